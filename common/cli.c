@@ -1,0 +1,267 @@
+/* cli.c - see cli.h. */
+#include "common/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- numbers --- */
+
+/* Reads decimal digits; leaves *text after them. -1 when there are none or they overflow. */
+static int digits(const char **text, int64_t *out)
+{
+    const char *s = *text;
+    int64_t v = 0;
+    if (*s < '0' || *s > '9')
+        return -1;
+    for (; *s >= '0' && *s <= '9'; s++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s - '0', &v))
+            return -1;
+    *text = s;
+    *out = v;
+    return 0;
+}
+
+int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
+              struct err *e)
+{
+    static const char units[] = "KMGT";
+    const char *s = text;
+    int64_t v;
+    if (digits(&s, &v))
+        goto bad;
+    const char *unit = *s ? strchr(units, *s & ~32) : NULL;
+    if (unit) {
+        if (__builtin_mul_overflow(v, (int64_t)1 << (10 * (unit - units + 1)), &v))
+            goto bad;
+        s += strcmp(s + 1, "iB") && strcmp(s + 1, "B") ? 1 : strlen(s);
+    }
+    if (*s)
+        goto bad;
+    if (v < low || v > high)
+        return err_set(e, "%s %s: must be between %lld and %lld bytes", what, text, (long long)low,
+                       (long long)high);
+    *out = v;
+    return 0;
+bad:
+    return err_set(e, "%s %s: not a size such as 1048576, 256M or 2G", what, text);
+}
+
+int cli_int(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
+            struct err *e)
+{
+    const char *s = text;
+    int64_t v;
+    if (digits(&s, &v) || *s)
+        return err_set(e, "%s %s: not a whole number", what, text);
+    if (v < low || v > high)
+        return err_set(e, "%s %s: must be between %lld and %lld", what, text, (long long)low,
+                       (long long)high);
+    *out = v;
+    return 0;
+}
+
+int cli_real(const char *what, const char *text, double low, double high, double *out,
+             struct err *e)
+{
+    char *end;
+    double v = strtod(text, &end); /* the programs never call setlocale: the point is a point */
+    if (end == text || *end || !isfinite(v))
+        return err_set(e, "%s %s: not a number", what, text);
+    if (v < low || v > high)
+        return err_set(e, "%s %s: must be between %g and %g", what, text, low, high);
+    *out = v;
+    return 0;
+}
+
+int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e)
+{
+    const char *s = text;
+    if (digits(&s, first))
+        goto bad;
+    *last = *first;
+    if (*s == '-' && (s++, digits(&s, last)))
+        goto bad;
+    if (*s || *first < 1 || *last < *first)
+        goto bad;
+    return 0;
+bad:
+    return err_set(e, "%s %s: not a range such as 1-4 or 3, counted from 1", what, text);
+}
+
+int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e)
+{
+    if (!strcmp(text, "auto"))
+        *out = CLI_AUTO;
+    else if (!strcmp(text, "yes"))
+        *out = CLI_YES;
+    else if (!strcmp(text, "no"))
+        *out = CLI_NO;
+    else
+        return err_set(e, "%s %s: must be auto, yes or no", what, text);
+    return 0;
+}
+
+/* --- signals --- */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+void cli_catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction old;
+        action.sa_flags = numbers[i] == SIGINT || numbers[i] == SIGTERM
+                              ? SA_RESTART | (int)SA_RESETHAND : SA_RESTART;
+        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN) /* as under nohup */
+            sigaction(numbers[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int cli_stopped(void)
+{
+    return stop_signal;
+}
+
+int cli_check_stop(struct err *e)
+{
+    int number = stop_signal;
+    return number ? err_set(e, "stopped by signal %d (%s)", number, strsignal(number)) : 0;
+}
+
+/* --- time, sizes, names --- */
+
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int64_t cli_peak_memory(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (int64_t)u.ru_maxrss * 1024;
+}
+
+const char *cli_size(char buf[32], double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int i = 0;
+    while (bytes >= 1024 && i < 5) {
+        bytes /= 1024;
+        i++;
+    }
+    snprintf(buf, 32, bytes < 10 && i > 0 ? "%.1f %s" : "%.0f %s", bytes, units[i]);
+    return buf;
+}
+
+const char *cli_time(char buf[32], double seconds)
+{
+    if (!(seconds >= 0 && seconds < 1e9))
+        seconds = 0;
+    long s = lround(seconds);
+    if (seconds < 99.95)
+        snprintf(buf, 32, seconds < 10 ? "%.2f s" : "%.1f s", seconds);
+    else if (s < 3600)
+        snprintf(buf, 32, "%ld min %02ld s", s / 60, s % 60);
+    else
+        snprintf(buf, 32, "%ld h %02ld min", s / 3600, s % 3600 / 60);
+    return buf;
+}
+
+const char *cli_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* --- progress --- */
+
+void cli_progress_begin(struct cli_progress *p, enum cli_when when)
+{
+    *p = (struct cli_progress){.tty = isatty(STDERR_FILENO) == 1};
+    p->on = when == CLI_YES || (when == CLI_AUTO && p->tty);
+    p->start = p->last = cli_now();
+}
+
+void cli_progress_show(struct cli_progress *p, const char *label, double done, double total)
+{
+    double now = cli_now();
+    if (!p->on || now - p->last < (p->tty ? 0.2 : 10))
+        return;
+    p->last = now;
+    char left[32] = "?";
+    if (done > 0 && total > 0)
+        cli_time(left, (now - p->start) * (total - done) / done);
+    fprintf(stderr, "%s%s: %.1f %%, %s left%s", p->tty ? "\r\033[K" : "", label,
+            total > 0 ? 100 * done / total : 0, left, p->tty ? "" : "\n");
+    fflush(stderr);
+    p->drawn = p->tty;
+}
+
+void cli_progress_clear(struct cli_progress *p)
+{
+    if (p->drawn)
+        fputs("\r\033[K", stderr);
+    p->drawn = false;
+}
+
+/* --- JSON --- */
+
+/* Length of the valid UTF-8 sequence at s, or 0. */
+static int utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    int n = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+void cli_json_string(FILE *f, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    fputc('"', f);
+    while (*s) {
+        int n = utf8_length(s);
+        if (n == 0)
+            fputs("\\ufffd", f);
+        else if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (*s < 32 || *s == 127)
+            fprintf(f, "\\u%04x", *s);
+        else
+            fwrite(s, 1, (size_t)n, f);
+        s += n ? n : 1;
+    }
+    fputc('"', f);
+}
+
+void cli_json_number(FILE *f, double x)
+{
+    if (isfinite(x))
+        fprintf(f, "%.17g", x);
+    else
+        fputs("null", f);
+}

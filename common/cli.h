@@ -1,0 +1,81 @@
+/*
+ * cli.h - what both programs' command lines share: numbers, signals, progress, JSON, the last line.
+ *
+ * Data goes to stdout, talk to stderr, progress to stderr and only if that is a terminal or it was
+ * asked for.
+ */
+#ifndef WSI_CLI_H
+#define WSI_CLI_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define WSI_VERSION "0.1.0"
+
+/* Exit status of both programs. */
+enum {
+    EXIT_DONE = 0,    /* everything done */
+    EXIT_PART = 1,    /* some input failed, the rest was done */
+    EXIT_USAGE = 2,   /* wrong usage: nothing was begun */
+    EXIT_STOPPED = 3, /* stopped by a signal, nothing half-done left */
+};
+
+/* "256M" -> 268435456: decimal digits and at most one of K, M, G, T (powers of 1,024; an "iB" or
+ * "B" may follow). The value must be in [low, high]. `what` names the option in the message. */
+int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
+              struct err *e);
+/* A whole number in [low, high], decimal. */
+int cli_int(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
+            struct err *e);
+/* A finite number in [low, high], with a decimal point whatever the locale. */
+int cli_real(const char *what, const char *text, double low, double high, double *out,
+             struct err *e);
+/* "A-B" or "A", counted from 1, A <= B. */
+int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e);
+
+/* From here on SIGINT and SIGTERM (and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, which schedulers send
+ * before a kill) set a flag; a second SIGINT or SIGTERM has its default effect. SIGPIPE is ignored. */
+void cli_catch_signals(void);
+/* The signal that asked us to stop, or 0. Any thread. */
+int cli_stopped(void);
+/* -1 with "stopped by SIGNAL" set when a stop was asked for, else 0: the first line of a loop. */
+int cli_check_stop(struct err *e);
+
+/* Seconds on a clock that never goes back. */
+double cli_now(void);
+/* Peak resident memory of this process, bytes. */
+int64_t cli_peak_memory(void);
+/* "1.5 GiB", "312 KiB" into buf; returns buf. */
+const char *cli_size(char buf[32], double bytes);
+/* "2 h 05 min", "3.2 s" into buf; returns buf. */
+const char *cli_time(char buf[32], double seconds);
+
+/* The part of a path after the last slash. Points into path. */
+const char *cli_base_name(const char *path);
+
+enum cli_when { CLI_AUTO, CLI_YES, CLI_NO };
+/* "auto", "yes", "no". */
+int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e);
+
+/* One line of progress on stderr, redrawn in place on a terminal, five times a second at most
+ * (every ten seconds as a line of its own elsewhere). */
+struct cli_progress {
+    bool on, tty, drawn;
+    double start, last;
+};
+void cli_progress_begin(struct cli_progress *p, enum cli_when when);
+/* `done` of `total` units (any unit); `label` says what is being done. */
+void cli_progress_show(struct cli_progress *p, const char *label, double done, double total);
+/* Takes the line away, so that other talk can be printed. */
+void cli_progress_clear(struct cli_progress *p);
+
+/* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
+void cli_json_string(FILE *f, const char *s);
+/* Prints x as a JSON number; null for NaN and infinities. */
+void cli_json_number(FILE *f, double x);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * codec.h - what a store's chunks are packed with, and their checksum.
+ *
+ * deflate is a zlib stream (RFC 1950), which is what HDF5's own gzip filter (1) writes and reads, so
+ * h5dump and h5py need no plug-in. libdeflate does the work where it is there, zlib elsewhere; both
+ * write valid streams, libdeflate's are not byte for byte zlib's.
+ */
+#ifndef WSI_CODEC_H
+#define WSI_CODEC_H
+
+#include "common/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum codec_id { CODEC_NONE, CODEC_DEFLATE };
+
+struct codec {
+    const char *name;
+    enum codec_id id;
+    int h5_filter; /* the HDF5 filter number, 0 for none */
+    unsigned level;
+};
+
+/* NULL when there is no such codec. */
+const struct codec *codec_find(const char *name);
+/* "deflate|none", for messages and help. */
+const char *codec_names(void);
+
+/* Work areas of one thread. */
+struct codec_work;
+struct codec_work *codec_create(const struct codec *c, struct err *e);
+void codec_free(struct codec_work *w);
+
+/* Packs n bytes into out (capacity n). Returns the packed size, or 0 when that would not be smaller
+ * than n: the chunk is then stored as it is. */
+size_t codec_encode(struct codec_work *w, const void *in, size_t n, void *out);
+/* Unpacks into exactly out_n bytes; -1 when the stream is damaged or of another length. */
+int codec_decode(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n);
+
+/* CRC-32 with zlib's polynomial, as zlib's crc32() gives it. */
+uint32_t codec_crc32(const void *data, size_t n);
+
+/* The library that does the packing, with its version. */
+const char *codec_library(void);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * err.h - one error idiom for every module.
+ *
+ * A function that can fail for a reason of the world (a file, a disk, a device) returns 0 or -1 and
+ * takes a `struct err *` as its last argument. The deepest function that knows what is wrong calls
+ * err_set(); callers on the way up may put context before it with err_add(). Only main prints.
+ * A NULL err is allowed everywhere: the message is dropped. Bugs of ours are assert()s, not errors.
+ */
+#ifndef WSI_ERR_H
+#define WSI_ERR_H
+
+#include <stdarg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct err {
+    char msg[1024]; /* one line without newline, cut when longer; "" while nothing is wrong */
+};
+
+#if defined(__GNUC__)
+#define ERR_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define ERR_PRINTF(f, a)
+#endif
+
+/* Sets the message; returns -1, so that `return err_set(e, ...)` reads well. */
+int err_set(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+/* As err_set, and appends ": " and the text of errno. */
+int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+/* Puts "context: " before the message that is there; returns -1. */
+int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,113 @@
+/*
+ * result.h - spectra as HDF5 files, and adding them up.
+ *
+ *   /                  attributes: `format` "wsi-spectrum", `format_version` 1, `creator`, the
+ *                      parameters (struct result_params), windows, samples, underflow, overflow,
+ *                      mean_db, std_db, slide_count, groups_missing (their number over all slides),
+ *                      and `complete` (uint8 1), written last
+ *   /histogram         uint64 [bins] over everything in the file; attributes low_db, high_db
+ *   /slides/NAME       the same attributes for one slide, and what it was computed on and from
+ *     histogram        uint64 [bins]
+ *     window_mean_db,  float32 [ny][nx]: of each window's own histogram (bin centres), NaN where no
+ *     window_std_db    window counted
+ *
+ * Everything is made of integer counts, so results add up exactly in any order. groups_missing of a
+ * slide names the store's groups that are not in it ("2-3,7", counted from 1; "" when all are).
+ *
+ * No two calls into this module may run at once.
+ */
+#ifndef WSI_RESULT_H
+#define WSI_RESULT_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RESULT_FORMAT "wsi-spectrum"
+
+/* What the numbers mean; process/spectrum.h has the definitions. Results with different parameters
+ * are never added. */
+struct result_params {
+    int64_t window, stride; /* px of the store */
+    double sigma;           /* px; 0: no smoothing */
+    int64_t radius;         /* taps on each side of the middle one */
+    char taper[16];         /* "rectangular", "hann" */
+    double offset;          /* in dB = 20 log10(|F| + offset) */
+    int64_t bins;
+    double low_db, high_db;
+    bool tissue_only;
+    double min_tissue;
+};
+
+/* Counts: of a slide, of a part of it, or of a corpus. */
+struct result_counts {
+    int64_t windows;             /* that counted */
+    uint64_t underflow, overflow; /* samples below low_db, at or above high_db */
+    uint64_t *histogram;         /* [bins] */
+};
+
+struct result_slide {
+    char name[256];          /* in /slides: the store's base name without .h5 */
+    char source_name[512], quickhash[80];
+    int64_t source_bytes, level, width, height, group_rows, group_count;
+    bool source_gray;        /* the store held one byte of gray a pixel */
+    char backend[32], device[128];
+    double seconds;          /* computing it took; added up by a merge */
+    int64_t nx, ny;          /* windows that fit */
+    struct result_counts counts;
+    float *mean_db, *std_db; /* [ny][nx] */
+    uint8_t *groups;         /* [group_count]: 1 where the group is in here */
+};
+
+/* Checks that parameters make sense; -1 says what is wrong. */
+int result_check_params(const struct result_params *p, struct err *e);
+/* Equal, or -1 with the first difference named. */
+int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e);
+
+/* Allocates counts (zero), maps (NaN) and groups (0) for nx, ny and group_count; all set before. */
+int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e);
+void result_slide_free(struct result_slide *s); /* what it owns, not s */
+
+/* a += b. */
+void result_add_counts(struct result_counts *a, const struct result_counts *b, int64_t bins);
+/* Mean and population standard deviation of a histogram, bin centres, dB; NaN when it is empty. */
+void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
+                    double *std);
+/* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut. */
+void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t size);
+
+/* --- writing: slide by slide, so memory does not grow with their number --- */
+
+struct result_writer;
+struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
+/* Names must differ. */
+int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
+/* Finishes, publishes and frees; after a failure nothing stands under the final name that did not. */
+int result_commit(struct result_writer *w, struct err *e);
+void result_abort(struct result_writer *w);
+
+/* --- reading --- */
+
+/* Does the file say that it is a result? */
+bool result_is(const char *path);
+
+struct result;
+struct result *result_open(const char *path, struct err *e);
+const struct result_params *result_params(const struct result *r);
+/* Counts over the whole file. */
+const struct result_counts *result_totals(const struct result *r);
+int64_t result_slides(const struct result *r);
+const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
+/* Loads and checks slide k; free with result_slide_free(). */
+int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
+void result_close(struct result *r);
+
+/* Adds n results up into one. With `partial`, groups may be missing. */
+int result_merge(const char *out, char *const *paths, int n, bool partial, struct err *e);
+
+/* May a result be written to this path: nothing stands there, or a result (even a damaged one)? */
+int result_check_target(const char *path, struct err *e);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * store.h - the patch store: one slide (one level of it) as one HDF5 file.
+ *
+ *   /                     attributes: struct store_info below; `format` "wsi-patch-store",
+ *                         `format_version` 1, `creator`, and `complete` (uint8 1), written last
+ *   /groups/00001 ...     a group: a whole number of stripes of full slide width; the last one is
+ *                         cut at the slide's edge. Attributes first_row, rows, stripes
+ *     pixels              uint8 [rows][width][channels] in chunks [chunk_rows][chunk_cols][channels],
+ *                         which lie in the file in row-major order; fill value 255. Chunks at the
+ *                         right and lower edge are stored whole, 255 beyond the slide
+ *     tile_status         uint8  [chunk rows][chunk columns]: enum store_status
+ *     tile_crc32          uint32 [chunk rows][chunk columns]: CRC-32 of the chunk's stored bytes;
+ *                         0 where nothing is stored
+ *   /pixels               virtual dataset [height][width][channels] over all groups, for people
+ *   /properties           the slide's properties as attributes
+ *   /associated/thumbnail uint8 [h][w][3]
+ *   /icc_profile          uint8 [n]
+ *
+ * codec deflate: HDF5 filter 1, so each chunk is a zlib stream; a chunk that would not get smaller is
+ * stored as it is with the filter masked out, which is the only way a chunk can have exactly
+ * chunk_rows * chunk_cols * channels stored bytes.
+ *
+ * The writer makes a temporary file and publishes it when it is whole (publish.h). The reader trusts
+ * nothing: every number is checked against the others and the file's size before it is used.
+ *
+ * No two calls into this module may run at once, but for store_read (any thread).
+ */
+#ifndef WSI_STORE_H
+#define WSI_STORE_H
+
+#include "common/codec.h"
+#include "common/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_FORMAT "wsi-patch-store"
+
+enum store_status {
+    STORE_WHOLE = 0,
+    STORE_MISSING = 1,  /* missing in the slide, filled with the background colour */
+    STORE_DAMAGED = 2,  /* damaged in the slide, filled with the background colour */
+    STORE_LEFT_OUT = 3, /* background left out: nothing stored, reads as 255 */
+};
+
+struct store_info {
+    char source_name[512];    /* base name of the slide's file */
+    int64_t source_bytes;     /* its size */
+    char quickhash[80];       /* OpenSlide's quickhash-1, "" when there is none */
+    char vendor[64];          /* OpenSlide's name of the format */
+    char reader[32];          /* the reader that decoded it */
+    int64_t level;            /* the slide's level that is stored, from 0 */
+    double downsample;        /* level-0 pixels per stored pixel */
+    int64_t width, height;    /* of the stored level, px */
+    int64_t channels;         /* 3 RGB, 1 gray */
+    double mpp_x, mpp_y;      /* um per LEVEL-0 pixel, NaN when unknown (attribute absent) */
+    double objective_power;   /* NaN when unknown (attribute absent) */
+    int64_t chunk_rows, chunk_cols;
+    int64_t stripe_rows;      /* a multiple of chunk_rows */
+    int64_t group_rows;       /* a multiple of stripe_rows, but for the last group */
+    int64_t group_count;      /* ceil(height / group_rows) */
+    int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
+    const struct codec *codec;
+};
+
+/* Groups are counted from 0 here; their names count from 1. All in px or chunks. */
+int64_t store_group_height(const struct store_info *i, int64_t group);
+int64_t store_group_chunk_rows(const struct store_info *i, int64_t group);
+int64_t store_chunk_columns(const struct store_info *i);
+int64_t store_chunk_bytes(const struct store_info *i);
+/* Checks that the numbers fit together and nothing can overflow; -1 says what is wrong. */
+int store_check_info(const struct store_info *i, struct err *e);
+
+/* --- writing --- */
+
+struct store_writer;
+
+/* Begins the store that will stand at `path`. info->tiles_* are ignored: the writer counts. NULL on
+ * failure. */
+struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e);
+int store_put_property(struct store_writer *w, const char *key, const char *value, struct err *e);
+int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
+                        struct err *e);
+int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
+/* The next chunk in row-major order over the whole slide: n stored bytes (n equal to
+ * store_chunk_bytes: stored as it is). STORE_LEFT_OUT has no bytes. */
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
+                    enum store_status status, struct err *e);
+/* Finishes, publishes and frees. On failure nothing stands under the final name that did not before.
+ * *bytes gets the file's size. */
+int store_commit(struct store_writer *w, int64_t *bytes, struct err *e);
+/* Drops everything. NULL is fine. */
+void store_abort(struct store_writer *w);
+
+/* --- reading --- */
+
+struct store;
+
+struct store_chunk {
+    uint64_t offset; /* in the file */
+    uint32_t bytes;  /* stored; 0: nothing is stored */
+    uint32_t crc32;  /* of the stored bytes */
+    uint8_t status;  /* enum store_status */
+};
+
+/* Opens a finished store. The message of a failure names the file. NULL on failure. */
+struct store *store_open(const char *path, struct err *e);
+const struct store_info *store_info(const struct store *s);
+const char *store_path(const struct store *s);
+/* Lists the chunks of a group: out[chunk rows of the group][chunk columns]. */
+int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
+/* Reads n bytes at an offset; any thread. */
+int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
+/* Asks the kernel to read ahead; never fails. */
+void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
+void store_close(struct store *s);
+
+/* "HDF5 1.10.8": the library that is running. */
+const char *store_library(void);
+/* Ends the process: flushes stdout, then exit(status), or _exit(status) if HDF5 failed to write a
+ * file, because it must not be asked to close that. Status 0 becomes 1 if stdout cannot be written. */
+_Noreturn void store_exit(int status);
+
+/* How `path` stands to a store about to be made there. */
+enum store_found { STORE_NONE, STORE_IS_STORE, STORE_UNFINISHED, STORE_OTHER_FILE };
+/* STORE_IS_STORE fills *info. STORE_UNFINISHED: our format, or HDF5, but truncated, damaged or
+ * without its mark. STORE_OTHER_FILE: anything else, not ours to replace. */
+enum store_found store_look(const char *path, struct store_info *info);
+
+#endif

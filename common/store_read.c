@@ -1,0 +1,331 @@
+/*
+ * store_read.c - reads a store; see store.h.
+ *
+ * HDF5 is asked once where the chunks lie; their bytes are then read with pread on any thread, past
+ * the library and its lock.
+ *
+ * Asking is the hard part. In HDF5 1.10, H5Dget_chunk_info_by_coord walks the index from its start:
+ * 94 s for 48,780 chunks. H5Dget_chunk_storage_size is a look-up: 0.1 s. As chunks lie one after the
+ * other, sizes give the places: the place of a run's first chunk plus the sizes before. So a run is
+ * asked for its first and last place only, and halved where they do not fit, which happens once or
+ * twice a group, where the library put a page of its index between.
+ */
+#include "common/h5.h"
+#include "common/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct store {
+    struct store_info info;
+    char *path;
+    int fd;
+    uint64_t bytes; /* of the file */
+    hid_t file, groups;
+};
+
+static int get_optional_real(hid_t o, const char *name, double *out, struct err *e)
+{
+    *out = NAN;
+    return h5_has(o, name) ? h5_get_real(o, name, out, e) : 0;
+}
+
+static int get_head(hid_t f, struct store_info *i, struct err *e)
+{
+    char codec[32];
+    const int64_t most = INT64_C(1) << 40;
+    if (h5_get_text(f, "source_name", i->source_name, sizeof i->source_name, e) ||
+        h5_get_text(f, "quickhash", i->quickhash, sizeof i->quickhash, e) ||
+        h5_get_text(f, "vendor", i->vendor, sizeof i->vendor, e) ||
+        h5_get_text(f, "reader", i->reader, sizeof i->reader, e) ||
+        h5_get_text(f, "codec", codec, sizeof codec, e))
+        return -1;
+    if (!(i->codec = codec_find(codec)))
+        return err_set(e, "the codec %s is not known to this version", codec);
+    if (h5_get_real(f, "downsample", &i->downsample, e) ||
+        get_optional_real(f, "mpp_x", &i->mpp_x, e) || get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
+        get_optional_real(f, "objective_power", &i->objective_power, e))
+        return -1;
+    const struct { const char *name; int64_t *value; } numbers[] = {
+        {"source_bytes", &i->source_bytes}, {"level", &i->level}, {"width", &i->width},
+        {"height", &i->height}, {"channels", &i->channels}, {"chunk_rows", &i->chunk_rows},
+        {"chunk_cols", &i->chunk_cols}, {"stripe_rows", &i->stripe_rows},
+        {"group_rows", &i->group_rows}, {"group_count", &i->group_count},
+        {"tiles_missing", &i->tiles_missing}, {"tiles_damaged", &i->tiles_damaged},
+        {"tiles_left_out", &i->tiles_left_out},
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        if (h5_get_int(f, numbers[k].name, 0, most, numbers[k].value, e))
+            return -1;
+    return store_check_info(i, e);
+}
+
+struct store *store_open(const char *path, struct err *e)
+{
+    struct stat st;
+    struct store *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    s->fd = -1;
+    s->groups = -1;
+    s->file = h5_open(path, STORE_FORMAT, e);
+    if (s->file < 0)
+        goto fail;
+    if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
+        err_add(e, "%s: not a sound store", path);
+        goto fail;
+    }
+    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (s->fd < 0 || fstat(s->fd, &st)) {
+        err_sys(e, "%s: cannot open", path);
+        goto fail;
+    }
+    s->bytes = (uint64_t)st.st_size;
+    return s;
+fail:
+    store_close(s);
+    return NULL;
+}
+
+const struct store_info *store_info(const struct store *s)
+{
+    return &s->info;
+}
+
+const char *store_path(const struct store *s)
+{
+    return s->path;
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    if (s->groups >= 0)
+        H5Gclose(s->groups);
+    if (s->file >= 0)
+        H5Fclose(s->file);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->path);
+    free(s);
+}
+
+int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e)
+{
+    unsigned char *to = out;
+    while (n > 0) {
+        ssize_t got = pread(s->fd, to, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(e, "%s: cannot read", s->path);
+        if (got == 0)
+            return err_set(e, "%s: ends too early", s->path);
+        to += got;
+        offset += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+void store_prefetch(const struct store *s, uint64_t offset, uint64_t n)
+{
+    posix_fadvise(s->fd, (off_t)offset, (off_t)n, POSIX_FADV_WILLNEED);
+}
+
+/* --- where the chunks lie --- */
+
+struct listing {
+    const struct store_info *info;
+    hid_t pixels;
+    int64_t columns;
+    struct store_chunk *chunks;
+};
+
+/* The place of the first byte of chunk number k. */
+static int ask_place(const struct listing *l, int64_t k, uint64_t *place, struct err *e)
+{
+    hsize_t at[3] = {(hsize_t)(k / l->columns * l->info->chunk_rows),
+                     (hsize_t)(k % l->columns * l->info->chunk_cols), 0}, size;
+    haddr_t address;
+    unsigned mask;
+    if (H5Dget_chunk_info_by_coord(l->pixels, at, &mask, &address, &size) < 0)
+        return h5_error(e, "cannot find a chunk");
+    if (address == HADDR_UNDEF)
+        return err_set(e, "the chunk index contradicts itself");
+    *place = address;
+    return 0;
+}
+
+/* Places of the stored chunks from `a`, which lies at place_a, to `b`, which lies at place_b. */
+static int list_run(const struct listing *l, int64_t a, uint64_t place_a, int64_t b,
+                    uint64_t place_b, struct err *e)
+{
+    uint64_t before = 0, middle_place;
+    int64_t stored = 0, middle = -1;
+    for (int64_t k = a; k < b; k++)
+        before += l->chunks[k].bytes;
+    if (place_b == place_a + before) {
+        for (uint64_t place = place_a; a <= b; place += l->chunks[a++].bytes)
+            l->chunks[a].offset = place;
+        return 0;
+    }
+    for (int64_t k = a + 1; k < b; k++)
+        stored += l->chunks[k].bytes > 0;
+    if (stored == 0) {
+        l->chunks[a].offset = place_a;
+        l->chunks[b].offset = place_b;
+        return 0;
+    }
+    for (int64_t k = a + 1, seen = 0; middle < 0; k++)
+        if (l->chunks[k].bytes > 0 && seen++ == stored / 2)
+            middle = k;
+    return ask_place(l, middle, &middle_place, e) ||
+           list_run(l, a, place_a, middle, middle_place, e) ||
+           list_run(l, middle, middle_place, b, place_b, e) ? -1 : 0;
+}
+
+static int list_places(const struct listing *l, int64_t n, struct err *e)
+{
+    int64_t first = 0, last = n - 1;
+    uint64_t first_place, last_place;
+    while (first < n && l->chunks[first].bytes == 0)
+        first++;
+    while (last > first && l->chunks[last].bytes == 0)
+        last--;
+    if (first == n)
+        return 0;
+    return ask_place(l, first, &first_place, e) || ask_place(l, last, &last_place, e) ||
+           list_run(l, first, first_place, last, last_place, e) ? -1 : 0;
+}
+
+/* Sizes, and what the two tables say. */
+static int list_sizes(struct store *s, const struct listing *l, int64_t rows, const uint8_t *status,
+                      const uint32_t *crc32, struct err *e)
+{
+    const hsize_t whole = (hsize_t)store_chunk_bytes(l->info);
+    for (int64_t k = 0; k < rows * l->columns; k++) {
+        hsize_t size = 0, at[3] = {(hsize_t)(k / l->columns * l->info->chunk_rows),
+                                   (hsize_t)(k % l->columns * l->info->chunk_cols), 0};
+        if (H5Dget_chunk_storage_size(l->pixels, at, &size) < 0) {
+            H5Eclear2(H5E_DEFAULT); /* HDF5 1.14 fails for a chunk that is not stored */
+            size = 0;
+        }
+        if (size > whole || size > s->bytes)
+            return err_set(e, "a chunk is larger than it can be");
+        if (status[k] > STORE_LEFT_OUT || (size == 0) != (status[k] == STORE_LEFT_OUT))
+            return err_set(e, "chunk %lld: its status does not fit its data", (long long)k);
+        l->chunks[k] = (struct store_chunk){
+            .bytes = (uint32_t)size, .crc32 = crc32[k], .status = status[k]};
+    }
+    return 0;
+}
+
+/* The layout must be the one that the writer makes. */
+static int check_layout(hid_t pixels, const struct store_info *i, struct err *e)
+{
+    hsize_t chunk[3] = {0, 0, 0};
+    unsigned flags, config;
+    size_t no_parameters = 0;
+    hid_t dcpl = H5Dget_create_plist(pixels);
+    int filters = dcpl < 0 ? -1 : H5Pget_nfilters(dcpl);
+    bool good = filters == (i->codec->id != CODEC_NONE) &&
+                H5Pget_layout(dcpl) == H5D_CHUNKED && H5Pget_chunk(dcpl, 3, chunk) == 3;
+    if (good && filters == 1)
+        good = H5Pget_filter2(dcpl, 0, &flags, &no_parameters, NULL, 0, NULL, &config) ==
+               i->codec->h5_filter;
+    H5Pclose(dcpl);
+    good = good && chunk[0] == (hsize_t)i->chunk_rows && chunk[1] == (hsize_t)i->chunk_cols &&
+           chunk[2] == (hsize_t)i->channels;
+    return good ? 0 : err_set(e, "pixels are not laid out as the store's attributes say");
+}
+
+static int map_group(struct store *s, hid_t group, int64_t number, struct store_chunk *out,
+                     struct err *e)
+{
+    const struct store_info *i = &s->info;
+    int64_t rows = store_group_chunk_rows(i, number), height = store_group_height(i, number), v;
+    struct listing l = {.info = i, .columns = store_chunk_columns(i), .chunks = out, .pixels = -1};
+    hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
+    hsize_t table[2] = {(hsize_t)rows, (hsize_t)l.columns};
+    size_t n = (size_t)(rows * l.columns);
+    uint8_t *status = malloc(n);
+    uint32_t *crc32 = malloc(n * sizeof *crc32);
+    int r = -1;
+    if (!status || !crc32) {
+        err_set(e, "out of memory");
+        goto out;
+    }
+    if (h5_get_int(group, "first_row", number * i->group_rows, number * i->group_rows, &v, e) ||
+        h5_get_int(group, "rows", height, height, &v, e) ||
+        h5_read_array(group, "tile_status", H5T_NATIVE_UINT8, 2, table, status, e) ||
+        h5_read_array(group, "tile_crc32", H5T_NATIVE_UINT32, 2, table, crc32, e) ||
+        (l.pixels = h5_open_array(group, "pixels", H5T_NATIVE_UINT8, 3, dims, e)) < 0 ||
+        check_layout(l.pixels, i, e) || list_sizes(s, &l, rows, status, crc32, e) ||
+        list_places(&l, (int64_t)n, e))
+        goto out;
+    for (size_t k = 0; k < n; k++)
+        if (out[k].bytes > 0 && (out[k].offset > s->bytes || out[k].bytes > s->bytes - out[k].offset)) {
+            err_set(e, "a chunk lies outside the file");
+            goto out;
+        }
+    r = 0;
+out:
+    if (l.pixels >= 0)
+        H5Dclose(l.pixels);
+    free(status);
+    free(crc32);
+    return r;
+}
+
+int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%05lld", (long long)group + 1);
+    hid_t g = h5_open_group(s->groups, name, e);
+    int r = g < 0 ? -1 : map_group(s, g, group, out, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return r ? err_add(e, "%s: group %s", s->path, name) : 0;
+}
+
+const char *store_library(void)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "HDF5 %s", h5_version());
+    return text;
+}
+
+_Noreturn void store_exit(int status)
+{
+    h5_exit(status);
+}
+
+enum store_found store_look(const char *path, struct store_info *info)
+{
+    char format[64];
+    struct stat st;
+    if (stat(path, &st))
+        return STORE_NONE;
+    enum h5_kind kind = h5_look(path, format);
+    if (kind == H5_DAMAGED)
+        return STORE_UNFINISHED;
+    if (kind == H5_OTHER || strcmp(format, STORE_FORMAT))
+        return STORE_OTHER_FILE;
+    struct store *s = store_open(path, NULL);
+    if (!s)
+        return STORE_UNFINISHED;
+    *info = s->info;
+    store_close(s);
+    return STORE_IS_STORE;
+}

@@ -1,0 +1,363 @@
+/*
+ * store_write.c - makes a store; see store.h.
+ *
+ * Chunks come packed and in order, so that H5Dwrite_chunk just appends them. A group's dataset is
+ * created when its first chunk comes and closed, with its two tables, after its last one.
+ */
+#include "common/cli.h"
+#include "common/h5.h"
+#include "common/publish.h"
+#include "common/store.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { WRITEBACK_BYTES = 64 << 20 };
+
+struct store_writer {
+    struct store_info info;
+    struct publish publish;
+    hid_t file, groups, properties;
+    hid_t group, pixels;         /* of the group under way, or -1 */
+    int64_t number, row, column; /* of the next chunk: its group, chunk row in it, chunk column */
+    uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
+    uint32_t *crc32;
+    uint64_t unsynced;           /* bytes since the kernel was last asked to write back */
+    bool failed;                 /* HDF5 failed: hands off the file */
+};
+
+int64_t store_group_height(const struct store_info *i, int64_t group)
+{
+    int64_t first = group * i->group_rows;
+    return i->height - first < i->group_rows ? i->height - first : i->group_rows;
+}
+
+int64_t store_group_chunk_rows(const struct store_info *i, int64_t group)
+{
+    return (store_group_height(i, group) + i->chunk_rows - 1) / i->chunk_rows;
+}
+
+int64_t store_chunk_columns(const struct store_info *i)
+{
+    return (i->width + i->chunk_cols - 1) / i->chunk_cols;
+}
+
+int64_t store_chunk_bytes(const struct store_info *i)
+{
+    return i->chunk_rows * i->chunk_cols * i->channels;
+}
+
+int store_check_info(const struct store_info *i, struct err *e)
+{
+    const int64_t most = INT32_MAX, chunk = 1 << 14;
+    if (i->width < 1 || i->width > most || i->height < 1 || i->height > most)
+        return err_set(e, "a size of %lld x %lld px cannot be", (long long)i->width,
+                       (long long)i->height);
+    if (i->channels != 1 && i->channels != 3)
+        return err_set(e, "%lld channels cannot be", (long long)i->channels);
+    if (i->chunk_rows < 1 || i->chunk_rows > chunk || i->chunk_cols < 1 || i->chunk_cols > chunk)
+        return err_set(e, "chunks of %lld x %lld px cannot be", (long long)i->chunk_cols,
+                       (long long)i->chunk_rows);
+    if (i->stripe_rows < 1 || i->stripe_rows % i->chunk_rows || i->group_rows < 1 ||
+        i->group_rows % i->stripe_rows || i->group_rows > 2 * most)
+        return err_set(e, "stripes and groups do not fit the chunks");
+    if (i->group_count != (i->height + i->group_rows - 1) / i->group_rows)
+        return err_set(e, "the number of groups does not fit the height");
+    if (i->level < 0 || !(i->downsample >= 1) || !isfinite(i->downsample))
+        return err_set(e, "the level or its downsample cannot be");
+    return 0;
+}
+
+/* --- the head --- */
+
+static int put_optional_real(hid_t o, const char *name, double value, struct err *e)
+{
+    return isnan(value) ? 0 : h5_put_real(o, name, value, e);
+}
+
+static int put_head(hid_t f, const struct store_info *i, struct err *e)
+{
+    if (h5_put_text(f, "format", STORE_FORMAT, e) || h5_put_int(f, "format_version", 1, e) ||
+        h5_put_text(f, "creator", "wsi2h5 " WSI_VERSION, e) ||
+        h5_put_text(f, "source_name", i->source_name, e) ||
+        h5_put_int(f, "source_bytes", i->source_bytes, e) ||
+        h5_put_text(f, "quickhash", i->quickhash, e) || h5_put_text(f, "vendor", i->vendor, e) ||
+        h5_put_text(f, "reader", i->reader, e) || h5_put_text(f, "codec", i->codec->name, e))
+        return -1;
+    if (h5_put_real(f, "downsample", i->downsample, e) ||
+        put_optional_real(f, "mpp_x", i->mpp_x, e) || put_optional_real(f, "mpp_y", i->mpp_y, e) ||
+        put_optional_real(f, "objective_power", i->objective_power, e))
+        return -1;
+    const struct { const char *name; int64_t value; } numbers[] = {
+        {"level", i->level}, {"width", i->width}, {"height", i->height},
+        {"channels", i->channels}, {"chunk_rows", i->chunk_rows}, {"chunk_cols", i->chunk_cols},
+        {"stripe_rows", i->stripe_rows}, {"group_rows", i->group_rows},
+        {"group_count", i->group_count},
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        if (h5_put_int(f, numbers[k].name, numbers[k].value, e))
+            return -1;
+    return 0;
+}
+
+struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e)
+{
+    struct store_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    w->info = *info;
+    w->info.tiles_missing = w->info.tiles_damaged = w->info.tiles_left_out = 0;
+    w->file = w->groups = w->properties = w->group = w->pixels = -1;
+    w->publish.fd = -1;
+    size_t most = (size_t)store_group_chunk_rows(info, 0) * (size_t)store_chunk_columns(info);
+    w->status = calloc(most, sizeof *w->status);
+    w->crc32 = calloc(most, sizeof *w->crc32);
+    if (!w->status || !w->crc32) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    if (publish_begin(&w->publish, path, e))
+        goto fail;
+    w->file = h5_create(w->publish.temp_path, e);
+    w->failed = true; /* until the head is in */
+    if (w->file < 0 || put_head(w->file, &w->info, e) ||
+        (w->groups = h5_create_group(w->file, "groups", e)) < 0 ||
+        (w->properties = h5_create_group(w->file, "properties", e)) < 0)
+        goto fail;
+    w->failed = false;
+    return w;
+fail:
+    store_abort(w);
+    return NULL;
+}
+
+/* --- what is small --- */
+
+/* After a failed write nothing more may go through the library. */
+static int checked(struct store_writer *w, int result)
+{
+    if (result < 0)
+        w->failed = true;
+    return result < 0 ? -1 : 0;
+}
+
+int store_put_property(struct store_writer *w, const char *key, const char *value, struct err *e)
+{
+    return checked(w, h5_put_text(w->properties, key, value, e));
+}
+
+int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
+                        struct err *e)
+{
+    hsize_t dims[3] = {(hsize_t)height, (hsize_t)width, 3};
+    hid_t g = h5_create_group(w->file, "associated", e);
+    int r = g < 0 ? -1 : h5_write_array(g, "thumbnail", H5T_STD_U8LE, 3, dims, 1, rgb, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
+}
+
+int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e)
+{
+    hsize_t dims[1] = {bytes};
+    return checked(w, h5_write_array(w->file, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
+}
+
+/* --- groups --- */
+
+/* How a group's pixels are laid out and packed; also what HDF5 calls a creation property list. */
+static hid_t pixel_layout(const struct store_info *i)
+{
+    const uint8_t white = 255;
+    hsize_t chunk[3] = {(hsize_t)i->chunk_rows, (hsize_t)i->chunk_cols, (hsize_t)i->channels};
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(dcpl, false);
+    H5Pset_chunk(dcpl, 3, chunk);
+    H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
+    H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET); /* so that chunks left out read as white */
+    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR);
+    if (i->codec->id == CODEC_DEFLATE)
+        H5Pset_deflate(dcpl, i->codec->level);
+    return dcpl;
+}
+
+static int begin_group(struct store_writer *w, struct err *e)
+{
+    const struct store_info *i = &w->info;
+    char name[32];
+    snprintf(name, sizeof name, "%05lld", (long long)w->number + 1);
+    int64_t rows = store_group_height(i, w->number);
+    int64_t stripes = (rows + i->stripe_rows - 1) / i->stripe_rows;
+    hsize_t dims[3] = {(hsize_t)rows, (hsize_t)i->width, (hsize_t)i->channels};
+    w->group = h5_create_group(w->groups, name, e);
+    if (w->group < 0 || h5_put_int(w->group, "first_row", w->number * i->group_rows, e) ||
+        h5_put_int(w->group, "rows", rows, e) || h5_put_int(w->group, "stripes", stripes, e))
+        return checked(w, -1);
+    hid_t dcpl = pixel_layout(i), space = H5Screate_simple(3, dims, NULL);
+    w->pixels = H5Dcreate2(w->group, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    if (w->pixels >= 0)
+        return 0;
+    h5_mark_broken();
+    h5_error(e, "cannot create the pixels of group %s", name);
+    return checked(w, -1);
+}
+
+static int end_group(struct store_writer *w, struct err *e)
+{
+    hsize_t dims[2] = {(hsize_t)store_group_chunk_rows(&w->info, w->number),
+                       (hsize_t)store_chunk_columns(&w->info)};
+    int bad = H5Dclose(w->pixels) < 0;
+    w->pixels = -1;
+    if (bad) {
+        h5_mark_broken();
+        h5_error(e, "cannot close the pixels of a group");
+    }
+    if (bad || h5_write_array(w->group, "tile_status", H5T_STD_U8LE, 2, dims, 0, w->status, e) ||
+        h5_write_array(w->group, "tile_crc32", H5T_STD_U32LE, 2, dims, 0, w->crc32, e))
+        return checked(w, -1);
+    bad = H5Gclose(w->group) < 0;
+    w->group = -1;
+    w->number++;
+    w->row = 0;
+    if (!bad)
+        return 0;
+    h5_mark_broken();
+    h5_error(e, "cannot close a group");
+    return checked(w, -1);
+}
+
+static int write_bytes(struct store_writer *w, const void *bytes, size_t n, struct err *e)
+{
+    hsize_t at[3] = {(hsize_t)(w->row * w->info.chunk_rows),
+                     (hsize_t)(w->column * w->info.chunk_cols), 0};
+    uint32_t mask = w->info.codec->id != CODEC_NONE && n == (size_t)store_chunk_bytes(&w->info);
+    if (H5Dwrite_chunk(w->pixels, H5P_DEFAULT, mask, at, n, bytes) < 0) {
+        h5_mark_broken();
+        h5_error(e, "cannot write pixels");
+        return checked(w, -1);
+    }
+    /* Have the disk write all along, so that the fsync at the end is short. */
+    w->unsynced += n;
+    if (w->unsynced >= WRITEBACK_BYTES) {
+        sync_file_range(w->publish.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+        w->unsynced = 0;
+    }
+    return 0;
+}
+
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
+                    enum store_status status, struct err *e)
+{
+    assert(!w->failed && w->number < w->info.group_count);
+    assert((status == STORE_LEFT_OUT) == (n == 0) && n <= (size_t)store_chunk_bytes(&w->info));
+    int64_t columns = store_chunk_columns(&w->info);
+    if (w->group < 0 && begin_group(w, e))
+        return -1;
+    if (n > 0 && write_bytes(w, bytes, n, e))
+        return -1;
+    w->status[w->row * columns + w->column] = (uint8_t)status;
+    w->crc32[w->row * columns + w->column] = n > 0 ? crc32 : 0;
+    w->info.tiles_missing += status == STORE_MISSING;
+    w->info.tiles_damaged += status == STORE_DAMAGED;
+    w->info.tiles_left_out += status == STORE_LEFT_OUT;
+    if (++w->column < columns)
+        return 0;
+    w->column = 0;
+    return ++w->row < store_group_chunk_rows(&w->info, w->number) ? 0 : end_group(w, e);
+}
+
+/* --- the end --- */
+
+/* /pixels, pieced together from the groups. */
+static int put_view(struct store_writer *w, struct err *e)
+{
+    const struct store_info *i = &w->info;
+    const uint8_t white = 255;
+    hsize_t dims[3] = {(hsize_t)i->height, (hsize_t)i->width, (hsize_t)i->channels};
+    hid_t space = H5Screate_simple(3, dims, NULL), dcpl = H5Pcreate(H5P_DATASET_CREATE), ds = -1;
+    bool bad = false;
+    H5Pset_obj_track_times(dcpl, false);
+    H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
+    for (int64_t g = 0; g < i->group_count && !bad; g++) {
+        char name[64];
+        hsize_t start[3] = {(hsize_t)(g * i->group_rows), 0, 0};
+        hsize_t count[3] = {(hsize_t)store_group_height(i, g), dims[1], dims[2]};
+        hid_t part = H5Screate_simple(3, count, NULL);
+        snprintf(name, sizeof name, "/groups/%05lld/pixels", (long long)g + 1);
+        bad = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+              H5Pset_virtual(dcpl, space, ".", name, part) < 0;
+        H5Sclose(part);
+    }
+    H5Sselect_all(space);
+    if (!bad)
+        ds = H5Dcreate2(w->file, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    bad = ds < 0 || H5Dclose(ds) < 0;
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    if (!bad)
+        return 0;
+    h5_mark_broken();
+    return h5_error(e, "cannot write /pixels");
+}
+
+/* Everything but the mark, and the mark last. */
+static int finish_file(struct store_writer *w, struct err *e)
+{
+    if (put_view(w, e) || h5_put_int(w->file, "tiles_missing", w->info.tiles_missing, e) ||
+        h5_put_int(w->file, "tiles_damaged", w->info.tiles_damaged, e) ||
+        h5_put_int(w->file, "tiles_left_out", w->info.tiles_left_out, e))
+        return -1;
+    bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;
+    w->groups = w->properties = -1;
+    if (bad || H5Fflush(w->file, H5F_SCOPE_LOCAL) < 0) {
+        h5_mark_broken();
+        return h5_error(e, "cannot write");
+    }
+    if (h5_put_u8(w->file, "complete", 1, e))
+        return -1;
+    bad = H5Fclose(w->file) < 0;
+    w->file = -1;
+    if (!bad)
+        return 0;
+    h5_mark_broken();
+    return h5_error(e, "cannot close the file");
+}
+
+int store_commit(struct store_writer *w, int64_t *bytes, struct err *e)
+{
+    assert(!w->failed && w->number == w->info.group_count);
+    struct stat st;
+    int r = checked(w, finish_file(w, e));
+    if (r == 0 && fstat(w->publish.fd, &st))
+        r = err_sys(e, "cannot look at the file");
+    if (r == 0) {
+        *bytes = st.st_size;
+        r = publish_commit(&w->publish, e);
+    }
+    store_abort(w);
+    return r;
+}
+
+void store_abort(struct store_writer *w)
+{
+    if (!w)
+        return;
+    if (!w->failed && w->file >= 0) {
+        H5Fclose(w->file); /* closes what is open in it (H5F_CLOSE_STRONG) */
+        H5Eclear2(H5E_DEFAULT);
+    }
+    publish_abort(&w->publish);
+    free(w->status);
+    free(w->crc32);
+    free(w);
+}
