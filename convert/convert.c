@@ -1,0 +1,312 @@
+/* convert.c - one slide to one store; see convert.h. */
+#include "convert/convert.h"
+
+#include "common/cli.h"
+#include "common/gray.h"
+#include "common/pipe.h"
+#include "convert/slide.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* One tile on its way. */
+struct item {
+    int64_t col, row;
+    enum store_status status;
+    size_t bytes; /* of what is to be stored: `packed`, or `pixels` when they are store_chunk_bytes */
+    uint32_t crc32;
+    uint8_t *pixels, *packed; /* both store_chunk_bytes */
+};
+
+/* Work areas of one thread. */
+struct area {
+    struct codec_work *codec;
+    uint8_t *rgb; /* one tile, for gray only */
+};
+
+struct convert {
+    const char *path;
+    const struct convert_options *o;
+    const struct slide_reader *reader;
+    struct slide *slide;
+    struct slide_info slide_info;
+    struct store_info info;
+    struct store_writer *writer;
+    int64_t columns, rows, next, done; /* tiles */
+    struct area *areas;                /* [threads] */
+    struct item *items;                /* [depth] */
+    int depth;
+    void (*progress)(void *ctx, double fraction);
+    void *progress_ctx;
+};
+
+/* --- what the store will be --- */
+
+static int64_t round_up(int64_t v, int64_t to)
+{
+    return (v + to - 1) / to * to;
+}
+
+static int plan(struct convert *c, const struct stat *source, struct err *e)
+{
+    const struct slide_info *s = &c->slide_info;
+    struct store_info *i = &c->info;
+    *i = (struct store_info){
+        .source_bytes = source->st_size, .level = s->level, .downsample = s->downsample,
+        .width = s->width, .height = s->height, .channels = c->o->gray ? 1 : 3, .mpp_x = s->mpp_x,
+        .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
+        .chunk_cols = s->tile_cols, .codec = c->o->codec};
+    snprintf(i->source_name, sizeof i->source_name, "%s", cli_base_name(c->path));
+    snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
+    snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
+    snprintf(i->reader, sizeof i->reader, "%s", s->reader);
+    /* whole chunk rows, as near to what was asked for as can be */
+    const int64_t chunk_rows = (c->o->stripe_rows + i->chunk_rows / 2) / i->chunk_rows;
+    i->stripe_rows = i->chunk_rows * (chunk_rows > 0 ? chunk_rows : 1);
+    const int64_t most = round_up(i->height, i->stripe_rows) / i->stripe_rows;
+    const int64_t stripe_bytes = i->stripe_rows * i->width * i->channels;
+    int64_t stripes = c->o->group_bytes / stripe_bytes;
+    stripes = stripes < 1 ? 1 : stripes > most ? most : stripes;
+    i->group_rows = i->stripe_rows * stripes;
+    i->group_count = (i->height + i->group_rows - 1) / i->group_rows;
+    c->columns = store_chunk_columns(i);
+    c->rows = (i->height + i->chunk_rows - 1) / i->chunk_rows;
+    return store_check_info(i, e);
+}
+
+/* --- what stands there --- */
+
+static bool same_source(const struct store_info *a, const struct store_info *b)
+{
+    return a->source_bytes == b->source_bytes && !strcmp(a->source_name, b->source_name) &&
+           !strcmp(a->quickhash, b->quickhash);
+}
+
+/* Names the first setting in which a store differs from what is asked for; NULL when none does. */
+static const char *other_setting(const struct store_info *a, const struct store_info *b)
+{
+    return a->level != b->level               ? "--level"
+           : a->channels != b->channels       ? "--gray"
+           : a->codec != b->codec             ? "--codec"
+           : a->stripe_rows != b->stripe_rows ? "--stripe-rows"
+           : a->group_rows != b->group_rows   ? "--group-bytes" : NULL;
+}
+
+/* 1: leave it, it is done. 0: (re)make it. -1: it is not ours to replace. */
+static int judge_target(const struct convert *c, const char *target, const struct stat *source,
+                        struct convert_report *report, struct err *e)
+{
+    struct store_info old;
+    struct stat st;
+    const char *setting;
+    const enum store_found found = store_look(target, &old);
+    if (found == STORE_NONE)
+        return 0;
+    if (found == STORE_OTHER_FILE)
+        return err_set(e, "%s: stands there already and is not a store; it is left alone: name "
+                          "another output", target);
+    report->replaced = true;
+    if (found == STORE_UNFINISHED || c->o->force)
+        return 0;
+    if (!same_source(&old, &c->info)) {
+        /* The slide itself is newer than its store: the store is stale. Else another slide's. */
+        if (!strcmp(old.source_name, c->info.source_name) && !stat(target, &st) &&
+            source->st_mtime > st.st_mtime)
+            return 0;
+        return err_set(e, "%s: the store of another slide (%s) stands at %s; take another folder, "
+                          "or --force to replace it", c->path, old.source_name, target);
+    }
+    if ((setting = other_setting(&old, &c->info)))
+        return err_set(e, "%s: %s holds it with another %s; take another folder, or --force to "
+                          "replace it", c->path, target, setting);
+    report->replaced = false;
+    report->info = old;
+    report->store_bytes = stat(target, &st) ? 0 : st.st_size;
+    return 1;
+}
+
+/* --- the pipe --- */
+
+static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+{
+    struct convert *c = ctx;
+    struct item *it = slot;
+    (void)number, (void)after;
+    if (cli_check_stop(e))
+        return -1;
+    if (c->next == c->columns * c->rows)
+        return PIPE_END;
+    it->col = c->next % c->columns;
+    it->row = c->next / c->columns;
+    c->next++;
+    return PIPE_ITEM;
+}
+
+/* Beyond the slide's edge a tile holds what its encoder liked: white instead, always the same. */
+static void blank_padding(const struct store_info *i, struct item *it)
+{
+    const int64_t width = i->width - it->col * i->chunk_cols;
+    const int64_t height = i->height - it->row * i->chunk_rows;
+    const size_t pitch = (size_t)(i->chunk_cols * i->channels);
+    const size_t used = width < i->chunk_cols ? (size_t)(width * i->channels) : pitch;
+    for (int64_t y = 0; y < i->chunk_rows; y++) {
+        const size_t from = y < height ? used : 0;
+        memset(it->pixels + (size_t)y * pitch + from, 255, pitch - from);
+    }
+}
+
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct convert *c = ctx;
+    struct item *it = slot;
+    struct area *a = &c->areas[thread];
+    const size_t whole = (size_t)store_chunk_bytes(&c->info);
+    uint8_t *rgb = c->o->gray ? a->rgb : it->pixels;
+    if (c->reader->read(c->slide, thread, it->col, it->row, rgb, &it->status, e))
+        return -1;
+    if (it->status != STORE_WHOLE && c->o->refuse_damage)
+        return err_set(e, "the tile at column %" PRId64 ", row %" PRId64 " of level %" PRId64
+                          " is %s; refused, as --on-damage fail asks", it->col, it->row, c->info.level,
+                       it->status == STORE_MISSING ? "missing" : "damaged");
+    if (c->o->gray)
+        gray_bytes_from_rgb(rgb, it->pixels, whole);
+    blank_padding(&c->info, it);
+    const size_t packed = codec_encode(a->codec, it->pixels, whole, it->packed);
+    it->bytes = packed ? packed : whole;
+    it->crc32 = codec_crc32(packed ? it->packed : it->pixels, it->bytes);
+    return 0;
+}
+
+static int sink(void *ctx, void *slot, struct err *e)
+{
+    struct convert *c = ctx;
+    struct item *it = slot;
+    const bool plain = it->bytes == (size_t)store_chunk_bytes(&c->info);
+    if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32, it->status, e))
+        return -1;
+    c->info.tiles_missing += it->status == STORE_MISSING;
+    c->info.tiles_damaged += it->status == STORE_DAMAGED;
+    c->done++;
+    if (c->progress)
+        c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows));
+    return 0;
+}
+
+/* --- the rest of the store --- */
+
+struct property_ctx {
+    struct convert *c;
+    struct err *e;
+};
+
+static int put_property(void *ctx, const char *key, const char *value)
+{
+    struct property_ctx *p = ctx;
+    if (!p->c->o->keep_identifiers && slide_identifies(key))
+        return 0;
+    return store_put_property(p->c->writer, key, value, p->e);
+}
+
+static int put_head(struct convert *c, struct err *e)
+{
+    struct property_ctx ctx = {c, e};
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    int64_t width = 0, height = 0;
+    int r = c->reader->properties(c->slide, put_property, &ctx);
+    if (r == 0 && c->reader->icc(c->slide, &data, &bytes))
+        r = store_put_icc(c->writer, data, bytes, e);
+    free(data);
+    data = NULL;
+    if (r == 0 && c->reader->thumbnail(c->slide, &data, &width, &height))
+        r = store_put_thumbnail(c->writer, data, width, height, e);
+    free(data);
+    return r;
+}
+
+static int open_areas(struct convert *c, struct err *e)
+{
+    const size_t whole = (size_t)store_chunk_bytes(&c->info);
+    c->depth = 2 * c->o->threads + 2;
+    c->areas = calloc((size_t)c->o->threads, sizeof *c->areas);
+    c->items = calloc((size_t)c->depth, sizeof *c->items);
+    if (!c->areas || !c->items)
+        return err_set(e, "out of memory");
+    for (int t = 0; t < c->o->threads; t++) {
+        c->areas[t].codec = codec_create(c->o->codec, e);
+        c->areas[t].rgb = c->o->gray ? calloc(3, whole) : NULL;
+        if (!c->areas[t].codec || (c->o->gray && !c->areas[t].rgb))
+            return err_set(e, "out of memory");
+    }
+    for (int k = 0; k < c->depth; k++) {
+        c->items[k].pixels = calloc(1, whole);
+        c->items[k].packed = malloc(whole);
+        if (!c->items[k].pixels || !c->items[k].packed)
+            return err_set(e, "out of memory");
+    }
+    return 0;
+}
+
+static void close_all(struct convert *c)
+{
+    for (int t = 0; c->areas && t < c->o->threads; t++) {
+        codec_free(c->areas[t].codec);
+        free(c->areas[t].rgb);
+    }
+    for (int k = 0; c->items && k < c->depth; k++) {
+        free(c->items[k].pixels);
+        free(c->items[k].packed);
+    }
+    free(c->areas);
+    free(c->items);
+    if (c->slide)
+        c->reader->close(c->slide);
+}
+
+static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
+{
+    static const struct pipe_ops ops = {source, work, sink};
+    if (open_areas(c, e))
+        return -1;
+    c->writer = store_create(target, &c->info, e);
+    if (!c->writer)
+        return -1;
+    if (put_head(c, e) ||
+        pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
+        cli_check_stop(e)) {
+        store_abort(c->writer);
+        return -1;
+    }
+    return store_commit(c->writer, bytes, e);
+}
+
+int convert_slide(const char *path, const char *target, const struct convert_options *o,
+                  void (*progress)(void *ctx, double fraction), void *ctx,
+                  struct convert_report *report, struct err *e)
+{
+    struct convert c = {.path = path, .o = o, .progress = progress, .progress_ctx = ctx};
+    struct stat st;
+    const double begun = cli_now();
+    *report = (struct convert_report){.outcome = CONVERT_DONE};
+    c.reader = slide_open(&c.slide, path, o->level, o->threads, &c.slide_info, e);
+    if (!c.reader)
+        return -1;
+    int r = stat(path, &st) ? err_sys(e, "%s: cannot look at it", path) : plan(&c, &st, e);
+    if (r == 0)
+        r = judge_target(&c, target, &st, report, e);
+    if (r > 0)
+        report->outcome = CONVERT_SKIPPED;
+    if (r == 0) {
+        r = make_store(&c, target, &report->store_bytes, e);
+        if (r)
+            err_add(e, "%s to %s", path, target);
+        report->info = c.info;
+    }
+    report->seconds = cli_now() - begun;
+    close_all(&c);
+    return r < 0 ? -1 : 0;
+}

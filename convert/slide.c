@@ -1,0 +1,78 @@
+/* slide.c - the table of readers; see slide.h. */
+#include "convert/slide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern const struct slide_reader slide_openslide;
+
+static const struct slide_reader *const readers[] = {&slide_openslide};
+
+/* Says what is wrong with a path before any reader is asked, in words of ours. */
+static int check_file(const char *path, struct err *e)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_sys(e, errno == ENOENT   ? "%s: no such slide; check the path"
+                          : errno == EACCES ? "%s: cannot be read; check its permissions"
+                                            : "%s: cannot open", path);
+    int bad = fstat(fd, &st);
+    close(fd);
+    if (bad)
+        return err_sys(e, "%s: cannot look at it", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, "%s: not a file", path);
+    if (st.st_size == 0)
+        return err_set(e, "%s: the file is empty; copy the slide again", path);
+    return 0;
+}
+
+const struct slide_reader *slide_open(struct slide **s, const char *path, int64_t level, int threads,
+                                      struct slide_info *info, struct err *e)
+{
+    if (check_file(path, e))
+        return NULL;
+    for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
+        int r = readers[k]->open(s, path, level, threads, info, e);
+        if (r > 0) {
+            info->reader = readers[k]->name;
+            return readers[k];
+        }
+        if (r < 0) {
+            err_add(e, "%s", path);
+            return NULL;
+        }
+    }
+    err_set(e, "%s: not a slide that is known here; check that the file is complete", path);
+    return NULL;
+}
+
+int slide_identifies(const char *key)
+{
+    static const char *const words[] = {
+        "user", "date", "time", "filename", "file name", "title", "barcode", "label", "serial",
+        "s/n", "scanscope", "scanner", "operator", "patient", "artist", "hostcomputer", "case",
+        "created", "imageid", "slide id", "slideid", "uniqueid", "guid", "comment", "description",
+        "documentname", "name", "reference", "creator",
+    };
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (strcasestr(key, words[k]))
+            return 1;
+    return 0;
+}
+
+int slide_has_name(const char *path)
+{
+    static const char *const ends[] = {".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn",
+                                       ".mrxs", ".svslide", ".bif", ".dcm"};
+    const char *dot = strrchr(path, '.');
+    for (size_t k = 0; dot && k < sizeof ends / sizeof *ends; k++)
+        if (!strcasecmp(dot, ends[k]))
+            return 1;
+    return 0;
+}
