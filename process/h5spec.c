@@ -1,0 +1,458 @@
+/*
+ * h5spec.c - the command: options, subcommands, messages, exit status.
+ */
+#include "common/cli.h"
+#include "common/codec.h"
+#include "common/pipe.h"
+#include "common/result.h"
+#include "common/store.h"
+#include "process/info.h"
+#include "process/spectrum.h"
+#include "process/stream.h"
+#include "process/verify.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void say(const char *message)
+{
+    fprintf(stderr, "h5spec: %s\n", message);
+}
+
+static int usage_error(const struct err *e)
+{
+    say(e->msg);
+    fputs("Try 'h5spec --help'.\n", stderr);
+    return EXIT_USAGE;
+}
+
+/* --- help --- */
+
+static void print_help(void)
+{
+    const struct result_params p = spectrum_defaults();
+    printf("Usage: h5spec run [options] -o RESULT.h5 STORE...   (the word run may be left out)\n"
+           "       h5spec merge [--partial] -o CORPUS.h5 RESULT...\n"
+           "       h5spec info [--json|--histogram] FILE...\n"
+           "       h5spec verify [-j N] STORE...\n"
+           "\n"
+           "Computes the spectral histogram of slides from the stores that wsi2h5 makes.\n"
+           "\n"
+           "run: every window of every store, gray, Gaussian, 2-D FFT, log magnitude, histogram\n"
+           "  -o, --output FILE      the result\n"
+           "      --device WHERE     auto, cpu or cuda[:0,1,...] (auto)\n"
+           "      --window N         window of N x N px, a power of two from 64 to 1024 (%" PRId64 ")\n"
+           "      --stride S         px from one window to the next (%" PRId64 ")\n"
+           "      --sigma PX         Gaussian before the windows are cut, 0 for none (%g)\n"
+           "      --taper NAME       rectangular or hann (%s)\n"
+           "      --bins N           bins of the histogram (%" PRId64 ")\n"
+           "      --range LOW:HIGH   of the histogram, dB (%g:%g)\n"
+           "      --groups A-B       only these groups of one store, counted from 1 (all)\n"
+           "  -j, --threads N        threads (%d, the processors of this machine)\n"
+           "      --memory BYTES     for pixels in flight, such as 512M (what is needed)\n"
+           "      --json             a line of JSON a store on stdout\n"
+           "      --progress WHEN    auto, yes or no (auto: on a terminal)\n"
+           "  -q, --quiet            only what went wrong\n"
+           "\n"
+           "merge: adds results up; the order makes no difference\n"
+           "  -o, --output FILE      the sum\n"
+           "      --partial          although groups are missing; the sum says which\n"
+           "\n"
+           "info: what a store or a result holds\n"
+           "      --json             for programs, a line a file\n"
+           "      --histogram        a result's histogram, a line a bin\n"
+           "\n"
+           "verify: reads every chunk of a store and checks its checksum\n"
+           "  -j, --threads N        threads (%d)\n"
+           "  -q, --quiet            only what is wrong\n"
+           "\n"
+           "  -h, --help             this text\n"
+           "      --version          version, libraries and backends\n"
+           "\n"
+           "Exit status: 0 all done, 1 some input failed and the rest was done, 2 wrong usage,\n"
+           "3 stopped by a signal with nothing half-done left.\n",
+           p.window, p.stride, p.sigma, p.taper, p.bins, p.low_db, p.high_db, pipe_cpus(),
+           pipe_cpus());
+}
+
+static void print_version(void)
+{
+    struct err no = {""};
+    char why[256];
+    printf("h5spec %s\n%s, %s\n", WSI_VERSION, store_library(), codec_library());
+    printf("backends: %s%s%s\n", spectrum_backends(), *spectrum_cpu_library() ? ", " : "",
+           spectrum_cpu_library());
+    if (!spectrum_find("cuda", why, &no))
+        printf("no cuda: %s\n", no.msg);
+}
+
+/* --- options --- */
+
+struct options {
+    const char *output;
+    const char *device;
+    struct result_params params;
+    int64_t first_group, last_group;
+    int64_t threads, memory;
+    bool json, histogram, partial, quiet;
+    enum cli_when progress;
+    char **inputs;
+    int n_inputs;
+};
+
+enum {
+    OPT_DEVICE = 256, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA, OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS,
+    OPT_MEMORY, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_VERSION,
+};
+
+#define COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPT_VERSION}
+#define OUTPUT {"output", required_argument, NULL, 'o'}
+#define THREADS {"threads", required_argument, NULL, 'j'}
+#define QUIET {"quiet", no_argument, NULL, 'q'}
+
+static const struct option run_options[] = {
+    COMMON, OUTPUT, THREADS, QUIET,
+    {"device", required_argument, NULL, OPT_DEVICE}, {"window", required_argument, NULL, OPT_WINDOW},
+    {"stride", required_argument, NULL, OPT_STRIDE}, {"sigma", required_argument, NULL, OPT_SIGMA},
+    {"taper", required_argument, NULL, OPT_TAPER}, {"bins", required_argument, NULL, OPT_BINS},
+    {"range", required_argument, NULL, OPT_RANGE}, {"groups", required_argument, NULL, OPT_GROUPS},
+    {"memory", required_argument, NULL, OPT_MEMORY}, {"json", no_argument, NULL, OPT_JSON},
+    {"progress", required_argument, NULL, OPT_PROGRESS}, {NULL, 0, NULL, 0}};
+static const struct option merge_options[] = {
+    COMMON, OUTPUT, QUIET, {"partial", no_argument, NULL, OPT_PARTIAL}, {NULL, 0, NULL, 0}};
+static const struct option info_options[] = {
+    COMMON, {"json", no_argument, NULL, OPT_JSON}, {"histogram", no_argument, NULL, OPT_HISTOGRAM},
+    {NULL, 0, NULL, 0}};
+static const struct option verify_options[] = {COMMON, THREADS, QUIET, {NULL, 0, NULL, 0}};
+
+static int parse_range(const char *text, struct result_params *p, struct err *e)
+{
+    char low[64];
+    const char *colon = strchr(text, ':');
+    if (!colon || (size_t)(colon - text) >= sizeof low)
+        return err_set(e, "--range %s: not LOW:HIGH", text);
+    memcpy(low, text, (size_t)(colon - text));
+    low[colon - text] = 0;
+    return cli_real("--range", low, -1000, 1000, &p->low_db, e) ||
+           cli_real("--range", colon + 1, -1000, 1000, &p->high_db, e) ? -1 : 0;
+}
+
+static int parse_one(int option, const char *arg, struct options *o, struct err *e)
+{
+    struct result_params *p = &o->params;
+    switch (option) {
+    case 'o': o->output = arg; return 0;
+    case 'q': o->quiet = true; return 0;
+    case 'j': return cli_int("-j", arg, 1, 1024, &o->threads, e);
+    case OPT_DEVICE: o->device = arg; return 0;
+    case OPT_WINDOW: return cli_int("--window", arg, 64, 1024, &p->window, e);
+    case OPT_STRIDE: return cli_int("--stride", arg, 1, 1024, &p->stride, e);
+    case OPT_SIGMA: return cli_real("--sigma", arg, 0, 10, &p->sigma, e);
+    case OPT_TAPER: snprintf(p->taper, sizeof p->taper, "%s", arg); return 0;
+    case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
+    case OPT_RANGE: return parse_range(arg, p, e);
+    case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
+    case OPT_MEMORY: return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
+    case OPT_JSON: o->json = true; return 0;
+    case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
+    case OPT_PARTIAL: o->partial = true; return 0;
+    case OPT_HISTOGRAM: o->histogram = true; return 0;
+    default: return err_set(e, "unknown option");
+    }
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(int argc, char **argv, const char *letters, const struct option *table,
+                 struct options *o)
+{
+    struct err e = {""};
+    int option;
+    *o = (struct options){.device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus()};
+    while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+        if (option == 'h') {
+            print_help();
+            return EXIT_DONE;
+        }
+        if (option == OPT_VERSION) {
+            print_version();
+            return EXIT_DONE;
+        }
+        if (option == '?') { /* getopt has said what */
+            fputs("Try 'h5spec --help'.\n", stderr);
+            return EXIT_USAGE;
+        }
+        if (parse_one(option, optarg, o, &e))
+            return usage_error(&e);
+    }
+    o->inputs = argv + optind;
+    o->n_inputs = argc - optind;
+    o->params.radius = spectrum_radius(o->params.sigma);
+    if (o->n_inputs == 0)
+        return err_set(&e, "no input file given"), usage_error(&e);
+    return -1;
+}
+
+/* --- run --- */
+
+struct run {
+    const struct options *o;
+    struct result_writer *out;
+    struct cli_progress progress;
+    int64_t stores, failed, windows;
+    struct result_counts counts;
+};
+
+static void json_store(const char *path, const struct result_params *p, const struct result_slide *s,
+                       const struct err *why)
+{
+    fputs("{\"store\": ", stdout);
+    cli_json_string(stdout, path);
+    printf(", \"status\": \"%s\"", s ? "done" : "failed");
+    if (s) {
+        double mean, std;
+        result_moments(p, s->counts.histogram, &mean, &std);
+        printf(", \"windows\": %" PRId64 ", \"mean_db\": ", s->counts.windows);
+        cli_json_number(stdout, mean);
+        fputs(", \"std_db\": ", stdout);
+        cli_json_number(stdout, std);
+        printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
+        cli_json_string(stdout, s->device);
+    } else {
+        fputs(", \"message\": ", stdout);
+        cli_json_string(stdout, why->msg);
+    }
+    puts("}");
+    fflush(stdout);
+}
+
+static int store_done(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
+                      struct err *e)
+{
+    struct run *r = ctx;
+    const char *path = r->o->inputs[k];
+    cli_progress_clear(&r->progress);
+    if (r->o->json)
+        json_store(path, &r->o->params, s, why);
+    if (!s) {
+        r->failed++;
+        say(why->msg);
+        return 0;
+    }
+    if (s->nx * s->ny == 0 && !r->o->quiet)
+        fprintf(stderr, "h5spec: %s: %" PRId64 " x %" PRId64 " px is smaller than a window of %"
+                PRId64 " px: it has no windows\n", path, s->width, s->height, r->o->params.window);
+    r->stores++;
+    result_add_counts(&r->counts, &s->counts, r->o->params.bins);
+    if (!r->out && !(r->out = result_create(r->o->output, &r->o->params, e)))
+        return -1;
+    return result_put_slide(r->out, s, e) ? err_add(e, "%s", r->o->output) : 0;
+}
+
+static void show_progress(void *ctx, int64_t k, double fraction)
+{
+    struct run *r = ctx;
+    cli_progress_show(&r->progress, cli_base_name(r->o->inputs[k]), (double)k + fraction,
+                      r->o->n_inputs);
+}
+
+static int by_base_name(const void *a, const void *b)
+{
+    return strcmp(cli_base_name(*(char *const *)a), cli_base_name(*(char *const *)b));
+}
+
+/* A result has a slide under the store's base name: no two may have the same. */
+static int check_names(const struct options *o, struct err *e)
+{
+    char **sorted = malloc((size_t)o->n_inputs * sizeof *sorted);
+    int r = 0;
+    if (!sorted)
+        return err_set(e, "out of memory");
+    memcpy(sorted, o->inputs, (size_t)o->n_inputs * sizeof *sorted);
+    qsort(sorted, (size_t)o->n_inputs, sizeof *sorted, by_base_name);
+    for (int k = 0; k < o->n_inputs && r == 0; k++) {
+        const char *base = cli_base_name(sorted[k]);
+        if (strlen(base) > 250 || !strcmp(base, ".") || !strcmp(base, "..h5"))
+            r = err_set(e, "%s: cannot be the name of a slide in a result", sorted[k]);
+        else if (k > 0 && !by_base_name(&sorted[k - 1], &sorted[k]))
+            r = err_set(e, "%s and %s: two stores of one name; run them into two results",
+                        sorted[k - 1], sorted[k]);
+    }
+    free(sorted);
+    return r;
+}
+
+static int check_run(const struct options *o, struct err *e)
+{
+    if (!o->output)
+        return err_set(e, "-o RESULT.h5 is missing");
+    if (o->first_group && o->n_inputs > 1)
+        return err_set(e, "--groups takes one store at a time");
+    return result_check_params(&o->params, e) || check_names(o, e) ? -1 : 0;
+}
+
+static void last_line(const struct run *r, double seconds)
+{
+    char memory[32], time[32];
+    double mean, std;
+    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    fprintf(stderr, "h5spec: %" PRId64 " done, %" PRId64 " failed: %" PRId64 " windows", r->stores,
+            r->failed, r->counts.windows);
+    if (!isnan(mean))
+        fprintf(stderr, ", mean %.3f dB, std %.3f dB", mean, std);
+    fprintf(stderr, "; %s, %.0f windows/s, peak memory %s\n", cli_time(time, seconds),
+            (double)r->counts.windows / (seconds > 0 ? seconds : 1),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+static int run_stores(struct run *r, const struct spectrum_backend *backend)
+{
+    struct err e = {""};
+    const struct stream_setup setup = {
+        .backend = backend, .params = r->o->params, .paths = r->o->inputs,
+        .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
+        .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
+        .done = store_done, .progress = show_progress};
+    int bad = stream_run(&setup, &e);
+    cli_progress_clear(&r->progress);
+    if (bad)
+        result_abort(r->out);
+    else if (r->out && (bad = result_commit(r->out, &e)))
+        err_add(&e, "%s", r->o->output);
+    if (bad)
+        say(e.msg);
+    if (bad && cli_stopped())
+        return EXIT_STOPPED;
+    return bad || r->failed ? EXIT_PART : EXIT_DONE;
+}
+
+static int command_run(int argc, char **argv)
+{
+    struct options o;
+    struct err e = {""};
+    char why[256];
+    int status = parse(argc, argv, "o:j:qh", run_options, &o);
+    if (status >= 0)
+        return status;
+    if (check_run(&o, &e))
+        return usage_error(&e);
+    const struct spectrum_backend *backend = spectrum_find(o.device, why, &e);
+    if (!backend) {
+        err_add(&e, "--device %s", o.device);
+        say(e.msg);
+        return EXIT_PART;
+    }
+    if (result_check_target(o.output, &e)) {
+        say(e.msg);
+        return EXIT_PART;
+    }
+    if (!strcmp(o.device, "auto") && !o.quiet)
+        fprintf(stderr, "h5spec: device %s (%s)\n", backend->name, *why ? why : "it is there");
+    cli_catch_signals();
+    struct run r = {.o = &o};
+    r.counts.histogram = calloc((size_t)o.params.bins, sizeof(uint64_t));
+    if (!r.counts.histogram) {
+        say("out of memory");
+        return EXIT_PART;
+    }
+    const double begun = cli_now();
+    cli_progress_begin(&r.progress, o.quiet ? CLI_NO : o.progress);
+    status = run_stores(&r, backend);
+    if (!o.quiet && status != EXIT_STOPPED)
+        last_line(&r, cli_now() - begun);
+    free(r.counts.histogram);
+    return status;
+}
+
+/* --- merge, info, verify --- */
+
+static int command_merge(int argc, char **argv)
+{
+    struct options o;
+    struct err e = {""};
+    int status = parse(argc, argv, "o:qh", merge_options, &o);
+    if (status >= 0)
+        return status;
+    if (!o.output) {
+        err_set(&e, "-o CORPUS.h5 is missing");
+        return usage_error(&e);
+    }
+    cli_catch_signals();
+    if (result_check_target(o.output, &e) ||
+        result_merge(o.output, o.inputs, o.n_inputs, o.partial, &e)) {
+        say(e.msg);
+        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
+    }
+    if (!o.quiet)
+        fprintf(stderr, "h5spec: %d result%s added up into %s\n", o.n_inputs,
+                o.n_inputs == 1 ? "" : "s", o.output);
+    return EXIT_DONE;
+}
+
+static int command_info(int argc, char **argv)
+{
+    struct options o;
+    struct err e = {""};
+    int status = parse(argc, argv, "h", info_options, &o);
+    if (status >= 0)
+        return status;
+    status = EXIT_DONE;
+    const enum info_form form = o.histogram ? INFO_HISTOGRAM : o.json ? INFO_JSON : INFO_TEXT;
+    for (int k = 0; k < o.n_inputs; k++)
+        if (info_print(o.inputs[k], form, &e)) {
+            fflush(stdout);
+            say(e.msg);
+            status = EXIT_PART;
+        }
+    return status;
+}
+
+static int verify_one(const char *path, const struct options *o)
+{
+    struct verify_report r;
+    struct err e = {""};
+    char size[32];
+    if (verify_store(path, (int)o->threads, &r, &e)) {
+        say(e.msg);
+        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
+    }
+    if (r.bad) {
+        fprintf(stderr, "h5spec: %s: damaged: %" PRId64 " of %" PRId64 " chunks, the first: %s; "
+                "convert the slide again\n", path, r.bad, r.chunks, r.first.msg);
+        return EXIT_PART;
+    }
+    if (!o->quiet)
+        printf("%s: sound: %" PRId64 " chunks, %s; tiles missing in the slide %" PRId64
+               ", damaged there %" PRId64 ", left out %" PRId64 "\n",
+               path, r.chunks, cli_size(size, (double)r.bytes), r.missing, r.damaged, r.left_out);
+    return EXIT_DONE;
+}
+
+static int command_verify(int argc, char **argv)
+{
+    struct options o;
+    int status = parse(argc, argv, "j:qh", verify_options, &o);
+    if (status >= 0)
+        return status;
+    cli_catch_signals();
+    status = EXIT_DONE;
+    for (int k = 0; k < o.n_inputs && status != EXIT_STOPPED; k++) {
+        int one = verify_one(o.inputs[k], &o);
+        status = one > status ? one : status;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct { const char *name; int (*run)(int, char **); } commands[] = {
+        {"run", command_run}, {"merge", command_merge}, {"info", command_info},
+        {"verify", command_verify}};
+    for (size_t k = 0; argc > 1 && k < sizeof commands / sizeof *commands; k++)
+        if (!strcmp(argv[1], commands[k].name))
+            store_exit(commands[k].run(argc - 1, argv + 1));
+    store_exit(command_run(argc, argv));
+}

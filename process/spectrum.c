@@ -1,0 +1,197 @@
+/* spectrum.c - what all backends share; see spectrum.h. */
+#include "process/spectrum.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HAVE_FFTW
+extern const struct spectrum_backend spectrum_cpu;
+#endif
+#ifdef HAVE_CUDA
+int device_count(struct err *e); /* cuda/device.h */
+#endif
+
+/* --- backends --- */
+
+const char *spectrum_backends(void)
+{
+#ifdef HAVE_FFTW
+    return "cpu";
+#else
+    return "none";
+#endif
+}
+
+#ifndef HAVE_FFTW
+const char *spectrum_cpu_library(void)
+{
+    return "";
+}
+#endif
+
+static const struct spectrum_backend *find_cpu(struct err *e)
+{
+#ifdef HAVE_FFTW
+    (void)e;
+    return &spectrum_cpu;
+#else
+    err_set(e, "this build has no CPU backend: it was made without FFTW (libfftw3-dev)");
+    return NULL;
+#endif
+}
+
+static const struct spectrum_backend *find_cuda(struct err *e)
+{
+#ifdef HAVE_CUDA
+    if (device_count(e) > 0)
+        err_set(e, "this version has no CUDA backend yet; take --device cpu");
+    return NULL;
+#else
+    err_set(e, "this build has no CUDA backend: it was made without nvcc, or with CUDA=0");
+    return NULL;
+#endif
+}
+
+const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e)
+{
+    struct err no = {""};
+    *why = 0;
+    if (!strcmp(device, "cpu"))
+        return find_cpu(e);
+    if (!strcmp(device, "cuda") || !strncmp(device, "cuda:", 5))
+        return find_cuda(e);
+    if (strcmp(device, "auto")) {
+        err_set(e, "%s: must be auto, cpu or cuda[:0,1,...]", device);
+        return NULL;
+    }
+    const struct spectrum_backend *b = find_cuda(&no);
+    if (b)
+        return b;
+    snprintf(why, 256, "%.255s", no.msg);
+    return find_cpu(e);
+}
+
+/* --- parameters --- */
+
+struct result_params spectrum_defaults(void)
+{
+    return (struct result_params){
+        .window = 256, .stride = 128, .sigma = 1, .radius = 3, .taper = "rectangular", .offset = 1,
+        .bins = 1600, .low_db = 0, .high_db = 160, .min_tissue = 0.5};
+}
+
+int64_t spectrum_radius(double sigma)
+{
+    return (int64_t)ceil(3 * sigma);
+}
+
+int64_t spectrum_windows(int64_t size, const struct result_params *p)
+{
+    return size < p->window ? 0 : (size - p->window) / p->stride + 1;
+}
+
+void spectrum_gauss(const struct result_params *p, double *weights)
+{
+    double sum = 0;
+    for (int64_t t = 0; t <= p->radius; t++) {
+        weights[t] = t ? exp(-(double)(t * t) / (2 * p->sigma * p->sigma)) : 1;
+        sum += t ? 2 * weights[t] : weights[t];
+    }
+    for (int64_t t = 0; t <= p->radius; t++)
+        weights[t] /= sum;
+}
+
+void spectrum_taper(const struct result_params *p, float *taper, double dft[2])
+{
+    const double n = (double)p->window;
+    const int hann = !strcmp(p->taper, "hann");
+    for (int64_t k = 0; k < p->window; k++)
+        taper[k] = hann ? (float)(0.5 - 0.5 * cos(2 * M_PI * (double)k / n)) : 1;
+    dft[0] = hann ? n / 2 : n;
+    dft[1] = hann ? -n / 4 : 0;
+}
+
+/* --- classes --- */
+
+/* The smallest float that is not below x. */
+static float float_from_above(double x)
+{
+    float f = (float)x;
+    return (double)f < x ? nextafterf(f, INFINITY) : f;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Fills start[] for a shift and returns the most edges within one cell. */
+static int fill_start(struct spectrum_classes *c, int64_t n_edges)
+{
+    int64_t k = 0, most = 0;
+    for (size_t cell = 0; cell < c->cells; cell++) {
+        const float low = float_of_bits((uint32_t)(cell << c->shift));
+        const int64_t before = k;
+        while (k < n_edges && c->edges[k] <= low)
+            k++;
+        if (cell > 0 && k - before > most)
+            most = k - before;
+        c->start[cell] = (uint32_t)k;
+    }
+    return (int)most;
+}
+
+int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p, struct err *e)
+{
+    const int64_t n_edges = p->bins + 1;
+    *c = (struct spectrum_classes){0};
+    c->edges = malloc((size_t)(n_edges + 2) * sizeof *c->edges);
+    if (!c->edges)
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < n_edges; k++) {
+        double db = p->low_db + (p->high_db - p->low_db) * (double)k / (double)p->bins;
+        double magnitude = pow(10, db / 20) - p->offset;
+        c->edges[k] = magnitude > 0 ? float_from_above(magnitude * magnitude) : 0;
+    }
+    c->edges[n_edges] = c->edges[n_edges + 1] = INFINITY;
+    /* 64 cells an octave separate edges 0.1 dB apart; finer bins take finer cells, or more steps. */
+    for (c->shift = 17; c->shift >= 13; c->shift--) {
+        c->cells = ((size_t)0x7f800000 >> c->shift) + 1; /* up to infinity */
+        free(c->start);
+        c->start = malloc(c->cells * sizeof *c->start);
+        if (!c->start) {
+            spectrum_classes_free(c);
+            return err_set(e, "out of memory");
+        }
+        c->steps = fill_start(c, n_edges);
+        if (c->steps <= 1)
+            break;
+    }
+    c->shift = c->shift < 13 ? 13 : c->shift;
+    return 0;
+}
+
+void spectrum_classes_free(struct spectrum_classes *c)
+{
+    free(c->edges);
+    free(c->start);
+    *c = (struct spectrum_classes){0};
+}
+
+void spectrum_window_moments(const struct result_params *p, uint64_t n, uint64_t sum,
+                             uint64_t squares, float *mean_db, float *std_db)
+{
+    if (n == 0) {
+        *mean_db = *std_db = NAN;
+        return;
+    }
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    const double mean = (double)sum / (double)n;
+    const double variance = (double)squares / (double)n - mean * mean;
+    *mean_db = (float)(p->low_db + width * (mean + 0.5));
+    *std_db = (float)(width * sqrt(variance > 0 ? variance : 0));
+}

@@ -1,0 +1,127 @@
+/*
+ * spectrum.h - the definition of the result, and the table of backends that compute it.
+ *
+ *   gray       g = 0.299 R + 0.587 G + 0.114 B. Rows of an RGB store reach a backend as the whole
+ *              number 299 R + 587 G + 114 B (exact in float); `scale` of the slide is then 1,000. A
+ *              gray store's bytes are used as they are, scale 1.
+ *   smoothing  separable Gaussian of `sigma` px, 2 radius + 1 taps normalised to sum 1, over the slide
+ *              as a whole; only the slide's own border repeats its edge pixel.
+ *   windows    window x window px at every `stride` px; nx = floor((width - window) / stride) + 1,
+ *              ny likewise. A window belongs to the group that holds its first row.
+ *   transform  unnormalised 2-D DFT of the window times the taper. The window's mean is taken off
+ *              first and put back into the taper's few bins after it: float is three times more exact so.
+ *   magnitude  dB = 20 log10(|F| + offset), offset 1.
+ *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns
+ *              1 .. window / 2 - 1 count twice. A value belongs to bin k when edge k <= dB < edge k + 1.
+ *
+ * Where a value falls is decided on the squared magnitude against a table of squared edges, computed
+ * in double: no logarithm, no square root, and the same answer for the same float everywhere.
+ *
+ * A backend computes slabs: runs of rows of full slide width that the stream (stream.h) lays into
+ * the backend's slots, one after the other. With each slab some rows of windows become complete.
+ */
+#ifndef WSI_SPECTRUM_H
+#define WSI_SPECTRUM_H
+
+#include "common/err.h"
+#include "common/result.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPECTRUM_SLOTS = 4, SPECTRUM_MAX_RADIUS = 30 };
+
+/* The part of a slide that is computed in one go. Fixed while any of its slabs is under way. */
+struct spectrum_slide {
+    int64_t width, height;       /* px */
+    int64_t nx, ny;              /* windows that fit the slide */
+    int64_t first_wy, end_wy;    /* rows of windows to compute */
+    int64_t first_row, end_row;  /* rows of pixels that are streamed for them */
+    int64_t slab_rows;           /* rows of every slab but the last */
+    int64_t pitch;               /* floats from one row of a slot to the next */
+    int first_slot;              /* slot of the slab that begins at first_row; then round and round */
+    float scale;                 /* value of a pixel / gray level: 1000 or 1 */
+    float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed stay */
+};
+
+struct spectrum_slab {
+    const struct spectrum_slide *slide;
+    int64_t row, rows; /* it holds rows row .. row + rows - 1 */
+    int64_t wy, end_wy; /* rows of windows that are complete with it (maybe none) */
+    int slot;
+};
+
+struct spectrum; /* a backend's state */
+
+/* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run`
+ * is called on many threads for different parts; `slot` on one thread at a time, and `finish` on one,
+ * both beside each other and beside `run` for later slabs. */
+struct spectrum_backend {
+    const char *name;
+    /* Takes what can be taken before the first slide; `threads` will call run. */
+    int (*open)(struct spectrum **b, const struct result_params *p, int threads, struct err *e);
+    /* What it runs on, for people. */
+    const char *(*device)(const struct spectrum *b);
+    /* Makes room for SPECTRUM_SLOTS slots of so many bytes. Nothing is under way. */
+    int (*reserve)(struct spectrum *b, size_t slot_bytes, struct err *e);
+    /* Waits until slot number k may be filled again; its memory: float [slab_rows][pitch]. */
+    int (*slot)(struct spectrum *b, int k, float **rows, struct err *e);
+    /* In how many parts a slab can be run at once; 0 when it completes no window. */
+    int64_t (*parts)(const struct spectrum *b, const struct spectrum_slab *s);
+    /* Computes part k, adds to *counts; the slots of earlier slabs still hold their rows as far as
+     * the windows need them. */
+    int (*run)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
+               struct result_counts *counts, struct err *e);
+    /* All slabs have been run: adds what the backend kept for itself to *counts. */
+    int (*finish)(struct spectrum *b, const struct spectrum_slide *s, struct result_counts *counts,
+                  struct err *e);
+    void (*close)(struct spectrum *b);
+};
+
+/* The backend for a --device word: "auto", "cpu", "cuda", "cuda:0,1". NULL with the reason when it
+ * cannot be had. For auto, *why (256 bytes) says why it was taken. */
+const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e);
+/* "cpu" and so on: the backends of this build, for --version. */
+const char *spectrum_backends(void);
+/* FFTW's version and so on; "" when this build has no CPU backend. */
+const char *spectrum_cpu_library(void);
+
+/* The contract's parameters. */
+struct result_params spectrum_defaults(void);
+/* Taps on each side for a sigma: 3 sigma, rounded up. */
+int64_t spectrum_radius(double sigma);
+/* Windows of one direction that fit. */
+int64_t spectrum_windows(int64_t size, const struct result_params *p);
+
+/* weights[0 .. radius] of the Gaussian, the middle one first, for a sum of 1 over all taps. */
+void spectrum_gauss(const struct result_params *p, double *weights);
+/* The 1-D taper, [window], and the bins 0 and 1 of its DFT (bin window - 1 is bin 1; the others are 0). */
+void spectrum_taper(const struct result_params *p, float *taper, double dft[2]);
+
+/*
+ * Squared magnitude -> class: 0 underflow, 1 .. bins the histogram's bins, bins + 1 overflow. The class
+ * of p is the number of edges that are <= p. start[] gives it for the smallest float of p's cell (its
+ * bits shifted right by `shift`); at most `steps` more edges lie within one cell.
+ */
+struct spectrum_classes {
+    float *edges;    /* [bins + 3], the last two infinite */
+    uint32_t *start; /* [cells] */
+    size_t cells;
+    int shift, steps;
+};
+int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p, struct err *e);
+void spectrum_classes_free(struct spectrum_classes *c);
+
+/* A window's mean and std from its own histogram: n samples in bins, sum and sum of squares of their
+ * bin numbers. NaN for n = 0. */
+void spectrum_window_moments(const struct result_params *p, uint64_t n, uint64_t sum,
+                             uint64_t squares, float *mean_db, float *std_db);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
