@@ -197,11 +197,14 @@ static int begin_group(struct store_writer *w, struct err *e)
     int64_t rows = store_group_height(i, w->number);
     int64_t stripes = (rows + i->stripe_rows - 1) / i->stripe_rows;
     hsize_t dims[3] = {(hsize_t)rows, (hsize_t)i->width, (hsize_t)i->channels};
+    /* HDF5 wants no chunk to be larger than what the dataset could grow to */
+    hsize_t most[3] = {(hsize_t)(rows > i->chunk_rows ? rows : i->chunk_rows),
+                       (hsize_t)(i->width > i->chunk_cols ? i->width : i->chunk_cols), dims[2]};
     w->group = h5_create_group(w->groups, name, e);
     if (w->group < 0 || h5_put_int(w->group, "first_row", w->number * i->group_rows, e) ||
         h5_put_int(w->group, "rows", rows, e) || h5_put_int(w->group, "stripes", stripes, e))
         return checked(w, -1);
-    hid_t dcpl = pixel_layout(i), space = H5Screate_simple(3, dims, NULL);
+    hid_t dcpl = pixel_layout(i), space = H5Screate_simple(3, dims, most);
     w->pixels = H5Dcreate2(w->group, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(dcpl);
