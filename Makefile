@@ -92,7 +92,7 @@ $(B)/tests/slide_pixels: tests/slide_pixels.c
 	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide) -lm
 $(B)/tests/test_%: tests/test_%.c $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $^ $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) $(CUDA_LIBS) $(LDLIBS)
+	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) $(CUDA_LIBS) $(LDLIBS)
 
 programs-for-check: $(PROGRAMS) $(TESTS)
 

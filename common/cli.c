@@ -154,8 +154,17 @@ double cli_now(void)
 int64_t cli_peak_memory(void)
 {
     struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (int64_t)u.ru_maxrss * 1024;
+    char line[128];
+    long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r"); /* getrusage counts what ran before exec, too */
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    if (kib <= 0 && !getrusage(RUSAGE_SELF, &u))
+        kib = u.ru_maxrss;
+    return (int64_t)kib * 1024;
 }
 
 const char *cli_size(char buf[32], double bytes)

@@ -102,10 +102,10 @@ hid_t h5_create(const char *path, struct err *e)
     hid_t fapl = access_list(), fcpl = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_obj_track_times(fcpl, false);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
-    H5Pclose(fcpl);
-    H5Pclose(fapl);
     if (file < 0)
         h5_error(e, "cannot create %s", path);
+    H5Pclose(fcpl);
+    H5Pclose(fapl);
     return file;
 }
 
@@ -167,8 +167,10 @@ static hid_t open_file(const char *path, bool *ours, struct err *e)
         return -1;
     hid_t fapl = access_list();
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+    if (file < 0)
+        h5_error(e, "%s: damaged: HDF5 cannot open it", path);
     H5Pclose(fapl);
-    return file >= 0 ? file : h5_error(e, "%s: damaged: HDF5 cannot open it", path);
+    return file;
 }
 
 enum h5_kind h5_look(const char *path, char format[64])
@@ -196,6 +198,13 @@ hid_t h5_open(const char *path, const char *format, struct err *e)
     return file;
 }
 
+/* At once after the call that failed: the next one forgets why. */
+static int write_failed(struct err *e, const char *name)
+{
+    h5_mark_broken();
+    return h5_error(e, "cannot write %s", name);
+}
+
 /* --- attributes --- */
 
 static int put(hid_t object, const char *name, hid_t type, hid_t memory, const void *value,
@@ -203,14 +212,11 @@ static int put(hid_t object, const char *name, hid_t type, hid_t memory, const v
 {
     hid_t space = H5Screate(H5S_SCALAR);
     hid_t a = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    int bad = a < 0 || H5Awrite(a, memory, value) < 0;
-    if (a >= 0 && H5Aclose(a) < 0)
-        bad = 1;
+    int r = a < 0 || H5Awrite(a, memory, value) < 0 ? write_failed(e, name) : 0;
+    if (a >= 0 && H5Aclose(a) < 0 && r == 0)
+        r = write_failed(e, name);
     H5Sclose(space);
-    if (!bad)
-        return 0;
-    h5_mark_broken();
-    return h5_error(e, "cannot write the attribute %s", name);
+    return r;
 }
 
 int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e)
@@ -316,11 +322,9 @@ hid_t h5_create_group(hid_t parent, const char *name, struct err *e)
     hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE);
     H5Pset_obj_track_times(gcpl, false);
     hid_t g = H5Gcreate2(parent, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
+    if (g < 0)
+        write_failed(e, name);
     H5Pclose(gcpl);
-    if (g < 0) {
-        h5_mark_broken();
-        h5_error(e, "cannot create the group %s", name);
-    }
     return g;
 }
 
@@ -360,17 +364,16 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
         H5Pset_deflate(dcpl, (unsigned)deflate);
     }
     hid_t ds = H5Dcreate2(parent, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    hid_t memory = ds < 0 ? -1 : H5Tget_native_type(type, H5T_DIR_ASCEND);
-    int bad = ds < 0 || (!empty && H5Dwrite(ds, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0);
+    int r = ds < 0 ? write_failed(e, name) : 0;
+    hid_t memory = r ? -1 : H5Tget_native_type(type, H5T_DIR_ASCEND);
+    if (r == 0 && !empty && H5Dwrite(ds, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+        r = write_failed(e, name);
     H5Tclose(memory);
-    if (ds >= 0 && H5Dclose(ds) < 0)
-        bad = 1;
+    if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
+        r = write_failed(e, name);
     H5Pclose(dcpl);
     H5Sclose(space);
-    if (!bad)
-        return 0;
-    h5_mark_broken();
-    return h5_error(e, "cannot write %s", name);
+    return r;
 }
 
 /* External storage reads any file of the machine; virtual data may: both refused. */

@@ -206,13 +206,13 @@ static int begin_group(struct store_writer *w, struct err *e)
         return checked(w, -1);
     hid_t dcpl = pixel_layout(i), space = H5Screate_simple(3, dims, most);
     w->pixels = H5Dcreate2(w->group, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    if (w->pixels < 0) {
+        h5_mark_broken();
+        h5_error(e, "cannot create the pixels of group %s", name);
+    }
     H5Sclose(space);
     H5Pclose(dcpl);
-    if (w->pixels >= 0)
-        return 0;
-    h5_mark_broken();
-    h5_error(e, "cannot create the pixels of group %s", name);
-    return checked(w, -1);
+    return checked(w, w->pixels < 0 ? -1 : 0);
 }
 
 static int end_group(struct store_writer *w, struct err *e)
@@ -305,12 +305,13 @@ static int put_view(struct store_writer *w, struct err *e)
     if (!bad)
         ds = H5Dcreate2(w->file, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     bad = ds < 0 || H5Dclose(ds) < 0;
+    if (bad) {
+        h5_mark_broken();
+        h5_error(e, "cannot write /pixels");
+    }
     H5Pclose(dcpl);
     H5Sclose(space);
-    if (!bad)
-        return 0;
-    h5_mark_broken();
-    return h5_error(e, "cannot write /pixels");
+    return bad ? -1 : 0;
 }
 
 /* Everything but the mark, and the mark last. */

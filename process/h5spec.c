@@ -291,6 +291,8 @@ static int check_run(const struct options *o, struct err *e)
         return err_set(e, "-o RESULT.h5 is missing");
     if (o->first_group && o->n_inputs > 1)
         return err_set(e, "--groups takes one store at a time");
+    if (!spectrum_is_device(o->device))
+        return err_set(e, "--device %s: must be auto, cpu or cuda[:0,1,...]", o->device);
     return result_check_params(&o->params, e) || check_names(o, e) ? -1 : 0;
 }
 

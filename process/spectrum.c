@@ -54,18 +54,21 @@ static const struct spectrum_backend *find_cuda(struct err *e)
 #endif
 }
 
+int spectrum_is_device(const char *word)
+{
+    return !strcmp(word, "auto") || !strcmp(word, "cpu") || !strcmp(word, "cuda") ||
+           (!strncmp(word, "cuda:", 5) && strspn(word + 5, "0123456789,") == strlen(word + 5) &&
+            word[5] >= '0');
+}
+
 const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e)
 {
     struct err no = {""};
     *why = 0;
     if (!strcmp(device, "cpu"))
         return find_cpu(e);
-    if (!strcmp(device, "cuda") || !strncmp(device, "cuda:", 5))
+    if (strcmp(device, "auto"))
         return find_cuda(e);
-    if (strcmp(device, "auto")) {
-        err_set(e, "%s: must be auto, cpu or cuda[:0,1,...]", device);
-        return NULL;
-    }
     const struct spectrum_backend *b = find_cuda(&no);
     if (b)
         return b;

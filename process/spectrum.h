@@ -82,7 +82,9 @@ struct spectrum_backend {
     void (*close)(struct spectrum *b);
 };
 
-/* The backend for a --device word: "auto", "cpu", "cuda", "cuda:0,1". NULL with the reason when it
+/* Is this a --device word: "auto", "cpu", "cuda", "cuda:0,1"? */
+int spectrum_is_device(const char *word);
+/* The backend for a --device word. NULL with the reason when it
  * cannot be had. For auto, *why (256 bytes) says why it was taken. */
 const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e);
 /* "cpu" and so on: the backends of this build, for --version. */

@@ -1,0 +1,130 @@
+"""One result whatever the threads, groups, codecs, memory and order: to the last count."""
+import itertools
+import random
+
+import h5py
+import numpy as np
+
+from lib import *
+
+SIZE = ("--size", "1700x2300")
+
+
+def content(path, without=("seconds", "data_crc32")):
+    """Everything in a result that must not depend on how it was computed."""
+    with h5py.File(path, "r") as f:
+        out = {"/histogram": f["histogram"][()].tobytes(), "slides": sorted(f["slides"])}
+        for key, value in f.attrs.items():
+            if key not in without:
+                out["/" + key] = np.asarray(value).tobytes()
+        for name, s in f["slides"].items():
+            for key in ("histogram", "window_mean_db", "window_std_db"):
+                out[name + "/" + key] = s[key][()].tobytes()
+            for key, value in s.attrs.items():
+                if key not in without:
+                    out[name + "@" + key] = np.asarray(value).tobytes()
+        return out
+
+
+def numbers(path):
+    """Histogram and maps only: for stores that are cut into groups in different ways."""
+    return {k: v for k, v in content(path).items()
+            if k.endswith(("/histogram", "_db", "/windows", "/underflow", "/overflow"))}
+
+
+def equal(a, b, what):
+    for key in sorted(set(a) | set(b)):
+        expect(a.get(key) == b.get(key), "%s: %s differs", what, key)
+
+
+def test_threads():
+    s = store(made(*SIZE))
+    want = content(spectrum(s, "-j", "1"))
+    expect(np.frombuffer(want["/histogram"], np.uint64).sum() > 0, "nothing counted")
+    for j in (2, 7):
+        equal(content(spectrum(s, "-j", j)), want, "%d threads" % j)
+
+
+def test_groups_from_one_stripe_to_the_whole_slide():
+    slide = made(*SIZE)
+    want = numbers(spectrum(store(slide)))
+    for options in (("--stripe-rows", "240", "--group-bytes", "1"), ("--group-bytes", "1"),
+                    ("--stripe-rows", "480", "--group-bytes", "6M"), ("--group-bytes", "1G")):
+        s = store(slide, *options)
+        with h5py.File(s, "r") as f:
+            n = f.attrs["group_count"]
+        equal(numbers(spectrum(s, "-j", "2")), want, "%d groups" % n)
+
+
+def test_codecs():
+    slide = made(*SIZE)
+    equal(content(spectrum(store(slide, "--codec", "none"))), content(spectrum(store(slide))), "codec none")
+
+
+def test_little_memory():
+    s = store(made(*SIZE))
+    want = content(spectrum(s))
+    for memory in ("14M", "7M"):
+        equal(content(spectrum(s, "--memory", memory)), want, memory)
+    p = run(H5SPEC, "--memory", "5M", "-o", os.path.join(tmp(), "x.h5"), s, status=1)
+    says(p.err, s, "needs --memory 7M")
+
+
+def test_groups_one_by_one_merged_in_any_order():
+    slide = made(*SIZE)
+    for options in (("--stripe-rows", "240", "--group-bytes", "1"), ("--stripe-rows", "480", "--group-bytes", "1")):
+        s = store(slide, *options)
+        with h5py.File(s, "r") as f:
+            n = int(f.attrs["group_count"])
+        want = content(spectrum(s))
+        parts = [spectrum(s, "--groups", "%d-%d" % (k, k), "-j", 1 + k % 3) for k in range(1, n + 1)]
+        rng = random.Random(1)
+        for _ in range(3):
+            rng.shuffle(parts)
+            out = os.path.join(tmp(), "sum.h5")
+            run(H5SPEC, "merge", "-q", "-o", out, *parts)
+            equal(content(out), want, "%d groups merged" % n)
+
+
+def test_ranges_of_groups_and_merges_of_merges():
+    s = store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1")
+    want = content(spectrum(s))
+    a, b, c = (spectrum(s, "--groups", g) for g in ("1-3", "4", "5-10"))
+    half, out = (os.path.join(tmp(), n) for n in ("half.h5", "sum.h5"))
+    run(H5SPEC, "merge", "-q", "--partial", "-o", half, c, a)
+    run(H5SPEC, "merge", "-q", "-o", out, half, b)
+    equal(content(out), want, "merge of a merge")
+
+
+def test_several_slides_in_one_run_and_merged():
+    stores = [store(made(*SIZE)), store(made("--size", "900x700", "--seed", "5", name="b")),
+              store(made("--size", "300x300", name="c"), "--gray"), store(made("--size", "100x90", name="d"))]
+    want = content(spectrum(stores))
+    for order in itertools.islice(itertools.permutations(stores), 0, 24, 5):
+        equal(content(spectrum(list(order), "-j", "3")), want, "order")
+    parts = [spectrum(s) for s in stores]
+    out = os.path.join(tmp(), "sum.h5")
+    run(H5SPEC, "merge", "-q", "-o", out, *reversed(parts))
+    equal(content(out), want, "merged")
+
+
+def test_wide_slide_after_a_narrow_one():
+    # the ring of rows has to grow in the middle of the run
+    stores = [store(made("--size", "600x1300", name="narrow")), store(made("--size", "2600x600", name="wide"))]
+    out = os.path.join(tmp(), "sum.h5")
+    run(H5SPEC, "merge", "-q", "-o", out, *[spectrum(s) for s in stores])
+    equal(content(spectrum(stores, "-j", "3")), content(out), "wide after narrow")
+
+
+def test_equal_to_plain_h5dread():
+    stores = [store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1"), store(made(*SIZE), "--gray"),
+              store(made("--size", "900x4700", "--tile", "512"), "--codec", "none")]
+    try:
+        stores.append(store(real("CMU-1-Small-Region.svs")))
+    except Skip:
+        pass
+    p = run(os.path.join(BUILD, "tests", "test_stream"), *stores)
+    expect(p.out.count("equal") == len(stores), p.out)
+
+
+main(globals())

@@ -1,0 +1,235 @@
+"""Nothing ever stands under a final name that is not whole."""
+import signal
+import threading
+
+import h5py
+
+from lib import *
+
+
+def slide():
+    """Large enough to be stopped in the middle."""
+    return made("--size", "6000x5000", "--tissue-fraction", "0.9", name="large")
+
+
+def small():
+    return made("--size", "600x500", name="small")
+
+
+def stop(argv, signal_number, after, folder):
+    """Starts a program, sends it a signal after so many seconds; returns its status and words."""
+    p = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        p.wait(after)
+    except subprocess.TimeoutExpired:
+        p.send_signal(signal_number)
+    begun = time.time()
+    _, err = p.communicate(timeout=TIMEOUT)
+    expect(SAN or time.time() - begun < 5, "it took %.1f s to stop", time.time() - begun)
+    return p.returncode, err.decode()
+
+
+def stop_somewhere(argv, folder, name):
+    """Stops the program at many instants: each time either stopped cleanly, or done."""
+    stopped = 0
+    begun = time.time()
+    run(*argv)
+    whole = open(os.path.join(folder, name), "rb").read() if name.startswith("large") else None
+    long = time.time() - begun
+    for k in range(12):
+        if os.path.exists(os.path.join(folder, name)):
+            os.unlink(os.path.join(folder, name))
+        number = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU)[k % 4]
+        status, err = stop(argv, number, long * k / 12, folder)
+        there = os.path.exists(os.path.join(folder, name))
+        expect(left_overs(folder) == [], "signal %s left %s", number, left_overs(folder))
+        if status in (-number,):  # before the handler was in place: nothing was begun
+            expect(not there, "killed at the start, and yet there is a file")
+        elif status == 3:
+            stopped += 1
+            says(err, "stopped by signal")
+            expect(not there, "stopped, and yet there is a file")
+        else:
+            expect(status == 0 and there, "status %d: %s", status, err)
+            expect(whole is None or open(os.path.join(folder, name), "rb").read() == whole, "it differs")
+    expect(stopped >= 3, "stopped only %d times of 12: the test shows nothing", stopped)
+
+
+def test_signals_stop_wsi2h5():
+    out = tmp()
+    stop_somewhere([WSI2H5, "-q", "-o", out, slide()], out, "large.h5")
+
+
+def test_signals_stop_h5spec():
+    s, out = store(slide()), tmp()
+    stop_somewhere([H5SPEC, "-q", "--device", "cpu", "-o", os.path.join(out, "r.h5"), s], out, "r.h5")
+
+
+def test_finished_store_is_left_alone():
+    out = tmp()
+    path = os.path.join(out, "small.h5")
+    run(WSI2H5, "-o", out, small())
+    os.utime(path, (1, 2 ** 31 - 1))
+    says(run(WSI2H5, "-o", out, small()).err, "0 converted", "1 were there already")
+    expect(os.stat(path).st_mtime == 2 ** 31 - 1, "it was written again")
+    says(run(WSI2H5, "--force", "-o", out, small()).err, "1 converted")
+    expect(os.stat(path).st_mtime < 2 ** 31 - 1, "--force did nothing")
+
+
+def test_store_of_another_slide_is_never_taken():
+    out = tmp()
+    a, b = made("--size", "600x500", name="x"), made("--size", "600x500", "--seed", "9", name="x")
+    run(WSI2H5, "-o", out, a)
+    data = open(os.path.join(out, "x.h5"), "rb").read()
+    os.utime(b, (1, 1))  # an older slide of the same name
+    p = run(WSI2H5, "-o", out, b, status=1)
+    says(p.err, b, "another slide", "--force")
+    expect(open(os.path.join(out, "x.h5"), "rb").read() == data, "it was replaced")
+    run(WSI2H5, "--force", "-o", out, b)
+    expect(open(os.path.join(out, "x.h5"), "rb").read() != data, "it was not replaced")
+
+
+def test_store_of_a_slide_that_has_changed_since_is_stale():
+    out, folder = tmp(), tmp()
+    path = os.path.join(folder, "x.svs")
+    shutil.copy(small(), path)
+    run(WSI2H5, "-o", out, path)
+    shutil.copy(made("--size", "700x500", name="y"), path)
+    os.utime(path, (2 ** 31 - 1, 2 ** 31 - 1))
+    says(run(WSI2H5, "-o", out, path).err, "1 converted")
+    with h5py.File(os.path.join(out, "x.h5"), "r") as f:
+        expect(f.attrs["width"] == 700, "the old one")
+
+
+def test_store_with_other_settings_is_not_taken():
+    out = tmp()
+    run(WSI2H5, "-o", out, small())
+    for options in (["--gray"], ["--codec", "none"], ["--stripe-rows", "240"]):
+        p = run(WSI2H5, "-o", out, *options, small(), status=1)
+        says(p.err, small(), options[0], "--force")
+    run(WSI2H5, "-o", out, "--gray", "--force", small())
+    with h5py.File(os.path.join(out, "small.h5"), "r") as f:
+        expect(f.attrs["channels"] == 1, "channels")
+
+
+def test_half_files_are_made_again():
+    data = open(store(small()), "rb").read()
+    with h5py.File(store(small()), "r") as f:
+        first = f["groups/00001/pixels"].id.get_chunk_info_by_coord((0, 0, 0)).byte_offset
+    for n in (8, 48, 100, first, len(data) // 2, len(data) - 1):
+        out = tmp()
+        with open(os.path.join(out, "small.h5"), "wb") as f:
+            f.write(data[:n])
+        if n >= 48:
+            says(run(WSI2H5, "-o", out, small()).err, "1 converted")
+            expect(open(os.path.join(out, "small.h5"), "rb").read() == data, "%d bytes: it differs", n)
+        else:  # too short to tell whose it is
+            says(run(WSI2H5, "-o", out, small(), status=1).err, "left alone")
+
+
+def test_store_without_its_mark_is_made_again():
+    out = tmp()
+    path = os.path.join(out, "small.h5")
+    shutil.copy(store(small()), path)
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        f.attrs["complete"] = f.attrs["complete"] * 0
+    says(run(WSI2H5, "-o", out, small()).err, "1 converted")
+
+
+def test_remains_of_killed_runs_go_away():
+    out = tmp()
+    p = subprocess.Popen([WSI2H5, "-q", "-o", out, slide()], stderr=subprocess.PIPE)
+    for _ in range(2000):
+        if any(f.endswith(".part") for f in os.listdir(out)):
+            break
+        time.sleep(0.005)
+    p.kill()
+    p.communicate()
+    expect(len(left_overs(out)) == 1, "nothing to clean: %s", os.listdir(out))
+    foreign = os.path.join(out, ".large.h5.otherhost-1-1.part")
+    open(foreign, "w").close()
+    run(WSI2H5, "-q", "-o", out, slide())
+    expect(left_overs(out) == [os.path.basename(foreign)], "left: %s", left_overs(out))
+
+
+def test_a_living_writer_s_file_is_not_taken_away():
+    out = tmp()
+    p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)
+    while not any(f.endswith(".part") for f in os.listdir(out)) and p.poll() is None:
+        time.sleep(0.005)
+    run(WSI2H5, "-q", "-o", out, slide())
+    _, err = p.communicate(timeout=TIMEOUT)
+    expect(p.returncode == 0, "the first writer was disturbed: %s", err)
+    run(H5SPEC, "verify", os.path.join(out, "large.h5"))
+
+
+class Tmpfs:
+    """A small file system of its own."""
+
+    def __init__(self, kib):
+        self.kib = kib
+
+    def __enter__(self):
+        self.path = tmp("tmpfs")
+        p = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % self.kib, "tmpfs", self.path],
+                           stderr=subprocess.PIPE)
+        if p.returncode:
+            raise Skip("cannot mount a tmpfs: %s" % p.stderr.decode().strip())
+        return self.path
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", self.path], check=True)
+
+
+def fill_disks(need, argv, name, check):
+    """Runs into disks of growing size: fails cleanly, or is done and whole (files have holes)."""
+    failed = 0
+    for kib in range(4, need, max(1, need // 24)):
+        with Tmpfs(kib) as out:
+            p = run(*argv(out), status=None)
+            if p.returncode == 0:
+                check(os.path.join(out, name))
+                continue
+            failed += 1
+            expect(p.returncode == 1, "%d KiB: status %d", kib, p.returncode)
+            says(p.err, out, "pace left")
+            expect(os.listdir(out) == [], "%d KiB: left %s", kib, os.listdir(out))
+    expect(failed >= 5, "only %d disks were full: the test shows nothing", failed)
+
+
+def test_disk_full_for_wsi2h5():
+    need = os.path.getsize(store(small())) // 1024
+    fill_disks(need, lambda out: [WSI2H5, "-o", out, small()], "small.h5",
+               lambda path: run(H5SPEC, "verify", path))
+
+
+def test_disk_full_for_h5spec():
+    s = store(small())
+    need = os.path.getsize(spectrum(s)) // 1024
+    fill_disks(need, lambda out: [H5SPEC, "-o", os.path.join(out, "r.h5"), s], "r.h5",
+               lambda path: run(H5SPEC, "info", path))
+
+
+def test_disk_full_in_the_middle_of_many():
+    tiny = made("--size", "260x260", "--tissue", "none", name="tiny")
+    need = os.path.getsize(store(small())) // 1024
+    with Tmpfs(max(need * 3 // 4, os.path.getsize(store(tiny)) // 1024 + 8)) as out:
+        p = run(WSI2H5, "-o", out, small(), tiny, status=1)
+        says(p.err, small(), "1 converted", "1 failed")
+        expect(os.listdir(out) == ["tiny.h5"], "left %s", os.listdir(out))
+        run(H5SPEC, "verify", os.path.join(out, "tiny.h5"))
+
+
+def test_file_size_limit():
+    import resource
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
+    out = tmp()
+    p = run(WSI2H5, "-o", out, small(), status=1, preexec_fn=limit)
+    says(p.err, small(), "too large")
+    expect(os.listdir(out) == [], "left %s", os.listdir(out))
+
+
+main(globals())

@@ -1,0 +1,176 @@
+"""The numbers: against a float64 computation from the definition, and the known slides."""
+import h5py
+import numpy as np
+
+import reference
+from lib import *
+
+
+def load(path):
+    """A result of one slide."""
+    with h5py.File(path, "r") as f:
+        (name,) = f["slides"]
+        s = f["slides"][name]
+        return dict(s.attrs), s["histogram"][()], s["window_mean_db"][()], s["window_std_db"][()]
+
+
+def compare(store_path, *options, limit=0.005, **parameters):
+    """h5spec on a store against the reference on what h5py reads from it."""
+    with h5py.File(store_path, "r") as f:
+        want = reference.Spectrum(f["pixels"][()], **parameters)
+    got, histogram, mean, std = load(spectrum(store_path, *options))
+    expect(got["windows"] == want.nx * want.ny, "%d windows, not %d", got["windows"], want.nx * want.ny)
+    expect(got["samples"] == histogram.sum() + got["underflow"] + got["overflow"], "samples")
+    expect(abs(got["mean_db"] - want.mean) < limit, "mean %f, not %f", got["mean_db"], want.mean)
+    expect(abs(got["std_db"] - want.std) < limit, "std %f, not %f", got["std_db"], want.std)
+    moved = (np.abs(histogram.astype(np.int64) - want.histogram).sum() +
+             abs(int(got["underflow"]) - want.underflow) + abs(int(got["overflow"]) - want.overflow)) / 2
+    expect(moved <= 0.005 * got["samples"], "%.3f %% of the mass in another bin",
+           100 * moved / got["samples"])
+    expect(mean.shape == want.mean_map.shape, "map of %s", mean.shape)
+    expect(np.nanmax(np.abs(mean - want.mean_map)) < 0.02, "window means differ by %f",
+           np.nanmax(np.abs(mean - want.mean_map)))
+    expect(np.nanmax(np.abs(std - want.std_map)) < 0.02, "window stds differ by %f",
+           np.nanmax(np.abs(std - want.std_map)))
+    return got, histogram
+
+
+SMALL = ("--size", "1100x900")
+
+
+def test_rgb_slide_with_tiles_of_240():
+    compare(store(made(*SMALL)))
+
+
+def test_ycbcr_slide_with_tiles_of_256():
+    compare(store(made(*SMALL, "--photometric", "ycbcr", "--subsampling", "420", "--tile", "256")))
+
+
+def test_gray_store_says_that_it_is_gray():
+    got, _ = compare(store(made(*SMALL), "--gray"))
+    expect(got["source_gray"] == 1, "source_gray")
+
+
+def test_groups_of_one_stripe_of_one_tile_row():
+    compare(store(made(*SMALL), "--stripe-rows", "240", "--group-bytes", "1"))
+
+
+def test_exactly_one_window():
+    got, _ = compare(store(made("--size", "256x256")))
+    expect(got["windows"] == 1, "windows")
+
+
+def test_one_pixel_short_of_a_second_window():
+    got, _ = compare(store(made("--size", "383x384", "--tile", "512")))
+    expect(got["windows"] == 2, "windows")
+
+
+def test_no_smoothing():
+    compare(store(made(*SMALL)), "--sigma", "0", sigma=0)
+
+
+def test_wide_smoothing():
+    compare(store(made(*SMALL)), "--sigma", "2.5", sigma=2.5)
+
+
+def test_hann_taper():
+    compare(store(made(*SMALL)), "--taper", "hann", hann=True)
+
+
+def test_small_windows_at_an_odd_stride():
+    compare(store(made("--size", "500x400")), "--window", "64", "--stride", "37", window=64, stride=37)
+
+
+def test_large_windows():
+    compare(store(made("--size", "1500x1300")), "--window", "1024", "--stride", "200", window=1024,
+            stride=200)
+
+
+def test_range_and_bins_of_ones_own():
+    got, _ = compare(store(made(*SMALL)), "--range", "10.5:70", "--bins", "333", low=10.5, high=70.0,
+                     bins=333)
+    expect(got["underflow"] > 0 and got["overflow"] > 0, "nothing outside the range")
+
+
+def test_many_fine_bins():
+    s = store(made(*SMALL))
+    with h5py.File(s, "r") as f:
+        want = reference.Spectrum(f["pixels"][()], low=30.0, high=50.0, bins=20000)
+    got, histogram, _, _ = load(spectrum(s, "--range", "30:50", "--bins", "20000"))
+    expect(abs(int(got["underflow"]) - want.underflow) < 1e-3 * got["samples"], "underflow")
+    # a hundred fine bins together are wide enough to compare
+    a, b = histogram.reshape(-1, 100).sum(1), want.histogram.reshape(-1, 100).sum(1)
+    expect(np.abs(a.astype(np.int64) - b).sum() / 2 < 0.005 * b.sum(), "mass in another bin")
+
+
+def test_a_constant_slide_is_all_in_two_bins():
+    path = os.path.join(tmp(), "flat.h5")
+    shutil.copy(store(made("--size", "520x400", "--tile", "256"), "--codec", "none"), path)
+    overwrite_pixels(path, 200)
+    _, histogram, mean, std = load(spectrum(path))
+    level = int(np.floor(20 * np.log10(200 * 65536 + 1) / 0.1))
+    windows = mean.size
+    expect(histogram[0] == windows * 65535 and histogram[level] == windows, "histogram %s",
+           np.nonzero(histogram)[0])
+
+
+def overwrite_pixels(path, value):
+    """Sets every stored pixel of a store without codec and mends its checksums."""
+    import zlib
+    with h5py.File(path, "r") as f:
+        places = []
+        for g in f["groups"].values():
+            rows, cols, channels = g["pixels"].chunks
+            for r in range(0, g["pixels"].shape[0], rows):
+                for c in range(0, g["pixels"].shape[1], cols):
+                    info = g["pixels"].id.get_chunk_info_by_coord((r, c, 0))
+                    places.append((info.byte_offset, info.size))
+        tables = [(g["tile_crc32"].id.get_offset(), g["tile_crc32"].size) for g in f["groups"].values()]
+    with open(path, "r+b") as f:
+        for offset, size in places:
+            f.seek(offset)
+            f.write(bytes([value]) * size)
+        crc = zlib.crc32(bytes([value]) * places[0][1])
+        for offset, n in tables:
+            f.seek(offset)
+            f.write(np.full(n, crc, "<u4").tobytes())
+
+
+KNOWN = [  # slide, windows, mean, std: float64 over the whole slide, RGB
+    ("CMU-1-Small-Region.svs", 352, 38.426, 22.617),
+    ("CMU-1-Small-Region.jpeg.tiff", 352, 38.582, 22.484),
+    ("test3-TRITC 2 (560).ndpi", 1110, 21.567, 15.861),
+]
+
+
+def known(name):
+    slide, windows, mean, std = next(row for row in KNOWN if row[0] == name)
+    got, _, _, _ = load(spectrum(store(real(slide))))
+    expect(got["windows"] == windows, "%d windows", got["windows"])
+    expect(abs(got["mean_db"] - mean) < 0.005, "mean %f", got["mean_db"])
+    expect(abs(got["std_db"] - std) < 0.005, "std %f", got["std_db"])
+
+
+def test_known_values_of_cmu_1():
+    known("CMU-1-Small-Region.svs")
+
+
+def test_known_values_of_cmu_1_in_ycbcr():
+    known("CMU-1-Small-Region.jpeg.tiff")
+
+
+def test_known_values_of_a_fluorescence_slide():
+    known("test3-TRITC 2 (560).ndpi")
+
+
+def test_known_values_of_cmu_1_in_gray():
+    got, _, _, _ = load(spectrum(store(real("CMU-1-Small-Region.svs"), "--gray")))
+    expect(abs(got["mean_db"] - 38.511) < 0.005 and abs(got["std_db"] - 22.555) < 0.005, "%f %f",
+           got["mean_db"], got["std_db"])
+
+
+def test_real_slide_against_the_reference():
+    compare(store(real("CMU-1-Small-Region.svs")))
+
+
+main(globals())

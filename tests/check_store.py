@@ -1,0 +1,239 @@
+"""The store: pixels byte for byte those of OpenSlide, and everything else that the format says."""
+import zlib
+
+import h5py
+import numpy as np
+
+from lib import *
+
+SLIDE_PIXELS = os.path.join(BUILD, "tests", "slide_pixels")
+
+
+def openslide_pixels(slide, level=0):
+    p = run(SLIDE_PIXELS, slide, level)
+    width, height = map(int, p.err.split()[-2:])
+    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
+
+
+def gray_of(rgb):
+    r, g, b = (rgb[..., c].astype(np.int64) for c in range(3))
+    return ((299 * r + 587 * g + 114 * b + 500) // 1000).astype(np.uint8)[..., None]
+
+
+def check_layout(f):
+    """Attributes, groups, tables and chunks fit together."""
+    a = f.attrs
+    expect(a["format"] == b"wsi-patch-store" or a["format"] == "wsi-patch-store", "format")
+    expect(a["format_version"] == 1 and a["complete"] == 1 and a["complete"].dtype == np.uint8, "marks")
+    names = sorted(f["groups"])
+    expect(names == ["%05d" % k for k in range(1, a["group_count"] + 1)], "groups %s", names)
+    row, end = 0, 0
+    for k, name in enumerate(names):
+        g = f["groups"][name]
+        px = g["pixels"]
+        expect(g.attrs["first_row"] == row and g.attrs["rows"] == px.shape[0], "rows of %s", name)
+        expect(px.dtype == np.uint8 and px.shape[1:] == (a["width"], a["channels"]), "shape of %s", name)
+        expect(px.chunks == (a["chunk_rows"], a["chunk_cols"], a["channels"]), "chunks of %s", name)
+        expect(a["stripe_rows"] % a["chunk_rows"] == 0 and a["group_rows"] % a["stripe_rows"] == 0, "stripes")
+        expect(g.attrs["stripes"] == -(-px.shape[0] // a["stripe_rows"]), "stripes of %s", name)
+        if k + 1 < len(names):
+            expect(px.shape[0] == a["group_rows"], "only the last group may be short")
+        row += px.shape[0]
+        status, crc = g["tile_status"][()], g["tile_crc32"][()]
+        grid = tuple(-(-n // c) for n, c in zip(px.shape[:2], px.chunks))
+        expect(status.shape == grid and crc.shape == grid and crc.dtype == np.uint32, "tables of %s", name)
+        for r in range(grid[0]):
+            for c in range(grid[1]):
+                at = (r * px.chunks[0], c * px.chunks[1], 0)
+                mask, data = px.id.read_direct_chunk(at)
+                expect(zlib.crc32(data) == crc[r, c], "checksum of %s %s", name, at)
+                info = px.id.get_chunk_info_by_coord(at)
+                expect(info.byte_offset >= end, "%s %s lies before the chunk before it", name, at)
+                end = info.byte_offset + info.size
+    expect(row == a["height"], "rows of all groups")
+
+
+def check_pixels(slide, *options, level=0, gray=False):
+    path = store(slide, *options)
+    want = openslide_pixels(slide, level)
+    want = gray_of(want) if gray else want
+    with h5py.File(path, "r") as f:
+        check_layout(f)
+        whole = np.concatenate([f["groups"][g]["pixels"][()] for g in sorted(f["groups"])])
+        expect(whole.shape == want.shape, "%s, not %s", whole.shape, want.shape)
+        expect(np.array_equal(whole, want), "%d bytes differ from OpenSlide's", (whole != want).sum())
+        expect(f["pixels"].is_virtual and np.array_equal(f["pixels"][()], want), "/pixels differs")
+    return path
+
+
+def test_rgb_slide():
+    check_pixels(made("--size", "1500x1100"))
+
+
+def test_ycbcr_422_tiles_of_256():
+    check_pixels(made("--size", "1500x1100", "--photometric", "ycbcr", "--subsampling", "422", "--tile", "256"))
+
+
+def test_ycbcr_420_tiles_of_512_bigtiff():
+    check_pixels(made("--size", "1300x1025", "--photometric", "ycbcr", "--subsampling", "420", "--tile",
+                      "512", "--bigtiff"))
+
+
+def test_tiles_that_are_not_square():
+    check_pixels(made("--size", "900x700", "--tile", "208x304"))
+
+
+def test_complete_streams_in_shuffled_order():
+    check_pixels(made("--size", "900x700", "--complete-tiles", "--shuffle-tiles"))
+
+
+def test_codec_none():
+    check_pixels(made("--size", "1500x1100"), "--codec", "none")
+
+
+def test_gray():
+    check_pixels(made("--size", "1500x1100"), "--gray", gray=True)
+
+
+def test_groups_of_one_stripe():
+    path = check_pixels(made("--size", "700x1900"), "--stripe-rows", "480", "--group-bytes", "1")
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["group_count"] == 4 and f.attrs["group_rows"] == 480, "groups")
+
+
+def test_groups_follow_the_budget():
+    # a stripe is 960 x 700 x 3 = 2,016,000 bytes: floor(4.1 million / stripe) = 2 stripes a group
+    path = store(made("--size", "700x4000", "--tissue-fraction", "0.2"), "--group-bytes", "4100000")
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["stripe_rows"] == 960 and f.attrs["group_rows"] == 1920, "rows")
+        expect(f.attrs["group_count"] == 3, "groups")
+
+
+def test_coarser_level():
+    slide = made("--size", "4096x3072", "--tile", "256", "--levels", "2")
+    path = check_pixels(slide, "--level", "1", level=1)
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["level"] == 1 and f.attrs["downsample"] == 4 and f.attrs["width"] == 1024, "level")
+
+
+def test_real_rgb_slide():
+    check_pixels(real("CMU-1-Small-Region.svs"))
+
+
+def test_real_ycbcr_slide():
+    check_pixels(real("CMU-1-Small-Region.jpeg.tiff"))
+
+
+def test_real_fluorescence_slide():
+    check_pixels(real("test3-TRITC 2 (560).ndpi"))
+
+
+def test_slide_smaller_than_a_tile():
+    check_pixels(real("small.svs"))
+
+
+def test_zstd_tiff_with_tiles_of_1024():
+    check_pixels(real("yb10kx5k.zstd.tiff"))
+
+
+def test_h5dump_reads_the_pixels_without_a_plug_in():
+    slide = made("--size", "300x200")
+    out = os.path.join(tmp(), "raw")
+    run("h5dump", "-d", "/pixels", "-b", "LE", "-o", out, store(slide))
+    got = np.fromfile(out, np.uint8).reshape(200, 300, 3)
+    expect(np.array_equal(got, openslide_pixels(slide)), "h5dump's bytes differ")
+
+
+def test_attributes_of_a_slide():
+    slide = made("--size", "300x200", "--mpp", "0.25", "--appmag", "40", name="attributes")
+    with h5py.File(store(slide), "r") as f:
+        a = f.attrs
+        expect(a["mpp_x"] == 0.25 and a["mpp_y"] == 0.25 and a["objective_power"] == 40, "scale")
+        expect(a["source_name"] == b"attributes.svs" or a["source_name"] == "attributes.svs", "name")
+        expect(a["source_bytes"] == os.path.getsize(slide), "source_bytes")
+        text = {k: v.decode() if isinstance(v, bytes) else v for k, v in a.items()}
+        expect(text["vendor"] == "aperio" and text["codec"] == "deflate", "vendor, codec")
+        expect(len(text["quickhash"]) == 64 and text["creator"].startswith("wsi2h5 "), "quickhash")
+        expect(text["reader"] == "openslide" and a["level"] == 0 and a["channels"] == 3, "reader")
+
+
+def test_unknown_scale_is_absent():
+    with h5py.File(store(made("--size", "300x200", "--mpp", "none", "--appmag", "none")), "r") as f:
+        for name in ("mpp_x", "mpp_y", "objective_power"):
+            expect(name not in f.attrs, "%s is there", name)
+
+
+IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302"]
+
+
+def test_nobody_can_be_identified():
+    path = store(made("--size", "300x200"))
+    with h5py.File(path, "r") as f:
+        text = " ".join("%s=%s" % (k, v) for k, v in f["properties"].attrs.items())
+        for word in IDENTIFYING:
+            expect(word not in text, "%s is in the properties", word)
+        expect("aperio.AppMag" in f["properties"].attrs, "harmless properties are kept")
+        expect(sorted(f["associated"]) == ["thumbnail"], "associated %s", sorted(f["associated"]))
+    with open(path, "rb") as f:
+        data = f.read()
+    for word in IDENTIFYING:
+        expect(word.encode() not in data, "%s is in the file", word)
+
+
+def test_identifiers_come_back_when_asked_for():
+    with h5py.File(store(made("--size", "300x200"), "--keep-identifiers"), "r") as f:
+        text = " ".join("%s=%s" % (k, v) for k, v in f["properties"].attrs.items())
+        says(text, *IDENTIFYING)
+
+
+def test_thumbnail():
+    with h5py.File(store(made("--size", "1500x1100")), "r") as f:
+        t = f["associated/thumbnail"]
+        expect(t.dtype == np.uint8 and t.ndim == 3 and t.shape[2] == 3, "thumbnail %s", t.shape)
+        expect(t[()].std() > 5, "an empty thumbnail")
+
+
+def test_equal_runs_give_equal_bytes():
+    slide = made("--size", "900x700")
+    out = [os.path.join(tmp(), "slide.h5") for _ in range(3)]
+    for path, threads in zip(out, (1, 2, 7)):
+        run(WSI2H5, "-q", "-j", threads, "-o", path, slide)
+    data = [open(p, "rb").read() for p in out]
+    expect(data[0] == data[1] == data[2], "the stores differ")
+
+
+def test_beyond_the_edge_is_white():
+    with h5py.File(store(made("--size", "300x250"), "--codec", "none"), "r") as f:
+        px = f["groups/00001/pixels"]
+        for at, inside in (((0, 240, 0), np.s_[:, :60]), ((240, 0, 0), np.s_[:10, :])):
+            tile = np.frombuffer(px.id.read_direct_chunk(at)[1], np.uint8).reshape(240, 240, 3).copy()
+            expect((tile[inside] != 255).any(), "nothing inside")
+            tile[inside] = 255
+            expect((tile == 255).all(), "padding of %s", at)
+
+
+def test_verify_and_info():
+    path = store(made("--size", "900x700"))
+    says(run(H5SPEC, "verify", path).out, "sound", "12 chunks")
+    says(run(H5SPEC, "info", path).out, "900 x 700, RGB", "aperio", "deflate")
+    (j,) = json_lines(run(H5SPEC, "info", "--json", path).out)
+    expect(j["width"] == 900 and j["format"] == "wsi-patch-store" and j["mpp_x"] == 0.499, "json %s", j)
+
+
+def test_json_line_of_a_slide():
+    slide = made("--size", "300x200")
+    out = tmp()
+    (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
+    expect(j["status"] == "done" and j["reader"] == "openslide" and j["slide"] == slide, "json %s", j)
+    expect(j["store_bytes"] == os.path.getsize(j["store"]), "store_bytes")
+    (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
+    expect(j["status"] == "skipped", "json %s", j)
+
+
+def test_progress_when_asked_for():
+    p = run(WSI2H5, "--progress", "yes", "-o", tmp(), made("--size", "300x200"))
+    says(p.err, "1 converted")
+    expect(p.out == "", "stdout is for data")
+
+
+main(globals())

@@ -1,0 +1,491 @@
+"""Wrong input: a message that names the file and says what to do, status 1, the others still done."""
+import signal
+import struct
+
+import h5py
+import numpy as np
+
+from lib import *
+
+
+def good():
+    return made("--size", "600x500", name="good")
+
+
+def convert_with(bad, *words, options=()):
+    """A bad slide between two good ones: the good ones are converted, the bad one is named."""
+    out = tmp()
+    p = run(WSI2H5, *options, "-o", out, good(), bad, made("--size", "300x300", name="other"), status=1)
+    says(p.err, str(bad), *words)
+    expect(sorted(f for f in os.listdir(out) if f in ("good.h5", "other.h5")) == ["good.h5", "other.h5"],
+           "the others were not done: %s", os.listdir(out))
+    expect(left_overs(out) == [], "left over: %s", left_overs(out))
+    return out
+
+
+def write(name, data):
+    path = os.path.join(tmp(), name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+# --- slides ---
+
+def test_not_a_slide():
+    convert_with(write("page.svs", b"<html>503 Service Unavailable</html>"), "not a slide")
+
+
+def test_empty_file():
+    convert_with(write("empty.svs", b""), "empty")
+
+
+def test_no_such_slide():
+    convert_with("/nowhere/slide.svs", "no such slide")
+
+
+def test_folder_without_slides():
+    convert_with(tmp("empty"), "without slides")
+
+
+def test_text_in_a_slide_s_clothes_is_not_left_as_a_store():
+    out = convert_with(write("page.svs", b"II*\0" + b"\0" * 100), "page.svs")
+    expect(not os.path.exists(os.path.join(out, "page.h5")), "a store of nothing")
+
+
+def test_truncated_slide():
+    data = open(good(), "rb").read()
+    convert_with(write("half.svs", data[:len(data) // 2]), "half.svs")
+
+
+def test_damaged_tile_is_filled_marked_and_told():
+    slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
+    out = convert_with(slide, "1 damaged")
+    with h5py.File(os.path.join(out, "bad.h5"), "r") as f:
+        status = f["groups/00001/tile_status"][()]
+        expect(status[0, 1] == 2 and (status != 0).sum() == 1, "status %s", status)
+        expect((f["pixels"][0:240, 240:480] == 255).all(), "not the background's colour")
+        expect(f.attrs["tiles_damaged"] == 1, "tiles_damaged")
+    run(H5SPEC, "verify", os.path.join(out, "bad.h5"))
+
+
+def test_damage_can_be_refused():
+    slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
+    out = convert_with(slide, "damaged", "refused", options=("--on-damage", "fail"))
+    expect(not os.path.exists(os.path.join(out, "bad.h5")), "a refused slide has a store")
+
+
+def test_unreadable_tile_of_a_real_file():
+    out = convert_with(real("unreadable.svs"), "1 damaged")
+    with h5py.File(os.path.join(out, "unreadable.h5"), "r") as f:
+        expect(f["groups/00001/tile_status"][0, 0] == 2, "status")
+
+
+def test_level_that_is_not_there():
+    convert_with_level = run(WSI2H5, "--level", "3", "-o", tmp(), good(), status=1)
+    says(convert_with_level.err, good(), "levels 0 to 0")
+
+
+def test_two_slides_of_one_name():
+    a, b = made("--size", "300x300", name="same"), made("--size", "400x300", name="same")
+    out = tmp()
+    p = run(WSI2H5, "-o", out, a, b, status=1)
+    says(p.err, a, b, "two folders", "1 converted")
+
+
+def test_one_slide_named_twice_is_done_once():
+    says(run(WSI2H5, "-o", tmp(), good(), good()).err, "1 converted")
+
+
+def test_folder_and_list():
+    folder = tmp("folder")
+    os.mkdir(os.path.join(folder, "below"))
+    shutil.copy(good(), os.path.join(folder, "below", "a.svs"))
+    shutil.copy(good(), os.path.join(folder, "B.SVS"))
+    open(os.path.join(folder, "notes.txt"), "w").close()
+    out = tmp()
+    says(run(WSI2H5, "-o", out, folder).err, "2 converted")
+    expect(sorted(os.listdir(out)) == ["B.h5", "a.h5"], "%s", os.listdir(out))
+    names = write("list", ("# slides\n%s\n\n%s\n" % (good(), os.path.join(folder, "B.SVS"))).encode())
+    says(run(WSI2H5, "-o", tmp(), "--list", names).err, "2 converted")
+
+
+def as_nobody(*argv, status):
+    """Runs a copy of a program as a user without rights."""
+    if os.geteuid() != 0:
+        return run(*argv, status=status)
+    program = os.path.join("/tmp", "wsi-%d-%s" % (os.getpid(), os.path.basename(argv[0])))
+    shutil.copy(argv[0], program)
+    os.chmod(program, 0o755)
+
+    def drop():
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        return run(program, *argv[1:], status=status, preexec_fn=drop, cwd="/")
+    finally:
+        os.unlink(program)
+
+
+def open_folder():
+    d = tempfile.mkdtemp(prefix="wsi-open-", dir="/tmp")
+    os.chmod(d, 0o777)
+    return d
+
+
+def test_no_permission_to_read_a_slide():
+    d = open_folder()
+    try:
+        slide, other = os.path.join(d, "secret.svs"), os.path.join(d, "good.svs")
+        shutil.copy(good(), slide)
+        shutil.copy(good(), other)
+        os.chmod(slide, 0)
+        p = as_nobody(WSI2H5, "-o", d, slide, other, status=1)
+        says(p.err, slide, "permission", "1 converted")
+    finally:
+        shutil.rmtree(d)
+
+
+def test_output_folder_that_cannot_be_written():
+    d = open_folder()
+    try:
+        slide, out = os.path.join(d, "good.svs"), os.path.join(d, "out")
+        shutil.copy(good(), slide)
+        os.mkdir(out)
+        os.chmod(out, 0o555)
+        p = as_nobody(WSI2H5, "-o", out, slide, status=1)
+        says(p.err, slide, out, "Permission denied")
+        shutil.copy(store(good()), os.path.join(d, "good.h5"))
+        os.chmod(os.path.join(d, "good.h5"), 0o644)
+        p = as_nobody(H5SPEC, "-o", os.path.join(out, "r.h5"), os.path.join(d, "good.h5"), status=1)
+        says(p.err, out, "Permission denied")
+        expect(os.listdir(out) == [], "%s", os.listdir(out))
+    finally:
+        shutil.rmtree(d)
+
+
+def test_output_folder_missing():
+    p = run(WSI2H5, "-o", "/nowhere/out", good(), status=1)
+    says(p.err, "/nowhere/out", "create it first")
+    p = run(WSI2H5, "-o", "/nowhere/out.h5", good(), status=1)
+    says(p.err, "/nowhere", "create it first")
+    p = run(H5SPEC, "-o", "/nowhere/result.h5", store(good()), status=1)
+    says(p.err, "/nowhere", "create it first")
+
+
+def test_slide_smaller_than_a_window():
+    s = store(made("--size", "255x400", name="small"))
+    out = os.path.join(tmp(), "r.h5")
+    p = run(H5SPEC, "run", "-o", out, s, store(good()))
+    says(p.err, s, "smaller than a window")
+    with h5py.File(out, "r") as f:
+        expect(f["slides/small"].attrs["windows"] == 0 and np.isnan(f["slides/small"].attrs["mean_db"]), "small")
+        expect(f.attrs["windows"] == f["slides/good"].attrs["windows"] == 6, "windows")
+
+
+def test_small_real_slide():
+    says(run(H5SPEC, "-o", os.path.join(tmp(), "r.h5"), store(real("small.svs"))).err, "smaller than a window")
+
+
+# --- stores ---
+
+def process_with(bad, *words):
+    """A bad store between two good ones."""
+    out = os.path.join(tmp(), "r.h5")
+    others = [store(good()), store(made("--size", "300x300", name="other"))]
+    p = run(H5SPEC, "run", "-o", out, others[0], bad, others[1], status=1)
+    says(p.err, str(bad), *words)
+    with h5py.File(out, "r") as f:
+        expect(sorted(f["slides"]) == ["good", "other"], "slides %s", sorted(f["slides"]))
+    return p
+
+
+def changed(change, *options, source=None):
+    """A copy of a store after change(open file)."""
+    path = os.path.join(tmp(), "bad.h5")
+    shutil.copy(source or store(made("--size", "600x500", name="victim"), *options), path)
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        change(f)
+    return path
+
+
+def test_store_truncated():
+    data = open(store(good()), "rb").read()
+    process_with(write("half.h5", data[:len(data) * 2 // 3]), "truncated", "make it again")
+    process_with(write("short.h5", data[:-1]), "truncated")
+
+
+def test_store_empty_or_not_hdf5():
+    process_with(write("empty.h5", b""), "empty")
+    process_with(write("text.h5", b"not HDF5 at all" * 10), "not an HDF5 file")
+
+
+def test_no_such_store():
+    process_with("/nowhere/store.h5", "No such file")
+
+
+def test_result_given_as_a_store():
+    process_with(spectrum(store(good())), "is a wsi-spectrum, not a wsi-patch-store")
+
+
+def test_store_given_as_a_result():
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), store(good()), status=1)
+    says(p.err, store(good()), "is a wsi-patch-store, not a wsi-spectrum")
+
+
+def test_hdf5_of_someone_else():
+    path = os.path.join(tmp(), "foreign.h5")
+    with h5py.File(path, "w", libver=("v110", "v110")) as f:
+        f["x"] = 1
+    process_with(path, "not a wsi-patch-store")
+    with h5py.File(path, "w") as f:
+        f["x"] = 1
+    process_with(path, "not written by wsi2h5")
+
+
+def test_store_without_its_mark():
+    def change(f):
+        del f.attrs["complete"]
+    process_with(changed(change), "not complete", "make it again")
+
+    def zero(f):
+        f.attrs["complete"] = np.uint8(0)
+    process_with(changed(zero), "not complete")
+
+
+def test_store_with_one_byte_flipped():
+    path = os.path.join(tmp(), "flipped.h5")
+    shutil.copy(store(good()), path)
+    with h5py.File(path, "r") as f:
+        info = f["groups/00001/pixels"].id.get_chunk_info_by_coord((240, 240, 0))
+    with open(path, "r+b") as f:
+        f.seek(info.byte_offset + info.size // 2)
+        b = f.read(1)
+        f.seek(-1, 1)
+        f.write(bytes([b[0] ^ 1]))
+    process_with(path, "checksum", "row 240, column 240", "convert the slide again")
+    p = run(H5SPEC, "verify", store(good()), path, status=1)
+    says(p.err, path, "1 of 9 chunks", "chunk row 1, column 1")
+    says(p.out, store(good()), "sound")
+
+
+def test_pixels_in_external_storage():
+    secret = write("secret", b"\x07" * (600 * 500 * 3))
+
+    def change(f):
+        g = f["groups/00001"]
+        del g["pixels"]
+        dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        dcpl.set_external(secret.encode(), 0, 600 * 500 * 3)
+        space = h5py.h5s.create_simple((500, 600, 3))
+        h5py.h5d.create(g.id, b"pixels", h5py.h5t.STD_U8LE, space, dcpl)
+    process_with(changed(change), "outside the file", "refused")
+
+
+def test_links_out_of_the_file():
+    other = store(good())
+
+    def external(f):
+        del f["groups/00001"]
+        f["groups"]["00001"] = h5py.ExternalLink(other, "/groups/00001")
+    process_with(changed(external), "link", "refused")
+
+    def soft(f):
+        del f["groups"]
+        f["groups"] = h5py.SoftLink("/properties")
+    process_with(changed(soft), "link", "refused")
+
+
+def test_pixels_that_are_virtual():
+    other = store(good())
+
+    def change(f):
+        del f["groups/00001/pixels"]
+        layout = h5py.VirtualLayout((500, 600, 3), np.uint8)
+        layout[:] = h5py.VirtualSource(other, "pixels", (500, 600, 3))
+        f["groups/00001"].create_virtual_dataset("pixels", layout)
+    process_with(changed(change), "outside the file", "refused")
+
+
+ATTRIBUTES = [  # attribute, value that cannot be
+    ("width", 0), ("width", 2 ** 31), ("width", -5), ("height", 10 ** 12), ("height", 501), ("channels", 2),
+    ("channels", 4), ("chunk_rows", 0), ("chunk_rows", 2 ** 20), ("chunk_cols", 239), ("stripe_rows", 1),
+    ("group_rows", 100), ("group_rows", 2 ** 60), ("group_count", 2), ("group_count", 0),
+    ("format_version", 2), ("downsample", -1.0), ("downsample", float("nan")), ("level", -1),
+]
+
+
+def test_attributes_that_cannot_be():
+    for name, value in ATTRIBUTES:
+        def change(f):
+            old = f.attrs[name]
+            del f.attrs[name]
+            f.attrs[name] = np.asarray(value, old.dtype)
+        process_with(changed(change), "bad.h5")
+
+
+def test_attributes_missing_or_of_another_type():
+    for name in ("width", "codec", "group_rows", "downsample", "source_name", "tiles_damaged"):
+        def remove(f):
+            del f.attrs[name]
+        process_with(changed(remove), "missing")
+
+        def retype(f):
+            del f.attrs[name]
+            f.attrs[name] = np.zeros(3, np.int16)
+        process_with(changed(retype), "wrong type")
+
+
+def test_tables_that_do_not_fit():
+    def shape(f):
+        del f["groups/00001/tile_crc32"]
+        f["groups/00001/tile_crc32"] = np.zeros((1, 1), np.uint32)
+    process_with(changed(shape), "wrong shape")
+
+    def status(f):
+        f["groups/00001/tile_status"][0, 0] = 3
+    process_with(changed(status), "status")
+
+    def gone(f):
+        del f["groups/00001"]
+    process_with(changed(gone), "missing")
+
+
+def test_another_codec_than_it_says():
+    def change(f):
+        old = f.attrs["codec"]
+        del f.attrs["codec"]
+        f.attrs["codec"] = np.bytes_("none")
+    process_with(changed(change), "not laid out")
+
+    def unknown(f):
+        del f.attrs["codec"]
+        f.attrs["codec"] = np.bytes_("zip")
+    process_with(changed(unknown), "codec zip is not known")
+
+
+def test_no_store_at_all_leaves_no_result():
+    out = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "-o", out, "/nowhere/a.h5", status=1)
+    expect(not os.path.exists(out), "a result of nothing")
+
+
+# --- merging ---
+
+def test_merge_refuses_other_parameters():
+    a, b = spectrum(store(good())), spectrum(store(good()), "--sigma", "2")
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
+    says(p.err, a, b, "sigma is 1 and 2")
+
+
+def grouped():
+    return store(made("--size", "600x1300", name="grouped"), "--stripe-rows", "480", "--group-bytes", "1")
+
+
+def test_merge_names_a_missing_group():
+    parts = [spectrum(grouped(), "--groups", g) for g in ("1", "3")]
+    out = os.path.join(tmp(), "x.h5")
+    p = run(H5SPEC, "merge", "-o", out, *parts, status=1)
+    says(p.err, "grouped", "group 2 of 3", "--partial")
+    expect(not os.path.exists(out), "it stands there")
+    run(H5SPEC, "merge", "--partial", "-o", out, *parts)
+    with h5py.File(out, "r") as f:
+        missing = f["slides/grouped"].attrs["groups_missing"]
+        expect(missing in ("2", b"2") and f.attrs["groups_missing"] == 1, "%s", missing)
+    says(run(H5SPEC, "info", out).out, "without group 2 of 3")
+
+
+def test_merge_refuses_overlapping_groups():
+    a, b = spectrum(grouped(), "--groups", "1-2"), spectrum(grouped(), "--groups", "2-3")
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
+    says(p.err, a, b, "both have group 2")
+
+
+def test_merge_refuses_two_slides_of_one_name():
+    a = spectrum(store(made("--size", "300x300", name="same")))
+    b = spectrum(store(made("--size", "400x300", name="same")))
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
+    says(p.err, "different slides with one name")
+
+
+def test_merge_refuses_a_damaged_result():
+    path = os.path.join(tmp(), "r.h5")
+    shutil.copy(spectrum(store(good())), path)
+    with h5py.File(path, "r") as f:
+        at = f["slides/good/histogram"].id.get_offset()
+    with open(path, "r+b") as f:
+        f.seek(at + 8 * 300)
+        f.write(struct.pack("<Q", 1))
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), path, status=1)
+    says(p.err, path, "damaged")
+
+
+def test_groups_beyond_the_last():
+    p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--groups", "2-4", grouped(), status=1)
+    says(p.err, grouped(), "has groups 1-3")
+
+
+# --- what stands there ---
+
+def test_output_that_is_something_else_is_left_alone():
+    d = tmp()
+    path = os.path.join(d, "good.h5")
+    with open(path, "wb") as f:
+        f.write(b"my notes")
+    p = run(WSI2H5, "--force", "-o", d, good(), status=1)
+    says(p.err, path, "left alone")
+    expect(open(path, "rb").read() == b"my notes", "it was replaced")
+    shutil.copy(store(good()), path)
+    before = open(path, "rb").read()
+    p = run(H5SPEC, "run", "-o", path, store(made("--size", "300x300", name="other")), status=1)
+    says(p.err, path, "left alone")
+    expect(open(path, "rb").read() == before, "a store was replaced by a result")
+
+
+def test_device_cuda_says_why_not():
+    p = run(H5SPEC, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), store(good()), status=None)
+    if p.returncode == 0:
+        raise Skip("this machine has a CUDA device")
+    expect(p.returncode == 1, "status %d", p.returncode)
+    says(p.err, "--device cuda")
+    expect("no CUDA" in p.err, p.err)
+
+
+USAGE = [  # program, arguments, what the message must say
+    (WSI2H5, ["slide.svs"], "-o OUTPUT is missing"),
+    (WSI2H5, ["-o", "x"], "no slide given"),
+    (WSI2H5, ["-o", "x.h5", "a.svs", "b.svs"], "takes one slide"),
+    (WSI2H5, ["-o", "x", "--codec", "zip", "a.svs"], "deflate|none"),
+    (WSI2H5, ["-o", "x", "-j", "0", "a.svs"], "-j 0"),
+    (WSI2H5, ["-o", "x", "--group-bytes", "1X", "a.svs"], "--group-bytes 1X"),
+    (WSI2H5, ["-o", "x", "--group-bytes", "99999999999G", "a.svs"], "--group-bytes"),
+    (WSI2H5, ["-o", "x", "--level", "-1", "a.svs"], "--level -1"),
+    (WSI2H5, ["-o", "x", "--on-damage", "cry", "a.svs"], "fill or fail"),
+    (WSI2H5, ["-o", "x", "--nonsense", "a.svs"], "--nonsense"),
+    (H5SPEC, ["run", "a.h5"], "-o RESULT.h5 is missing"),
+    (H5SPEC, ["run", "-o", "x.h5"], "no input file"),
+    (H5SPEC, ["-o", "x.h5", "--device", "tpu", "a.h5"], "auto, cpu or cuda"),
+    (H5SPEC, ["-o", "x.h5", "--device", "cuda:x", "a.h5"], "--device cuda:x"),
+    (H5SPEC, ["-o", "x.h5", "--window", "100", "a.h5"], "power of two"),
+    (H5SPEC, ["-o", "x.h5", "--window", "2048", "a.h5"], "--window 2048"),
+    (H5SPEC, ["-o", "x.h5", "--stride", "300", "a.h5"], "stride"),
+    (H5SPEC, ["-o", "x.h5", "--sigma", "nan", "a.h5"], "--sigma nan"),
+    (H5SPEC, ["-o", "x.h5", "--taper", "kaiser", "a.h5"], "rectangular or hann"),
+    (H5SPEC, ["-o", "x.h5", "--range", "5", "a.h5"], "LOW:HIGH"),
+    (H5SPEC, ["-o", "x.h5", "--range", "9:5", "a.h5"], "LOW < HIGH"),
+    (H5SPEC, ["-o", "x.h5", "--groups", "0-3", "a.h5"], "counted from 1"),
+    (H5SPEC, ["-o", "x.h5", "--groups", "1-3", "a.h5", "b.h5"], "one store at a time"),
+    (H5SPEC, ["-o", "x.h5", "a/s.h5", "b/s.h5"], "two stores of one name"),
+    (H5SPEC, ["merge", "a.h5"], "-o CORPUS.h5 is missing"),
+    (H5SPEC, ["verify"], "no input file"),
+]
+
+
+def test_wrong_usage():
+    for program, arguments, words in USAGE:
+        p = run(program, *arguments, status=2, cwd=tmp())
+        says(p.err, words, "--help")
+        expect(p.out == "", "talk on stdout")
+
+
+main(globals())

@@ -1,0 +1,144 @@
+"""What all check_*.py share: running programs, making slides, saying what passed.
+
+A test is a function whose name begins with test_. It passes when it returns, is skipped when it
+raises Skip, fails when it raises anything else. main() prints one line a test:
+"ok NAME", "skip NAME: reason", "not ok NAME: why".
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+SAN = os.environ.get("SAN", "")
+WSI2H5 = os.path.join(BUILD, "wsi2h5")
+H5SPEC = os.path.join(BUILD, "h5spec")
+MKSLIDE = os.path.join(BUILD, "tests", "mkslide")
+TIMEOUT = 600 if SAN else 120
+
+os.environ.setdefault("LSAN_OPTIONS", "suppressions=%s/tests/lsan.supp:print_suppressions=0" % ROOT)
+os.environ.setdefault("TSAN_OPTIONS", "suppressions=%s/tests/tsan.supp" % ROOT)
+os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"  # for h5py: the stores are only read
+
+
+class Skip(Exception):
+    pass
+
+
+class Failed(AssertionError):
+    pass
+
+
+TMP = tempfile.mkdtemp(prefix="wsi-")
+_made = {}
+
+
+def tmp(name=""):
+    """A new folder."""
+    return tempfile.mkdtemp(prefix=name + "-", dir=TMP)
+
+
+def expect(condition, why="", *values):
+    if not condition:
+        raise Failed(why % values if values else why)
+
+
+def run(*argv, status=0, **kw):
+    """Runs a program; its exit status must be `status` (None: any). Returns stdout, stderr, status."""
+    kw.setdefault("timeout", TIMEOUT)
+    p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       stdin=subprocess.DEVNULL, **kw)
+    p.out = p.stdout.decode(errors="replace")
+    p.err = p.stderr.decode(errors="replace")
+    if status is not None and p.returncode != status:
+        raise Failed("%s ended with %d, not %d: %s" % (" ".join(map(str, argv)), p.returncode, status,
+                                                      (p.err or p.out)[-600:]))
+    for bad in ("Sanitizer", "runtime error:"):
+        expect(bad not in p.err, "%s: %s", argv[0], p.err[-1500:])
+    return p
+
+
+def says(text, *words):
+    """All words are in the text."""
+    for w in words:
+        expect(w in text, "%r is not in %r", w, text)
+
+
+def slides_folder():
+    """The folder of real slides, or None."""
+    for d in (os.environ.get("WSI_SLIDES"), os.path.join(ROOT, "..", "shared", "slides")):
+        if d and os.path.isdir(d):
+            return os.path.abspath(d)
+    return None
+
+
+def real(name):
+    d = slides_folder()
+    path = d and os.path.join(d, name)
+    if not path or not os.path.exists(path):
+        raise Skip("%s is not here (WSI_SLIDES names a folder with it)" % name)
+    return path
+
+
+def made(*options, name="slide"):
+    """A slide from mkslide; equal options give the same file."""
+    key = (name,) + options
+    if key not in _made:
+        path = os.path.join(tmp("slide"), name + ".svs")
+        run(MKSLIDE, *options, path)
+        _made[key] = path
+    return _made[key]
+
+
+def store(slide, *options):
+    """A store of the slide; equal options give the same file."""
+    key = ("store", slide) + options
+    if key not in _made:
+        path = os.path.join(tmp("store"), os.path.splitext(os.path.basename(slide))[0] + ".h5")
+        run(WSI2H5, "-q", "-o", path, *options, slide)
+        _made[key] = path
+    return _made[key]
+
+
+def spectrum(stores, *options, status=0):
+    """Runs h5spec over a store or a list; returns the result's path."""
+    path = os.path.join(tmp("result"), "result.h5")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", path, *options,
+        *([stores] if isinstance(stores, str) else stores), status=status)
+    return path
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def left_overs(folder):
+    """Everything in a folder that is no finished file."""
+    return [f for f in os.listdir(folder) if f.startswith(".") or not f.endswith(".h5")]
+
+
+def main(scope):
+    chosen = sys.argv[1:]
+    failed = 0
+    for name, test in list(scope.items()):
+        if not name.startswith("test_") or not callable(test) or (chosen and name not in chosen):
+            continue
+        begun = time.time()
+        label = "%s.%s" % (os.path.splitext(os.path.basename(sys.argv[0]))[0][6:], name[5:])
+        try:
+            test()
+            print("ok %s (%.1f s)" % (label, time.time() - begun), flush=True)
+        except Skip as e:
+            print("skip %s: %s" % (label, e), flush=True)
+        except Exception as e:
+            failed += 1
+            print("not ok %s: %s" % (label, str(e).replace("\n", " | ") or repr(e)), flush=True)
+            if not isinstance(e, Failed):
+                traceback.print_exc()
+    shutil.rmtree(TMP, ignore_errors=True)
+    sys.exit(1 if failed else 0)

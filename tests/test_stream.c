@@ -1,0 +1,137 @@
+/*
+ * test_stream - the stream against the plain way: whole rows read with H5Dread, laid into the backend's
+ * slots by one thread. Counts and maps must be equal to the last bit.
+ *
+ *   test_stream STORE...      prints "equal STORE" or "different STORE: what"
+ */
+#include "common/cli.h"
+#include "common/gray.h"
+#include "common/pipe.h"
+#include "process/stream.h"
+
+#include <hdf5.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct copy {
+    struct result_slide slide;
+    int failed;
+};
+
+/* Keeps the stream's result. */
+static int keep(void *ctx, int64_t k, const struct result_slide *s, const struct err *why, struct err *e)
+{
+    struct copy *c = ctx;
+    (void)k;
+    if (!s) {
+        fprintf(stderr, "test_stream: %s\n", why->msg);
+        c->failed = 1;
+        return 0;
+    }
+    c->slide = *s;
+    const int64_t bins = spectrum_defaults().bins;
+    if (result_slide_alloc(&c->slide, bins, e))
+        return -1;
+    result_add_counts(&c->slide.counts, &s->counts, bins);
+    memcpy(c->slide.mean_db, s->mean_db, (size_t)(s->nx * s->ny) * sizeof(float));
+    memcpy(c->slide.std_db, s->std_db, (size_t)(s->nx * s->ny) * sizeof(float));
+    return 0;
+}
+
+/* All rows of a store as the backends take them: [rows][pitch]. */
+static float *read_rows(const char *path, int64_t *width, int64_t *height, int64_t *pitch, float *scale)
+{
+    hsize_t dims[3];
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t ds = H5Dopen2(file, "/pixels", H5P_DEFAULT), space = H5Dget_space(ds);
+    H5Sget_simple_extent_dims(space, dims, NULL);
+    const size_t n = (size_t)(dims[0] * dims[1]);
+    uint8_t *px = malloc(n * (size_t)dims[2]);
+    *height = (int64_t)dims[0];
+    *width = (int64_t)dims[1];
+    *pitch = (*width + 15) / 16 * 16;
+    *scale = dims[2] == 3 ? GRAY_SCALE_RGB : 1;
+    float *rows = calloc((size_t)(*height * *pitch), sizeof *rows);
+    if (!px || !rows || H5Dread(ds, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, px) < 0)
+        exit(1);
+    for (int64_t y = 0; y < *height; y++)
+        for (int64_t x = 0; x < *width; x++) {
+            const uint8_t *p = px + (size_t)(y * *width + x) * (size_t)dims[2];
+            rows[y * *pitch + x] = (float)(dims[2] == 3 ? 299 * p[0] + 587 * p[1] + 114 * p[2] : p[0]);
+        }
+    free(px);
+    H5Sclose(space);
+    H5Dclose(ds);
+    H5Fclose(file);
+    return rows;
+}
+
+/* The whole slide as one slab. */
+static int plain(const struct spectrum_backend *b, const char *path, struct result_slide *out)
+{
+    const struct result_params p = spectrum_defaults();
+    struct err e = {""};
+    struct spectrum *s;
+    struct spectrum_slide d = {0};
+    float *slot, *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
+    out->nx = d.nx = spectrum_windows(d.width, &p);
+    out->ny = d.ny = spectrum_windows(d.height, &p);
+    out->group_count = 1;
+    if (result_slide_alloc(out, p.bins, &e) || b->open(&s, &p, 1, &e) ||
+        b->reserve(s, (size_t)(d.height * d.pitch) * sizeof(float), &e) || b->slot(s, 0, &slot, &e))
+        return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
+    d.end_wy = d.ny;
+    d.end_row = d.slab_rows = d.height;
+    d.mean_db = out->mean_db;
+    d.std_db = out->std_db;
+    memcpy(slot, rows, (size_t)(d.height * d.pitch) * sizeof(float));
+    const struct spectrum_slab slab = {.slide = &d, .rows = d.height, .end_wy = d.ny};
+    for (int64_t k = 0; k < b->parts(s, &slab); k++)
+        if (b->run(s, &slab, k, 0, &out->counts, &e))
+            return -1;
+    b->finish(s, &d, &out->counts, &e);
+    b->close(s);
+    free(rows);
+    return 0;
+}
+
+static const char *difference(const struct result_slide *a, const struct result_slide *b)
+{
+    const size_t bins = (size_t)spectrum_defaults().bins, maps = (size_t)(a->nx * a->ny);
+    if (a->nx != b->nx || a->ny != b->ny || a->counts.windows != b->counts.windows)
+        return "windows";
+    if (a->counts.windows == 0)
+        return "no windows at all";
+    if (memcmp(a->counts.histogram, b->counts.histogram, bins * sizeof(uint64_t)))
+        return "histogram";
+    if (memcmp(a->mean_db, b->mean_db, maps * sizeof(float)) ||
+        memcmp(a->std_db, b->std_db, maps * sizeof(float)))
+        return "maps";
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    char why[256];
+    struct err e = {""};
+    const struct spectrum_backend *b = spectrum_find("cpu", why, &e);
+    int bad = !b;
+    for (int k = 1; k < argc && b; k++) {
+        struct copy got = {0};
+        struct result_slide want = {0};
+        /* little memory: the smallest slabs that the ring allows */
+        const struct stream_setup setup = {.backend = b, .params = spectrum_defaults(),
+                                           .paths = argv + k, .n_paths = 1, .threads = 3,
+                                           .memory = 0, .ctx = &got, .done = keep};
+        if (stream_run(&setup, &e) || got.failed || plain(b, argv[k], &want))
+            return fprintf(stderr, "test_stream: %s\n", e.msg), 1;
+        const char *what = difference(&got.slide, &want);
+        printf(what ? "different %s: %s\n" : "equal %s\n", argv[k], what);
+        bad |= what != NULL;
+        result_slide_free(&got.slide);
+        result_slide_free(&want);
+    }
+    return bad;
+}

@@ -1,0 +1,373 @@
+/*
+ * test_unit - the parts that can be tried without a file: one line a test, as tests/check wants it.
+ */
+#include "common/cli.h"
+#include "common/codec.h"
+#include "common/gray.h"
+#include "common/pipe.h"
+#include "common/result.h"
+#include "process/spectrum.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *broken; /* what went wrong in the test under way */
+
+#define EXPECT(condition) do { if (!(condition) && !broken) broken = #condition; } while (0)
+
+/* --- err, cli --- */
+
+static void test_messages(void)
+{
+    struct err e = {""};
+    EXPECT(err_set(&e, "%s: bad\nline", "a\x1b[31m") == -1);
+    EXPECT(!strcmp(e.msg, "a?[31m: bad?line")); /* nothing that moves a cursor */
+    err_add(&e, "b");
+    EXPECT(!strcmp(e.msg, "b: a?[31m: bad?line"));
+    EXPECT(err_set(NULL, "x") == -1);
+    char longer[3000];
+    memset(longer, 'x', sizeof longer);
+    longer[2999] = 0;
+    err_set(&e, "%s", longer);
+    err_add(&e, "%s", longer);
+    EXPECT(strlen(e.msg) == sizeof e.msg - 1);
+}
+
+static void test_numbers(void)
+{
+    struct err e;
+    int64_t v = 0, w = 0;
+    double x = 0;
+    EXPECT(!cli_bytes("n", "256M", 0, INT64_MAX, &v, &e) && v == 256 << 20);
+    EXPECT(!cli_bytes("n", "2GiB", 0, INT64_MAX, &v, &e) && v == INT64_C(2) << 30);
+    EXPECT(!cli_bytes("n", "7kB", 0, INT64_MAX, &v, &e) && v == 7 << 10);
+    EXPECT(!cli_bytes("n", "0", 0, 5, &v, &e) && v == 0);
+    static const char *const bad[] = {"", "M", "-1", "1.5G", "1 G", "9223372036854775808", "8388608T",
+                                      "1Q", "0x10", "1MM", "1Mi"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        EXPECT(cli_bytes("n", bad[k], 0, INT64_MAX, &v, &e));
+    EXPECT(cli_bytes("n", "6", 0, 5, &v, &e) && strstr(e.msg, "n 6"));
+    EXPECT(cli_int("n", "12x", 0, 99, &v, &e) && cli_int("n", "", 0, 99, &v, &e));
+    EXPECT(!cli_real("n", "1e-3", 0, 1, &x, &e) && x == 1e-3);
+    EXPECT(cli_real("n", "inf", 0, 1, &x, &e) && cli_real("n", "1,5", 0, 9, &x, &e));
+    EXPECT(!cli_range("n", "3-17", &v, &w, &e) && v == 3 && w == 17);
+    EXPECT(!cli_range("n", "4", &v, &w, &e) && v == 4 && w == 4);
+    EXPECT(cli_range("n", "0-3", &v, &w, &e) && cli_range("n", "5-4", &v, &w, &e));
+    EXPECT(cli_range("n", "1-", &v, &w, &e) && cli_range("n", "1-2-3", &v, &w, &e));
+}
+
+static void test_json_strings(void)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    cli_json_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80");
+    cli_json_number(f, NAN);
+    fclose(f);
+    EXPECT(!strcmp(text, "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\"null"));
+    free(text);
+}
+
+static void test_sizes_and_times(void)
+{
+    char b[32];
+    EXPECT(!strcmp(cli_size(b, 1536), "1.5 KiB") && !strcmp(cli_size(b, 512), "512 B"));
+    EXPECT(!strcmp(cli_time(b, 3.21), "3.21 s") && !strcmp(cli_time(b, 7500), "2 h 05 min"));
+    EXPECT(!strcmp(cli_base_name("/a/b.svs"), "b.svs") && !strcmp(cli_base_name("b"), "b"));
+}
+
+/* --- pipe --- */
+
+struct numbers {
+    int64_t n, limit;    /* items */
+    int64_t sunk;        /* the next that sink must get */
+    int64_t fail_source, fail_work, fail_sink; /* number at which to fail, or -1 */
+    int64_t drain;       /* number before which source asks for a drain, or -1 */
+    int64_t after;       /* every item waits for the one so many before it */
+    atomic_llong worked; /* items that are through work */
+    atomic_int inside;   /* items between source and sink */
+    int most_inside;
+    bool wrong_order, drained_early, too_early, drain_seen;
+};
+
+struct number_item {
+    int64_t number, after;
+};
+
+static int number_source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+{
+    struct numbers *c = ctx;
+    struct number_item *it = slot;
+    if (number == c->drain && !c->drain_seen) {
+        c->drain_seen = true;
+        return PIPE_DRAIN;
+    }
+    if (number == c->drain && c->sunk != number)
+        c->drained_early = true;
+    if (number == c->n)
+        return PIPE_END;
+    if (number == c->fail_source)
+        return err_set(e, "source failed");
+    *it = (struct number_item){number, c->after && number >= c->after ? number - c->after + 1 : 0};
+    *after = it->after;
+    int now = ++c->inside;
+    if (now > c->most_inside)
+        c->most_inside = now;
+    return PIPE_ITEM;
+}
+
+static int number_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct numbers *c = ctx;
+    struct number_item *it = slot;
+    (void)thread;
+    if (it->number == c->fail_work)
+        return err_set(e, "work failed");
+    if (c->worked < it->after)
+        c->too_early = true;
+    struct timespec t = {.tv_nsec = it->number * 7919 % 50 * 1000};
+    nanosleep(&t, NULL);
+    c->worked++;
+    return 0;
+}
+
+static int number_sink(void *ctx, void *slot, struct err *e)
+{
+    struct numbers *c = ctx;
+    struct number_item *it = slot;
+    if (it->number != c->sunk)
+        c->wrong_order = true;
+    if (it->number == c->fail_sink)
+        return err_set(e, "sink failed");
+    c->sunk++;
+    c->inside--;
+    return 0;
+}
+
+static const struct pipe_ops number_ops = {number_source, number_work, number_sink};
+
+static struct numbers new_numbers(int64_t n)
+{
+    return (struct numbers){.n = n, .fail_source = -1, .fail_work = -1, .fail_sink = -1, .drain = -1};
+}
+
+static void test_pipe_keeps_order_and_bound(void)
+{
+    for (int threads = 1; threads <= 9; threads += 4)
+        for (int depth = 1; depth <= 11; depth += 5) {
+            struct number_item items[11];
+            struct numbers c = new_numbers(500);
+            struct err e = {""};
+            EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, depth, threads, &e));
+            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
+            EXPECT(c.most_inside <= depth);
+        }
+    struct number_item item;
+    struct numbers none = new_numbers(0);
+    EXPECT(!pipe_run(&number_ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
+}
+
+static void test_pipe_dependencies_and_drain(void)
+{
+    struct number_item items[8];
+    struct numbers c = new_numbers(400);
+    c.after = 3;
+    EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 4, NULL));
+    EXPECT(c.sunk == 400 && !c.too_early);
+    c = new_numbers(400);
+    c.drain = 100;
+    EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 4, NULL));
+    EXPECT(c.sunk == 400 && c.drain_seen && !c.drained_early);
+    c = new_numbers(50);
+    c.drain = 0; /* nothing to wait for */
+    EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 4, NULL) && c.sunk == 50);
+}
+
+static void test_pipe_failures(void)
+{
+    static const char *const words[] = {"source failed", "work failed", "sink failed"};
+    for (int what = 0; what < 3; what++)
+        for (int64_t at = 0; at < 60; at += 29)
+            for (int threads = 1; threads <= 5; threads += 2) {
+                struct number_item items[6];
+                struct numbers c = new_numbers(60);
+                struct err e = {""};
+                *(what == 0 ? &c.fail_source : what == 1 ? &c.fail_work : &c.fail_sink) = at;
+                EXPECT(pipe_run(&number_ops, &c, items, sizeof *items, 6, threads, &e) == -1);
+                EXPECT(!strcmp(e.msg, words[what]));
+                EXPECT(c.sunk <= at && !c.wrong_order);
+            }
+}
+
+/* --- codec, gray --- */
+
+static void test_codec(void)
+{
+    struct err e = {""};
+    enum { N = 100000 };
+    unsigned char *in = malloc(N), *out = malloc(N), *back = malloc(N);
+    struct codec_work *w = codec_create(codec_find("deflate"), &e);
+    EXPECT(codec_find("nonsense") == NULL && w);
+    for (int k = 0; k < N; k++)
+        in[k] = (unsigned char)(k / 100);
+    size_t n = codec_encode(w, in, N, out);
+    EXPECT(n > 0 && n < N && !codec_decode(w, out, n, back, N) && !memcmp(in, back, N));
+    EXPECT(codec_decode(w, out, n - 1, back, N) && codec_decode(w, out, n, back, N - 1));
+    out[n / 2] ^= 0x40;
+    EXPECT(codec_decode(w, out, n, back, N));
+    unsigned state = 1;
+    for (int k = 0; k < N; k++)
+        in[k] = (unsigned char)((state = state * 1664525u + 1013904223u) >> 24);
+    EXPECT(codec_encode(w, in, N, out) == 0); /* does not get smaller: stored as it is */
+    EXPECT(!codec_decode(w, in, N, back, N) && !memcmp(in, back, N));
+    EXPECT(codec_crc32("123456789", 9) == 0xcbf43926u); /* the check value of CRC-32/ISO-HDLC */
+    codec_free(w);
+    codec_free(NULL);
+    free(in);
+    free(out);
+    free(back);
+}
+
+static void test_gray(void)
+{
+    const uint8_t rgb[] = {255, 255, 255, 0, 0, 0, 10, 20, 30, 255, 0, 0, 0, 0, 255};
+    float f[5];
+    uint8_t b[5];
+    gray_from_rgb(rgb, f, 5);
+    gray_bytes_from_rgb(rgb, b, 5);
+    EXPECT(f[0] == 255000 && f[1] == 0 && f[2] == 18150 && f[3] == 76245 && f[4] == 29070);
+    EXPECT(b[0] == 255 && b[1] == 0 && b[2] == 18 && b[3] == 76 && b[4] == 29);
+}
+
+/* --- spectrum, result --- */
+
+static uint32_t class_of(const struct spectrum_classes *c, float p)
+{
+    uint32_t bits;
+    memcpy(&bits, &p, sizeof bits);
+    uint32_t k = c->start[bits >> c->shift];
+    for (int s = 0; s < c->steps; s++)
+        k += p >= c->edges[k];
+    return k;
+}
+
+/* Against the definition in double, for squared magnitudes from nothing to more than can be. */
+static void check_classes(double low, double high, int64_t bins)
+{
+    struct result_params p = spectrum_defaults();
+    struct spectrum_classes c;
+    struct err e;
+    p.low_db = low;
+    p.high_db = high;
+    p.bins = bins;
+    EXPECT(!spectrum_classes_create(&c, &p, &e));
+    uint32_t state = 7;
+    for (int k = 0; k < 400000 && !broken; k++) {
+        state = state * 1664525u + 1013904223u;
+        uint32_t bits = state % 0x5a000000u;
+        float s;
+        memcpy(&s, &bits, sizeof s);
+        if (k < 4)
+            s = k == 0 ? 0 : k == 1 ? 1e-45f : k == 2 ? 2.8e14f : 3e38f;
+        const double at = (20 * log10(sqrt((double)s) + 1) - low) * (double)bins / (high - low);
+        const double want = at < 0 ? 0 : at >= (double)bins ? (double)bins + 1 : floor(at) + 1;
+        /* log10 and sqrt may round across an edge; the table may not be off by more */
+        EXPECT(fabs((double)class_of(&c, s) - want) < 0.5 || fabs(at - round(at)) < 1e-9 * (double)bins + 1e-7);
+    }
+    for (int64_t k = 0; k <= bins && !broken; k += bins > 4000 ? 97 : 1) { /* at every edge itself */
+        const float edge = c.edges[k];
+        if (edge <= 0 || !isfinite(edge))
+            continue;
+        EXPECT(class_of(&c, edge) >= k + 1 && class_of(&c, nextafterf(edge, 0)) <= k);
+    }
+    spectrum_classes_free(&c);
+}
+
+static void test_classes(void)
+{
+    check_classes(0, 160, 1600);
+    check_classes(0, 160, 1);
+    check_classes(-20, 60, 65536);
+    check_classes(30, 30.5, 20000);
+    check_classes(-500, -1, 10);
+    check_classes(0, 1000, 333);
+}
+
+static void test_moments(void)
+{
+    struct result_params p = spectrum_defaults();
+    uint64_t *h = calloc((size_t)p.bins, sizeof *h);
+    double mean, std;
+    float m, s;
+    result_moments(&p, h, &mean, &std);
+    EXPECT(isnan(mean) && isnan(std));
+    h[100] = 3;
+    h[200] = 1;
+    result_moments(&p, h, &mean, &std);
+    EXPECT(fabs(mean - 12.55) < 1e-12 && fabs(std - sqrt(18.75)) < 1e-12);
+    spectrum_window_moments(&p, 4, 500, 3 * 10000 + 40000, &m, &s);
+    EXPECT(fabsf(m - 12.55f) < 1e-5f && fabsf(s - sqrtf(18.75f)) < 1e-5f);
+    spectrum_window_moments(&p, 0, 0, 0, &m, &s);
+    EXPECT(isnan(m) && isnan(s));
+    for (int64_t k = 0; k < p.bins; k++) /* a corpus: no cancellation */
+        h[k] = UINT64_C(1) << 50;
+    result_moments(&p, h, &mean, &std);
+    EXPECT(fabs(mean - 80) < 1e-9 && fabs(std - 0.1 * sqrt((1600.0 * 1600 - 1) / 12)) < 1e-9);
+    free(h);
+}
+
+static void test_missing_groups(void)
+{
+    char text[64];
+    const uint8_t groups[] = {1, 0, 0, 1, 1, 0};
+    result_missing_text(groups, 6, text, sizeof text);
+    EXPECT(!strcmp(text, "2-3,6"));
+    result_missing_text(groups, 1, text, sizeof text);
+    EXPECT(!strcmp(text, ""));
+    uint8_t every_other[1000];
+    for (int k = 0; k < 1000; k++)
+        every_other[k] = k % 2 == 0;
+    result_missing_text(every_other, 1000, text, sizeof text);
+    EXPECT(strlen(text) < sizeof text && !strcmp(text + strlen(text) - 3, "..."));
+}
+
+static void test_parameters(void)
+{
+    struct result_params p = spectrum_defaults(), q = p;
+    struct err e = {""};
+    EXPECT(!result_check_params(&p, &e) && !result_same_params(&p, &q, &e));
+    EXPECT(spectrum_windows(65000, &p) == 506 && spectrum_windows(43000, &p) == 334);
+    EXPECT(spectrum_windows(255, &p) == 0 && spectrum_windows(256, &p) == 1);
+    EXPECT(spectrum_radius(1) == 3 && spectrum_radius(0) == 0 && spectrum_radius(10) == 30);
+    q.sigma = 2;
+    EXPECT(result_same_params(&p, &q, &e) && !strcmp(e.msg, "sigma is 1 and 2"));
+    double w[SPECTRUM_MAX_RADIUS + 1], sum;
+    spectrum_gauss(&p, w);
+    sum = w[0] + 2 * (w[1] + w[2] + w[3]);
+    EXPECT(fabs(sum - 1) < 1e-15 && fabs(w[1] / w[0] - exp(-0.5)) < 1e-15);
+}
+
+int main(void)
+{
+    static const struct { const char *name; void (*run)(void); } tests[] = {
+        {"messages", test_messages}, {"numbers", test_numbers}, {"json_strings", test_json_strings},
+        {"sizes_and_times", test_sizes_and_times},
+        {"pipe_keeps_order_and_bound", test_pipe_keeps_order_and_bound},
+        {"pipe_dependencies_and_drain", test_pipe_dependencies_and_drain},
+        {"pipe_failures", test_pipe_failures}, {"codec", test_codec}, {"gray", test_gray},
+        {"classes", test_classes}, {"moments", test_moments},
+        {"missing_groups", test_missing_groups}, {"parameters", test_parameters}};
+    int failed = 0;
+    for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
+        broken = NULL;
+        tests[k].run();
+        printf(broken ? "not ok unit.%s: %s\n" : "ok unit.%s\n", tests[k].name, broken);
+        failed += broken != NULL;
+    }
+    return failed > 0;
+}
