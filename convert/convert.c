@@ -109,21 +109,21 @@ static int judge_target(const struct convert *c, const char *target, const struc
     if (found == STORE_OTHER_FILE)
         return err_set(e, "%s: stands there already and is not a store; it is left alone: name "
                           "another output", target);
-    report->replaced = true;
     if (found == STORE_UNFINISHED || c->o->force)
         return 0;
     if (!same_source(&old, &c->info)) {
         /* The slide itself is newer than its store: the store is stale. Else another slide's. */
         if (!strcmp(old.source_name, c->info.source_name) && !stat(target, &st) &&
-            source->st_mtime > st.st_mtime)
+            source->st_mtime > st.st_mtime) {
+            report->was_stale = true;
             return 0;
+        }
         return err_set(e, "%s: the store of another slide (%s) stands at %s; take another folder, "
                           "or --force to replace it", c->path, old.source_name, target);
     }
     if ((setting = other_setting(&old, &c->info)))
         return err_set(e, "%s: %s holds it with another %s; take another folder, or --force to "
                           "replace it", c->path, target, setting);
-    report->replaced = false;
     report->info = old;
     report->store_bytes = stat(target, &st) ? 0 : st.st_size;
     return 1;

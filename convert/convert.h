@@ -37,7 +37,7 @@ struct convert_report {
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
-    bool replaced;          /* what stood there was stale, unfinished, or --force was given */
+    bool was_stale;         /* a store of the slide as it was before stood there, and was replaced */
 };
 
 /* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done. On failure

@@ -234,6 +234,9 @@ static void report_done(struct run *r, const struct input *i, const struct conve
                 i->path, s->tiles_missing, s->tiles_damaged);
     if (damaged && (!skipped || !r->o.quiet))
         say(e.msg);
+    if (p->was_stale && !r->o.quiet)
+        fprintf(stderr, "wsi2h5: %s: held the pixels of %s as it was before it changed; made again\n",
+                i->target, i->path);
     r->skipped += skipped;
     r->done += !skipped && !damaged;
     r->damaged += !skipped && damaged;
@@ -246,23 +249,31 @@ static void report_done(struct run *r, const struct input *i, const struct conve
         json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? e.msg : NULL);
 }
 
-static void convert_all(struct run *r)
+/* -1 when a signal stopped it before all were done. */
+static int convert_all(struct run *r)
 {
-    for (r->now = 0; r->now < r->in.n && !cli_stopped(); r->now++) {
+    struct err e = {""};
+    for (r->now = 0; r->now < r->in.n; r->now++) {
         const struct input *i = &r->in.list[r->now];
         struct convert_report report;
-        struct err e = {""};
+        if (cli_check_stop(&e)) {
+            say(e.msg);
+            return -1;
+        }
         int bad = i->problem ? err_set(&e, "%s", i->problem)
                              : convert_slide(i->path, i->target, &r->o.convert, show_progress, r,
                                              &report, &e);
         cli_progress_clear(&r->progress);
-        if (bad && cli_stopped())
+        if (bad && cli_stopped()) {
             say(e.msg);
-        else if (bad)
+            return -1;
+        }
+        if (bad)
             report_failure(r, i, e.msg);
         else
             report_done(r, i, &report);
     }
+    return 0;
 }
 
 static void last_line(const struct run *r, double seconds)
@@ -314,10 +325,10 @@ static int run(struct run *r, int argc, char **argv)
         return usage_error("-o FILE.h5 takes one slide; name a folder for several");
     cli_catch_signals();
     cli_progress_begin(&r->progress, r->o.quiet ? CLI_NO : r->o.progress);
-    convert_all(r);
+    const int stopped = convert_all(r);
     if (!r->o.quiet)
         last_line(r, cli_now() - begun);
-    if (cli_stopped())
+    if (stopped)
         return EXIT_STOPPED;
     return r->failed || r->damaged ? EXIT_PART : EXIT_DONE;
 }

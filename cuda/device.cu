@@ -9,7 +9,7 @@ int device_count(struct err *e)
     const cudaError_t code = cudaGetDeviceCount(&n);
     if (code == cudaSuccess && n > 0)
         return n;
-    err_set(e, "this machine has no CUDA device that can be used: %s",
+    err_set(e, "this machine has no CUDA device that can be used (CUDA: %s)",
             code == cudaSuccess ? "none found" : cudaGetErrorString(code));
     return 0;
 }

@@ -352,7 +352,7 @@ static int command_run(int argc, char **argv)
         return EXIT_PART;
     }
     if (!strcmp(o.device, "auto") && !o.quiet)
-        fprintf(stderr, "h5spec: device %s (%s)\n", backend->name, *why ? why : "it is there");
+        fprintf(stderr, "h5spec: device %s%s%s\n", backend->name, *why ? ": " : "", why);
     cli_catch_signals();
     struct run r = {.o = &o};
     r.counts.histogram = calloc((size_t)o.params.bins, sizeof(uint64_t));

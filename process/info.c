@@ -29,9 +29,9 @@ static void store_text(const char *path, const struct store_info *i, double file
         printf(", %g um/px", i->mpp_x * i->downsample);
     if (!isnan(i->objective_power))
         printf(", objective %gx", i->objective_power);
-    printf("\n  layout   %" PRId64 " groups of %" PRId64 " rows, stripes of %" PRId64
+    printf("\n  layout   %" PRId64 " group%s of %" PRId64 " rows, stripes of %" PRId64
            ", chunks %" PRId64 " x %" PRId64 ", %s\n",
-           i->group_count, i->group_rows, i->stripe_rows, i->chunk_cols, i->chunk_rows,
+           i->group_count, i->group_count == 1 ? "" : "s", i->group_rows, i->stripe_rows, i->chunk_cols, i->chunk_rows,
            i->codec->name);
     printf("  tiles    %" PRId64 ": %" PRId64 " missing, %" PRId64 " damaged, %" PRId64
            " left out\n", rows * columns, i->tiles_missing, i->tiles_damaged, i->tiles_left_out);
@@ -87,11 +87,13 @@ static void store_json(const char *path, const struct store_info *i, double file
 static int print_store(const char *path, enum info_form form, struct err *e)
 {
     struct stat st;
-    if (form == INFO_HISTOGRAM)
-        return err_set(e, "%s: is a store, which has no histogram; give a result", path);
     struct store *s = store_open(path, e);
     if (!s)
         return -1;
+    if (form == INFO_HISTOGRAM) {
+        store_close(s);
+        return err_set(e, "%s: is a store, which has no histogram; give a result", path);
+    }
     const double bytes = stat(path, &st) ? 0 : (double)st.st_size;
     if (form == INFO_JSON)
         store_json(path, store_info(s), bytes);

@@ -96,7 +96,7 @@ def test_store_of_a_slide_that_has_changed_since_is_stale():
     run(WSI2H5, "-o", out, path)
     shutil.copy(made("--size", "700x500", name="y"), path)
     os.utime(path, (2 ** 31 - 1, 2 ** 31 - 1))
-    says(run(WSI2H5, "-o", out, path).err, "1 converted")
+    says(run(WSI2H5, "-o", out, path).err, "1 converted", "before it changed")
     with h5py.File(os.path.join(out, "x.h5"), "r") as f:
         expect(f.attrs["width"] == 700, "the old one")
 
