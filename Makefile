@@ -54,6 +54,11 @@ else
 GENCODE  := $(foreach a,80 86 89 90,-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90,code=compute_90
 endif
 
+# other parts or flags than last time: everything is made again
+CONFIG   := $(B)/config
+$(shell mkdir -p $(B); printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' | cmp -s - $(CONFIG) || \
+        printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' >$(CONFIG))
+
 PROGRAMS := $(B)/h5spec $(if $(call on,$(OPENSLIDE)),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels)
@@ -76,10 +81,10 @@ $(B)/convert/%.o: EXTRA = $(call pkg,--cflags,openslide)
 # the loops over pixels: let the compiler vectorise them
 $(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o: EXTRA += -O3
 
-$(B)/%.o: %.c
+$(B)/%.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) -c -o $@ $<
-$(B)/%.o: %.cu
+$(B)/%.o: %.cu $(CONFIG)
 	@mkdir -p $(@D)
 	$(NVCC) -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra -Werror all-warnings -MMD -MP -c -o $@ $<
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -35,7 +36,7 @@ int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int
     int64_t v;
     if (digits(&s, &v))
         goto bad;
-    const char *unit = *s ? strchr(units, *s & ~32) : NULL;
+    const char *unit = *s & ~32 ? strchr(units, *s & ~32) : NULL;
     if (unit) {
         if (__builtin_mul_overflow(v, (int64_t)1 << (10 * (unit - units + 1)), &v))
             goto bad;
@@ -109,22 +110,31 @@ int cli_when(const char *what, const char *text, enum cli_when *out, struct err 
 
 /* --- signals --- */
 
-static volatile sig_atomic_t stop_signal;
+static atomic_int stop_signal;
+static atomic_llong stop_second; /* when it came */
 
+/* One call of `timeout` or of a scheduler may send a signal twice: only one that comes after two
+ * seconds of waiting means "now". */
 static void on_signal(int number)
 {
-    stop_signal = number;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    if (!stop_signal) {
+        stop_second = t.tv_sec;
+        stop_signal = number;
+    } else if ((number == SIGINT || number == SIGTERM) && t.tv_sec - stop_second > 2) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 void cli_catch_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction old;
-        action.sa_flags = numbers[i] == SIGINT || numbers[i] == SIGTERM
-                              ? SA_RESTART | (int)SA_RESETHAND : SA_RESTART;
         if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN) /* as under nohup */
             sigaction(numbers[i], &action, NULL);
     }
@@ -246,6 +256,12 @@ static int utf8_length(const unsigned char *s)
         (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
         return 0;
     return n;
+}
+
+void cli_print_text(FILE *f, const char *s)
+{
+    for (; *s; s++)
+        fputc((unsigned char)*s < 32 || *s == 127 ? '?' : *s, f);
 }
 
 void cli_json_string(FILE *f, const char *text)

@@ -38,7 +38,8 @@ int cli_real(const char *what, const char *text, double low, double high, double
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e);
 
 /* From here on SIGINT and SIGTERM (and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, which schedulers send
- * before a kill) set a flag; a second SIGINT or SIGTERM has its default effect. SIGPIPE is ignored. */
+ * before a kill) set a flag; another SIGINT or SIGTERM more than two seconds later has its default
+ * effect. SIGPIPE is ignored. */
 void cli_catch_signals(void);
 /* The signal that asked us to stop, or 0. Any thread. */
 int cli_stopped(void);
@@ -73,6 +74,8 @@ void cli_progress_show(struct cli_progress *p, const char *label, double done, d
 /* Takes the line away, so that other talk can be printed. */
 void cli_progress_clear(struct cli_progress *p);
 
+/* Prints s for people: what could move a terminal's cursor becomes '?'. */
+void cli_print_text(FILE *f, const char *s);
 /* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
 void cli_json_string(FILE *f, const char *s);
 /* Prints x as a JSON number; null for NaN and infinities. */

@@ -10,20 +10,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { CHUNK_BYTES = 4 << 20 };
+
 static bool broken;
 
-/* Before the first call into the library. */
-static void h5_init(void)
+void h5_enter(void)
 {
-    static bool done;
-    if (done)
-        return;
-    done = true;
-    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
-    H5dont_atexit();
-    H5open();
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    H5PLset_loading_state(0);
+    static bool begun;
+    static _Thread_local bool quiet; /* the library prints its errors, unless told, in each thread */
+    if (!begun) {
+        begun = true;
+        setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
+        H5dont_atexit();
+        H5open();
+        H5PLset_loading_state(0);
+    }
+    if (!quiet)
+        H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    quiet = true;
+}
+
+void h5_leave(void)
+{
+    H5Eclear2(H5E_DEFAULT); /* what is kept in a thread's list of errors would outlive the thread */
 }
 
 void h5_mark_broken(void)
@@ -33,13 +42,12 @@ void h5_mark_broken(void)
 
 _Noreturn void h5_exit(int status)
 {
-    if (fflush(stdout) && status == 0)
+    if ((fflush(stdout) || ferror(stdout)) && status == 0)
         status = 1;
     fflush(stderr);
     if (broken)
         _exit(status);
-    H5close();
-    exit(status);
+    exit(status); /* without H5close: everything has been closed, and checked, before */
 }
 
 const char *h5_version(void)
@@ -89,7 +97,7 @@ int h5_error(struct err *e, const char *fmt, ...)
 
 static hid_t access_list(void)
 {
-    h5_init();
+    h5_enter();
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
     H5Pset_meta_block_size(fapl, 1 << 16); /* metadata together: chunks stay one after the other */
@@ -117,11 +125,9 @@ static uint64_t little_endian(const unsigned char *p, int n)
     return v;
 }
 
-/* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). *ours
- * tells whether the first bytes are those of a file that we could have written. */
-static int check_superblock(const char *path, bool *ours, struct err *e)
+/* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
+static int check_superblock(const char *path, struct err *e)
 {
-    *ours = false;
     unsigned char b[48];
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -138,7 +144,6 @@ static int check_superblock(const char *path, bool *ours, struct err *e)
     if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8)
         return err_set(e, "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d)", path,
                        b[8]);
-    *ours = true;
     uint64_t base = little_endian(b + 12, 8), end = little_endian(b + 28, 8);
     if (base != 0 || end > (uint64_t)st.st_size)
         return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
@@ -161,9 +166,9 @@ static int check_format(hid_t file, const char *path, const char *format, struct
     return 0;
 }
 
-static hid_t open_file(const char *path, bool *ours, struct err *e)
+static hid_t open_file(const char *path, struct err *e)
 {
-    if (check_superblock(path, ours, e))
+    if (check_superblock(path, e))
         return -1;
     hid_t fapl = access_list();
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, fapl);
@@ -173,22 +178,38 @@ static hid_t open_file(const char *path, bool *ours, struct err *e)
     return file;
 }
 
-enum h5_kind h5_look(const char *path, char format[64])
+/* Does the head of a file that cannot be opened hold this text? Our metadata begin there. */
+static bool head_holds(const char *path, const char *text)
 {
-    bool ours;
-    format[0] = 0;
-    hid_t file = open_file(path, &ours, NULL);
+    enum { HEAD = 1 << 17 };
+    char *head = malloc(HEAD);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 || !head ? -1 : pread(fd, head, HEAD, 0);
+    bool found = n > 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8) &&
+                 memmem(head, (size_t)n, text, strlen(text) + 1);
+    if (fd >= 0)
+        close(fd);
+    free(head);
+    return found;
+}
+
+enum h5_kind h5_look(const char *path, const char *format)
+{
+    char found[64] = "";
+    int64_t complete;
+    hid_t file = open_file(path, NULL);
     if (file < 0)
-        return ours ? H5_DAMAGED : H5_OTHER;
-    h5_get_text(file, "format", format, 64, NULL);
+        return head_holds(path, format) ? H5_UNFINISHED : H5_OTHER;
+    h5_get_text(file, "format", found, sizeof found, NULL);
+    bool whole = !h5_get_int(file, "complete", 1, 1, &complete, NULL);
     H5Fclose(file);
-    return H5_SOUND;
+    h5_leave();
+    return strcmp(found, format) ? H5_OTHER : whole ? H5_WHOLE : H5_UNFINISHED;
 }
 
 hid_t h5_open(const char *path, const char *format, struct err *e)
 {
-    bool ours;
-    hid_t file = open_file(path, &ours, e);
+    hid_t file = open_file(path, e);
     if (file < 0)
         return -1;
     if (check_format(file, path, format, e)) {
@@ -246,7 +267,10 @@ int h5_put_text(hid_t object, const char *name, const char *value, struct err *e
 
 bool h5_has(hid_t object, const char *name)
 {
-    return H5Aexists(object, name) > 0;
+    const htri_t there = H5Aexists(object, name);
+    if (there < 0)
+        H5Eclear2(H5E_DEFAULT);
+    return there > 0;
 }
 
 /* Opens a scalar attribute of one class; its file type goes to *type. */
@@ -360,7 +384,10 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
     bool empty = H5Sget_simple_extent_npoints(space) < 1;
     H5Pset_obj_track_times(dcpl, false);
     if (deflate > 0 && !empty) {
-        H5Pset_chunk(dcpl, rank, dims);
+        hsize_t chunk[3] = {dims[0], rank > 1 ? dims[1] : 1, rank > 2 ? dims[2] : 1};
+        const hsize_t most = CHUNK_BYTES / (chunk[1] * chunk[2] * H5Tget_size(type)) + 1;
+        chunk[0] = chunk[0] < most ? chunk[0] : most;
+        H5Pset_chunk(dcpl, rank, chunk);
         H5Pset_deflate(dcpl, (unsigned)deflate);
     }
     hid_t ds = H5Dcreate2(parent, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);

@@ -39,17 +39,22 @@ int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct e
 hid_t h5_create(const char *path, struct err *e);
 hid_t h5_open(const char *path, const char *format, struct err *e);
 
-/* What a file is, told from its head: H5_OTHER is not HDF5, or HDF5 that no version of ours wrote;
- * H5_DAMAGED is ours by its first bytes, but truncated or damaged; H5_SOUND can be opened and
- * `format` holds the root's attribute of that name, "" without one. */
-enum h5_kind { H5_OTHER, H5_DAMAGED, H5_SOUND };
-enum h5_kind h5_look(const char *path, char format[64]);
+/* Is the file of this format? H5_WHOLE: yes, and complete. H5_UNFINISHED: it is without its mark, or
+ * truncated or damaged while its head still says the format. H5_OTHER: anything else. */
+enum h5_kind { H5_OTHER, H5_UNFINISHED, H5_WHOLE };
+enum h5_kind h5_look(const char *path, const char *format);
+
+/* First and last in whatever calls the library and may run on a thread of the pipe. h5_create and
+ * h5_open enter by themselves. */
+void h5_enter(void);
+void h5_leave(void);
 
 /* Groups and datasets; object headers without times. `name` may not contain a slash when read: the
  * link must be a hard one. -1 on failure. */
 hid_t h5_create_group(hid_t parent, const char *name, struct err *e);
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
-/* A contiguous dataset written in one go; rank 1 to 3. deflate > 0: one chunk, packed. */
+/* A dataset written in one go; rank 1 to 3. Contiguous, or with deflate > 0 packed, in chunks of some
+ * MiB. */
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e);
 /* Opens a dataset whose dimensions must be `dims`; its values must be of the class of `type`

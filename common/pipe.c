@@ -177,6 +177,6 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
 int pipe_cpus(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
-    return n > 0 ? n : 1;
+    long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    return n > 0 ? (int)n : 1;
 }

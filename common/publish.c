@@ -119,6 +119,8 @@ fail:
 static int sync_folder(const char *folder, struct err *e)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        return 0; /* may be written but not read: then it cannot be synced either */
     if (fd < 0)
         return err_sys(e, "cannot open the folder %s", folder);
     int r = fsync(fd);

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_GROUPS = 1 << 24, MISSING_TEXT = 8192 };
+enum { MOST_GROUPS = 1 << 24, MOST_WINDOWS = 1 << 28, MISSING_TEXT = 8192 };
 
 /* --- parameters --- */
 
@@ -155,9 +155,11 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
         h5_put_real(o, "mean_db", mean, e) || h5_put_real(o, "std_db", std, e) ||
         h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, 0, c->histogram, e))
         return -1;
-    hid_t ds = H5Dopen2(o, "histogram", H5P_DEFAULT);
+    hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 || h5_put_real(ds, "low_db", p->low_db, e) ||
-            h5_put_real(ds, "high_db", p->high_db, e) || H5Dclose(ds) < 0 ? -1 : 0;
+            h5_put_real(ds, "high_db", p->high_db, e) ? -1 : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
     return r;
 }
 
@@ -180,7 +182,7 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
 
 int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e)
 {
-    if (s->ny > 0 && s->nx > (INT64_C(1) << 32) / s->ny)
+    if (s->ny > 0 && s->nx > MOST_WINDOWS / s->ny)
         return err_set(e, "more windows than can be; take a larger stride");
     size_t maps = (size_t)s->nx * (size_t)s->ny;
     s->counts = (struct result_counts){.histogram = calloc((size_t)bins, sizeof(uint64_t))};
@@ -307,12 +309,14 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
 {
     assert(!w->failed);
+    h5_enter();
     hid_t o = h5_create_group(w->slides, s->name, e);
     int r = o < 0 ? -1 : put_slide(w, o, s, e);
     if (o >= 0 && H5Gclose(o) < 0 && r == 0) {
         h5_mark_broken();
         r = h5_error(e, "cannot write");
     }
+    h5_leave();
     if (r) {
         w->failed = true;
         return -1;
@@ -366,10 +370,9 @@ void result_abort(struct result_writer *w)
 {
     if (!w)
         return;
-    if (!w->failed && w->file >= 0) {
-        H5Fclose(w->file);
-        H5Eclear2(H5E_DEFAULT);
-    }
+    if (!w->failed && w->file >= 0 && H5Fclose(w->file) < 0)
+        h5_mark_broken();
+    h5_leave();
     publish_abort(&w->publish);
     free(w->totals.histogram);
     free(w);
@@ -377,13 +380,12 @@ void result_abort(struct result_writer *w)
 
 int result_check_target(const char *path, struct err *e)
 {
-    char format[64];
     struct stat st;
-    if (stat(path, &st))
+    if (lstat(path, &st))
         return 0;
     if (S_ISDIR(st.st_mode))
         return err_set(e, "%s: is a folder; name a file", path);
-    if (h5_look(path, format) == H5_DAMAGED || !strcmp(format, RESULT_FORMAT))
+    if (h5_look(path, RESULT_FORMAT) != H5_OTHER)
         return 0;
     return err_set(e, "%s: stands there already and is not a result; it is left alone: name another "
                       "file", path);
@@ -393,8 +395,7 @@ int result_check_target(const char *path, struct err *e)
 
 bool result_is(const char *path)
 {
-    char format[64];
-    return h5_look(path, format) == H5_SOUND && !strcmp(format, RESULT_FORMAT);
+    return h5_look(path, RESULT_FORMAT) != H5_OTHER;
 }
 
 struct result {

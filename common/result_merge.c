@@ -8,6 +8,8 @@
  */
 #include "common/result.h"
 
+#include "common/cli.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +29,7 @@ struct merge {
     int64_t n_parts;
     bool partial;
     struct result_writer *out;
+    int *owner; /* [group_count] of the slide under way: the file that brought the group */
 };
 
 static int by_name(const void *a, const void *b)
@@ -56,7 +59,7 @@ static int list_slides(struct merge *m, int f, const struct result *r, struct er
 static int list_all(struct merge *m, int n, struct err *e)
 {
     for (int f = 0; f < n; f++) {
-        struct result *r = result_open(m->paths[f], e);
+        struct result *r = cli_check_stop(e) ? NULL : result_open(m->paths[f], e);
         if (!r)
             return -1;
         if (f == 0)
@@ -102,18 +105,31 @@ static int check_same_source(const struct result_slide *a, const struct result_s
     return 0;
 }
 
-/* sum += s; the groups of the two must not overlap. */
-static int add_part(struct result_slide *sum, const struct result_slide *s, int64_t bins,
-                    struct err *e)
+/* Notes whose the groups of s are. No two files may have the same. */
+static int take_groups(struct merge *m, struct result_slide *sum, const struct result_slide *s, int file,
+                       struct err *e)
+{
+    for (int64_t g = 0; g < s->group_count; g++) {
+        if (!s->groups[g])
+            continue;
+        if (sum->groups[g])
+            return err_set(e, "%s and %s: slide %s: both have group %" PRId64, m->paths[m->owner[g]],
+                           m->paths[file], s->name, g + 1);
+        sum->groups[g] = 1;
+        m->owner[g] = file;
+    }
+    return 0;
+}
+
+/* sum += s, which comes from a file. */
+static int add_part(struct merge *m, struct result_slide *sum, const struct result_slide *s,
+                    const struct part *first, int file, struct err *e)
 {
     if (check_same_source(sum, s, e))
+        return err_add(e, "%s and %s: slide %s", m->paths[first->file], m->paths[file], s->name);
+    if (take_groups(m, sum, s, file, e))
         return -1;
-    for (int64_t g = 0; g < s->group_count; g++) {
-        if (s->groups[g] && sum->groups[g])
-            return err_set(e, "both have group %" PRId64, g + 1);
-        sum->groups[g] |= s->groups[g];
-    }
-    result_add_counts(&sum->counts, &s->counts, bins);
+    result_add_counts(&sum->counts, &s->counts, m->params.bins);
     sum->seconds += s->seconds;
     for (int64_t k = 0; k < s->nx * s->ny; k++)
         if (!isnan(s->mean_db[k])) {
@@ -143,18 +159,21 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, struct err *e)
     struct result_slide sum, s;
     if (load_part(m, &m->parts[a], &sum, e))
         return -1;
-    int r = 0;
+    m->owner = malloc((size_t)sum.group_count * sizeof *m->owner);
+    int r = m->owner ? 0 : err_set(e, "out of memory");
+    for (int64_t g = 0; g < sum.group_count && r == 0; g++)
+        m->owner[g] = m->parts[a].file;
     for (int64_t k = a + 1; k < b && r == 0; k++) {
         const struct part *p = &m->parts[k];
-        if ((r = load_part(m, p, &s, e)))
+        if ((r = cli_check_stop(e)) || (r = load_part(m, p, &s, e)))
             break;
-        if ((r = add_part(&sum, &s, m->params.bins, e)))
-            err_add(e, "%s and %s: slide %s", m->paths[m->parts[a].file], m->paths[p->file], s.name);
+        r = add_part(m, &sum, &s, &m->parts[a], p->file, e);
         result_slide_free(&s);
     }
     if (r == 0)
         r = check_whole(m, &sum, e) || result_put_slide(m->out, &sum, e) ? -1 : 0;
     result_slide_free(&sum);
+    free(m->owner);
     return r;
 }
 
@@ -163,7 +182,7 @@ static int merge_all(struct merge *m, struct err *e)
     for (int64_t a = 0, b; a < m->n_parts; a = b) {
         for (b = a + 1; b < m->n_parts && !strcmp(m->parts[a].name, m->parts[b].name); b++)
             ;
-        if (merge_slide(m, a, b, e))
+        if (cli_check_stop(e) || merge_slide(m, a, b, e))
             return -1;
     }
     return 0;

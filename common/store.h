@@ -31,6 +31,7 @@
 #include "common/codec.h"
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,6 +60,8 @@ struct store_info {
     int64_t stripe_rows;      /* a multiple of chunk_rows */
     int64_t group_rows;       /* a multiple of stripe_rows, but for the last group */
     int64_t group_count;      /* ceil(height / group_rows) */
+    int64_t source_tag;       /* 16 bits made of the slide's folder, to tell namesakes apart */
+    bool identifiers;         /* identifying properties were kept */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
 };
@@ -122,9 +125,10 @@ const char *store_library(void);
 _Noreturn void store_exit(int status);
 
 /* How `path` stands to a store about to be made there. */
-enum store_found { STORE_NONE, STORE_IS_STORE, STORE_UNFINISHED, STORE_OTHER_FILE };
-/* STORE_IS_STORE fills *info. STORE_UNFINISHED: our format, or HDF5, but truncated, damaged or
- * without its mark. STORE_OTHER_FILE: anything else, not ours to replace. */
-enum store_found store_look(const char *path, struct store_info *info);
+enum store_found { STORE_NONE, STORE_IS_STORE, STORE_UNFINISHED, STORE_UNKNOWN, STORE_OTHER_FILE };
+/* STORE_IS_STORE fills *info. STORE_UNFINISHED: a store that is truncated, damaged or without its
+ * mark. STORE_UNKNOWN: complete, but it cannot be judged, being of another version, say; e says
+ * why. STORE_OTHER_FILE: anything else, not ours to replace. */
+enum store_found store_look(const char *path, struct store_info *info, struct err *e);
 
 #endif

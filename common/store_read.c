@@ -40,6 +40,7 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
 {
     char codec[32];
     const int64_t most = INT64_C(1) << 40;
+    int64_t identifiers;
     if (h5_get_text(f, "source_name", i->source_name, sizeof i->source_name, e) ||
         h5_get_text(f, "quickhash", i->quickhash, sizeof i->quickhash, e) ||
         h5_get_text(f, "vendor", i->vendor, sizeof i->vendor, e) ||
@@ -58,17 +59,19 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
         {"chunk_cols", &i->chunk_cols}, {"stripe_rows", &i->stripe_rows},
         {"group_rows", &i->group_rows}, {"group_count", &i->group_count},
         {"tiles_missing", &i->tiles_missing}, {"tiles_damaged", &i->tiles_damaged},
-        {"tiles_left_out", &i->tiles_left_out},
+        {"tiles_left_out", &i->tiles_left_out}, {"source_tag", &i->source_tag},
+        {"identifiers", &identifiers},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (h5_get_int(f, numbers[k].name, 0, most, numbers[k].value, e))
             return -1;
+    i->identifiers = identifiers;
     return store_check_info(i, e);
 }
 
 struct store *store_open(const char *path, struct err *e)
 {
-    struct stat st;
+    struct stat st, now;
     struct store *s = calloc(1, sizeof *s);
     if (!s || !(s->path = strdup(path))) {
         free(s);
@@ -77,6 +80,7 @@ struct store *store_open(const char *path, struct err *e)
     }
     s->fd = -1;
     s->groups = -1;
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
     s->file = h5_open(path, STORE_FORMAT, e);
     if (s->file < 0)
         goto fail;
@@ -84,14 +88,19 @@ struct store *store_open(const char *path, struct err *e)
         err_add(e, "%s: not a sound store", path);
         goto fail;
     }
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0 || fstat(s->fd, &st)) {
         err_sys(e, "%s: cannot open", path);
         goto fail;
     }
     s->bytes = (uint64_t)st.st_size;
+    if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev) {
+        err_set(e, "%s: was replaced while it was being opened; run again", path);
+        goto fail;
+    }
+    h5_leave();
     return s;
 fail:
+    h5_leave();
     store_close(s);
     return NULL;
 }
@@ -110,6 +119,7 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
+    h5_enter();
     if (s->groups >= 0)
         H5Gclose(s->groups);
     if (s->file >= 0)
@@ -292,10 +302,12 @@ int store_map_group(struct store *s, int64_t group, struct store_chunk *out, str
 {
     char name[32];
     snprintf(name, sizeof name, "%05lld", (long long)group + 1);
+    h5_enter();
     hid_t g = h5_open_group(s->groups, name, e);
     int r = g < 0 ? -1 : map_group(s, g, group, out, e);
     if (g >= 0)
         H5Gclose(g);
+    h5_leave();
     return r ? err_add(e, "%s: group %s", s->path, name) : 0;
 }
 
@@ -311,20 +323,17 @@ _Noreturn void store_exit(int status)
     h5_exit(status);
 }
 
-enum store_found store_look(const char *path, struct store_info *info)
+enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
-    char format[64];
     struct stat st;
-    if (stat(path, &st))
+    if (lstat(path, &st))
         return STORE_NONE;
-    enum h5_kind kind = h5_look(path, format);
-    if (kind == H5_DAMAGED)
-        return STORE_UNFINISHED;
-    if (kind == H5_OTHER || strcmp(format, STORE_FORMAT))
-        return STORE_OTHER_FILE;
-    struct store *s = store_open(path, NULL);
+    const enum h5_kind kind = h5_look(path, STORE_FORMAT);
+    if (kind != H5_WHOLE)
+        return kind == H5_UNFINISHED ? STORE_UNFINISHED : STORE_OTHER_FILE;
+    struct store *s = store_open(path, e);
     if (!s)
-        return STORE_UNFINISHED;
+        return STORE_UNKNOWN;
     *info = s->info;
     store_close(s);
     return STORE_IS_STORE;

@@ -98,7 +98,8 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
         {"level", i->level}, {"width", i->width}, {"height", i->height},
         {"channels", i->channels}, {"chunk_rows", i->chunk_rows}, {"chunk_cols", i->chunk_cols},
         {"stripe_rows", i->stripe_rows}, {"group_rows", i->group_rows},
-        {"group_count", i->group_count},
+        {"group_count", i->group_count}, {"source_tag", i->source_tag},
+        {"identifiers", i->identifiers},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (h5_put_int(f, numbers[k].name, numbers[k].value, e))
@@ -356,10 +357,9 @@ void store_abort(struct store_writer *w)
 {
     if (!w)
         return;
-    if (!w->failed && w->file >= 0) {
-        H5Fclose(w->file); /* closes what is open in it (H5F_CLOSE_STRONG) */
-        H5Eclear2(H5E_DEFAULT);
-    }
+    if (!w->failed && w->file >= 0 && H5Fclose(w->file) < 0) /* with all in it: H5F_CLOSE_STRONG */
+        h5_mark_broken();
+    h5_leave();
     publish_abort(&w->publish);
     free(w->status);
     free(w->crc32);

@@ -51,6 +51,17 @@ static int64_t round_up(int64_t v, int64_t to)
     return (v + to - 1) / to * to;
 }
 
+/* Sixteen bits of the folder that the slide is in: enough to tell its namesake in another folder from
+ * the slide itself after it has changed, too little to tell where it was. */
+static int64_t folder_tag(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *slash = real ? strrchr(real, '/') : NULL;
+    const int64_t tag = slash ? codec_crc32(real, (size_t)(slash - real)) & 0xffff : 0;
+    free(real);
+    return tag;
+}
+
 static int plan(struct convert *c, const struct stat *source, struct err *e)
 {
     const struct slide_info *s = &c->slide_info;
@@ -59,7 +70,8 @@ static int plan(struct convert *c, const struct stat *source, struct err *e)
         .source_bytes = source->st_size, .level = s->level, .downsample = s->downsample,
         .width = s->width, .height = s->height, .channels = c->o->gray ? 1 : 3, .mpp_x = s->mpp_x,
         .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
-        .chunk_cols = s->tile_cols, .codec = c->o->codec};
+        .chunk_cols = s->tile_cols, .codec = c->o->codec, .source_tag = folder_tag(c->path),
+        .identifiers = c->o->keep_identifiers};
     snprintf(i->source_name, sizeof i->source_name, "%s", cli_base_name(c->path));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
@@ -93,7 +105,8 @@ static const char *other_setting(const struct store_info *a, const struct store_
            : a->channels != b->channels       ? "--gray"
            : a->codec != b->codec             ? "--codec"
            : a->stripe_rows != b->stripe_rows ? "--stripe-rows"
-           : a->group_rows != b->group_rows   ? "--group-bytes" : NULL;
+           : a->group_rows != b->group_rows   ? "--group-bytes"
+           : a->identifiers != b->identifiers ? "--keep-identifiers" : NULL;
 }
 
 /* 1: leave it, it is done. 0: (re)make it. -1: it is not ours to replace. */
@@ -103,7 +116,8 @@ static int judge_target(const struct convert *c, const char *target, const struc
     struct store_info old;
     struct stat st;
     const char *setting;
-    const enum store_found found = store_look(target, &old);
+    struct err why = {""};
+    const enum store_found found = store_look(target, &old, &why);
     if (found == STORE_NONE)
         return 0;
     if (found == STORE_OTHER_FILE)
@@ -111,10 +125,13 @@ static int judge_target(const struct convert *c, const char *target, const struc
                           "another output", target);
     if (found == STORE_UNFINISHED || c->o->force)
         return 0;
+    if (found == STORE_UNKNOWN)
+        return err_set(e, "%s: what stands there cannot be judged (%s); take another folder, or "
+                          "--force to replace it", target, why.msg);
     if (!same_source(&old, &c->info)) {
-        /* The slide itself is newer than its store: the store is stale. Else another slide's. */
+        /* The same file has changed since: the store is stale. Else it is another slide's. */
         if (!strcmp(old.source_name, c->info.source_name) && !stat(target, &st) &&
-            source->st_mtime > st.st_mtime) {
+            old.source_tag == c->info.source_tag && source->st_mtime > st.st_mtime) {
             report->was_stale = true;
             return 0;
         }

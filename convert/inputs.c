@@ -37,7 +37,13 @@ static int add_problem(struct inputs *in, const char *path, const char *what, st
     return add(in, path, text, e);
 }
 
-/* Every slide below a folder; hidden files are left out. */
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Every slide below a folder; hidden files, and folders that are links, are left out. */
 static int search(struct inputs *in, const char *folder, int depth, struct err *e)
 {
     DIR *d = opendir(folder);
@@ -55,7 +61,7 @@ static int search(struct inputs *in, const char *folder, int depth, struct err *
             break;
         }
         if (stat(path, &st) == 0) {
-            if (S_ISDIR(st.st_mode) && depth < MOST_DEPTH)
+            if (S_ISDIR(st.st_mode) && !is_link(path) && depth < MOST_DEPTH)
                 r = search(in, path, depth + 1, e);
             else if (S_ISREG(st.st_mode) && slide_has_name(path))
                 r = add(in, path, NULL, e);

@@ -57,8 +57,9 @@ int slide_identifies(const char *key)
     static const char *const words[] = {
         "user", "date", "time", "filename", "file name", "title", "barcode", "label", "serial",
         "s/n", "scanscope", "scanner", "operator", "patient", "artist", "hostcomputer", "case",
-        "created", "imageid", "slide id", "slideid", "uniqueid", "guid", "comment", "description",
-        "documentname", "name", "reference", "creator",
+        "created", "updated", "imageid", "slide id", "slide_id", "slideid", "dsr id", "uniqueid", "guid",
+        "instanceuid", "accession", "identifier", "studyid", "comment", "description", "documentname",
+        "name", "reference", "creator",
     };
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         if (strcasestr(key, words[k]))

@@ -14,14 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OTHER_TILE = 256, MOST_TILE = 4096, MOST_THUMBNAIL = 1 << 26 };
+enum { OTHER_TILE = 256, MOST_TILE = 4096, MOST_THUMBNAIL = 1 << 26, MOST_STEP = 2048 };
 
 struct slide {
     char *path;
     struct slide_info info;
     int threads;
     openslide_t **handles; /* [threads], NULL until first used; the first is open from the start */
-    uint32_t **argb;       /* [threads]: one tile as OpenSlide gives it */
+    uint32_t **argb;       /* [threads]: pixels as OpenSlide gives them */
+    size_t *argb_size;     /* [threads] */
 };
 
 extern const struct slide_reader slide_openslide;
@@ -112,6 +113,7 @@ static void reader_close(struct slide *s)
     }
     free(s->handles);
     free(s->argb);
+    free(s->argb_size);
     free(s->path);
     free(s);
 }
@@ -143,8 +145,9 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         s->path = strdup(path);
         s->handles = calloc((size_t)threads, sizeof(openslide_t *));
         s->argb = calloc((size_t)threads, sizeof *s->argb);
+        s->argb_size = calloc((size_t)threads, sizeof *s->argb_size);
     }
-    if (!s || !s->path || !s->handles || !s->argb) {
+    if (!s || !s->path || !s->handles || !s->argb || !s->argb_size) {
         openslide_close(o);
         reader_close(s);
         return err_set(e, "out of memory");
@@ -178,14 +181,9 @@ static void fill(const struct slide_info *i, int64_t columns, int64_t rows, uint
             memcpy(rgb + (y * i->tile_cols + x) * 3, i->background, 3);
 }
 
-/* The thread's handle and buffer, made when first needed. */
+/* The thread's handle, opened when first needed. */
 static openslide_t *thread_handle(struct slide *s, int thread, struct err *e)
 {
-    const size_t n = (size_t)(s->info.tile_cols * s->info.tile_rows);
-    if (!s->argb[thread] && !(s->argb[thread] = malloc(n * sizeof(uint32_t)))) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
     if (!s->handles[thread]) {
         struct err why = {""};
         s->handles[thread] = open_handle(s->path, &why);
@@ -195,6 +193,53 @@ static openslide_t *thread_handle(struct slide *s, int thread, struct err *e)
     return s->handles[thread];
 }
 
+/*
+ * Where to begin reading a coarser level, so that its pixel x comes out as it is stored. OpenSlide takes
+ * level-0 coordinates and interpolates where they lie between the level's pixels; downsamples are not
+ * whole numbers, so most do. Steps back to a pixel that lies near enough on a level-0 pixel.
+ */
+static int64_t step_back(double downsample, int64_t x)
+{
+    int64_t best = x;
+    double least = 1;
+    for (int64_t k = x; k >= 0 && k > x - MOST_STEP; k--) {
+        const double off = fabs((double)llround((double)k * downsample) / downsample - (double)k);
+        if (off < least) {
+            least = off;
+            best = k;
+        }
+        if (least < 1.0 / 512)
+            break;
+    }
+    return best;
+}
+
+/* The thread's pixels of OpenSlide, grown when needed. */
+static uint32_t *thread_pixels(struct slide *s, int thread, size_t n, struct err *e)
+{
+    if (n > s->argb_size[thread]) {
+        free(s->argb[thread]);
+        s->argb[thread] = malloc(n * sizeof(uint32_t));
+        s->argb_size[thread] = s->argb[thread] ? n : 0;
+    }
+    if (!s->argb[thread])
+        err_set(e, "out of memory");
+    return s->argb[thread];
+}
+
+/* Aperio slides have no transparent pixels: OpenSlide makes them of a tile that is missing. */
+static bool is_missing(const struct slide_info *i, const uint32_t *argb, int64_t columns, int64_t rows,
+                       int64_t pitch)
+{
+    if (strcmp(i->vendor, "aperio"))
+        return false;
+    for (int64_t y = 0; y < rows; y++)
+        for (int64_t x = 0; x < columns; x++)
+            if (argb[y * pitch + x] >> 24)
+                return false;
+    return true;
+}
+
 static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                        enum store_status *status, struct err *e)
 {
@@ -202,12 +247,16 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, ui
     const int64_t x = col * i->tile_cols, y = row * i->tile_rows;
     const int64_t columns = i->width - x < i->tile_cols ? i->width - x : i->tile_cols;
     const int64_t rows = i->height - y < i->tile_rows ? i->height - y : i->tile_rows;
+    const int64_t x0 = step_back(i->downsample, x), y0 = step_back(i->downsample, y);
+    const int64_t pitch = x - x0 + columns;
     openslide_t *o = thread_handle(s, thread, e);
-    if (!o)
+    uint32_t *argb = thread_pixels(s, thread, (size_t)(pitch * (y - y0 + rows)), e);
+    if (!o || !argb)
         return -1;
-    uint32_t *argb = s->argb[thread];
-    openslide_read_region(o, argb, llround((double)x * i->downsample),
-                          llround((double)y * i->downsample), (int32_t)i->level, columns, rows);
+    openslide_read_region(o, argb, llround((double)x0 * i->downsample),
+                          llround((double)y0 * i->downsample), (int32_t)i->level, pitch,
+                          y - y0 + rows);
+    argb += (y - y0) * pitch + x - x0;
     *status = openslide_get_error(o) ? STORE_DAMAGED : STORE_WHOLE;
     if (*status == STORE_DAMAGED) {
         fill(i, columns, rows, rgb);
@@ -215,8 +264,10 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, ui
         s->handles[thread] = NULL;
         return 0;
     }
+    if (is_missing(i, argb, columns, rows, pitch))
+        *status = STORE_MISSING;
     for (int64_t k = 0; k < rows; k++)
-        compose(argb + k * columns, (size_t)columns, i->background, rgb + k * i->tile_cols * 3);
+        compose(argb + k * pitch, (size_t)columns, i->background, rgb + k * i->tile_cols * 3);
     return 0;
 }
 

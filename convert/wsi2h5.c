@@ -194,7 +194,9 @@ static void json_line(const struct input *i, const char *status, const struct co
     }
     if (r) {
         const struct store_info *s = &r->info;
-        printf(", \"reader\": \"%s\", \"vendor\": ", s->reader);
+        fputs(", \"reader\": ", stdout);
+        cli_json_string(stdout, s->reader);
+        fputs(", \"vendor\": ", stdout);
         cli_json_string(stdout, s->vendor);
         printf(", \"level\": %" PRId64 ", \"width\": %" PRId64 ", \"height\": %" PRId64
                ", \"channels\": %" PRId64 ", \"codec\": \"%s\", \"groups\": %" PRId64
@@ -317,13 +319,13 @@ static int run(struct run *r, int argc, char **argv)
 {
     struct err e = {""};
     const double begun = cli_now();
+    cli_catch_signals();
     if (check_output(r, &e) || gather(r, argc, argv, &e)) {
         say(e.msg);
         return EXIT_PART;
     }
     if (inputs_is_file(r->o.output) && r->in.n > 1)
         return usage_error("-o FILE.h5 takes one slide; name a folder for several");
-    cli_catch_signals();
     cli_progress_begin(&r->progress, r->o.quiet ? CLI_NO : r->o.progress);
     const int stopped = convert_all(r);
     if (!r->o.quiet)

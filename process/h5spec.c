@@ -229,8 +229,7 @@ static void json_store(const char *path, const struct result_params *p, const st
     fflush(stdout);
 }
 
-static int store_done(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
-                      struct err *e)
+static void report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why)
 {
     struct run *r = ctx;
     const char *path = r->o->inputs[k];
@@ -240,15 +239,19 @@ static int store_done(void *ctx, int64_t k, const struct result_slide *s, const 
     if (!s) {
         r->failed++;
         say(why->msg);
-        return 0;
+        return;
     }
     if (s->nx * s->ny == 0 && !r->o->quiet)
         fprintf(stderr, "h5spec: %s: %" PRId64 " x %" PRId64 " px is smaller than a window of %"
                 PRId64 " px: it has no windows\n", path, s->width, s->height, r->o->params.window);
     r->stores++;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
-    if (!r->out && !(r->out = result_create(r->o->output, &r->o->params, e)))
-        return -1;
+}
+
+static int keep_slide(void *ctx, int64_t k, const struct result_slide *s, struct err *e)
+{
+    struct run *r = ctx;
+    (void)k;
     return result_put_slide(r->out, s, e) ? err_add(e, "%s", r->o->output) : 0;
 }
 
@@ -259,9 +262,19 @@ static void show_progress(void *ctx, int64_t k, double fraction)
                       r->o->n_inputs);
 }
 
-static int by_base_name(const void *a, const void *b)
+/* Length of a store's name in the result: without its folder and without ".h5". */
+static size_t name_length(const char *base)
 {
-    return strcmp(cli_base_name(*(char *const *)a), cli_base_name(*(char *const *)b));
+    const size_t n = strlen(base);
+    return n > 3 && !strcmp(base + n - 3, ".h5") ? n - 3 : n;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const char *x = cli_base_name(*(char *const *)a), *y = cli_base_name(*(char *const *)b);
+    const size_t n = name_length(x), m = name_length(y);
+    const int order = memcmp(x, y, n < m ? n : m);
+    return order ? order : n < m ? -1 : n > m;
 }
 
 /* A result has a slide under the store's base name: no two may have the same. */
@@ -272,12 +285,12 @@ static int check_names(const struct options *o, struct err *e)
     if (!sorted)
         return err_set(e, "out of memory");
     memcpy(sorted, o->inputs, (size_t)o->n_inputs * sizeof *sorted);
-    qsort(sorted, (size_t)o->n_inputs, sizeof *sorted, by_base_name);
+    qsort(sorted, (size_t)o->n_inputs, sizeof *sorted, by_name);
     for (int k = 0; k < o->n_inputs && r == 0; k++) {
         const char *base = cli_base_name(sorted[k]);
         if (strlen(base) > 250 || !strcmp(base, ".") || !strcmp(base, "..h5"))
             r = err_set(e, "%s: cannot be the name of a slide in a result", sorted[k]);
-        else if (k > 0 && !by_base_name(&sorted[k - 1], &sorted[k]))
+        else if (k > 0 && !by_name(&sorted[k - 1], &sorted[k]))
             r = err_set(e, "%s and %s: two stores of one name; run them into two results",
                         sorted[k - 1], sorted[k]);
     }
@@ -317,12 +330,13 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
         .backend = backend, .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
-        .done = store_done, .progress = show_progress};
-    int bad = stream_run(&setup, &e);
+        .report = report_store, .keep = keep_slide, .progress = show_progress};
+    r->out = result_create(r->o->output, &r->o->params, &e); /* now: a bad folder costs no work */
+    int bad = !r->out || stream_run(&setup, &e);
     cli_progress_clear(&r->progress);
-    if (bad)
+    if (bad || r->stores == 0)
         result_abort(r->out);
-    else if (r->out && (bad = result_commit(r->out, &e)))
+    else if ((bad = result_commit(r->out, &e)))
         err_add(&e, "%s", r->o->output);
     if (bad)
         say(e.msg);
@@ -341,6 +355,7 @@ static int command_run(int argc, char **argv)
         return status;
     if (check_run(&o, &e))
         return usage_error(&e);
+    cli_catch_signals();
     const struct spectrum_backend *backend = spectrum_find(o.device, why, &e);
     if (!backend) {
         err_add(&e, "--device %s", o.device);
@@ -353,7 +368,6 @@ static int command_run(int argc, char **argv)
     }
     if (!strcmp(o.device, "auto") && !o.quiet)
         fprintf(stderr, "h5spec: device %s%s%s\n", backend->name, *why ? ": " : "", why);
-    cli_catch_signals();
     struct run r = {.o = &o};
     r.counts.histogram = calloc((size_t)o.params.bins, sizeof(uint64_t));
     if (!r.counts.histogram) {

@@ -20,9 +20,13 @@ static void store_text(const char *path, const struct store_info *i, double file
     int64_t rows = 0;
     for (int64_t g = 0; g < i->group_count; g++)
         rows += store_group_chunk_rows(i, g);
-    printf("%s: patch store, complete, %s\n", path, cli_size(size, file_bytes));
-    printf("  slide    %s (%s, %s), read by %s\n", i->source_name, i->vendor,
-           cli_size(source, (double)i->source_bytes), i->reader);
+    printf("%s: patch store, complete, %s\n  slide    ", path, cli_size(size, file_bytes));
+    cli_print_text(stdout, i->source_name);
+    fputs(" (", stdout);
+    cli_print_text(stdout, i->vendor);
+    printf(", %s), read by ", cli_size(source, (double)i->source_bytes));
+    cli_print_text(stdout, i->reader);
+    puts("");
     printf("  pixels   %" PRId64 " x %" PRId64 ", %s, level %" PRId64 " (downsample %g)", i->width,
            i->height, i->channels == 3 ? "RGB" : "gray", i->level, i->downsample);
     if (!isnan(i->mpp_x))
@@ -129,7 +133,9 @@ static int result_text(const char *path, struct result *r, struct err *e)
         char missing[64];
         if (result_load_slide(r, k, &s, e))
             return -1;
-        printf("  %-40s ", s.name);
+        fputs("  ", stdout);
+        cli_print_text(stdout, s.name);
+        printf("%*s ", (int)(strlen(s.name) < 40 ? 40 - strlen(s.name) : 0), "");
         moments_text(p, &s.counts);
         result_missing_text(s.groups, s.group_count, missing, sizeof missing);
         if (missing[0])

@@ -141,7 +141,7 @@ static int fill_start(struct spectrum_classes *c, int64_t n_edges)
         const int64_t before = k;
         while (k < n_edges && c->edges[k] <= low)
             k++;
-        if (cell > 0 && k - before > most)
+        if (cell > 0 && k - before > most && isfinite(c->edges[k - 1]))
             most = k - before;
         c->start[cell] = (uint32_t)k;
     }
@@ -152,7 +152,8 @@ int spectrum_classes_create(struct spectrum_classes *c, const struct result_para
 {
     const int64_t n_edges = p->bins + 1;
     *c = (struct spectrum_classes){0};
-    c->edges = malloc((size_t)(n_edges + 2) * sizeof *c->edges);
+    c->n_edges = (uint32_t)n_edges;
+    c->edges = malloc((size_t)(n_edges + SPECTRUM_FEW_STEPS) * sizeof *c->edges);
     if (!c->edges)
         return err_set(e, "out of memory");
     for (int64_t k = 0; k < n_edges; k++) {
@@ -160,7 +161,8 @@ int spectrum_classes_create(struct spectrum_classes *c, const struct result_para
         double magnitude = pow(10, db / 20) - p->offset;
         c->edges[k] = magnitude > 0 ? float_from_above(magnitude * magnitude) : 0;
     }
-    c->edges[n_edges] = c->edges[n_edges + 1] = INFINITY;
+    for (int64_t k = n_edges; k < n_edges + SPECTRUM_FEW_STEPS; k++)
+        c->edges[k] = NAN;
     /* 64 cells an octave separate edges 0.1 dB apart; finer bins take finer cells, or more steps. */
     for (c->shift = 17; c->shift >= 13; c->shift--) {
         c->cells = ((size_t)0x7f800000 >> c->shift) + 1; /* up to infinity */

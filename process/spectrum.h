@@ -28,6 +28,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -110,13 +111,37 @@ void spectrum_taper(const struct result_params *p, float *taper, double dft[2]);
  * bits shifted right by `shift`); at most `steps` more edges lie within one cell.
  */
 struct spectrum_classes {
-    float *edges;    /* [bins + 3], the last two infinite */
+    float *edges;    /* [bins + 1], then NaN, which nothing reaches */
     uint32_t *start; /* [cells] */
+    uint32_t n_edges;
     size_t cells;
     int shift, steps;
 };
 int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p, struct err *e);
 void spectrum_classes_free(struct spectrum_classes *c);
+
+enum { SPECTRUM_FEW_STEPS = 4 };
+
+/* The class of p >= 0, not NaN. */
+static inline uint32_t spectrum_class(const struct spectrum_classes *c, float p)
+{
+    uint32_t bits, k, end;
+    memcpy(&bits, &p, sizeof bits);
+    k = c->start[bits >> c->shift];
+    if (c->steps <= SPECTRUM_FEW_STEPS) {
+        for (int s = 0; s < c->steps; s++)
+            k += p >= c->edges[k];
+        return k;
+    }
+    for (end = k + (uint32_t)c->steps; k < end;) { /* bins so fine that a search is quicker */
+        const uint32_t middle = k + (end - k) / 2;
+        if (middle < c->n_edges && p >= c->edges[middle])
+            k = middle + 1;
+        else
+            end = middle;
+    }
+    return k;
+}
 
 /* A window's mean and std from its own histogram: n samples in bins, sum and sum of squares of their
  * bin numbers. NaN for n = 0. */

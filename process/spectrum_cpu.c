@@ -226,13 +226,7 @@ static void transform(const struct spectrum *b, struct work *w, const float *fro
 
 static uint32_t class_of(const struct spectrum_classes *c, const float *z)
 {
-    const float p = z[0] * z[0] + z[1] * z[1];
-    uint32_t bits;
-    memcpy(&bits, &p, sizeof bits);
-    uint32_t k = c->start[bits >> c->shift];
-    for (int s = 0; s < c->steps; s++)
-        k += p >= c->edges[k];
-    return k;
+    return spectrum_class(c, z[0] * z[0] + z[1] * z[1]);
 }
 
 /* Classes of all bins of the half spectrum into the thread's counters. */

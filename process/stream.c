@@ -33,6 +33,7 @@ enum { MOST_SLAB_ROWS = 4096, AUTO_MEMORY = 512 << 20 };
 struct job {
     struct job *next;
     int64_t number; /* of the store */
+    const char *path;
     struct store *store;
     struct store_chunk *chunks; /* [chunk rows][chunk columns] of the rows that are streamed */
     struct result_slide result;
@@ -94,23 +95,23 @@ static void job_free(struct job *j)
     free(j);
 }
 
+/* Every message about a store names it. */
 static void job_fail(struct job *j, const struct err *e)
 {
     bool no = false;
-    static const char stand_in[] = "out of memory";
     if (!atomic_compare_exchange_strong(&j->failed, &no, true))
         return;
     j->err = *e;
-    if (!j->err.msg[0])
-        memcpy(j->err.msg, stand_in, sizeof stand_in);
+    if (strncmp(e->msg, j->path, strlen(j->path)))
+        err_add(&j->err, "%s", j->path);
 }
 
 /* What the result says of the store. */
-static void describe(struct job *j, const char *path, const struct stream *s)
+static void describe(struct job *j, const struct stream *s)
 {
     const struct store_info *i = store_info(j->store);
     struct result_slide *r = &j->result;
-    const char *base = cli_base_name(path);
+    const char *base = cli_base_name(j->path);
     size_t n = strlen(base);
     if (n > 3 && !strcmp(base + n - 3, ".h5"))
         n -= 3;
@@ -165,7 +166,7 @@ static int choose_slab(const struct stream *s, struct job *j, struct err *e)
     const int64_t least = (need + chunk - 1) / chunk * chunk;
     int64_t rows = memory / SPECTRUM_SLOTS / row_bytes;
     const int64_t all = (j->slide.end_row - j->slide.first_row + chunk - 1) / chunk * chunk;
-    rows = (rows < MOST_SLAB_ROWS ? rows : MOST_SLAB_ROWS) / chunk * chunk;
+    rows = (rows < MOST_SLAB_ROWS || chunk > MOST_SLAB_ROWS ? rows : MOST_SLAB_ROWS) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
     if (rows < least && s->setup->memory)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M",
@@ -199,14 +200,14 @@ static int list_chunks(struct job *j, struct err *e)
     return 0;
 }
 
-static int job_open(const struct stream *s, struct job *j, const char *path, struct err *e)
+static int job_open(const struct stream *s, struct job *j, struct err *e)
 {
     const struct result_params *p = &s->setup->params;
     j->begun = cli_now();
-    if (!(j->store = store_open(path, e)))
+    if (!(j->store = store_open(j->path, e)))
         return -1;
     const struct store_info *i = store_info(j->store);
-    describe(j, path, s);
+    describe(j, s);
     if (result_slide_alloc(&j->result, p->bins, e) || choose_groups(s, j, e))
         return -1;
     struct spectrum_slide *d = &j->slide;
@@ -236,11 +237,10 @@ static int hand_over(struct stream *s, struct err *e)
 {
     while (s->first && atomic_load(&s->first->ended)) {
         struct job *j = s->first;
-        bool failed = atomic_load(&j->failed);
         s->first = j->next;
         if (!s->first)
             s->last = NULL;
-        int r = s->setup->done(s->setup->ctx, j->number, failed ? NULL : &j->result, &j->err, e);
+        int r = atomic_load(&j->failed) ? 0 : s->setup->keep(s->setup->ctx, j->number, &j->result, e);
         job_free(j);
         if (r)
             return -1;
@@ -315,7 +315,8 @@ static int begin_job(struct stream *s, struct err *e)
     else
         s->first = j;
     s->last = s->job = j;
-    if (job_open(s, j, s->setup->paths[j->number], &why))
+    j->path = s->setup->paths[j->number];
+    if (job_open(s, j, &why))
         job_fail(j, &why);
     s->kind = atomic_load(&j->failed) || j->slide.end_row == 0 ? END : READ;
     const size_t want = (size_t)(j->slide.slab_rows * j->slide.pitch) * sizeof(float);
@@ -552,6 +553,7 @@ static int sink(void *ctx, void *slot, struct err *e)
         s->setup->backend->finish(s->spectrum, &j->slide, &j->result.counts, &why))
         job_fail(j, &why);
     j->result.seconds = cli_now() - j->begun;
+    s->setup->report(s->setup->ctx, j->number, atomic_load(&j->failed) ? NULL : &j->result, &j->err);
     atomic_store(&j->ended, true);
     return 0;
 }

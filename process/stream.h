@@ -26,11 +26,14 @@ struct stream_setup {
     int64_t first_group, last_group; /* counted from 1; 0, 0: all */
 
     void *ctx;
-    /* Store number k is done, in the order of paths: its slide, or NULL and why not. May use the
-     * store and result modules. -1 ends the run. */
-    int (*done)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why,
-                struct err *e);
-    /* Now and then: fraction of store number k that has been computed. May be NULL. */
+    /* Store number k is done, in the order of paths: its slide, or NULL and why not. On the calling
+     * thread, for talk; may not use the store and result modules. */
+    void (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why);
+    /* The same for each slide that succeeded, some time after its report, on any thread, one at a time:
+     * for writing it, with the result module. -1 ends the run. */
+    int (*keep)(void *ctx, int64_t k, const struct result_slide *slide, struct err *e);
+    /* Now and then: fraction of store number k that has been computed; the calling thread. May be
+     * NULL. */
     void (*progress)(void *ctx, int64_t k, double fraction);
 };
 

@@ -113,6 +113,18 @@ def test_a_full_stdout_is_an_error():
     with open("/dev/full", "w") as full:
         p = subprocess.run([H5SPEC, "info", grouped()], stdout=full, stderr=subprocess.PIPE)
     expect(p.returncode == 1, "status %d", p.returncode)
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([WSI2H5, "--json", "-o", tmp(), slide()], stdout=full, stderr=subprocess.PIPE)
+    expect(p.returncode == 1, "status %d", p.returncode)
+
+
+def test_other_parts_make_everything_again():
+    d = copy_of_the_tree()
+    make("CUDA=0", cwd=d)
+    make("CUDA=0", "FFTW=0", cwd=d)
+    says(run(os.path.join(d, "build/h5spec"), "--version").out, "backends: none")
+    make("CUDA=0", cwd=d)
+    says(run(os.path.join(d, "build/h5spec"), "--version").out, "backends: cpu")
 
 
 def copy_of_the_tree():

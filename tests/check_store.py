@@ -116,6 +116,24 @@ def test_coarser_level():
         expect(f.attrs["level"] == 1 and f.attrs["downsample"] == 4 and f.attrs["width"] == 1024, "level")
 
 
+def test_level_whose_downsample_is_no_whole_number():
+    # OpenSlide interpolates unless one begins to read where a level-0 pixel lies
+    slide = made("--size", "3701x2903", "--tile", "240", "--levels", "3", "--tissue-fraction", "1")
+    check_pixels(slide, "--level", "1", level=1)
+    check_pixels(slide, "--level", "2", "--stripe-rows", "240", "--group-bytes", "1", level=2)
+
+
+def test_missing_tile():
+    slide = made("--size", "900x700", "--levels", "2", "--missing", "1,2", name="missing")
+    out = tmp()
+    says(run(WSI2H5, "-o", out, slide, status=1).err, slide, "1 tiles missing and 0 damaged")
+    with h5py.File(os.path.join(out, "missing.h5"), "r") as f:
+        check_layout(f)
+        status = f["groups/00001/tile_status"][()]
+        expect(status[2, 1] == 1 and (status != 0).sum() == 1, "status %s", status)
+        expect((f["pixels"][480:700, 240:480] == 255).all(), "not the background's colour")
+
+
 def test_real_rgb_slide():
     check_pixels(real("CMU-1-Small-Region.svs"))
 

@@ -401,6 +401,12 @@ def test_merge_refuses_overlapping_groups():
     says(p.err, a, b, "both have group 2")
 
 
+def test_merge_names_the_files_that_overlap():
+    a, b, c = (spectrum(grouped(), "--groups", g) for g in ("1", "3", "2-3"))
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, c, status=1)
+    says(p.err, "%s and %s: slide grouped: both have group 3" % (b, c))
+
+
 def test_merge_refuses_two_slides_of_one_name():
     a = spectrum(store(made("--size", "300x300", name="same")))
     b = spectrum(store(made("--size", "400x300", name="same")))
@@ -442,6 +448,62 @@ def test_output_that_is_something_else_is_left_alone():
     expect(open(path, "rb").read() == before, "a store was replaced by a result")
 
 
+def test_hdf5_of_someone_else_is_left_alone():
+    d = tmp()
+    path = os.path.join(d, "good.h5")
+    program = "import h5py, os\nf = h5py.File(%r, 'w', libver='latest')\nf['x'] = range(99)\nf.flush()\nos._exit(0)\n"
+    run(sys.executable, "-c", program % path)  # as a program leaves it that has died
+    before = open(path, "rb").read()
+    for argv in ([WSI2H5, "-o", d, good()], [WSI2H5, "--force", "-o", d, good()],
+                 [H5SPEC, "-o", path, store(made("--size", "300x300", name="other"))]):
+        says(run(*argv, status=1).err, path, "left alone")
+    expect(open(path, "rb").read() == before, "it was replaced")
+
+
+def test_half_a_store_is_not_replaced_by_a_result():
+    path = os.path.join(tmp(), "x.h5")
+    data = open(store(good()), "rb").read()
+    with open(path, "wb") as f:
+        f.write(data[:-100])
+    says(run(H5SPEC, "-o", path, store(good()), status=1).err, path, "left alone")
+
+
+def test_store_of_a_newer_version_is_not_replaced():
+    def newer(f):
+        f.attrs["format_version"] = f.attrs["format_version"] + 1
+    path = changed(newer, source=store(good()))
+    out = os.path.dirname(path)
+    os.rename(path, os.path.join(out, "good.h5"))
+    says(run(WSI2H5, "-o", out, good(), status=1).err, "cannot be judged", "--force")
+    says(run(WSI2H5, "--force", "-o", out, good()).err, "1 converted")
+
+
+def test_a_store_s_words_cannot_move_the_cursor():
+    def change(f):
+        for name, text in (("reader", b'x", "y": "z'), ("vendor", b"\x1b[2J"), ("source_name", b"a\x1b[2Jb")):
+            del f.attrs[name]
+            f.attrs[name] = np.bytes_(text)
+    path = changed(change, source=store(good()))
+    expect("\x1b" not in run(H5SPEC, "info", path).out, "escape sequence")
+    (j,) = json_lines(run(H5SPEC, "info", "--json", path).out)
+    expect(j["reader"] == 'x", "y": "z', "%s", j)
+
+
+def test_folder_that_links_to_itself():
+    folder = tmp("folder")
+    shutil.copy(good(), os.path.join(folder, "a.svs"))
+    os.symlink(".", os.path.join(folder, "l1"))
+    os.symlink("..", os.path.join(folder, "l2"))
+    says(run(WSI2H5, "-o", tmp(), folder).err, "1 converted")
+
+
+def test_a_bad_output_folder_is_noticed_at_once():
+    begun = time.time()
+    p = run(H5SPEC, "-o", "/nowhere/r.h5", "/nowhere/a.h5", status=1)
+    says(p.err, "/nowhere/r.h5" if "r.h5" in p.err else "/nowhere", "create it first")
+    expect("a.h5" not in p.err, "the store was opened first: %s", p.err)
+
+
 def test_device_cuda_says_why_not():
     p = run(H5SPEC, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), store(good()), status=None)
     if p.returncode == 0:
@@ -476,6 +538,8 @@ USAGE = [  # program, arguments, what the message must say
     (H5SPEC, ["-o", "x.h5", "--groups", "0-3", "a.h5"], "counted from 1"),
     (H5SPEC, ["-o", "x.h5", "--groups", "1-3", "a.h5", "b.h5"], "one store at a time"),
     (H5SPEC, ["-o", "x.h5", "a/s.h5", "b/s.h5"], "two stores of one name"),
+    (H5SPEC, ["-o", "x.h5", "a/s.h5", "b/s"], "two stores of one name"),
+    (H5SPEC, ["-o", "x.h5", "--memory", "1 ", "a.h5"], "--memory"),
     (H5SPEC, ["merge", "a.h5"], "-o CORPUS.h5 is missing"),
     (H5SPEC, ["verify"], "no input file"),
 ]

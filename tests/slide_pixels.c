@@ -1,7 +1,8 @@
 /*
  * slide_pixels - a slide's pixels as OpenSlide gives them, raw RGB on stdout: what stores are compared
  * with. Shares no code with the converter, and reads in bands of an odd height and the full width, so
- * that a mistake about tiles cannot be made twice in the same way.
+ * that a mistake about tiles cannot be made twice in the same way; a coarser level in one piece from
+ * its corner, because OpenSlide interpolates wherever else one begins.
  *
  *   slide_pixels SLIDE [LEVEL]     writes height x width x 3 bytes, says "width height" on stderr
  */
@@ -34,12 +35,13 @@ int main(int argc, char **argv)
     const double downsample = openslide_get_level_downsample(o, level);
     if (color)
         background = (unsigned)strtoul(color, NULL, 16);
-    uint32_t *argb = malloc((size_t)width * BAND * sizeof *argb);
+    const int64_t band = level ? height : BAND;
+    uint32_t *argb = malloc((size_t)(width * band) * sizeof *argb);
     unsigned char *line = malloc((size_t)width * 3);
     if (!argb || !line)
         return fail(argv[1], "out of memory");
-    for (int64_t y = 0; y < height; y += BAND) {
-        const int64_t rows = height - y < BAND ? height - y : BAND;
+    for (int64_t y = 0; y < height; y += band) {
+        const int64_t rows = height - y < band ? height - y : band;
         openslide_read_region(o, argb, 0, llround((double)y * downsample), level, width, rows);
         if (openslide_get_error(o))
             return fail(argv[1], openslide_get_error(o));

@@ -20,16 +20,21 @@ struct copy {
     int failed;
 };
 
-/* Keeps the stream's result. */
-static int keep(void *ctx, int64_t k, const struct result_slide *s, const struct err *why, struct err *e)
+static void report(void *ctx, int64_t k, const struct result_slide *s, const struct err *why)
 {
     struct copy *c = ctx;
     (void)k;
-    if (!s) {
-        fprintf(stderr, "test_stream: %s\n", why->msg);
-        c->failed = 1;
-        return 0;
-    }
+    if (s)
+        return;
+    fprintf(stderr, "test_stream: %s\n", why->msg);
+    c->failed = 1;
+}
+
+/* Keeps the stream's result. */
+static int keep(void *ctx, int64_t k, const struct result_slide *s, struct err *e)
+{
+    struct copy *c = ctx;
+    (void)k;
     c->slide = *s;
     const int64_t bins = spectrum_defaults().bins;
     if (result_slide_alloc(&c->slide, bins, e))
@@ -124,7 +129,7 @@ int main(int argc, char **argv)
         /* little memory: the smallest slabs that the ring allows */
         const struct stream_setup setup = {.backend = b, .params = spectrum_defaults(),
                                            .paths = argv + k, .n_paths = 1, .threads = 3,
-                                           .memory = 0, .ctx = &got, .done = keep};
+                                           .memory = 0, .ctx = &got, .report = report, .keep = keep};
         if (stream_run(&setup, &e) || got.failed || plain(b, argv[k], &want))
             return fprintf(stderr, "test_stream: %s\n", e.msg), 1;
         const char *what = difference(&got.slide, &want);
