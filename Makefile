@@ -2,7 +2,7 @@
 #
 # Libraries are found by pkg-config; what is not there is left out, and `make` says so:
 #   h5spec   needs HDF5 and zlib; libdeflate, FFTW (its CPU backend) and CUDA are used where they are
-#   wsi2h5   needs HDF5, zlib and OpenSlide; libdeflate is used where it is
+#   wsi2h5   needs HDF5, zlib, OpenSlide, libtiff, libjpeg and OpenJPEG; libdeflate is used where it is
 # Force parts off: CUDA=0 FFTW=0 LIBDEFLATE=0 OPENSLIDE=0. Sanitizers: SAN=address,undefined, SAN=thread.
 
 CC       = cc
@@ -23,7 +23,7 @@ HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword $(patsubs
                  $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
 LIBDEFLATE ?= $(call has,libdeflate)
 FFTW       ?= $(call has,fftw3f)
-OPENSLIDE  ?= $(call has,openslide)
+OPENSLIDE  ?= $(and $(call has,openslide),$(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
 TIFF_JPEG  := $(and $(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
 # make hands an exported CUDA=0 down as the word 0
@@ -64,7 +64,7 @@ TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels)
 
 all: $(PROGRAMS)
-	@$(if $(call on,$(OPENSLIDE)),:,echo "wsi2h5 is left out: OpenSlide was not found (scripts/install-deps gets it)")
+	@$(if $(call on,$(OPENSLIDE)),:,echo "wsi2h5 is left out: OpenSlide, libtiff, libjpeg or OpenJPEG was not found (scripts/install-deps gets it)")
 	@$(if $(call on,$(FFTW)),:,echo "h5spec has no CPU backend: FFTW was not found (libfftw3-dev)")
 	@$(if $(call on,$(CUDA)),:,echo "h5spec has no CUDA part: nvcc was not found, or CUDA=0")
 
@@ -74,12 +74,12 @@ wsi2h5: $(B)/wsi2h5
 $(B)/h5spec: $(PROCESS) $(CUDAOBJ) $(COMMON)
 	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) $(CUDA_LIBS) $(LDLIBS)
 $(B)/wsi2h5: $(CONVERT) $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,openslide) $(LDLIBS)
+	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,openslide libtiff-4 libjpeg libopenjp2) $(LDLIBS)
 
 $(B)/common/h5.o $(B)/common/store_read.o $(B)/common/store_write.o $(B)/common/result.o $(B)/common/result_merge.o: EXTRA = $(HDF5_CFLAGS)
-$(B)/convert/%.o: EXTRA = $(call pkg,--cflags,openslide)
+$(B)/convert/%.o: EXTRA = $(call pkg,--cflags,openslide libtiff-4 libjpeg libopenjp2)
 # the loops over pixels: let the compiler vectorise them
-$(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o: EXTRA += -O3
+$(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o $(B)/convert/tile.o: EXTRA += -O3
 
 $(B)/%.o: %.c $(CONFIG)
 	@mkdir -p $(@D)

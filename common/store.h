@@ -60,6 +60,7 @@ struct store_info {
     int64_t stripe_rows;      /* a multiple of chunk_rows */
     int64_t group_rows;       /* a multiple of stripe_rows, but for the last group */
     int64_t group_count;      /* ceil(height / group_rows) */
+    char source_problem[256]; /* what was wrong with the file beside its tiles; "" for nothing */
     int64_t source_tag;       /* 16 bits made of the slide's folder, to tell namesakes apart */
     bool identifiers;         /* identifying properties were kept */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */

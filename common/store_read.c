@@ -45,6 +45,7 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
         h5_get_text(f, "quickhash", i->quickhash, sizeof i->quickhash, e) ||
         h5_get_text(f, "vendor", i->vendor, sizeof i->vendor, e) ||
         h5_get_text(f, "reader", i->reader, sizeof i->reader, e) ||
+        h5_get_text(f, "source_problem", i->source_problem, sizeof i->source_problem, e) ||
         h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
     if (!(i->codec = codec_find(codec)))

@@ -88,7 +88,8 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
         h5_put_text(f, "source_name", i->source_name, e) ||
         h5_put_int(f, "source_bytes", i->source_bytes, e) ||
         h5_put_text(f, "quickhash", i->quickhash, e) || h5_put_text(f, "vendor", i->vendor, e) ||
-        h5_put_text(f, "reader", i->reader, e) || h5_put_text(f, "codec", i->codec->name, e))
+        h5_put_text(f, "reader", i->reader, e) ||
+        h5_put_text(f, "source_problem", i->source_problem, e) || h5_put_text(f, "codec", i->codec->name, e))
         return -1;
     if (h5_put_real(f, "downsample", i->downsample, e) ||
         put_optional_real(f, "mpp_x", i->mpp_x, e) || put_optional_real(f, "mpp_y", i->mpp_y, e) ||

@@ -2,7 +2,6 @@
 #include "convert/convert.h"
 
 #include "common/cli.h"
-#include "common/gray.h"
 #include "common/pipe.h"
 #include "convert/slide.h"
 
@@ -22,12 +21,6 @@ struct item {
     uint8_t *pixels, *packed; /* both store_chunk_bytes */
 };
 
-/* Work areas of one thread. */
-struct area {
-    struct codec_work *codec;
-    uint8_t *rgb; /* one tile, for gray only */
-};
-
 struct convert {
     const char *path;
     const struct convert_options *o;
@@ -37,7 +30,7 @@ struct convert {
     struct store_info info;
     struct store_writer *writer;
     int64_t columns, rows, next, done; /* tiles */
-    struct area *areas;                /* [threads] */
+    struct codec_work **codecs;        /* [threads] */
     struct item *items;                /* [depth] */
     int depth;
     void (*progress)(void *ctx, double fraction);
@@ -76,6 +69,7 @@ static int plan(struct convert *c, const struct stat *source, struct err *e)
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);
+    snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
     /* whole chunk rows, as near to what was asked for as can be */
     const int64_t chunk_rows = (c->o->stripe_rows + i->chunk_rows / 2) / i->chunk_rows;
     i->stripe_rows = i->chunk_rows * (chunk_rows > 0 ? chunk_rows : 1);
@@ -159,6 +153,9 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
         return PIPE_END;
     it->col = c->next % c->columns;
     it->row = c->next / c->columns;
+    const int64_t stripe = c->info.stripe_rows / c->info.chunk_rows;
+    if (it->col == 0 && it->row % stripe == 0 && c->reader->prefetch)
+        c->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe, if not yet, and the next */
     c->next++;
     return PIPE_ITEM;
 }
@@ -180,19 +177,16 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    struct area *a = &c->areas[thread];
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
-    uint8_t *rgb = c->o->gray ? a->rgb : it->pixels;
-    if (c->reader->read(c->slide, thread, it->col, it->row, rgb, &it->status, e))
+    if (c->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
+                        &it->status, e))
         return -1;
     if (it->status != STORE_WHOLE && c->o->refuse_damage)
         return err_set(e, "the tile at column %" PRId64 ", row %" PRId64 " of level %" PRId64
                           " is %s; refused, as --on-damage fail asks", it->col, it->row, c->info.level,
                        it->status == STORE_MISSING ? "missing" : "damaged");
-    if (c->o->gray)
-        gray_bytes_from_rgb(rgb, it->pixels, whole);
     blank_padding(&c->info, it);
-    const size_t packed = codec_encode(a->codec, it->pixels, whole, it->packed);
+    const size_t packed = codec_encode(c->codecs[thread], it->pixels, whole, it->packed);
     it->bytes = packed ? packed : whole;
     it->crc32 = codec_crc32(packed ? it->packed : it->pixels, it->bytes);
     return 0;
@@ -249,16 +243,13 @@ static int open_areas(struct convert *c, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
     c->depth = 2 * c->o->threads + 2;
-    c->areas = calloc((size_t)c->o->threads, sizeof *c->areas);
+    c->codecs = calloc((size_t)c->o->threads, sizeof *c->codecs);
     c->items = calloc((size_t)c->depth, sizeof *c->items);
-    if (!c->areas || !c->items)
+    if (!c->codecs || !c->items)
         return err_set(e, "out of memory");
-    for (int t = 0; t < c->o->threads; t++) {
-        c->areas[t].codec = codec_create(c->o->codec, e);
-        c->areas[t].rgb = c->o->gray ? calloc(3, whole) : NULL;
-        if (!c->areas[t].codec || (c->o->gray && !c->areas[t].rgb))
-            return err_set(e, "out of memory");
-    }
+    for (int t = 0; t < c->o->threads; t++)
+        if (!(c->codecs[t] = codec_create(c->o->codec, e)))
+            return -1;
     for (int k = 0; k < c->depth; k++) {
         c->items[k].pixels = calloc(1, whole);
         c->items[k].packed = malloc(whole);
@@ -270,15 +261,13 @@ static int open_areas(struct convert *c, struct err *e)
 
 static void close_all(struct convert *c)
 {
-    for (int t = 0; c->areas && t < c->o->threads; t++) {
-        codec_free(c->areas[t].codec);
-        free(c->areas[t].rgb);
-    }
+    for (int t = 0; c->codecs && t < c->o->threads; t++)
+        codec_free(c->codecs[t]);
     for (int k = 0; c->items && k < c->depth; k++) {
         free(c->items[k].pixels);
         free(c->items[k].packed);
     }
-    free(c->areas);
+    free(c->codecs);
     free(c->items);
     if (c->slide)
         c->reader->close(c->slide);
@@ -317,6 +306,8 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
         r = judge_target(&c, target, &st, report, e);
     if (r > 0)
         report->outcome = CONVERT_SKIPPED;
+    if (r == 0 && o->refuse_damage && c.slide_info.problem[0])
+        r = err_set(e, "%s: %s; refused, as --on-damage fail asks", path, c.slide_info.problem);
     if (r == 0) {
         r = make_store(&c, target, &report->store_bytes, e);
         if (r)

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct slide_reader slide_openslide;
+extern const struct slide_reader slide_svs, slide_openslide;
 
-static const struct slide_reader *const readers[] = {&slide_openslide};
+static const struct slide_reader *const readers[] = {&slide_svs, &slide_openslide};
 
 /* Says what is wrong with a path before any reader is asked, in words of ours. */
 static int check_file(const char *path, struct err *e)

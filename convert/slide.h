@@ -25,6 +25,7 @@ struct slide_info {
     double mpp_x, mpp_y;             /* um per level-0 px; NaN when unknown */
     double objective_power;          /* NaN when unknown */
     uint8_t background[3];           /* R, G, B of what the slide leaves empty */
+    char problem[256];               /* what is wrong with the file beside its tiles; "" for nothing */
 };
 
 struct slide; /* a reader's state */
@@ -35,11 +36,15 @@ struct slide_reader {
      * but it cannot be read (e says why). `threads` will call read. */
     int (*open)(struct slide **s, const char *path, int64_t level, int threads,
                 struct slide_info *info, struct err *e);
-    /* Tile (col, row) as [tile_rows][tile_cols][3]; what lies beyond the slide's edge is not
-     * touched. *status: STORE_WHOLE; or STORE_MISSING, STORE_DAMAGED with the tile filled with the
-     * background. -1: reading as a whole is impossible. Different threads at once. */
-    int (*read)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
+    /* Tile (col, row) as [tile_rows][tile_cols][channels], 3 RGB or 1 gray; what lies beyond the
+     * slide's edge is left to the caller. *status: STORE_WHOLE; or STORE_MISSING, STORE_DAMAGED with
+     * the tile filled with the background. -1: reading as a whole is impossible. Different threads at
+     * once. */
+    int (*read)(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                 enum store_status *status, struct err *e);
+    /* Soon these rows of tiles will be read, from one thread at a time. NULL when it makes no
+     * difference. */
+    void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each property until it returns non-zero, and returns that. */
     int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);

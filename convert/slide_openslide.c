@@ -6,6 +6,8 @@
  */
 #include "convert/slide.h"
 
+#include "common/gray.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <openslide.h>
@@ -135,10 +137,8 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
 {
     struct err why = {""};
     openslide_t *o = open_handle(path, &why);
-    if (!o) {
-        *e = why;
-        return why.msg[0] ? -1 : 0;
-    }
+    if (!o)
+        return why.msg[0] ? err_set(e, "%s", why.msg) : 0;
     struct slide *s = calloc(1, sizeof *s);
     if (s) {
         s->threads = threads;
@@ -174,11 +174,20 @@ static void compose(const uint32_t *argb, size_t n, const uint8_t background[3],
     }
 }
 
-static void fill(const struct slide_info *i, int64_t columns, int64_t rows, uint8_t *rgb)
+/* One row of ARGB as RGB or gray; in pieces that stay in the first cache. */
+static void put_row(const struct slide_info *i, const uint32_t *argb, int64_t columns, int channels,
+                    uint8_t *out)
 {
-    for (int64_t y = 0; y < rows; y++)
-        for (int64_t x = 0; x < columns; x++)
-            memcpy(rgb + (y * i->tile_cols + x) * 3, i->background, 3);
+    uint8_t rgb[256 * 3];
+    if (channels == 3) {
+        compose(argb, (size_t)columns, i->background, out);
+        return;
+    }
+    for (int64_t x = 0; x < columns; x += 256) {
+        const size_t n = (size_t)(columns - x < 256 ? columns - x : 256);
+        compose(argb + x, n, i->background, rgb);
+        gray_bytes_from_rgb(rgb, out + x, n);
+    }
 }
 
 /* The thread's handle, opened when first needed. */
@@ -240,7 +249,7 @@ static bool is_missing(const struct slide_info *i, const uint32_t *argb, int64_t
     return true;
 }
 
-static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
+static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                        enum store_status *status, struct err *e)
 {
     const struct slide_info *i = &s->info;
@@ -259,15 +268,13 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, ui
     argb += (y - y0) * pitch + x - x0;
     *status = openslide_get_error(o) ? STORE_DAMAGED : STORE_WHOLE;
     if (*status == STORE_DAMAGED) {
-        fill(i, columns, rows, rgb);
         openslide_close(o);
         s->handles[thread] = NULL;
-        return 0;
-    }
-    if (is_missing(i, argb, columns, rows, pitch))
+        memset(s->argb[thread], 0, (size_t)(pitch * (y - y0 + rows)) * sizeof *argb); /* transparent */
+    } else if (is_missing(i, argb, columns, rows, pitch))
         *status = STORE_MISSING;
     for (int64_t k = 0; k < rows; k++)
-        compose(argb + k * pitch, (size_t)columns, i->background, rgb + k * i->tile_cols * 3);
+        put_row(i, argb + k * pitch, columns, channels, out + k * i->tile_cols * channels);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "convert/convert.h"
 #include "convert/inputs.h"
 #include "convert/slide.h"
+#include "convert/tile.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -160,8 +161,8 @@ static int parse(int argc, char **argv, struct options *o)
             return EXIT_DONE;
         }
         if (option == OPT_VERSION) {
-            printf("wsi2h5 %s\n%s, %s, %s\n", WSI_VERSION, store_library(), slide_libraries(),
-                   codec_library());
+            printf("wsi2h5 %s\n%s, %s, %s, %s\n", WSI_VERSION, store_library(), slide_libraries(),
+                   tile_libraries(), codec_library());
             return EXIT_DONE;
         }
         if (option == '?') { /* getopt has said what */
@@ -227,10 +228,14 @@ static void report_failure(struct run *r, const struct input *i, const char *mes
 static void report_done(struct run *r, const struct input *i, const struct convert_report *p)
 {
     const struct store_info *s = &p->info;
-    const bool damaged = s->tiles_missing + s->tiles_damaged > 0;
+    const bool bad_tiles = s->tiles_missing + s->tiles_damaged > 0;
+    const bool damaged = bad_tiles || s->source_problem[0];
     const bool skipped = p->outcome == CONVERT_SKIPPED;
     struct err e = {""};
-    if (damaged)
+    if (damaged && !bad_tiles)
+        err_set(&e, "%s: the file is damaged (%s), though none of its pixels is; copy the slide again",
+                i->path, s->source_problem);
+    if (bad_tiles)
         err_set(&e, "%s: %" PRId64 " tiles missing and %" PRId64 " damaged in the slide, filled with "
                 "the background and marked in the store; copy the slide again if that is unexpected",
                 i->path, s->tiles_missing, s->tiles_damaged);
@@ -281,7 +286,7 @@ static int convert_all(struct run *r)
 static void last_line(const struct run *r, double seconds)
 {
     char memory[32], time[32], in[32], out[32];
-    fprintf(stderr, "wsi2h5: %" PRId64 " converted, %" PRId64 " with bad tiles, %" PRId64
+    fprintf(stderr, "wsi2h5: %" PRId64 " converted, %" PRId64 " damaged, %" PRId64
             " were there already, %" PRId64 " failed; ", r->done, r->damaged, r->skipped, r->failed);
     if (r->pixels > 0)
         fprintf(stderr, "%s of slides to %s of stores, %.1f MP/s, ", cli_size(in, r->source_bytes),

@@ -172,7 +172,7 @@ def test_attributes_of_a_slide():
         text = {k: v.decode() if isinstance(v, bytes) else v for k, v in a.items()}
         expect(text["vendor"] == "aperio" and text["codec"] == "deflate", "vendor, codec")
         expect(len(text["quickhash"]) == 64 and text["creator"].startswith("wsi2h5 "), "quickhash")
-        expect(text["reader"] == "openslide" and a["level"] == 0 and a["channels"] == 3, "reader")
+        expect(text["reader"] == "svs" and a["level"] == 0 and a["channels"] == 3, "reader")
 
 
 def test_unknown_scale_is_absent():
@@ -202,6 +202,63 @@ def test_identifiers_come_back_when_asked_for():
     with h5py.File(store(made("--size", "300x200"), "--keep-identifiers"), "r") as f:
         text = " ".join("%s=%s" % (k, v) for k, v in f["properties"].attrs.items())
         says(text, *IDENTIFYING)
+
+
+def test_which_reader_it_was():
+    for name, reader in (("CMU-1-Small-Region.svs", "svs"), ("CMU-1-Small-Region.jpeg.tiff", "openslide")):
+        with h5py.File(store(real(name)), "r") as f:
+            expect(f.attrs["reader"] in (reader, reader.encode()), "%s: %s", name, f.attrs["reader"])
+
+
+def test_uncompressed_svs_goes_to_openslide():
+    path = check_pixels(made("--size", "700x600", "--compression", "none", "--tile", "256"))
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["reader"] in ("openslide", b"openslide"), "%s", f.attrs["reader"])
+
+
+def test_lying_subsampling_tag():
+    check_pixels(made("--size", "700x600", "--lying-subsampling"))
+
+
+def test_big_endian():
+    check_pixels(made("--size", "700x600", "--big-endian"))
+
+
+def test_coarser_levels_of_every_kind():
+    for options in (("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256"), ("--complete-tiles",)):
+        slide = made("--size", "2500x2100", "--levels", "3", *options)
+        for level in (1, 2):
+            check_pixels(slide, "--level", level, level=level)
+
+
+def test_gray_of_ycbcr_is_the_luma():
+    slide = made("--size", "700x600", "--photometric", "ycbcr", "--subsampling", "422", "--tile", "256")
+    with h5py.File(store(slide, "--gray"), "r") as f:
+        off = np.abs(f["pixels"][()].astype(int) - gray_of(openslide_pixels(slide)))
+    # RGB is the rounded and clamped picture of the luma, which is stored as it is
+    expect(off.mean() < 0.5 and np.quantile(off, 0.99) <= 1, "mean %f, most %d", off.mean(), off.max())
+
+
+def compare_j2k(*options):
+    slide = made("--size", "700x600", "--tile", "256", *options)
+    path = store(slide)
+    with h5py.File(path, "r") as f:
+        check_layout(f)
+        expect(f.attrs["reader"] in ("svs", b"svs"), "reader")
+        off = np.abs(f["pixels"][()].astype(int) - openslide_pixels(slide))
+    return off
+
+
+def test_jpeg_2000_rgb_is_openslide_s():
+    expect(compare_j2k("--compression", "33005").max() == 0, "33005 differs")
+    expect(compare_j2k("--compression", "33005", "--quality", "60").max() == 0, "lossy 33005 differs")
+
+
+def test_jpeg_2000_ycbcr_differs_by_rounding():
+    # OpenSlide truncates where it converts to RGB, this rounds
+    for subsampling in ("444", "422"):
+        off = compare_j2k("--compression", "33003", "--subsampling", subsampling)
+        expect(off.max() <= 1, "33003 %s differs by %d", subsampling, off.max())
 
 
 def test_thumbnail():
@@ -242,7 +299,7 @@ def test_json_line_of_a_slide():
     slide = made("--size", "300x200")
     out = tmp()
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
-    expect(j["status"] == "done" and j["reader"] == "openslide" and j["slide"] == slide, "json %s", j)
+    expect(j["status"] == "done" and j["reader"] == "svs" and j["slide"] == slide, "json %s", j)
     expect(j["store_bytes"] == os.path.getsize(j["store"]), "store_bytes")
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
     expect(j["status"] == "skipped", "json %s", j)

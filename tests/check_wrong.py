@@ -55,7 +55,12 @@ def test_text_in_a_slide_s_clothes_is_not_left_as_a_store():
 
 def test_truncated_slide():
     data = open(good(), "rb").read()
-    convert_with(write("half.svs", data[:len(data) // 2]), "half.svs")
+    convert_with(write("half.svs", data[:len(data) // 8]), "half.svs", "damaged")
+    # only the associated images are missing: every pixel is there, and yet the file is not whole
+    out = convert_with(write("most.svs", data[:-1000]), "most.svs", "the file is damaged")
+    with h5py.File(os.path.join(out, "most.h5"), "r") as f, h5py.File(os.path.join(out, "good.h5"), "r") as g:
+        expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
+    convert_with(write("most.svs", data[:-1000]), "refused", options=("--on-damage", "fail"))
 
 
 def test_damaged_tile_is_filled_marked_and_told():

@@ -1,0 +1,63 @@
+/*
+ * tile.h - one compressed tile of a TIFF to pixels in the caller's buffer.
+ *
+ * A decoder belongs to one thread and one level of a slide: the JPEG tables are loaded once, then
+ * every tile is decoded by the same libjpeg object straight into the chunk that will be stored.
+ *
+ * JPEG: what the file says of itself is half wrong in the field, so this is what counts: the colour
+ * space is that of the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg
+ * would guess), the subsampling and the size are those of the stream, and the size must be the
+ * tile's. With libjpeg's defaults (accurate integer DCT, fancy upsampling) the pixels are those of
+ * OpenSlide, bit for bit. libjpeg only warns of a stream that ends early and fills the rest with
+ * gray: a warning is damage here.
+ *
+ * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
+ * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range, rounded.
+ */
+#ifndef WSI_TILE_H
+#define WSI_TILE_H
+
+#include "common/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TILE_JPEG = 7, /* TIFF's compression tags */
+    TILE_J2K_YCBCR = 33003,
+    TILE_J2K_RGB = 33005,
+    TILE_PHOTOMETRIC_RGB = 2,
+    TILE_PHOTOMETRIC_YCBCR = 6,
+};
+
+struct tile_format {
+    int compression, photometric;
+    int64_t cols, rows;    /* px */
+    const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
+    size_t tables_bytes;
+};
+
+/* Can a tile of this format be decoded here? */
+int tile_is_known(int compression, int photometric);
+
+struct tile_decoder;
+/* NULL when out of memory or the tables are damaged. */
+struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
+void tile_free(struct tile_decoder *d);
+
+/*
+ * Decodes n bytes into out [rows][cols][channels], channels 3 (RGB) or 1 (gray: the luma of a YCbCr
+ * JPEG, which is then all that is decoded; else from RGB). -1: the tile is damaged, foreign or not
+ * what the format says; out may hold anything then, and the next tile is not affected.
+ */
+int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
+                struct err *e);
+
+/* JPEG only: decodes at 1/8, the mean of each 8 x 8 block: out [ceil(rows/8)][ceil(cols/8)][3]. */
+int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
+                       struct err *e);
+
+/* "libjpeg-turbo 2.1.5, OpenJPEG 2.5.0" */
+const char *tile_libraries(void);
+
+#endif
