@@ -12,6 +12,8 @@
  *     tile_crc32          uint32 [chunk rows][chunk columns]: CRC-32 of the chunk's stored bytes;
  *                         0 where nothing is stored
  *   /pixels               virtual dataset [height][width][channels] over all groups, for people
+ *   /tissue/mask          uint8 [ceil(height / 32)][ceil(width / 32)], 1 = tissue; attributes cell,
+ *                         otsu_h, otsu_s, tissue_fraction. Absent when it was not asked for
  *   /properties           the slide's properties as attributes
  *   /associated/thumbnail uint8 [h][w][3]
  *   /icc_profile          uint8 [n]
@@ -63,8 +65,17 @@ struct store_info {
     char source_problem[256]; /* what was wrong with the file beside its tiles; "" for nothing */
     int64_t source_tag;       /* 16 bits made of the slide's folder, to tell namesakes apart */
     bool identifiers;         /* identifying properties were kept */
+    bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
+};
+
+enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
+
+struct store_tissue {
+    int64_t cols, rows; /* ceil(width / 32), ceil(height / 32) */
+    uint8_t *mask;      /* [rows][cols], 1 = tissue */
+    double otsu_h, otsu_s, fraction;
 };
 
 /* Groups are counted from 0 here; their names count from 1. All in px or chunks. */
@@ -86,6 +97,9 @@ int store_put_property(struct store_writer *w, const char *key, const char *valu
 int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
                         struct err *e);
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
+/* Where the tissue is; see struct store_tissue. */
+struct store_tissue;
+int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e);
 /* The next chunk in row-major order over the whole slide: n stored bytes (n equal to
  * store_chunk_bytes: stored as it is). STORE_LEFT_OUT has no bytes. */
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
@@ -113,6 +127,8 @@ const struct store_info *store_info(const struct store *s);
 const char *store_path(const struct store *s);
 /* Lists the chunks of a group: out[chunk rows of the group][chunk columns]. */
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
+/* Reads the tissue map; t->mask is to be free()d. 1, or 0 when the store has none. */
+int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
 /* Reads n bytes at an offset; any thread. */
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
 /* Asks the kernel to read ahead; never fails. */

@@ -40,7 +40,7 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
 {
     char codec[32];
     const int64_t most = INT64_C(1) << 40;
-    int64_t identifiers;
+    int64_t identifiers, tissue_only;
     if (h5_get_text(f, "source_name", i->source_name, sizeof i->source_name, e) ||
         h5_get_text(f, "quickhash", i->quickhash, sizeof i->quickhash, e) ||
         h5_get_text(f, "vendor", i->vendor, sizeof i->vendor, e) ||
@@ -61,12 +61,13 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
         {"group_rows", &i->group_rows}, {"group_count", &i->group_count},
         {"tiles_missing", &i->tiles_missing}, {"tiles_damaged", &i->tiles_damaged},
         {"tiles_left_out", &i->tiles_left_out}, {"source_tag", &i->source_tag},
-        {"identifiers", &identifiers},
+        {"identifiers", &identifiers}, {"tissue_only", &tissue_only},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (h5_get_int(f, numbers[k].name, 0, most, numbers[k].value, e))
             return -1;
     i->identifiers = identifiers;
+    i->tissue_only = tissue_only;
     return store_check_info(i, e);
 }
 
@@ -322,6 +323,44 @@ const char *store_library(void)
 _Noreturn void store_exit(int status)
 {
     h5_exit(status);
+}
+
+static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
+{
+    hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
+    int64_t cell;
+    hid_t ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e);
+    int r = ds < 0 || h5_get_int(ds, "cell", STORE_CELL, STORE_CELL, &cell, e) ||
+            h5_get_real(ds, "otsu_h", &t->otsu_h, e) || h5_get_real(ds, "otsu_s", &t->otsu_s, e) ||
+            h5_get_real(ds, "tissue_fraction", &t->fraction, e) ? -1 : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    if (r == 0 && !(t->mask = malloc((size_t)(t->rows * t->cols))))
+        r = err_set(e, "out of memory");
+    if (r == 0)
+        r = h5_read_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, t->mask, e);
+    return r;
+}
+
+int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
+{
+    h5_enter();
+    *t = (struct store_tissue){.cols = (s->info.width + STORE_CELL - 1) / STORE_CELL,
+                               .rows = (s->info.height + STORE_CELL - 1) / STORE_CELL};
+    if (H5Lexists(s->file, "tissue", H5P_DEFAULT) <= 0) {
+        h5_leave();
+        return 0;
+    }
+    hid_t g = h5_open_group(s->file, "tissue", e);
+    int r = g < 0 ? -1 : read_tissue(g, t, e);
+    if (g >= 0)
+        H5Gclose(g);
+    h5_leave();
+    if (r == 0)
+        return 1;
+    free(t->mask);
+    t->mask = NULL;
+    return err_add(e, "%s: tissue map", s->path);
 }
 
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)

@@ -100,7 +100,7 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
         {"channels", i->channels}, {"chunk_rows", i->chunk_rows}, {"chunk_cols", i->chunk_cols},
         {"stripe_rows", i->stripe_rows}, {"group_rows", i->group_rows},
         {"group_count", i->group_count}, {"source_tag", i->source_tag},
-        {"identifiers", i->identifiers},
+        {"identifiers", i->identifiers}, {"tissue_only", i->tissue_only},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (h5_put_int(f, numbers[k].name, numbers[k].value, e))
@@ -171,6 +171,24 @@ int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, str
 {
     hsize_t dims[1] = {bytes};
     return checked(w, h5_write_array(w->file, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
+}
+
+int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e)
+{
+    hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
+    hid_t g = h5_create_group(w->file, "tissue", e), ds = -1;
+    int r = g < 0 ? -1 : h5_write_array(g, "mask", H5T_STD_U8LE, 2, dims, 1, t->mask, e);
+    if (r == 0 && (ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e)) < 0)
+        r = -1;
+    if (r == 0 &&
+        (h5_put_int(ds, "cell", STORE_CELL, e) || h5_put_real(ds, "otsu_h", t->otsu_h, e) ||
+         h5_put_real(ds, "otsu_s", t->otsu_s, e) || h5_put_real(ds, "tissue_fraction", t->fraction, e)))
+        r = -1;
+    if (ds >= 0)
+        H5Dclose(ds);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
 }
 
 /* --- groups --- */

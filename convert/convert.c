@@ -3,7 +3,9 @@
 
 #include "common/cli.h"
 #include "common/pipe.h"
+#include "convert/overview.h"
 #include "convert/slide.h"
+#include "convert/tissue.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -12,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { SAMPLED_ROWS = 4 }; /* every fourth row is enough for a cell's mean colour */
+
 /* One tile on its way. */
 struct item {
     int64_t col, row;
@@ -19,6 +23,7 @@ struct item {
     size_t bytes; /* of what is to be stored: `packed`, or `pixels` when they are store_chunk_bytes */
     uint32_t crc32;
     uint8_t *pixels, *packed; /* both store_chunk_bytes */
+    struct tissue_sums sums;  /* where the map is made from the tiles that are converted */
 };
 
 struct convert {
@@ -29,6 +34,9 @@ struct convert {
     struct slide_info slide_info;
     struct store_info info;
     struct store_writer *writer;
+    struct tissue tissue;
+    bool has_tissue;  /* the map is there, or will be when all tiles are through */
+    bool sums_tissue; /* it is made from the tiles that are converted */
     int64_t columns, rows, next, done; /* tiles */
     struct codec_work **codecs;        /* [threads] */
     struct item *items;                /* [depth] */
@@ -64,7 +72,7 @@ static int plan(struct convert *c, const struct stat *source, struct err *e)
         .width = s->width, .height = s->height, .channels = c->o->gray ? 1 : 3, .mpp_x = s->mpp_x,
         .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
         .chunk_cols = s->tile_cols, .codec = c->o->codec, .source_tag = folder_tag(c->path),
-        .identifiers = c->o->keep_identifiers};
+        .identifiers = c->o->keep_identifiers, .tissue_only = c->o->tissue_only};
     snprintf(i->source_name, sizeof i->source_name, "%s", cli_base_name(c->path));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
@@ -100,6 +108,7 @@ static const char *other_setting(const struct store_info *a, const struct store_
            : a->codec != b->codec             ? "--codec"
            : a->stripe_rows != b->stripe_rows ? "--stripe-rows"
            : a->group_rows != b->group_rows   ? "--group-bytes"
+           : a->tissue_only != b->tissue_only ? "--tissue-only"
            : a->identifiers != b->identifiers ? "--keep-identifiers" : NULL;
 }
 
@@ -178,6 +187,11 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     struct convert *c = ctx;
     struct item *it = slot;
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
+    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
+    it->status = STORE_LEFT_OUT;
+    it->bytes = 0;
+    if (c->o->tissue_only && !tissue_any(&c->tissue, x, y, c->info.chunk_cols, c->info.chunk_rows))
+        return 0;
     if (c->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
                         &it->status, e))
         return -1;
@@ -185,6 +199,12 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
         return err_set(e, "the tile at column %" PRId64 ", row %" PRId64 " of level %" PRId64
                           " is %s; refused, as --on-damage fail asks", it->col, it->row, c->info.level,
                        it->status == STORE_MISSING ? "missing" : "damaged");
+    const int64_t right = c->info.width - x, below = c->info.height - y;
+    if (c->sums_tissue &&
+        tissue_sum(&it->sums, it->pixels, right < c->info.chunk_cols ? right : c->info.chunk_cols,
+                   below < c->info.chunk_rows ? below : c->info.chunk_rows, c->info.chunk_cols, x, y, 1,
+                   SAMPLED_ROWS, e))
+        return -1;
     blank_padding(&c->info, it);
     const size_t packed = codec_encode(c->codecs[thread], it->pixels, whole, it->packed);
     it->bytes = packed ? packed : whole;
@@ -199,6 +219,9 @@ static int sink(void *ctx, void *slot, struct err *e)
     const bool plain = it->bytes == (size_t)store_chunk_bytes(&c->info);
     if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32, it->status, e))
         return -1;
+    if (c->sums_tissue)
+        tissue_add(&c->tissue, &it->sums);
+    c->info.tiles_left_out += it->status == STORE_LEFT_OUT;
     c->info.tiles_missing += it->status == STORE_MISSING;
     c->info.tiles_damaged += it->status == STORE_DAMAGED;
     c->done++;
@@ -239,6 +262,33 @@ static int put_head(struct convert *c, struct err *e)
     return r;
 }
 
+/* The map before the tiles, if it is needed then or comes cheap; else it is made along with them. */
+static int make_tissue(struct convert *c, struct err *e)
+{
+    if (c->o->no_tissue)
+        return 0;
+    if (tissue_create(&c->tissue, c->info.width, c->info.height, e))
+        return -1;
+    const bool must = c->o->tissue_only || c->o->gray;
+    const int r = overview_tissue(c->path, c->reader, c->slide, &c->slide_info, c->o->threads, must,
+                                  &c->tissue, e);
+    c->has_tissue = r >= 0;
+    c->sums_tissue = r == 0;
+    return r < 0 ? -1 : 0;
+}
+
+static int put_tissue(struct convert *c, struct err *e)
+{
+    if (!c->has_tissue)
+        return 0;
+    if (c->sums_tissue)
+        tissue_finish(&c->tissue);
+    const struct store_tissue t = {.cols = c->tissue.cols, .rows = c->tissue.rows, .mask = c->tissue.mask,
+                                   .otsu_h = c->tissue.otsu_h, .otsu_s = c->tissue.otsu_s,
+                                   .fraction = c->tissue.fraction};
+    return store_put_tissue(c->writer, &t, e);
+}
+
 static int open_areas(struct convert *c, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
@@ -266,7 +316,9 @@ static void close_all(struct convert *c)
     for (int k = 0; c->items && k < c->depth; k++) {
         free(c->items[k].pixels);
         free(c->items[k].packed);
+        tissue_sums_free(&c->items[k].sums);
     }
+    tissue_free(&c->tissue);
     free(c->codecs);
     free(c->items);
     if (c->slide)
@@ -276,14 +328,14 @@ static void close_all(struct convert *c)
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
     static const struct pipe_ops ops = {source, work, sink};
-    if (open_areas(c, e))
+    if (open_areas(c, e) || make_tissue(c, e))
         return -1;
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)
         return -1;
     if (put_head(c, e) ||
         pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
-        cli_check_stop(e)) {
+        cli_check_stop(e) || put_tissue(c, e)) {
         store_abort(c->writer);
         return -1;
     }

@@ -24,6 +24,8 @@ struct convert_options {
     int threads;
     bool force;            /* replaces whatever store stands there */
     bool keep_identifiers; /* of the properties */
+    bool tissue_only;      /* chunks without tissue are left out */
+    bool no_tissue;        /* no map of the tissue */
     bool refuse_damage;    /* a missing or damaged tile fails the slide */
 };
 

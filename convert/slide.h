@@ -14,12 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SLIDE_LEVELS = 32 };
+
 struct slide_info {
     const char *reader;              /* name of the reader that has it */
     char vendor[64];                 /* OpenSlide's name of the format */
     char quickhash[80];              /* OpenSlide's quickhash-1, "" when there is none */
     int64_t level;                   /* the open one */
     double downsample;               /* of that level */
+    int64_t levels;                  /* of which downsamples[] tells; SLIDE_LEVELS at most */
+    double downsamples[SLIDE_LEVELS];
+    int has_eighth;                  /* read_eighth works */
     int64_t width, height;           /* of that level, px */
     int64_t tile_cols, tile_rows;    /* px; the grid starts at (0, 0) */
     double mpp_x, mpp_y;             /* um per level-0 px; NaN when unknown */
@@ -42,6 +47,10 @@ struct slide_reader {
      * once. */
     int (*read)(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                 enum store_status *status, struct err *e);
+    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3]; tiles that cannot be had are background.
+     * Only where info says so; both sides are multiples of 8 then. */
+    int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
+                       struct err *e);
     /* Soon these rows of tiles will be read, from one thread at a time. NULL when it makes no
      * difference. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);

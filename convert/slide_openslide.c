@@ -86,6 +86,9 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
     *i = (struct slide_info){.level = level};
     openslide_get_level_dimensions(o, (int32_t)level, &i->width, &i->height);
     i->downsample = openslide_get_level_downsample(o, (int32_t)level);
+    i->levels = levels < SLIDE_LEVELS ? levels : SLIDE_LEVELS;
+    for (int32_t k = 0; k < i->levels; k++)
+        i->downsamples[k] = openslide_get_level_downsample(o, k);
     if (i->width < 1 || i->height < 1 || i->width > INT32_MAX || i->height > INT32_MAX)
         return err_set(e, "its size of %" PRId64 " x %" PRId64 " px cannot be", i->width, i->height);
     snprintf(i->vendor, sizeof i->vendor, "%s", property(o, OPENSLIDE_PROPERTY_NAME_VENDOR));

@@ -227,6 +227,7 @@ static int take_whole(struct slide *s, int64_t level)
     struct err why = {""};
     struct slide_info *i = &s->info;
     i->level = level;
+    i->has_eighth = s->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
     memset(i->background, 255, 3);
     snprintf(i->vendor, sizeof i->vendor, "aperio");
     const int known = slide_openslide.open(&s->whole, s->path, level, 1, &w, &why);
@@ -238,6 +239,8 @@ static int take_whole(struct slide *s, int64_t level)
         memcpy(i->quickhash, w.quickhash, sizeof i->quickhash);
         memcpy(i->background, w.background, 3);
         i->downsample = w.downsample;
+        i->levels = w.levels;
+        memcpy(i->downsamples, w.downsamples, sizeof i->downsamples);
     }
     i->mpp_x = i->mpp_y = described_number(s->description, "MPP");
     i->objective_power = described_number(s->description, "AppMag");
@@ -309,10 +312,10 @@ static int read_bytes(const struct slide *s, struct thread *t, const struct plac
     return 0;
 }
 
-static void fill(const struct slide *s, int channels, uint8_t *out)
+/* n pixels of background. */
+static void fill(const struct slide *s, int channels, size_t n, uint8_t *out)
 {
     const uint8_t *b = s->info.background;
-    const size_t n = (size_t)(s->format.cols * s->format.rows);
     const uint8_t gray = (uint8_t)((299 * b[0] + 587 * b[1] + 114 * b[2] + 500) / 1000);
     if (channels == 1)
         memset(out, gray, n);
@@ -320,24 +323,40 @@ static void fill(const struct slide *s, int channels, uint8_t *out)
         memcpy(out + 3 * k, b, 3);
 }
 
+/* Has the thread's decoder and a tile's bytes ready. 0; 1: they cannot be had; -1. */
+static int fetch(struct slide *s, struct thread *t, const struct place *p, struct err *e)
+{
+    if (!t->decoder && !(t->decoder = tile_create(&s->format, e)))
+        return -1;
+    return p->bytes > 0 && is_possible(s, p) ? read_bytes(s, t, p, e) : 1;
+}
+
 static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                     enum store_status *status, struct err *e)
 {
     const struct place *p = &s->places[row * s->cols + col];
     struct thread *t = &s->thread[thread];
-    int bad = 1;
-    *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
-    if (!t->decoder && !(t->decoder = tile_create(&s->format, e)))
+    const int bad = fetch(s, t, p, e);
+    if (bad < 0)
         return -1;
-    if (p->bytes > 0 && is_possible(s, p)) {
-        if ((bad = read_bytes(s, t, p, e)) < 0)
-            return -1;
-        bad = bad || tile_decode(t->decoder, t->bytes, p->bytes, channels, out, NULL);
+    *status = STORE_WHOLE;
+    if (bad || tile_decode(t->decoder, t->bytes, p->bytes, channels, out, NULL)) {
+        *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+        fill(s, channels, (size_t)(s->format.cols * s->format.rows), out);
     }
-    if (bad)
-        fill(s, channels, out);
-    else
-        *status = STORE_WHOLE;
+    return 0;
+}
+
+static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
+                           struct err *e)
+{
+    const struct place *p = &s->places[row * s->cols + col];
+    struct thread *t = &s->thread[thread];
+    const int bad = fetch(s, t, p, e);
+    if (bad < 0)
+        return -1;
+    if (bad || tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, NULL))
+        fill(s, 3, (size_t)(s->format.cols / 8 * (s->format.rows / 8)), rgb);
     return 0;
 }
 
@@ -404,6 +423,7 @@ static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes)
 }
 
 const struct slide_reader slide_svs = {
-    .name = "svs", .open = svs_open, .read = svs_read, .prefetch = svs_prefetch,
+    .name = "svs", .open = svs_open, .read = svs_read,
+    .read_eighth = svs_read_eighth, .prefetch = svs_prefetch,
     .properties = svs_properties, .thumbnail = svs_thumbnail, .icc = svs_icc, .close = svs_close,
 };

@@ -65,6 +65,8 @@ static void print_help(void)
            "      --codec NAME       %s (deflate, level %u)\n"
            "      --stripe-rows N    rows of a stripe, made whole tiles (%" PRId64 ")\n"
            "      --group-bytes N    pixels of a group, such as 64M or 2G (%s)\n"
+           "      --tissue-only      leave tiles without tissue out; they read as white\n"
+           "      --no-tissue        no map of the tissue\n"
            "      --keep-identifiers properties that name a person, a time or an operator, too\n"
            "      --on-damage WHAT   fill: fill bad tiles with the background, say so, end with\n"
            "                         status 1; fail: refuse the slide (fill)\n"
@@ -90,13 +92,14 @@ static void print_help(void)
 /* --- options --- */
 
 enum {
-    OPT_LEVEL = 256, OPT_GRAY, OPT_CODEC, OPT_STRIPE_ROWS, OPT_GROUP_BYTES, OPT_KEEP, OPT_DAMAGE,
+    OPT_LEVEL = 256, OPT_GRAY, OPT_TISSUE_ONLY, OPT_NO_TISSUE, OPT_CODEC, OPT_STRIPE_ROWS, OPT_GROUP_BYTES, OPT_KEEP, OPT_DAMAGE,
     OPT_LIST, OPT_FORCE, OPT_JSON, OPT_PROGRESS, OPT_VERSION,
 };
 
 static const struct option table[] = {
     {"level", required_argument, NULL, OPT_LEVEL}, {"gray", no_argument, NULL, OPT_GRAY},
-    {"codec", required_argument, NULL, OPT_CODEC},
+    {"codec", required_argument, NULL, OPT_CODEC}, {"tissue-only", no_argument, NULL, OPT_TISSUE_ONLY},
+    {"no-tissue", no_argument, NULL, OPT_NO_TISSUE},
     {"stripe-rows", required_argument, NULL, OPT_STRIPE_ROWS},
     {"group-bytes", required_argument, NULL, OPT_GROUP_BYTES},
     {"keep-identifiers", no_argument, NULL, OPT_KEEP},
@@ -128,6 +131,8 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     switch (option) {
     case OPT_LEVEL: return cli_int("--level", arg, 0, 100, &c->level, e);
     case OPT_GRAY: c->gray = true; return 0;
+    case OPT_TISSUE_ONLY: c->tissue_only = true; return 0;
+    case OPT_NO_TISSUE: c->no_tissue = true; return 0;
     case OPT_CODEC:
         c->codec = codec_find(arg);
         return c->codec ? 0 : err_set(e, "--codec %s: must be %s", arg, codec_names());
@@ -174,6 +179,8 @@ static int parse(int argc, char **argv, struct options *o)
     }
     if (!o->output || !*o->output)
         return usage_error("-o OUTPUT is missing");
+    if (o->convert.tissue_only && o->convert.no_tissue)
+        return usage_error("--tissue-only needs the map that --no-tissue leaves out");
     if (optind == argc && !o->list)
         return usage_error("no slide given");
     return -1;

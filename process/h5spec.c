@@ -51,6 +51,8 @@ static void print_help(void)
            "      --taper NAME       rectangular or hann (%s)\n"
            "      --bins N           bins of the histogram (%" PRId64 ")\n"
            "      --range LOW:HIGH   of the histogram, dB (%g:%g)\n"
+           "      --tissue-only      count only windows with enough tissue\n"
+           "      --min-tissue F     share of a window's area that is enough (%g)\n"
            "      --groups A-B       only these groups of one store, counted from 1 (all)\n"
            "  -j, --threads N        threads (%d, the processors of this machine)\n"
            "      --memory BYTES     for pixels in flight, such as 512M (what is needed)\n"
@@ -75,7 +77,7 @@ static void print_help(void)
            "\n"
            "Exit status: 0 all done, 1 some input failed and the rest was done, 2 wrong usage,\n"
            "3 stopped by a signal with nothing half-done left.\n",
-           p.window, p.stride, p.sigma, p.taper, p.bins, p.low_db, p.high_db, pipe_cpus(),
+           p.window, p.stride, p.sigma, p.taper, p.bins, p.low_db, p.high_db, p.min_tissue, pipe_cpus(),
            pipe_cpus());
 }
 
@@ -105,7 +107,7 @@ struct options {
 };
 
 enum {
-    OPT_DEVICE = 256, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA, OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS,
+    OPT_DEVICE = 256, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA, OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
     OPT_MEMORY, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_VERSION,
 };
 
@@ -119,6 +121,8 @@ static const struct option run_options[] = {
     {"device", required_argument, NULL, OPT_DEVICE}, {"window", required_argument, NULL, OPT_WINDOW},
     {"stride", required_argument, NULL, OPT_STRIDE}, {"sigma", required_argument, NULL, OPT_SIGMA},
     {"taper", required_argument, NULL, OPT_TAPER}, {"bins", required_argument, NULL, OPT_BINS},
+    {"tissue-only", no_argument, NULL, OPT_TISSUE_ONLY},
+    {"min-tissue", required_argument, NULL, OPT_MIN_TISSUE},
     {"range", required_argument, NULL, OPT_RANGE}, {"groups", required_argument, NULL, OPT_GROUPS},
     {"memory", required_argument, NULL, OPT_MEMORY}, {"json", no_argument, NULL, OPT_JSON},
     {"progress", required_argument, NULL, OPT_PROGRESS}, {NULL, 0, NULL, 0}};
@@ -155,6 +159,8 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     case OPT_TAPER: snprintf(p->taper, sizeof p->taper, "%s", arg); return 0;
     case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
     case OPT_RANGE: return parse_range(arg, p, e);
+    case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
+    case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
     case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
     case OPT_MEMORY: return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
     case OPT_JSON: o->json = true; return 0;

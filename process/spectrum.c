@@ -116,6 +116,37 @@ void spectrum_taper(const struct result_params *p, float *taper, double dft[2])
     dft[1] = hann ? -n / 4 : 0;
 }
 
+/* Px of cell k within [from, from + n). */
+static int64_t overlap(int64_t k, int64_t cell, int64_t from, int64_t n)
+{
+    const int64_t a = k * cell > from ? k * cell : from;
+    const int64_t b = (k + 1) * cell < from + n ? (k + 1) * cell : from + n;
+    return b > a ? b - a : 0;
+}
+
+static int64_t tissue_area(const uint8_t *mask, int64_t cols, int64_t rows, int64_t cell, int64_t x,
+                           int64_t y, int64_t n)
+{
+    int64_t area = 0;
+    for (int64_t r = y / cell; r < rows && r * cell < y + n; r++) {
+        int64_t wide = 0;
+        for (int64_t c = x / cell; c < cols && c * cell < x + n; c++)
+            wide += mask[r * cols + c] ? overlap(c, cell, x, n) : 0;
+        area += wide * overlap(r, cell, y, n);
+    }
+    return area;
+}
+
+void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,
+                             int64_t cell, int64_t nx, int64_t ny, uint8_t *counts)
+{
+    const double least = p->min_tissue * (double)p->window * (double)p->window;
+    for (int64_t j = 0; j < ny; j++)
+        for (int64_t i = 0; i < nx; i++)
+            counts[j * nx + i] = (double)tissue_area(mask, cols, rows, cell, i * p->stride, j * p->stride,
+                                                     p->window) >= least;
+}
+
 /* --- classes --- */
 
 /* The smallest float that is not below x. */

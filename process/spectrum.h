@@ -11,6 +11,7 @@
  *   transform  unnormalised 2-D DFT of the window times the taper. The window's mean is taken off
  *              first and put back into the taper's few bins after it: float is three times more exact so.
  *   magnitude  dB = 20 log10(|F| + offset), offset 1.
+ *   tissue     with tissue_only, a window counts if at least min_tissue of its area is tissue.
  *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns
  *              1 .. window / 2 - 1 count twice. A value belongs to bin k when edge k <= dB < edge k + 1.
  *
@@ -47,6 +48,7 @@ struct spectrum_slide {
     int first_slot;              /* slot of the slab that begins at first_row; then round and round */
     float scale;                 /* value of a pixel / gray level: 1000 or 1 */
     float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed stay */
+    const uint8_t *counts;       /* [ny][nx], 1 where the window counts; NULL: all do */
 };
 
 struct spectrum_slab {
@@ -88,6 +90,11 @@ int spectrum_is_device(const char *word);
 /* The backend for a --device word. NULL with the reason when it
  * cannot be had. For auto, *why (256 bytes) says why it was taken. */
 const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e);
+/* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell` px;
+ * mask [rows][cols], counts [ny][nx]. */
+void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,
+                             int64_t cell, int64_t nx, int64_t ny, uint8_t *counts);
+
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);
 /* FFTW's version and so on; "" when this build has no CPU backend. */

@@ -285,6 +285,20 @@ static int grow(float **area, size_t *size, size_t want, struct err *e)
     return 0;
 }
 
+static bool counts_window(const struct spectrum_slide *s, int64_t i, int64_t j)
+{
+    return !s->counts || s->counts[j * s->nx + i];
+}
+
+static bool any_counts(const struct spectrum_slab *s, int64_t wx, int64_t end_wx)
+{
+    for (int64_t j = s->wy; j < s->end_wy; j++)
+        for (int64_t i = wx; i < end_wx; i++)
+            if (counts_window(s->slide, i, j))
+                return true;
+    return false;
+}
+
 static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                    struct result_counts *counts, struct err *e)
 {
@@ -293,6 +307,8 @@ static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k,
     const int64_t wx = k * BLOCK_COLUMNS, end_wx = clamp(wx + BLOCK_COLUMNS, 0, slide->nx);
     const int64_t columns = (end_wx - 1 - wx) * stride + n, rows = (s->end_wy - 1 - s->wy) * stride + n;
     struct work *w = &b->work[thread];
+    if (!any_counts(s, wx, end_wx))
+        return 0;
     if (grow(&w->smooth, &w->smooth_size, (size_t)(rows * columns), e) ||
         grow(&w->line, &w->line_size, (size_t)(columns + 2 * b->params.radius), e))
         return -1;
@@ -302,6 +318,8 @@ static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k,
     }
     for (int64_t j = s->wy; j < s->end_wy; j++)
         for (int64_t i = wx; i < end_wx; i++) {
+            if (!counts_window(slide, i, j))
+                continue;
             transform(b, w, w->smooth + (j - s->wy) * stride * columns + (i - wx) * stride,
                       (size_t)columns);
             classify(b, w);

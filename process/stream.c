@@ -38,6 +38,7 @@ struct job {
     struct store_chunk *chunks; /* [chunk rows][chunk columns] of the rows that are streamed */
     struct result_slide result;
     struct spectrum_slide slide;
+    uint8_t *counts; /* [ny][nx] of the slide, with tissue_only */
     double begun;
     atomic_bool failed; /* its remaining items do nothing */
     struct err err;     /* set by the one who set failed */
@@ -92,6 +93,7 @@ static void job_free(struct job *j)
     result_slide_free(&j->result);
     store_close(j->store);
     free(j->chunks);
+    free(j->counts);
     free(j);
 }
 
@@ -200,6 +202,24 @@ static int list_chunks(struct job *j, struct err *e)
     return 0;
 }
 
+/* Which windows have enough tissue. */
+static int choose_windows(const struct stream *s, struct job *j, struct err *e)
+{
+    struct store_tissue t;
+    const int r = store_read_tissue(j->store, &t, e);
+    if (r < 0)
+        return -1;
+    if (r == 0)
+        return err_set(e, "%s: has no map of the tissue; convert the slide without --no-tissue", j->path);
+    j->counts = malloc((size_t)(j->result.nx * j->result.ny) + 1);
+    if (j->counts)
+        spectrum_tissue_windows(&s->setup->params, t.mask, t.cols, t.rows, STORE_CELL, j->result.nx,
+                                j->result.ny, j->counts);
+    free(t.mask);
+    j->slide.counts = j->counts;
+    return j->counts ? 0 : err_set(e, "out of memory");
+}
+
 static int job_open(const struct stream *s, struct job *j, struct err *e)
 {
     const struct result_params *p = &s->setup->params;
@@ -208,7 +228,8 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
         return -1;
     const struct store_info *i = store_info(j->store);
     describe(j, s);
-    if (result_slide_alloc(&j->result, p->bins, e) || choose_groups(s, j, e))
+    if (result_slide_alloc(&j->result, p->bins, e) || choose_groups(s, j, e) ||
+        (p->tissue_only && choose_windows(s, j, e)))
         return -1;
     struct spectrum_slide *d = &j->slide;
     d->width = i->width;

@@ -55,12 +55,13 @@ def grouped():
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--gray": [], "--codec": ["none"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
-    "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
+    "--tissue-only": [], "--no-tissue": [], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--list": None, "--output": None, "--help": None, "--version": None,
 }
 RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],
-    "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"], "--threads": ["1"], "--memory": ["64M"],
+    "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"],
+    "--tissue-only": [], "--min-tissue": ["0.25"], "--threads": ["1"], "--memory": ["64M"],
     "--json": [], "--progress": ["no"], "--quiet": [],
 }
 OTHER_OPTIONS = {"--output", "--partial", "--histogram", "--help", "--version"}

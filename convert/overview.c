@@ -1,0 +1,144 @@
+/* overview.c - see overview.h. A pass through the parallel loop; an item is one tile. */
+#include "convert/overview.h"
+
+#include "common/cli.h"
+#include "common/pipe.h"
+
+#include <stdlib.h>
+
+struct item {
+    int64_t col, row;
+    uint8_t *rgb; /* one tile */
+    struct tissue_sums sums;
+};
+
+struct pass {
+    const struct slide_reader *reader;
+    struct slide *slide;
+    const struct slide_info *info;
+    struct tissue *tissue;
+    double scale;  /* pixels of the map's level / pixel that is read */
+    int shrink;    /* 8: tiles are decoded at 1/8 */
+    int64_t columns, rows, next;
+};
+
+static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+{
+    struct pass *p = ctx;
+    struct item *it = slot;
+    (void)number, (void)after;
+    if (cli_check_stop(e))
+        return -1;
+    if (p->next == p->columns * p->rows)
+        return PIPE_END;
+    it->col = p->next % p->columns;
+    it->row = p->next++ / p->columns;
+    if (it->col == 0 && it->row % 4 == 0 && p->reader->prefetch)
+        p->reader->prefetch(p->slide, it->row, 8);
+    return PIPE_ITEM;
+}
+
+static int64_t part(int64_t size, int64_t tile, int64_t k)
+{
+    return size - k * tile < tile ? size - k * tile : tile;
+}
+
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct pass *p = ctx;
+    struct item *it = slot;
+    const struct slide_info *i = p->info;
+    const int64_t cols = part(i->width, i->tile_cols, it->col), rows = part(i->height, i->tile_rows, it->row);
+    enum store_status status;
+    if (p->shrink == 1 ? p->reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &status, e)
+                       : p->reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, e))
+        return -1;
+    const int64_t pitch = i->tile_cols / p->shrink;
+    return tissue_sum(&it->sums, it->rgb, (cols + p->shrink - 1) / p->shrink,
+                      (rows + p->shrink - 1) / p->shrink, pitch, it->col * pitch,
+                      it->row * (i->tile_rows / p->shrink), p->scale * p->shrink, 1, e);
+}
+
+static int sink(void *ctx, void *slot, struct err *e)
+{
+    struct pass *p = ctx;
+    struct item *it = slot;
+    (void)e;
+    tissue_add(p->tissue, &it->sums);
+    return 0;
+}
+
+static int run(struct pass *p, int threads, struct err *e)
+{
+    static const struct pipe_ops ops = {source, work, sink};
+    const int depth = 2 * threads + 2;
+    const size_t bytes = (size_t)(3 * p->info->tile_cols * p->info->tile_rows);
+    struct item *items = calloc((size_t)depth, sizeof *items);
+    int r = items ? 0 : err_set(e, "out of memory");
+    for (int k = 0; k < depth && r == 0; k++)
+        if (!(items[k].rgb = calloc(1, bytes)))
+            r = err_set(e, "out of memory");
+    p->columns = (p->info->width + p->info->tile_cols - 1) / p->info->tile_cols;
+    p->rows = (p->info->height + p->info->tile_rows - 1) / p->info->tile_rows;
+    if (r == 0)
+        r = pipe_run(&ops, p, items, sizeof *items, depth, threads, e);
+    for (int k = 0; items && k < depth; k++) {
+        free(items[k].rgb);
+        tissue_sums_free(&items[k].sums);
+    }
+    free(items);
+    return r;
+}
+
+/* The coarsest level below `limit` with a pixel for every cell and clearly fewer pixels than the open one,
+ * or -1. */
+static int64_t coarse_level(const struct slide_info *i, double limit)
+{
+    int64_t best = -1;
+    double most = 1.9;
+    for (int64_t k = 0; k < i->levels; k++) {
+        const double scale = i->downsamples[k] / i->downsample;
+        if (scale > most && scale < limit) {
+            most = scale;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* Opens the coarsest level that can be opened (OpenSlide refuses some). NULL when there is none. */
+static const struct slide_reader *open_coarse(const char *path, const struct slide_info *info, int threads,
+                                              struct slide **coarse, struct slide_info *low)
+{
+    const struct slide_reader *reader = NULL;
+    double limit = TISSUE_CELL / 2 + 0.5;
+    for (int64_t k; !reader && (k = coarse_level(info, limit)) >= 0; limit = info->downsamples[k] / info->downsample)
+        reader = slide_open(coarse, path, k, threads, low, NULL);
+    return reader;
+}
+
+int overview_tissue(const char *path, const struct slide_reader *reader, struct slide *s,
+                    const struct slide_info *info, int threads, bool must, struct tissue *t,
+                    struct err *e)
+{
+    struct slide_info low;
+    struct slide *coarse = NULL;
+    const struct slide_reader *other = open_coarse(path, info, threads, &coarse, &low);
+    struct pass p = {.reader = reader, .slide = s, .info = info, .tissue = t, .scale = 1, .shrink = 1};
+    if (other) {
+        p.reader = other;
+        p.slide = coarse;
+        p.info = &low;
+        p.scale = low.downsample / info->downsample;
+    } else if (!must)
+        return 0;
+    else if (info->has_eighth)
+        p.shrink = 8;
+    const int r = run(&p, threads, e);
+    if (other)
+        other->close(coarse);
+    if (r)
+        return -1;
+    tissue_finish(t);
+    return 1;
+}

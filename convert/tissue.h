@@ -1,0 +1,53 @@
+/*
+ * tissue.h - where the tissue is: a map of cells of 32 x 32 stored pixels.
+ *
+ * Each cell's mean colour is taken to HSV; Otsu's threshold (Otsu 1979: the one that parts a histogram
+ * into the two classes of least variance within) is found on H and on S over all cells, 256 bins each;
+ * tissue is where both are above.
+ *
+ * Where the colours come from is the caller's choice: a coarse level of the pyramid, level 0 decoded at
+ * 1/8, or the tiles that are being converted anyway. Sums are whole numbers, so the map does not depend
+ * on the order in which they come.
+ */
+#ifndef WSI_TISSUE_H
+#define WSI_TISSUE_H
+
+#include "common/err.h"
+#include "common/store.h"
+
+#include <stdint.h>
+
+enum { TISSUE_CELL = STORE_CELL };
+
+/* Sums of R, G, B and their number, for a rectangle of cells. */
+struct tissue_sums {
+    int64_t col, row, cols, rows;
+    uint64_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
+    int64_t room;
+};
+
+struct tissue {
+    int64_t cols, rows;        /* ceil(width / 32), ceil(height / 32) of the stored slide */
+    struct tissue_sums sums;   /* over all cells */
+    uint8_t *mask;             /* [rows][cols], 1 = tissue; after tissue_finish */
+    double otsu_h, otsu_s;     /* 0 .. 1 */
+    double fraction;           /* of the cells */
+};
+
+int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e);
+void tissue_free(struct tissue *t);
+
+/* Sums over a tile, rgb [rows][pitch px][3], of which cols x rows pixels count. Its upper left pixel is
+ * pixel (x, y) of an image each of whose pixels is `scale` stored pixels wide and high. Rows are
+ * taken one in `step`. Any thread. */
+int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
+               int64_t x, int64_t y, double scale, int64_t step, struct err *e);
+void tissue_sums_free(struct tissue_sums *s);
+/* Adds a tile's sums to the map's; what lies beyond the map's edge goes to its last cells. */
+void tissue_add(struct tissue *t, const struct tissue_sums *s);
+/* Colours, thresholds, mask. */
+void tissue_finish(struct tissue *t);
+/* Is there tissue in this rectangle of stored pixels? */
+int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
+
+#endif

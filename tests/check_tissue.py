@@ -1,0 +1,162 @@
+"""The tissue map, and what is left out or not counted by it."""
+import h5py
+import numpy as np
+
+import reference
+from lib import *
+
+
+def mask_of(path):
+    with h5py.File(path, "r") as f:
+        m = f["tissue/mask"]
+        return m[()], dict(m.attrs)
+
+
+def iou(a, b):
+    a, b = a.astype(bool), b.astype(bool)
+    return (a & b).sum() / max(1, (a | b).sum())
+
+
+def rectangle(width, height, x, y, w, h):
+    """Share of each 32 x 32 cell that the rectangle covers, rounded to yes or no."""
+    image = np.zeros((-(-height // 32) * 32, -(-width // 32) * 32))
+    image[y:y + h, x:x + w] = 1
+    return image.reshape(image.shape[0] // 32, 32, -1, 32).mean((1, 3)) >= 0.5
+
+
+def expected_mask(pixels):
+    """The definition, from the pixels themselves: cell means, HSV, Otsu on H and on S."""
+    h, w = pixels.shape[:2]
+    rows, cols = -(-h // 32), -(-w // 32)
+    mean = np.zeros((rows, cols, 3))
+    for r in range(rows):
+        for c in range(cols):
+            mean[r, c] = pixels[r * 32:r * 32 + 32, c * 32:c * 32 + 32].reshape(-1, 3).mean(0)
+    high, low = mean.max(2), mean.min(2)
+    span = np.where(high > low, high - low, 1)
+    r, g, b = mean[..., 0], mean[..., 1], mean[..., 2]
+    hue = np.where(high == r, (g - b) / span, np.where(high == g, (b - r) / span + 2, (r - g) / span + 4)) / 6 % 1
+    hue = np.where(high > low, hue, 0)
+    saturation = np.where(high > 0, (high - low) / np.where(high > 0, high, 1), 0)
+    return (hue > otsu(hue)) & (saturation > otsu(saturation))
+
+
+def otsu(values):
+    histogram, edges = np.histogram(values, 256, (0, 1))
+    best, threshold = -1, 0
+    for k in range(1, 256):
+        a, b = histogram[:k], histogram[k:]
+        if a.sum() and b.sum():
+            d = (a * np.arange(k)).sum() / a.sum() - (b * np.arange(k, 256)).sum() / b.sum()
+            if a.sum() * b.sum() * d * d > best:
+                best, threshold = a.sum() * b.sum() * d * d, edges[k]
+    return threshold
+
+
+OUTLINE = (500, 300, 1100, 900)  # x, y, width, height
+KNOWN = ("--size", "2400x1900", "--tissue", "rect:%d,%d,%d,%d" % OUTLINE)
+
+
+def check_outline(*options, convert=()):
+    path = store(made(*KNOWN, *options), *convert)
+    mask, attributes = mask_of(path)
+    want = rectangle(2400, 1900, *OUTLINE)
+    expect(mask.shape == want.shape and mask.dtype == np.uint8, "shape %s", mask.shape)
+    expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
+    expect(attributes["cell"] == 32 and 0 < attributes["otsu_s"] < 1 and 0 < attributes["otsu_h"] < 1, "attributes")
+    expect(abs(attributes["tissue_fraction"] - mask.mean()) < 1e-12, "fraction")
+
+
+def test_known_outline_from_the_tiles_themselves():
+    check_outline()
+
+
+def test_known_outline_from_a_coarse_level():
+    check_outline("--levels", "3")
+    check_outline("--levels", "2", "--photometric", "ycbcr", "--tile", "256")
+
+
+def test_known_outline_at_an_eighth():
+    check_outline(convert=("--tissue-only",))
+    check_outline("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256", convert=("--gray",))
+
+
+def test_known_outline_where_there_is_no_eighth():
+    check_outline("--tile", "252x260", convert=("--tissue-only",))
+    check_outline("--compression", "33005", "--tile", "256", convert=("--tissue-only",))
+    check_outline("--compression", "none", "--tile", "256", convert=("--gray",))  # through OpenSlide
+
+
+def test_real_slide_against_the_definition():
+    path = store(real("CMU-1-Small-Region.svs"))
+    with h5py.File(path, "r") as f:
+        want = expected_mask(f["pixels"][()])
+    mask, attributes = mask_of(path)
+    expect(iou(mask, want) >= 0.95, "IoU %f, tissue %f", iou(mask, want), attributes["tissue_fraction"])
+    at_an_eighth, _ = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-only"))
+    expect(iou(mask, at_an_eighth) >= 0.95, "IoU %f at 1/8", iou(mask, at_an_eighth))
+
+
+def test_tissue_only_leaves_chunks_out():
+    whole, part = store(made(*KNOWN)), store(made(*KNOWN), "--tissue-only")
+    with h5py.File(whole, "r") as f, h5py.File(part, "r") as g:
+        mask = g["tissue/mask"][()]
+        status = g["groups/00001/tile_status"][()]
+        a, b = f["pixels"][()], g["pixels"][()]
+        for r in range(status.shape[0]):
+            for c in range(status.shape[1]):
+                cells = mask[r * 240 // 32:(r * 240 + 239) // 32 + 1, c * 240 // 32:(c * 240 + 239) // 32 + 1]
+                expect((status[r, c] == 3) == (not cells.any()), "chunk %d %d", r, c)
+                tile = np.s_[r * 240:r * 240 + 240, c * 240:c * 240 + 240]
+                if status[r, c] == 3:
+                    expect((b[tile] == 255).all(), "not white")
+                    expect(g["groups/00001/tile_crc32"][r, c] == 0, "checksum of nothing")
+                else:
+                    expect((a[tile] == b[tile]).all(), "pixels of %d %d", r, c)
+        left_out = (status == 3).sum()
+        expect(left_out > 20 and g.attrs["tiles_left_out"] == left_out, "%d left out", left_out)
+    expect(os.path.getsize(part) < 0.7 * os.path.getsize(whole), "not smaller")
+    run(H5SPEC, "verify", part)
+    run(H5SPEC, "run", "-q", "-o", os.path.join(tmp(), "r.h5"), part)
+
+
+def test_only_windows_with_tissue_count():
+    path = store(made(*KNOWN))
+    mask, _ = mask_of(path)
+    with h5py.File(path, "r") as f:
+        want = reference.Spectrum(f["pixels"][()])
+    for options, least in (((), 0.5), (("--min-tissue", "0.9"), 0.9), (("--stride", "100"), None)):
+        with h5py.File(spectrum(path, "--tissue-only", *options), "r") as f:
+            s = f["slides/slide"]
+            got = ~np.isnan(s["window_mean_db"][()])
+            expect(s.attrs["windows"] == got.sum() > 0 and s.attrs["tissue_only"] == 1, "windows")
+            expect(s["histogram"][()].sum() == got.sum() * 65536, "histogram")
+            stride = 100 if least is None else 128
+            pixels = np.kron(mask, np.ones((32, 32)))
+            for j in range(got.shape[0]):
+                for i in range(got.shape[1]):
+                    share = pixels[j * stride:j * stride + 256, i * stride:i * stride + 256].sum() / 65536
+                    expect(got[j, i] == (share >= (least or 0.5)), "window %d %d: %f", j, i, share)
+            if least is not None:
+                off = np.abs(s["window_mean_db"][()] - want.mean_map)[got]
+                expect(off.max() < 0.02, "means differ by %f", off.max())
+
+
+def test_store_without_a_map():
+    path = store(made(*KNOWN), "--no-tissue")
+    with h5py.File(path, "r") as f:
+        expect("tissue" not in f, "a map")
+    p = run(H5SPEC, "--tissue-only", "-o", os.path.join(tmp(), "r.h5"), path, status=1)
+    says(p.err, path, "no map of the tissue", "--no-tissue")
+
+
+def test_slide_without_tissue():
+    path = store(made("--size", "900x700", "--tissue", "none"), "--tissue-only")
+    mask, attributes = mask_of(path)
+    expect(mask.shape == (22, 29), "shape")
+    out = spectrum(path, "--tissue-only")
+    with h5py.File(out, "r") as f:
+        expect(f.attrs["windows"] >= 0, "windows")
+
+
+main(globals())
