@@ -108,6 +108,41 @@ int cli_when(const char *what, const char *text, enum cli_when *out, struct err 
     return 0;
 }
 
+/* A whole number from the environment; `otherwise` without one (Grid Engine says "undefined"). */
+static int64_t environment(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+    int64_t v;
+    return text && !digits(&text, &v) && !*text ? v : otherwise;
+}
+
+/* The task of an array job from its four variables. 0 when there are none. */
+static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
+{
+    const int64_t id = environment(names[0], -1), first = environment(names[1], id);
+    const int64_t last = environment(names[2], id), step = environment(names[3], 1);
+    if (id < 0 || step < 1 || first < 0 || last < first || id < first || id > last || (id - first) % step)
+        return 0;
+    *task = (id - first) / step + 1;
+    *tasks = (last - first) / step + 1;
+    return 1;
+}
+
+int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e)
+{
+    static const char *const slurm[4] = {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN",
+                                         "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP"};
+    static const char *const sge[4] = {"SGE_TASK_ID", "SGE_TASK_FIRST", "SGE_TASK_LAST",
+                                       "SGE_TASK_STEPSIZE"};
+    const char *s = text;
+    if (!strcmp(text, "auto"))
+        return array_task(slurm, task, tasks) || array_task(sge, task, tasks)
+                   ? 0 : err_set(e, "%s auto: this is no task of an array job of Slurm or Grid Engine", what);
+    if (digits(&s, task) || *s++ != '/' || digits(&s, tasks) || *s || *task < 1 || *task > *tasks)
+        return err_set(e, "%s %s: not a share such as 3/10, or auto", what, text);
+    return 0;
+}
+
 /* --- signals --- */
 
 static atomic_int stop_signal;

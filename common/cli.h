@@ -37,6 +37,11 @@ int cli_real(const char *what, const char *text, double low, double high, double
 /* "A-B" or "A", counted from 1, A <= B. */
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e);
 
+/* Which share of a list is ours: "I/N", I from 1 to N, or "auto": the task of an array job of Slurm
+ * (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP) or Grid Engine (SGE_TASK_ID, _FIRST, _LAST, _STEPSIZE). Share I
+ * has the elements I, I + N, I + 2 N ... */
+int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e);
+
 /* From here on SIGINT and SIGTERM (and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, which schedulers send
  * before a kill) set a flag; another SIGINT or SIGTERM more than two seconds later has its default
  * effect. SIGPIPE is ignored. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 enum { SAMPLED_ROWS = 4 }; /* every fourth row is enough for a cell's mean colour */
 
@@ -289,6 +290,40 @@ static int put_tissue(struct convert *c, struct err *e)
     return store_put_tissue(c->writer, &t, e);
 }
 
+/* Bytes that the store will at least take. Deflate makes about four times of a JPEG slide's bytes, and
+ * seldom more than 0.45 of the pixels'; the estimate is careful, so that nothing is refused wrongly. */
+static double least_bytes(const struct convert *c)
+{
+    const struct store_info *i = &c->info;
+    int64_t stored = 0;
+    for (int64_t row = 0; row < c->rows; row++)
+        for (int64_t col = 0; col < c->columns; col++)
+            stored += !c->o->tissue_only || tissue_any(&c->tissue, col * i->chunk_cols, row * i->chunk_rows,
+                                                       i->chunk_cols, i->chunk_rows);
+    const double pixels = (double)stored * (double)store_chunk_bytes(i);
+    const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(c->columns * c->rows);
+    if (i->codec->id == CODEC_NONE)
+        return pixels;
+    return 0.5 * (packed < 0.45 * pixels && i->level == 0 ? packed : 0.45 * pixels / (i->level ? 2 : 1));
+}
+
+static int check_space(const struct convert *c, const char *target, struct err *e)
+{
+    struct statvfs fs;
+    char need[32], there[32];
+    const char *slash = strrchr(target, '/');
+    char *folder = slash ? strndup(target, (size_t)(slash - target) + 1) : strdup("./");
+    const bool known = folder && statvfs(folder, &fs) == 0;
+    free(folder);
+    if (!known)
+        return 0; /* creating the file will say why */
+    const double least = least_bytes(c), space = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (space >= least)
+        return 0;
+    return err_set(e, "too little space left: at least %s are needed, %s are free; free some, or name another "
+                      "output", cli_size(need, least), cli_size(there, space));
+}
+
 static int open_areas(struct convert *c, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
@@ -328,7 +363,7 @@ static void close_all(struct convert *c)
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
     static const struct pipe_ops ops = {source, work, sink};
-    if (open_areas(c, e) || make_tissue(c, e))
+    if (open_areas(c, e) || make_tissue(c, e) || check_space(c, target, e))
         return -1;
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)

@@ -207,13 +207,29 @@ int inputs_assign(struct inputs *in, const char *output, struct err *e)
     return mark_clashes(in, e);
 }
 
+static void input_free(struct input *i)
+{
+    free(i->path);
+    free(i->target);
+    free(i->problem);
+}
+
+void inputs_share(struct inputs *in, int64_t task, int64_t tasks)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < in->n; k++) {
+        if ((int64_t)k % tasks == task - 1)
+            in->list[kept++] = in->list[k];
+        else
+            input_free(&in->list[k]);
+    }
+    in->n = kept;
+}
+
 void inputs_free(struct inputs *in)
 {
-    for (size_t k = 0; k < in->n; k++) {
-        free(in->list[k].path);
-        free(in->list[k].target);
-        free(in->list[k].problem);
-    }
+    for (size_t k = 0; k < in->n; k++)
+        input_free(&in->list[k]);
     free(in->list);
     *in = (struct inputs){0};
 }

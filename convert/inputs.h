@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct input {
     char *path;     /* of the slide; owned */
@@ -28,6 +29,8 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e);
 /* Gives every input its target: `output` itself if it is a .h5 file, else NAME.h5 in that folder. A
  * path that came before is dropped; an input whose target another has already becomes a problem. */
 int inputs_assign(struct inputs *in, const char *output, struct err *e);
+/* Keeps share `task` of `tasks` (cli_task). After inputs_assign: what clashes does so in every share. */
+void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
 /* Does -o name a file rather than a folder? */
 bool inputs_is_file(const char *output);
 void inputs_free(struct inputs *in);

@@ -20,6 +20,7 @@
 struct options {
     struct convert_options convert;
     const char *output, *list;
+    int64_t task, tasks; /* our share of the list */
     bool json, quiet;
     enum cli_when progress;
 };
@@ -74,6 +75,8 @@ static void print_help(void)
            "How\n"
            "  -o, --output OUTPUT    folder or .h5 file\n"
            "      --list FILE        slides or folders, one a line, besides those given\n"
+           "      --task I/N         only share I of N of the slides; auto: that of this task of an array\n"
+           "                         job of Slurm or Grid Engine\n"
            "  -j, --threads N        threads that decode and pack (%d, the processors here)\n"
            "      --force            replace finished stores; else those of the same slide are left\n"
            "                         alone and counted as done\n"
@@ -93,7 +96,7 @@ static void print_help(void)
 
 enum {
     OPT_LEVEL = 256, OPT_GRAY, OPT_TISSUE_ONLY, OPT_NO_TISSUE, OPT_CODEC, OPT_STRIPE_ROWS, OPT_GROUP_BYTES, OPT_KEEP, OPT_DAMAGE,
-    OPT_LIST, OPT_FORCE, OPT_JSON, OPT_PROGRESS, OPT_VERSION,
+    OPT_LIST, OPT_TASK, OPT_FORCE, OPT_JSON, OPT_PROGRESS, OPT_VERSION,
 };
 
 static const struct option table[] = {
@@ -104,7 +107,7 @@ static const struct option table[] = {
     {"group-bytes", required_argument, NULL, OPT_GROUP_BYTES},
     {"keep-identifiers", no_argument, NULL, OPT_KEEP},
     {"on-damage", required_argument, NULL, OPT_DAMAGE}, {"output", required_argument, NULL, 'o'},
-    {"list", required_argument, NULL, OPT_LIST}, {"threads", required_argument, NULL, 'j'},
+    {"list", required_argument, NULL, OPT_LIST}, {"task", required_argument, NULL, OPT_TASK}, {"threads", required_argument, NULL, 'j'},
     {"force", no_argument, NULL, OPT_FORCE}, {"json", no_argument, NULL, OPT_JSON},
     {"progress", required_argument, NULL, OPT_PROGRESS}, {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPT_VERSION},
@@ -142,6 +145,7 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     case OPT_KEEP: c->keep_identifiers = true; return 0;
     case OPT_DAMAGE: return parse_damage(arg, &c->refuse_damage, e);
     case OPT_LIST: o->list = arg; return 0;
+    case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
     case OPT_FORCE: c->force = true; return 0;
     case OPT_JSON: o->json = true; return 0;
     case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
@@ -157,7 +161,7 @@ static int parse(int argc, char **argv, struct options *o)
 {
     struct err e = {""};
     int option;
-    *o = (struct options){.convert = defaults};
+    *o = (struct options){.convert = defaults, .task = 1, .tasks = 1};
     o->convert.codec = codec_find("deflate");
     o->convert.threads = pipe_cpus();
     while ((option = getopt_long(argc, argv, "o:j:qh", table, NULL)) != -1) {
@@ -324,7 +328,10 @@ static int gather(struct run *r, int argc, char **argv, struct err *e)
         return -1;
     if (r->in.n == 0)
         return err_set(e, "%s: names no slide", r->o.list);
-    return inputs_assign(&r->in, r->o.output, e);
+    if (inputs_assign(&r->in, r->o.output, e))
+        return -1;
+    inputs_share(&r->in, r->o.task, r->o.tasks);
+    return 0;
 }
 
 static int run(struct run *r, int argc, char **argv)
@@ -336,7 +343,7 @@ static int run(struct run *r, int argc, char **argv)
         say(e.msg);
         return EXIT_PART;
     }
-    if (inputs_is_file(r->o.output) && r->in.n > 1)
+    if (inputs_is_file(r->o.output) && (r->in.n > 1 || r->o.tasks > 1))
         return usage_error("-o FILE.h5 takes one slide; name a folder for several");
     cli_progress_begin(&r->progress, r->o.quiet ? CLI_NO : r->o.progress);
     const int stopped = convert_all(r);

@@ -56,7 +56,7 @@ def grouped():
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--gray": [], "--codec": ["none"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
     "--tissue-only": [], "--no-tissue": [], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
-    "--progress": ["no"], "--quiet": [], "--list": None, "--output": None, "--help": None, "--version": None,
+    "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--list": None, "--output": None, "--help": None, "--version": None,
 }
 RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],

@@ -231,6 +231,29 @@ def test_disk_full_for_wsi2h5():
                lambda path: run(H5SPEC, "verify", path))
 
 
+def test_too_little_space_is_noticed_before_the_work():
+    large = store(slide(), "--codec", "none")
+    with Tmpfs(os.path.getsize(large) // 1024 - 8000) as out:
+        p = run(WSI2H5, "--codec", "none", "-o", out, slide(), status=1)
+        says(p.err, slide(), "too little space left", "are free")
+        expect(os.listdir(out) == [], "left %s", os.listdir(out))
+
+
+def test_writes_that_fail_anywhere():
+    # the library's own failures, at every point of the file
+    import resource
+    need = os.path.getsize(store(small()))
+    for limit in range(2000, need, need // 40):
+        def lower():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        out = tmp()
+        p = run(WSI2H5, "-o", out, small(), made("--size", "300x300", name="second"), status=None, preexec_fn=lower)
+        expect(p.returncode == 1, "limit %d: status %d", limit, p.returncode)
+        says(p.err, small(), "too large")
+        expect(set(os.listdir(out)) <= {"second.h5"}, "limit %d: left %s", limit, os.listdir(out))
+
+
 def test_disk_full_for_h5spec():
     s = store(small())
     need = os.path.getsize(spectrum(s)) // 1024

@@ -115,6 +115,27 @@ def test_folder_and_list():
     says(run(WSI2H5, "-o", tmp(), "--list", names).err, "2 converted")
 
 
+def test_shares_of_a_list():
+    folder = tmp("folder")
+    for k in range(7):
+        shutil.copy(made("--size", "100x100", name="tiny"), os.path.join(folder, "s%d.svs" % k))
+    out = tmp()
+    for task, n in (("1/3", 3), ("2/3", 2), ("3/3", 2), ("3/3", 0)):
+        says(run(WSI2H5, "--task", task, "-o", out, folder).err, "%d converted" % n)
+    expect(len(os.listdir(out)) == 7, "%s", os.listdir(out))
+    arrays = [  # environment of an array task, how many of the seven it does
+        ({"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_MIN": "2", "SLURM_ARRAY_TASK_MAX": "6",
+          "SLURM_ARRAY_TASK_STEP": "2"}, 2),
+        ({"SGE_TASK_ID": "1", "SGE_TASK_FIRST": "1", "SGE_TASK_LAST": "4", "SGE_TASK_STEPSIZE": "1"}, 2),
+        ({"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "0"}, 7)]
+    for variables, n in arrays:
+        p = run(WSI2H5, "--task", "auto", "-o", tmp(), folder, env=dict(os.environ, **variables))
+        says(p.err, "%d converted" % n)
+    p = run(WSI2H5, "--task", "auto", "-o", out, folder, status=2,
+            env=dict(os.environ, SGE_TASK_ID="undefined"))
+    says(p.err, "no task of an array job")
+
+
 def as_nobody(*argv, status):
     """Runs a copy of a program as a user without rights."""
     if os.geteuid() != 0:
@@ -529,6 +550,9 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["-o", "x", "--level", "-1", "a.svs"], "--level -1"),
     (WSI2H5, ["-o", "x", "--on-damage", "cry", "a.svs"], "fill or fail"),
     (WSI2H5, ["-o", "x", "--nonsense", "a.svs"], "--nonsense"),
+    (WSI2H5, ["-o", "x", "--task", "4/3", "a.svs"], "--task 4/3"),
+    (WSI2H5, ["-o", "x", "--task", "0/3", "a.svs"], "--task 0/3"),
+    (WSI2H5, ["-o", "x", "--tissue-only", "--no-tissue", "a.svs"], "--no-tissue"),
     (H5SPEC, ["run", "a.h5"], "-o RESULT.h5 is missing"),
     (H5SPEC, ["run", "-o", "x.h5"], "no input file"),
     (H5SPEC, ["-o", "x.h5", "--device", "tpu", "a.h5"], "auto, cpu or cuda"),
