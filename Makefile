@@ -113,7 +113,7 @@ bench:
 
 $(B)/tests/bench_peers: tests/bench_peers.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -O3 $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide fftw3f) -lm
+	$(CC) $(CFLAGS) -O3 $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide fftw3f libtiff-4 libjpeg libopenjp2 libdeflate) -lm
 
 demo:
 	scripts/install-deps

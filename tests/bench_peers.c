@@ -2,17 +2,26 @@
  * bench_peers - the bare libraries on the same data: what our programs are measured beside.
  *
  *   bench_peers openslide SLIDE ROWS    reads the top ROWS rows, tile by tile: MP/s
+ *   bench_peers jpeg SLIDE SECONDS      libjpeg decodes the slide's tiles, which are in memory, into memory: MP/s
+ *   bench_peers luma SLIDE SECONDS      the same, the luma only
+ *   bench_peers deflate SLIDE SECONDS   the same as jpeg, and libdeflate level 1 after it
+ *   bench_peers j2k SLIDE SECONDS       OpenJPEG decodes the slide's tiles: MP/s
  *   bench_peers fftw SECONDS            256 x 256 real-to-complex transforms, one thread: windows/s
  *
  * Prints one number. One thread each.
  */
 #include <fftw3.h>
 #include <inttypes.h>
+#include <libdeflate.h>
+#include <openjpeg.h>
 #include <openslide.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tiffio.h>
 #include <time.h>
+
+#include <jpeglib.h> /* wants stdio.h before it */
 
 static double now(void)
 {
@@ -42,6 +51,134 @@ static int bench_openslide(const char *path, int64_t rows)
     return 0;
 }
 
+/* --- the tiles of a slide --- */
+
+enum { MOST_TILES = 2000 };
+
+struct tiles {
+    unsigned char *bytes[MOST_TILES];
+    size_t size[MOST_TILES];
+    int n, cols, rows, photometric;
+    unsigned char *tables;
+    uint32_t tables_size;
+};
+
+static int load_tiles(const char *path, struct tiles *t)
+{
+    uint32_t cols, rows;
+    uint16_t photometric;
+    const void *tables;
+    TIFFSetWarningHandler(NULL);
+    TIFF *f = TIFFOpen(path, "r");
+    if (!f)
+        return 1;
+    TIFFGetField(f, TIFFTAG_TILEWIDTH, &cols);
+    TIFFGetField(f, TIFFTAG_TILELENGTH, &rows);
+    TIFFGetField(f, TIFFTAG_PHOTOMETRIC, &photometric);
+    t->cols = (int)cols;
+    t->rows = (int)rows;
+    t->photometric = photometric;
+    if (TIFFGetField(f, TIFFTAG_JPEGTABLES, &t->tables_size, &tables)) {
+        t->tables = malloc(t->tables_size);
+        memcpy(t->tables, tables, t->tables_size);
+    }
+    for (uint32_t k = 0; k < TIFFNumberOfTiles(f) && t->n < MOST_TILES; k++, t->n++) {
+        t->size[t->n] = TIFFGetStrileByteCount(f, k);
+        t->bytes[t->n] = malloc(t->size[t->n]);
+        TIFFReadRawTile(f, k, t->bytes[t->n], (tmsize_t)t->size[t->n]);
+    }
+    TIFFClose(f);
+    return 0;
+}
+
+static void decode_jpeg(struct jpeg_decompress_struct *j, const struct tiles *t, int k, int luma,
+                        unsigned char *out)
+{
+    const size_t pitch = (size_t)t->cols * (luma ? 1 : 3);
+    jpeg_mem_src(j, t->bytes[k], (unsigned long)t->size[k]);
+    jpeg_read_header(j, TRUE);
+    j->jpeg_color_space = t->photometric == PHOTOMETRIC_YCBCR ? JCS_YCbCr : JCS_RGB;
+    j->out_color_space = luma ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_start_decompress(j);
+    while (j->output_scanline < j->output_height) {
+        JSAMPROW row = out + j->output_scanline * pitch;
+        jpeg_read_scanlines(j, &row, 1);
+    }
+    jpeg_finish_decompress(j);
+}
+
+static int bench_jpeg(const char *path, const char *what, double seconds)
+{
+    static struct tiles t;
+    struct jpeg_decompress_struct j;
+    struct jpeg_error_mgr manager;
+    if (load_tiles(path, &t))
+        return 1;
+    const size_t n = (size_t)t.cols * (size_t)t.rows * 3;
+    unsigned char *out = malloc(n), *packed = malloc(n);
+    struct libdeflate_compressor *deflate = libdeflate_alloc_compressor(1);
+    j.err = jpeg_std_error(&manager);
+    jpeg_create_decompress(&j);
+    if (t.tables) {
+        jpeg_mem_src(&j, t.tables, t.tables_size);
+        jpeg_read_header(&j, FALSE);
+        jpeg_abort_decompress(&j);
+    }
+    const double begun = now();
+    long done = 0;
+    for (; now() - begun < seconds; done++) {
+        decode_jpeg(&j, &t, (int)(done % t.n), !strcmp(what, "luma"), out);
+        if (!strcmp(what, "deflate"))
+            libdeflate_zlib_compress(deflate, out, n, packed, n);
+    }
+    printf("%.1f\n", (double)done * (double)n / 3e6 / (now() - begun));
+    return 0;
+}
+
+struct memory {
+    const struct tiles *t;
+    int k;
+    size_t at;
+};
+
+static OPJ_SIZE_T memory_read(void *to, OPJ_SIZE_T n, void *ctx)
+{
+    struct memory *m = ctx;
+    const size_t left = m->t->size[m->k] - m->at;
+    n = n < left ? n : left;
+    memcpy(to, m->t->bytes[m->k] + m->at, n);
+    m->at += n;
+    return n ? n : (OPJ_SIZE_T)-1;
+}
+
+static int bench_j2k(const char *path, double seconds)
+{
+    static struct tiles t;
+    if (load_tiles(path, &t))
+        return 1;
+    const double begun = now();
+    long done = 0;
+    for (; now() - begun < seconds; done++) {
+        struct memory m = {&t, (int)(done % t.n), 0};
+        opj_dparameters_t parameters;
+        opj_image_t *image = NULL;
+        opj_stream_t *stream = opj_stream_create(65536, OPJ_TRUE);
+        opj_codec_t *codec = opj_create_decompress(OPJ_CODEC_J2K);
+        opj_set_default_decoder_parameters(&parameters);
+        opj_stream_set_user_data(stream, &m, NULL);
+        opj_stream_set_user_data_length(stream, t.size[m.k]);
+        opj_stream_set_read_function(stream, memory_read);
+        if (!opj_setup_decoder(codec, &parameters) || !opj_read_header(stream, codec, &image) ||
+            !opj_decode(codec, stream, image))
+            return 1;
+        opj_image_destroy(image);
+        opj_destroy_codec(codec);
+        opj_stream_destroy(stream);
+    }
+    printf("%.1f\n", (double)done * t.cols * t.rows / 1e6 / (now() - begun));
+    return 0;
+}
+
 static int bench_fftw(double seconds)
 {
     enum { N = 256, BATCH = 64 };
@@ -66,8 +203,13 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && !strcmp(argv[1], "openslide"))
         return bench_openslide(argv[2], atoll(argv[3]));
+    if (argc == 4 && !strcmp(argv[1], "j2k"))
+        return bench_j2k(argv[2], atof(argv[3]));
+    if (argc == 4)
+        return bench_jpeg(argv[2], argv[1], atof(argv[3]));
     if (argc == 3 && !strcmp(argv[1], "fftw"))
         return bench_fftw(atof(argv[2]));
-    fputs("usage: bench_peers openslide SLIDE ROWS | fftw SECONDS\n", stderr);
+    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS | fftw SECONDS\n",
+          stderr);
     return 2;
 }

@@ -127,4 +127,52 @@ def test_equal_to_plain_h5dread():
     expect(p.out.count("equal") == len(stores), p.out)
 
 
+def test_each_window_belongs_to_the_group_it_begins_in():
+    s = store(made("--size", "600x1300", name="begin"), "--stripe-rows", "240", "--group-bytes", "1")
+    for stride in (128, 239, 37):
+        tops = range(0, 1300 - 256 + 1, stride)
+        for g in range(6):
+            want = sum(240 * g <= y < 240 * (g + 1) for y in tops) * len(range(0, 600 - 256 + 1, stride))
+            with h5py.File(spectrum(s, "--stride", stride, "--groups", g + 1), "r") as f:
+                expect(f.attrs["windows"] == want, "stride %d, group %d: %d windows, not %d", stride, g + 1,
+                       f.attrs["windows"], want)
+
+
+def test_many_threads_on_a_narrow_slide_in_little_memory():
+    # many READs could run ahead of one slow RUN: they must wait for the rows they write over
+    s = store(made("--size", "600x3900", name="narrow-long"))
+    want = numbers(spectrum(s, "-j", "1"))
+    for j in (4, 8, 16):
+        for _ in range(3):
+            expect(numbers(spectrum(s, "-j", j, "--memory", 240 * 608 * 4 * 4)) == want, "%d threads", j)
+
+
+def test_least_memory():
+    s = store(made("--size", "900x1500", "--tile", "16", name="least"))
+    least = 4 * 144 * 912 * 4  # slots, rows (131 in whole tiles), pitch, float
+    want = numbers(spectrum(s))
+    for j in (1, 8):
+        expect(numbers(spectrum(s, "--memory", least, "-j", j)) == want, "%d threads", j)
+    says(run(H5SPEC, "--memory", least - 1, "-o", os.path.join(tmp(), "x.h5"), s, status=1).err, "needs --memory")
+
+
+def test_windows_that_end_at_the_last_row_of_a_slab():
+    # 240 k = 6 j + 64 + 3 - 1 has solutions: a window too early by one row would be computed
+    s = store(made("--size", "250x1500", name="ends"))
+    options = ("--window", "64", "--stride", "6")
+    equal_numbers = numbers(spectrum(s, *options))
+    expect(numbers(spectrum(s, *options, "--memory", "1M", "-j", "3")) == equal_numbers, "slabs of 240 rows")
+
+
+main(globals())
+
+
+def test_windows_that_end_at_the_last_row_of_a_slab():
+    # 240 k = 6 j + 64 + 3 - 1 has solutions: a window too early by one row would be computed
+    s = store(made("--size", "250x1500", name="ends"))
+    options = ("--window", "64", "--stride", "6")
+    equal_numbers = numbers(spectrum(s, *options))
+    expect(numbers(spectrum(s, *options, "--memory", "1M", "-j", "3")) == equal_numbers, "slabs of 240 rows")
+
+
 main(globals())

@@ -1,6 +1,8 @@
 """Nothing ever stands under a final name that is not whole."""
+import fcntl
+import pty
 import signal
-import threading
+import socket
 
 import h5py
 
@@ -174,7 +176,7 @@ def test_remains_of_killed_runs_go_away():
     p.kill()
     p.communicate()
     expect(len(left_overs(out)) == 1, "nothing to clean: %s", os.listdir(out))
-    foreign = os.path.join(out, ".large.h5.otherhost-1-1.part")
+    foreign = os.path.join(out, ".large.h5.otherhost-1073741824-1.part")
     open(foreign, "w").close()
     run(WSI2H5, "-q", "-o", out, slide())
     expect(left_overs(out) == [os.path.basename(foreign)], "left: %s", left_overs(out))
@@ -282,5 +284,74 @@ def test_file_size_limit():
     says(p.err, small(), "too large")
     expect(os.listdir(out) == [], "left %s", os.listdir(out))
 
+
+def test_progress_goes_to_stderr():
+    for argv in ([WSI2H5, "-j", "1", "-o", tmp(), slide()],
+                 [H5SPEC, "--device", "cpu", "-j", "1", "-o", os.path.join(tmp(), "r.h5"), store(slide())]):
+        master, terminal = pty.openpty()
+        p = subprocess.Popen([str(a) for a in argv] + ["--progress", "yes"], stdout=subprocess.PIPE, stderr=terminal)
+        os.close(terminal)
+        seen = b""
+        try:
+            while True:
+                seen += os.read(master, 4096)
+        except OSError:  # closed at the other end
+            pass
+        os.close(master)
+        out = p.stdout.read()
+        expect(p.wait() == 0 and out == b"", "on stdout: %r", out[:200])
+        says(seen.decode(), " %, ", "left")
+
+
+# --- check_publish.py ---
+
+def part_name(base, host, pid):
+    return ".%s.%s-%d-1.part" % (base, host, pid)
+
+
+def this_host():
+    return "".join("_" if c in "-/." else c for c in socket.gethostname()[:63])
+
+
+def test_which_remains_stay():
+    out, host, gone = tmp(), this_host(), 2 ** 30  # above any pid_max
+    other = host[:-1] + ("x" if host[-1] != "x" else "y")
+    living = part_name("small.h5", host, os.getppid() if os.getppid() > 1 else os.getpid())
+    held = part_name("small.h5", host, gone)
+    foreign = part_name("small.h5", other, gone)
+    namesake = part_name("small2.h5", host, gone)
+    left = part_name("small.h5", host, gone + 1)
+    for name in (living, held, foreign, namesake, left):
+        open(os.path.join(out, name), "w").close()
+    with open(os.path.join(out, held)) as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        run(WSI2H5, "-q", "-o", out, small())
+    expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
+
+
+def test_slide_of_the_same_size_but_another_content():
+    out = tmp()
+    a, b = made("--size", "600x500", name="x"), made("--size", "600x500", "--flip", "1,1", name="x")
+    expect(os.path.getsize(a) == os.path.getsize(b), "sizes differ")
+    run(WSI2H5, "-o", out, a)
+    says(run(WSI2H5, "-o", out, b, status=1).err, b, "another slide")
+
+
+def test_older_slide_in_the_same_place_is_not_a_changed_one():
+    out, path = tmp(), os.path.join(tmp(), "x.svs")
+    shutil.copy(small(), path)
+    run(WSI2H5, "-o", out, path)
+    shutil.copy(made("--size", "700x500", name="y"), path)
+    os.utime(path, (1, 1))
+    says(run(WSI2H5, "-o", out, path, status=1).err, path, "another slide")
+
+
+def test_store_of_another_level_is_not_taken():
+    out, s = tmp(), made("--size", "2048x2048", "--tile", "256", "--levels", "2", name="levels")
+    run(WSI2H5, "-o", out, s)
+    says(run(WSI2H5, "-o", out, "--level", "1", s, status=1).err, s, "--level", "--force")
+
+
+# --- check_exact.py ---
 
 main(globals())

@@ -32,6 +32,7 @@ def check_layout(f):
         g = f["groups"][name]
         px = g["pixels"]
         expect(g.attrs["first_row"] == row and g.attrs["rows"] == px.shape[0], "rows of %s", name)
+        expect(px.fillvalue == 255 and f["pixels"].fillvalue == 255, "fill value of %s", name)
         expect(px.dtype == np.uint8 and px.shape[1:] == (a["width"], a["channels"]), "shape of %s", name)
         expect(px.chunks == (a["chunk_rows"], a["chunk_cols"], a["channels"]), "chunks of %s", name)
         expect(a["stripe_rows"] % a["chunk_rows"] == 0 and a["group_rows"] % a["stripe_rows"] == 0, "stripes")
@@ -309,6 +310,42 @@ def test_progress_when_asked_for():
     p = run(WSI2H5, "--progress", "yes", "-o", tmp(), made("--size", "300x200"))
     says(p.err, "1 converted")
     expect(p.out == "", "stdout is for data")
+
+
+def test_height_of_whole_groups():
+    path = store(made("--size", "700x960"), "--stripe-rows", "480", "--group-bytes", "1")
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["group_count"] == 2, "groups")
+        expect(f["pixels"].shape[0] == 960, "rows")
+
+
+def test_a_tile_that_does_not_get_smaller():
+    slide = made("--size", "512x512", "--tile", "256", "--compression", "none", name="noise")
+    tile = openslide_pixels(slide)[:256, :256].tobytes()
+    data = open(slide, "rb").read()
+    expect(data.count(tile) == 1, "the tile is not there as it is")
+    path = os.path.join(tmp(), "noise.svs")
+    noise = np.random.default_rng(1).bytes(len(tile))
+    with open(path, "wb") as f:
+        f.write(data.replace(tile, noise))
+    s = store(path)
+    with h5py.File(s, "r") as f:
+        px = f["groups/00001/pixels"]
+        mask, stored = px.id.read_direct_chunk((0, 0, 0))
+        expect(mask == 1 and stored == noise, "mask %d, %d bytes", mask, len(stored))
+        expect(px.id.read_direct_chunk((0, 256, 0))[0] == 0, "the others are packed")
+        expect(np.array_equal(f["pixels"][()], openslide_pixels(path)), "pixels")
+    run(H5SPEC, "verify", s)
+    spectrum(s)
+
+
+def test_thumbnail_has_the_slide_s_colours():
+    with h5py.File(store(made("--size", "1500x1100")), "r") as f:
+        t, px = f["associated/thumbnail"][()].astype(int), f["pixels"][()]
+    rows, cols = ((np.arange(n) + 0.5) * m // n for n, m in zip(t.shape[:2], px.shape[:2]))
+    px = px[rows.astype(int)][:, cols.astype(int)].astype(int)
+    far, near = np.abs(t[..., ::-1] - px).mean(), np.abs(t - px).mean()
+    expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
 
 
 main(globals())

@@ -1,6 +1,6 @@
 """Wrong input: a message that names the file and says what to do, status 1, the others still done."""
-import signal
 import struct
+import zlib
 
 import h5py
 import numpy as np
@@ -579,6 +579,98 @@ def test_wrong_usage():
         p = run(program, *arguments, status=2, cwd=tmp())
         says(p.err, words, "--help")
         expect(p.out == "", "talk on stdout")
+
+
+def test_a_chunk_that_cannot_be_unpacked():
+    def change(f):
+        g, junk = f["groups/00001"], b"junk" * 100
+        g["pixels"].id.write_direct_chunk((0, 240, 0), junk)
+        g["tile_crc32"][0, 1] = zlib.crc32(junk)
+    path = changed(change)
+    says(run(H5SPEC, "verify", path, status=1).err, path, "chunk row 0, column 1", "cannot be unpacked")
+    says(run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path, "cannot be unpacked")
+
+
+def test_a_chunk_larger_than_it_can_be():
+    def change(f):
+        g, junk = f["groups/00001"], b"\x05" * (240 * 240 * 3 + 5000)
+        g["pixels"].id.write_direct_chunk((0, 240, 0), junk, 1)
+        g["tile_crc32"][0, 1] = zlib.crc32(junk)
+    path = changed(change)
+    says(run(H5SPEC, "verify", path, status=1).err, path, "larger than it can be")
+    says(run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path, "larger than it can be")
+
+
+def test_verify_counts_the_marks():
+    for name in ("tiles_missing", "tiles_damaged", "tiles_left_out"):
+        def change(f):
+            f.attrs[name] = f.attrs[name] + 1
+        path = changed(change)
+        says(run(H5SPEC, "verify", path, status=1).err, path, "do not fit their counts")
+
+
+def move_a_count(path, where):
+    """One sample of a histogram goes to another bin: the sum stays."""
+    with h5py.File(path, "r") as f:
+        h, at = f[where][()], f[where].id.get_offset()
+    k = int(h.argmax())
+    with open(path, "r+b") as f:
+        f.seek(at + 8 * k)
+        f.write(struct.pack("<QQ", int(h[k]) - 1, int(h[k + 1]) + 1))
+
+
+def test_merge_refuses_a_moved_count():
+    path = os.path.join(tmp(), "r.h5")
+    shutil.copy(spectrum(store(good())), path)
+    move_a_count(path, "slides/good/histogram")
+    says(run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path, "checksum")
+
+
+def test_a_total_that_does_not_add_up():
+    path = os.path.join(tmp(), "r.h5")
+    shutil.copy(spectrum(store(good())), path)
+    with h5py.File(path, "r") as f:
+        at = f["histogram"].id.get_offset()
+    with open(path, "r+b") as f:
+        f.seek(at)
+        f.write(struct.pack("<Q", 12345))
+    for argv in (["merge", "-o", os.path.join(tmp(), "x.h5")], ["info"]):
+        says(run(H5SPEC, *argv, path, status=1).err, path, "does not add up")
+
+
+def test_merge_refuses_other_groups_and_colours():
+    base = made("--size", "600x1300", name="grouped")
+    a = spectrum(grouped(), "--groups", "1")
+    b = spectrum(store(base, "--stripe-rows", "240", "--group-bytes", "1"), "--groups", "3-6")
+    p = run(H5SPEC, "merge", "--partial", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
+    says(p.err, a, b, "different groups")
+    c = spectrum(store(base, "--gray", "--stripe-rows", "480", "--group-bytes", "1"), "--groups", "2-3")
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, c, status=1)
+    says(p.err, a, c, "different levels or colours")
+
+
+# --- check_store.py ---
+
+def test_thumbnail_has_the_slide_s_colours():
+    with h5py.File(store(made("--size", "1500x1100")), "r") as f:
+        t, px = f["associated/thumbnail"][()].astype(int), f["pixels"][()]
+    rows, cols = ((np.arange(n) + 0.5) * m // n for n, m in zip(t.shape[:2], px.shape[:2]))
+    px = px[rows.astype(int)][:, cols.astype(int)].astype(int)
+    far, near = np.abs(t[..., ::-1] - px).mean(), np.abs(t - px).mean()
+    expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
+
+
+def test_verify_finds_a_flipped_byte_that_unpacks():
+    path = os.path.join(tmp(), "flipped.h5")
+    shutil.copy(store(good(), "--codec", "none"), path)
+    with h5py.File(path, "r") as f:
+        info = f["groups/00001/pixels"].id.get_chunk_info_by_coord((240, 240, 0))
+    with open(path, "r+b") as f:
+        f.seek(info.byte_offset + 1000)
+        b = f.read(1)
+        f.seek(-1, 1)
+        f.write(bytes([b[0] ^ 1]))
+    says(run(H5SPEC, "verify", path, status=1).err, path, "1 of 9 chunks", "checksum")
 
 
 main(globals())

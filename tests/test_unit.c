@@ -204,6 +204,36 @@ static void test_pipe_failures(void)
             }
 }
 
+static int late_source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+{
+    (void)ctx, (void)after, (void)e;
+    *(int64_t *)slot = number;
+    return number < 2 ? PIPE_ITEM : PIPE_END;
+}
+
+static int late_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    const int64_t number = *(int64_t *)slot;
+    (void)ctx, (void)thread;
+    nanosleep(&(struct timespec){.tv_nsec = number ? 20000000 : 200000000}, NULL);
+    return err_set(e, number ? "first" : "second");
+}
+
+static int late_sink(void *ctx, void *slot, struct err *e)
+{
+    (void)ctx, (void)slot, (void)e;
+    return 0;
+}
+
+/* Of two failures the message is that of the first in time. */
+static void test_pipe_first_failure(void)
+{
+    static const struct pipe_ops ops = {late_source, late_work, late_sink};
+    int64_t items[4];
+    struct err e = {""};
+    EXPECT(pipe_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
+}
+
 /* --- codec, gray --- */
 
 static void test_codec(void)
@@ -342,6 +372,17 @@ static void test_parameters(void)
     spectrum_gauss(&p, w);
     sum = w[0] + 2 * (w[1] + w[2] + w[3]);
     EXPECT(fabs(sum - 1) < 1e-15 && fabs(w[1] / w[0] - exp(-0.5)) < 1e-15);
+    for (int hann = 0; hann < 2; hann++) { /* bins 0 and 1 of the taper's DFT, from the definition */
+        float taper[256];
+        double dft[2], re[2] = {0, 0};
+        strcpy(p.taper, hann ? "hann" : "rectangular");
+        spectrum_taper(&p, taper, dft);
+        for (int k = 0; k < 256; k++) {
+            re[0] += (double)taper[k];
+            re[1] += (double)taper[k] * cos(2 * M_PI * k / 256);
+        }
+        EXPECT(fabs(re[0] - dft[0]) < 1e-3 && fabs(re[1] - dft[1]) < 1e-3);
+    }
 }
 
 int main(void)
@@ -351,7 +392,8 @@ int main(void)
         {"sizes_and_times", test_sizes_and_times},
         {"pipe_keeps_order_and_bound", test_pipe_keeps_order_and_bound},
         {"pipe_dependencies_and_drain", test_pipe_dependencies_and_drain},
-        {"pipe_failures", test_pipe_failures}, {"codec", test_codec}, {"gray", test_gray},
+        {"pipe_failures", test_pipe_failures},
+        {"pipe_first_failure", test_pipe_first_failure}, {"codec", test_codec}, {"gray", test_gray},
         {"classes", test_classes}, {"moments", test_moments},
         {"missing_groups", test_missing_groups}, {"parameters", test_parameters}};
     int failed = 0;
