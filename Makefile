@@ -115,6 +115,12 @@ $(B)/tests/bench_peers: tests/bench_peers.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -O3 $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide fftw3f libtiff-4 libjpeg libopenjp2 libdeflate) -lm
 
+bench-codecs: $(B)/tests/bench_codecs
+	$(B)/tests/bench_codecs $(or $(SLIDE),$(wildcard ../shared/slides/CMU-1-Small-Region.svs))
+$(B)/tests/bench_codecs: tests/bench_codecs.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -O3 $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
+
 demo:
 	scripts/install-deps
 	$(MAKE) all $(B)/tests/mkslide
@@ -135,6 +141,6 @@ help:
 	@echo "make install       PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make clean         removes build/ and demo/"
 
-.PHONY: all h5spec wsi2h5 programs-for-check check bench demo install clean help
+.PHONY: all h5spec wsi2h5 programs-for-check check bench bench-codecs demo install clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -15,7 +15,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-enum { SAMPLED_ROWS = 4 }; /* every fourth row is enough for a cell's mean colour */
+enum {
+    SAMPLED_ROWS = 4, /* every fourth row is enough for a cell's mean colour */
+    MOST_KEY = 1000, MOST_VALUE = 60000,
+};
 
 /* One tile on its way. */
 struct item {
@@ -241,9 +244,14 @@ struct property_ctx {
 static int put_property(void *ctx, const char *key, const char *value)
 {
     struct property_ctx *p = ctx;
-    if (!p->c->o->keep_identifiers && slide_identifies(key))
+    if (strlen(key) > MOST_KEY || (!p->c->o->keep_identifiers && slide_identifies(key)))
         return 0;
-    return store_put_property(p->c->writer, key, value, p->e);
+    if (strlen(value) <= MOST_VALUE)
+        return store_put_property(p->c->writer, key, value, p->e);
+    char *cut = strndup(value, MOST_VALUE); /* HDF5 takes no attribute of 64 KiB and more */
+    int r = cut ? store_put_property(p->c->writer, key, cut, p->e) : err_set(p->e, "out of memory");
+    free(cut);
+    return r;
 }
 
 static int put_head(struct convert *c, struct err *e)
@@ -257,7 +265,7 @@ static int put_head(struct convert *c, struct err *e)
         r = store_put_icc(c->writer, data, bytes, e);
     free(data);
     data = NULL;
-    if (r == 0 && c->reader->thumbnail(c->slide, &data, &width, &height))
+    if (r == 0 && c->slide_info.has_thumbnail && c->reader->thumbnail(c->slide, &data, &width, &height))
         r = store_put_thumbnail(c->writer, data, width, height, e);
     free(data);
     return r;

@@ -25,6 +25,7 @@ struct slide_info {
     int64_t levels;                  /* of which downsamples[] tells; SLIDE_LEVELS at most */
     double downsamples[SLIDE_LEVELS];
     int has_eighth;                  /* read_eighth works */
+    int has_thumbnail;               /* what `thumbnail` gives is one for sure, not the label */
     int64_t width, height;           /* of that level, px */
     int64_t tile_cols, tile_rows;    /* px; the grid starts at (0, 0) */
     double mpp_x, mpp_y;             /* um per level-0 px; NaN when unknown */

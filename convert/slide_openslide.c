@@ -93,6 +93,8 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
         return err_set(e, "its size of %" PRId64 " x %" PRId64 " px cannot be", i->width, i->height);
     snprintf(i->vendor, sizeof i->vendor, "%s", property(o, OPENSLIDE_PROPERTY_NAME_VENDOR));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", property(o, OPENSLIDE_PROPERTY_NAME_QUICKHASH1));
+    /* OpenSlide 3.4 takes an Aperio file's second picture for the thumbnail, even if it is the label */
+    i->has_thumbnail = strcmp(i->vendor, "aperio") != 0;
     i->tile_cols = tile_side(o, level, "width");
     i->tile_rows = tile_side(o, level, "height");
     i->mpp_x = number(o, OPENSLIDE_PROPERTY_NAME_MPP_X);

@@ -174,6 +174,20 @@ static int take_places(TIFF *t, struct slide *s, struct err *e)
     return 0;
 }
 
+/* Is the second directory the thumbnail? It has strips, no mark of label (1) or macro (9), and the slide's
+ * proportions. */
+static int is_thumbnail_next(TIFF *t, uint32_t width, uint32_t height)
+{
+    uint32_t type = 0, w = 0, h = 0;
+    if (!TIFFReadDirectory(t))
+        return 0;
+    TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type);
+    const int good = !TIFFIsTiled(t) && type == 0 && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+                     TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 &&
+                     fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
+    return TIFFSetDirectory(t, 0) && good;
+}
+
 /* 1: an Aperio file with the level open in t. 0: something else. */
 static int take_directories(TIFF *t, struct slide *s, int64_t level, struct err *e)
 {
@@ -188,6 +202,7 @@ static int take_directories(TIFF *t, struct slide *s, int64_t level, struct err 
         return err_set(e, "out of memory");
     if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) && n > 0 && (s->icc = copy_of(icc, n)))
         s->icc_bytes = n;
+    s->info.has_thumbnail = is_thumbnail_next(t, width, height);
     if (!go_to_level(t, level) || !take_format(t, s))
         return 0;
     if (take_places(t, s, e))

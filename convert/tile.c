@@ -247,22 +247,48 @@ static void rgb_from_ycbcr(int y, int cb, int cr, uint8_t *rgb)
     rgb[2] = clamp_byte(y + ((116130 * cb + half) >> 16));
 }
 
+/* Are all values of a row bytes? They nearly always are, and clamping one by one is slow. */
+static bool all_bytes(const OPJ_INT32 *v, int64_t n)
+{
+    OPJ_INT32 any = 0;
+    for (int64_t k = 0; k < n; k++)
+        any |= v[k];
+    return (any & ~255) == 0;
+}
+
+/* One row of three components as RGB; the second and third may have half as many values. */
+static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n, int shift_b,
+                       int shift_c, uint8_t *restrict rgb)
+{
+    if (shift_b == 0 && shift_c == 0 && all_bytes(a, n) && all_bytes(b, n) && all_bytes(c, n)) {
+        for (int64_t x = 0; x < n; x++) {
+            rgb[3 * x] = (uint8_t)a[x];
+            rgb[3 * x + 1] = (uint8_t)b[x];
+            rgb[3 * x + 2] = (uint8_t)c[x];
+        }
+        return;
+    }
+    for (int64_t x = 0; x < n; x++) {
+        rgb[3 * x] = clamp_byte(a[x]);
+        rgb[3 * x + 1] = clamp_byte(b[x >> shift_b]);
+        rgb[3 * x + 2] = clamp_byte(c[x >> shift_c]);
+    }
+}
+
+/* Row by row in a line that stays in the first cache. */
 static void lay_j2k(const struct tile_decoder *d, const opj_image_t *image, int channels, uint8_t *out)
 {
     const opj_image_comp_t *c = image->comps;
-    const bool ycbcr = d->format.compression == TILE_J2K_YCBCR;
-    for (int64_t y = 0; y < d->format.rows; y++) {
-        const OPJ_INT32 *a = c[0].data + y * c[0].w;
-        const OPJ_INT32 *b = c[1].data + y / c[1].dy * c[1].w, *r = c[2].data + y / c[2].dy * c[2].w;
-        for (int64_t x = 0; x < d->format.cols; x++) {
-            uint8_t rgb[3] = {clamp_byte(a[x]), clamp_byte(b[x / c[1].dx]), clamp_byte(r[x / c[2].dx])};
-            if (ycbcr)
-                rgb_from_ycbcr(rgb[0], rgb[1], rgb[2], rgb);
-            if (channels == 1)
-                gray_bytes_from_rgb(rgb, out++, 1);
-            else
-                memcpy(out, rgb, 3), out += 3;
-        }
+    const int64_t cols = d->format.cols;
+    for (int64_t y = 0; y < d->format.rows; y++, out += cols * channels) {
+        uint8_t *rgb = channels == 3 ? out : d->rgb;
+        interleave(c[0].data + y * c[0].w, c[1].data + y / c[1].dy * c[1].w,
+                   c[2].data + y / c[2].dy * c[2].w, cols, c[1].dx == 2, c[2].dx == 2, rgb);
+        if (d->format.compression == TILE_J2K_YCBCR)
+            for (int64_t x = 0; x < cols; x++)
+                rgb_from_ycbcr(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2], rgb + 3 * x);
+        if (channels == 1)
+            gray_bytes_from_rgb(rgb, out, (size_t)cols);
     }
 }
 
@@ -318,12 +344,12 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
                 struct err *e)
 {
     const size_t pixels = (size_t)(d->format.cols * d->format.rows), cols = (size_t)d->format.cols;
+    if (channels == 1 && !d->rgb && !(d->rgb = malloc(3 * pixels)))
+        return err_set(e, "out of memory");
     if (d->format.compression != TILE_JPEG)
         return decode_j2k(d, bytes, n, channels, out, e);
     if (channels == 3 || d->format.photometric == TILE_PHOTOMETRIC_YCBCR)
         return decode_jpeg(d, bytes, n, channels, 1, out, cols * (size_t)channels, e);
-    if (!d->rgb && !(d->rgb = malloc(3 * pixels)))
-        return err_set(e, "out of memory");
     if (decode_jpeg(d, bytes, n, 3, 1, d->rgb, 3 * cols, e))
         return -1;
     gray_bytes_from_rgb(d->rgb, out, pixels);

@@ -12,6 +12,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +358,10 @@ static int run(struct run *r, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct run r = {0};
+    /* The libraries take and give back areas of some 100 KiB for every tile: keep them, or the kernel clears
+     * their pages anew each time. */
+    mallopt(M_MMAP_THRESHOLD, 16 << 20);
+    mallopt(M_TRIM_THRESHOLD, 32 << 20);
     int status = parse(argc, argv, &r.o);
     if (status < 0)
         status = run(&r, argc, argv);

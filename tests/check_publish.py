@@ -303,8 +303,6 @@ def test_progress_goes_to_stderr():
         says(seen.decode(), " %, ", "left")
 
 
-# --- check_publish.py ---
-
 def part_name(base, host, pid):
     return ".%s.%s-%d-1.part" % (base, host, pid)
 
@@ -351,7 +349,5 @@ def test_store_of_another_level_is_not_taken():
     run(WSI2H5, "-o", out, s)
     says(run(WSI2H5, "-o", out, "--level", "1", s, status=1).err, s, "--level", "--force")
 
-
-# --- check_exact.py ---
 
 main(globals())

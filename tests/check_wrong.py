@@ -649,8 +649,6 @@ def test_merge_refuses_other_groups_and_colours():
     says(p.err, a, c, "different levels or colours")
 
 
-# --- check_store.py ---
-
 def test_thumbnail_has_the_slide_s_colours():
     with h5py.File(store(made("--size", "1500x1100")), "r") as f:
         t, px = f["associated/thumbnail"][()].astype(int), f["pixels"][()]

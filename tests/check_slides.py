@@ -1,0 +1,186 @@
+"""Every kind of slide there is: damage, metadata, and the files of the field with what must become of them."""
+import h5py
+import numpy as np
+
+from lib import *
+
+WHITE = 255
+
+
+def convert(slide, *options, status=0):
+    out = os.path.join(tmp(), "out.h5")
+    p = run(WSI2H5, "--json", *options, "-o", out, slide, status=status)
+    return out, p, (json_lines(p.out) or [{}])[-1]
+
+
+# --- damage ---
+
+DAMAGES = [  # option of mkslide, status of the tile
+    ("--missing", 1, ""), ("--truncate", 2, ":600"), ("--garbage", 2, ""), ("--foreign", 2, ""), ("--outside", 2, ""),
+]
+KINDS = [  # what the slide is made of
+    (), ("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256"), ("--complete-tiles",),
+    ("--compression", "33003", "--tile", "256"), ("--compression", "33005", "--tile", "256"), ("--bigtiff",),
+]
+
+
+def check_damage(kind, option, status, rest, *convert_options):
+    size = ("--size", "800x700")
+    whole = store(made(*size, *kind, name="whole"), *convert_options)
+    slide = made(*size, *kind, option, "1,2" + rest, name="damaged")
+    path, p, j = convert(slide, *convert_options, status=1)
+    expect(j["status"] == "damaged" and j["reader"] == "svs", "%s %s: %s", kind, option, j)
+    expect((j["tiles_missing"], j["tiles_damaged"]) == ((1, 0) if status == 1 else (0, 1)), "%s %s: %s", kind,
+           option, j)
+    with h5py.File(path, "r") as f, h5py.File(whole, "r") as g:
+        tile = int(f.attrs["chunk_rows"])
+        got = f["groups/00001/tile_status"][()]
+        expect(got[2, 1] == status and (got != 0).sum() == 1, "%s %s: status %s", kind, option, got)
+        a, b = f["pixels"][()], g["pixels"][()]
+        expect((a[2 * tile:3 * tile, tile:2 * tile] == WHITE).all(), "%s %s: not background", kind, option)
+        a[2 * tile:3 * tile, tile:2 * tile] = b[2 * tile:3 * tile, tile:2 * tile]
+        expect(np.array_equal(a, b), "%s %s: a tile beside it is wrong", kind, option)
+    run(H5SPEC, "verify", path)
+    p = run(WSI2H5, "--on-damage", "fail", *convert_options, "-o", os.path.join(tmp(), "x.h5"), slide, status=1)
+    says(p.err, slide, "refused")
+
+
+def test_damaged_tiles_of_every_kind():
+    for kind in KINDS:
+        for option, status, rest in DAMAGES:
+            check_damage(kind, option, status, rest)
+
+
+def test_damaged_tiles_in_gray():
+    for option, status, rest in DAMAGES:
+        check_damage(KINDS[1], option, status, rest, "--gray")
+        check_damage((), option, status, rest, "--gray")
+
+
+def test_a_foreign_tile_s_tables_do_not_stay():
+    # --foreign brings tables of its own: the tiles after it must be decoded with the slide's
+    check_damage(("--quality", "35"), "--foreign", 2, "")
+
+
+def test_tile_that_begins_with_0x11():
+    # seen in files near 4 GB: the right length, another first byte
+    path = os.path.join(tmp(), "eleven.svs")
+    whole = made("--size", "500x500", name="whole")
+    with h5py.File(store(whole), "r") as f:
+        pixels = f["pixels"][()]
+    data = bytearray(open(whole, "rb").read())
+    at = data.index(b"\xff\xd8", data.index(b"\xff\xd8") + 2)  # the second stream of the file
+    data[at] = 0x11
+    open(path, "wb").write(data)
+    out, _, j = convert(path, status=None)
+    if j.get("tiles_damaged"):
+        with h5py.File(out, "r") as f:
+            differs = (f["pixels"][()] != pixels).any(2)
+            expect(differs.sum() <= 240 * 240, "more than one tile differs")
+
+
+# --- metadata ---
+
+SCALES = [  # --mpp, --appmag, what the store says
+    ("0.4990", "20", 0.499, 20), ("0,2520", "40", 0.252, 40), ("none", "none", None, None), ("0", "0", None, None),
+    ("-0.25", "-3", None, None), ("abc", "x40", None, None), ("0.25", "40.0", 0.25, 40), ("1e400", "inf", None, None),
+]
+
+
+def test_scales_as_they_are_written():
+    for mpp, appmag, want_mpp, want_power in SCALES:
+        path, _, _ = convert(made("--size", "300x200", "--mpp=" + mpp, "--appmag=" + appmag))
+        with h5py.File(path, "r") as f:
+            for name, want in (("mpp_x", want_mpp), ("mpp_y", want_mpp), ("objective_power", want_power)):
+                got = f.attrs.get(name)
+                expect(got == want, "MPP %s, AppMag %s: %s is %s", mpp, appmag, name, got)
+
+
+def test_descriptions_that_are_odd():
+    for text in ("Aperio", "Aperio |||", "Aperio Image Library v1\r\n1x1|MPP = |AppMag", "Aperio|" + "x" * 70000,
+                 "Aperio Image;Aperio Again|MPP = 0.5|MPP = 0.7|Date = 01/02/03", "Aperio|=|= |MPP=0.25"):
+        path, _, j = convert(made("--size", "300x200", "--description", text))
+        expect(j["vendor"] == "aperio", "%s", j)
+        with h5py.File(path, "r") as f:
+            words = " ".join("%s=%s" % i for i in f["properties"].attrs.items())
+            expect("01/02/03" not in words, "a date in %s", words)
+
+
+def test_icc_profile():
+    slide = made("--size", "300x200", "--icc", "fake:5000")
+    path, _, _ = convert(slide)
+    with h5py.File(path, "r") as f:
+        profile = f["icc_profile"][()]
+        expect(profile.dtype == np.uint8 and profile.shape == (5000,), "%s", profile.shape)
+        expect(profile.tobytes() in open(slide, "rb").read(), "not the slide's bytes")
+    with h5py.File(convert(made("--size", "300x200"))[0], "r") as f:
+        expect("icc_profile" not in f, "a profile from nowhere")
+
+
+def test_label_and_macro_never():
+    for options in ((), ("--empty-descriptions",), ("--no-thumbnail",)):
+        path, _, _ = convert(made("--size", "900x700", *options), "--keep-identifiers")
+        with h5py.File(path, "r") as f:
+            pictures = sorted(f["associated"]) if "associated" in f else []
+            expect(pictures in ([], ["thumbnail"]), "%s", pictures)
+            shape = f["associated/thumbnail"].shape if "associated" in f else None
+            # without a thumbnail OpenSlide 3.4 takes the next picture for it, which is the label
+            expect(shape is None or abs(shape[1] / shape[0] - 900 / 700) < 0.05, "%s: %s", options, shape)
+
+
+def test_properties_where_openslide_cannot_open():
+    slide = made("--size", "800x700", "--outside", "1,1", "--mpp", "0,5", name="outside")
+    path, p, _ = convert(slide, status=1)
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["mpp_x"] == 0.5 and f["properties"].attrs["aperio.AppMag"] in ("20", b"20"), "properties")
+        expect("Patient" not in str(dict(f["properties"].attrs)), "a name")
+
+
+# --- the field ---
+
+FILES = [  # file of the folder of real slides, status of each reading, words of the message or the reader
+    ("CMU-1-Small-Region.svs", "done", "svs"),
+    ("CMU-1-Small-Region.jpeg.tiff", "done", "openslide"),
+    ("small.svs", "done", "svs"),
+    ("test3-TRITC 2 (560).ndpi", "done", "openslide"),
+    ("boxes.tiff", "done", "openslide"),
+    ("valid_tiff.tif", "done", "openslide"),
+    ("yb10kx5k.zstd.tiff", "done", "openslide"),
+    ("unreadable.svs", "damaged", "1 damaged"),
+    ("boxes_0.dcm", "failed", "not a slide"),
+    ("OS-1-detail.ome.tif", "failed", "not a slide"),
+    ("XYC_-compression_zlib_-tilex_128_-tiley_128_-pyramid-scale_2_-merge.ome.tiff", "failed",
+     "not a slide"),
+    ("bad_header1.tif", "failed", "not a slide"),
+    ("bad_ifd_offset.tif", "failed", "not a slide"),
+    ("bad_jpeg.tif", "failed", "not a slide"),
+    ("bad_tag_offset.tif", "failed", ""),
+    ("broken-html.svs", "failed", "not a slide"),
+    ("grey10kx5k.tif", "failed", "not a slide"),
+    ("unopenable.tiff", "failed", "Unsupported TIFF compression"),
+    ("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.vms", "failed", "No restart markers"),
+    ("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.jpg", "failed", "not a slide"),
+]
+
+
+def test_files_of_the_field():
+    real("small.svs")
+    wrong = []
+    for name, status, words in FILES:
+        path, p, j = convert(real(name), status=None)
+        said = j.get("message", "") + " " + j.get("reader", "")
+        if j["status"] != status or words not in said or p.returncode != (status != "done"):
+            wrong.append("%s: %s, %s" % (name, j["status"], said))
+        if status != "failed":
+            run(H5SPEC, "verify", path)
+        expect(status != "failed" or not os.path.exists(path), "%s failed and left a store", name)
+    expect(not wrong, "; ".join(wrong))
+
+
+def test_every_file_of_the_folder_is_in_the_table():
+    folder = os.path.dirname(real("small.svs"))
+    here = [f for f in os.listdir(folder) if f not in ("README.md", "Hamamatsu-VMS")]
+    expect(set(here) <= {f[0] for f in FILES}, "%s", set(here) - {f[0] for f in FILES})
+
+
+main(globals())
