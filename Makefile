@@ -1,9 +1,10 @@
 # wsi2h5 and h5spec. `make help` says what there is to make.
 #
 # Libraries are found by pkg-config; what is not there is left out, and `make` says so:
-#   h5spec   needs HDF5 and zlib; libdeflate, FFTW (its CPU backend) and CUDA are used where they are
+#   h5spec   needs HDF5 and zlib; libdeflate, LZ4, Zstandard, FFTW (its CPU backend) and CUDA are used
+#            where they are
 #   wsi2h5   needs HDF5, zlib, OpenSlide, libtiff, libjpeg and OpenJPEG; libdeflate is used where it is
-# Force parts off: CUDA=0 FFTW=0 LIBDEFLATE=0 OPENSLIDE=0. Sanitizers: SAN=address,undefined, SAN=thread.
+# Force parts off: CUDA=0 FFTW=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0. Sanitizers: SAN=address,undefined, SAN=thread.
 
 CC       = cc
 NVCC     = nvcc
@@ -22,6 +23,8 @@ HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword $(pat
 HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial,\
                  $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
 LIBDEFLATE ?= $(call has,libdeflate)
+LZ4        ?= $(call has,liblz4)
+ZSTD       ?= $(call has,libzstd)
 FFTW       ?= $(call has,fftw3f)
 OPENSLIDE  ?= $(and $(call has,openslide),$(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
@@ -36,10 +39,11 @@ WARN      = -Wall -Wextra -Wshadow -Wconversion -Werror
 BASE      = -std=c11 -D_GNU_SOURCE -I. $(WARN) -ffp-contract=off -pthread -MMD -MP \
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(FFTW)),-DHAVE_FFTW) \
+            $(if $(call on,$(LZ4)),-DHAVE_LZ4) $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) \
             $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(shell pkg-config --atleast-version=4.0 openslide 2>/dev/null && echo 1),-DHAVE_OPENSLIDE4)
-CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate)
+CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) $(if $(call on,$(ZSTD)),libzstd)
 ZLIB_LIBS = $(if $(call on,$(LIBDEFLATE)),,-lz)
-LDLIBS    = $(if $(CODEC_PC),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) $(ZLIB_LIBS) -lm
+LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) $(ZLIB_LIBS) -lm
 
 COMMON   := $(patsubst %.c,$(B)/%.o,$(wildcard common/*.c))
 CONVERT  := $(patsubst %.c,$(B)/%.o,$(wildcard convert/*.c))

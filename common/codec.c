@@ -1,4 +1,4 @@
-/* codec.c - see codec.h. HAVE_LIBDEFLATE comes from the Makefile's probe. */
+/* codec.c - see codec.h. HAVE_LIBDEFLATE, HAVE_LZ4 and HAVE_ZSTD come from the Makefile's probes. */
 #include "common/codec.h"
 
 #include <stdlib.h>
@@ -9,9 +9,21 @@
 #else
 #include <zlib.h>
 #endif
+#ifdef HAVE_LZ4
+#include <lz4.h>
+#endif
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+#endif
 
 static const struct codec codecs[] = {
     {"deflate", CODEC_DEFLATE, 1, 1},
+#ifdef HAVE_LZ4
+    {"lz4", CODEC_LZ4, 32004, 0},
+#endif
+#ifdef HAVE_ZSTD
+    {"zstd", CODEC_ZSTD, 32015, 1},
+#endif
     {"none", CODEC_NONE, 0, 0},
 };
 
@@ -25,8 +37,108 @@ const struct codec *codec_find(const char *name)
 
 const char *codec_names(void)
 {
-    return "deflate|none";
+    return "deflate|"
+#ifdef HAVE_LZ4
+           "lz4|"
+#endif
+#ifdef HAVE_ZSTD
+           "zstd|"
+#endif
+           "none";
 }
+
+/* --- lz4 --- */
+
+#ifdef HAVE_LZ4
+
+enum { LZ4_HEAD = 16 }; /* unpacked size, block size, packed size of the one block */
+
+static void put_big_endian(unsigned char *p, uint64_t v, int n)
+{
+    while (n-- > 0) {
+        p[n] = (unsigned char)v;
+        v >>= 8;
+    }
+}
+
+static uint64_t get_big_endian(const unsigned char *p, int n)
+{
+    uint64_t v = 0;
+    for (int k = 0; k < n; k++)
+        v = v << 8 | p[k];
+    return v;
+}
+
+static size_t pack_lz4(const void *in, size_t n, void *out)
+{
+    unsigned char *to = out;
+    if (n <= LZ4_HEAD || n > LZ4_MAX_INPUT_SIZE)
+        return 0;
+    const int packed = LZ4_compress_default(in, (char *)to + LZ4_HEAD, (int)n, (int)(n - LZ4_HEAD));
+    put_big_endian(to, n, 8);
+    put_big_endian(to + 8, n, 4);
+    put_big_endian(to + 12, (uint64_t)packed, 4);
+    return packed > 0 ? LZ4_HEAD + (size_t)packed : 0;
+}
+
+static int unpack_lz4(const void *in, size_t n, void *out, size_t out_n)
+{
+    const unsigned char *from = in;
+    if (n < LZ4_HEAD || out_n > LZ4_MAX_INPUT_SIZE || get_big_endian(from, 8) != out_n ||
+        get_big_endian(from + 8, 4) != out_n || get_big_endian(from + 12, 4) != n - LZ4_HEAD)
+        return -1;
+    return LZ4_decompress_safe((const char *)from + LZ4_HEAD, out, (int)(n - LZ4_HEAD), (int)out_n) ==
+                   (int)out_n ? 0 : -1;
+}
+
+#else
+
+static size_t pack_lz4(const void *in, size_t n, void *out)
+{
+    (void)in, (void)n, (void)out;
+    return 0;
+}
+
+static int unpack_lz4(const void *in, size_t n, void *out, size_t out_n)
+{
+    (void)in, (void)n, (void)out, (void)out_n;
+    return -1;
+}
+
+#endif
+
+/* --- zstd --- */
+
+#ifdef HAVE_ZSTD
+
+static size_t pack_zstd(const void *in, size_t n, void *out, unsigned level)
+{
+    const size_t packed = ZSTD_compress(out, n, in, n, (int)level);
+    return ZSTD_isError(packed) ? 0 : packed;
+}
+
+static int unpack_zstd(const void *in, size_t n, void *out, size_t out_n)
+{
+    return ZSTD_decompress(out, out_n, in, n) == out_n ? 0 : -1;
+}
+
+#else
+
+static size_t pack_zstd(const void *in, size_t n, void *out, unsigned level)
+{
+    (void)in, (void)n, (void)out, (void)level;
+    return 0;
+}
+
+static int unpack_zstd(const void *in, size_t n, void *out, size_t out_n)
+{
+    (void)in, (void)n, (void)out, (void)out_n;
+    return -1;
+}
+
+#endif
+
+/* --- deflate --- */
 
 #ifdef HAVE_LIBDEFLATE
 
@@ -68,10 +180,7 @@ uint32_t codec_crc32(const void *data, size_t n)
     return libdeflate_crc32(0, data, n);
 }
 
-const char *codec_library(void)
-{
-    return "libdeflate " LIBDEFLATE_VERSION_STRING;
-}
+#define DEFLATE_LIBRARY "libdeflate " LIBDEFLATE_VERSION_STRING
 
 #else
 
@@ -109,10 +218,7 @@ uint32_t codec_crc32(const void *data, size_t n)
     return (uint32_t)crc32_z(0, data, n);
 }
 
-const char *codec_library(void)
-{
-    return "zlib " ZLIB_VERSION;
-}
+#define DEFLATE_LIBRARY "zlib " ZLIB_VERSION
 
 #endif
 
@@ -138,9 +244,13 @@ void codec_free(struct codec_work *w)
 
 size_t codec_encode(struct codec_work *w, const void *in, size_t n, void *out)
 {
-    if (w->codec->id == CODEC_NONE)
-        return 0;
-    size_t size = deflate_bytes(w, in, n, out);
+    size_t size = 0;
+    switch (w->codec->id) {
+    case CODEC_DEFLATE: size = deflate_bytes(w, in, n, out); break;
+    case CODEC_LZ4: size = pack_lz4(in, n, out); break;
+    case CODEC_ZSTD: size = pack_zstd(in, n, out, w->codec->level); break;
+    default: break;
+    }
     return size < n ? size : 0;
 }
 
@@ -150,5 +260,22 @@ int codec_decode(struct codec_work *w, const void *in, size_t n, void *out, size
         memcpy(out, in, n);
         return 0;
     }
-    return w->codec->id == CODEC_DEFLATE ? inflate_bytes(w, in, n, out, out_n) : -1;
+    switch (w->codec->id) {
+    case CODEC_DEFLATE: return inflate_bytes(w, in, n, out, out_n);
+    case CODEC_LZ4: return unpack_lz4(in, n, out, out_n);
+    case CODEC_ZSTD: return unpack_zstd(in, n, out, out_n);
+    default: return -1;
+    }
+}
+
+const char *codec_library(void)
+{
+    return DEFLATE_LIBRARY
+#ifdef HAVE_LZ4
+        ", LZ4 " LZ4_VERSION_STRING
+#endif
+#ifdef HAVE_ZSTD
+        ", Zstandard " ZSTD_VERSION_STRING
+#endif
+        ;
 }

@@ -204,8 +204,11 @@ static hid_t pixel_layout(const struct store_info *i)
     H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
     H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET); /* so that chunks left out read as white */
     H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR);
+    const unsigned level = i->codec->level;
     if (i->codec->id == CODEC_DEFLATE)
-        H5Pset_deflate(dcpl, i->codec->level);
+        H5Pset_deflate(dcpl, level);
+    else if (i->codec->h5_filter) /* optional, as this process does not have it: chunks come packed */
+        H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level);
     return dcpl;
 }
 

@@ -312,6 +312,7 @@ static double least_bytes(const struct convert *c)
     const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(c->columns * c->rows);
     if (i->codec->id == CODEC_NONE)
         return pixels;
+    /* lz4 and zstd come within a tenth of deflate */
     return 0.5 * (packed < 0.45 * pixels && i->level == 0 ? packed : 0.45 * pixels / (i->level ? 2 : 1));
 }
 

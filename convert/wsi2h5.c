@@ -64,7 +64,8 @@ static void print_help(void)
            "What is stored\n"
            "      --level N          level of the slide's pyramid, 0 the finest (%d)\n"
            "      --gray             one byte of gray a pixel instead of RGB\n"
-           "      --codec NAME       %s (deflate, level %u)\n"
+           "      --codec NAME       %s (deflate, level %u);\n"
+           "                         HDF5 needs a plug-in for lz4 and zstd, h5spec does not\n"
            "      --stripe-rows N    rows of a stripe, made whole tiles (%" PRId64 ")\n"
            "      --group-bytes N    pixels of a group, such as 64M or 2G (%s)\n"
            "      --tissue-only      leave tiles without tissue out; they read as white\n"
@@ -139,7 +140,7 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     case OPT_NO_TISSUE: c->no_tissue = true; return 0;
     case OPT_CODEC:
         c->codec = codec_find(arg);
-        return c->codec ? 0 : err_set(e, "--codec %s: must be %s", arg, codec_names());
+        return c->codec ? 0 : err_set(e, "--codec %s: must be %s in this build", arg, codec_names());
     case OPT_STRIPE_ROWS: return cli_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
     case OPT_GROUP_BYTES:
         return cli_bytes("--group-bytes", arg, 1, INT64_C(1) << 50, &c->group_bytes, e);

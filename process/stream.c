@@ -61,7 +61,7 @@ struct item {
 struct reader {
     unsigned char *packed, *pixels;
     size_t packed_size, pixels_size;
-    struct codec_work *codec[2]; /* by codec_id, made when first met */
+    struct codec_work *codec[CODECS]; /* by codec_id, made when first met */
 };
 
 struct stream {
@@ -589,8 +589,8 @@ static void close_all(struct stream *s, struct item *items, int depth)
     for (int t = 0; s->readers && t < s->setup->threads; t++) {
         free(s->readers[t].packed);
         free(s->readers[t].pixels);
-        codec_free(s->readers[t].codec[0]);
-        codec_free(s->readers[t].codec[1]);
+        for (int c = 0; c < CODECS; c++)
+            codec_free(s->readers[t].codec[c]);
     }
     free(s->readers);
     while (s->first) {

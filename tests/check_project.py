@@ -22,7 +22,7 @@ ONLY = [  # header, the only files that may include it
     (r"hdf5\.h", r"common/h5\.h"), (r"common/h5\.h", r"common/(h5|store_\w+|result\w*)\.c"),
     (r"pthread\.h", r"common/pipe\.c"), (r"openslide.*", r"convert/slide_openslide\.c"),
     (r"tiffio\.h", r"convert/svs\.c"), (r"(jpeglib|openjpeg)\.h", r"convert/tile\.c"),
-    (r"(libdeflate|zlib)\.h", r"common/codec\.c"), (r"fftw3\.h", r"process/spectrum_cpu\.c"),
+    (r"(libdeflate|zlib|lz4|zstd)\.h", r"common/codec\.c"), (r"fftw3\.h", r"process/spectrum_cpu\.c"),
     (r"cu.*\.h", r"cuda/.*"),
 ]
 
@@ -143,11 +143,11 @@ def make(*words, cwd):
 
 def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
-    p = make("OPENSLIDE=0", "FFTW=0", "LIBDEFLATE=0", "CUDA=0", cwd=d)
+    p = make("OPENSLIDE=0", "FFTW=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", cwd=d)
     says(p.out, "wsi2h5 is left out", "no CPU backend", "no CUDA")
     h5spec = os.path.join(d, "build/h5spec")
     libraries = run("ldd", h5spec).out
-    expect(not re.search("openslide|tiff|jpeg|fftw|deflate|cuda", libraries), libraries)
+    expect(not re.search("openslide|tiff|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
     p = run(h5spec, "--device", "cpu", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CPU backend", "FFTW")
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)

@@ -92,6 +92,20 @@ def test_codec_none():
     check_pixels(made("--size", "1500x1100"), "--codec", "none")
 
 
+def test_lz4_and_zstd_are_the_registered_filters():
+    slide = made("--size", "700x600")
+    for codec, number in (("lz4", 32004), ("zstd", 32015)):
+        with h5py.File(store(slide, "--codec", codec), "r") as f:
+            check_layout(f)
+            dcpl = f["groups/00001/pixels"].id.get_create_plist()
+            expect(dcpl.get_nfilters() == 1 and dcpl.get_filter(0)[0] == number, "%s", dcpl.get_filter(0))
+    plugin = os.environ.get("HDF5_PLUGIN_PATH")
+    if not plugin:
+        raise Skip("reading them back through HDF5 needs HDF5_PLUGIN_PATH, the plug-ins of hdf5plugin, say")
+    for codec in ("lz4", "zstd"):
+        check_pixels(slide, "--codec", codec)
+
+
 def test_gray():
     check_pixels(made("--size", "1500x1100"), "--gray", gray=True)
 

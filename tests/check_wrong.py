@@ -543,7 +543,7 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["slide.svs"], "-o OUTPUT is missing"),
     (WSI2H5, ["-o", "x"], "no slide given"),
     (WSI2H5, ["-o", "x.h5", "a.svs", "b.svs"], "takes one slide"),
-    (WSI2H5, ["-o", "x", "--codec", "zip", "a.svs"], "deflate|none"),
+    (WSI2H5, ["-o", "x", "--codec", "zip", "a.svs"], "must be deflate|"),
     (WSI2H5, ["-o", "x", "-j", "0", "a.svs"], "-j 0"),
     (WSI2H5, ["-o", "x", "--group-bytes", "1X", "a.svs"], "--group-bytes 1X"),
     (WSI2H5, ["-o", "x", "--group-bytes", "99999999999G", "a.svs"], "--group-bytes"),
