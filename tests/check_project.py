@@ -146,7 +146,7 @@ def test_without_anything_but_hdf5_and_zlib():
     p = make("OPENSLIDE=0", "FFTW=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", cwd=d)
     says(p.out, "wsi2h5 is left out", "no CPU backend", "no CUDA")
     h5spec = os.path.join(d, "build/h5spec")
-    libraries = run("ldd", h5spec).out
+    libraries = "".join(re.findall(r"NEEDED.*", run("readelf", "-d", h5spec).out))  # its own, not HDF5's
     expect(not re.search("openslide|tiff|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
     p = run(h5spec, "--device", "cpu", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CPU backend", "FFTW")
