@@ -50,7 +50,7 @@ CONVERT  := $(patsubst %.c,$(B)/%.o,$(wildcard convert/*.c))
 PROCESS  := $(patsubst %.c,$(B)/%.o,$(filter-out $(if $(call on,$(FFTW)),,process/spectrum_cpu.c),$(wildcard process/*.c)))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(patsubst %.cu,$(B)/%.o,$(wildcard cuda/*.cu)))
 CUDA_LIB := $(if $(call on,$(CUDA)),$(firstword $(wildcard $(dir $(shell command -v $(NVCC)))../lib64 /usr/lib/x86_64-linux-gnu)))
-CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lstdc++)
+CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
 comma    := ,
 ifdef ARCH
 GENCODE  := -arch=$(ARCH)
@@ -102,6 +102,10 @@ $(B)/tests/slide_pixels: tests/slide_pixels.c
 $(B)/tests/test_%: tests/test_%.c $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) $(CUDA_LIBS) $(LDLIBS)
+
+$(B)/tests/mkstore: tests/mkstore.c $(COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(LDLIBS)
 
 programs-for-check: $(PROGRAMS) $(TESTS)
 

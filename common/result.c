@@ -112,6 +112,12 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
         a->histogram[k] += b->histogram[k];
 }
 
+const char *result_stage_name(int stage)
+{
+    static const char *const names[RESULT_STAGES] = {"read", "unpack", "copy", "kernels", "wait"};
+    return names[stage];
+}
+
 void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
                     double *std)
 {

@@ -48,12 +48,20 @@ struct result_counts {
     uint64_t *histogram;         /* [bins] */
 };
 
+/* What a slide's time went to, seconds: reading and unpacking over all threads, copies to the device and
+ * kernels as the device says, waiting for room in the ring. */
+enum result_stage { RESULT_READ, RESULT_UNPACK, RESULT_COPY, RESULT_KERNELS, RESULT_WAIT, RESULT_STAGES };
+const char *result_stage_name(int stage); /* "read" and so on */
+
 struct result_slide {
     char name[256];          /* in /slides: the store's base name without .h5 */
     char source_name[512], quickhash[80];
     int64_t source_bytes, level, width, height, group_rows, group_count;
     bool source_gray;        /* the store held one byte of gray a pixel */
     char backend[32], device[128];
+    char kernel[32];         /* how the backend computes windows */
+    char io[16];             /* how the store was read: "direct", "buffered" */
+    double stages[RESULT_STAGES];
     double seconds;          /* computing it took; added up by a merge */
     int64_t nx, ny;          /* windows that fit */
     struct result_counts counts;

@@ -131,7 +131,17 @@ int store_map_group(struct store *s, int64_t group, struct store_chunk *out, str
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
 /* Reads n bytes at an offset; any thread. */
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
-/* Asks the kernel to read ahead; never fails. */
+enum { STORE_PAGE = 4096 };
+/* Is most of the file in the page cache? */
+bool store_is_cached(const struct store *s);
+/* From here on reads go past the page cache (O_DIRECT). -1 where the file system cannot. */
+int store_read_directly(struct store *s, struct err *e);
+bool store_reads_directly(const struct store *s);
+/* As store_read(), in whole pages where reads are direct: `area` begins on a STORE_PAGE and has room for
+ * n + 2 STORE_PAGE bytes; *out is where in it the bytes are. */
+int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n, const unsigned char **out,
+                     struct err *e);
+/* Asks the kernel to read ahead, unless reads are direct; never fails. */
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
 void store_close(struct store *s);
 

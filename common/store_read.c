@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct store {
     struct store_info info;
     char *path;
     int fd;
+    int direct_fd;  /* -1: reads go through the page cache */
     uint64_t bytes; /* of the file */
     hid_t file, groups;
 };
@@ -80,7 +82,7 @@ struct store *store_open(const char *path, struct err *e)
         err_set(e, "out of memory");
         return NULL;
     }
-    s->fd = -1;
+    s->fd = s->direct_fd = -1;
     s->groups = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
     s->file = h5_open(path, STORE_FORMAT, e);
@@ -128,31 +130,81 @@ void store_close(struct store *s)
         H5Fclose(s->file);
     if (s->fd >= 0)
         close(s->fd);
+    if (s->direct_fd >= 0)
+        close(s->direct_fd);
     free(s->path);
     free(s);
 }
 
-int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e)
+/* Reads until `least` of `most` bytes are there. */
+static int read_all(const struct store *s, int fd, uint64_t offset, unsigned char *to, size_t least, size_t most,
+                    struct err *e)
 {
-    unsigned char *to = out;
-    while (n > 0) {
-        ssize_t got = pread(s->fd, to, n, (off_t)offset);
+    for (size_t have = 0; have < least;) {
+        ssize_t got = pread(fd, to + have, most - have, (off_t)(offset + have));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return err_sys(e, "%s: cannot read", s->path);
         if (got == 0)
             return err_set(e, "%s: ends too early", s->path);
-        to += got;
-        offset += (uint64_t)got;
-        n -= (size_t)got;
+        have += (size_t)got;
     }
     return 0;
 }
 
+int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e)
+{
+    return read_all(s, s->fd, offset, out, n, n, e);
+}
+
+int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n, const unsigned char **out,
+                     struct err *e)
+{
+    const size_t skip = offset % STORE_PAGE;
+    if (s->direct_fd < 0) {
+        *out = area;
+        return store_read(s, offset, area, n, e);
+    }
+    *out = area + skip;
+    return read_all(s, s->direct_fd, offset - skip, area, skip + n, (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
+}
+
+/* Asks the cache for some pages all over the file. */
+bool store_is_cached(const struct store *s)
+{
+    enum { ASKED = 256 };
+    int64_t cached = 0, asked = 0;
+    unsigned char in = 0;
+    void *map = mmap(NULL, s->bytes, PROT_READ, MAP_SHARED, s->fd, 0);
+    if (map == MAP_FAILED)
+        return true;
+    for (uint64_t k = 0; k < ASKED; k++, asked++) {
+        const uint64_t at = s->bytes / ASKED * k / STORE_PAGE * STORE_PAGE;
+        cached += mincore((unsigned char *)map + at, 1, &in) == 0 && (in & 1);
+    }
+    munmap(map, s->bytes);
+    return 2 * cached > asked;
+}
+
+int store_read_directly(struct store *s, struct err *e)
+{
+    char same[64]; /* the file that is open, whatever its name stands for by now */
+    snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
+    if (s->direct_fd < 0 && (s->direct_fd = open(same, O_RDONLY | O_CLOEXEC | O_DIRECT)) < 0)
+        return err_sys(e, "%s: cannot be read past the page cache", s->path);
+    return 0;
+}
+
+bool store_reads_directly(const struct store *s)
+{
+    return s->direct_fd >= 0;
+}
+
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n)
 {
-    posix_fadvise(s->fd, (off_t)offset, (off_t)n, POSIX_FADV_WILLNEED);
+    if (s->direct_fd < 0)
+        posix_fadvise(s->fd, (off_t)offset, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
 /* --- where the chunks lie --- */

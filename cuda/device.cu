@@ -1,7 +1,118 @@
 /* device.cu - see device.h. */
 #include "cuda/device.h"
 
-#include <cuda_runtime.h>
+#include "cuda/check.h"
+#include "cuda/fused.h"
+#include "cuda/smooth.h"
+#include "cuda/windows.h"
+
+#include <cufft.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    RAW = 3,              /* slabs on the device: being copied, being smoothed, and the one before that */
+    RING_STEP = 128,      /* rows of the ring of smoothed rows: a multiple, as fused.h wants it */
+    BATCH_ROWS = 3072,    /* rows of pixels whose windows are computed at once */
+    BATCH_BYTES = 1 << 28 /* of gathered windows that cuFFT transforms at once */
+};
+
+struct slot {
+    uint8_t *pixels; /* page-locked */
+    cudaEvent_t copy_begins, copy_ends, run_begins, run_ends;
+    bool used;
+    int sums;       /* of the slide it was run for */
+    int to_be_told; /* its times are not in the sums' yet; atomic */
+};
+
+/* What the kernels count for one slide. */
+struct sums {
+    unsigned long long *d_histogram, *histogram; /* [bins + 2]; page-locked copy */
+    unsigned long long *d_windows, *windows;     /* [ny][nx][2] */
+    uint8_t *d_counts;                           /* [ny][nx] */
+    cudaEvent_t done;
+    int64_t copy_us, kernels_us; /* atomic */
+};
+
+struct device {
+    struct check_device check;
+    struct result_params params;
+    struct counts_bins bins;
+    float down[SPECTRUM_MAX_RADIUS + 1], across[SPECTRUM_MAX_RADIUS + 1]; /* `down` for gray of scale 1 */
+    bool fused;
+    cudaStream_t copy, compute;
+    struct slot slots[SPECTRUM_SLOTS];
+    struct sums sums[SPECTRUM_SUMS];
+    uint8_t *d_raw[RAW];
+    cudaEvent_t smoothed[RAW];
+    float *d_smooth;
+    size_t slot_bytes, ring_bytes, windows_bytes;
+    int64_t ring_rows, batch_wy; /* of the slide under way */
+
+    /* windows by cuFFT */
+    cufftHandle plan;
+    bool planned;
+    int64_t batch;
+    float *d_gathered, *d_mean, *d_taper;
+    float2 *d_spectra;
+    void *d_work;
+    double taper_dft[2];
+
+    /* where the slide under way is */
+    int64_t slabs;   /* run so far, over the whole life */
+    int64_t next_wy; /* first row of windows not yet computed */
+    int64_t next_row; /* first row not yet smoothed */
+    struct smooth_slab above;
+};
+
+/* --- errors --- */
+
+static int check_code(struct check_device *d, cudaError_t code, const char *call, const char *words, struct err *e)
+{
+    d->last = code;
+    return err_set(e, "%s (cuda:%d): %s: %s", d->name, d->number, call, words);
+}
+
+int check_result(struct check_device *d, cudaError_t result, const char *call, struct err *e)
+{
+    return result == cudaSuccess ? 0 : check_code(d, result, call, cudaGetErrorString(result), e);
+}
+
+static int check_fft(struct check_device *d, cufftResult result, const char *call, struct err *e)
+{
+    char words[32];
+    if (result == CUFFT_SUCCESS)
+        return 0;
+    snprintf(words, sizeof words, "cuFFT error %d", (int)result);
+    return check_code(d, result == CUFFT_ALLOC_FAILED ? cudaErrorMemoryAllocation : cudaErrorUnknown, call, words, e);
+}
+
+#define FFT(d, call, e) check_fft((d), (call), #call, (e))
+
+/* The device has failed for good. */
+static int give_up(struct device *d)
+{
+    __atomic_store_n(&d->check.failed, true, __ATOMIC_RELEASE);
+    return -1;
+}
+
+bool device_alive(const struct device *d)
+{
+    return !__atomic_load_n(&d->check.failed, __ATOMIC_ACQUIRE);
+}
+
+/* Every thread that asks something of the device comes through here. */
+static int enter(struct device *d, struct err *e)
+{
+    if (!device_alive(d))
+        return err_set(e, "%s (cuda:%d): has failed before", d->check.name, d->check.number);
+    return CU(&d->check, cudaSetDevice(d->check.number), e) ? give_up(d) : 0;
+}
+
+/* --- open and close --- */
 
 int device_count(struct err *e)
 {
@@ -11,5 +122,567 @@ int device_count(struct err *e)
         return n;
     err_set(e, "this machine has no CUDA device that can be used (CUDA: %s)",
             code == cudaSuccess ? "none found" : cudaGetErrorString(code));
+    return 0;
+}
+
+const char *device_name(const struct device *d)
+{
+    return d->check.name;
+}
+
+const char *device_kernel(const struct device *d)
+{
+    return d->fused ? "fused" : "cuFFT";
+}
+
+static int open_slots(struct device *d, struct err *e)
+{
+    const unsigned timed = cudaEventBlockingSync;
+    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++)
+        if (CU(&d->check, cudaEventCreateWithFlags(&s->copy_begins, timed), e) ||
+            CU(&d->check, cudaEventCreateWithFlags(&s->copy_ends, timed), e) ||
+            CU(&d->check, cudaEventCreateWithFlags(&s->run_begins, timed), e) ||
+            CU(&d->check, cudaEventCreateWithFlags(&s->run_ends, timed), e))
+            return -1;
+    for (int k = 0; k < RAW; k++)
+        if (CU(&d->check, cudaEventCreateWithFlags(&d->smoothed[k], cudaEventDisableTiming), e))
+            return -1;
+    return 0;
+}
+
+static int open_sums(struct device *d, struct err *e)
+{
+    const size_t bytes = (size_t)(d->params.bins + 2) * sizeof(unsigned long long);
+    for (struct sums *s = d->sums; s < d->sums + SPECTRUM_SUMS; s++)
+        if (CU(&d->check, cudaMalloc((void **)&s->d_histogram, bytes), e) ||
+            CU(&d->check, cudaMallocHost((void **)&s->histogram, bytes), e) ||
+            CU(&d->check, cudaEventCreateWithFlags(&s->done, cudaEventBlockingSync | cudaEventDisableTiming), e))
+            return -1;
+    return 0;
+}
+
+static int open_taper(struct device *d, struct err *e)
+{
+    float taper[1024];
+    const size_t bytes = (size_t)d->params.window * sizeof *taper;
+    spectrum_taper(&d->params, taper, d->taper_dft);
+    if (d->taper_dft[1] == 0)
+        return 0;
+    return CU(&d->check, cudaMalloc((void **)&d->d_taper, bytes), e) ||
+                   CU(&d->check, cudaMemcpy(d->d_taper, taper, bytes, cudaMemcpyHostToDevice), e)
+               ? -1
+               : 0;
+}
+
+/* Numbers that follow from the parameters. */
+static void set_numbers(struct device *d)
+{
+    const struct result_params *p = &d->params;
+    const double octave_db = 20 * log10(2.0), n = (double)p->window;
+    double weights[SPECTRUM_MAX_RADIUS + 1];
+    spectrum_gauss(p, weights);
+    for (int64_t k = 0; k <= p->radius; k++)
+        d->down[k] = d->across[k] = (float)weights[k];
+    d->bins.offset = (float)p->offset;
+    d->bins.start = (float)(-p->low_db / octave_db);
+    d->bins.slope = (float)(octave_db * (double)p->bins / (p->high_db - p->low_db));
+    d->bins.bins = (int)p->bins;
+    d->bins.all_inside = p->low_db == 0 && p->offset >= 1 && p->high_db > 20 * log10(256 * n * n + p->offset);
+}
+
+static int choose_kernel(struct device *d, struct err *e)
+{
+    const struct result_params *p = &d->params;
+    int most = 0;
+    if (CU(&d->check, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->check.number), e))
+        return -1;
+    d->fused = p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
+               !strcmp(p->taper, "rectangular") && (size_t)most >= fused_shared_bytes();
+    return d->fused ? CU(&d->check, fused_prepare(), e) : open_taper(d, e);
+}
+
+int device_open(struct device **out, int number, const struct result_params *p, struct err *e)
+{
+    cudaDeviceProp properties;
+    struct device *d = *out = (struct device *)calloc(1, sizeof *d);
+    if (!d)
+        return err_set(e, "out of memory");
+    d->check.number = number;
+    snprintf(d->check.name, sizeof d->check.name, "a CUDA device");
+    d->params = *p;
+    set_numbers(d);
+    if (CU(&d->check, cudaGetDeviceProperties(&properties, number), e) || CU(&d->check, cudaSetDevice(number), e))
+        return give_up(d);
+    snprintf(d->check.name, sizeof d->check.name, "%.63s", properties.name);
+    if (CU(&d->check, cudaStreamCreateWithFlags(&d->copy, cudaStreamNonBlocking), e) ||
+        CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e) || choose_kernel(d, e) ||
+        open_slots(d, e) || open_sums(d, e))
+        return give_up(d);
+    return 0;
+}
+
+static void release_pixels(struct device *d)
+{
+    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++) {
+        if (s->pixels) {
+            cudaHostUnregister(s->pixels);
+            free(s->pixels);
+        }
+        s->pixels = NULL;
+    }
+    for (int k = 0; k < RAW; k++) {
+        cudaFree(d->d_raw[k]);
+        d->d_raw[k] = NULL;
+    }
+    d->slot_bytes = 0;
+}
+
+static void release_windows(struct device *d)
+{
+    for (struct sums *s = d->sums; s < d->sums + SPECTRUM_SUMS; s++) {
+        cudaFree(s->d_windows);
+        cudaFree(s->d_counts);
+        cudaFreeHost(s->windows);
+        s->d_windows = s->windows = NULL;
+        s->d_counts = NULL;
+    }
+    d->windows_bytes = 0;
+}
+
+static void release_plan(struct device *d)
+{
+    if (d->planned)
+        cufftDestroy(d->plan);
+    cudaFree(d->d_gathered);
+    cudaFree(d->d_spectra);
+    cudaFree(d->d_mean);
+    cudaFree(d->d_work);
+    d->d_gathered = d->d_mean = NULL;
+    d->d_spectra = NULL;
+    d->d_work = NULL;
+    d->planned = false;
+}
+
+static void destroy_event(cudaEvent_t event)
+{
+    if (event)
+        cudaEventDestroy(event);
+}
+
+/* Results of the calls do not matter any more. */
+void device_close(struct device *d)
+{
+    if (!d)
+        return;
+    cudaSetDevice(d->check.number);
+    if (d->compute) {
+        cudaStreamSynchronize(d->compute);
+        cudaStreamSynchronize(d->copy);
+    }
+    release_pixels(d);
+    release_windows(d);
+    release_plan(d);
+    cudaFree(d->d_smooth);
+    cudaFree(d->d_taper);
+    for (struct sums *s = d->sums; s < d->sums + SPECTRUM_SUMS; s++) {
+        cudaFree(s->d_histogram);
+        cudaFreeHost(s->histogram);
+        destroy_event(s->done);
+    }
+    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++) {
+        destroy_event(s->copy_begins);
+        destroy_event(s->copy_ends);
+        destroy_event(s->run_begins);
+        destroy_event(s->run_ends);
+    }
+    for (int k = 0; k < RAW; k++)
+        destroy_event(d->smoothed[k]);
+    if (d->copy)
+        cudaStreamDestroy(d->copy);
+    if (d->compute)
+        cudaStreamDestroy(d->compute);
+    free(d);
+}
+
+/* --- buffers --- */
+
+static int64_t ring_pitch(const struct spectrum_slide *s)
+{
+    return (s->width + 31) / 32 * 32;
+}
+
+/* Rows of the ring when windows of `batch_wy` rows of them are computed at once. */
+static int64_t ring_rows(const struct device *d, const struct spectrum_slide *s, int64_t batch_wy)
+{
+    const struct result_params *p = &d->params;
+    const int64_t rows = batch_wy * p->stride + p->window + s->slab_rows + 2 * p->radius;
+    const int64_t all = s->end_row - s->first_row + RING_STEP;
+    return ((rows < all ? rows : all) + RING_STEP - 1) / RING_STEP * RING_STEP;
+}
+
+static int64_t most_batch_wy(const struct device *d)
+{
+    return BATCH_ROWS / d->params.stride > 1 ? BATCH_ROWS / d->params.stride : 1;
+}
+
+static size_t ring_bytes(const struct device *d, const struct spectrum_slide *s, int64_t batch_wy)
+{
+    return (size_t)(ring_rows(d, s, batch_wy) * ring_pitch(s)) * sizeof(float);
+}
+
+static size_t windows_bytes(const struct spectrum_slide *s)
+{
+    return (size_t)(s->nx * s->ny) * 2 * sizeof(unsigned long long);
+}
+
+/* The most rows of windows at once that the ring has room for; 0: not even one. */
+static int64_t batch_that_fits(const struct device *d, const struct spectrum_slide *s)
+{
+    int64_t batch_wy = most_batch_wy(d);
+    while (batch_wy > 0 && ring_bytes(d, s, batch_wy) > d->ring_bytes)
+        batch_wy /= 2;
+    return batch_wy;
+}
+
+bool device_fits(const struct device *d, const struct spectrum_slide *s, size_t slot_bytes)
+{
+    return slot_bytes <= d->slot_bytes && windows_bytes(s) <= d->windows_bytes && batch_that_fits(d, s) > 0 &&
+           (d->fused || d->planned);
+}
+
+/* Page-locked memory, in large pages where they can be had: locking takes a time a page. */
+static int lock_pages(struct device *d, uint8_t **out, size_t bytes, struct err *e)
+{
+    const size_t page = 2 << 20;
+    bytes = (bytes + page - 1) / page * page;
+    uint8_t *p = (uint8_t *)aligned_alloc(page, bytes);
+    if (!p)
+        return err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory", bytes >> 20);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    if (CU(&d->check, cudaHostRegister(p, bytes, cudaHostRegisterDefault), e)) {
+        free(p);
+        return -1;
+    }
+    *out = p;
+    return 0;
+}
+
+static int reserve_pixels(struct device *d, size_t slot_bytes, struct err *e)
+{
+    if (slot_bytes <= d->slot_bytes)
+        return 0;
+    release_pixels(d);
+    for (int k = 0; k < SPECTRUM_SLOTS; k++)
+        if (lock_pages(d, &d->slots[k].pixels, slot_bytes, e))
+            return -1;
+    for (int k = 0; k < RAW; k++)
+        if (CU(&d->check, cudaMalloc((void **)&d->d_raw[k], slot_bytes), e))
+            return -1;
+    d->slot_bytes = slot_bytes;
+    return 0;
+}
+
+static int reserve_windows(struct device *d, const struct spectrum_slide *s, struct err *e)
+{
+    const size_t bytes = windows_bytes(s);
+    if (bytes <= d->windows_bytes)
+        return 0;
+    release_windows(d);
+    for (struct sums *t = d->sums; t < d->sums + SPECTRUM_SUMS; t++)
+        if (CU(&d->check, cudaMalloc((void **)&t->d_windows, bytes), e) ||
+            CU(&d->check, cudaMallocHost((void **)&t->windows, bytes), e) ||
+            (d->params.tissue_only && CU(&d->check, cudaMalloc((void **)&t->d_counts, bytes / 16), e)))
+            return -1;
+    d->windows_bytes = bytes;
+    return 0;
+}
+
+/* Out of memory: clears it and says that less may do. */
+static bool may_halve(struct device *d, int64_t *n)
+{
+    if (d->check.last != cudaErrorMemoryAllocation || *n <= 1)
+        return false;
+    cudaGetLastError();
+    *n /= 2;
+    return true;
+}
+
+static int reserve_ring(struct device *d, const struct spectrum_slide *s, struct err *e)
+{
+    int64_t batch_wy = most_batch_wy(d);
+    if (batch_that_fits(d, s) > 0)
+        return 0;
+    cudaFree(d->d_smooth);
+    d->d_smooth = NULL;
+    d->ring_bytes = 0;
+    while (CU(&d->check, cudaMalloc((void **)&d->d_smooth, ring_bytes(d, s, batch_wy)), e))
+        if (!may_halve(d, &batch_wy))
+            return -1;
+    d->ring_bytes = ring_bytes(d, s, batch_wy);
+    return 0;
+}
+
+static int make_plan(struct device *d, struct err *e)
+{
+    int n[2] = {(int)d->params.window, (int)d->params.window};
+    const int64_t pixels = d->params.window * d->params.window, half = d->params.window * (d->params.window / 2 + 1);
+    size_t work = 0;
+    if (FFT(&d->check, cufftCreate(&d->plan), e))
+        return -1;
+    d->planned = true;
+    return FFT(&d->check, cufftSetAutoAllocation(d->plan, 0), e) ||
+                   FFT(&d->check, cufftMakePlanMany(d->plan, 2, n, NULL, 1, (int)pixels, NULL, 1, (int)half, CUFFT_R2C, (int)d->batch, &work), e) ||
+                   CU(&d->check, cudaMalloc(&d->d_work, work ? work : 1), e) ||
+                   FFT(&d->check, cufftSetWorkArea(d->plan, d->d_work), e) ||
+                   FFT(&d->check, cufftSetStream(d->plan, d->compute), e) ||
+                   CU(&d->check, cudaMalloc((void **)&d->d_gathered, (size_t)(d->batch * pixels) * sizeof(float)), e) ||
+                   CU(&d->check, cudaMalloc((void **)&d->d_spectra, (size_t)(d->batch * half) * sizeof(float2)), e) ||
+                   CU(&d->check, cudaMalloc((void **)&d->d_mean, (size_t)d->batch * sizeof(float)), e)
+               ? -1
+               : 0;
+}
+
+static int reserve_plan(struct device *d, struct err *e)
+{
+    if (d->fused || d->planned)
+        return 0;
+    d->batch = BATCH_BYTES / (d->params.window * d->params.window * (int64_t)sizeof(float));
+    while (make_plan(d, e)) {
+        release_plan(d);
+        if (!may_halve(d, &d->batch))
+            return -1;
+    }
+    return 0;
+}
+
+int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
+{
+    if (enter(d, e))
+        return -1;
+    return reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_plan(d, e) || reserve_ring(d, s, e)
+               ? give_up(d)
+               : 0;
+}
+
+/* --- slots --- */
+
+/* Adds the times of a slot's slab to those of its slide, once. */
+static int tell_times(struct device *d, struct slot *s, struct err *e)
+{
+    float copy = 0, kernels = 0;
+    if (!__atomic_exchange_n(&s->to_be_told, 0, __ATOMIC_ACQ_REL))
+        return 0;
+    if (CU(&d->check, cudaEventElapsedTime(&copy, s->copy_begins, s->copy_ends), e) ||
+        CU(&d->check, cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends), e))
+        return -1;
+    __atomic_fetch_add(&d->sums[s->sums].copy_us, (int64_t)(copy * 1000), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&d->sums[s->sums].kernels_us, (int64_t)(kernels * 1000), __ATOMIC_RELAXED);
+    return 0;
+}
+
+bool device_slot_free(const struct device *d, int k)
+{
+    return !d->slots[k].used || cudaEventQuery(d->slots[k].run_ends) != cudaErrorNotReady;
+}
+
+int device_slot(struct device *d, int k, void **memory, struct err *e)
+{
+    struct slot *s = &d->slots[k];
+    if (enter(d, e))
+        return -1;
+    if (s->used && (CU(&d->check, cudaEventSynchronize(s->run_ends), e) || tell_times(d, s, e)))
+        return give_up(d);
+    *memory = s->pixels;
+    return 0;
+}
+
+/* --- a slab --- */
+
+static int begin_slide(struct device *d, const struct spectrum_slide *s, struct err *e)
+{
+    struct sums *t = &d->sums[s->sums];
+    d->batch_wy = batch_that_fits(d, s);
+    d->ring_rows = ring_rows(d, s, d->batch_wy);
+    d->next_wy = s->first_wy;
+    d->next_row = s->first_wy * d->params.stride;
+    t->copy_us = t->kernels_us = 0;
+    if (CU(&d->check, cudaMemsetAsync(t->d_histogram, 0, (size_t)(d->params.bins + 2) * sizeof *t->d_histogram, d->compute), e) ||
+        CU(&d->check, cudaMemsetAsync(t->d_windows, 0, windows_bytes(s), d->compute), e))
+        return -1;
+    return s->counts ? CU(&d->check, cudaMemcpyAsync(t->d_counts, s->counts, (size_t)(s->nx * s->ny), cudaMemcpyHostToDevice, d->compute), e) : 0;
+}
+
+static int queue_copy(struct device *d, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_slide *i = s->slide;
+    struct slot *slot = &d->slots[s->slot];
+    const int64_t columns = (i->width + i->chunk_cols - 1) / i->chunk_cols;
+    const int64_t rows = (s->rows + i->chunk_rows - 1) / i->chunk_rows * i->chunk_rows;
+    const size_t bytes = (size_t)(rows * columns * i->chunk_cols * i->channels);
+    /* the buffer was read last when the slab after its own was smoothed */
+    return (d->slabs >= RAW && CU(&d->check, cudaStreamWaitEvent(d->copy, d->smoothed[(d->slabs - RAW + 1) % RAW], 0), e)) ||
+                   CU(&d->check, cudaEventRecord(slot->copy_begins, d->copy), e) ||
+                   CU(&d->check, cudaMemcpyAsync(d->d_raw[d->slabs % RAW], slot->pixels, bytes, cudaMemcpyHostToDevice, d->copy), e) ||
+                   CU(&d->check, cudaEventRecord(slot->copy_ends, d->copy), e) ||
+                   CU(&d->check, cudaStreamWaitEvent(d->compute, slot->copy_ends, 0), e) ||
+                   CU(&d->check, cudaEventRecord(slot->run_begins, d->compute), e)
+               ? -1
+               : 0;
+}
+
+/* Smooths the rows that have all their neighbours now. */
+static int queue_smoothing(struct device *d, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_slide *i = s->slide;
+    const struct smooth_slab slab = {d->d_raw[d->slabs % RAW], s->row, s->rows};
+    const int64_t end = s->row + s->rows >= i->height ? i->height : s->row + s->rows - d->params.radius;
+    struct smooth_args a = {};
+    a.above = s->row == i->first_row ? slab : d->above;
+    a.slab = d->above = slab;
+    a.width = i->width;
+    a.height = i->height;
+    a.chunk_rows = (int)i->chunk_rows;
+    a.chunk_cols = (int)i->chunk_cols;
+    a.channels = (int)i->channels;
+    a.chunk_columns = (i->width + i->chunk_cols - 1) / i->chunk_cols;
+    a.first = d->next_row;
+    a.end = end;
+    a.d_smooth = d->d_smooth;
+    a.ring_rows = d->ring_rows;
+    a.pitch = ring_pitch(i);
+    a.radius = (int)d->params.radius;
+    memcpy(a.across, d->across, sizeof a.across);
+    for (int k = 0; k <= a.radius; k++)
+        a.down[k] = (float)((double)d->down[k] / (double)i->scale);
+    if (end > d->next_row) {
+        smooth_rows(&a, d->compute);
+        d->next_row = end;
+    }
+    return CU(&d->check, cudaGetLastError(), e) || CU(&d->check, cudaEventRecord(d->smoothed[d->slabs % RAW], d->compute), e) ? -1 : 0;
+}
+
+static int queue_cufft(struct device *d, const struct fused_args *f, struct err *e)
+{
+    const int64_t all = (f->windows.end_wy - f->windows.first_wy) * f->windows.nx;
+    for (int64_t k = 0; k < all; k += d->batch) {
+        const struct windows_args a = {
+            f->d_smooth, f->ring_rows, f->pitch, (int)d->params.window, (int)d->params.stride, f->windows, f->bins, f->sums,
+            d->d_taper, {(float)d->taper_dft[0], (float)d->taper_dft[1]}, k, all - k < d->batch ? all - k : d->batch,
+            d->d_gathered, d->d_spectra, d->d_mean};
+        windows_gather(&a, d->compute);
+        if (CU(&d->check, cudaGetLastError(), e) ||
+            FFT(&d->check, cufftExecR2C(d->plan, d->d_gathered, (cufftComplex *)d->d_spectra), e))
+            return -1;
+        windows_count(&a, d->compute);
+    }
+    return 0;
+}
+
+/* Computes the windows that are there, when they are enough for a batch or the last ones. */
+static int queue_windows(struct device *d, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_slide *i = s->slide;
+    struct sums *t = &d->sums[i->sums];
+    if (s->end_wy <= d->next_wy || (s->end_wy - d->next_wy < d->batch_wy && s->end_wy < i->end_wy))
+        return 0;
+    const struct fused_args a = {d->d_smooth, d->ring_rows, ring_pitch(i), {i->nx, d->next_wy, s->end_wy, i->counts ? t->d_counts : NULL},
+                                 d->bins, {t->d_histogram, t->d_windows}};
+    if (d->fused)
+        fused_windows(&a, d->compute);
+    else if (queue_cufft(d, &a, e))
+        return -1;
+    d->next_wy = s->end_wy;
+    return CU(&d->check, cudaGetLastError(), e);
+}
+
+static int queue_sums(struct device *d, const struct spectrum_slide *i, struct err *e)
+{
+    struct sums *t = &d->sums[i->sums];
+    const size_t first = (size_t)(i->first_wy * i->nx) * 2, n = (size_t)((i->end_wy - i->first_wy) * i->nx) * 2;
+    return CU(&d->check, cudaMemcpyAsync(t->histogram, t->d_histogram, (size_t)(d->params.bins + 2) * sizeof *t->histogram,
+                                         cudaMemcpyDeviceToHost, d->compute), e) ||
+                   CU(&d->check, cudaMemcpyAsync(t->windows + first, t->d_windows + first, n * sizeof *t->windows,
+                                                 cudaMemcpyDeviceToHost, d->compute), e) ||
+                   CU(&d->check, cudaEventRecord(t->done, d->compute), e)
+               ? -1
+               : 0;
+}
+
+int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_slide *i = s->slide;
+    struct slot *slot = &d->slots[s->slot];
+    if (enter(d, e))
+        return -1;
+    if ((s->row == i->first_row && begin_slide(d, i, e)) || queue_copy(d, s, e) || queue_smoothing(d, s, e) ||
+        queue_windows(d, s, e) || CU(&d->check, cudaEventRecord(slot->run_ends, d->compute), e) ||
+        (s->row + s->rows >= i->end_row && queue_sums(d, i, e)))
+        return give_up(d);
+    d->slabs++;
+    slot->sums = i->sums;
+    slot->used = true;
+    __atomic_store_n(&slot->to_be_told, 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* --- a slide's end --- */
+
+/* Windows that should have been counted. */
+static int64_t windows_expected(const struct spectrum_slide *s)
+{
+    int64_t n = 0;
+    if (!s->counts)
+        return (s->end_wy - s->first_wy) * s->nx;
+    for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++)
+        n += s->counts[k];
+    return n;
+}
+
+static void fill_maps(const struct device *d, const struct spectrum_slide *s, const struct sums *t)
+{
+    for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++) {
+        const unsigned long long n = t->windows[2 * k] >> COUNTS_SHIFT;
+        if (!s->counts || s->counts[k])
+            spectrum_window_moments(&d->params, n, t->windows[2 * k] & ((1ull << COUNTS_SHIFT) - 1), t->windows[2 * k + 1],
+                                    &s->mean_db[k], &s->std_db[k]);
+    }
+}
+
+/* Every value of every window must have been counted, and as often in the windows as in the histogram. */
+static int check_sums(struct device *d, const struct spectrum_slide *s, const struct sums *t, struct err *e)
+{
+    const uint64_t samples = (uint64_t)(d->params.window * d->params.window);
+    uint64_t all = 0, in_windows = 0;
+    for (int64_t k = 0; k < d->params.bins + 2; k++)
+        all += t->histogram[k];
+    for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++)
+        in_windows += t->windows[2 * k] >> COUNTS_SHIFT;
+    if (all == (uint64_t)windows_expected(s) * samples && in_windows == all - t->histogram[0] - t->histogram[d->params.bins + 1])
+        return 0;
+    return err_set(e, "%s (cuda:%d): has counted %llu values of %llu: it does not compute as it should", d->check.name,
+                   d->check.number, (unsigned long long)all, (unsigned long long)((uint64_t)windows_expected(s) * samples));
+}
+
+int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts, struct spectrum_times *times,
+                  struct err *e)
+{
+    struct sums *t = &d->sums[s->sums];
+    if (enter(d, e))
+        return -1;
+    if (CU(&d->check, cudaEventSynchronize(t->done), e))
+        return give_up(d);
+    for (struct slot *slot = d->slots; slot < d->slots + SPECTRUM_SLOTS; slot++)
+        if (slot->used && slot->sums == s->sums && tell_times(d, slot, e))
+            return give_up(d);
+    if (check_sums(d, s, t, e))
+        return give_up(d);
+    counts->windows += windows_expected(s);
+    counts->underflow += t->histogram[0];
+    counts->overflow += t->histogram[d->params.bins + 1];
+    for (int64_t k = 0; k < d->params.bins; k++)
+        counts->histogram[k] += t->histogram[k + 1];
+    fill_maps(d, s, t);
+    times->copy += (double)__atomic_load_n(&t->copy_us, __ATOMIC_RELAXED) * 1e-6;
+    times->kernels += (double)__atomic_load_n(&t->kernels_us, __ATOMIC_RELAXED) * 1e-6;
     return 0;
 }

@@ -1,10 +1,19 @@
 /*
- * device.h - the CUDA devices of this machine.
+ * device.h - one CUDA device: its buffers, which are allocated once and grow only between slides; a slab
+ * of pixels onto it; a slide's counts from it.
+ *
+ * Two streams: pixels go from page-locked slots to the device on one, while the kernels of the slab
+ * before run on the other. device_run() only queues work. The smoothed rows stay in a ring on the device,
+ * so windows that begin in one slab and end in the next need nothing twice.
+ *
+ * Functions return 0, or -1 with the device, the call and CUDA's own words. After a failure the
+ * device is not asked again: device_alive() says no, and all else fails with the first message.
  */
 #ifndef WSI_DEVICE_H
 #define WSI_DEVICE_H
 
 #include "common/err.h"
+#include "process/spectrum.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,6 +22,27 @@ extern "C" {
 /* How many there are; 0 with the reason set, in CUDA's own words, when there is none that can be
  * used. */
 int device_count(struct err *e);
+
+struct device;
+
+int device_open(struct device **d, int number, const struct result_params *p, struct err *e);
+void device_close(struct device *d);
+bool device_alive(const struct device *d);
+const char *device_name(const struct device *d);
+/* "fused" or "cuFFT": how it computes windows. */
+const char *device_kernel(const struct device *d);
+
+bool device_fits(const struct device *d, const struct spectrum_slide *s, size_t slot_bytes);
+/* Nothing is under way. When memory is short, fewer windows are computed at a time. */
+int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot_bytes, struct err *e);
+bool device_slot_free(const struct device *d, int k);
+/* Waits until slot k may be filled again. */
+int device_slot(struct device *d, int k, void **memory, struct err *e);
+/* Slabs in their order; one call at a time. */
+int device_run(struct device *d, const struct spectrum_slab *s, struct err *e);
+/* Waits for all slabs of s. Adds to *counts and *times, fills in the maps. */
+int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts,
+                  struct spectrum_times *times, struct err *e);
 
 #ifdef __cplusplus
 }

@@ -55,7 +55,8 @@ static void print_help(void)
            "      --min-tissue F     share of a window's area that is enough (%g)\n"
            "      --groups A-B       only these groups of one store, counted from 1 (all)\n"
            "  -j, --threads N        threads (%d, the processors of this machine)\n"
-           "      --memory BYTES     for pixels in flight, such as 512M (what is needed)\n"
+           "      --memory BYTES     for pixels in flight, such as 512M (what serves the device best)\n"
+           "      --io HOW           auto, direct (past the page cache) or buffered (auto)\n"
            "      --json             a line of JSON a store on stdout\n"
            "      --progress WHEN    auto, yes or no (auto: on a terminal)\n"
            "  -q, --quiet            only what went wrong\n"
@@ -100,6 +101,7 @@ struct options {
     struct result_params params;
     int64_t first_group, last_group;
     int64_t threads, memory;
+    enum stream_io io;
     bool json, histogram, partial, quiet;
     enum cli_when progress;
     char **inputs;
@@ -108,7 +110,7 @@ struct options {
 
 enum {
     OPT_DEVICE = 256, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA, OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
-    OPT_MEMORY, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_VERSION,
+    OPT_MEMORY, OPT_IO, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_VERSION,
 };
 
 #define COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPT_VERSION}
@@ -124,7 +126,7 @@ static const struct option run_options[] = {
     {"tissue-only", no_argument, NULL, OPT_TISSUE_ONLY},
     {"min-tissue", required_argument, NULL, OPT_MIN_TISSUE},
     {"range", required_argument, NULL, OPT_RANGE}, {"groups", required_argument, NULL, OPT_GROUPS},
-    {"memory", required_argument, NULL, OPT_MEMORY}, {"json", no_argument, NULL, OPT_JSON},
+    {"memory", required_argument, NULL, OPT_MEMORY}, {"io", required_argument, NULL, OPT_IO}, {"json", no_argument, NULL, OPT_JSON},
     {"progress", required_argument, NULL, OPT_PROGRESS}, {NULL, 0, NULL, 0}};
 static const struct option merge_options[] = {
     COMMON, OUTPUT, QUIET, {"partial", no_argument, NULL, OPT_PARTIAL}, {NULL, 0, NULL, 0}};
@@ -145,6 +147,17 @@ static int parse_range(const char *text, struct result_params *p, struct err *e)
            cli_real("--range", colon + 1, -1000, 1000, &p->high_db, e) ? -1 : 0;
 }
 
+static int parse_io(const char *text, enum stream_io *io, struct err *e)
+{
+    static const char *const words[] = {[STREAM_AUTO] = "auto", [STREAM_DIRECT] = "direct", [STREAM_BUFFERED] = "buffered"};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (!strcmp(text, words[k])) {
+            *io = (enum stream_io)k;
+            return 0;
+        }
+    return err_set(e, "--io %s: must be auto, direct or buffered", text);
+}
+
 static int parse_one(int option, const char *arg, struct options *o, struct err *e)
 {
     struct result_params *p = &o->params;
@@ -163,6 +176,7 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
     case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
     case OPT_MEMORY: return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
+    case OPT_IO: return parse_io(arg, &o->io, e);
     case OPT_JSON: o->json = true; return 0;
     case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
     case OPT_PARTIAL: o->partial = true; return 0;
@@ -227,6 +241,9 @@ static void json_store(const char *path, const struct result_params *p, const st
         cli_json_number(stdout, std);
         printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
         cli_json_string(stdout, s->device);
+        printf(", \"kernel\": \"%s\", \"io\": \"%s\"", s->kernel, s->io);
+        for (int k = 0; k < RESULT_STAGES; k++)
+            printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
     } else {
         fputs(", \"message\": ", stdout);
         cli_json_string(stdout, why->msg);
@@ -333,7 +350,7 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
 {
     struct err e = {""};
     const struct stream_setup setup = {
-        .backend = backend, .params = r->o->params, .paths = r->o->inputs,
+        .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io, .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
         .report = report_store, .keep = keep_slide, .progress = show_progress};

@@ -10,6 +10,7 @@
 extern const struct spectrum_backend spectrum_cpu;
 #endif
 #ifdef HAVE_CUDA
+extern const struct spectrum_backend spectrum_cuda;
 int device_count(struct err *e); /* cuda/device.h */
 #endif
 
@@ -17,8 +18,12 @@ int device_count(struct err *e); /* cuda/device.h */
 
 const char *spectrum_backends(void)
 {
-#ifdef HAVE_FFTW
+#if defined(HAVE_FFTW) && defined(HAVE_CUDA)
+    return "cpu, cuda";
+#elif defined(HAVE_FFTW)
     return "cpu";
+#elif defined(HAVE_CUDA)
+    return "cuda";
 #else
     return "none";
 #endif
@@ -45,9 +50,7 @@ static const struct spectrum_backend *find_cpu(struct err *e)
 static const struct spectrum_backend *find_cuda(struct err *e)
 {
 #ifdef HAVE_CUDA
-    if (device_count(e) > 0)
-        err_set(e, "this version has no CUDA backend yet; take --device cpu");
-    return NULL;
+    return device_count(e) > 0 ? &spectrum_cuda : NULL;
 #else
     err_set(e, "this build has no CUDA backend: it was made without nvcc, or with CUDA=0");
     return NULL;
@@ -59,6 +62,11 @@ int spectrum_is_device(const char *word)
     return !strcmp(word, "auto") || !strcmp(word, "cpu") || !strcmp(word, "cuda") ||
            (!strncmp(word, "cuda:", 5) && strspn(word + 5, "0123456789,") == strlen(word + 5) &&
             word[5] >= '0');
+}
+
+const char *spectrum_device_numbers(const char *word)
+{
+    return !strncmp(word, "cuda:", 5) ? word + 5 : "";
 }
 
 const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e)

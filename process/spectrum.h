@@ -20,6 +20,9 @@
  *
  * A backend computes slabs: runs of rows of full slide width that the stream (stream.h) lays into
  * the backend's slots, one after the other. With each slab some rows of windows become complete.
+ *
+ * A backend of several devices has several lanes: each has slots of its own and computes a part of a
+ * slide, or a slide, beside the others.
  */
 #ifndef WSI_SPECTRUM_H
 #define WSI_SPECTRUM_H
@@ -27,6 +30,7 @@
 #include "common/err.h"
 #include "common/result.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -35,16 +39,25 @@
 extern "C" {
 #endif
 
-enum { SPECTRUM_SLOTS = 4, SPECTRUM_MAX_RADIUS = 30 };
+enum { SPECTRUM_SLOTS = 4, SPECTRUM_MAX_RADIUS = 30, SPECTRUM_SUMS = 8 };
+
+/* What a slot of a backend holds. */
+enum spectrum_layout {
+    SPECTRUM_ROWS,   /* float [slab_rows][pitch]: gray as above */
+    SPECTRUM_CHUNKS, /* the store's chunks, row by row of them: u8 [chunk_rows][chunk_cols][channels] */
+};
 
 /* The part of a slide that is computed in one go. Fixed while any of its slabs is under way. */
 struct spectrum_slide {
     int64_t width, height;       /* px */
     int64_t nx, ny;              /* windows that fit the slide */
     int64_t first_wy, end_wy;    /* rows of windows to compute */
-    int64_t first_row, end_row;  /* rows of pixels that are streamed for them */
-    int64_t slab_rows;           /* rows of every slab but the last */
-    int64_t pitch;               /* floats from one row of a slot to the next */
+    int64_t first_row, end_row;  /* rows of pixels that are streamed for them; first_row begins a chunk */
+    int64_t slab_rows;           /* rows of every slab but the last; whole chunks */
+    int64_t pitch;               /* floats from one row of a slot of SPECTRUM_ROWS to the next */
+    int64_t chunk_rows, chunk_cols, channels; /* of the store */
+    int lane;                    /* the device that computes it */
+    int sums;                    /* which of the lane's SPECTRUM_SUMS sums are its own until it is finished */
     int first_slot;              /* slot of the slab that begins at first_row; then round and round */
     float scale;                 /* value of a pixel / gray level: 1000 or 1 */
     float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed stay */
@@ -58,6 +71,11 @@ struct spectrum_slab {
     int slot;
 };
 
+/* Seconds that a device was busy. */
+struct spectrum_times {
+    double copy, kernels;
+};
+
 struct spectrum; /* a backend's state */
 
 /* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run`
@@ -65,28 +83,42 @@ struct spectrum; /* a backend's state */
  * both beside each other and beside `run` for later slabs. */
 struct spectrum_backend {
     const char *name;
-    /* Takes what can be taken before the first slide; `threads` will call run. */
-    int (*open)(struct spectrum **b, const struct result_params *p, int threads, struct err *e);
-    /* What it runs on, for people. */
+    enum spectrum_layout layout;
+    int64_t memory; /* bytes of slots of all lanes that serve it best */
+    /* Takes what can be taken before the first slide; `threads` will call run. `devices`: numbers as in
+     * "0,1", "" for all. */
+    int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads, struct err *e);
+    int (*lanes)(const struct spectrum *b);
+    /* Can the lane still compute? A device that has failed cannot. */
+    bool (*alive)(const struct spectrum *b, int lane);
+    /* What it runs on, and how, for people. */
     const char *(*device)(const struct spectrum *b);
-    /* Makes room for SPECTRUM_SLOTS slots of so many bytes. Nothing is under way. */
-    int (*reserve)(struct spectrum *b, size_t slot_bytes, struct err *e);
-    /* Waits until slot number k may be filled again; its memory: float [slab_rows][pitch]. */
-    int (*slot)(struct spectrum *b, int k, float **rows, struct err *e);
-    /* In how many parts a slab can be run at once; 0 when it completes no window. */
+    const char *(*kernel)(const struct spectrum *b);
+    /* Has the slide's lane room for it: SPECTRUM_SLOTS slots of so many bytes, and all that follows from
+     * the slide? */
+    bool (*fits)(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes);
+    /* Makes room. Nothing is under way in any lane. */
+    int (*reserve)(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e);
+    /* Is slot number k of a lane free? */
+    bool (*slot_free)(const struct spectrum *b, int lane, int k);
+    /* Waits until it is, and gives its memory. */
+    int (*slot)(struct spectrum *b, int lane, int k, void **memory, struct err *e);
+    /* In how many parts a slab can be run at once; 0 when there is nothing to do. */
     int64_t (*parts)(const struct spectrum *b, const struct spectrum_slab *s);
     /* Computes part k, adds to *counts; the slots of earlier slabs still hold their rows as far as
      * the windows need them. */
     int (*run)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                struct result_counts *counts, struct err *e);
-    /* All slabs have been run: adds what the backend kept for itself to *counts. */
+    /* All slabs have been run: adds what the backend kept for itself to *counts and *times. */
     int (*finish)(struct spectrum *b, const struct spectrum_slide *s, struct result_counts *counts,
-                  struct err *e);
+                  struct spectrum_times *times, struct err *e);
     void (*close)(struct spectrum *b);
 };
 
 /* Is this a --device word: "auto", "cpu", "cuda", "cuda:0,1"? */
 int spectrum_is_device(const char *word);
+/* "0,1" of "cuda:0,1"; "" of the others. */
+const char *spectrum_device_numbers(const char *word);
 /* The backend for a --device word. NULL with the reason when it
  * cannot be had. For auto, *why (256 bytes) says why it was taken. */
 const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e);

@@ -85,8 +85,9 @@ static int open_work(struct spectrum *b, struct work *w)
     return w->window && w->half && w->inner && w->edge ? 0 : -1;
 }
 
-static int cpu_open(struct spectrum **out, const struct result_params *p, int threads, struct err *e)
+static int cpu_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads, struct err *e)
 {
+    (void)devices;
     const int n = (int)p->window;
     struct spectrum *b = *out = calloc(1, sizeof *b);
     if (!b)
@@ -113,11 +114,36 @@ static int cpu_open(struct spectrum **out, const struct result_params *p, int th
     return err_set(e, "out of memory");
 }
 
-static int cpu_reserve(struct spectrum *b, size_t slot_bytes, struct err *e)
+static int cpu_lanes(const struct spectrum *b)
 {
+    (void)b;
+    return 1;
+}
+
+static bool cpu_alive(const struct spectrum *b, int lane)
+{
+    (void)b, (void)lane;
+    return true;
+}
+
+static const char *cpu_kernel(const struct spectrum *b)
+{
+    (void)b;
+    return "FFTW";
+}
+
+static bool cpu_fits(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes)
+{
+    (void)s;
+    return slot_bytes <= b->slot_bytes;
+}
+
+static int cpu_reserve(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
+{
+    (void)s;
     free(b->slots);
     b->slots = aligned_alloc(4096, SPECTRUM_SLOTS * ((slot_bytes + 4095) / 4096 * 4096));
-    b->slot_bytes = (slot_bytes + 4095) / 4096 * 4096;
+    b->slot_bytes = b->slots ? (slot_bytes + 4095) / 4096 * 4096 : 0;
     return b->slots ? 0 : err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory",
                                   SPECTRUM_SLOTS * slot_bytes >> 20);
 }
@@ -127,10 +153,16 @@ static float *slot_of(const struct spectrum *b, int k)
     return b->slots + (size_t)k * (b->slot_bytes / sizeof(float));
 }
 
-static int cpu_slot(struct spectrum *b, int k, float **rows, struct err *e)
+static bool cpu_slot_free(const struct spectrum *b, int lane, int k)
 {
-    (void)e;
-    *rows = slot_of(b, k);
+    (void)b, (void)lane, (void)k;
+    return true; /* the stream itself waits for what reads it */
+}
+
+static int cpu_slot(struct spectrum *b, int lane, int k, void **memory, struct err *e)
+{
+    (void)lane, (void)e;
+    *memory = slot_of(b, k);
     return 0;
 }
 
@@ -330,14 +362,16 @@ static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k,
 }
 
 static int cpu_finish(struct spectrum *b, const struct spectrum_slide *s,
-                      struct result_counts *counts, struct err *e)
+                      struct result_counts *counts, struct spectrum_times *times, struct err *e)
 {
-    (void)b, (void)s, (void)counts, (void)e; /* run has told everything */
+    (void)b, (void)s, (void)counts, (void)times, (void)e; /* run has told everything */
     return 0;
 }
 
 extern const struct spectrum_backend spectrum_cpu;
 const struct spectrum_backend spectrum_cpu = {
-    .name = "cpu", .open = cpu_open, .device = cpu_device, .reserve = cpu_reserve, .slot = cpu_slot,
+    .name = "cpu", .layout = SPECTRUM_ROWS, .memory = 512 << 20, .open = cpu_open, .lanes = cpu_lanes,
+    .alive = cpu_alive, .device = cpu_device, .kernel = cpu_kernel, .fits = cpu_fits,
+    .reserve = cpu_reserve, .slot_free = cpu_slot_free, .slot = cpu_slot,
     .parts = cpu_parts, .run = cpu_run, .finish = cpu_finish, .close = cpu_close,
 };

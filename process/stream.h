@@ -16,8 +16,13 @@
 
 #include <stdint.h>
 
+/* How stores are read: past the page cache, through it, or the former when they are not in it. */
+enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED };
+
 struct stream_setup {
     const struct spectrum_backend *backend;
+    const char *devices; /* for the backend's open; NULL: all */
+    enum stream_io io;
     struct result_params params;
     char *const *paths; /* stores */
     int64_t n_paths;

@@ -69,6 +69,13 @@ def test_little_memory():
     want = content(spectrum(s))
     for memory in ("14M", "7M"):
         equal(content(spectrum(s, "--memory", memory)), want, memory)
+    out = os.path.join(tmp(), "x.h5")
+    direct = run(H5SPEC, "--io", "direct", "--json", "-o", out, s, status=None)
+    if direct.returncode == 0:
+        equal(content(out), want, "--io direct")
+        expect(json.loads(direct.out)["io"] == "direct", direct.out)
+    else:  # a file system in memory
+        says(direct.err, s, "cannot be read past the page cache")
     p = run(H5SPEC, "--memory", "5M", "-o", os.path.join(tmp(), "x.h5"), s, status=1)
     says(p.err, s, "needs --memory 7M")
 

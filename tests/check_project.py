@@ -61,7 +61,7 @@ WSI2H5_OPTIONS = {
 RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"],
-    "--tissue-only": [], "--min-tissue": ["0.25"], "--threads": ["1"], "--memory": ["64M"],
+    "--tissue-only": [], "--min-tissue": ["0.25"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
     "--json": [], "--progress": ["no"], "--quiet": [],
 }
 OTHER_OPTIONS = {"--output", "--partial", "--histogram", "--help", "--version"}

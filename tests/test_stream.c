@@ -80,12 +80,13 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
     struct err e = {""};
     struct spectrum *s;
     struct spectrum_slide d = {0};
-    float *slot, *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
+    void *slot;
+    float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
     out->nx = d.nx = spectrum_windows(d.width, &p);
     out->ny = d.ny = spectrum_windows(d.height, &p);
     out->group_count = 1;
-    if (result_slide_alloc(out, p.bins, &e) || b->open(&s, &p, 1, &e) ||
-        b->reserve(s, (size_t)(d.height * d.pitch) * sizeof(float), &e) || b->slot(s, 0, &slot, &e))
+    if (result_slide_alloc(out, p.bins, &e) || b->open(&s, "", &p, 1, &e) ||
+        b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e) || b->slot(s, 0, 0, &slot, &e))
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;
     d.end_row = d.slab_rows = d.height;
@@ -96,7 +97,8 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
     for (int64_t k = 0; k < b->parts(s, &slab); k++)
         if (b->run(s, &slab, k, 0, &out->counts, &e))
             return -1;
-    b->finish(s, &d, &out->counts, &e);
+    struct spectrum_times times = {0, 0};
+    b->finish(s, &d, &out->counts, &times, &e);
     b->close(s);
     free(rows);
     return 0;

@@ -1,0 +1,46 @@
+/*
+ * counts.h - what the kernels count into, on the device.
+ *
+ * Everything is a sum of integers, added with atomics: the result does not depend on the order.
+ */
+#ifndef WSI_COUNTS_H
+#define WSI_COUNTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Windows of a slide, or of a part of it. */
+struct counts_windows {
+    int64_t nx;              /* windows in a row of them */
+    int64_t first_wy, end_wy; /* rows of windows to compute */
+    const uint8_t *d_counts; /* [ny][nx], 1 where a window counts; NULL: all do */
+};
+
+/* bin = floor((log2(|F| + offset) + start) * slope), class = bin + 1: 0 underflow, bins + 1 overflow. */
+struct counts_bins {
+    float offset, start, slope;
+    int bins;
+    bool all_inside; /* start is 0, and no value that pixels can lead to lies outside the bins */
+};
+
+struct counts_sums {
+    unsigned long long *d_histogram; /* [bins + 2], by class */
+    unsigned long long *d_windows;   /* [ny][nx][2]: samples in bins << 40 | sum of their bin numbers; sum of the
+                                        squares of these */
+};
+
+enum { COUNTS_SHIFT = 40 };
+
+#ifdef __CUDACC__
+/* Class of a squared magnitude, by the special function unit: its error of some 1e-6 of an octave
+ * moves a value to the next bin only when it is that close to an edge. */
+__device__ __forceinline__ int counts_class(const struct counts_bins &b, float squared)
+{
+    float magnitude, octave;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(magnitude) : "f"(squared));
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(octave) : "f"(magnitude + b.offset));
+    return __float2int_rd(fminf(fmaxf((octave + b.start) * b.slope, -1.0f), (float)b.bins)) + 1;
+}
+#endif
+
+#endif

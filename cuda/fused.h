@@ -1,0 +1,29 @@
+/*
+ * fused.h - windows of 256 x 256 at stride 128 without a taper: from smoothed rows to counts in one
+ * kernel.
+ */
+#ifndef WSI_FUSED_H
+#define WSI_FUSED_H
+
+#include "cuda/counts.h"
+
+#include <cuda_runtime.h>
+
+struct fused_args {
+    const float *d_smooth; /* [ring_rows][pitch], as in smooth.h; ring_rows a multiple of 128 */
+    int64_t ring_rows, pitch;
+    struct counts_windows windows;
+    struct counts_bins bins; /* at most FUSED_MOST_BINS of them */
+    struct counts_sums sums;
+};
+
+enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };
+
+/* Shared memory that a block needs; only devices that can give it can run the kernel. */
+size_t fused_shared_bytes(void);
+/* Once for each device, before the first launch: lets the kernel have its shared memory. */
+cudaError_t fused_prepare(void);
+/* Queues it on the stream. Errors are left for cudaGetLastError(). */
+void fused_windows(const struct fused_args *a, cudaStream_t stream);
+
+#endif

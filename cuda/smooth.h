@@ -1,0 +1,33 @@
+/*
+ * smooth.h - from the stored pixels of a slide to smoothed gray rows, on the device.
+ */
+#ifndef WSI_SMOOTH_H
+#define WSI_SMOOTH_H
+
+#include "process/spectrum.h"
+
+#include <cuda_runtime.h>
+
+/* A slab as it lies on the device: chunks in row-major order, each u8 [chunk_rows][chunk_cols][channels]. */
+struct smooth_slab {
+    const uint8_t *d_chunks;
+    int64_t row, rows; /* of the slide */
+};
+
+struct smooth_args {
+    struct smooth_slab above, slab; /* the slab before, whose last 2 radius rows are used, and this one */
+    int64_t width, height;          /* of the slide, px */
+    int chunk_rows, chunk_cols, channels;
+    int64_t chunk_columns;
+    int64_t first, end;   /* rows to smooth */
+    float *d_smooth;      /* [ring_rows][pitch]: row y of the slide is row y mod ring_rows; gray levels */
+    int64_t ring_rows, pitch;
+    int radius;
+    float down[SPECTRUM_MAX_RADIUS + 1];   /* weights of the vertical pass, over the scale of gray */
+    float across[SPECTRUM_MAX_RADIUS + 1]; /* of the horizontal one */
+};
+
+/* Queues it on the stream. Errors are left for cudaGetLastError(). */
+void smooth_rows(const struct smooth_args *a, cudaStream_t stream);
+
+#endif
