@@ -1,0 +1,365 @@
+/*
+ * bench_kernels.cu - the ladder of kernels: each checked against float64 on the host, timed on a whole slide
+ * that lies on the device, with cuFFT alone beside it.
+ *
+ *   bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]    RGB: a file of u8 [HEIGHT][WIDTH][3], laid over and over
+ */
+#include "cuda/fused.h"
+#include "cuda/smooth.h"
+#include "cuda/windows.h"
+#include "tests/kernels/ladder.h"
+
+#include <cufft.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define CU(call) check((call), #call)
+static void check(cudaError_t r, const char *what)
+{
+    if (r) {
+        fprintf(stderr, "bench_kernels: %s: %s\n", what, cudaGetErrorString(r));
+        exit(1);
+    }
+}
+#define FFT(call) check_fft((call), #call)
+static void check_fft(cufftResult r, const char *what)
+{
+    if (r) {
+        fprintf(stderr, "bench_kernels: %s: cuFFT %d\n", what, (int)r);
+        exit(1);
+    }
+}
+
+enum { CHUNK = 240, BAND = 32, BINS = 1600, RUNS = 7, BATCH = 1024, N = 256, S = 128 };
+
+/* --- the slide --- */
+
+struct slide {
+    int64_t width, height, nx, ny, chunk_columns, chunk_rows;
+    int channels;
+    uint8_t *d_chunks;
+    float *d_smooth; /* ring */
+    int64_t ring_rows, pitch;
+    unsigned long long *d_histogram, *d_windows;
+    uint8_t *d_mask; /* windows to check */
+};
+
+__global__ void lay(uint8_t *out, const uint8_t *rgb, int w, int h, int64_t columns, int channels, int64_t bytes)
+{
+    const int64_t chunk = (int64_t)CHUNK * CHUNK * channels;
+    for (int64_t k = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; k < bytes; k += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t c = k / chunk, in = k % chunk;
+        const int64_t y = c / columns * CHUNK + in / (CHUNK * channels), x = c % columns * CHUNK + in / channels % CHUNK;
+        const uint8_t *p = rgb + ((y % h) * w + x % w) * 3;
+        out[k] = channels == 3 ? p[in % 3] : (uint8_t)((299 * p[0] + 587 * p[1] + 114 * p[2] + 500) / 1000);
+    }
+}
+
+static struct smooth_args smooth_of(const struct slide &s, int64_t first, int64_t end)
+{
+    struct smooth_args a = {};
+    a.above = a.slab = {s.d_chunks, 0, s.height};
+    a.width = s.width;
+    a.height = s.height;
+    a.chunk_rows = a.chunk_cols = CHUNK;
+    a.channels = s.channels;
+    a.chunk_columns = s.chunk_columns;
+    a.first = first;
+    a.end = end;
+    a.d_smooth = s.d_smooth;
+    a.ring_rows = s.ring_rows;
+    a.pitch = s.pitch;
+    a.radius = 3;
+    double sum = 0, w[4];
+    for (int r = 0; r < 4; r++)
+        sum += (w[r] = exp(-r * r / 2.0)) * (r ? 2 : 1);
+    for (int r = 0; r < 4; r++) {
+        a.across[r] = (float)(w[r] / sum);
+        a.down[r] = (float)(w[r] / sum / (s.channels == 3 ? 1000 : 1));
+    }
+    return a;
+}
+
+static struct counts_bins contract_bins()
+{
+    return {1, 0, (float)(200 * log10(2.0)), BINS, true};
+}
+
+static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked)
+{
+    return {s.d_smooth, s.ring_rows, s.pitch, {s.nx, wy, end_wy, masked ? s.d_mask : NULL}, contract_bins(), {s.d_histogram, s.d_windows}};
+}
+
+/* --- versions --- */
+
+struct unfused {
+    cufftHandle plan;
+    float *d_gathered, *d_mean;
+    float2 *d_spectra;
+};
+static struct unfused u;
+
+static void unfused_windows(const struct fused_args *f, cudaStream_t stream)
+{
+    const int64_t all = (f->windows.end_wy - f->windows.first_wy) * f->windows.nx;
+    for (int64_t k = 0; k < all; k += BATCH) {
+        const struct windows_args a = {f->d_smooth, f->ring_rows, f->pitch, N, S, f->windows, f->bins, f->sums, NULL, {N, 0}, k,
+                                       all - k < BATCH ? all - k : BATCH, u.d_gathered, u.d_spectra, u.d_mean};
+        windows_gather(&a, stream);
+        FFT(cufftExecR2C(u.plan, u.d_gathered, (cufftComplex *)u.d_spectra));
+        windows_count(&a, stream);
+    }
+}
+
+struct version {
+    const char *name;
+    cudaError_t (*prepare)(void);
+    void (*run)(const struct fused_args *, cudaStream_t);
+};
+static cudaError_t nothing(void) { return cudaSuccess; }
+
+static const struct version versions[] = {
+    {"unfused, cuFFT", nothing, unfused_windows},
+#define RUNG(name, text) {text, fused_prepare_##name, fused_windows_##name},
+    LADDER
+#undef RUNG
+    {"fused (cuda/fused.cu)", fused_prepare, fused_windows},
+};
+
+/* --- the check: some windows in float64 --- */
+
+static void fft(std::complex<double> *v, int n, int stride)
+{
+    if (n == 1)
+        return;
+    std::vector<std::complex<double>> t(n);
+    fft(v, n / 2, stride * 2);
+    fft(v + stride, n / 2, stride * 2);
+    for (int k = 0; k < n / 2; k++) {
+        const std::complex<double> a = v[2 * k * stride], b = std::polar(1.0, -2 * M_PI * k / n) * v[(2 * k + 1) * stride];
+        t[k] = a + b;
+        t[k + n / 2] = a - b;
+    }
+    for (int k = 0; k < n; k++)
+        v[k * stride] = t[k];
+}
+
+static double gray(const std::vector<uint8_t> &rgb, int w, int h, int channels, int64_t x, int64_t y, const struct slide &s)
+{
+    x = std::min(std::max(x, (int64_t)0), s.width - 1);
+    y = std::min(std::max(y, (int64_t)0), s.height - 1);
+    const uint8_t *p = &rgb[((y % h) * w + x % w) * 3];
+    const int g = 299 * p[0] + 587 * p[1] + 114 * p[2];
+    return channels == 3 ? g / 1000.0 : (double)((g + 500) / 1000);
+}
+
+static void reference(const std::vector<uint8_t> &rgb, int w, int h, const struct slide &s, int64_t wx, int64_t wy, std::vector<double> &histogram)
+{
+    double weight[7], sum = 0;
+    for (int r = 0; r < 7; r++)
+        sum += weight[r] = exp(-(r - 3) * (r - 3) / 2.0);
+    std::vector<double> g((N + 6) * (N + 6)), d(N * (N + 6));
+    for (int y = 0; y < N + 6; y++)
+        for (int x = 0; x < N + 6; x++)
+            g[y * (N + 6) + x] = gray(rgb, w, h, s.channels, wx * S + x - 3, wy * S + y - 3, s);
+    for (int y = 0; y < N; y++)
+        for (int x = 0; x < N + 6; x++)
+            for (int r = 0; r < 7; r++)
+                d[y * (N + 6) + x] += weight[r] / sum * g[(y + r) * (N + 6) + x];
+    std::vector<std::complex<double>> f(N * N);
+    for (int y = 0; y < N; y++)
+        for (int x = 0; x < N; x++)
+            for (int r = 0; r < 7; r++)
+                f[y * N + x] += weight[r] / sum * d[y * (N + 6) + x + r];
+    for (int y = 0; y < N; y++)
+        fft(&f[y * N], N, 1);
+    for (int x = 0; x < N; x++)
+        fft(&f[x], N, N);
+    for (int k = 0; k < N * N; k++)
+        histogram[(int)floor(200 * log10(std::abs(f[k]) + 1)) + 1]++;
+}
+
+/* --- runs --- */
+
+/* All kernels of a slide, a band of windows after the other, as the backend does it. */
+static void run_slide(const struct slide &s, const struct version &v, bool masked, bool smooth)
+{
+    int64_t done = 0;
+    for (int64_t wy = 0; wy < s.ny; wy += BAND) {
+        const int64_t end_wy = std::min(wy + BAND, s.ny), rows = (end_wy - 1) * S + N;
+        if (smooth) {
+            const struct smooth_args a = smooth_of(s, done, rows);
+            smooth_rows(&a, 0);
+            done = rows;
+        }
+        const struct fused_args f = fused_of(s, wy, end_wy, masked);
+        if (v.run)
+            v.run(&f, 0);
+    }
+    CU(cudaGetLastError());
+}
+
+static void clear(const struct slide &s)
+{
+    CU(cudaMemset(s.d_histogram, 0, (BINS + 2) * 8));
+    CU(cudaMemset(s.d_windows, 0, s.nx * s.ny * 16));
+}
+
+static float timed(const struct slide &s, const struct version &v, bool smooth)
+{
+    static cudaEvent_t a, b;
+    std::vector<float> t(RUNS);
+    if (!a) {
+        CU(cudaEventCreate(&a));
+        CU(cudaEventCreate(&b));
+    }
+    for (int r = 0; r < RUNS; r++) {
+        clear(s);
+        CU(cudaEventRecord(a));
+        run_slide(s, v, false, smooth);
+        CU(cudaEventRecord(b));
+        CU(cudaEventSynchronize(b));
+        CU(cudaEventElapsedTime(&t[r], a, b));
+    }
+    std::sort(t.begin(), t.end());
+    return t[RUNS / 2];
+}
+
+static float cufft_alone(const struct slide &s)
+{
+    cudaEvent_t a, b;
+    std::vector<float> t(RUNS);
+    CU(cudaEventCreate(&a));
+    CU(cudaEventCreate(&b));
+    for (int r = 0; r < RUNS; r++) {
+        CU(cudaEventRecord(a));
+        for (int64_t k = 0; k < s.nx * s.ny; k += BATCH)
+            FFT(cufftExecR2C(u.plan, u.d_gathered, (cufftComplex *)u.d_spectra));
+        CU(cudaEventRecord(b));
+        CU(cudaEventSynchronize(b));
+        CU(cudaEventElapsedTime(&t[r], a, b));
+    }
+    std::sort(t.begin(), t.end());
+    return t[RUNS / 2];
+}
+
+static std::vector<unsigned long long> histogram_of(const struct slide &s)
+{
+    std::vector<unsigned long long> h(BINS + 2);
+    CU(cudaMemcpy(h.data(), s.d_histogram, h.size() * 8, cudaMemcpyDeviceToHost));
+    return h;
+}
+
+/* Share of mass in another bin than float64 has it, in %; sums of windows must be those of the histogram. */
+static double off(const struct slide &s, const struct version &v, const std::vector<double> &want)
+{
+    clear(s);
+    run_slide(s, v, true, true);
+    const std::vector<unsigned long long> h = histogram_of(s);
+    std::vector<unsigned long long> w(s.nx * s.ny * 2);
+    CU(cudaMemcpy(w.data(), s.d_windows, w.size() * 8, cudaMemcpyDeviceToHost));
+    double moved = 0, all = 0;
+    unsigned long long sum = 0, squares = 0, n = 0, wsum = 0, wsquares = 0, wn = 0;
+    for (int k = 0; k < BINS + 2; k++) {
+        moved += fabs((double)h[k] - want[k]);
+        all += want[k];
+        if (k > 0 && k <= BINS) {
+            n += h[k];
+            sum += h[k] * (k - 1);
+            squares += h[k] * (k - 1) * (k - 1);
+        }
+    }
+    for (size_t k = 0; k < w.size(); k += 2) {
+        wn += w[k] >> COUNTS_SHIFT;
+        wsum += w[k] & ((1ull << COUNTS_SHIFT) - 1);
+        wsquares += w[k + 1];
+    }
+    if (n != wn || sum != wsum || squares != wsquares || n != (unsigned long long)all)
+        printf("%s: WRONG SUMS: %llu %llu, %llu %llu, %llu %llu, of %.0f\n", v.name, n, wn, sum, wsum, squares, wsquares, all);
+    return moved / 2 / all * 100;
+}
+
+static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, int64_t width, int64_t height, int channels)
+{
+    struct slide s = {};
+    uint8_t *d_rgb;
+    s.width = width;
+    s.height = height;
+    s.channels = channels;
+    s.nx = (width - N) / S + 1;
+    s.ny = (height - N) / S + 1;
+    s.chunk_columns = (width + CHUNK - 1) / CHUNK;
+    s.chunk_rows = (height + CHUNK - 1) / CHUNK;
+    s.pitch = (width + 31) / 32 * 32;
+    s.ring_rows = (BAND + 2) * S;
+    const int64_t bytes = s.chunk_rows * s.chunk_columns * CHUNK * CHUNK * channels;
+    CU(cudaMalloc(&d_rgb, rgb.size()));
+    CU(cudaMemcpy(d_rgb, rgb.data(), rgb.size(), cudaMemcpyHostToDevice));
+    CU(cudaMalloc(&s.d_chunks, bytes));
+    lay<<<4096, 256>>>(s.d_chunks, d_rgb, w, h, s.chunk_columns, channels, bytes);
+    CU(cudaMalloc(&s.d_smooth, s.ring_rows * s.pitch * 4));
+    CU(cudaMalloc(&s.d_histogram, (BINS + 2) * 8));
+    CU(cudaMalloc(&s.d_windows, s.nx * s.ny * 16));
+    CU(cudaMalloc(&s.d_mask, s.nx * s.ny));
+    CU(cudaDeviceSynchronize());
+    CU(cudaFree(d_rgb));
+    return s;
+}
+
+static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_t width, int64_t height, int channels)
+{
+    struct slide s = make_slide(rgb, w, h, width, height, channels);
+    std::vector<uint8_t> mask(s.nx * s.ny);
+    std::vector<double> want(BINS + 2);
+    for (int k = 0; k < 24; k++) {
+        const int64_t i = k == 0 ? 0 : k == 1 ? s.nx - 1 : (k * 7919 + 13) % s.nx, j = k == 0 ? 0 : k == 1 ? s.ny - 1 : (k * 104729 + 5) % s.ny;
+        if (!mask[j * s.nx + i])
+            reference(rgb, w, h, s, i, j, want);
+        mask[j * s.nx + i] = 1;
+    }
+    CU(cudaMemcpy(s.d_mask, mask.data(), mask.size(), cudaMemcpyHostToDevice));
+    printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray", (long long)width, (long long)height,
+           (long long)(s.nx * s.ny), RUNS);
+    const float alone = cufft_alone(s);
+    const float smooth = timed(s, {"", nothing, NULL}, true);
+    printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone, "gray and smoothing alone", smooth);
+    printf("%-40s %8s %8s %10s %12s\n", "", "windows", "all", "of cuFFT", "mass off %");
+    for (const struct version &v : versions) {
+        CU(v.prepare());
+        const double moved = off(s, v, want);
+        const float all = timed(s, v, true), windows = timed(s, v, false);
+        printf("%-40s %8.2f %8.2f %10.2f %12.4f\n", v.name, windows, all, all / alone, moved);
+        fflush(stdout);
+    }
+    CU(cudaFree(s.d_chunks));
+    CU(cudaFree(s.d_smooth));
+    CU(cudaFree(s.d_windows));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4 && argc != 6)
+        return fprintf(stderr, "usage: bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]\n"), 2;
+    const int w = atoi(argv[2]), h = atoi(argv[3]);
+    const int64_t width = argc == 6 ? atoll(argv[4]) : 65000, height = argc == 6 ? atoll(argv[5]) : 43000;
+    std::vector<uint8_t> rgb((size_t)w * h * 3);
+    FILE *f = fopen(argv[1], "rb");
+    if (!f || fread(rgb.data(), 1, rgb.size(), f) != rgb.size())
+        return fprintf(stderr, "bench_kernels: %s: cannot be read\n", argv[1]), 1;
+    fclose(f);
+    int dims[2] = {N, N};
+    FFT(cufftPlanMany(&u.plan, 2, dims, NULL, 1, N * N, NULL, 1, N * (N / 2 + 1), CUFFT_R2C, BATCH));
+    CU(cudaMalloc(&u.d_gathered, (size_t)BATCH * N * N * 4));
+    CU(cudaMalloc(&u.d_spectra, (size_t)BATCH * N * (N / 2 + 1) * 8));
+    CU(cudaMalloc(&u.d_mean, BATCH * 4));
+    CU(cudaMemset(u.d_gathered, 0x3f, (size_t)BATCH * N * N * 4));
+    check_and_time(rgb, w, h, width, height, 3);
+    check_and_time(rgb, w, h, width, height, 1);
+    return 0;
+}

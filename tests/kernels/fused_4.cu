@@ -1,0 +1,450 @@
+/*
+ * fused.cu - see fused.h.
+ *
+ * A block owns one column of windows and one parity of spectral columns, and marches down a run of
+ * windows. With the row x[n] of a window cut into halves a, b, its even columns X[2k] are the
+ * 128-point transform of a + b and its odd ones X[2k + 1] that of (a - b) w^n (decimation in
+ * frequency; Cooley & Tukey 1965): so the row spectra of a block take 128 KB of shared memory and not
+ * 264. They are kept as a ring of two halves of 128 rows. The next window down needs just one new
+ * half, so every row segment is transformed once.
+ *
+ *   rows     64 transforms of 128 complex points a half: rows r and r + 64 as real and imaginary
+ *            part. 8 threads each, 16 points a thread: radix 16, exchange, radix 8.
+ *   columns  64 transforms of 256 points a window: rows are told apart by the symmetry of a real row's
+ *            spectrum. 16 threads each, 16 points a thread: radix 16, exchange, radix 16. Of the
+ *            even columns, 0 and 128 are both real, and are transformed as one.
+ *   counts   straight from the registers into the block's histogram in shared memory. Columns 1 to
+ *            127 count twice.
+ *
+ * All exchanges go through shared memory without bank conflicts: an element's index is XORed with what
+ * tells the lanes of a half warp apart.
+ *
+ * Float is kept exact where it matters by taking off each row segment's mean before its transform (odd
+ * columns do not see it), and the mean of these means before the transform of column 0; it comes back
+ * as bin (0, 0).
+ */
+#include "cuda/fused.h"
+
+namespace {
+
+enum {
+    THREADS = 512,
+    HALF = 128,          /* rows of a half, and points of a row's transform */
+    PACKED = HALF / 2,   /* complex rows of a half */
+    COLUMNS = 64,        /* spectral columns of a parity */
+    AT_ONCE = THREADS / 16,
+    MAGIC = 0x4b400000,  /* bits of 1.5 * 2^23: a float added to it is rounded to an integer in its low bits */
+};
+
+struct c32 {
+    float x, y;
+};
+
+__device__ __forceinline__ c32 operator+(c32 a, c32 b) { return {a.x + b.x, a.y + b.y}; }
+__device__ __forceinline__ c32 operator-(c32 a, c32 b) { return {a.x - b.x, a.y - b.y}; }
+__device__ __forceinline__ c32 operator*(c32 a, c32 b) { return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}; }
+__device__ __forceinline__ c32 minus_i(c32 a) { return {a.y, -a.x}; }
+
+struct alignas(16) pair {
+    c32 a, b;
+};
+
+struct shared {
+    c32 ring[2][PACKED][HALF];     /* row spectra: point k of packed row r at k ^ (r & 15) */
+    c32 exchange[AT_ONCE][256];
+    pair column_twiddle[8][16];    /* w256^(q u), of q = 2 m and 2 m + 1 at [m][u] */
+    pair row_twiddle[8][8];        /* w128^(k r), of r = 2 t and 2 t + 1 at [k][t] */
+    pair odd_twiddle[HALF / 2];    /* w256^n */
+    float2 mean[2][PACKED];        /* twice the means of rows r, r + 64 */
+    unsigned histogram[FUSED_MOST_BINS + 2];
+};
+
+/* --- small transforms in registers, natural order in and out --- */
+
+__device__ __forceinline__ void dft4(c32 &a, c32 &b, c32 &c, c32 &d)
+{
+    const c32 s = a + c, t = a - c, u = b + d, v = minus_i(b - d);
+    a = s + u;
+    b = t + v;
+    c = s - u;
+    d = t - v;
+}
+
+__device__ __forceinline__ void dft8(c32 *v)
+{
+    const float h = 0.70710678118654752f;
+    dft4(v[0], v[2], v[4], v[6]);
+    dft4(v[1], v[3], v[5], v[7]);
+    const c32 b0 = v[1], b1 = {h * (v[3].x + v[3].y), h * (v[3].y - v[3].x)}, b2 = minus_i(v[5]),
+              b3 = {h * (v[7].y - v[7].x), -h * (v[7].x + v[7].y)};
+    const c32 a0 = v[0], a1 = v[2], a2 = v[4], a3 = v[6];
+    v[0] = a0 + b0;
+    v[1] = a1 + b1;
+    v[2] = a2 + b2;
+    v[3] = a3 + b3;
+    v[4] = a0 - b0;
+    v[5] = a1 - b1;
+    v[6] = a2 - b2;
+    v[7] = a3 - b3;
+}
+
+__device__ __forceinline__ void dft16(c32 *v)
+{
+    const float c = 0.92387953251128674f, s = 0.38268343236508977f, h = 0.70710678118654752f;
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        dft4(v[k], v[k + 4], v[k + 8], v[k + 12]);
+    v[5] = v[5] * c32{c, -s};
+    v[6] = {h * (v[6].x + v[6].y), h * (v[6].y - v[6].x)};
+    v[7] = v[7] * c32{s, -c};
+    v[9] = {h * (v[9].x + v[9].y), h * (v[9].y - v[9].x)};
+    v[10] = minus_i(v[10]);
+    v[11] = {h * (v[11].y - v[11].x), -h * (v[11].x + v[11].y)};
+    v[13] = v[13] * c32{s, -c};
+    v[14] = {h * (v[14].y - v[14].x), -h * (v[14].x + v[14].y)};
+    v[15] = v[15] * c32{-c, s};
+#pragma unroll
+    for (int k = 0; k < 16; k += 4)
+        dft4(v[k], v[k + 1], v[k + 2], v[k + 3]);
+#pragma unroll
+    for (int q = 0; q < 4; q++)
+#pragma unroll
+        for (int p = q + 1; p < 4; p++) {
+            const c32 t = v[4 * q + p];
+            v[4 * q + p] = v[4 * p + q];
+            v[4 * p + q] = t;
+        }
+}
+
+/* --- rows --- */
+
+/* Which packed row of the half this thread works on: the two of a half warp differ in bit 3. */
+__device__ __forceinline__ int packed_row(int thread)
+{
+    const int warp = thread / 32, lane = thread % 32;
+    return (warp & 7) | (lane & 8) | (lane & 16) | (warp & 8) << 2;
+}
+
+/* Sum over the eight threads of a row. */
+__device__ __forceinline__ float sum8(float v)
+{
+    v += __shfl_xor_sync(~0u, v, 1);
+    v += __shfl_xor_sync(~0u, v, 2);
+    return v + __shfl_xor_sync(~0u, v, 4);
+}
+
+/* Takes the rows' means off; returns twice them. */
+__device__ __forceinline__ float2 take_mean(c32 *v)
+{
+    c32 sum = v[0];
+#pragma unroll
+    for (int j = 1; j < 16; j++)
+        sum = sum + v[j];
+    const float2 mean = {sum8(sum.x) / HALF, sum8(sum.y) / HALF};
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+        v[j] = v[j] - c32{mean.x, mean.y};
+    return mean;
+}
+
+/* Transforms the 128 rows at `rows` into half number `half` of the ring. */
+template <int ODD>
+__device__ __forceinline__ void transform_rows(struct shared &s, const float *rows, int64_t pitch, int half)
+{
+    const int r = packed_row((int)threadIdx.x), t = (int)threadIdx.x & 7;
+    const float4 *above = (const float4 *)(rows + r * pitch) + t, *below = (const float4 *)(rows + (r + PACKED) * pitch) + t;
+    c32 v[16]; /* first points 2 t + 16 j, then 2 t + 1 + 16 j */
+    c32 *out = s.ring[half][r];
+    pair *pairs = (pair *)out;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const float4 a = above[8 * j], b = above[8 * j + HALF / 4], c = below[8 * j], d = below[8 * j + HALF / 4];
+        pair z0, z1;
+        if (ODD) {
+            const pair w0 = s.odd_twiddle[2 * t + 16 * j], w1 = s.odd_twiddle[2 * t + 16 * j + 1];
+            z0 = {c32{a.x - b.x, c.x - d.x} * w0.a, c32{a.y - b.y, c.y - d.y} * w0.b};
+            z1 = {c32{a.z - b.z, c.z - d.z} * w1.a, c32{a.w - b.w, c.w - d.w} * w1.b};
+        } else {
+            z0 = {{a.x + b.x, c.x + d.x}, {a.y + b.y, c.y + d.y}};
+            z1 = {{a.z + b.z, c.z + d.z}, {a.w + b.w, c.w + d.w}};
+        }
+        pairs[16 * j + 2 * t + (t >> 2 & 1)] = z0;
+        pairs[16 * j + 2 * t + (t >> 2 & 1 ^ 1)] = z1;
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const pair z = pairs[8 * j + t ^ (j & 1)];
+        v[j] = z.a;
+        v[j + 8] = z.b;
+    }
+    __syncwarp();
+    if (!ODD) {
+        const float2 mean = take_mean(v);
+        if (t == 0)
+            s.mean[half][r] = mean;
+    }
+    dft8(v);
+    dft8(v + 8);
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        const pair w = s.row_twiddle[k][t];
+        pairs[k * 8 + (t ^ k)] = k ? pair{v[k] * w.a, v[k + 8] * w.b} : pair{v[0], v[8]};
+    }
+    __syncwarp();
+#pragma unroll
+    for (int p = 0; p < 8; p++) {
+        const pair z = pairs[t * 8 + (t ^ p)];
+        v[2 * p] = z.a;
+        v[2 * p + 1] = z.b;
+    }
+    __syncwarp();
+    dft16(v);
+#pragma unroll
+    for (int p = 0; p < 16; p++)
+        out[(t ^ (r & 15)) ^ 8 * p] = v[p];
+}
+
+/* --- columns --- */
+
+/* What a thread has counted of one window, for values of one weight. */
+struct tally {
+    unsigned samples, sum, squares; /* in bins; their bin numbers */
+};
+
+/* Counts a value whose squared magnitude is a quarter of z's. */
+template <bool CLAMP>
+__device__ __forceinline__ void count(struct shared &s, const struct counts_bins &b, c32 z, unsigned weight,
+                                      struct tally *t)
+{
+    float magnitude, octave;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(magnitude) : "f"(fmaf(z.x, z.x, z.y * z.y)));
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(octave) : "f"(fmaf(magnitude, 0.5f, b.offset)));
+    int bin = __float_as_int(__fmaf_rd(octave, b.slope, __int_as_float(MAGIC)));
+    if (CLAMP) {
+        bin = min(max(bin, MAGIC - 1), MAGIC + b.bins) - MAGIC;
+        atomicAdd(&s.histogram[bin + 1], weight);
+        const bool inside = (unsigned)bin < (unsigned)b.bins;
+        bin = inside ? bin : 0;
+        t->samples += inside;
+    } else {
+        bin &= 0xffff;
+        atomicAdd(&s.histogram[bin + 1], weight);
+        t->samples++;
+    }
+    t->sum += (unsigned)bin;
+    t->squares += (unsigned)(bin * bin);
+}
+
+/* Columns 0 and 128, both of real values: their transforms from the one of column 0 + i column 128,
+ * V: F0[y] = (V[y] + conj V[-y]) / 2, F128[y] = (V[y] - conj V[-y]) / 2i. 16 threads; u holds V[u + 16 p]. */
+template <bool CLAMP>
+__device__ __forceinline__ void count_real_columns(struct shared &s, const struct counts_bins &b, const c32 *v, int u,
+                                                   float mean, struct tally *t)
+{
+    const unsigned lanes = 0xffffu;
+#pragma unroll
+    for (int p = 0; p < 16; p++) {
+        c32 m = {__shfl_sync(lanes, v[15 - p].x, (16 - u) & 15, 16), __shfl_sync(lanes, v[15 - p].y, (16 - u) & 15, 16)};
+        if (u == 0)
+            m = v[(16 - p) & 15];
+        c32 zero = {0.5f * (v[p].x + m.x), 0.5f * (v[p].y - m.y)};
+        const c32 last = {0.5f * (v[p].y + m.y), 0.5f * (m.x - v[p].x)};
+        if (u == 0 && p == 0)
+            zero.x += mean;
+        count<CLAMP>(s, b, zero, 1, t);
+        count<CLAMP>(s, b, last, 1, t);
+    }
+}
+
+/* The 256 values of a column, in the order of the transform: rows u + 16 j. They are twice the spectra. */
+template <int ODD>
+__device__ __forceinline__ void load_column(const struct shared &s, int top, int k, int u, c32 *v)
+{
+    const int mirror = ODD ? HALF - 1 - k : (HALF - k) & (HALF - 1);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const c32 a = s.ring[top][u + 16 * j][k ^ u], b = s.ring[top][u + 16 * j][mirror ^ u];
+        const c32 c = s.ring[top ^ 1][u + 16 * j][k ^ u], d = s.ring[top ^ 1][u + 16 * j][mirror ^ u];
+        v[j] = {a.x + b.x, a.y - b.y};
+        v[j + 4] = {a.y + b.y, b.x - a.x};
+        v[j + 8] = {c.x + d.x, c.y - d.y};
+        v[j + 12] = {c.y + d.y, d.x - c.x};
+    }
+}
+
+/* The same for column 0 + i column 128. Returns what was taken off column 0, as bin (0, 0) of its transform. */
+__device__ __forceinline__ float load_real_columns(const struct shared &s, int top, int u, c32 *v)
+{
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const int half = j < 4 ? top : top ^ 1, r = u + 16 * (j & 3), at = (j & 3) + (j & 4) * 2;
+        const c32 a = s.ring[half][r][u], b = s.ring[half][r][64 ^ u];
+        const float2 m = s.mean[half][r];
+        v[at] = {2 * a.x, 2 * b.x};
+        v[at + 4] = {2 * a.y, 2 * b.y};
+        sum += m.x + m.y;
+    }
+#pragma unroll
+    for (int lanes = 1; lanes < 16; lanes *= 2)
+        sum += __shfl_xor_sync(0xffffu, sum, lanes, 16);
+    const float mean = sum / 256;
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const int half = j < 4 ? top : top ^ 1, at = (j & 3) + (j & 4) * 2;
+        const float2 m = s.mean[half][u + 16 * (j & 3)];
+        v[at].x += 256 * (m.x - mean);
+        v[at + 4].x += 256 * (m.y - mean);
+    }
+    return 256 * 256 * mean;
+}
+
+__device__ __forceinline__ void transform_column(struct shared &s, int slot, int u, c32 *v)
+{
+    dft16(v);
+    c32 *out = s.exchange[slot];
+    const pair *pairs = (const pair *)out;
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const pair w = s.column_twiddle[m][u];
+        out[(u ^ 2 * (2 * m & 7)) + 32 * m] = m ? v[2 * m] * w.a : v[0];
+        out[(u ^ 2 * ((2 * m + 1) & 7)) + 32 * m + 16] = v[2 * m + 1] * w.b;
+    }
+    __syncwarp();
+#pragma unroll
+    for (int p = 0; p < 8; p++) {
+        const pair z = pairs[u * 8 + ((u & 7) ^ p)];
+        v[2 * p] = z.a;
+        v[2 * p + 1] = z.b;
+    }
+    __syncwarp();
+    dft16(v);
+}
+
+/* All columns of a window whose upper half lies in half `top` of the ring: those that count twice, and once. */
+template <int ODD, bool CLAMP>
+__device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b, int top, struct tally *twice,
+                                              struct tally *once)
+{
+    const int slot = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
+#pragma unroll 1
+    for (int k = slot; k < COLUMNS; k += AT_ONCE) {
+        c32 v[16];
+        float mean = 0;
+        if (!ODD && k == 0)
+            mean = load_real_columns(s, top, u, v);
+        else
+            load_column<ODD>(s, top, k, u, v);
+        if (k + AT_ONCE < COLUMNS)
+            __syncwarp();
+        else
+            __syncthreads(); /* from here on the upper half may be written over */
+        transform_column(s, slot, u, v);
+        if (!ODD && k == 0)
+            count_real_columns<CLAMP>(s, b, v, u, mean, once);
+        else
+#pragma unroll
+            for (int p = 0; p < 16; p++)
+                count<CLAMP>(s, b, v[p], 2, twice);
+    }
+}
+
+/* --- a strip of windows --- */
+
+/* exp(-2 pi i k / n) */
+__device__ __forceinline__ c32 root(int k, int n)
+{
+    c32 w;
+    sincospif(-2 * (float)k / (float)n, &w.y, &w.x);
+    return w;
+}
+
+__device__ __forceinline__ void fill_tables(struct shared &s)
+{
+    for (int k = (int)threadIdx.x; k < 8 * 16; k += THREADS) {
+        const int m = k / 16, u = k % 16;
+        s.column_twiddle[m][u] = {root(2 * m * u, 256), root((2 * m + 1) * u, 256)};
+    }
+    for (int k = (int)threadIdx.x; k < 8 * 8; k += THREADS) {
+        const int m = k / 8, t = k % 8;
+        s.row_twiddle[m][t] = {root(m * 2 * t, HALF), root(m * (2 * t + 1), HALF)};
+        s.odd_twiddle[k] = {root(2 * k, 256), root(2 * k + 1, 256)};
+    }
+    for (int k = (int)threadIdx.x; k < FUSED_MOST_BINS + 2; k += THREADS)
+        s.histogram[k] = 0;
+    __syncthreads();
+}
+
+/* Sum over the warp of values below 2^30. */
+__device__ __forceinline__ unsigned long long warp_sum(unsigned v)
+{
+    return ((unsigned long long)__reduce_add_sync(~0u, v >> 8) << 8) + __reduce_add_sync(~0u, v & 0xff);
+}
+
+__device__ __forceinline__ void add_window(const struct tally &twice, const struct tally &once, unsigned long long *sums)
+{
+    const unsigned long long samples = __reduce_add_sync(~0u, 2 * twice.samples + once.samples);
+    const unsigned long long sum = __reduce_add_sync(~0u, 2 * twice.sum + once.sum);
+    const unsigned long long squares = warp_sum(2 * twice.squares + once.squares);
+    if ((threadIdx.x & 31) == 0) {
+        atomicAdd(&sums[0], samples << COUNTS_SHIFT | sum);
+        atomicAdd(&sums[1], squares);
+    }
+}
+
+template <int ODD, bool CLAMP>
+__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx, int64_t wy, int64_t end_wy)
+{
+    const uint8_t *counts = a.windows.d_counts ? a.windows.d_counts + wx : NULL;
+    const int64_t nx = a.windows.nx;
+    for (int64_t half = wy; half <= end_wy; half++) {
+        const bool last = half > wy && (!counts || counts[(half - 1) * nx]);
+        const bool next = half < end_wy && (!counts || counts[half * nx]);
+        if (last || next)
+            transform_rows<ODD>(s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE, a.pitch, (int)(half & 1));
+        __syncthreads();
+        if (!last)
+            continue;
+        struct tally twice = {0, 0, 0}, once = {0, 0, 0};
+        count_columns<ODD, CLAMP>(s, a.bins, (int)(half & 1) ^ 1, &twice, &once);
+        add_window(twice, once, a.sums.d_windows + 2 * ((half - 1) * nx + wx));
+    }
+}
+
+template <bool CLAMP>
+__global__ void __launch_bounds__(THREADS, 1) fused_kernel(const __grid_constant__ struct fused_args a)
+{
+    extern __shared__ __align__(2048) unsigned char memory[];
+    struct shared &s = *(struct shared *)memory;
+    const int64_t n = a.windows.end_wy - a.windows.first_wy;
+    const int64_t wy = a.windows.first_wy + n * blockIdx.y / gridDim.y;
+    const int64_t end_wy = a.windows.first_wy + n * (blockIdx.y + 1) / gridDim.y;
+    fill_tables(s);
+    if (blockIdx.x & 1)
+        strip<1, CLAMP>(s, a, blockIdx.x / 2, wy, end_wy);
+    else
+        strip<0, CLAMP>(s, a, blockIdx.x / 2, wy, end_wy);
+    __syncthreads();
+    for (int k = (int)threadIdx.x; k < a.bins.bins + 2; k += THREADS)
+        if (s.histogram[k])
+            atomicAdd(&a.sums.d_histogram[k], s.histogram[k]);
+}
+
+} // namespace
+
+cudaError_t fused_prepare_4(void)
+{
+    const cudaError_t e = cudaFuncSetAttribute(fused_kernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(struct shared));
+    return e ? e : cudaFuncSetAttribute(fused_kernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(struct shared));
+}
+
+void fused_windows_4(const struct fused_args *a, cudaStream_t stream)
+{
+    const int64_t rows = a->windows.end_wy - a->windows.first_wy;
+    const dim3 grid((unsigned)(2 * a->windows.nx), (unsigned)((rows + 15) / 16));
+    if (a->bins.all_inside)
+        fused_kernel<false><<<grid, THREADS, sizeof(struct shared), stream>>>(*a);
+    else
+        fused_kernel<true><<<grid, THREADS, sizeof(struct shared), stream>>>(*a);
+}

@@ -1,0 +1,90 @@
+/*
+ * mkstore - a large store laid from the chunks of a small one, over and over.
+ *
+ *   mkstore SMALL.h5 WIDTH HEIGHT CODEC OUT.h5      only whole chunks of the small one are used
+ */
+#include "common/codec.h"
+#include "common/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct packed {
+    unsigned char *bytes;
+    size_t n;
+    uint32_t crc32;
+};
+
+static int fail(const struct err *e)
+{
+    fprintf(stderr, "mkstore: %s\n", e->msg);
+    return 1;
+}
+
+/* Chunk number k of the small store, unpacked and packed again. */
+static int pack(struct store *s, const struct store_chunk *c, struct codec_work *from, struct codec_work *to, struct packed *p,
+                struct err *e)
+{
+    const size_t whole = (size_t)store_chunk_bytes(store_info(s));
+    unsigned char *stored = malloc(c->bytes + 1), *pixels = malloc(whole), *out = malloc(whole);
+    if (!stored || !pixels || !out)
+        return err_set(e, "out of memory");
+    if (store_read(s, c->offset, stored, c->bytes, e))
+        return -1;
+    if (c->bytes == whole)
+        memcpy(pixels, stored, whole);
+    else if (codec_decode(from, stored, c->bytes, pixels, whole))
+        return err_set(e, "cannot unpack");
+    p->n = codec_encode(to, pixels, whole, out);
+    p->bytes = p->n > 0 ? out : pixels;
+    p->n = p->n > 0 ? p->n : whole;
+    p->crc32 = codec_crc32(p->bytes, p->n);
+    free(stored);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {""};
+    if (argc != 6)
+        return fprintf(stderr, "usage: mkstore SMALL.h5 WIDTH HEIGHT CODEC OUT.h5\n"), 2;
+    struct store *s = store_open(argv[1], &e);
+    if (!s)
+        return fail(&e);
+    struct store_info i = *store_info(s);
+    const int64_t columns = store_chunk_columns(&i), rows = i.height / i.chunk_rows, used = i.width / i.chunk_cols;
+    struct store_chunk *chunks = calloc((size_t)((rows + i.group_rows) * columns), sizeof *chunks);
+    struct packed *packed = calloc((size_t)(rows * used), sizeof *packed);
+    int64_t listed = 0;
+    for (int64_t g = 0; g < i.group_count; g++) {
+        if (store_map_group(s, g, chunks + listed, &e))
+            return fail(&e);
+        listed += store_group_chunk_rows(&i, g) * columns;
+    }
+    const struct codec *codec = codec_find(argv[4]);
+    struct codec_work *from = codec_create(i.codec, &e), *to = codec ? codec_create(codec, &e) : NULL;
+    if (!from || !to)
+        return fail(&e);
+    for (int64_t k = 0; k < rows * used; k++)
+        if (pack(s, &chunks[k / used * columns + k % used], from, to, &packed[k], &e))
+            return fail(&e);
+    i.width = atoll(argv[2]);
+    i.height = atoll(argv[3]);
+    i.codec = codec;
+    i.stripe_rows = (1024 + i.chunk_rows - 1) / i.chunk_rows * i.chunk_rows;
+    const int64_t stripe = i.stripe_rows * i.width * i.channels;
+    i.group_rows = i.stripe_rows * ((INT64_C(256) << 20) / stripe > 1 ? (INT64_C(256) << 20) / stripe : 1);
+    i.group_count = (i.height + i.group_rows - 1) / i.group_rows;
+    struct store_writer *w = store_create(argv[5], &i, &e);
+    if (!w)
+        return fail(&e);
+    for (int64_t r = 0; r < (i.height + i.chunk_rows - 1) / i.chunk_rows; r++)
+        for (int64_t c = 0; c < store_chunk_columns(&i); c++) {
+            const struct packed *p = &packed[r % rows * used + c % used];
+            if (store_put_chunk(w, p->bytes, p->n, p->crc32, STORE_WHOLE, &e))
+                return fail(&e);
+        }
+    int64_t bytes;
+    return store_commit(w, &bytes, &e) ? fail(&e) : 0;
+}
