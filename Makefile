@@ -107,6 +107,16 @@ $(B)/tests/mkstore: tests/mkstore.c $(COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(LDLIBS)
 
+$(B)/tests/bench_read: tests/bench_read.c $(COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(LDLIBS)
+$(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(patsubst %.cu,$(B)/%.o,$(wildcard tests/kernels/*.cu) cuda/fused.cu cuda/smooth.cu cuda/windows.cu)
+	$(CC) -o $@ $^ $(CUDA_LIBS) -lm
+
+# SMALL_RGB and SMALL_GRAY: stores of a small slide
+bench-gpu: $(B)/h5spec $(B)/tests/mkstore $(B)/tests/bench_read $(B)/tests/bench_kernels
+	BUILD=$(B) tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
+
 programs-for-check: $(PROGRAMS) $(TESTS)
 
 check:
@@ -146,9 +156,10 @@ help:
 	@echo "make demo          from nothing to a histogram; SLIDE=path takes your own slide"
 	@echo "make check         every test; T='name ...' some of them; SAN=address,undefined or SAN=thread"
 	@echo "make bench         speed and memory, each beside the bare library"
+	@echo "make bench-gpu     the GPU backend beside its limits; SMALL_RGB=store SMALL_GRAY=store"
 	@echo "make install       PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make clean         removes build/ and demo/"
 
-.PHONY: all h5spec wsi2h5 programs-for-check check bench bench-codecs demo install clean help
+.PHONY: all h5spec wsi2h5 programs-for-check check bench bench-gpu bench-codecs demo install clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

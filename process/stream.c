@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_BYTES = 2 << 20 };                  /* read in one go */
+enum { RUN_BYTES = 1 << 20 };                  /* read in one go: of 256 KiB to 4 MiB the quickest */
 enum { MOST_SLAB_ROWS = 4096 };
 
 /* A run of rows of windows of a store, computed in one lane. */

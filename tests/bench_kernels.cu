@@ -110,7 +110,7 @@ static void unfused_windows(const struct fused_args *f, cudaStream_t stream)
     const int64_t all = (f->windows.end_wy - f->windows.first_wy) * f->windows.nx;
     for (int64_t k = 0; k < all; k += BATCH) {
         const struct windows_args a = {f->d_smooth, f->ring_rows, f->pitch, N, S, f->windows, f->bins, f->sums, NULL, {N, 0}, k,
-                                       all - k < BATCH ? all - k : BATCH, u.d_gathered, u.d_spectra, u.d_mean};
+                                       all - k < BATCH ? all - k : (int64_t)BATCH, u.d_gathered, u.d_spectra, u.d_mean};
         windows_gather(&a, stream);
         FFT(cufftExecR2C(u.plan, u.d_gathered, (cufftComplex *)u.d_spectra));
         windows_count(&a, stream);
