@@ -223,8 +223,8 @@ static int sink(void *ctx, void *slot, struct err *e)
     const bool plain = it->bytes == (size_t)store_chunk_bytes(&c->info);
     if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32, it->status, e))
         return -1;
-    if (c->sums_tissue)
-        tissue_add(&c->tissue, &it->sums);
+    if (c->sums_tissue && tissue_add(&c->tissue, &it->sums, e))
+        return -1;
     c->info.tiles_left_out += it->status == STORE_LEFT_OUT;
     c->info.tiles_missing += it->status == STORE_MISSING;
     c->info.tiles_damaged += it->status == STORE_DAMAGED;

@@ -63,9 +63,7 @@ static int sink(void *ctx, void *slot, struct err *e)
 {
     struct pass *p = ctx;
     struct item *it = slot;
-    (void)e;
-    tissue_add(p->tissue, &it->sums);
-    return 0;
+    return tissue_add(p->tissue, &it->sums, e);
 }
 
 static int run(struct pass *p, int threads, struct err *e)

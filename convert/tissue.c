@@ -1,6 +1,7 @@
 /* tissue.c - see tissue.h. */
 #include "convert/tissue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,10 @@ int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e
 {
     *t = (struct tissue){.cols = (width + TISSUE_CELL - 1) / TISSUE_CELL,
                          .rows = (height + TISSUE_CELL - 1) / TISSUE_CELL};
-    t->sums = (struct tissue_sums){.cols = t->cols, .rows = t->rows, .room = t->cols * t->rows};
-    t->sums.cell = calloc((size_t)t->sums.room, sizeof *t->sums.cell);
-    t->mask = calloc((size_t)t->sums.room, 1);
-    if (t->sums.cell && t->mask)
+    t->band.cols = t->cols;
+    t->saturation = calloc((size_t)(t->cols * t->rows), 1);
+    t->mask = calloc((size_t)(t->cols * t->rows), 1);
+    if (t->saturation && t->mask)
         return 0;
     tissue_free(t);
     return err_set(e, "out of memory");
@@ -21,9 +22,10 @@ int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e
 
 void tissue_free(struct tissue *t)
 {
-    tissue_sums_free(&t->sums);
+    tissue_sums_free(&t->band);
+    free(t->saturation);
     free(t->mask);
-    t->mask = NULL;
+    t->saturation = t->mask = NULL;
 }
 
 void tissue_sums_free(struct tissue_sums *s)
@@ -33,6 +35,11 @@ void tissue_sums_free(struct tissue_sums *s)
 }
 
 /* --- sums --- */
+
+static int64_t at_most(int64_t v, int64_t most)
+{
+    return v < most ? v : most;
+}
 
 /* The cell of pixel k of an image of that scale: where its middle lies. */
 static int64_t cell_of(int64_t k, double scale)
@@ -74,9 +81,9 @@ static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols,
     return 0;
 }
 
-static void sum_pixels(uint64_t cell[4], const uint8_t *rgb, int64_t n)
+static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n)
 {
-    uint32_t r = 0, g = 0, b = 0; /* a row of a cell has far fewer than 2^24 pixels */
+    uint32_t r = 0, g = 0, b = 0; /* a cell has far fewer than 2^24 pixels */
     for (int64_t k = 0; k < n; k++) {
         r += rgb[3 * k];
         g += rgb[3 * k + 1];
@@ -85,7 +92,7 @@ static void sum_pixels(uint64_t cell[4], const uint8_t *rgb, int64_t n)
     cell[0] += r;
     cell[1] += g;
     cell[2] += b;
-    cell[3] += (uint64_t)n;
+    cell[3] += (uint32_t)n;
 }
 
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
@@ -104,39 +111,7 @@ int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t 
     return 0;
 }
 
-static int64_t at_most(int64_t v, int64_t most)
-{
-    return v < most ? v : most;
-}
-
-void tissue_add(struct tissue *t, const struct tissue_sums *s)
-{
-    for (int64_t r = 0; r < s->rows; r++)
-        for (int64_t c = 0; c < s->cols; c++) {
-            const int64_t row = at_most(s->row + r, t->rows - 1), col = at_most(s->col + c, t->cols - 1);
-            for (int k = 0; k < 4; k++)
-                t->sums.cell[row * t->cols + col][k] += s->cell[r * s->cols + c][k];
-        }
-}
-
-/* --- colours and thresholds --- */
-
-/* Hue and saturation of a cell, 0 .. 1; a cell without pixels is like its neighbour to the left. */
-static void hue_of(const struct tissue *t, int64_t k, double *h, double *s)
-{
-    while (k > 0 && t->sums.cell[k][3] == 0)
-        k--;
-    const uint64_t *c = t->sums.cell[k];
-    const double n = c[3] ? (double)c[3] : 1;
-    const double r = (double)c[0] / n, g = (double)c[1] / n, b = (double)c[2] / n;
-    const double high = r > g ? (r > b ? r : b) : (g > b ? g : b);
-    const double low = r < g ? (r < b ? r : b) : (g < b ? g : b), span = high - low;
-    *s = high > 0 ? span / high : 0;
-    *h = 0;
-    if (span > 0)
-        *h = high == r ? (g - b) / span / 6 : high == g ? ((b - r) / span + 2) / 6 : ((r - g) / span + 4) / 6;
-    *h += *h < 0;
-}
+/* --- colours: a row that is complete becomes bins --- */
 
 static int bin_of(double v)
 {
@@ -144,8 +119,77 @@ static int bin_of(double v)
     return k < BINS ? k : BINS - 1;
 }
 
-/* The upper edge of the lower class. */
-static double otsu(const uint64_t histogram[BINS])
+/* The bins of a colour's hue and saturation. */
+static void bins_of(const uint32_t c[4], uint8_t bins[2])
+{
+    const double r = (double)c[0] / c[3], g = (double)c[1] / c[3], b = (double)c[2] / c[3];
+    const double high = r > g ? (r > b ? r : b) : (g > b ? g : b);
+    const double low = r < g ? (r < b ? r : b) : (g < b ? g : b), span = high - low;
+    double h = 0;
+    if (span > 0)
+        h = high == r ? (g - b) / span / 6 : high == g ? ((b - r) / span + 2) / 6 : ((r - g) / span + 4) / 6;
+    h += h < 0;
+    bins[0] = (uint8_t)bin_of(h);
+    bins[1] = (uint8_t)bin_of(high > 0 ? span / high : 0);
+}
+
+/* The uppermost `n` rows of the band are complete. A cell without pixels is like the one before it. */
+static void complete_rows(struct tissue *t, int64_t n)
+{
+    struct tissue_sums *s = &t->band;
+    const int64_t first = s->row * t->cols, cells = n * t->cols, left = (s->rows - n) * t->cols;
+    if (n == 0)
+        return;
+    for (int64_t k = 0; k < cells; k++) {
+        if (s->cell[k][3])
+            bins_of(s->cell[k], t->last);
+        t->mask[first + k] = t->last[0];
+        t->saturation[first + k] = t->last[1];
+    }
+    memmove(s->cell, s->cell + cells, (size_t)left * sizeof *s->cell);
+    s->row += n;
+    s->rows -= n;
+}
+
+/* Makes the band end with row `end` - 1 at the earliest. */
+static int extend_band(struct tissue *t, int64_t end, struct err *e)
+{
+    struct tissue_sums *s = &t->band;
+    const int64_t have = s->rows * t->cols, need = (end - s->row) * t->cols;
+    if (need <= have)
+        return 0;
+    if (need > s->room) {
+        void *more = realloc(s->cell, (size_t)need * sizeof *s->cell);
+        if (!more)
+            return err_set(e, "out of memory");
+        s->cell = more;
+        s->room = need;
+    }
+    memset(s->cell + have, 0, (size_t)(need - have) * sizeof *s->cell);
+    s->rows = end - s->row;
+    return 0;
+}
+
+int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)
+{
+    const int64_t first = at_most(s->row, t->rows - 1), end = at_most(s->row + s->rows, t->rows);
+    assert(first >= t->band.row);
+    if (extend_band(t, end, e))
+        return -1;
+    complete_rows(t, first - t->band.row);
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t c = 0; c < s->cols; c++) {
+            const int64_t row = at_most(s->row + r, t->rows - 1) - first, col = at_most(s->col + c, t->cols - 1);
+            for (int k = 0; k < 4; k++)
+                t->band.cell[row * t->cols + col][k] += s->cell[r * s->cols + c][k];
+        }
+    return 0;
+}
+
+/* --- thresholds --- */
+
+/* The first bin of the upper class; BINS when there is only one class. */
+static int otsu(const uint64_t histogram[BINS])
 {
     double total = 0, sum = 0, below = 0, sum_below = 0, best = -1;
     int first = 0, last = 0;
@@ -167,7 +211,7 @@ static double otsu(const uint64_t histogram[BINS])
         if (between >= best) /* a plateau, where bins are empty: its middle */
             last = k;
     }
-    return best < 0 ? 1 : ((first + last) / 2 + 1) / (double)BINS;
+    return best < 0 ? BINS : (first + last) / 2 + 1;
 }
 
 void tissue_finish(struct tissue *t)
@@ -175,20 +219,25 @@ void tissue_finish(struct tissue *t)
     uint64_t hues[BINS] = {0}, saturations[BINS] = {0};
     const int64_t n = t->cols * t->rows;
     int64_t tissue = 0;
-    double h, s;
+    complete_rows(t, t->band.rows);
+    const int64_t done = t->band.row * t->cols; /* a coarse level may end a row of cells too early */
+    memset(t->mask + done, t->last[0], (size_t)(n - done));
+    memset(t->saturation + done, t->last[1], (size_t)(n - done));
     for (int64_t k = 0; k < n; k++) {
-        hue_of(t, k, &h, &s);
-        hues[bin_of(h)]++;
-        saturations[bin_of(s)]++;
+        hues[t->mask[k]]++;
+        saturations[t->saturation[k]]++;
     }
-    t->otsu_h = otsu(hues);
-    t->otsu_s = otsu(saturations);
+    const int h = otsu(hues), s = otsu(saturations);
     for (int64_t k = 0; k < n; k++) {
-        hue_of(t, k, &h, &s);
-        t->mask[k] = h >= t->otsu_h && s >= t->otsu_s;
+        t->mask[k] = t->mask[k] >= h && t->saturation[k] >= s;
         tissue += t->mask[k];
     }
+    t->otsu_h = h / (double)BINS;
+    t->otsu_s = s / (double)BINS;
     t->fraction = (double)tissue / (double)n;
+    tissue_sums_free(&t->band);
+    free(t->saturation);
+    t->saturation = NULL;
 }
 
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)

@@ -6,8 +6,8 @@
  * tissue is where both are above.
  *
  * Where the colours come from is the caller's choice: a coarse level of the pyramid, level 0 decoded at
- * 1/8, or the tiles that are being converted anyway. Sums are whole numbers, so the map does not depend
- * on the order in which they come.
+ * 1/8, or the tiles that are being converted anyway. They come row of tiles by row of tiles, so that sums
+ * are kept for the cells of one row only; a cell that is complete takes two bytes.
  */
 #ifndef WSI_TISSUE_H
 #define WSI_TISSUE_H
@@ -22,16 +22,18 @@ enum { TISSUE_CELL = STORE_CELL };
 /* Sums of R, G, B and their number, for a rectangle of cells. */
 struct tissue_sums {
     int64_t col, row, cols, rows;
-    uint64_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
+    uint32_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
     int64_t room;
 };
 
 struct tissue {
-    int64_t cols, rows;        /* ceil(width / 32), ceil(height / 32) of the stored slide */
-    struct tissue_sums sums;   /* over all cells */
-    uint8_t *mask;             /* [rows][cols], 1 = tissue; after tissue_finish */
-    double otsu_h, otsu_s;     /* 0 .. 1 */
-    double fraction;           /* of the cells */
+    int64_t cols, rows;       /* ceil(width / 32), ceil(height / 32) of the stored slide */
+    struct tissue_sums band;  /* the rows of cells under way: those above it are complete */
+    uint8_t last[2];          /* bins of hue and saturation of the last complete cell */
+    uint8_t *saturation;      /* [rows][cols], bins, of complete rows; until tissue_finish */
+    uint8_t *mask;            /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
+    double otsu_h, otsu_s;    /* 0 .. 1 */
+    double fraction;          /* of the cells */
 };
 
 int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e);
@@ -43,9 +45,10 @@ void tissue_free(struct tissue *t);
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
                int64_t x, int64_t y, double scale, int64_t step, struct err *e);
 void tissue_sums_free(struct tissue_sums *s);
-/* Adds a tile's sums to the map's; what lies beyond the map's edge goes to its last cells. */
-void tissue_add(struct tissue *t, const struct tissue_sums *s);
-/* Colours, thresholds, mask. */
+/* Adds a tile's sums to the map's; what lies beyond the map's edge goes to its last cells. No tile may
+ * begin above one that was added before. */
+int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
+/* Thresholds, mask. */
 void tissue_finish(struct tissue *t);
 /* Is there tissue in this rectangle of stored pixels? */
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
