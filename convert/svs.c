@@ -49,7 +49,6 @@ struct slide {
     size_t icc_bytes;
     int64_t cols, rows;     /* tiles */
     struct place *places;   /* [rows][cols] */
-    struct place *sorted;   /* work area of prefetch, as many */
     struct slide *whole;    /* what OpenSlide knows; NULL when it cannot open the file */
     int threads;
     struct thread *thread;  /* [threads] */
@@ -165,8 +164,7 @@ static int take_places(TIFF *t, struct slide *s, struct err *e)
     if (n != (int64_t)TIFFNumberOfTiles(t) || (s->format.tables_bytes && !s->tables))
         return err_set(e, "its list of tiles does not fit its size");
     s->places = malloc((size_t)n * sizeof *s->places);
-    s->sorted = malloc((size_t)n * sizeof *s->sorted);
-    if (!s->places || !s->sorted)
+    if (!s->places)
         return err_set(e, "out of memory");
     for (int64_t k = 0; k < n; k++)
         s->places[k] = (struct place){TIFFGetStrileOffset(t, (uint32_t)k),
@@ -227,7 +225,6 @@ static void svs_close(struct slide *s)
         close(s->fd);
     free(s->thread);
     free(s->places);
-    free(s->sorted);
     free(s->tables);
     free(s->icc);
     free(s->description);
@@ -386,18 +383,20 @@ static void svs_prefetch(struct slide *s, int64_t row, int64_t rows)
 {
     const int64_t end = row + rows < s->rows ? row + rows : s->rows;
     size_t n = 0;
-    for (int64_t k = row * s->cols; k < end * s->cols; k++)
+    struct place *p = malloc((size_t)((end - row) * s->cols) * sizeof *p);
+    for (int64_t k = row * s->cols; p && k < end * s->cols; k++)
         if (s->places[k].bytes > 0 && is_possible(s, &s->places[k]))
-            s->sorted[n++] = s->places[k];
-    qsort(s->sorted, n, sizeof *s->sorted, by_offset);
+            p[n++] = s->places[k];
+    if (n > 1)
+        qsort(p, n, sizeof *p, by_offset);
     for (size_t a = 0, b; a < n; a = b) {
-        uint64_t stop = s->sorted[a].offset + s->sorted[a].bytes;
-        for (b = a + 1; b < n && s->sorted[b].offset <= stop + GAP_BYTES; b++)
-            if (s->sorted[b].offset + s->sorted[b].bytes > stop)
-                stop = s->sorted[b].offset + s->sorted[b].bytes;
-        posix_fadvise(s->fd, (off_t)s->sorted[a].offset, (off_t)(stop - s->sorted[a].offset),
-                      POSIX_FADV_WILLNEED);
+        uint64_t stop = p[a].offset + p[a].bytes;
+        for (b = a + 1; b < n && p[b].offset <= stop + GAP_BYTES; b++)
+            if (p[b].offset + p[b].bytes > stop)
+                stop = p[b].offset + p[b].bytes;
+        posix_fadvise(s->fd, (off_t)p[a].offset, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
     }
+    free(p);
 }
 
 /* --- the rest --- */

@@ -362,4 +362,32 @@ def test_thumbnail_has_the_slide_s_colours():
     expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
 
 
+def peak_growth(seed, small, large):
+    """How many MiB more memory a large slide takes than a small one, laid from the same tiles."""
+    if SAN:
+        raise Skip("a sanitizer's memory is its own")
+    seed = made("--tissue", "none", *seed)
+    peaks = []
+    for size in small, large:
+        slide = os.path.join(tmp("slide"), "laid.svs")
+        run(MKSLIDE, "--from", seed, "--size", size, slide)
+        says_peak = run(WSI2H5, "-j", "2", "-o", slide + ".h5", slide).err.split("peak memory ")[1].split()
+        expect(says_peak[1] == "MiB", "%s", says_peak)
+        peaks.append(int(says_peak[0]))
+        os.remove(slide + ".h5")
+        os.remove(slide)
+    return peaks[1] - peaks[0]
+
+
+def test_memory_of_a_large_slide():
+    """The tissue map once kept 32 bytes a cell, 350 MiB for 130,000 x 86,000 px; now it is two."""
+    growth = peak_growth(("--size", "512x512", "--tile", "512", "--quality", "30"), "8192x8192", "32768x32768")
+    expect(growth <= 8, "%d MiB for 983,040 cells more", growth)
+
+
+def test_memory_of_many_tiles():
+    growth = peak_growth(("--size", "96x96", "--tile", "32"), "3072x3072", "12288x12288")
+    expect(growth <= 9, "%d MiB for 138,240 tiles more", growth)
+
+
 main(globals())
