@@ -81,18 +81,21 @@ static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols,
     return 0;
 }
 
-static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n)
+/* Adds n pixels of each of some rows: first down the columns, which has no stride of three in it. */
+static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
 {
-    uint32_t r = 0, g = 0, b = 0; /* a cell has far fewer than 2^24 pixels */
-    for (int64_t k = 0; k < n; k++) {
-        r += rgb[3 * k];
-        g += rgb[3 * k + 1];
-        b += rgb[3 * k + 2];
-    }
-    cell[0] += r;
-    cell[1] += g;
-    cell[2] += b;
-    cell[3] += (uint32_t)n;
+    uint16_t column[3 * TISSUE_CELL] = {0}; /* of 32 rows at most */
+    uint32_t sum[3] = {0};
+    assert(n <= TISSUE_CELL && rows <= TISSUE_CELL);
+    for (int64_t y = 0; y < rows; y++, rgb += pitch)
+        for (int64_t k = 0; k < 3 * n; k++)
+            column[k] = (uint16_t)(column[k] + rgb[k]);
+    for (int64_t k = 0; k < n; k++)
+        for (int c = 0; c < 3; c++)
+            sum[c] += column[3 * k + c];
+    for (int c = 0; c < 3; c++)
+        cell[c] += sum[c];
+    cell[3] += (uint32_t)(n * rows);
 }
 
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
@@ -100,12 +103,14 @@ int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t 
 {
     if (begin_sums(s, x, y, cols, rows, scale, e))
         return -1;
-    for (int64_t a = x, b; a < x + cols; a = b) {
-        b = next_cell(a, x + cols, scale);
-        const int64_t col = cell_of(a, scale) - s->col;
-        for (int64_t k = 0; k < rows; k += step) {
-            const int64_t row = cell_of(y + k, scale) - s->row;
-            sum_pixels(s->cell[row * s->cols + col], rgb + (k * pitch + a - x) * 3, b - a);
+    for (int64_t c = y, d; c < y + rows; c = d) {
+        d = next_cell(c, y + rows, scale);
+        const int64_t first = (c - y + step - 1) / step * step, n = (d - y - first + step - 1) / step;
+        uint32_t (*cell)[4] = s->cell + (cell_of(c, scale) - s->row) * s->cols;
+        for (int64_t a = x, b; n > 0 && a < x + cols; a = b) {
+            b = next_cell(a, x + cols, scale);
+            sum_pixels(cell[cell_of(a, scale) - s->col], rgb + (first * pitch + a - x) * 3, b - a, n,
+                       step * pitch * 3);
         }
     }
     return 0;

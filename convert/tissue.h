@@ -40,7 +40,7 @@ int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e
 void tissue_free(struct tissue *t);
 
 /* Sums over a tile, rgb [rows][pitch px][3], of which cols x rows pixels count. Its upper left pixel is
- * pixel (x, y) of an image each of whose pixels is `scale` stored pixels wide and high. Rows are
+ * pixel (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Rows are
  * taken one in `step`. Any thread. */
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
                int64_t x, int64_t y, double scale, int64_t step, struct err *e);
