@@ -44,6 +44,14 @@ struct pipe_ops {
 int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
              int threads, struct err *e);
 
+/*
+ * The same, but the calling thread is one of the `threads`, the last: it works, too, while the sink has
+ * nothing to do. So no more threads are busy than were asked for, and with one nobody is woken at all.
+ * For short items: what is done waits until the calling thread is through with its own.
+ */
+int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
+                    int threads, struct err *e);
+
 /* Number of processors that this process may run on (its affinity mask; at least 1). */
 int pipe_cpus(void);
 

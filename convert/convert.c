@@ -378,7 +378,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     if (!c->writer)
         return -1;
     if (put_head(c, e) ||
-        pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
+        pipe_run_shared(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
         cli_check_stop(e) || put_tissue(c, e)) {
         store_abort(c->writer);
         return -1;

@@ -1,8 +1,8 @@
 /*
  * convert.h - one slide to one store.
  *
- * Worker threads read a tile, turn it gray if asked, pack it and take its checksum, all in buffers
- * of their item; the calling thread puts the chunks into the file in order. Memory is a few tiles a
+ * Each thread reads a tile, turns it gray if asked, packs it and takes its checksum, all in buffers
+ * of its item; the calling thread, between tiles of its own, puts the chunks into the file in order. Memory is a few tiles a
  * thread, whatever the slide's size.
  */
 #ifndef WSI_CONVERT_H

@@ -79,7 +79,7 @@ static int run(struct pass *p, int threads, struct err *e)
     p->columns = (p->info->width + p->info->tile_cols - 1) / p->info->tile_cols;
     p->rows = (p->info->height + p->info->tile_rows - 1) / p->info->tile_rows;
     if (r == 0)
-        r = pipe_run(&ops, p, items, sizeof *items, depth, threads, e);
+        r = pipe_run_shared(&ops, p, items, sizeof *items, depth, threads, e);
     for (int k = 0; items && k < depth; k++) {
         free(items[k].rgb);
         tissue_sums_free(&items[k].sums);

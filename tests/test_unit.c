@@ -9,6 +9,7 @@
 #include "process/spectrum.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -92,7 +93,9 @@ struct numbers {
     atomic_llong worked; /* items that are through work */
     atomic_int inside;   /* items between source and sink */
     int most_inside;
+    int threads;         /* 0: any */
     bool wrong_order, drained_early, too_early, drain_seen;
+    atomic_bool wrong_thread;
 };
 
 struct number_item {
@@ -125,7 +128,8 @@ static int number_work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct numbers *c = ctx;
     struct number_item *it = slot;
-    (void)thread;
+    if (thread < 0 || (c->threads && thread >= c->threads))
+        c->wrong_thread = true;
     if (it->number == c->fail_work)
         return err_set(e, "work failed");
     if (c->worked < it->after)
@@ -151,57 +155,81 @@ static int number_sink(void *ctx, void *slot, struct err *e)
 
 static const struct pipe_ops number_ops = {number_source, number_work, number_sink};
 
+typedef int run_fn(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
+                   int threads, struct err *e);
+static run_fn *const runs[] = {pipe_run, pipe_run_shared};
+enum { RUNS = sizeof runs / sizeof *runs };
+
 static struct numbers new_numbers(int64_t n)
 {
     return (struct numbers){.n = n, .fail_source = -1, .fail_work = -1, .fail_sink = -1, .drain = -1};
 }
 
-static void test_pipe_keeps_order_and_bound(void)
+static void check_order_and_bound(run_fn *run)
 {
     for (int threads = 1; threads <= 9; threads += 4)
         for (int depth = 1; depth <= 11; depth += 5) {
             struct number_item items[11];
             struct numbers c = new_numbers(500);
             struct err e = {""};
-            EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, depth, threads, &e));
-            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
+            c.threads = threads;
+            EXPECT(!run(&number_ops, &c, items, sizeof *items, depth, threads, &e));
+            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order && !c.wrong_thread);
             EXPECT(c.most_inside <= depth);
         }
     struct number_item item;
     struct numbers none = new_numbers(0);
-    EXPECT(!pipe_run(&number_ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
+    EXPECT(!run(&number_ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
 }
 
-static void test_pipe_dependencies_and_drain(void)
+static void test_pipe_keeps_order_and_bound(void)
+{
+    for (int k = 0; k < RUNS; k++)
+        check_order_and_bound(runs[k]);
+}
+
+static void check_dependencies_and_drain(run_fn *run, int threads)
 {
     struct number_item items[8];
     struct numbers c = new_numbers(400);
     c.after = 3;
-    EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 4, NULL));
+    EXPECT(!run(&number_ops, &c, items, sizeof *items, 8, threads, NULL));
     EXPECT(c.sunk == 400 && !c.too_early);
     c = new_numbers(400);
     c.drain = 100;
-    EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 4, NULL));
+    EXPECT(!run(&number_ops, &c, items, sizeof *items, 8, threads, NULL));
     EXPECT(c.sunk == 400 && c.drain_seen && !c.drained_early);
     c = new_numbers(50);
     c.drain = 0; /* nothing to wait for */
-    EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 4, NULL) && c.sunk == 50);
+    EXPECT(!run(&number_ops, &c, items, sizeof *items, 8, threads, NULL) && c.sunk == 50);
+}
+
+static void test_pipe_dependencies_and_drain(void)
+{
+    for (int k = 0; k < RUNS; k++)
+        for (int threads = 1; threads <= 4; threads++)
+            check_dependencies_and_drain(runs[k], threads);
+}
+
+static void check_failures(run_fn *run, int what, int64_t at, int threads)
+{
+    static const char *const words[] = {"source failed", "work failed", "sink failed"};
+    struct number_item items[6];
+    struct numbers c = new_numbers(60);
+    struct err e = {""};
+    *(what == 0 ? &c.fail_source : what == 1 ? &c.fail_work : &c.fail_sink) = at;
+    EXPECT(run(&number_ops, &c, items, sizeof *items, 6, threads, &e) == -1);
+    EXPECT(!strcmp(e.msg, words[what]));
+    EXPECT(c.sunk <= at && !c.wrong_order);
 }
 
 static void test_pipe_failures(void)
 {
-    static const char *const words[] = {"source failed", "work failed", "sink failed"};
-    for (int what = 0; what < 3; what++)
-        for (int64_t at = 0; at < 60; at += 29)
-            for (int threads = 1; threads <= 5; threads += 2) {
-                struct number_item items[6];
-                struct numbers c = new_numbers(60);
-                struct err e = {""};
-                *(what == 0 ? &c.fail_source : what == 1 ? &c.fail_work : &c.fail_sink) = at;
-                EXPECT(pipe_run(&number_ops, &c, items, sizeof *items, 6, threads, &e) == -1);
-                EXPECT(!strcmp(e.msg, words[what]));
-                EXPECT(c.sunk <= at && !c.wrong_order);
-            }
+    for (int k = 0; k < RUNS; k++)
+        for (int what = 0; what < 3; what++)
+            for (int64_t at = 0; at < 60; at += 29)
+                for (int threads = 1; threads <= 5; threads += 2)
+                    check_failures(runs[k], what, at, threads);
 }
 
 static int late_source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
@@ -211,18 +239,35 @@ static int late_source(void *ctx, void *slot, int64_t number, int64_t *after, st
     return number < 2 ? PIPE_ITEM : PIPE_END;
 }
 
+static int late_sink(void *ctx, void *slot, struct err *e)
+{
+    (void)ctx, (void)slot, (void)e;
+    return 0;
+}
+
+static int here_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    (void)slot, (void)e;
+    return !pthread_equal(pthread_self(), *(pthread_t *)ctx) || thread != 0 ? err_set(e, "elsewhere") : 0;
+}
+
+/* The last of the threads is the calling one; of one thread it is the only one. */
+static void test_pipe_run_shared_works_on_the_calling_thread(void)
+{
+    static const struct pipe_ops ops = {late_source, here_work, late_sink};
+    pthread_t self = pthread_self();
+    int64_t items[4];
+    struct err e = {""};
+    EXPECT(!pipe_run_shared(&ops, &self, items, sizeof *items, 4, 1, &e));
+    EXPECT(pipe_run(&ops, &self, items, sizeof *items, 4, 1, &e) == -1 && !strcmp(e.msg, "elsewhere"));
+}
+
 static int late_work(void *ctx, void *slot, int thread, struct err *e)
 {
     const int64_t number = *(int64_t *)slot;
     (void)ctx, (void)thread;
     nanosleep(&(struct timespec){.tv_nsec = number ? 20000000 : 200000000}, NULL);
     return err_set(e, number ? "first" : "second");
-}
-
-static int late_sink(void *ctx, void *slot, struct err *e)
-{
-    (void)ctx, (void)slot, (void)e;
-    return 0;
 }
 
 /* Of two failures the message is that of the first in time. */
@@ -393,7 +438,9 @@ int main(void)
         {"pipe_keeps_order_and_bound", test_pipe_keeps_order_and_bound},
         {"pipe_dependencies_and_drain", test_pipe_dependencies_and_drain},
         {"pipe_failures", test_pipe_failures},
-        {"pipe_first_failure", test_pipe_first_failure}, {"codec", test_codec}, {"gray", test_gray},
+        {"pipe_first_failure", test_pipe_first_failure},
+        {"pipe_run_shared_works_on_the_calling_thread", test_pipe_run_shared_works_on_the_calling_thread},
+        {"codec", test_codec}, {"gray", test_gray},
         {"classes", test_classes}, {"moments", test_moments},
         {"missing_groups", test_missing_groups}, {"parameters", test_parameters}};
     int failed = 0;
