@@ -12,7 +12,8 @@
  *   TIFF      own writer for directories: libtiff refuses to write what scanners do (tile sizes
  *             that are no multiple of 16) and what damage needs (offsets outside the file).
  *             libtiff does LZW and deflate, and reads the source of --from
- *   --from    a real slide's compressed tiles, untouched, on a grid of any size
+ *   --from    a real slide's compressed tiles, untouched, on a grid of any size; coarser levels are
+ *             pieced together from its tiles made smaller
  *
  * A tool of the tests: the first error ends the program with status 1 (2 for wrong usage).
  */
@@ -821,7 +822,8 @@ static const char help[] =
     "\nFrom a real slide:\n"
     "  --from REAL.svs         its compressed level-0 tiles, untouched, in pseudo-random order;\n"
     "                          BigTIFF when needed. Codec, tile size, ICC profile, description\n"
-    "                          and thumbnail are the source's; one level, no label, no macro\n"
+    "                          and thumbnail are the source's; no label, no macro. Of\n"
+    "                          coarser levels a pixel is the mean of those of level 0 (JPEG only)\n"
     "  --background-fraction F that share of the rows, at the top, repeats the smallest tile (0)\n"
     "\n  --help                  this text\n";
 
@@ -997,8 +999,6 @@ static void opts_settle(struct opts *o)
     o->form.ycbcr |= yuv;
     if (o->width >> 2 * (o->n_levels - 1) == 0 || o->height >> 2 * (o->n_levels - 1) == 0)
         die_usage("%ux%u is too small for %u levels", o->width, o->height, o->n_levels);
-    if (o->from && o->n_levels > 1)
-        die_usage("--from makes one level");
     if (o->tissue_fraction >= 0) {
         uint32_t h = (uint32_t)(o->tissue_fraction * o->height + 0.5);
         o->tissue = TISSUE_RECT;
@@ -1032,6 +1032,7 @@ struct source {
     uint16_t photometric;
     uint32_t *tiles; /* its whole tiles that are there */
     uint32_t n_tiles, smallest;
+    uint8_t **small; /* [its tiles][tile_h / shrink][tile_w / shrink][3] for the level being written */
 };
 
 struct maker {
@@ -1199,6 +1200,57 @@ static uint32_t source_pick(const struct maker *m, uint32_t col, uint32_t row, u
     return m->src.tiles[hash3(m->o->seed, col, row) % m->src.n_tiles];
 }
 
+/* One of the source's tiles, decoded by libtiff, each pixel the mean of shrink x shrink. */
+static uint8_t *source_small(const struct maker *m, uint32_t i, uint32_t shrink)
+{
+    TIFF *tif = m->src.tif;
+    uint32_t w = 0, tw = m->tile_w, th = m->tile_h, small_w = tw / shrink, small_h = th / shrink;
+    TIFFGetField(tif, TIFFTAG_IMAGEWIDTH, &w);
+    uint32_t cols = (w + tw - 1) / tw, n = shrink * shrink;
+    uint32_t *raster = alloc((size_t)tw * th, sizeof *raster);
+    uint32_t *sum = alloc((size_t)small_w * small_h, 3 * sizeof *sum);
+    uint8_t *small = alloc((size_t)small_w * small_h, 3);
+    if (!TIFFReadRGBATile(tif, i % cols * tw, i / cols * th, raster))
+        die("%s: cannot decode tile %u", m->o->from, i);
+    for (uint32_t y = 0; y < th; y++)
+        for (uint32_t x = 0; x < tw; x++)
+            for (uint32_t c = 0; c < 3; c++) /* the lowest row comes first */
+                sum[3 * (y / shrink * small_w + x / shrink) + c] +=
+                    raster[(th - 1 - y) * tw + x] >> 8 * c & 255;
+    for (size_t k = 0; k < 3 * (size_t)small_w * small_h; k++)
+        small[k] = (uint8_t)((sum[k] + n / 2) / n);
+    free(sum);
+    free(raster);
+    return small;
+}
+
+static void source_shrink(struct maker *m, uint32_t shrink)
+{
+    struct source *s = &m->src;
+    if (m->tile_w % shrink || m->tile_h % shrink || m->codec->compression != COMPRESSION_JPEG)
+        die("%s: a level at 1/%u cannot be made of its tiles", m->o->from, shrink);
+    for (uint32_t k = 0; k < s->n_tiles; k++) {
+        free(s->small[s->tiles[k]]);
+        s->small[s->tiles[k]] = source_small(m, s->tiles[k], shrink);
+    }
+}
+
+/* Tile (col, row) at 1 / shrink: level 0's tiles side by side; white beyond its last one. */
+static void source_tile(struct maker *m, uint32_t shrink, uint32_t col, uint32_t row)
+{
+    const uint32_t w = m->tile_w / shrink, h = m->tile_h / shrink;
+    const uint32_t n_cols = (m->o->width + m->tile_w - 1) / m->tile_w;
+    const uint32_t n_rows = (m->o->height + m->tile_h - 1) / m->tile_h;
+    memset(m->pixels, 255, 3 * (size_t)m->tile_w * m->tile_h);
+    for (uint32_t r = 0; r < shrink && row * shrink + r < n_rows; r++)
+        for (uint32_t c = 0; c < shrink && col * shrink + c < n_cols; c++) {
+            const uint8_t *small = m->src.small[source_pick(m, col * shrink + c, row * shrink + r, n_rows)];
+            for (uint32_t y = 0; y < h; y++)
+                memcpy(m->pixels + 3 * ((size_t)(r * h + y) * m->tile_w + c * w), small + 3 * (size_t)y * w,
+                       3 * (size_t)w);
+        }
+}
+
 static void source_open(struct maker *m)
 {
     struct source *s = &m->src;
@@ -1226,6 +1278,7 @@ static void source_open(struct maker *m)
 
     uint32_t cols = (w + m->tile_w - 1) / m->tile_w;
     s->tiles = alloc(TIFFNumberOfTiles(s->tif), sizeof *s->tiles);
+    s->small = alloc(TIFFNumberOfTiles(s->tif), sizeof *s->small);
     for (uint32_t i = 0; i < (uint64_t)(h / m->tile_h) * cols; i++) {
         uint64_t n = TIFFGetStrileByteCount(s->tif, i);
         if (n == 0 || i % cols >= w / m->tile_w)
@@ -1299,8 +1352,11 @@ static void tiles_write(struct maker *m, uint32_t level, uint32_t cols, uint32_t
         const struct damage *d = level ? NULL : damage_find(m->o, col, row);
         if (d && d->kind == MISSING)
             continue;
-        if (m->src.tif) {
+        if (m->src.tif && level == 0) {
             source_raw(m, source_pick(m, col, row, rows), &m->bytes);
+        } else if (m->src.tif) {
+            source_tile(m, 1u << 2 * level, col, row);
+            m->codec->encode(&m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
         } else {
             picture_tile(&m->picture, level, col * m->tile_w, row * m->tile_h, m->tile_w, m->tile_h,
                          m->pixels);
@@ -1347,7 +1403,7 @@ static void level_write(struct maker *m, uint32_t level)
                            : ycbcr    ? PHOTOMETRIC_YCBCR
                                       : PHOTOMETRIC_RGB;
     char *text = level == 0 && o->description ? text_make("%s", o->description)
-                 : m->src.tif                 ? source_description(m)
+                 : m->src.tif && level == 0   ? source_description(m)
                                               : level_description(m, level);
     if ((uint64_t)cols * rows > MAX_TILES)
         die("%s: more than %d tiles", o->out, MAX_TILES);
@@ -1355,6 +1411,8 @@ static void level_write(struct maker *m, uint32_t level)
         damages_check(o, cols, rows);
     uint64_t *offsets = alloc((size_t)cols * rows, sizeof *offsets);
     uint64_t *counts = alloc((size_t)cols * rows, sizeof *counts);
+    if (m->src.tif && level > 0)
+        source_shrink(m, 1u << 2 * level);
     tiles_write(m, level, cols, rows, offsets, counts);
 
     dir_image(&d, 0, w, h, m->codec->compression, photometric);
@@ -1362,7 +1420,7 @@ static void level_write(struct maker *m, uint32_t level)
     dir_short(&d, TIFFTAG_TILELENGTH, 1, m->tile_h, 0, 0);
     dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, text);
     dir_places(&d, &m->out, true, (uint64_t)cols * rows, offsets, counts);
-    if (m->src.tif)
+    if (m->src.tif && level == 0)
         dir_form_source(&d, m->src.tif);
     else
         dir_form(&d, m, &m->form, &tables);
@@ -1501,10 +1559,12 @@ static void slide_write(struct maker *m)
     const struct opts *o = m->o;
     out_open(&m->out);
     level_write(m, 0);
-    if (!o->no_thumbnail && m->src.tif)
+    if (!o->no_thumbnail && m->src.tif) {
         source_thumbnail_write(m);
-    else if (!o->no_thumbnail)
+        TIFFSetDirectory(m->src.tif, 0);
+    } else if (!o->no_thumbnail) {
         thumbnail_write(m);
+    }
     for (uint32_t level = 1; level < o->n_levels; level++)
         level_write(m, level);
     if (!o->no_label && !m->src.tif)
@@ -1536,6 +1596,9 @@ int main(int argc, char **argv)
     slide_write(&m);
 
     picture_free(&m.picture);
+    for (uint32_t k = 0; k < m.src.n_tiles; k++)
+        free(m.src.small[m.src.tiles[k]]);
+    free(m.src.small);
     if (m.src.tif)
         TIFFClose(m.src.tif);
     free(m.src.tiles);
