@@ -3,13 +3,17 @@
  *
  *   bench_peers openslide SLIDE ROWS    reads the top ROWS rows, tile by tile: MP/s
  *   bench_peers jpeg SLIDE SECONDS      libjpeg decodes the slide's tiles, which are in memory, into memory: MP/s
- *   bench_peers luma SLIDE SECONDS      the same, the luma only
+ *   bench_peers write SLIDE OUT         the same until 1 GB is decoded, each tile written to OUT: MP/s
+ *   bench_peers luma SLIDE SECONDS      as jpeg, the luma only
  *   bench_peers deflate SLIDE SECONDS   the same as jpeg, and libdeflate level 1 after it
  *   bench_peers j2k SLIDE SECONDS       OpenJPEG decodes the slide's tiles: MP/s
  *   bench_peers fftw SECONDS            256 x 256 real-to-complex transforms, one thread: windows/s
  *
+ *   bench_peers hold FILE MIB           prints nothing: see bench_hold
+ *
  * Prints one number. One thread each.
  */
+#include <fcntl.h>
 #include <fftw3.h>
 #include <inttypes.h>
 #include <libdeflate.h>
@@ -20,6 +24,7 @@
 #include <string.h>
 #include <tiffio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <jpeglib.h> /* wants stdio.h before it */
 
@@ -107,6 +112,18 @@ static void decode_jpeg(struct jpeg_decompress_struct *j, const struct tiles *t,
     jpeg_finish_decompress(j);
 }
 
+/* A decompressor that knows the slide's tables. */
+static void open_jpeg(struct jpeg_decompress_struct *j, struct jpeg_error_mgr *manager, const struct tiles *t)
+{
+    j->err = jpeg_std_error(manager);
+    jpeg_create_decompress(j);
+    if (!t->tables)
+        return;
+    jpeg_mem_src(j, t->tables, t->tables_size);
+    jpeg_read_header(j, FALSE);
+    jpeg_abort_decompress(j);
+}
+
 static int bench_jpeg(const char *path, const char *what, double seconds)
 {
     static struct tiles t;
@@ -117,13 +134,7 @@ static int bench_jpeg(const char *path, const char *what, double seconds)
     const size_t n = (size_t)t.cols * (size_t)t.rows * 3;
     unsigned char *out = malloc(n), *packed = malloc(n);
     struct libdeflate_compressor *deflate = libdeflate_alloc_compressor(1);
-    j.err = jpeg_std_error(&manager);
-    jpeg_create_decompress(&j);
-    if (t.tables) {
-        jpeg_mem_src(&j, t.tables, t.tables_size);
-        jpeg_read_header(&j, FALSE);
-        jpeg_abort_decompress(&j);
-    }
+    open_jpeg(&j, &manager, &t);
     const double begun = now();
     long done = 0;
     for (; now() - begun < seconds; done++) {
@@ -133,6 +144,49 @@ static int bench_jpeg(const char *path, const char *what, double seconds)
     }
     printf("%.1f\n", (double)done * (double)n / 3e6 / (now() - begun));
     return 0;
+}
+
+static int bench_write(const char *path, const char *to)
+{
+    static struct tiles t;
+    struct jpeg_decompress_struct j;
+    struct jpeg_error_mgr manager;
+    if (load_tiles(path, &t))
+        return 1;
+    const size_t n = (size_t)t.cols * (size_t)t.rows * 3;
+    unsigned char *out = malloc(n);
+    open_jpeg(&j, &manager, &t);
+    const double begun = now();
+    const int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    size_t done = 0;
+    for (int k = 0; done < 1000000000; k++, done += n) {
+        decode_jpeg(&j, &t, k % t.n, 0, out);
+        if (write(fd, out, n) != (ssize_t)n)
+            return perror(to), 1;
+    }
+    close(fd);
+    printf("%.1f\n", (double)done / 3e6 / (now() - begun));
+    return 0;
+}
+
+/*
+ * Fills FILE, which should be in memory, and frees 15 of 16 pages again. A virtual machine may give memory
+ * that is free in pieces of 128 KiB and more back to its host at once (free page reporting); the next to
+ * touch it then waits for the host, ten times as long as for the copying. What is free between the
+ * pages that are held comes in smaller pieces, and stays.
+ */
+static int bench_hold(const char *path, long long mib)
+{
+    static unsigned char block[1 << 16];
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const off_t end = (off_t)mib << 20, n = sizeof block, page = 4096;
+    for (off_t k = 0; k < end; k += n)
+        if (write(fd, block, sizeof block) != n)
+            return perror(path), 1;
+    for (off_t k = 0; k < end; k += n)
+        if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, k + page, n - page))
+            return perror(path), 1;
+    return close(fd);
 }
 
 struct memory {
@@ -205,11 +259,15 @@ int main(int argc, char **argv)
         return bench_openslide(argv[2], atoll(argv[3]));
     if (argc == 4 && !strcmp(argv[1], "j2k"))
         return bench_j2k(argv[2], atof(argv[3]));
+    if (argc == 4 && !strcmp(argv[1], "write"))
+        return bench_write(argv[2], argv[3]);
+    if (argc == 4 && !strcmp(argv[1], "hold"))
+        return bench_hold(argv[2], atoll(argv[3]));
     if (argc == 4)
         return bench_jpeg(argv[2], argv[1], atof(argv[3]));
     if (argc == 3 && !strcmp(argv[1], "fftw"))
         return bench_fftw(atof(argv[2]));
-    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS | fftw SECONDS\n",
-          stderr);
+    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS | fftw SECONDS |\n"
+          "       write SLIDE OUT | hold FILE MIB\n", stderr);
     return 2;
 }
