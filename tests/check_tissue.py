@@ -76,6 +76,13 @@ def test_known_outline_from_a_coarse_level():
     check_outline("--levels", "2", "--photometric", "ycbcr", "--tile", "256")
 
 
+def test_a_laid_pyramid_gives_the_map_of_its_tiles():
+    seed = made("--size", "720x720")
+    masks = [mask_of(store(made("--from", seed, "--size", "3000x2000", "--levels", levels, name="laid")))[0]
+             for levels in ("1", "3")]
+    expect(iou(*masks) >= 0.9 and 0.02 < masks[0].mean() < 0.98, "IoU %f of %f", iou(*masks), masks[0].mean())
+
+
 def test_known_outline_at_an_eighth():
     check_outline(convert=("--tissue-only",))
     check_outline("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256", convert=("--gray",))
