@@ -175,14 +175,3 @@ def test_windows_that_end_at_the_last_row_of_a_slab():
 
 
 main(globals())
-
-
-def test_windows_that_end_at_the_last_row_of_a_slab():
-    # 240 k = 6 j + 64 + 3 - 1 has solutions: a window too early by one row would be computed
-    s = store(made("--size", "250x1500", name="ends"))
-    options = ("--window", "64", "--stride", "6")
-    equal_numbers = numbers(spectrum(s, *options))
-    expect(numbers(spectrum(s, *options, "--memory", "1M", "-j", "3")) == equal_numbers, "slabs of 240 rows")
-
-
-main(globals())
