@@ -83,7 +83,7 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 $(B)/common/h5.o $(B)/common/store_read.o $(B)/common/store_write.o $(B)/common/result.o $(B)/common/result_merge.o: EXTRA = $(HDF5_CFLAGS)
 $(B)/convert/%.o: EXTRA = $(call pkg,--cflags,openslide libtiff-4 libjpeg libopenjp2)
 # the loops over pixels: let the compiler vectorise them
-$(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o $(B)/convert/tile.o $(B)/convert/tissue.o: EXTRA += -O3
+$(B)/common/gray.o $(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o $(B)/convert/tile.o $(B)/convert/tissue.o: EXTRA += -O3
 
 $(B)/%.o: %.c $(CONFIG)
 	@mkdir -p $(@D)

@@ -14,11 +14,7 @@
 #define GRAY_SCALE_RGB 1000.0f
 
 /* rgb [n][3] -> gray [n] in thousandths. */
-static inline void gray_from_rgb(const uint8_t *restrict rgb, float *restrict gray, size_t n)
-{
-    for (size_t k = 0; k < n; k++)
-        gray[k] = (float)(299 * rgb[3 * k] + 587 * rgb[3 * k + 1] + 114 * rgb[3 * k + 2]);
-}
+void gray_from_rgb(const uint8_t *restrict rgb, float *restrict gray, size_t n);
 
 /* rgb [n][3] -> gray [n], rounded. */
 static inline void gray_bytes_from_rgb(const uint8_t *restrict rgb, uint8_t *restrict gray, size_t n)

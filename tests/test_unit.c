@@ -317,6 +317,19 @@ static void test_gray(void)
     gray_bytes_from_rgb(rgb, b, 5);
     EXPECT(f[0] == 255000 && f[1] == 0 && f[2] == 18150 && f[3] == 76245 && f[4] == 29070);
     EXPECT(b[0] == 255 && b[1] == 0 && b[2] == 18 && b[3] == 76 && b[4] == 29);
+    for (size_t n = 0; n < 40; n++) { /* areas of the very size, so that sanitizers see a step beyond */
+        uint8_t *in = malloc(n ? 3 * n : 1);
+        float *out = malloc((n + 1) * sizeof(float));
+        for (size_t k = 0; k < 3 * n; k++)
+            in[k] = (uint8_t)(n * 37 + k * 101);
+        out[n] = -1;
+        gray_from_rgb(in, out, n);
+        for (size_t k = 0; k < n; k++)
+            EXPECT(out[k] == (float)(299 * in[3 * k] + 587 * in[3 * k + 1] + 114 * in[3 * k + 2]));
+        EXPECT(out[n] == -1);
+        free(in);
+        free(out);
+    }
 }
 
 /* --- spectrum, result --- */
