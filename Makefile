@@ -1,10 +1,9 @@
 # wsi2h5 and h5spec. `make help` says what there is to make.
 #
 # Libraries are found by pkg-config; what is not there is left out, and `make` says so:
-#   h5spec   needs HDF5 and zlib; libdeflate, LZ4, Zstandard, FFTW (its CPU backend) and CUDA are used
-#            where they are
+#   h5spec   needs HDF5 and zlib; libdeflate, LZ4, Zstandard and CUDA are used where they are
 #   wsi2h5   needs HDF5, zlib, OpenSlide, libtiff, libjpeg and OpenJPEG; libdeflate is used where it is
-# Force parts off: CUDA=0 FFTW=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0. Sanitizers: SAN=address,undefined, SAN=thread.
+# Force parts off: CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0. Sanitizers: SAN=address,undefined, SAN=thread.
 
 CC       = cc
 NVCC     = nvcc
@@ -25,7 +24,6 @@ HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword $(patsubs
 LIBDEFLATE ?= $(call has,libdeflate)
 LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
-FFTW       ?= $(call has,fftw3f)
 OPENSLIDE  ?= $(and $(call has,openslide),$(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
 TIFF_JPEG  := $(and $(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
@@ -38,7 +36,7 @@ WARN      = -Wall -Wextra -Wshadow -Wconversion -Werror
 # contracted multiply-adds would make counts depend on the compiler
 BASE      = -std=c11 -D_GNU_SOURCE -I. $(WARN) -ffp-contract=off -pthread -MMD -MP \
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(FFTW)),-DHAVE_FFTW) \
+DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) \
             $(if $(call on,$(LZ4)),-DHAVE_LZ4) $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) \
             $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(shell pkg-config --atleast-version=4.0 openslide 2>/dev/null && echo 1),-DHAVE_OPENSLIDE4)
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) $(if $(call on,$(ZSTD)),libzstd)
@@ -47,7 +45,7 @@ LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIB
 
 COMMON   := $(patsubst %.c,$(B)/%.o,$(wildcard common/*.c))
 CONVERT  := $(patsubst %.c,$(B)/%.o,$(wildcard convert/*.c))
-PROCESS  := $(patsubst %.c,$(B)/%.o,$(filter-out $(if $(call on,$(FFTW)),,process/spectrum_cpu.c),$(wildcard process/*.c)))
+PROCESS  := $(patsubst %.c,$(B)/%.o,$(wildcard process/*.c))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(patsubst %.cu,$(B)/%.o,$(wildcard cuda/*.cu)))
 CUDA_LIB := $(if $(call on,$(CUDA)),$(firstword $(wildcard $(dir $(shell command -v $(NVCC)))../lib64 /usr/lib/x86_64-linux-gnu)))
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
@@ -69,21 +67,20 @@ TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
 
 all: $(PROGRAMS)
 	@$(if $(call on,$(OPENSLIDE)),:,echo "wsi2h5 is left out: OpenSlide, libtiff, libjpeg or OpenJPEG was not found (scripts/install-deps gets it)")
-	@$(if $(call on,$(FFTW)),:,echo "h5spec has no CPU backend: FFTW was not found (libfftw3-dev)")
 	@$(if $(call on,$(CUDA)),:,echo "h5spec has no CUDA part: nvcc was not found, or CUDA=0")
 
 h5spec: $(B)/h5spec
 wsi2h5: $(B)/wsi2h5
 
 $(B)/h5spec: $(PROCESS) $(CUDAOBJ) $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) $(CUDA_LIBS) $(LDLIBS)
+	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LDLIBS)
 $(B)/wsi2h5: $(CONVERT) $(COMMON)
 	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,openslide libtiff-4 libjpeg libopenjp2) $(LDLIBS)
 
 $(B)/common/h5.o $(B)/common/store_read.o $(B)/common/store_write.o $(B)/common/result.o $(B)/common/result_merge.o: EXTRA = $(HDF5_CFLAGS)
 $(B)/convert/%.o: EXTRA = $(call pkg,--cflags,openslide libtiff-4 libjpeg libopenjp2)
 # the loops over pixels: let the compiler vectorise them
-$(B)/common/gray.o $(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o $(B)/convert/tile.o $(B)/convert/tissue.o: EXTRA += -O3
+$(B)/process/lanes.o $(B)/common/gray.o $(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o $(B)/convert/tile.o $(B)/convert/tissue.o: EXTRA += -O3
 
 $(B)/%.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
@@ -101,7 +98,7 @@ $(B)/tests/slide_pixels: tests/slide_pixels.c
 	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide) -lm
 $(B)/tests/test_%: tests/test_%.c $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) $(CUDA_LIBS) $(LDLIBS)
+	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(CUDA_LIBS) $(LDLIBS)
 
 $(B)/tests/mkstore: tests/mkstore.c $(COMMON)
 	@mkdir -p $(@D)
@@ -125,7 +122,7 @@ check:
 	BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
 
 bench:
-	scripts/install-deps --tests
+	scripts/install-deps --bench
 	$(MAKE) programs-for-check $(B)/tests/bench_peers
 	BUILD=$(B) tests/bench
 

@@ -87,8 +87,7 @@ static void print_version(void)
     struct err no = {""};
     char why[256];
     printf("h5spec %s\n%s, %s\n", WSI_VERSION, store_library(), codec_library());
-    printf("backends: %s%s%s\n", spectrum_backends(), *spectrum_cpu_library() ? ", " : "",
-           spectrum_cpu_library());
+    printf("backends: %s; vectors of the CPU: %s\n", spectrum_backends(), spectrum_cpu_vectors());
     if (!spectrum_find("cuda", why, &no))
         printf("no cuda: %s\n", no.msg);
 }

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_FFTW
 extern const struct spectrum_backend spectrum_cpu;
-#endif
 #ifdef HAVE_CUDA
 extern const struct spectrum_backend spectrum_cuda;
 int device_count(struct err *e); /* cuda/device.h */
@@ -18,32 +16,10 @@ int device_count(struct err *e); /* cuda/device.h */
 
 const char *spectrum_backends(void)
 {
-#if defined(HAVE_FFTW) && defined(HAVE_CUDA)
+#ifdef HAVE_CUDA
     return "cpu, cuda";
-#elif defined(HAVE_FFTW)
+#else
     return "cpu";
-#elif defined(HAVE_CUDA)
-    return "cuda";
-#else
-    return "none";
-#endif
-}
-
-#ifndef HAVE_FFTW
-const char *spectrum_cpu_library(void)
-{
-    return "";
-}
-#endif
-
-static const struct spectrum_backend *find_cpu(struct err *e)
-{
-#ifdef HAVE_FFTW
-    (void)e;
-    return &spectrum_cpu;
-#else
-    err_set(e, "this build has no CPU backend: it was made without FFTW (libfftw3-dev)");
-    return NULL;
 #endif
 }
 
@@ -74,14 +50,14 @@ const struct spectrum_backend *spectrum_find(const char *device, char *why, stru
     struct err no = {""};
     *why = 0;
     if (!strcmp(device, "cpu"))
-        return find_cpu(e);
+        return &spectrum_cpu;
     if (strcmp(device, "auto"))
         return find_cuda(e);
     const struct spectrum_backend *b = find_cuda(&no);
     if (b)
         return b;
     snprintf(why, 256, "%.255s", no.msg);
-    return find_cpu(e);
+    return &spectrum_cpu;
 }
 
 /* --- parameters --- */

@@ -129,8 +129,8 @@ void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask,
 
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);
-/* FFTW's version and so on; "" when this build has no CPU backend. */
-const char *spectrum_cpu_library(void);
+/* What the CPU backend computes with, "avx2" and so on. */
+const char *spectrum_cpu_vectors(void);
 
 /* The contract's parameters. */
 struct result_params spectrum_defaults(void);

@@ -1,49 +1,74 @@
 /*
- * spectrum_cpu.c - the plain reference backend: FFTW in single precision.
+ * spectrum_cpu.c - the CPU backend: every window on 16 lanes of the processor's vectors (lanes.h).
  *
- * A part is a block of window columns, over all the window rows that a slab completes: it is smoothed
- * once into a work area of its thread, then each window is taken from there. Threads share the plan
- * and the slots and nothing else. Every float that leads to a count is computed in one fixed order,
- * whatever the part it lies in, and FFTW_ESTIMATE always chooses the same plan: counts do not depend
- * on threads, slabs or groups.
+ * A part is a block of window columns, over a few of the window rows that a slab completes. It is done in
+ * strips of columns, from left to right: a strip is smoothed, then each of its columns is transformed,
+ * for each row of windows, into a ring that holds the last `window` columns and one strip more. So a
+ * column of pixels is transformed once for all windows side by side that contain it. As soon as a window's
+ * last column is in the ring, its rows of frequencies are transformed, 16 at a time, and counted.
+ *
+ * Every float that leads to a count is computed in one fixed order, whatever the part, strip or lane it lies
+ * in, and whatever the vectors of the processor: counts do not depend on threads, slabs, groups or machine.
+ *
+ * What would cost accuracy in float is kept apart: the mean of each column, and then the mean over the
+ * window of the rows in which those show (frequency 0, and 1 with Hann's taper). The few bins in which
+ * this second mean shows are summed up in double.
  */
 #include "process/spectrum.h"
 
-#include <fftw3.h>
+#include "process/lanes.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_COLUMNS = 8, LANES = 4 };
+enum { COUNTERS = 4, ROWS = 2, AHEAD = 8, CELL_SHIFT = 17, ROW_BYTES = 2 * LANES * (int)sizeof(float) };
 
 /* Work areas of one thread. */
 struct work {
-    float *smooth;      /* [rows of the part][columns of the part] */
-    size_t smooth_size; /* floats */
-    float *line;        /* one row before the horizontal pass, radius more on both sides */
-    size_t line_size;
-    float *window;      /* [window][window] */
-    fftwf_complex *half; /* [window][window / 2 + 1] */
-    uint32_t *inner;    /* [LANES][bins + 2]: classes of the columns that count twice */
+    const float **rows; /* the pixel rows of the part, `radius` more above and below */
+    float *across;      /* [rows + 2 radius][LANES_STRIP]: smoothed along the rows */
+    float *strip;       /* [LANES_STRIP / LANES][strip_rows][LANES]: smoothed */
+    size_t strip_rows;
+    float *columns;     /* for lanes->columns */
+    float *ring;        /* [rows of windows][blocks][ring][2][LANES] */
+    float *mean;        /* [rows of windows][ring]: taken off the columns */
+    double (*low)[2];   /* [window]: one row of frequencies */
+    float *data;        /* [window][2][LANES]: one block of rows of frequencies */
+    float *power;       /* [window][LANES] */
+    uint32_t *inner;    /* [COUNTERS][bins + 2]: classes of the rows that count twice */
     uint32_t *edge;     /* [bins + 2]: of the two that count once */
 };
 
 struct spectrum {
     struct result_params params;
     struct spectrum_classes classes;
+    uint32_t *cells; /* NULL: use classes */
     double weights[SPECTRUM_MAX_RADIUS + 1];
     float *taper;
     double taper_dft[2];
-    fftwf_plan plan;
+    double (*circle)[2]; /* [window]: exp(-2 pi i k / window) */
+    const struct lanes *lanes;
+    struct lanes_plan plan;
+    struct lanes_real real;
+    int64_t ring;       /* columns */
+    int64_t rows;       /* rows of windows of a part, at most */
+    int64_t block;      /* columns of windows of a part */
     float *slots;
     size_t slot_bytes;
     struct work *work; /* [threads] */
     int threads;
 };
 
-const char *spectrum_cpu_library(void)
+/* Windows wx .. end_wx - 1 of rows wy .. end_wy - 1. */
+struct part {
+    const struct spectrum_slide *slide;
+    int64_t wx, end_wx, wy, end_wy;
+};
+
+const char *spectrum_cpu_vectors(void)
 {
-    return fftwf_version;
+    return lanes_best()->name;
 }
 
 static const char *cpu_device(const struct spectrum *b)
@@ -52,67 +77,147 @@ static const char *cpu_device(const struct spectrum *b)
     return "CPU";
 }
 
+/* --- opening and closing --- */
+
+static void close_work(struct work *w)
+{
+    free(w->rows);
+    free(w->across);
+    free(w->strip);
+    free(w->columns);
+    free(w->ring);
+    free(w->mean);
+    free(w->low);
+    free(w->data);
+    free(w->power);
+    free(w->inner);
+    free(w->edge);
+}
+
 static void cpu_close(struct spectrum *b)
 {
     if (!b)
         return;
-    for (int t = 0; b->work && t < b->threads; t++) {
-        struct work *w = &b->work[t];
-        free(w->smooth);
-        free(w->line);
-        fftwf_free(w->window);
-        fftwf_free(w->half);
-        free(w->inner);
-        free(w->edge);
-    }
+    for (int t = 0; b->work && t < b->threads; t++)
+        close_work(&b->work[t]);
     free(b->work);
     free(b->slots);
     free(b->taper);
+    free(b->circle);
+    free(b->cells);
+    lanes_plan_free(&b->plan);
+    lanes_real_free(&b->real);
     spectrum_classes_free(&b->classes);
-    if (b->plan)
-        fftwf_destroy_plan(b->plan);
-    fftwf_cleanup();
     free(b);
 }
 
-static int open_work(struct spectrum *b, struct work *w)
+static float *floats(size_t n)
+{
+    const size_t bytes = (n * sizeof(float) + LANES_ALIGN - 1) / LANES_ALIGN * LANES_ALIGN;
+    float *p = aligned_alloc(LANES_ALIGN, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+static size_t ring_floats(const struct spectrum *b)
+{
+    return (size_t)lanes_blocks((int)b->params.window) * (size_t)b->ring * 2 * LANES;
+}
+
+static int open_work(const struct spectrum *b, struct work *w)
 {
     const size_t n = (size_t)b->params.window, classes = (size_t)b->params.bins + 2;
-    w->window = fftwf_malloc(n * n * sizeof(float));
-    w->half = fftwf_malloc(n * (n / 2 + 1) * sizeof(fftwf_complex));
-    w->inner = calloc(LANES * classes, sizeof(uint32_t));
+    w->strip_rows = (size_t)((b->rows - 1) * b->params.stride) + n;
+    const size_t rows = w->strip_rows + 2 * (size_t)b->params.radius;
+    w->rows = calloc(rows, sizeof *w->rows);
+    w->across = floats(rows * LANES_STRIP);
+    w->strip = floats(w->strip_rows * LANES_STRIP);
+    w->columns = floats(lanes_real_work((int)n));
+    w->ring = floats((size_t)b->rows * ring_floats(b));
+    w->mean = floats((size_t)(b->rows * b->ring));
+    w->low = calloc(n, sizeof *w->low);
+    w->data = floats(n * 2 * LANES);
+    w->power = floats(n * LANES);
+    w->inner = calloc(COUNTERS * classes, sizeof(uint32_t));
     w->edge = calloc(classes, sizeof(uint32_t));
-    return w->window && w->half && w->inner && w->edge ? 0 : -1;
+    return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low && w->data &&
+           w->power && w->inner && w->edge ? 0 : -1;
+}
+
+/*
+ * Where no cell of the classes' table has more than one edge within, as with the default bins, a float's class
+ * takes one addition: to its bits is added what makes them reach the next multiple of a cell at the edge,
+ * and the class below the edge instead of the cell's number.
+ */
+static int make_cells(struct spectrum *b)
+{
+    const struct spectrum_classes *c = &b->classes;
+    const uint32_t size = 1 << CELL_SHIFT;
+    if (c->steps > 1 || c->shift != CELL_SHIFT || c->n_edges >= UINT32_MAX >> CELL_SHIFT)
+        return 0;
+    if (!(b->cells = malloc(c->cells * sizeof *b->cells)))
+        return -1;
+    for (uint32_t k = 0; k < c->cells; k++) {
+        uint32_t edge;
+        memcpy(&edge, &c->edges[c->start[k]], sizeof edge); /* NaN after the last */
+        const uint32_t in_cell = edge >> CELL_SHIFT == k ? size - edge % size : 0;
+        b->cells[k] = (c->start[k] - k) * size + in_cell;
+    }
+    return 0;
+}
+
+/* How much is done together: rows of windows that share pixels, so that these are smoothed once for both,
+ * and columns for which those to the left of a part's first full window are a small matter. */
+static void choose_part(struct spectrum *b)
+{
+    const int64_t n = b->params.window, stride = b->params.stride;
+    b->ring = n + LANES_STRIP;
+    b->rows = stride < n ? ROWS : 1;
+    b->block = 8 * n > stride ? 8 * n / stride : 1;
+}
+
+static int open_tables(struct spectrum *b, struct err *e)
+{
+    const int n = (int)b->params.window;
+    b->taper = malloc((size_t)n * sizeof(float));
+    b->circle = malloc((size_t)n * sizeof *b->circle);
+    if (!b->taper || !b->circle)
+        return err_set(e, "out of memory");
+    spectrum_gauss(&b->params, b->weights);
+    spectrum_taper(&b->params, b->taper, b->taper_dft);
+    for (int k = 0; k < n; k++) {
+        b->circle[k][0] = cos(2 * M_PI * k / n);
+        b->circle[k][1] = -sin(2 * M_PI * k / n);
+    }
+    if (spectrum_classes_create(&b->classes, &b->params, e) || lanes_plan_create(&b->plan, n, e) ||
+        lanes_real_create(&b->real, n, b->taper_dft[1] != 0 ? b->taper : NULL, e))
+        return -1;
+    return make_cells(b) ? err_set(e, "out of memory") : 0;
 }
 
 static int cpu_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads, struct err *e)
 {
     (void)devices;
-    const int n = (int)p->window;
     struct spectrum *b = *out = calloc(1, sizeof *b);
     if (!b)
         return err_set(e, "out of memory");
     b->params = *p;
     b->threads = threads;
-    b->work = calloc((size_t)threads, sizeof *b->work);
-    b->taper = malloc((size_t)n * sizeof(float));
-    int bad = !b->work || !b->taper;
-    for (int t = 0; t < threads && !bad; t++)
-        bad = open_work(b, &b->work[t]);
-    if (!bad && spectrum_classes_create(&b->classes, p, e))
-        bad = 1;
-    if (!bad) {
-        spectrum_gauss(p, b->weights);
-        spectrum_taper(p, b->taper, b->taper_dft);
-        b->plan = fftwf_plan_dft_r2c_2d(n, n, b->work[0].window, b->work[0].half, FFTW_ESTIMATE);
-        bad = !b->plan;
-    }
-    if (!bad)
+    b->lanes = lanes_best();
+    choose_part(b);
+    int r = open_tables(b, e);
+    if (r == 0 && !(b->work = calloc((size_t)threads, sizeof *b->work)))
+        r = err_set(e, "out of memory");
+    for (int t = 0; t < threads && r == 0; t++)
+        if (open_work(b, &b->work[t]))
+            r = err_set(e, "out of memory");
+    if (r == 0)
         return 0;
     cpu_close(b);
     *out = NULL;
-    return err_set(e, "out of memory");
+    return -1;
 }
+
+/* --- slots and parts --- */
 
 static int cpu_lanes(const struct spectrum *b)
 {
@@ -128,8 +233,7 @@ static bool cpu_alive(const struct spectrum *b, int lane)
 
 static const char *cpu_kernel(const struct spectrum *b)
 {
-    (void)b;
-    return "FFTW";
+    return b->lanes->name;
 }
 
 static bool cpu_fits(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes)
@@ -166,18 +270,51 @@ static int cpu_slot(struct spectrum *b, int lane, int k, void **memory, struct e
     return 0;
 }
 
-static int64_t cpu_parts(const struct spectrum *b, const struct spectrum_slab *s)
+static int64_t blocks_across(const struct spectrum *b, const struct spectrum_slab *s)
 {
-    (void)b;
-    return s->end_wy > s->wy ? (s->slide->nx + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS : 0;
+    return (s->slide->nx + b->block - 1) / b->block;
 }
 
-/* --- smoothing --- */
+static int64_t blocks_down(const struct spectrum *b, const struct spectrum_slab *s)
+{
+    return (s->end_wy - s->wy + b->rows - 1) / b->rows;
+}
+
+static int64_t cpu_parts(const struct spectrum *b, const struct spectrum_slab *s)
+{
+    return s->end_wy > s->wy ? blocks_across(b, s) * blocks_down(b, s) : 0;
+}
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)
 {
     return v < low ? low : v > high ? high : v;
 }
+
+static struct part part_of(const struct spectrum *b, const struct spectrum_slab *s, int64_t k)
+{
+    const int64_t across = blocks_across(b, s), down = blocks_down(b, s), rows = s->end_wy - s->wy;
+    const int64_t wx = k % across * b->block, row = k / across;
+    return (struct part){.slide = s->slide, .wx = wx, .end_wx = clamp(wx + b->block, 0, s->slide->nx),
+                         .wy = s->wy + rows * row / down, .end_wy = s->wy + rows * (row + 1) / down};
+}
+
+static bool window_counts(const struct spectrum_slide *s, int64_t i, int64_t j)
+{
+    return !s->counts || s->counts[j * s->nx + i];
+}
+
+/* Does a window of row j that counts lie over the strip at x? */
+static bool needs_strip(const struct spectrum *b, const struct part *p, int64_t j, int64_t x)
+{
+    const int64_t n = b->params.window, stride = b->params.stride;
+    int64_t i = x < n ? 0 : (x - n) / stride + 1; /* the first that reaches beyond x */
+    for (i = i < p->wx ? p->wx : i; i < p->end_wx && i * stride < x + LANES_STRIP; i++)
+        if (window_counts(p->slide, i, j))
+            return true;
+    return false;
+}
+
+/* --- smoothing --- */
 
 /* Row y of the slide in the slots; beyond the slide's edge, its edge row. */
 static const float *row_of(const struct spectrum *b, const struct spectrum_slide *s, int64_t y)
@@ -187,92 +324,159 @@ static const float *row_of(const struct spectrum *b, const struct spectrum_slide
     return slot_of(b, (int)((s->first_slot + slab) % SPECTRUM_SLOTS)) + r % s->slab_rows * s->pitch;
 }
 
-/* line[k] = vertical sum at column x + k - radius; columns beyond the slide repeat its edge. */
-static void smooth_down(const struct spectrum *b, const struct spectrum_slide *s, int64_t x,
-                        int64_t y, int64_t columns, float *line)
+/* The pixels from `radius` left of the strip at x to as many right of it; where the slide ends, in a copy
+ * whose columns repeat its edge. */
+static const float *line_of(const struct spectrum *b, const struct spectrum_slide *s, const float *row,
+                            int64_t x, float *copy)
 {
     const int64_t radius = b->params.radius;
-    const int64_t from = clamp(x - radius, 0, s->width), to = clamp(x + columns + radius, 0, s->width);
-    float *out = line + (from - (x - radius));
-    const float *middle = row_of(b, s, y) + from;
-    const float w0 = (float)(b->weights[0] / (double)s->scale);
-    for (int64_t k = 0; k < to - from; k++)
-        out[k] = w0 * middle[k];
-    for (int64_t t = 1; t <= radius; t++) {
-        const float *above = row_of(b, s, y - t) + from, *below = row_of(b, s, y + t) + from;
-        const float w = (float)(b->weights[t] / (double)s->scale);
-        for (int64_t k = 0; k < to - from; k++)
-            out[k] += w * (above[k] + below[k]);
-    }
-    for (int64_t k = x - radius; k < 0; k++)
-        line[k - (x - radius)] = out[0];
-    for (int64_t k = s->width; k < x + columns + radius; k++)
-        line[k - (x - radius)] = out[to - from - 1];
+    if (x >= radius && x + LANES_STRIP + radius <= s->width)
+        return row + x - radius;
+    for (int64_t k = 0; k < LANES_STRIP + 2 * radius; k++)
+        copy[k] = row[clamp(x - radius + k, 0, s->width - 1)];
+    return copy;
 }
 
-static void smooth_across(const struct spectrum *b, const float *line, int64_t columns, float *out)
+/* Rows are far apart in memory: the processor does not guess which comes next. */
+static void fetch(const float *p, int n)
 {
-    const int64_t radius = b->params.radius;
-    const float w0 = (float)b->weights[0];
-    for (int64_t k = 0; k < columns; k++)
-        out[k] = w0 * line[k + radius];
-    for (int64_t t = 1; t <= radius; t++) {
-        const float w = (float)b->weights[t];
-        for (int64_t k = 0; k < columns; k++)
-            out[k] += w * (line[k + radius - t] + line[k + radius + t]);
+    for (int k = 0; k < n; k += 16)
+        __builtin_prefetch(p + k);
+}
+
+static void smooth_strip(const struct spectrum *b, const struct part *p, struct work *w, int64_t x)
+{
+    const int radius = (int)b->params.radius;
+    const int64_t rows = (p->end_wy - 1 - p->wy) * b->params.stride + b->params.window;
+    const float *from[2 * SPECTRUM_MAX_RADIUS + 1];
+    float copy[LANES_STRIP + 2 * SPECTRUM_MAX_RADIUS];
+    float across[SPECTRUM_MAX_RADIUS + 1], down[SPECTRUM_MAX_RADIUS + 1];
+    for (int t = 0; t <= radius; t++) {
+        across[t] = (float)(b->weights[t] / (double)p->slide->scale);
+        down[t] = (float)b->weights[t];
+    }
+    for (int64_t y = 0; y < rows + 2 * radius; y++) {
+        const float *line = line_of(b, p->slide, w->rows[y], x, copy);
+        if (y + AHEAD < rows + 2 * radius)
+            fetch(w->rows[y + AHEAD] + x, LANES_STRIP + 16);
+        for (int t = 0; t <= 2 * radius; t++)
+            from[t] = line + t;
+        b->lanes->smooth(from, across, radius, w->across + y * LANES_STRIP, LANES);
+    }
+    for (int64_t y = 0; y < rows; y++) {
+        for (int t = 0; t <= 2 * radius; t++)
+            from[t] = w->across + (y + t) * LANES_STRIP;
+        b->lanes->smooth(from, down, radius, w->strip + y * LANES, w->strip_rows * LANES);
     }
 }
 
 /* --- one window --- */
 
-static double mean_of(const float *v, size_t n)
+static void fill_ring(const struct spectrum *b, const struct part *p, struct work *w, int64_t j, int64_t x)
 {
-    double sum[8] = {0};
-    for (size_t k = 0; k < n; k += 8)
-        for (size_t l = 0; l < 8; l++)
-            sum[l] += (double)v[k + l];
-    return (((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]))) /
-           (double)n;
+    const int64_t row = j - p->wy, at = (x - p->wx * b->params.stride) % b->ring;
+    const float *in = w->strip + row * b->params.stride * LANES;
+    float *ring = w->ring + (size_t)row * ring_floats(b) + at * 2 * LANES;
+    float *mean = w->mean + row * b->ring + at;
+    for (size_t c = 0; c < LANES_STRIP; c += LANES)
+        b->lanes->columns(&b->real, in + c * w->strip_rows, w->columns, mean + c, ring + c * 2 * LANES,
+                          (size_t)b->ring * 2 * LANES);
 }
 
-/* Copies the window, takes its mean off, tapers, transforms, puts the mean's bins back. */
-static void transform(const struct spectrum *b, struct work *w, const float *from, size_t pitch)
+/* Row f of the frequencies as it is with the columns' means, into low[]; its mean into mu. */
+static void row_with_means(const struct spectrum *b, struct work *w, const struct lanes_ring *r, const float *mean,
+                           int f, double mu[2])
 {
-    const size_t n = (size_t)b->params.window, columns = n / 2 + 1;
-    const bool tapered = b->taper_dft[1] != 0;
-    for (size_t y = 0; y < n; y++)
-        memcpy(w->window + y * n, from + y * pitch, n * sizeof(float));
-    const double mean = mean_of(w->window, n * n);
-    const float m = (float)mean;
-    for (size_t k = 0; k < n * n; k++)
-        w->window[k] -= m;
-    for (size_t y = 0; tapered && y < n; y++)
-        for (size_t x = 0; x < n; x++)
-            w->window[y * n + x] *= b->taper[y] * b->taper[x];
-    fftwf_execute_dft_r2c(b->plan, w->window, w->half);
-    for (size_t y = 0; y < n; y = y == 1 ? n - 1 : y + 1)
-        for (size_t x = 0; x < 2; x++)
-            w->half[y * columns + x][0] +=
-                (float)((double)m * b->taper_dft[y > 0] * b->taper_dft[x]);
-}
-
-static uint32_t class_of(const struct spectrum_classes *c, const float *z)
-{
-    return spectrum_class(c, z[0] * z[0] + z[1] * z[1]);
-}
-
-/* Classes of all bins of the half spectrum into the thread's counters. */
-static void classify(const struct spectrum *b, struct work *w)
-{
-    const size_t n = (size_t)b->params.window, columns = n / 2 + 1;
-    const size_t classes = (size_t)b->params.bins + 2;
-    for (size_t y = 0; y < n; y++) {
-        const fftwf_complex *row = w->half + y * columns;
-        w->edge[class_of(&b->classes, row[0])]++;
-        w->edge[class_of(&b->classes, row[n / 2])]++;
-        for (size_t x = 1; x < n / 2; x++)
-            w->inner[x % LANES * classes + class_of(&b->classes, row[x])]++;
+    const int n = (int)b->params.window;
+    double sum[2][4] = {{0}};
+    for (int x = 0; x < n; x++) {
+        const int k = r->at + x < r->length ? r->at + x : r->at + x - r->length;
+        const float *z = r->values + k * 2 * LANES + f;
+        w->low[x][0] = (double)z[0] + (double)mean[k] * b->taper_dft[f];
+        w->low[x][1] = (double)z[LANES];
+        sum[0][x % 4] += w->low[x][0];
+        sum[1][x % 4] += w->low[x][1];
     }
+    for (int part = 0; part < 2; part++)
+        mu[part] = ((sum[part][0] + sum[part][1]) + (sum[part][2] + sum[part][3])) / (double)n;
+}
+
+/* The square of the magnitude of frequency k of low[]. */
+static float low_power(const struct spectrum *b, const struct work *w, int64_t k)
+{
+    const int64_t n = b->params.window;
+    double re = 0, im = 0;
+    for (int64_t x = 0; x < n; x++) {
+        const double *z = w->low[x], *c = b->circle[k * x & (n - 1)], t = (double)b->taper[x];
+        re += t * (z[0] * c[0] - z[1] * c[1]);
+        im += t * (z[0] * c[1] + z[1] * c[0]);
+    }
+    return (float)(re * re + im * im);
+}
+
+/* The first block: its rows in which the columns' means show are transformed without their mean, and the
+ * bins in which that mean shows are computed apart. */
+static void power_of_first(const struct spectrum *b, struct work *w, const struct lanes_ring *r, const float *mean)
+{
+    const int n = (int)b->params.window, rows = r->taper ? 2 : 1, bins = r->taper ? 3 : 1;
+    const int bin[3] = {0, 1, n - 1}, first = n < r->length - r->at ? n : r->length - r->at;
+    const struct lanes_ring copy = {.values = w->data, .length = n, .taper = r->taper};
+    float exact[2][3];
+    memcpy(w->data, r->values + r->at * 2 * LANES, (size_t)first * ROW_BYTES);
+    memcpy(w->data + first * 2 * LANES, r->values, (size_t)(n - first) * ROW_BYTES);
+    for (int f = 0; f < rows; f++) {
+        double mu[2];
+        row_with_means(b, w, r, mean, f, mu);
+        for (int k = 0; k < bins; k++)
+            exact[f][k] = low_power(b, w, bin[k]);
+        for (int x = 0; x < n; x++) {
+            w->data[x * 2 * LANES + f] = (float)(w->low[x][0] - mu[0]);
+            w->data[(x * 2 + 1) * LANES + f] = (float)(w->low[x][1] - mu[1]);
+        }
+    }
+    b->lanes->power(&b->plan, &copy, LANES, w->data, w->power);
+    for (int f = 0; f < rows; f++)
+        for (int k = 0; k < bins; k++)
+            w->power[b->plan.place[bin[k]] * LANES + f] = exact[f][k];
+}
+
+/* --- counting --- */
+
+static inline uint32_t class_of(const struct spectrum *b, float p)
+{
+    return spectrum_class(&b->classes, p);
+}
+
+static inline uint32_t class_by_cell(const uint32_t *cells, float p)
+{
+    uint32_t bits;
+    memcpy(&bits, &p, sizeof bits);
+    return (bits + cells[bits >> CELL_SHIFT]) >> CELL_SHIFT;
+}
+
+/* The power spectrum of one block into the counters of what counts twice; neighbours use different
+ * counters, so that one of them need not wait for the other. */
+static void count_twice(const struct spectrum *b, struct work *w)
+{
+    const size_t n = (size_t)b->params.window * LANES, classes = (size_t)b->params.bins + 2;
+    const float *p = w->power;
+    const uint32_t *cells = b->cells;
+    uint32_t *c0 = w->inner, *c1 = c0 + classes, *c2 = c1 + classes, *c3 = c2 + classes;
+    for (size_t k = 0; cells && k < n; k += COUNTERS) {
+        c0[class_by_cell(cells, p[k])]++;
+        c1[class_by_cell(cells, p[k + 1])]++;
+        c2[class_by_cell(cells, p[k + 2])]++;
+        c3[class_by_cell(cells, p[k + 3])]++;
+    }
+    for (size_t k = 0; !cells && k < n; k++)
+        c0[class_of(b, p[k])]++;
+}
+
+/* Adds `times` to the counters of what counts once, for each value of the first lane. */
+static void count_first(const struct spectrum *b, struct work *w, uint32_t times)
+{
+    for (int64_t x = 0; x < b->params.window; x++)
+        w->edge[class_of(b, w->power[x * LANES])] += times;
 }
 
 /* Adds the thread's counters to the counts and clears them; notes the window's mean and std. */
@@ -280,84 +484,79 @@ static void collect(const struct spectrum *b, struct work *w, struct result_coun
                     float *mean_db, float *std_db)
 {
     const size_t classes = (size_t)b->params.bins + 2;
+    const uint32_t *in = w->inner;
+    uint32_t *c = w->edge;
     uint64_t n = 0, sum = 0, squares = 0;
-    for (size_t k = 0; k < classes; k++) {
-        const uint32_t *in = w->inner + k;
-        const uint64_t c = w->edge[k] + 2 * ((uint64_t)in[0] + in[classes] + in[2 * classes] +
-                                             in[3 * classes]);
-        if (k == 0)
-            counts->underflow += c;
-        else if (k == classes - 1)
-            counts->overflow += c;
-        else {
-            counts->histogram[k - 1] += c;
-            n += c;
-            sum += c * (k - 1);
-            squares += c * (k - 1) * (k - 1);
-        }
+    for (size_t k = 0; k < classes; k++)
+        c[k] += 2 * (in[k] + in[k + classes] + in[k + 2 * classes] + in[k + 3 * classes]);
+    counts->underflow += c[0];
+    counts->overflow += c[classes - 1];
+    for (uint64_t k = 0; k < classes - 2; k++) {
+        const uint64_t here = c[k + 1];
+        counts->histogram[k] += here;
+        n += here;
+        sum += here * k;
+        squares += here * k * k;
     }
-    memset(w->inner, 0, LANES * classes * sizeof *w->inner);
+    memset(w->inner, 0, COUNTERS * classes * sizeof *w->inner);
     memset(w->edge, 0, classes * sizeof *w->edge);
     counts->windows++;
     spectrum_window_moments(&b->params, n, sum, squares, mean_db, std_db);
 }
 
+static void count_window(const struct spectrum *b, const struct part *p, struct work *w, int64_t i, int64_t j,
+                         struct result_counts *counts)
+{
+    const int64_t row = j - p->wy;
+    const int last = lanes_blocks((int)b->params.window) - 1;
+    struct lanes_ring r = {.values = w->ring + (size_t)row * ring_floats(b), .length = (int)b->ring,
+                           .at = (int)((i - p->wx) * b->params.stride % b->ring), .taper = b->real.taper};
+    power_of_first(b, w, &r, w->mean + row * b->ring);
+    count_twice(b, w);
+    count_first(b, w, (uint32_t)-1); /* row 0 counts once */
+    for (int k = 1; k <= last; k++) {
+        r.values += b->ring * 2 * LANES;
+        b->lanes->power(&b->plan, &r, k < last ? LANES : 1, w->data, w->power);
+        if (k < last)
+            count_twice(b, w);
+        else
+            count_first(b, w, 1); /* so does row window / 2, the only one of the last block */
+    }
+    collect(b, w, counts, &p->slide->mean_db[j * p->slide->nx + i], &p->slide->std_db[j * p->slide->nx + i]);
+}
+
 /* --- a part --- */
 
-static int grow(float **area, size_t *size, size_t want, struct err *e)
+static void do_strip(const struct spectrum *b, const struct part *p, struct work *w, int64_t x)
 {
-    if (want <= *size)
-        return 0;
-    free(*area);
-    *size = 0;
-    *area = malloc(want * sizeof(float));
-    if (!*area)
-        return err_set(e, "out of memory");
-    *size = want;
-    return 0;
-}
-
-static bool counts_window(const struct spectrum_slide *s, int64_t i, int64_t j)
-{
-    return !s->counts || s->counts[j * s->nx + i];
-}
-
-static bool any_counts(const struct spectrum_slab *s, int64_t wx, int64_t end_wx)
-{
-    for (int64_t j = s->wy; j < s->end_wy; j++)
-        for (int64_t i = wx; i < end_wx; i++)
-            if (counts_window(s->slide, i, j))
-                return true;
-    return false;
+    bool smooth = false;
+    for (int64_t j = p->wy; j < p->end_wy; j++) {
+        if (!needs_strip(b, p, j, x))
+            continue;
+        if (!smooth)
+            smooth_strip(b, p, w, x);
+        smooth = true;
+        fill_ring(b, p, w, j, x);
+    }
 }
 
 static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                    struct result_counts *counts, struct err *e)
 {
-    const struct spectrum_slide *slide = s->slide;
     const int64_t n = b->params.window, stride = b->params.stride;
-    const int64_t wx = k * BLOCK_COLUMNS, end_wx = clamp(wx + BLOCK_COLUMNS, 0, slide->nx);
-    const int64_t columns = (end_wx - 1 - wx) * stride + n, rows = (s->end_wy - 1 - s->wy) * stride + n;
+    const struct part p = part_of(b, s, k);
     struct work *w = &b->work[thread];
-    if (!any_counts(s, wx, end_wx))
-        return 0;
-    if (grow(&w->smooth, &w->smooth_size, (size_t)(rows * columns), e) ||
-        grow(&w->line, &w->line_size, (size_t)(columns + 2 * b->params.radius), e))
-        return -1;
-    for (int64_t y = 0; y < rows; y++) {
-        smooth_down(b, slide, wx * stride, s->wy * stride + y, columns, w->line);
-        smooth_across(b, w->line, columns, w->smooth + y * columns);
+    const int64_t rows = (p.end_wy - 1 - p.wy) * stride + n + 2 * b->params.radius;
+    (void)e;
+    for (int64_t y = 0; y < rows; y++)
+        w->rows[y] = row_of(b, p.slide, p.wy * stride - b->params.radius + y);
+    for (int64_t i = p.wx, x = p.wx * stride; i < p.end_wx; x += LANES_STRIP) {
+        do_strip(b, &p, w, x);
+        for (; i < p.end_wx && i * stride + n <= x + LANES_STRIP; i++)
+            for (int64_t j = p.wy; j < p.end_wy; j++)
+                if (window_counts(p.slide, i, j))
+                    count_window(b, &p, w, i, j, counts);
     }
-    for (int64_t j = s->wy; j < s->end_wy; j++)
-        for (int64_t i = wx; i < end_wx; i++) {
-            if (!counts_window(slide, i, j))
-                continue;
-            transform(b, w, w->smooth + (j - s->wy) * stride * columns + (i - wx) * stride,
-                      (size_t)columns);
-            classify(b, w);
-            collect(b, w, counts, &slide->mean_db[j * slide->nx + i],
-                    &slide->std_db[j * slide->nx + i]);
-        }
     return 0;
 }
 

@@ -174,4 +174,24 @@ def test_windows_that_end_at_the_last_row_of_a_slab():
     expect(numbers(spectrum(s, *options, "--memory", "1M", "-j", "3")) == equal_numbers, "slabs of 240 rows")
 
 
+def test_coarse_bins_are_sums_of_fine_ones():
+    # bins of 0.1 dB take a shorter way from a float to its class than finer ones
+    s = store(made("--size", "600x500", name="bins"))
+    histograms = []
+    for bins in (1600, 3200, 16000):
+        with h5py.File(spectrum(s, "--bins", bins), "r") as f:
+            histograms.append(f["histogram"][()].reshape(1600, -1).sum(1))
+    expect((histograms[0] == histograms[1]).all() and (histograms[0] == histograms[2]).all(), "bins differ")
+
+
+def test_parts_of_any_shape():
+    # windows beside each other share columns, below each other rows; the slide's parts and slabs cut both
+    s = store(made("--size", "3100x900", name="parts"), "--stripe-rows", "240", "--group-bytes", "1")
+    for options in (("--window", "64", "--stride", "37"),
+                    ("--window", "128", "--stride", "128", "--taper", "hann"), ("--window", "512", "--stride", "300"),
+                    ("--sigma", "4", "--stride", "50")):
+        want = numbers(spectrum(s, *options, "-j", "1"))
+        equal(numbers(spectrum(s, *options, "-j", "3", "--memory", "24M")), want, " ".join(options))
+
+
 main(globals())

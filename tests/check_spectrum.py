@@ -86,6 +86,20 @@ def test_large_windows():
             stride=200)
 
 
+
+def test_windows_of_512_side_by_side():
+    compare(store(made("--size", "1100x1030")), "--window", "512", "--stride", "512", window=512, stride=512)
+
+
+def test_windows_of_128_with_hann_taper():
+    compare(store(made("--size", "500x400")), "--window", "128", "--stride", "50", "--taper", "hann", window=128,
+            stride=50, hann=True)
+
+
+def test_the_widest_smoothing():
+    compare(store(made("--size", "500x400")), "--sigma", "10", sigma=10)
+
+
 def test_range_and_bins_of_ones_own():
     got, _ = compare(store(made(*SMALL)), "--range", "10.5:70", "--bins", "333", low=10.5, high=70.0,
                      bins=333)
