@@ -7,7 +7,8 @@
  *   bench_peers luma SLIDE SECONDS      as jpeg, the luma only
  *   bench_peers deflate SLIDE SECONDS   the same as jpeg, and libdeflate level 1 after it
  *   bench_peers j2k SLIDE SECONDS       OpenJPEG decodes the slide's tiles: MP/s
- *   bench_peers fftw SECONDS            256 x 256 real-to-complex transforms, one thread: windows/s
+ *   bench_peers fftw SECONDS            256 x 256 real-to-complex transforms, FFTW_ESTIMATE: windows/s
+ *   bench_peers fftw-measure SECONDS    the same, FFTW_MEASURE
  *
  *   bench_peers hold FILE MIB           prints nothing: see bench_hold
  *
@@ -233,12 +234,12 @@ static int bench_j2k(const char *path, double seconds)
     return 0;
 }
 
-static int bench_fftw(double seconds)
+static int bench_fftw(unsigned flags, double seconds)
 {
     enum { N = 256, BATCH = 64 };
     float *in = fftwf_malloc(sizeof(float) * N * N);
     fftwf_complex *out = fftwf_malloc(sizeof(fftwf_complex) * N * (N / 2 + 1));
-    fftwf_plan plan = fftwf_plan_dft_r2c_2d(N, N, in, out, FFTW_ESTIMATE);
+    fftwf_plan plan = fftwf_plan_dft_r2c_2d(N, N, in, out, flags);
     for (int k = 0; k < N * N; k++)
         in[k] = (float)((unsigned)k * 2654435761u >> 24) - 128;
     const double begun = now();
@@ -266,8 +267,10 @@ int main(int argc, char **argv)
     if (argc == 4)
         return bench_jpeg(argv[2], argv[1], atof(argv[3]));
     if (argc == 3 && !strcmp(argv[1], "fftw"))
-        return bench_fftw(atof(argv[2]));
-    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS | fftw SECONDS |\n"
+        return bench_fftw(FFTW_ESTIMATE, atof(argv[2]));
+    if (argc == 3 && !strcmp(argv[1], "fftw-measure"))
+        return bench_fftw(FFTW_MEASURE, atof(argv[2]));
+    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS | fftw|fftw-measure SECONDS |\n"
           "       write SLIDE OUT | hold FILE MIB\n", stderr);
     return 2;
 }
