@@ -4,8 +4,9 @@
  * One mutex guards a ring of slots. A worker takes the next number, makes the item (source), waits
  * until the item may start, works on it and marks it done; the calling thread sinks done items in
  * order. All of them run one loop, which does the first thing that can be done and else waits. Items
- * cost microseconds to milliseconds each, so one lock is no bottleneck and one condition variable for
- * everybody keeps the reasoning short.
+ * cost a good part of a millisecond each, so one lock is no bottleneck; but to wake 64 threads for an item
+ * that one can take would be. So there is a condition for each thing to wait for, and wake(), called
+ * after every change, wakes only who has something to do now.
  */
 #include "common/pipe.h"
 
@@ -24,7 +25,12 @@ struct pipe {
     int depth;
 
     pthread_mutex_t lock;
-    pthread_cond_t change;
+    pthread_cond_t room;    /* may_take() */
+    pthread_cond_t started; /* the item that a thread has taken may start */
+    pthread_cond_t sinker;  /* the calling thread has something to do */
+    int for_room, for_start;
+    bool sinker_waits, shared; /* shared: the calling thread does not only sink */
+    int64_t least_after;       /* of the items that wait to start */
     bool *done;      /* [depth]: the item in this slot has been worked on */
     int64_t taken;   /* items that source has made */
     int64_t sunk;    /* items that have passed the sink */
@@ -46,20 +52,69 @@ static void *slot(struct pipe *p, int64_t number)
     return p->items + (size_t)(number % p->depth) * p->item_bytes;
 }
 
-/* With the lock held: notes the first failure and wakes everybody. */
-static void fail(struct pipe *p, const struct err *e)
-{
-    if (!p->failed && p->err)
-        *p->err = *e;
-    p->failed = true;
-    pthread_cond_broadcast(&p->change);
-}
-
 /* All below: with the lock held, and not while a callback runs. */
 
 static bool may_take(const struct pipe *p)
 {
     return !p->ended && !p->sourcing && p->taken - p->sunk < p->depth && p->sunk >= p->drain;
+}
+
+static bool may_sink(const struct pipe *p)
+{
+    return p->sunk < p->taken && p->done[p->sunk % p->depth];
+}
+
+static void wake_all(struct pipe *p)
+{
+    pthread_cond_broadcast(&p->room);
+    pthread_cond_broadcast(&p->started);
+    pthread_cond_signal(&p->sinker);
+}
+
+/* Something has changed: wakes those who can go on. One taker at a time: it wakes the next. */
+static void wake(struct pipe *p)
+{
+    if (p->failed || p->ended) {
+        wake_all(p);
+        return;
+    }
+    if (p->sinker_waits && (p->shared || may_sink(p)))
+        pthread_cond_signal(&p->sinker);
+    if (p->for_room > 0 && may_take(p))
+        pthread_cond_signal(&p->room);
+    if (p->for_start > 0 && p->sunk >= p->least_after) {
+        p->least_after = INT64_MAX; /* who must wait on says so again */
+        pthread_cond_broadcast(&p->started);
+    }
+}
+
+/* Notes the first failure. */
+static void fail(struct pipe *p, const struct err *e)
+{
+    if (!p->failed && p->err)
+        *p->err = *e;
+    p->failed = true;
+}
+
+static void wait_for(struct pipe *p, pthread_cond_t *condition, int *waiting)
+{
+    ++*waiting;
+    pthread_cond_wait(condition, &p->lock);
+    --*waiting;
+}
+
+/* Until there may be something to do for a thread that has taken an item (number >= 0) or none. */
+static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
+{
+    if (sinks) {
+        p->sinker_waits = true;
+        pthread_cond_wait(&p->sinker, &p->lock);
+        p->sinker_waits = false;
+    } else if (number >= 0) {
+        p->least_after = after < p->least_after ? after : p->least_after;
+        wait_for(p, &p->started, &p->for_start);
+    } else
+        wait_for(p, &p->room, &p->for_room);
 }
 
 /* Makes the next item. Returns its number, or -1 when there is none now. */
@@ -78,13 +133,13 @@ static int64_t take(struct pipe *p, int64_t *after)
         p->drain = number;
     if (r < 0)
         fail(p, &e);
-    pthread_cond_broadcast(&p->change);
-    if (r != PIPE_ITEM)
-        return -1;
-    assert(*after <= number);
-    p->done[number % p->depth] = false;
-    p->taken++;
-    return number;
+    if (r == PIPE_ITEM) {
+        assert(*after <= number);
+        p->done[number % p->depth] = false;
+        p->taken++;
+    }
+    wake(p);
+    return r == PIPE_ITEM ? number : -1;
 }
 
 static void work_on(struct pipe *p, int64_t number, int thread)
@@ -96,13 +151,7 @@ static void work_on(struct pipe *p, int64_t number, int thread)
     if (r < 0)
         fail(p, &e);
     p->done[number % p->depth] = r >= 0;
-    if (number == p->sunk)
-        pthread_cond_broadcast(&p->change);
-}
-
-static bool may_sink(const struct pipe *p)
-{
-    return p->sunk < p->taken && p->done[p->sunk % p->depth];
+    wake(p);
 }
 
 static void sink_one(struct pipe *p)
@@ -115,7 +164,7 @@ static void sink_one(struct pipe *p)
         fail(p, &e);
     else
         p->sunk++;
-    pthread_cond_broadcast(&p->change);
+    wake(p);
 }
 
 /* A thread's part of the loop, until the last item or a failure. `thread` -1: only sinks. */
@@ -132,7 +181,7 @@ static void take_part(struct pipe *p, int thread, bool sinks)
         } else if (number < 0 && thread >= 0 && may_take(p))
             number = take(p, &after);
         else
-            pthread_cond_wait(&p->change, &p->lock);
+            wait_on(p, number, after, sinks);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -156,7 +205,11 @@ static int run(struct pipe *p, int workers, int own)
         return err_set(p->err, "out of memory");
     }
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->change, NULL);
+    pthread_cond_init(&p->room, NULL);
+    pthread_cond_init(&p->started, NULL);
+    pthread_cond_init(&p->sinker, NULL);
+    p->least_after = INT64_MAX;
+    p->shared = own >= 0;
     for (; started < workers; started++) {
         w[started] = (struct worker){.p = p, .number = started};
         if (pthread_create(&w[started].id, NULL, worker_main, &w[started]))
@@ -169,7 +222,9 @@ static int run(struct pipe *p, int workers, int own)
     take_part(p, own, true);
     for (int i = 0; i < started; i++)
         pthread_join(w[i].id, NULL);
-    pthread_cond_destroy(&p->change);
+    pthread_cond_destroy(&p->room);
+    pthread_cond_destroy(&p->started);
+    pthread_cond_destroy(&p->sinker);
     pthread_mutex_destroy(&p->lock);
     free(w);
     free(p->done);

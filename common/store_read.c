@@ -273,18 +273,37 @@ static int list_places(const struct listing *l, int64_t n, struct err *e)
            list_run(l, first, first_place, last, last_place, e) ? -1 : 0;
 }
 
+/* Without a codec all chunks that are stored have one size; then the sum tells whether they are. */
+static bool all_whole(const struct listing *l, int64_t n, const uint8_t *status)
+{
+    uint64_t stored = 0;
+    if (l->info->codec->id != CODEC_NONE)
+        return false;
+    for (int64_t k = 0; k < n; k++)
+        stored += status[k] != STORE_LEFT_OUT;
+    return H5Dget_storage_size(l->pixels) == stored * (uint64_t)store_chunk_bytes(l->info);
+}
+
+/* Stored bytes of chunk number k; 0: none. */
+static hsize_t ask_size(const struct listing *l, int64_t k)
+{
+    hsize_t size = 0, at[3] = {(hsize_t)(k / l->columns * l->info->chunk_rows),
+                               (hsize_t)(k % l->columns * l->info->chunk_cols), 0};
+    if (H5Dget_chunk_storage_size(l->pixels, at, &size) >= 0)
+        return size;
+    H5Eclear2(H5E_DEFAULT); /* HDF5 1.14 fails for a chunk that is not stored */
+    return 0;
+}
+
 /* Sizes, and what the two tables say. */
 static int list_sizes(struct store *s, const struct listing *l, int64_t rows, const uint8_t *status,
                       const uint32_t *crc32, struct err *e)
 {
     const hsize_t whole = (hsize_t)store_chunk_bytes(l->info);
-    for (int64_t k = 0; k < rows * l->columns; k++) {
-        hsize_t size = 0, at[3] = {(hsize_t)(k / l->columns * l->info->chunk_rows),
-                                   (hsize_t)(k % l->columns * l->info->chunk_cols), 0};
-        if (H5Dget_chunk_storage_size(l->pixels, at, &size) < 0) {
-            H5Eclear2(H5E_DEFAULT); /* HDF5 1.14 fails for a chunk that is not stored */
-            size = 0;
-        }
+    const int64_t n = rows * l->columns;
+    const bool known = all_whole(l, n, status);
+    for (int64_t k = 0; k < n; k++) {
+        const hsize_t size = !known ? ask_size(l, k) : status[k] == STORE_LEFT_OUT ? 0 : whole;
         if (size > whole || size > s->bytes)
             return err_set(e, "a chunk is larger than it can be");
         if (status[k] > STORE_LEFT_OUT || (size == 0) != (status[k] == STORE_LEFT_OUT))
