@@ -882,7 +882,7 @@ static int open_all(struct stream *s, struct item *items, int depth, struct err 
     for (int t = 0; t < setup->threads; t++)
         s->readers[t].to_chunks = setup->backend->layout == SPECTRUM_CHUNKS;
     s->n_lanes = setup->backend->lanes(s->spectrum);
-    s->memory = (setup->memory ? setup->memory : setup->backend->memory) / s->n_lanes;
+    s->memory = setup->memory ? setup->memory / s->n_lanes : setup->backend->memory;
     s->lanes = calloc((size_t)s->n_lanes, sizeof *s->lanes);
     return s->lanes ? 0 : err_set(e, "out of memory");
 }
