@@ -28,7 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_BYTES = 1 << 20 };                  /* read in one go: of 256 KiB to 4 MiB the quickest */
+enum { RUN_BYTES = 4 << 20 };   /* of stored bytes, an item: few enough that 64 threads do not wait for each other */
+enum { PIECE_BYTES = 1 << 20 }; /* read in one go, and still in the cache when it is checked */
 enum { MOST_SLAB_ROWS = 4096 };
 
 /* A run of rows of windows of a store, computed in one lane. */
@@ -735,39 +736,52 @@ static int decode(struct reader *r, const struct item *it, int64_t col, const un
     return 0;
 }
 
-/* Are all chunks of the run stored as they are? Then they can be read to where they belong. */
-static bool all_whole(const struct item *it)
+/* Are these chunks all stored as they are? Then they can be read to where they belong. */
+static bool all_whole(const struct item *it, int64_t col, int64_t n)
 {
     const int64_t whole = store_chunk_bytes(store_info(it->part->job->store));
-    for (int64_t k = 0; k < it->chunks; k++)
-        if (chunk_of(it, it->chunk_col + k)->bytes != whole)
+    for (int64_t k = 0; k < n; k++)
+        if (chunk_of(it, col + k)->bytes != whole)
             return false;
     return true;
 }
 
-static int read_run(struct reader *r, const struct item *it, struct err *e)
+/* n chunks, which lie together in the file. */
+static int read_piece(struct reader *r, const struct item *it, int64_t col, int64_t n, size_t bytes, struct err *e)
 {
     struct job *j = it->part->job;
-    const struct store_chunk *c = chunk_of(it, it->chunk_col);
+    const struct store_chunk *c = chunk_of(it, col);
     const unsigned char *at;
     const double begun = cli_now();
-    size_t bytes = 0;
-    for (int64_t k = 0; k < it->chunks; k++)
-        bytes += c[k].bytes;
-    if (r->to_chunks && !store_reads_directly(j->store) && all_whole(it)) {
-        at = place_of(it, it->chunk_col);
-        if (store_read(j->store, c[0].offset, place_of(it, it->chunk_col), bytes, e))
+    if (r->to_chunks && !store_reads_directly(j->store) && all_whole(it, col, n)) {
+        at = place_of(it, col);
+        if (store_read(j->store, c[0].offset, place_of(it, col), bytes, e))
             return -1;
     } else if (grow(&r->packed, &r->packed_size, bytes + 2 * STORE_PAGE, e) ||
                grow(&r->pixels, &r->pixels_size, (size_t)store_chunk_bytes(store_info(j->store)), e) ||
                store_read_pages(j->store, c[0].offset, r->packed, bytes, &at, e))
         return -1;
     const double read = cli_now();
-    for (int64_t k = 0; k < it->chunks; at += c[k++].bytes)
-        if (decode(r, it, it->chunk_col + k, at, e))
+    for (int64_t k = 0; k < n; at += c[k++].bytes)
+        if (decode(r, it, col + k, at, e))
             return -1;
     atomic_fetch_add(&j->read_us, (long long)((read - begun) * 1e6));
     atomic_fetch_add(&j->unpack_us, (long long)((cli_now() - read) * 1e6));
+    return 0;
+}
+
+/* Past the page cache large reads are better, through it such that stay in the processor's. */
+static int read_run(struct reader *r, const struct item *it, struct err *e)
+{
+    const size_t most = store_reads_directly(it->part->job->store) ? RUN_BYTES : PIECE_BYTES;
+    for (int64_t first = 0, n; first < it->chunks; first += n) {
+        const struct store_chunk *c = chunk_of(it, it->chunk_col + first);
+        size_t bytes = c[0].bytes;
+        for (n = 1; first + n < it->chunks && bytes + c[n].bytes <= most; n++)
+            bytes += c[n].bytes;
+        if (read_piece(r, it, it->chunk_col + first, n, bytes, e))
+            return -1;
+    }
     return 0;
 }
 
