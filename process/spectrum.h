@@ -84,7 +84,7 @@ struct spectrum; /* a backend's state */
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
-    int64_t memory; /* bytes of a lane's slots that serve it best */
+    int64_t memory; /* bytes of slots of all lanes that serve it best */
     /* Takes what can be taken before the first slide; `threads` will call run. `devices`: numbers as in
      * "0,1", "" for all. */
     int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads, struct err *e);

@@ -876,40 +876,56 @@ static void close_all(struct stream *s, struct item *items, int depth)
             codec_free(s->readers[t].codec[c]);
     }
     free(s->readers);
-    for (int64_t k = s->handed; k < s->next_path; k++)
+    for (int64_t k = s->handed; s->jobs && k < s->next_path; k++)
         job_free(s->jobs[k]);
     free(s->jobs);
     free(s->lanes);
-    s->setup->backend->close(s->spectrum);
+    s->setup->backend->close(s->spectrum); /* NULL where it was not opened */
 }
 
-static int open_all(struct stream *s, struct item *items, int depth, struct err *e)
+static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
-    if (!items || !s->readers || !s->jobs)
+    s->readers = calloc((size_t)setup->threads, sizeof *s->readers);
+    s->jobs = calloc((size_t)setup->n_paths, sizeof *s->jobs);
+    if (!s->readers || !s->jobs)
         return err_set(e, "out of memory");
-    for (int k = 0; k < depth; k++)
-        if (!(items[k].counts.histogram = malloc((size_t)setup->params.bins * sizeof(uint64_t))))
-            return err_set(e, "out of memory");
     if (setup->backend->open(&s->spectrum, setup->devices ? setup->devices : "", &setup->params, setup->threads, e))
         return -1;
     for (int t = 0; t < setup->threads; t++)
         s->readers[t].to_chunks = setup->backend->layout == SPECTRUM_CHUNKS;
     s->n_lanes = setup->backend->lanes(s->spectrum);
-    s->memory = setup->memory ? setup->memory / s->n_lanes : setup->backend->memory;
+    s->memory = (setup->memory ? setup->memory : setup->backend->memory) / s->n_lanes;
     s->lanes = calloc((size_t)s->n_lanes, sizeof *s->lanes);
     return s->lanes ? 0 : err_set(e, "out of memory");
+}
+
+static struct item *make_items(const struct stream *s, int depth, struct err *e)
+{
+    struct item *items = calloc((size_t)depth, sizeof *items);
+    for (int k = 0; items && k < depth; k++)
+        if (!(items[k].counts.histogram = malloc((size_t)s->setup->params.bins * sizeof(uint64_t)))) {
+            while (k-- > 0)
+                free(items[k].counts.histogram);
+            free(items);
+            items = NULL;
+        }
+    if (!items)
+        err_set(e, "out of memory");
+    return items;
 }
 
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
     static const struct pipe_ops ops = {source, work, sink};
-    const int depth = 4 * setup->threads + 4;
     struct stream s = {.setup = setup, .seen = -1};
-    struct item *items = calloc((size_t)depth, sizeof *items);
-    s.readers = calloc((size_t)setup->threads, sizeof *s.readers);
-    s.jobs = calloc((size_t)setup->n_paths, sizeof *s.jobs);
-    int r = open_all(&s, items, depth, e);
+    struct item *items = NULL;
+    int depth = 4 * setup->threads + 4;
+    int r = open_all(&s, e);
+    if (r == 0 && s.n_lanes > 1)
+        depth += 128 * s.n_lanes; /* a lane that is held up must not hold up the others */
+    if (r == 0)
+        r = (items = make_items(&s, depth, e)) ? 0 : -1;
     if (r == 0)
         r = pipe_run(&ops, &s, items, sizeof *items, depth, setup->threads, e);
     if (r == 0)
