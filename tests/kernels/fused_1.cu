@@ -1,5 +1,5 @@
 /*
- * fused.cu - see fused.h.
+ * fused_1.cu - step 1 of the ladder: see ladder.h. Kept as it was, for comparison.
  *
  * A block owns one column of windows and one parity of spectral columns, and marches down a run of
  * windows. With the row x[n] of a window cut into halves a, b, its even columns X[2k] are the
