@@ -116,7 +116,7 @@ static int64_t environment(const char *name, int64_t otherwise)
     return text && !digits(&text, &v) && !*text ? v : otherwise;
 }
 
-/* The task of an array job from its four variables. 0 when there are none. */
+/* The task of an array job from its four variables. 0 when there are none, -1 when the array has holes. */
 static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
 {
     const int64_t id = environment(names[0], -1), first = environment(names[1], id);
@@ -125,7 +125,7 @@ static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
         return 0;
     *task = (id - first) / step + 1;
     *tasks = (last - first) / step + 1;
-    return 1;
+    return environment("SLURM_ARRAY_TASK_COUNT", *tasks) == *tasks ? 1 : -1;
 }
 
 int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e)
@@ -135,9 +135,14 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
     static const char *const sge[4] = {"SGE_TASK_ID", "SGE_TASK_FIRST", "SGE_TASK_LAST",
                                        "SGE_TASK_STEPSIZE"};
     const char *s = text;
-    if (!strcmp(text, "auto"))
-        return array_task(slurm, task, tasks) || array_task(sge, task, tasks)
+    if (!strcmp(text, "auto")) {
+        const int is = array_task(slurm, task, tasks);
+        if (is < 0) /* --array=3,7: which share of how many was meant? */
+            return err_set(e, "%s auto: the tasks of this array are not evenly spaced; say %s I/N, with the N "
+                              "of the whole array", what, what);
+        return is || array_task(sge, task, tasks)
                    ? 0 : err_set(e, "%s auto: this is no task of an array job of Slurm or Grid Engine", what);
+    }
     if (digits(&s, task) || *s++ != '/' || digits(&s, tasks) || *s || *task < 1 || *task > *tasks)
         return err_set(e, "%s %s: not a share such as 3/10, or auto", what, text);
     return 0;

@@ -38,8 +38,9 @@ int cli_real(const char *what, const char *text, double low, double high, double
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e);
 
 /* Which share of a list is ours: "I/N", I from 1 to N, or "auto": the task of an array job of Slurm
- * (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP) or Grid Engine (SGE_TASK_ID, _FIRST, _LAST, _STEPSIZE). Share I
- * has the elements I, I + N, I + 2 N ... */
+ * (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT) or Grid Engine (SGE_TASK_ID, _FIRST, _LAST, _STEPSIZE).
+ * Share I has the elements I, I + N, I + 2 N ... An array with holes, such as the failed tasks of another, is
+ * refused by auto: its shares would not be those of the whole one. */
 int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e);
 
 /* From here on SIGINT and SIGTERM (and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, which schedulers send

@@ -134,6 +134,10 @@ def test_shares_of_a_list():
     p = run(WSI2H5, "--task", "auto", "-o", out, folder, status=2,
             env=dict(os.environ, SGE_TASK_ID="undefined"))
     says(p.err, "no task of an array job")
+    holes = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_MAX": "7",
+             "SLURM_ARRAY_TASK_STEP": "1", "SLURM_ARRAY_TASK_COUNT": "2"}  # --array=3,7: of how many?
+    p = run(WSI2H5, "--task", "auto", "-o", out, folder, status=2, env=dict(os.environ, **holes))
+    says(p.err, "not evenly spaced", "--task I/N")
 
 
 def as_nobody(*argv, status):
