@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_GROUPS = 1 << 24, MOST_WINDOWS = 1 << 28, MISSING_TEXT = 8192 };
+enum { MOST_GROUPS = 1 << 24, MOST_WINDOWS = 1 << 28, MISSING_TEXT = 8192, MOST_SECONDS = 100000000 };
 
 /* --- parameters --- */
 
@@ -116,6 +116,12 @@ const char *result_stage_name(int stage)
 {
     static const char *const names[RESULT_STAGES] = {"read", "unpack", "copy", "kernels", "wait"};
     return names[stage];
+}
+
+double result_seconds(double a, double b)
+{
+    const double sum = (double)(llround(a * 1e6) + llround(b * 1e6)) / 1e6;
+    return sum < MOST_SECONDS ? sum : MOST_SECONDS;
 }
 
 void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
@@ -252,8 +258,7 @@ struct result_writer {
     struct publish publish;
     hid_t file, slides;
     struct result_counts totals;
-    int64_t slide_count, groups_missing;
-    double seconds;
+    int64_t slide_count, groups_missing, microseconds;
     bool failed; /* HDF5 failed: hands off the file */
 };
 
@@ -305,7 +310,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
            h5_put_text(o, "groups_missing", missing, e) ||
            h5_put_u8(o, "source_gray", s->source_gray, e) ||
            h5_put_text(o, "backend", s->backend, e) || h5_put_text(o, "device", s->device, e) ||
-           h5_put_real(o, "seconds", s->seconds, e) ||
+           h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
            h5_put_int(o, "data_crc32", data_crc(&w->params, s), e) ||
            h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
            h5_write_array(o, "window_mean_db", H5T_IEEE_F32LE, 2, dims, 1, s->mean_db, e) ||
@@ -329,7 +334,8 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
     }
     result_add_counts(&w->totals, &s->counts, w->params.bins);
     w->slide_count++;
-    w->seconds += s->seconds;
+    if (__builtin_add_overflow(w->microseconds, llround(s->seconds * 1e6), &w->microseconds))
+        w->microseconds = INT64_MAX;
     for (int64_t k = 0; k < s->group_count; k++)
         w->groups_missing += !s->groups[k];
     return 0;
@@ -343,7 +349,7 @@ static int finish_file(struct result_writer *w, struct err *e)
         put_counts(f, &w->params, &w->totals, e) ||
         h5_put_int(f, "slide_count", w->slide_count, e) ||
         h5_put_int(f, "groups_missing", w->groups_missing, e) ||
-        h5_put_real(f, "seconds", w->seconds, e))
+        h5_put_real(f, "seconds", (double)w->microseconds / 1e6, e))
         return -1;
     bool bad = H5Gclose(w->slides) < 0;
     w->slides = -1;
@@ -517,7 +523,7 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         h5_get_real(o, "seconds", &s->seconds, e))
         return -1;
     s->source_gray = gray;
-    return 0;
+    return s->seconds >= 0 && s->seconds <= MOST_SECONDS ? 0 : err_set(e, "its seconds are out of range");
 }
 
 static int64_t windows_that_fit(int64_t size, const struct result_params *p)

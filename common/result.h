@@ -11,8 +11,9 @@
  *     window_mean_db,  float32 [ny][nx]: of each window's own histogram (bin centres), NaN where no
  *     window_std_db    window counted
  *
- * Everything is made of integer counts, so results add up exactly in any order. groups_missing of a
- * slide names the store's groups that are not in it ("2-3,7", counted from 1; "" when all are).
+ * Everything is made of integer counts (`seconds` of microseconds), so results add up exactly in any order:
+ * merging the same results gives the same bytes. Against one run over all stores only `seconds` differs,
+ * which no two runs have alike. groups_missing of a slide names the store's groups that are not in it ("2-3,7", counted from 1; "" when all are).
  *
  * No two calls into this module may run at once.
  */
@@ -78,6 +79,8 @@ int result_same_params(const struct result_params *a, const struct result_params
 int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e);
 void result_slide_free(struct result_slide *s); /* what it owns, not s */
 
+/* a + b in whole microseconds, so that the sum of many is the same in any order. */
+double result_seconds(double a, double b);
 /* a += b. */
 void result_add_counts(struct result_counts *a, const struct result_counts *b, int64_t bins);
 /* Mean and population standard deviation of a histogram, bin centres, dB; NaN when it is empty. */

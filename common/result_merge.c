@@ -130,7 +130,7 @@ static int add_part(struct merge *m, struct result_slide *sum, const struct resu
     if (take_groups(m, sum, s, file, e))
         return -1;
     result_add_counts(&sum->counts, &s->counts, m->params.bins);
-    sum->seconds += s->seconds;
+    sum->seconds = result_seconds(sum->seconds, s->seconds);
     for (int64_t k = 0; k < s->nx * s->ny; k++)
         if (!isnan(s->mean_db[k])) {
             sum->mean_db[k] = s->mean_db[k];
