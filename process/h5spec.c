@@ -7,6 +7,9 @@
 #include "common/result.h"
 #include "common/store.h"
 #include "process/info.h"
+#include "process/list.h"
+#include "process/lookup.h"
+#include "process/results.h"
 #include "process/spectrum.h"
 #include "process/stream.h"
 #include "process/verify.h"
@@ -37,13 +40,18 @@ static void print_help(void)
     const struct result_params p = spectrum_defaults();
     printf("Usage: h5spec run [options] -o RESULT.h5 STORE...   (the word run may be left out)\n"
            "       h5spec merge [--partial] -o CORPUS.h5 RESULT...\n"
-           "       h5spec info [--json|--histogram] FILE...\n"
+           "       h5spec info [--json|--csv|--histogram] FILE...\n"
            "       h5spec verify [-j N] STORE...\n"
+           "       h5spec lookup STORE...\n"
            "\n"
            "Computes the spectral histogram of slides from the stores that wsi2h5 makes.\n"
            "\n"
            "run: every window of every store, gray, Gaussian, 2-D FFT, log magnitude, histogram\n"
-           "  -o, --output FILE      the result\n"
+           "  -o, --output FILE      the result, or a folder: each slide's own result NAME.h5 there; those\n"
+           "                         that are there already are left alone and counted as done\n"
+           "      --task I/N         only share I of N of the stores, into a folder; auto: that of this\n"
+           "                         task of an array job of Slurm or Grid Engine\n"
+           "      --force            replace results that are in the folder\n"
            "      --device WHERE     auto, cpu or cuda[:0,1,...] (auto)\n"
            "      --window N         window of N x N px, a power of two from 64 to 1024 (%" PRId64 ")\n"
            "      --stride S         px from one window to the next (%" PRId64 ")\n"
@@ -67,12 +75,17 @@ static void print_help(void)
            "\n"
            "info: what a store or a result holds\n"
            "      --json             for programs, a line a file\n"
+           "      --csv              for tables, a line a slide and one for all of a result\n"
            "      --histogram        a result's histogram, a line a bin\n"
            "\n"
            "verify: reads every chunk of a store and checks its checksum\n"
            "  -j, --threads N        threads (%d)\n"
            "  -q, --quiet            only what is wrong\n"
            "\n"
+           "lookup: first group, last group and name of each store, all groups numbered from 1\n"
+           "\n"
+           "All of them\n"
+           "      --list FILE        files to work on, one a line, besides those given\n"
            "  -h, --help             this text\n"
            "      --version          version, libraries and backends\n"
            "\n"
@@ -101,18 +114,23 @@ struct options {
     int64_t first_group, last_group;
     int64_t threads, memory;
     enum stream_io io;
-    bool json, histogram, partial, quiet;
+    int64_t task, tasks; /* our share of the inputs */
+    bool json, histogram, csv, partial, force, quiet;
     enum cli_when progress;
     char **inputs;
     int n_inputs;
 };
 
+static struct list files; /* what o.inputs points to */
+
 enum {
     OPT_DEVICE = 256, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA, OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
-    OPT_MEMORY, OPT_IO, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_VERSION,
+    OPT_MEMORY, OPT_IO, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST,
+    OPT_TASK, OPT_FORCE, OPT_VERSION,
 };
 
-#define COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPT_VERSION}
+#define COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPT_VERSION}, \
+               {"list", required_argument, NULL, OPT_LIST}
 #define OUTPUT {"output", required_argument, NULL, 'o'}
 #define THREADS {"threads", required_argument, NULL, 'j'}
 #define QUIET {"quiet", no_argument, NULL, 'q'}
@@ -125,14 +143,17 @@ static const struct option run_options[] = {
     {"tissue-only", no_argument, NULL, OPT_TISSUE_ONLY},
     {"min-tissue", required_argument, NULL, OPT_MIN_TISSUE},
     {"range", required_argument, NULL, OPT_RANGE}, {"groups", required_argument, NULL, OPT_GROUPS},
-    {"memory", required_argument, NULL, OPT_MEMORY}, {"io", required_argument, NULL, OPT_IO}, {"json", no_argument, NULL, OPT_JSON},
-    {"progress", required_argument, NULL, OPT_PROGRESS}, {NULL, 0, NULL, 0}};
+    {"memory", required_argument, NULL, OPT_MEMORY}, {"io", required_argument, NULL, OPT_IO},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"progress", required_argument, NULL, OPT_PROGRESS}, {"task", required_argument, NULL, OPT_TASK},
+    {"force", no_argument, NULL, OPT_FORCE}, {NULL, 0, NULL, 0}};
 static const struct option merge_options[] = {
     COMMON, OUTPUT, QUIET, {"partial", no_argument, NULL, OPT_PARTIAL}, {NULL, 0, NULL, 0}};
 static const struct option info_options[] = {
     COMMON, {"json", no_argument, NULL, OPT_JSON}, {"histogram", no_argument, NULL, OPT_HISTOGRAM},
-    {NULL, 0, NULL, 0}};
+    {"csv", no_argument, NULL, OPT_CSV}, {NULL, 0, NULL, 0}};
 static const struct option verify_options[] = {COMMON, THREADS, QUIET, {NULL, 0, NULL, 0}};
+static const struct option lookup_options[] = {COMMON, {NULL, 0, NULL, 0}};
 
 static int parse_range(const char *text, struct result_params *p, struct err *e)
 {
@@ -180,6 +201,10 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
     case OPT_PARTIAL: o->partial = true; return 0;
     case OPT_HISTOGRAM: o->histogram = true; return 0;
+    case OPT_CSV: o->csv = true; return 0;
+    case OPT_LIST: return list_add_file(&files, arg, e);
+    case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
+    case OPT_FORCE: o->force = true; return 0;
     default: return err_set(e, "unknown option");
     }
 }
@@ -190,7 +215,8 @@ static int parse(int argc, char **argv, const char *letters, const struct option
 {
     struct err e = {""};
     int option;
-    *o = (struct options){.device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus()};
+    *o = (struct options){.device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus(),
+                          .task = 1, .tasks = 1};
     while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
         if (option == 'h') {
             print_help();
@@ -207,8 +233,11 @@ static int parse(int argc, char **argv, const char *letters, const struct option
         if (parse_one(option, optarg, o, &e))
             return usage_error(&e);
     }
-    o->inputs = argv + optind;
-    o->n_inputs = argc - optind;
+    for (int k = optind; k < argc; k++)
+        if (list_add(&files, argv[k], &e))
+            return usage_error(&e);
+    o->inputs = files.paths;
+    o->n_inputs = files.n;
     o->params.radius = spectrum_radius(o->params.sigma);
     if (o->n_inputs == 0)
         return err_set(&e, "no input file given"), usage_error(&e);
@@ -218,10 +247,10 @@ static int parse(int argc, char **argv, const char *letters, const struct option
 /* --- run --- */
 
 struct run {
-    const struct options *o;
-    struct result_writer *out;
+    struct options *o;
+    struct results *out;
     struct cli_progress progress;
-    int64_t stores, failed, windows;
+    int64_t stores, skipped, failed;
     struct result_counts counts;
 };
 
@@ -230,7 +259,7 @@ static void json_store(const char *path, const struct result_params *p, const st
 {
     fputs("{\"store\": ", stdout);
     cli_json_string(stdout, path);
-    printf(", \"status\": \"%s\"", s ? "done" : "failed");
+    printf(", \"status\": \"%s\"", s ? "done" : why ? "failed" : "skipped");
     if (s) {
         double mean, std;
         result_moments(p, s->counts.histogram, &mean, &std);
@@ -243,7 +272,7 @@ static void json_store(const char *path, const struct result_params *p, const st
         printf(", \"kernel\": \"%s\", \"io\": \"%s\"", s->kernel, s->io);
         for (int k = 0; k < RESULT_STAGES; k++)
             printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
-    } else {
+    } else if (why) {
         fputs(", \"message\": ", stdout);
         cli_json_string(stdout, why->msg);
     }
@@ -274,7 +303,7 @@ static int keep_slide(void *ctx, int64_t k, const struct result_slide *s, struct
 {
     struct run *r = ctx;
     (void)k;
-    return result_put_slide(r->out, s, e) ? err_add(e, "%s", r->o->output) : 0;
+    return results_put(r->out, s, e);
 }
 
 static void show_progress(void *ctx, int64_t k, double fraction)
@@ -326,6 +355,9 @@ static int check_run(const struct options *o, struct err *e)
         return err_set(e, "-o RESULT.h5 is missing");
     if (o->first_group && o->n_inputs > 1)
         return err_set(e, "--groups takes one store at a time");
+    if (o->tasks > 1 && !results_is_folder(o->output))
+        return err_set(e, "-o %s: with --task each slide's result goes into a folder; name one that is there",
+                       o->output);
     if (!spectrum_is_device(o->device))
         return err_set(e, "--device %s: must be auto, cpu or cuda[:0,1,...]", o->device);
     return result_check_params(&o->params, e) || check_names(o, e) ? -1 : 0;
@@ -336,8 +368,10 @@ static void last_line(const struct run *r, double seconds)
     char memory[32], time[32];
     double mean, std;
     result_moments(&r->o->params, r->counts.histogram, &mean, &std);
-    fprintf(stderr, "h5spec: %" PRId64 " done, %" PRId64 " failed: %" PRId64 " windows", r->stores,
-            r->failed, r->counts.windows);
+    fprintf(stderr, "h5spec: %" PRId64 " done, ", r->stores);
+    if (r->skipped)
+        fprintf(stderr, "%" PRId64 " were there already, ", r->skipped);
+    fprintf(stderr, "%" PRId64 " failed: %" PRId64 " windows", r->failed, r->counts.windows);
     if (!isnan(mean))
         fprintf(stderr, ", mean %.3f dB, std %.3f dB", mean, std);
     fprintf(stderr, "; %s, %.0f windows/s, peak memory %s\n", cli_time(time, seconds),
@@ -345,21 +379,46 @@ static void last_line(const struct run *r, double seconds)
             cli_size(memory, (double)cli_peak_memory()));
 }
 
+/* Takes the stores out whose result is there already, or another's is in its place. */
+static void leave_out_finished(struct run *r)
+{
+    struct options *o = r->o;
+    int kept = 0;
+    for (int k = 0; k < o->n_inputs; k++) {
+        struct err e = {""};
+        const int have = o->force || cli_stopped() ? 0 : results_have(r->out, o->inputs[k], &e);
+        if (have == 0) {
+            o->inputs[kept++] = o->inputs[k];
+            continue;
+        }
+        r->skipped += have > 0;
+        r->failed += have < 0;
+        if (have < 0)
+            say(e.msg);
+        if (o->json)
+            json_store(o->inputs[k], &o->params, NULL, have < 0 ? &e : NULL);
+        free(o->inputs[k]);
+    }
+    o->n_inputs = files.n = kept;
+}
+
 static int run_stores(struct run *r, const struct spectrum_backend *backend)
 {
     struct err e = {""};
+    r->out = results_open(r->o->output, &r->o->params, r->o->first_group, r->o->last_group, &e);
+    if (r->out)
+        leave_out_finished(r);
     const struct stream_setup setup = {
         .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io, .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
         .report = report_store, .keep = keep_slide, .progress = show_progress};
-    r->out = result_create(r->o->output, &r->o->params, &e); /* now: a bad folder costs no work */
-    int bad = !r->out || stream_run(&setup, &e);
+    int bad = !r->out || (setup.n_paths > 0 && stream_run(&setup, &e));
     cli_progress_clear(&r->progress);
-    if (bad || r->stores == 0)
-        result_abort(r->out);
-    else if ((bad = result_commit(r->out, &e)))
-        err_add(&e, "%s", r->o->output);
+    if (bad)
+        results_abort(r->out);
+    else
+        bad = results_commit(r->out, &e);
     if (bad)
         say(e.msg);
     if (bad && cli_stopped())
@@ -384,10 +443,11 @@ static int command_run(int argc, char **argv)
         say(e.msg);
         return EXIT_PART;
     }
-    if (result_check_target(o.output, &e)) {
-        say(e.msg);
-        return EXIT_PART;
-    }
+    list_share(&files, o.task, o.tasks);
+    if (files.n == 0 && !o.quiet)
+        fprintf(stderr, "h5spec: share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do\n", o.task,
+                o.tasks, o.n_inputs);
+    o.n_inputs = files.n;
     if (!strcmp(o.device, "auto") && !o.quiet)
         fprintf(stderr, "h5spec: device %s%s%s\n", backend->name, *why ? ": " : "", why);
     struct run r = {.o = &o};
@@ -438,7 +498,9 @@ static int command_info(int argc, char **argv)
     if (status >= 0)
         return status;
     status = EXIT_DONE;
-    const enum info_form form = o.histogram ? INFO_HISTOGRAM : o.json ? INFO_JSON : INFO_TEXT;
+    const enum info_form form = o.histogram ? INFO_HISTOGRAM : o.json ? INFO_JSON : o.csv ? INFO_CSV : INFO_TEXT;
+    if (form == INFO_CSV)
+        info_csv_head();
     for (int k = 0; k < o.n_inputs; k++)
         if (info_print(o.inputs[k], form, &e)) {
             fflush(stdout);
@@ -484,13 +546,33 @@ static int command_verify(int argc, char **argv)
     return status;
 }
 
+static int command_lookup(int argc, char **argv)
+{
+    struct options o;
+    struct err e = {""};
+    int64_t groups = 0;
+    int status = parse(argc, argv, "h", lookup_options, &o);
+    if (status >= 0)
+        return status;
+    lookup_begin();
+    for (int k = 0; k < o.n_inputs; k++)
+        if (lookup_print(o.inputs[k], &groups, &e)) {
+            say(e.msg);
+            status = EXIT_PART;
+        }
+    return status < 0 ? EXIT_DONE : status;
+}
+
 int main(int argc, char **argv)
 {
     static const struct { const char *name; int (*run)(int, char **); } commands[] = {
         {"run", command_run}, {"merge", command_merge}, {"info", command_info},
-        {"verify", command_verify}};
+        {"verify", command_verify}, {"lookup", command_lookup}};
+    int (*command)(int, char **) = NULL;
     for (size_t k = 0; argc > 1 && k < sizeof commands / sizeof *commands; k++)
         if (!strcmp(argv[1], commands[k].name))
-            store_exit(commands[k].run(argc - 1, argv + 1));
-    store_exit(command_run(argc, argv));
+            command = commands[k].run;
+    const int status = command ? command(argc - 1, argv + 1) : command_run(argc, argv);
+    list_free(&files);
+    store_exit(status);
 }

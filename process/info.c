@@ -94,9 +94,9 @@ static int print_store(const char *path, enum info_form form, struct err *e)
     struct store *s = store_open(path, e);
     if (!s)
         return -1;
-    if (form == INFO_HISTOGRAM) {
+    if (form == INFO_HISTOGRAM || form == INFO_CSV) {
         store_close(s);
-        return err_set(e, "%s: is a store, which has no histogram; give a result", path);
+        return err_set(e, "%s: is a store, which has no spectrum; give a result", path);
     }
     const double bytes = stat(path, &st) ? 0 : (double)st.st_size;
     if (form == INFO_JSON)
@@ -210,6 +210,61 @@ static int result_json(const char *path, struct result *r, struct err *e)
     return 0;
 }
 
+/* --- a result as a table --- */
+
+static void csv_text(const char *s)
+{
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"')
+            putchar('"');
+        putchar(*s);
+    }
+    putchar('"');
+}
+
+static void csv_counts(const struct result_params *p, const struct result_counts *c)
+{
+    double mean, std;
+    result_moments(p, c->histogram, &mean, &std);
+    printf(",%" PRId64, c->windows);
+    if (isnan(mean))
+        printf(",,");
+    else
+        printf(",%.17g,%.17g", mean, std);
+    printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
+}
+
+void info_csv_head(void)
+{
+    puts("file,kind,slide,windows,mean_db,std_db,underflow,overflow,width,height,level,groups_missing,"
+         "source_name,seconds");
+}
+
+static int result_csv(const char *path, struct result *r, struct err *e)
+{
+    for (int64_t k = 0; k < result_slides(r); k++) {
+        struct result_slide s;
+        char missing[256];
+        if (result_load_slide(r, k, &s, e))
+            return -1;
+        result_missing_text(s.groups, s.group_count, missing, sizeof missing);
+        csv_text(path);
+        fputs(",slide,", stdout);
+        csv_text(s.name);
+        csv_counts(result_params(r), &s.counts);
+        printf(",%" PRId64 ",%" PRId64 ",%" PRId64 ",\"%s\",", s.width, s.height, s.level, missing);
+        csv_text(s.source_name);
+        printf(",%.6f\n", s.seconds);
+        result_slide_free(&s);
+    }
+    csv_text(path);
+    fputs(",corpus,", stdout);
+    csv_counts(result_params(r), result_totals(r));
+    puts(",,,,,,");
+    return 0;
+}
+
 static int result_bins(struct result *r)
 {
     const struct result_params *p = result_params(r);
@@ -227,6 +282,7 @@ static int print_result(const char *path, enum info_form form, struct err *e)
     if (!r)
         return -1;
     int bad = form == INFO_JSON        ? result_json(path, r, e)
+              : form == INFO_CSV       ? result_csv(path, r, e)
               : form == INFO_HISTOGRAM ? result_bins(r)
                                        : result_text(path, r, e);
     result_close(r);

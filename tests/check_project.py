@@ -62,9 +62,9 @@ RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"],
     "--tissue-only": [], "--min-tissue": ["0.25"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
-    "--json": [], "--progress": ["no"], "--quiet": [],
+    "--json": [], "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--force": [],
 }
-OTHER_OPTIONS = {"--output", "--partial", "--histogram", "--help", "--version"}
+OTHER_OPTIONS = {"--output", "--partial", "--histogram", "--csv", "--list", "--help", "--version"}
 
 
 def options_of(program):
