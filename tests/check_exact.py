@@ -10,31 +10,10 @@ from lib import *
 SIZE = ("--size", "1700x2300")
 
 
-def content(path, without=("seconds", "data_crc32")):
-    """Everything in a result that must not depend on how it was computed."""
-    with h5py.File(path, "r") as f:
-        out = {"/histogram": f["histogram"][()].tobytes(), "slides": sorted(f["slides"])}
-        for key, value in f.attrs.items():
-            if key not in without:
-                out["/" + key] = np.asarray(value).tobytes()
-        for name, s in f["slides"].items():
-            for key in ("histogram", "window_mean_db", "window_std_db"):
-                out[name + "/" + key] = s[key][()].tobytes()
-            for key, value in s.attrs.items():
-                if key not in without:
-                    out[name + "@" + key] = np.asarray(value).tobytes()
-        return out
-
-
 def numbers(path):
     """Histogram and maps only: for stores that are cut into groups in different ways."""
     return {k: v for k, v in content(path).items()
             if k.endswith(("/histogram", "_db", "/windows", "/underflow", "/overflow"))}
-
-
-def equal(a, b, what):
-    for key in sorted(set(a) | set(b)):
-        expect(a.get(key) == b.get(key), "%s: %s differs", what, key)
 
 
 def test_threads():

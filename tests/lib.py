@@ -117,6 +117,29 @@ def json_lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
+def content(path, without=("seconds",)):
+    """Everything in a result that must not depend on how it was computed."""
+    import h5py
+    import numpy as np
+    with h5py.File(path, "r") as f:
+        out = {"/histogram": f["histogram"][()].tobytes(), "slides": sorted(f["slides"])}
+        for key, value in f.attrs.items():
+            if key not in without:
+                out["/" + key] = np.asarray(value).tobytes()
+        for name, s in f["slides"].items():
+            for key in ("histogram", "window_mean_db", "window_std_db"):
+                out[name + "/" + key] = s[key][()].tobytes()
+            for key, value in s.attrs.items():
+                if key not in without:
+                    out[name + "@" + key] = np.asarray(value).tobytes()
+        return out
+
+
+def equal(a, b, what):
+    for key in sorted(set(a) | set(b)):
+        expect(a.get(key) == b.get(key), "%s: %s differs", what, key)
+
+
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
     return [f for f in os.listdir(folder) if f.startswith(".") or not f.endswith(".h5")]

@@ -6,9 +6,9 @@
 #   h5spec merge -o RESULT.h5 PARTS/*.h5
 #
 # A group whose result is there already is left alone.
+# One slot: where the gpu is counted for each slot, -pe smp 4 would ask for four. Elsewhere give -pe smp 4.
 #$ -N h5spec-groups
 #$ -l gpu=1
-#$ -pe smp 4
 #$ -r y
 #$ -cwd -S /bin/sh
 parts=$1 store=$2 groups=$3 tasks=${4:-$3}

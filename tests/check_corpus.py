@@ -1,0 +1,634 @@
+"""A corpus: shares, tables, resumption, kills, and the whole way on this machine, Slurm and Grid Engine.
+
+A test of what survives a kill runs twice: on our programs, and on a deliberately naive one, where it must
+fail.
+"""
+import csv
+import glob
+import io
+import random
+import signal
+import socket
+import stat
+
+from lib import *
+
+CORPUS = os.path.join(ROOT, "scripts", "corpus")
+GROUPS = "--stripe-rows 240 --group-bytes 1"
+TOOLS = {"WSI2H5": WSI2H5, "H5SPEC": H5SPEC}
+random.seed(5)
+
+
+def slides(n=4, size="600x900"):
+    return [made("--size", size, "--seed", str(k + 1), name="s%02d" % k) for k in range(n)]
+
+
+def many(n=4):
+    return [store(s, *GROUPS.split()) for s in slides(n)]
+
+
+def direct(stores):
+    """The result of one process over all stores, in sequence."""
+    return content(spectrum(sorted(stores)))
+
+
+def corpus(*argv, status=0, env=TOOLS, timeout=TIMEOUT):
+    return run(sys.executable, CORPUS, *argv, status=status, env=dict(os.environ, **env), timeout=timeout)
+
+
+def status_of(out, status=None):
+    return json.loads(corpus("status", "--json", "-o", out, status=status).out)
+
+
+# --- h5spec ---
+
+def test_lookup():
+    stores = many(3)
+    p = run(H5SPEC, "lookup", *stores)
+    rows = [line.split("\t") for line in p.out.splitlines()]
+    expect(rows == [["Start", "End", "Name"], ["1", "4", stores[0]], ["5", "8", stores[1]], ["9", "12", stores[2]]],
+           "%s", rows)
+    broken = os.path.join(tmp(), "broken.h5")
+    with open(stores[0], "rb") as a, open(broken, "wb") as b:
+        b.write(a.read()[:30000])
+    p = run(H5SPEC, "lookup", stores[0], broken, stores[1], status=1)
+    says(p.err, broken, "truncated")
+    expect([line.split("\t")[0] for line in p.out.splitlines()] == ["Start", "1", "5"], p.out)
+    tab = os.path.join(tmp(), "a\tb.h5")
+    shutil.copy(stores[0], tab)
+    says(run(H5SPEC, "lookup", tab, status=1).err, "rename it")
+
+
+def test_lists():
+    stores, names = many(3), os.path.join(tmp(), "list")
+    with open(names, "w") as f:
+        f.write("# stores\n%s\n\n%s\r\n" % (stores[1], stores[2]))
+    out = spectrum([stores[0], "--list", names])
+    equal(content(out), direct(stores), "a list")
+    says(run(H5SPEC, "info", "--list", names).out, stores[1], stores[2])
+    says(run(H5SPEC, "run", "-o", out, "--list", names + "x", status=2).err, names + "x", "cannot read the list")
+
+
+def test_shares_into_a_folder():
+    stores, out = many(5), tmp()
+    for task, n in (("1/3", 2), ("2/3", 2), ("3/3", 1), ("3/3", 0), ("6/7", 0)):
+        says(run(H5SPEC, "--task", task, "-o", out, *stores).err, "%d done" % n)
+    says(run(H5SPEC, "--task", "6/7", "-o", out, *stores).err, "share 6 of 7 of 5 stores is empty: nothing to do")
+    whole = os.path.join(tmp(), "c.h5")
+    run(H5SPEC, "merge", "-q", "-o", whole, *glob.glob(out + "/*.h5"))
+    equal(content(whole), direct(stores), "shares")
+    says(run(H5SPEC, "--task", "1/3", "-o", whole, *stores, status=2).err, "into a folder")
+    says(run(H5SPEC, "-o", out + "/none/", *stores, status=1).err, "no such output folder")
+
+
+def test_results_that_are_there():
+    (s,), out = many(1), tmp()
+    mine = os.path.join(out, "slide.h5")
+    shutil.copy(s, mine)
+    results = tmp()
+    path = os.path.join(results, "slide.h5")
+
+    def again(*options, status=0):
+        p = run(H5SPEC, "--json", "-o", results, *options, mine, status=status)
+        return json_lines(p.out)[0]["status"], p.err
+    expect(again()[0] == "done", "not done")
+    first = content(path)
+    os.utime(path, (2 ** 31 - 1, 2 ** 31 - 1))
+    expect(again()[0] == "skipped" and os.stat(path).st_mtime == 2 ** 31 - 1, "written again")
+    for options in (("--window", "128"), ("--sigma", "2"), ("--taper", "hann")):
+        what, err = again(*options, status=1)
+        expect(what == "failed", what)
+        says(err, mine, "other parameters", options[0][2:], "--force")
+    expect(again("--force")[0] == "done", "--force")
+    expect(os.stat(path).st_mtime < 2 ** 31 - 1, "--force did nothing")
+    os.utime(mine, (2 ** 31 - 1, 2 ** 31 - 1))  # the store has been made anew since
+    expect(again()[0] == "done", "a stale result was taken")
+    os.utime(mine, (1, 1))
+    with open(path, "r+b") as f:
+        f.truncate(os.path.getsize(path) - 100)
+    expect(again()[0] == "done" and content(path) == first, "a damaged result was taken")
+    shutil.copy(store(slides(2)[1]), mine)
+    os.utime(mine, (1, 1))
+    says(again(status=1)[1], mine, "another store")
+    open(path, "w").write("mine")
+    says(again(status=1)[1], "left alone")
+    expect(open(path).read() == "mine", "a foreign file was replaced")
+
+
+def test_groups_into_a_folder():
+    (s,), out = many(1), tmp()
+    for g in ("1", "2-3", "4"):
+        run(H5SPEC, "-q", "--groups", g, "-o", out, s)
+    expect(sorted(os.listdir(out)) == ["s00.1-1.h5", "s00.2-3.h5", "s00.4-4.h5"], "%s", os.listdir(out))
+    says(run(H5SPEC, "--groups", "2-3", "-o", out, s).err, "1 were there already")
+    shutil.copy(os.path.join(out, "s00.1-1.h5"), os.path.join(out, "s00.2-2.h5"))
+    says(run(H5SPEC, "--groups", "2", "-o", out, s, status=1).err, "another store")
+    os.unlink(os.path.join(out, "s00.2-2.h5"))
+    whole = os.path.join(tmp(), "c.h5")
+    run(H5SPEC, "merge", "-q", "-o", whole, *glob.glob(out + "/*.h5"))
+    equal(content(whole), direct([s]), "groups")
+    p = run(H5SPEC, "merge", "-o", whole, os.path.join(out, "s00.1-1.h5"), os.path.join(out, "s00.4-4.h5"), status=1)
+    says(p.err, "slide s00", "group 2-3 of 4 is missing")
+
+
+def test_a_table_for_people_and_for_pandas():
+    stores = many(3)
+    out = spectrum(stores)
+    p = run(H5SPEC, "info", "--csv", out, out)
+    rows = list(csv.DictReader(io.StringIO(p.out)))
+    expect(len(rows) == 8 and [r["kind"] for r in rows[:4]] == ["slide"] * 3 + ["corpus"], "%s", rows)
+    (j,) = json_lines(run(H5SPEC, "info", "--json", out).out)
+    for row, want in zip(rows, j["slides"] + [j]):
+        for field in ("windows", "mean_db", "std_db", "underflow"):
+            expect(float(row[field]) == want[field], "%s: %s", field, row)
+    expect(rows[0]["source_name"] == "s00.svs" and rows[0]["width"] == "600", "%s", rows[0])
+    part = spectrum(stores[0], "--groups", "2")
+    (row, _) = csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", part).out))
+    expect(row["groups_missing"] == "1,3-4", "%s", row)
+    says(run(H5SPEC, "info", "--csv", stores[0], status=1).err, stores[0], "no spectrum")
+    text = run(H5SPEC, "info", out).out.splitlines()
+    expect([line.split()[0] for line in text[2:]] == ["slide", "s00", "s01", "s02", "all"], "%s", text)
+
+
+def test_memory_does_not_grow_with_the_number_of_stores():
+    folder, (s,) = tmp(), many(1)
+    stores = [shutil.copy(s, os.path.join(folder, "t%03d.h5" % k)) for k in range(200)]
+    peak = []
+    for n in (20, 200):
+        for output in (os.path.join(tmp(), "r.h5"), tmp()):
+            p = run(H5SPEC, "-j", "2", "-o", output, *stores[:n])
+            value, unit = p.err.rsplit("peak memory ", 1)[1].split()
+            peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
+    # the library keeps some bytes of metadata a slide of the file that it writes
+    expect(SAN or (peak[2] < peak[0] + 12 and peak[3] < peak[1] + 4), "20 stores: %s, 200: %s MiB", peak[:2], peak[2:])
+
+
+# --- kills ---
+
+NAIVE = """#!/bin/sh
+# writes in place, under the final name, as the program that it stands for would without care
+for last; do :; done
+[ "$NAIVE_WHOLE" ] || exit 1
+while [ $# -gt 0 ]; do
+    [ "$1" != -o ] || out=$2
+    shift
+done
+base=${last##*/}
+[ ! -d "$out" ] || out=$out/${base%.*}.h5
+[ ! -e "$out" ] || exit 0
+n=$(stat -c %s "$NAIVE_WHOLE") k=0
+while [ $((k * 20)) -lt 400 ]; do
+    dd if="$NAIVE_WHOLE" of="$out" bs=$((n / 20 + 1)) skip=$k seek=$k count=1 conv=notrunc 2>/dev/null
+    k=$((k + 1))
+done
+"""
+
+
+def naive():
+    path = os.path.join(tmp("naive"), "naive")
+    with open(path, "w") as f:
+        f.write(NAIVE)
+    os.chmod(path, 0o755)
+    return path
+
+
+def kill_at_random(argv, out, name, same, kills, long, env=None):
+    """Kills a run with -9 at random instants; what then stands under the final name must be the same."""
+    path, stopped = os.path.join(out, name), 0
+    for k in range(kills):
+        p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        try:
+            p.wait(random.uniform(0, long))
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+            stopped += 1
+        if os.path.exists(path):
+            expect(same(path), "kill %d left a %s that differs", k, name)
+            os.unlink(path)
+    expect(stopped >= kills / 3, "only %d of %d were killed: the test shows nothing", stopped, kills)
+
+
+def kills_of(name, argv, result, kills):
+    """The same for one of our programs and for the naive one; `result` is what it makes."""
+    out = tmp()
+    begun = time.time()
+    run(*argv, "-o", out, *result[0])
+    long = time.time() - begun
+    shutil.copy(os.path.join(out, name), os.path.join(tmp(), "whole.h5"))
+    whole = os.path.join(out, name)
+    keep = os.path.join(tmp(), name)
+    os.rename(whole, keep)
+    want = result[1](keep)
+
+    def same(path):
+        try:
+            return result[1](path) == want
+        except OSError:  # not even a file of HDF5
+            return False
+    kill_at_random(argv + ["-o", out] + result[0], out, name, same, kills, 1.1 * long)
+    run(*argv, "-o", out, *result[0])
+    expect(same(whole) and left_overs(out) == [], "the next run left %s", left_overs(out))
+    try:
+        env = dict(os.environ, NAIVE_WHOLE=keep)
+        kill_at_random([naive()] + argv[1:] + ["-o", tmp()] + result[0], tmp(), name, same, 0, 1, env)
+        there = tmp()
+        kill_at_random([naive()] + argv[1:] + ["-o", there] + result[0], there, name, same, 40, 0.1, env)
+    except Failed as e:
+        says(str(e), "differs")
+        return
+    raise Failed("the naive program passed, too")
+
+
+def test_300_kills_of_wsi2h5():
+    slide = made("--size", "2400x2000", name="killed")
+    kills_of("killed.h5", [WSI2H5, "-q"], ([slide], lambda p: open(p, "rb").read()), 20 if SAN else 300)
+
+
+def test_300_kills_of_h5spec():
+    s = store(made("--size", "2400x2000", name="killed"))
+    kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], ([s], content), 20 if SAN else 300)
+
+
+# --- scripts/corpus on this machine ---
+
+BAD = {"cut.svs": "not a slide that is known here", "empty.svs": "the file is empty", "gone.svs": "no such slide",
+       "z/s01.svs": "rename one"}
+
+
+def folder_of_slides(n=8, **sizes):
+    """n good slides and four bad ones; the list of the good ones."""
+    folder, good = tmp("slides"), []
+    for k in range(n):
+        name = "s%02d" % k
+        slide = made("--size", sizes.get(name, "600x900"), "--seed", str(k + 1), name=name)
+        good.append(shutil.copy(slide, folder))
+    with open(good[0], "rb") as f, open(os.path.join(folder, "cut.svs"), "wb") as out:
+        out.write(f.read(3000))
+    open(os.path.join(folder, "empty.svs"), "w").close()
+    os.mkdir(os.path.join(folder, "z"))
+    shutil.copy(good[0], os.path.join(folder, "z", "s01.svs"))
+    return folder, good
+
+
+def begin(folder):
+    return [folder, os.path.join(folder, "gone.svs")]
+
+
+def good_stores(good):
+    return [store(s, *GROUPS.split()) for s in good]
+
+
+def check_corpus(out, good, stores):
+    """corpus.h5 is that of one direct run; the status lists exactly the bad ones, with their reasons."""
+    equal(content(os.path.join(out, "corpus.h5")), direct(stores), "corpus.h5")
+    st = status_of(out, status=1)
+    expect(st["slides"] == 12 and st["converted"] == st["processed"] == st["corpus"]["slides"] == 8, "%s", st)
+    failed = {f["slide"].split("/slides-")[1].split("/", 1)[1]: f["reason"] for f in st["failed"]}
+    expect(set(failed) == set(BAD), "failed: %s", failed)
+    for name, reason in BAD.items():
+        says(failed[name], reason)
+    remains = [f for d, _, names in os.walk(out) for f in names if f.endswith((".part", ".new"))]
+    expect(remains == [], "left %s", remains)
+
+
+def direct_stores(out):
+    return sorted(glob.glob(os.path.join(out, "stores", "*.h5")))
+
+
+def local(out, folder, *options, status=1, env=TOOLS):
+    return corpus("run", "--scheduler", "local", "-o", out, "--wsi2h5", GROUPS, *options, *begin(folder),
+                  status=status, env=env)
+
+
+def test_local_every_way_of_splitting():
+    folder, good = folder_of_slides()
+    want = None
+    for options in ([], ["--tasks", "3"], ["--group-tasks"], ["--group-tasks", "--tasks", "2"]):
+        out = os.path.join(tmp(), "out")
+        local(out, folder, *options)
+        check_corpus(out, good, direct_stores(out))
+        data = content(os.path.join(out, "corpus.h5"))
+        want = want or data
+        equal(data, want, "corpus --tasks %s" % options)
+    table = open(os.path.join(out, "lookup.txt")).read().splitlines()
+    expect(table[0] == "Start\tEnd\tName" and len(table) == 9 and table[-1].startswith("29\t32\t"), "%s", table)
+
+
+def test_local_run_again_does_only_what_is_missing():
+    folder, good = folder_of_slides()
+    out = os.path.join(tmp(), "out")
+    local(out, folder)
+    times = {f: os.stat(f).st_mtime_ns for f in glob.glob(out + "/*/*.h5")}
+    made_first = os.stat(out + "/corpus.h5").st_mtime_ns
+    local(out, folder)
+    expect({f: os.stat(f).st_mtime_ns for f in times} == times, "something was done again")
+    expect(os.stat(out + "/corpus.h5").st_mtime_ns == made_first, "it was merged again")
+    os.unlink(out + "/results/s03.h5")
+    os.unlink(out + "/stores/s04.h5")
+    local(out, folder)
+    changed = {os.path.relpath(f, out) for f in times if os.stat(f).st_mtime_ns != times[f]}
+    expect(changed == {"results/s03.h5", "stores/s04.h5", "results/s04.h5"}, "%s", changed)
+    check_corpus(out, good, direct_stores(out))
+    with open(out + "/stores/s05.h5", "r+b") as f:  # damaged later on: made anew by the second run
+        f.truncate(50000)
+    says(local(out, folder).out, "s05.svs", "truncated")
+    local(out, folder)
+    check_corpus(out, good, direct_stores(out))
+    says(local(out, folder, "--h5spec", "--window 128").err, "was begun with --h5spec ''", "--stores")
+    other = os.path.join(tmp(), "other")
+    p = corpus("run", "--scheduler", "local", "-o", other, "--stores", out + "/stores", "--wsi2h5", GROUPS, "--h5spec",
+               "--window 128", *good)
+    expect("converting" not in p.err, p.err)
+    equal(content(other + "/corpus.h5"), content(spectrum(direct_stores(out), "--window", "128")), "other parameters")
+
+
+def test_local_nothing_but_bad_slides():
+    folder = tmp()
+    open(os.path.join(folder, "x.svs"), "w").close()
+    out = os.path.join(tmp(), "out")
+    p = corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
+    says(p.out, "0 of 1 slides converted", "1 failed", "the file is empty")
+    expect(not os.path.exists(out + "/corpus.h5"), "an empty corpus.h5")
+
+
+def wrapper(text):
+    """A program in place of ours: the shell script `text`, which may run "$REAL"."""
+    path = os.path.join(tmp("wrapper"), "program")
+    with open(path, "w") as f:
+        f.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+def test_local_a_slide_that_crashes_its_program():
+    # of one share: the others are done all the same, and the status names the one
+    folder, good = folder_of_slides()
+    out = os.path.join(tmp(), "out")
+    crash = wrapper('''case "$*" in *"--task "*) ;; *) exec %s "$@" ;; esac
+while [ $# -gt 0 ]; do case $1 in --list) list=$2 ;; -o) out=$2 ;; esac; shift; done
+while read -r slide; do
+    case $slide in */s02.svs) kill -SEGV $$ ;; esac
+    %s --json -o "$out" %s "$slide"
+done <"$list"
+''' % (WSI2H5, WSI2H5, GROUPS))
+    p = local(out, folder, env=dict(TOOLS, WSI2H5=crash))
+    says(p.err, "were kept from being done: again")
+    st = status_of(out)
+    failed = {os.path.basename(f["slide"]): f["reason"] for f in st["failed"]}
+    expect(len(failed) == 5 and st["processed"] == 7, "%s", st)
+    says(failed["s02.svs"], "signal 11")
+    local(out, folder)
+    check_corpus(out, good, direct_stores(out))
+
+
+def kill_corpus(out, folder, env, number, long, times):
+    """Kills everything of a local run at random instants, then lets it finish."""
+    for _ in range(times):
+        argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, "--tasks", "2", "--wsi2h5", GROUPS]
+        p = subprocess.Popen(argv + begin(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env=dict(os.environ, **env), start_new_session=True)
+        try:
+            p.wait(random.uniform(0.1, long))
+        except subprocess.TimeoutExpired:
+            begun = time.time()
+            if number == signal.SIGKILL:
+                os.killpg(p.pid, number)
+            else:
+                p.send_signal(number)
+            p.communicate(timeout=TIMEOUT)
+            expect(SAN or time.time() - begun < 5, "%.1f s to stop", time.time() - begun)
+            expect(number == signal.SIGKILL or p.returncode in (3, -number, 1), "status %d", p.returncode)
+        p.communicate()
+    local(out, folder, env=env)
+
+
+def test_local_kills_and_signals():
+    folder, good = folder_of_slides(s00="3000x2000", s05="2600x2600")
+    begun = time.time()
+    whole = os.path.join(tmp(), "out")
+    local(whole, folder)
+    long = time.time() - begun
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU):
+        out = os.path.join(tmp(), "out")
+        kill_corpus(out, folder, TOOLS, number, long, 6)
+        check_corpus(out, good, direct_stores(out))
+        for s in direct_stores(whole):
+            twin = os.path.join(out, "stores", os.path.basename(s))
+            expect(open(s, "rb").read() == open(twin, "rb").read(), "%s differs", twin)
+    try:  # the same with a converter that writes in place
+        env = dict(TOOLS, WSI2H5=naive_converter(whole))
+        for _ in range(5):
+            out = os.path.join(tmp(), "out")
+            kill_corpus(out, folder, env, signal.SIGKILL, 2 * long, 6)
+            check_corpus(out, good, direct_stores(whole))
+    except Failed:
+        return
+    raise Failed("a naive converter passed, too")
+
+
+def naive_converter(whole):
+    """Copies the stores of `whole` slowly, under their final names."""
+    return wrapper('''case "$*" in *"--task "*) ;; *) exit 0 ;; esac
+while [ $# -gt 0 ]; do case $1 in --list) list=$2 ;; -o) out=$2 ;; esac; shift; done
+while read -r slide; do
+    base=${slide##*/}; from=%s/stores/${base%%.*}.h5; to=$out/${base%%.*}.h5
+    [ -e "$from" ] || { echo "{\\"slide\\": \\"$slide\\", \\"status\\": \\"failed\\", \\"message\\": \\"bad\\"}"; continue; }
+    [ ! -e "$to" ] || continue
+    { head -c 40000 "$from"; sleep 0.1; tail -c +40001 "$from"; } >"$to"
+done <"$list"
+''' % whole)
+
+
+def test_local_cancel_and_two_runs_at_once():
+    folder, good = folder_of_slides(s00="6000x5000")
+    out = os.path.join(tmp(), "out")
+    argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, "--wsi2h5", GROUPS] + begin(folder)
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **TOOLS))
+    while not glob.glob(out + "/stores/.*.part") and p.poll() is None:
+        time.sleep(0.01)
+    says(local(out, folder).err, "a run is going on")
+    expect(status_of(out)["active_tasks"] == 1, "it is not seen")
+    corpus("cancel", "-o", out)
+    p.communicate(timeout=TIMEOUT)
+    expect(p.returncode == 3, "status %d", p.returncode)
+    expect(not glob.glob(out + "/stores/.*"), "left %s", os.listdir(out + "/stores"))
+    says(corpus("cancel", "-o", out).err, "nothing is running")
+    local(out, folder)
+    check_corpus(out, good, direct_stores(out))
+
+
+def test_wrong_use_of_scripts_corpus():
+    out = os.path.join(tmp(), "out")
+    for argv, word, status in ((["run", "-o", out, "--wsi2h5", "--codec foo", "x.svs"], "--codec foo", 2),
+                               (["run", "-o", out, "--h5spec", "--window 100", "x.svs"], "window", 2),
+                               (["run", "-o", out], "no slide given", 2), (["status", "-o", out], "no corpus", 1),
+                               (["run", "-o", out, tmp()], "folder without slides", 1), ([], "run, status or cancel", 2),
+                               (["run", "-o", out, "--tasks", "0", "x.svs"], "1 or more", 2)):
+        p = corpus(*argv, *(["--scheduler", "local"] if "run" in argv else []), status=status)
+        says(p.err, word)
+    for name in ([], ["run"], ["status"], ["cancel"], ["step"]):
+        says(corpus(*name, "--help").out, "usage: ")
+
+
+# --- schedulers ---
+
+def cluster_script(name):
+    for d in (os.environ.get("WSI_CLUSTER"), os.path.join(ROOT, "..", "shared", "cluster")):
+        if d and os.access(os.path.join(d, name), os.X_OK):
+            return os.path.join(os.path.abspath(d), name)
+    raise Skip("%s is not here (WSI_CLUSTER names a folder with it)" % name)
+
+
+class Cluster:
+    """A real scheduler of our own, for a while; its variables are in .env."""
+
+    def __init__(self, name, *options):
+        if SAN:
+            raise Skip("schedulers are tried without sanitizers")
+        self.up, self.down = cluster_script(name + "-up"), cluster_script(name + "-down")
+        self.options = options
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="wsi-")  # short: it will hold sockets
+        try:
+            p = run(self.up, *self.options, self.folder, status=None, timeout=300)
+        except subprocess.TimeoutExpired:
+            raise Skip("%s did not come up in 300 s" % self.up)
+        if p.returncode:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise Skip("it cannot be started here: %s" % p.err.strip().split("\n")[-1])
+        text = run("bash", "-c", ". %s/env.sh; env -0" % self.folder).out
+        self.env = dict(v.split("=", 1) for v in text.split("\0") if "=" in v)
+        self.env.update(TOOLS)
+        return self
+
+    def __exit__(self, *_):
+        run(self.down, "-r", self.folder, status=None)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def ask(self, *argv, status=0):
+        return run(*argv, status=status, env=self.env).out
+
+    def corpus(self, *argv, status=0):
+        return run(sys.executable, CORPUS, *argv, status=status, env=self.env)
+
+    def wait(self, out, seconds=200):
+        end = time.time() + seconds
+        while time.time() < end:
+            st = json.loads(self.corpus("status", "--json", "-o", out, status=None).out)
+            if not st["active_tasks"]:
+                return st
+            time.sleep(1)
+        raise Failed("still %d tasks after %d s" % (st["active_tasks"], seconds))
+
+
+def recorded(program, folder):
+    """Our program, but an array task notes its process in folder/TASK and stops itself where folder/stop has
+    a line TASK, so that a test can do something to it in the middle of its life."""
+    return wrapper('''t=${SLURM_ARRAY_TASK_ID:-0}
+if grep -qx "$t" %s/stop 2>/dev/null && [ ! -e %s/$t ]; then
+    %s "$@" &
+    echo $! >%s/$t.new; sleep 0.2; kill -STOP $!; mv %s/$t.new %s/$t
+    trap 'kill -TERM $!' TERM
+    wait $!; status=$?
+    [ $status -lt 128 ] || wait $!
+    exit $status
+fi
+exec %s "$@"
+''' % (folder, folder, program, folder, folder, folder, program))
+
+
+def wait_for(path, seconds=60):
+    end = time.time() + seconds
+    while not os.path.exists(path):
+        expect(time.time() < end, "%s never came", path)
+        time.sleep(0.05)
+    return int(open(path).read())
+
+
+def line_of(out, kind, name):
+    """The task that has a slide, a line a task."""
+    lines = open(os.path.join(out, "runs", "1", kind + ".txt")).read().splitlines()
+    return str([os.path.basename(x).split(".")[0] for x in lines].index(name) + 1)
+
+
+def job_of(out, kind):
+    rows = [line.rstrip("\n").split("\t") for line in open(os.path.join(out, "runs", "1", "jobs"))]
+    return [r[1] for r in rows if r[0] == kind][0]
+
+
+def test_slurm_with_kills_requeues_and_a_time_limit():
+    large = "6000x5000"
+    folder, good = folder_of_slides(s01=large, s02=large, s03=large, s04=large, s05=large)
+    out, notes = os.path.join(tmp(), "out"), {k: tmp(k) for k in ("convert", "process")}
+    with Cluster("slurm", "-n", "2", "-c", "8") as c:
+        # sorted: cut, empty, s00, s01 ...: s01 is task 4, and so on
+        open(notes["convert"] + "/stop", "w").write("4\n5\n")
+        c.env.update(WSI2H5=recorded(WSI2H5, notes["convert"]), H5SPEC=recorded(H5SPEC, notes["process"]))
+        c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS, "--convert-job",
+                 "-c 1 --time 1", "--process-job", "-c 1", *begin(folder))
+        converting, processing = job_of(out, "convert"), job_of(out, "process")
+        requeued, late = line_of(out, "convert", "s01"), line_of(out, "convert", "s02")
+        expect((requeued, late) == ("4", "5"), "%s", (requeued, late))
+        wait_for(notes["convert"] + "/" + requeued)
+        wait_for(notes["convert"] + "/" + late)  # this one stays stopped until the time limit ends it
+        expect(glob.glob(out + "/stores/.s01.*part") and glob.glob(out + "/stores/.s02.*part"), "not in the middle")
+        c.ask("scontrol", "requeue", "%s_%s" % (converting, requeued))
+        says(c.corpus("run", "-o", out, *begin(folder), status=1).err, "a run is going on")
+        # the processing array begins when the time limit has ended its task: without s02, 7 tasks
+        names = ["s00", "s01", "s03", "s04", "s05", "s06", "s07"]
+        stop = [str(names.index(n) + 1) for n in ("s03", "s04")]
+        open(notes["process"] + "/stop", "w").write("\n".join(stop) + "\n")
+        killed = wait_for(notes["process"] + "/" + stop[0], 150)
+        os.kill(killed, signal.SIGKILL)
+        wait_for(notes["process"] + "/" + stop[1])
+        c.ask("scancel", "%s_%s" % (processing, stop[1]))
+        st = c.wait(out)
+        failed = {os.path.basename(f["slide"]): (f["stage"], f["reason"]) for f in st["failed"]}
+        expect(set(failed) == {"cut.svs", "empty.svs", "gone.svs", "s01.svs", "s02.svs", "s03.svs", "s04.svs"},
+               "%s", failed)
+        expect(failed["s01.svs"][1].endswith("rename one"), "the requeued one failed: %s", failed)
+        expect(failed["s02.svs"][0] == "convert" and "TIME" in failed["s02.svs"][1].upper(), "%s", failed["s02.svs"])
+        expect(failed["s03.svs"][0] == failed["s04.svs"][0] == "process", "%s", failed)
+        says(failed["s04.svs"][1], "CANCELLED")
+        expect(st["converted"] == 7 and st["processed"] == st["corpus"]["slides"] == 5, "%s", st)
+        equal(content(out + "/corpus.h5"), direct([out + "/stores/%s.h5" % n for n in
+                                                   ("s00", "s01", "s05", "s06", "s07")]), "the half corpus")
+        before = {f: os.stat(f).st_mtime_ns for f in glob.glob(out + "/*/*.h5")}
+        c.corpus("run", "-o", out, "--wait", *begin(folder), status=1)
+        expect({f: os.stat(f).st_mtime_ns for f in before} == before, "something was done twice")
+        check_corpus(out, good, direct_stores(out))
+
+
+def test_slurm_shares_groups_and_cancel():
+    folder, good = folder_of_slides()
+    with Cluster("slurm", "-n", "2", "-c", "4") as c:
+        with open(c.folder + "/slurm.conf", "a") as f:
+            f.write("MaxArraySize=6\n")
+        c.ask("scontrol", "reconfigure")
+        for options, tasks in (([], 5), (["--group-tasks", "--tasks", "3"], 3)):
+            out = os.path.join(tmp(), "out")
+            c.corpus("run", "-o", out, "--scheduler", "slurm", "--wait", "--wsi2h5", GROUPS, *options, *begin(folder),
+                     "--", "--cpus-per-task=1", status=1)
+            check_corpus(out, good, direct_stores(out))
+            jobs = [line.split("\t") for line in open(out + "/runs/1/jobs")]
+            expect({int(j[2]) for j in jobs if j[0] in ("convert", "process", "groups")} == {tasks}, "%s", jobs)
+        out = os.path.join(tmp(), "out")
+        c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS, *begin(folder), "--", "--hold")
+        expect(json.loads(c.corpus("status", "--json", "-o", out, status=None).out)["active_tasks"] > 0, "not active")
+        c.corpus("cancel", "-o", out)
+        c.wait(out, 30)
+
+
+def test_grid_engine():
+    folder, good = folder_of_slides()
+    with Cluster("sge") as c:
+        for options in ([], ["--group-tasks", "--tasks", "3"]):
+            out = os.path.join(tmp(), "out")
+            c.corpus("run", "-o", out, "--scheduler", "sge", "--wait", "--wsi2h5", GROUPS, "--convert-job",
+                     "-pe smp 1", *options, *begin(folder), status=1)
+            check_corpus(out, good, direct_stores(out))
+
+
+main(globals())
