@@ -8,8 +8,6 @@ import glob
 import io
 import random
 import signal
-import socket
-import stat
 
 from lib import *
 
@@ -36,8 +34,8 @@ def corpus(*argv, status=0, env=TOOLS, timeout=TIMEOUT):
     return run(sys.executable, CORPUS, *argv, status=status, env=dict(os.environ, **env), timeout=timeout)
 
 
-def status_of(out, status=None):
-    return json.loads(corpus("status", "--json", "-o", out, status=status).out)
+def status_of(out, status=None, env=TOOLS):
+    return json.loads(corpus("status", "--json", "-o", out, status=status, env=env).out)
 
 
 # --- h5spec ---
@@ -275,14 +273,10 @@ def begin(folder):
     return [folder, os.path.join(folder, "gone.svs")]
 
 
-def good_stores(good):
-    return [store(s, *GROUPS.split()) for s in good]
-
-
-def check_corpus(out, good, stores):
+def check_corpus(out, stores, env=TOOLS):
     """corpus.h5 is that of one direct run; the status lists exactly the bad ones, with their reasons."""
     equal(content(os.path.join(out, "corpus.h5")), direct(stores), "corpus.h5")
-    st = status_of(out, status=1)
+    st = status_of(out, 1, env)
     expect(st["slides"] == 12 and st["converted"] == st["processed"] == st["corpus"]["slides"] == 8, "%s", st)
     failed = {f["slide"].split("/slides-")[1].split("/", 1)[1]: f["reason"] for f in st["failed"]}
     expect(set(failed) == set(BAD), "failed: %s", failed)
@@ -307,7 +301,7 @@ def test_local_every_way_of_splitting():
     for options in ([], ["--tasks", "3"], ["--group-tasks"], ["--group-tasks", "--tasks", "2"]):
         out = os.path.join(tmp(), "out")
         local(out, folder, *options)
-        check_corpus(out, good, direct_stores(out))
+        check_corpus(out, direct_stores(out))
         data = content(os.path.join(out, "corpus.h5"))
         want = want or data
         equal(data, want, "corpus --tasks %s" % options)
@@ -329,12 +323,12 @@ def test_local_run_again_does_only_what_is_missing():
     local(out, folder)
     changed = {os.path.relpath(f, out) for f in times if os.stat(f).st_mtime_ns != times[f]}
     expect(changed == {"results/s03.h5", "stores/s04.h5", "results/s04.h5"}, "%s", changed)
-    check_corpus(out, good, direct_stores(out))
+    check_corpus(out, direct_stores(out))
     with open(out + "/stores/s05.h5", "r+b") as f:  # damaged later on: made anew by the second run
         f.truncate(50000)
     says(local(out, folder).out, "s05.svs", "truncated")
     local(out, folder)
-    check_corpus(out, good, direct_stores(out))
+    check_corpus(out, direct_stores(out))
     says(local(out, folder, "--h5spec", "--window 128").err, "was begun with --h5spec ''", "--stores")
     other = os.path.join(tmp(), "other")
     p = corpus("run", "--scheduler", "local", "-o", other, "--stores", out + "/stores", "--wsi2h5", GROUPS, "--h5spec",
@@ -379,7 +373,7 @@ done <"$list"
     expect(len(failed) == 5 and st["processed"] == 7, "%s", st)
     says(failed["s02.svs"], "signal 11")
     local(out, folder)
-    check_corpus(out, good, direct_stores(out))
+    check_corpus(out, direct_stores(out))
 
 
 def kill_corpus(out, folder, env, number, long, times):
@@ -412,7 +406,7 @@ def test_local_kills_and_signals():
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU):
         out = os.path.join(tmp(), "out")
         kill_corpus(out, folder, TOOLS, number, long, 6)
-        check_corpus(out, good, direct_stores(out))
+        check_corpus(out, direct_stores(out))
         for s in direct_stores(whole):
             twin = os.path.join(out, "stores", os.path.basename(s))
             expect(open(s, "rb").read() == open(twin, "rb").read(), "%s differs", twin)
@@ -421,7 +415,7 @@ def test_local_kills_and_signals():
         for _ in range(5):
             out = os.path.join(tmp(), "out")
             kill_corpus(out, folder, env, signal.SIGKILL, 2 * long, 6)
-            check_corpus(out, good, direct_stores(whole))
+            check_corpus(out, direct_stores(whole))
     except Failed:
         return
     raise Failed("a naive converter passed, too")
@@ -455,7 +449,7 @@ def test_local_cancel_and_two_runs_at_once():
     expect(not glob.glob(out + "/stores/.*"), "left %s", os.listdir(out + "/stores"))
     says(corpus("cancel", "-o", out).err, "nothing is running")
     local(out, folder)
-    check_corpus(out, good, direct_stores(out))
+    check_corpus(out, direct_stores(out))
 
 
 def test_wrong_use_of_scripts_corpus():
@@ -598,7 +592,7 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
         before = {f: os.stat(f).st_mtime_ns for f in glob.glob(out + "/*/*.h5")}
         c.corpus("run", "-o", out, "--wait", *begin(folder), status=1)
         expect({f: os.stat(f).st_mtime_ns for f in before} == before, "something was done twice")
-        check_corpus(out, good, direct_stores(out))
+        check_corpus(out, direct_stores(out), c.env)
 
 
 def test_slurm_shares_groups_and_cancel():
@@ -611,7 +605,7 @@ def test_slurm_shares_groups_and_cancel():
             out = os.path.join(tmp(), "out")
             c.corpus("run", "-o", out, "--scheduler", "slurm", "--wait", "--wsi2h5", GROUPS, *options, *begin(folder),
                      "--", "--cpus-per-task=1", status=1)
-            check_corpus(out, good, direct_stores(out))
+            check_corpus(out, direct_stores(out), c.env)
             jobs = [line.split("\t") for line in open(out + "/runs/1/jobs")]
             expect({int(j[2]) for j in jobs if j[0] in ("convert", "process", "groups")} == {tasks}, "%s", jobs)
         out = os.path.join(tmp(), "out")
@@ -628,7 +622,7 @@ def test_grid_engine():
             out = os.path.join(tmp(), "out")
             c.corpus("run", "-o", out, "--scheduler", "sge", "--wait", "--wsi2h5", GROUPS, "--convert-job",
                      "-pe smp 1", *options, *begin(folder), status=1)
-            check_corpus(out, good, direct_stores(out))
+            check_corpus(out, direct_stores(out), c.env)
 
 
 main(globals())
