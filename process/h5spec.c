@@ -12,6 +12,7 @@
 #include "process/results.h"
 #include "process/spectrum.h"
 #include "process/stream.h"
+#include "process/tune.h"
 #include "process/verify.h"
 
 #include <getopt.h>
@@ -43,6 +44,7 @@ static void print_help(void)
            "       h5spec info [--json|--csv|--histogram] FILE...\n"
            "       h5spec verify [-j N] STORE...\n"
            "       h5spec lookup STORE...\n"
+           "       h5spec tune [-j N] STORE...\n"
            "\n"
            "Computes the spectral histogram of slides from the stores that wsi2h5 makes.\n"
            "\n"
@@ -84,6 +86,9 @@ static void print_help(void)
            "\n"
            "lookup: first group, last group and name of each store, all groups numbered from 1\n"
            "\n"
+           "tune: how fast groups of various sizes are read here, and the --group-bytes for wsi2h5\n"
+           "  -j, --threads N        at most so many threads (%d)\n"
+           "\n"
            "All of them\n"
            "      --list FILE        files to work on, one a line, besides those given\n"
            "  -h, --help             this text\n"
@@ -92,7 +97,7 @@ static void print_help(void)
            "Exit status: 0 all done, 1 some input failed and the rest was done, 2 wrong usage,\n"
            "3 stopped by a signal with nothing half-done left.\n",
            p.window, p.stride, p.sigma, p.taper, p.bins, p.low_db, p.high_db, p.min_tissue, pipe_cpus(),
-           pipe_cpus());
+           pipe_cpus(), pipe_cpus());
 }
 
 static void print_version(void)
@@ -153,6 +158,7 @@ static const struct option info_options[] = {
     COMMON, {"json", no_argument, NULL, OPT_JSON}, {"histogram", no_argument, NULL, OPT_HISTOGRAM},
     {"csv", no_argument, NULL, OPT_CSV}, {NULL, 0, NULL, 0}};
 static const struct option verify_options[] = {COMMON, THREADS, QUIET, {NULL, 0, NULL, 0}};
+static const struct option tune_options[] = {COMMON, THREADS, {NULL, 0, NULL, 0}};
 static const struct option lookup_options[] = {COMMON, {NULL, 0, NULL, 0}};
 
 static int parse_range(const char *text, struct result_params *p, struct err *e)
@@ -563,11 +569,30 @@ static int command_lookup(int argc, char **argv)
     return status < 0 ? EXIT_DONE : status;
 }
 
+static int command_tune(int argc, char **argv)
+{
+    struct options o;
+    struct err e = {""};
+    int status = parse(argc, argv, "j:h", tune_options, &o);
+    if (status >= 0)
+        return status;
+    cli_catch_signals();
+    status = EXIT_DONE;
+    for (int k = 0; k < o.n_inputs && !cli_stopped(); k++)
+        if (tune_print(o.inputs[k], (int)o.threads, &e)) {
+            fflush(stdout);
+            say(e.msg);
+            status = EXIT_PART;
+        }
+    return cli_stopped() ? EXIT_STOPPED : status;
+}
+
 int main(int argc, char **argv)
 {
     static const struct { const char *name; int (*run)(int, char **); } commands[] = {
         {"run", command_run}, {"merge", command_merge}, {"info", command_info},
-        {"verify", command_verify}, {"lookup", command_lookup}};
+        {"verify", command_verify}, {"lookup", command_lookup},
+        {"tune", command_tune}};
     int (*command)(int, char **) = NULL;
     for (size_t k = 0; argc > 1 && k < sizeof commands / sizeof *commands; k++)
         if (!strcmp(argv[1], commands[k].name))
