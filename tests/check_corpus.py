@@ -7,6 +7,7 @@ import csv
 import glob
 import io
 import random
+import re
 import signal
 
 from lib import *
@@ -159,6 +160,84 @@ def test_memory_does_not_grow_with_the_number_of_stores():
             peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
     # the library keeps some bytes of metadata a slide of the file that it writes
     expect(SAN or (peak[2] < peak[0] + 12 and peak[3] < peak[1] + 4), "20 stores: %s, 200: %s MiB", peak[:2], peak[2:])
+
+
+def test_tune():
+    s = store(made("--size", "1200x1600", name="tune"))
+    p = run(H5SPEC, "tune", "-j", "2", s)
+    rows = [line.split() for line in p.out.splitlines() if re.match(r" *[\d.]+ [KM]iB ", line)]
+    expect([int(r[2]) for r in rows] == [240, 240, 480, 480, 960, 960, 1600, 1600], "rows: %s", rows)
+    expect([r[3] for r in rows] == ["1", "2"] * 4, "threads: %s", rows)
+    expect(all(float(r[5]) > 0 for r in rows), "warm: %s", rows)
+    expect(all(float(r[-2]) > 1 for r in rows[4:]), "reading window by window was not slower: %s", rows)
+    (size,) = re.findall(r"^--group-bytes (\d+)M$", p.out, re.M)
+    run(WSI2H5, "-q", "-o", tmp(), "--group-bytes", size + "M", made("--size", "1200x1600", name="tune"))
+    if os.path.isdir("/dev/shm"):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as d:
+            says(run(H5SPEC, "tune", "-j", "1", shutil.copy(s, d)).out, "nothing is cold")
+    damaged = os.path.join(tmp(), "damaged.h5")
+    data = bytearray(open(s, "rb").read())
+    data[len(data) // 2] ^= 1
+    open(damaged, "wb").write(data)
+    says(run(H5SPEC, "tune", damaged, status=1).err, damaged, "damaged")
+    p = subprocess.Popen([H5SPEC, "tune", s], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(0.2)
+    p.send_signal(signal.SIGTERM)
+    says(p.communicate(timeout=TIMEOUT)[1].decode(), "stopped by signal")
+    expect(p.returncode == 3, "status %d", p.returncode)
+
+
+def plan(*argv, status=0):
+    return run(sys.executable, os.path.join(ROOT, "scripts", "plan"), *argv, status=status)
+
+
+def planned(*argv):
+    """{phase: (seconds, what bounds it)}"""
+    rows = re.findall(r"^(convert|process|all) +(?:\d+ +\d+ +)?([\d.]+) (s|min|h)(.*)$", plan(*argv).out, re.M)
+    return {r[0]: (float(r[1]) * {"s": 1, "min": 60, "h": 3600}[r[2]], r[3].split("%")[-1].strip()) for r in rows}
+
+
+def near(got, want):
+    expect(abs(got - want) <= 0.02 * want + 0.06, "%g, not %g", got, want)
+
+
+def test_plan_by_numbers_that_can_be_had_by_hand():
+    # 100 Mpx a slide; 10 Mpx/s a core; 2 GB of bytes a slide in all for the conversion
+    rates = ["--size", "10000x10000", "--mp-per-core", "10", "--windows-per-core", "100", "--slide-bytes", "10",
+             "--store-bytes", "10", "--start", "0", "--task-cores", "1"]
+    n = 77 * 77
+    p = planned("--slides", "8", "--cores", "4", "--storage", "1T", *rates)
+    near(p["convert"][0], 2 * 10)
+    near(p["process"][0], 2 * n / 100)
+    expect(p["convert"][1] == p["process"][1] == "cores", "%s", p)
+    p = planned("--slides", "8", "--cores", "4", "--storage", "100M", *rates)  # 16 GB, 8 GB at 0.1 GB/s
+    near(p["convert"][0], 160)
+    expect(p["convert"][1] == "storage", "%s", p)
+    p = planned("--slides", "5", "--cores", "4", "--storage", "1T", *rates)  # the fifth is alone
+    near(p["convert"][0], 20)
+    p = planned("--slides", "4", "--cores", "4", "--storage", "1T", *rates[:-4], "--start", "3", "--task-cores", "1")
+    near(p["convert"][0], 13)
+    p = planned("--slides", "8", "--gpus", "2", "--gpu-nodes", "2", "--windows-per-gpu", "1000", "--storage", "1T", *rates)
+    near(p["process"][0], 2 * n / 1000)
+    sizes = os.path.join(tmp(), "sizes")
+    open(sizes, "w").write("10000x10000\n20000x10000\n")
+    p = planned("--sizes", sizes, "--cores", "2", "--storage", "300M", *rates)
+    # both want 0.2 GB/s and get 0.15: the first is done after 13.3 s, the other has 2 GB left, at full speed
+    near(p["convert"][0], 2 / 0.15 + 10)
+    says(plan("--slides", "400", "--cores", "1", "--hours", "0.2", "--storage", "1T", *rates).out, "40 nodes")  # ten each
+    says(plan("--slides", "400", "--hours", "0.2", "--storage", "100M", *rates, status=1).out, "no number of nodes")
+    says(plan("--gpus", "1", status=2).err, "--windows-per-gpu")
+    says(plan("--sizes", sizes + "x", status=2).err, sizes)
+
+
+def test_plan_takes_the_rates_of_a_run():
+    out = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, *slides(3))
+    p = plan("--measured", out, "--slides", "3", "--size", "600x900")
+    got = float(re.search(r"([\d.]+) Mpx/s", p.out).group(1))
+    lines = json_lines(open(out + "/logs/1.convert.1.json").read())
+    near(got, sum(j["width"] * j["height"] for j in lines) / 1e6 / sum(j["seconds"] for j in lines))
+    says(run(sys.executable, ROOT + "/scripts/plan", "--measured", tmp(), status=1).err, "no run")
 
 
 # --- kills ---
