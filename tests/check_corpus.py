@@ -286,31 +286,28 @@ def kill_at_random(argv, out, name, same, kills, long, env=None):
     expect(stopped >= kills / 3, "only %d of %d were killed: the test shows nothing", stopped, kills)
 
 
-def kills_of(name, argv, result, kills):
-    """The same for one of our programs and for the naive one; `result` is what it makes."""
+def kills_of(name, argv, inputs, content_of, kills):
+    """Kills of one of our programs, and of the naive one in its place."""
     out = tmp()
     begun = time.time()
-    run(*argv, "-o", out, *result[0])
+    run(*argv, "-o", out, *inputs)
     long = time.time() - begun
-    shutil.copy(os.path.join(out, name), os.path.join(tmp(), "whole.h5"))
-    whole = os.path.join(out, name)
-    keep = os.path.join(tmp(), name)
+    whole, keep = os.path.join(out, name), os.path.join(tmp(), name)
     os.rename(whole, keep)
-    want = result[1](keep)
+    want = content_of(keep)
 
     def same(path):
         try:
-            return result[1](path) == want
+            return content_of(path) == want
         except OSError:  # not even a file of HDF5
             return False
-    kill_at_random(argv + ["-o", out] + result[0], out, name, same, kills, 1.1 * long)
-    run(*argv, "-o", out, *result[0])
+    kill_at_random(argv + ["-o", out] + inputs, out, name, same, kills, 1.1 * long)
+    run(*argv, "-o", out, *inputs)
     expect(same(whole) and left_overs(out) == [], "the next run left %s", left_overs(out))
+    there = tmp()
     try:
-        env = dict(os.environ, NAIVE_WHOLE=keep)
-        kill_at_random([naive()] + argv[1:] + ["-o", tmp()] + result[0], tmp(), name, same, 0, 1, env)
-        there = tmp()
-        kill_at_random([naive()] + argv[1:] + ["-o", there] + result[0], there, name, same, 40, 0.1, env)
+        kill_at_random([naive()] + argv[1:] + ["-o", there] + inputs, there, name, same, 40, 0.1,
+                       dict(os.environ, NAIVE_WHOLE=keep))
     except Failed as e:
         says(str(e), "differs")
         return
@@ -319,12 +316,12 @@ def kills_of(name, argv, result, kills):
 
 def test_300_kills_of_wsi2h5():
     slide = made("--size", "2400x2000", name="killed")
-    kills_of("killed.h5", [WSI2H5, "-q"], ([slide], lambda p: open(p, "rb").read()), 20 if SAN else 300)
+    kills_of("killed.h5", [WSI2H5, "-q"], [slide], lambda p: open(p, "rb").read(), 20 if SAN else 300)
 
 
 def test_300_kills_of_h5spec():
     s = store(made("--size", "2400x2000", name="killed"))
-    kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], ([s], content), 20 if SAN else 300)
+    kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], [s], content, 20 if SAN else 300)
 
 
 # --- scripts/corpus on this machine ---
@@ -631,6 +628,12 @@ def job_of(out, kind):
     return [r[1] for r in rows if r[0] == kind][0]
 
 
+def tasks_in(out):
+    """The sizes of the arrays of the first run."""
+    jobs = [line.split("\t") for line in open(out + "/runs/1/jobs")]
+    return {int(j[2]) for j in jobs if j[0] in ("convert", "process", "groups")}
+
+
 def test_slurm_with_kills_requeues_and_a_time_limit():
     large = "6000x5000"
     folder, good = folder_of_slides(s01=large, s02=large, s03=large, s04=large, s05=large)
@@ -685,8 +688,7 @@ def test_slurm_shares_groups_and_cancel():
             c.corpus("run", "-o", out, "--scheduler", "slurm", "--wait", "--wsi2h5", GROUPS, *options, *begin(folder),
                      "--", "--cpus-per-task=1", status=1)
             check_corpus(out, direct_stores(out), c.env)
-            jobs = [line.split("\t") for line in open(out + "/runs/1/jobs")]
-            expect({int(j[2]) for j in jobs if j[0] in ("convert", "process", "groups")} == {tasks}, "%s", jobs)
+            expect(tasks_in(out) == {tasks}, "%s tasks", tasks_in(out))
         out = os.path.join(tmp(), "out")
         c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS, *begin(folder), "--", "--hold")
         expect(json.loads(c.corpus("status", "--json", "-o", out, status=None).out)["active_tasks"] > 0, "not active")
@@ -697,11 +699,15 @@ def test_slurm_shares_groups_and_cancel():
 def test_grid_engine():
     folder, good = folder_of_slides()
     with Cluster("sge") as c:
-        for options in ([], ["--group-tasks", "--tasks", "3"]):
+        conf = re.sub(r"(?m)^max_aj_tasks .*", "max_aj_tasks 5", c.ask("qconf", "-sconf"))
+        open(c.folder + "/global", "w").write("\n".join(conf.splitlines()[1:]) + "\n")  # without its title
+        c.ask("qconf", "-Mconf", c.folder + "/global")
+        for options, tasks in (([], 5), (["--group-tasks", "--tasks", "3"], 3)):
             out = os.path.join(tmp(), "out")
             c.corpus("run", "-o", out, "--scheduler", "sge", "--wait", "--wsi2h5", GROUPS, "--convert-job",
                      "-pe smp 1", *options, *begin(folder), status=1)
             check_corpus(out, direct_stores(out), c.env)
+            expect(tasks_in(out) == {tasks}, "%s tasks", tasks_in(out))
 
 
 main(globals())
