@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -138,7 +139,7 @@ static double read_windows(struct tune *t, int64_t row, int64_t n, struct err *e
 
 /* --- the kernel's pages --- */
 
-/* Has the kernel let go of the pages of these rows of chunks? Share of them that is still there. */
+/* The share of these rows of chunks that the kernel has in memory. */
 static double resident(const struct tune *t, int64_t row, int64_t n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -177,18 +178,13 @@ static bool let_go(const struct tune *t, int64_t row, int64_t n)
 
 /* --- one cell of the table --- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Median seconds of reading n rows of chunks, or their windows: cold at several places, warm at one. */
+/* Seconds of reading n rows of chunks, or their windows: cold at several places, warm at one. The fastest of
+ * a few: what others do on the machine only ever makes it slower. */
 static int measure(struct tune *t, int64_t n, int threads, bool cold, bool windows, double *out, struct err *e)
 {
-    double seconds[REPEATS], spent = 0;
-    int k = 0;
-    for (; k < REPEATS && spent < 4; k++) {
+    double spent = 0;
+    *out = HUGE_VAL;
+    for (int k = 0; k < REPEATS && spent < 4; k++) {
         const int64_t row = cold ? (t->rows - n) * k / REPEATS : 0;
         if (cold && !let_go(t, row, n))
             t->cold = false;
@@ -197,11 +193,9 @@ static int measure(struct tune *t, int64_t n, int threads, bool cold, bool windo
         const double s = windows ? read_windows(t, row, n, e) : read_rows(t, row, n, threads, e);
         if (s < 0)
             return -1;
-        seconds[k] = s;
+        *out = s < *out ? s : *out;
         spent += s;
     }
-    qsort(seconds, (size_t)k, sizeof *seconds, by_value);
-    *out = seconds[k / 2];
     return 0;
 }
 
