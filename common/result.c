@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_GROUPS = 1 << 24, MOST_WINDOWS = 1 << 28, MISSING_TEXT = 8192, MOST_SECONDS = 100000000 };
+enum { MOST_GROUPS = 1 << 24, MOST_WINDOWS = 1 << 28, MISSING_TEXT = 8192, MOST_SECONDS = 100000000, STAGE_NAME = 32 };
 
 /* --- parameters --- */
 
@@ -288,6 +288,21 @@ fail:
     return NULL;
 }
 
+static const char *stage_attribute(char *name, int stage)
+{
+    snprintf(name, STAGE_NAME, "%s_seconds", result_stage_name(stage));
+    return name;
+}
+
+static int put_stages(hid_t o, const struct result_slide *s, struct err *e)
+{
+    char name[STAGE_NAME];
+    for (int k = 0; k < RESULT_STAGES; k++)
+        if (h5_put_real(o, stage_attribute(name, k), result_seconds(s->stages[k], 0), e))
+            return -1;
+    return 0;
+}
+
 static int put_slide(struct result_writer *w, hid_t o, const struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx}, groups[1] = {(hsize_t)s->group_count};
@@ -310,7 +325,8 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
            h5_put_text(o, "groups_missing", missing, e) ||
            h5_put_u8(o, "source_gray", s->source_gray, e) ||
            h5_put_text(o, "backend", s->backend, e) || h5_put_text(o, "device", s->device, e) ||
-           h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
+           h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
+           h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) || put_stages(o, s, e) ||
            h5_put_int(o, "data_crc32", data_crc(&w->params, s), e) ||
            h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
            h5_write_array(o, "window_mean_db", H5T_IEEE_F32LE, 2, dims, 1, s->mean_db, e) ||
@@ -506,6 +522,22 @@ const char *result_slide_name(const struct result *r, int64_t k)
     return r->names[k];
 }
 
+static int get_seconds(hid_t o, const char *name, double *seconds, struct err *e)
+{
+    if (h5_get_real(o, name, seconds, e))
+        return -1;
+    return *seconds >= 0 && *seconds <= MOST_SECONDS ? 0 : err_set(e, "its %s are out of range", name);
+}
+
+static int get_stages(hid_t o, struct result_slide *s, struct err *e)
+{
+    char name[STAGE_NAME];
+    for (int k = 0; k < RESULT_STAGES; k++)
+        if (get_seconds(o, stage_attribute(name, k), &s->stages[k], e))
+            return -1;
+    return 0;
+}
+
 static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
 {
     int64_t gray;
@@ -520,10 +552,12 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         h5_get_int(o, "source_gray", 0, 1, &gray, e) ||
         h5_get_text(o, "backend", s->backend, sizeof s->backend, e) ||
         h5_get_text(o, "device", s->device, sizeof s->device, e) ||
-        h5_get_real(o, "seconds", &s->seconds, e))
+        h5_get_text(o, "kernel", s->kernel, sizeof s->kernel, e) ||
+        h5_get_text(o, "io", s->io, sizeof s->io, e) ||
+        get_seconds(o, "seconds", &s->seconds, e) || get_stages(o, s, e))
         return -1;
     s->source_gray = gray;
-    return s->seconds >= 0 && s->seconds <= MOST_SECONDS ? 0 : err_set(e, "its seconds are out of range");
+    return 0;
 }
 
 static int64_t windows_that_fit(int64_t size, const struct result_params *p)

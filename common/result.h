@@ -6,7 +6,9 @@
  *                      mean_db, std_db, slide_count, groups_missing (their number over all slides),
  *                      and `complete` (uint8 1), written last
  *   /histogram         uint64 [bins] over everything in the file; attributes low_db, high_db
- *   /slides/NAME       the same attributes for one slide, and what it was computed on and from
+ *   /slides/NAME       the same attributes for one slide, and what it was computed on and from: backend, device,
+ *                      kernel, io, and what the time went to: seconds, read_seconds, unpack_seconds, copy_seconds,
+ *                      kernels_seconds, wait_seconds
  *     histogram        uint64 [bins]
  *     window_mean_db,  float32 [ny][nx]: of each window's own histogram (bin centres), NaN where no
  *     window_std_db    window counted

@@ -121,6 +121,13 @@ static int take_groups(struct merge *m, struct result_slide *sum, const struct r
     return 0;
 }
 
+/* What two parts were computed by, or "several". */
+static void keep_if_same(char *sum, const char *s, size_t size)
+{
+    if (strcmp(sum, s))
+        snprintf(sum, size, "several");
+}
+
 /* sum += s, which comes from a file. */
 static int add_part(struct merge *m, struct result_slide *sum, const struct result_slide *s,
                     const struct part *first, int file, struct err *e)
@@ -131,15 +138,17 @@ static int add_part(struct merge *m, struct result_slide *sum, const struct resu
         return -1;
     result_add_counts(&sum->counts, &s->counts, m->params.bins);
     sum->seconds = result_seconds(sum->seconds, s->seconds);
+    for (int k = 0; k < RESULT_STAGES; k++)
+        sum->stages[k] = result_seconds(sum->stages[k], s->stages[k]);
     for (int64_t k = 0; k < s->nx * s->ny; k++)
         if (!isnan(s->mean_db[k])) {
             sum->mean_db[k] = s->mean_db[k];
             sum->std_db[k] = s->std_db[k];
         }
-    if (strcmp(sum->backend, s->backend) || strcmp(sum->device, s->device)) {
-        snprintf(sum->backend, sizeof sum->backend, "several");
-        snprintf(sum->device, sizeof sum->device, "several");
-    }
+    keep_if_same(sum->backend, s->backend, sizeof sum->backend);
+    keep_if_same(sum->device, s->device, sizeof sum->device);
+    keep_if_same(sum->kernel, s->kernel, sizeof sum->kernel);
+    keep_if_same(sum->io, s->io, sizeof sum->io);
     return 0;
 }
 

@@ -178,7 +178,14 @@ static void json_slide(const struct result_params *p, const struct result_slide 
     json_text("groups_missing", missing);
     json_text("backend", s->backend);
     json_text("device", s->device);
+    json_text("kernel", s->kernel);
+    json_text("io", s->io);
     json_real("seconds", s->seconds);
+    for (int k = 0; k < RESULT_STAGES; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_seconds", result_stage_name(k));
+        json_real(name, s->stages[k]);
+    }
     printf("}");
 }
 

@@ -59,6 +59,20 @@ def test_little_memory():
     says(p.err, s, "needs --memory 7M")
 
 
+def test_result_says_what_the_time_went_to():
+    s = store(made(*SIZE))
+    out = os.path.join(tmp(), "x.h5")
+    line = json_lines(run(H5SPEC, "--device", "cpu", "--json", "-o", out, s).out)[0]
+    with h5py.File(out, "r") as f:
+        at = f["slides/slide"].attrs
+        for name in ("seconds", *(stage + "_seconds" for stage in STAGES)):
+            expect(0 <= at[name] and abs(at[name] - line[name]) < 0.002, "%s: %s, %s", name, at[name], line[name])
+        expect(at["read_seconds"] + at["unpack_seconds"] > 0 and at["io"] == b"buffered", "%s", dict(at))
+        expect(at["kernel"].decode() == line["kernel"], "%s", line)
+    info = json_lines(run(H5SPEC, "info", "--json", out).out)[0]["slides"][0]
+    expect(info["io"] == "buffered" and info["unpack_seconds"] > 0, "%s", info)
+
+
 def test_groups_one_by_one_merged_in_any_order():
     slide = made(*SIZE)
     for options in (("--stripe-rows", "240", "--group-bytes", "1"), ("--stripe-rows", "480", "--group-bytes", "1")):
