@@ -48,6 +48,7 @@ CONVERT  := $(patsubst %.c,$(B)/%.o,$(wildcard convert/*.c))
 PROCESS  := $(patsubst %.c,$(B)/%.o,$(wildcard process/*.c))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(patsubst %.cu,$(B)/%.o,$(wildcard cuda/*.cu)))
 CUDA_LIB := $(if $(call on,$(CUDA)),$(firstword $(wildcard $(dir $(shell command -v $(NVCC)))../lib64 /usr/lib/x86_64-linux-gnu)))
+CUDA_INC := $(if $(call on,$(CUDA)),$(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(dir $(shell command -v $(NVCC)))../include/cuda_runtime.h)) /usr/include))
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
 comma    := ,
 ifdef ARCH
@@ -63,7 +64,8 @@ $(shell mkdir -p $(B); printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)
 
 PROGRAMS := $(B)/h5spec $(if $(call on,$(OPENSLIDE)),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
-            $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels)
+            $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
+            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub)
 
 all: $(PROGRAMS)
 	@$(if $(call on,$(OPENSLIDE)),:,echo "wsi2h5 is left out: OpenSlide, libtiff, libjpeg or OpenJPEG was not found (scripts/install-deps gets it)")
@@ -99,6 +101,11 @@ $(B)/tests/slide_pixels: tests/slide_pixels.c
 $(B)/tests/test_%: tests/test_%.c $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(CUDA_LIBS) $(LDLIBS)
+
+# h5spec with a stub of the CUDA runtime and cuFFT instead of NVIDIA's, for machines without a GPU
+$(B)/tests/stub_cuda.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(B)/tests/stub_cuda.o $(COMMON)
+	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) -lstdc++ $(LDLIBS)
 
 $(B)/tests/mkstore: tests/mkstore.c $(COMMON)
 	@mkdir -p $(@D)

@@ -1,0 +1,326 @@
+"""The CUDA backend without a GPU: its host code, and nvcc's objects, over a stub of the CUDA runtime.
+
+The stub (stub_cuda.c) puts exact checksums in the place of smoothing and transforming, so that numpy says what
+every window and the histogram must be; one call of CUDA can be made to fail; work can run as late as CUDA
+allows.
+"""
+import concurrent.futures
+import itertools
+
+import h5py
+import numpy as np
+
+from lib import *
+
+STUB = os.path.join(BUILD, "tests", "h5spec_stub")
+BINS = 1600
+FUSED = ("--window", "256", "--stride", "128")  # as by default
+WALK = (2, 700, 719, 100)
+
+
+def need_stub():
+    if not os.path.exists(STUB):
+        raise Skip("this build has no CUDA part: nvcc was not found, or CUDA=0")
+
+
+def stub(stores, *options, status=0, device="cuda", **settings):
+    """Runs h5spec over the stub. Settings: devices, fail, memory, order, calls. Returns the run; .result is its file."""
+    need_stub()
+    env = dict(os.environ, **{"WSI_STUB_" + k.upper(): str(v) for k, v in settings.items() if v is not None})
+    out = os.path.join(tmp("result"), "result.h5")
+    p = run(STUB, "run", "--device", device, "-o", out, *options, *([stores] if isinstance(stores, str) else stores),
+            status=status, env=env)
+    p.result = out
+    return p
+
+
+# --- what must come out ---
+
+def picture(path):
+    with h5py.File(path, "r") as f:
+        px = f["pixels"][()].astype(np.int64)
+    return px[..., 0] if px.shape[2] == 1 else px @ np.array([299, 587, 114])
+
+
+def rows_away(gray, n):
+    return gray[np.clip(np.arange(len(gray)) + n, 0, len(gray) - 1)]
+
+
+def sums_of(path, window, stride, radius):
+    """Checksum of every window, [ny][nx]."""
+    gray = picture(path)
+    lain = (gray + 2 * rows_away(gray, -radius) + 3 * rows_away(gray, radius)).astype(np.uint64)
+    y, x = np.mgrid[:window, :window]
+    weights = (1 + (7 * y + 13 * x) % 256).astype(np.uint64)
+    ny, nx = ((n - window) // stride + 1 if n >= window else 0 for n in lain.shape)
+    return np.array([[(lain[j * stride:j * stride + window, i * stride:i * stride + window] * weights).sum()
+                      for i in range(nx)] for j in range(ny)], np.uint64).reshape(ny, nx)
+
+
+_sums = {}
+
+
+def expected_bins(path, window=256, stride=128, radius=3, bins=BINS):
+    key = (path, window, stride, radius)
+    if key not in _sums:
+        _sums[key] = sums_of(*key)
+    return (_sums[key] % np.uint64(bins)).astype(np.int64)
+
+
+def check_slide(slide, bins, window, counts=None, where=None, n_bins=BINS, high=160.0):
+    """One slide of a result against the bin of each window."""
+    counts = np.ones(bins.shape, bool) if counts is None else counts
+    counts = counts if where is None else counts & where
+    want = np.bincount(bins[counts], minlength=n_bins) * window * window
+    expect(np.array_equal(slide["histogram"][()], want), "%s: the histogram is wrong", slide.name)
+    mean = np.where(counts, (bins + 0.5) * high / n_bins, np.nan)
+    expect(np.array_equal(np.isnan(slide["window_mean_db"][()]), ~counts), "%s: other windows counted", slide.name)
+    expect(np.allclose(slide["window_mean_db"][()], mean, rtol=0, atol=2e-4, equal_nan=True), "%s: means", slide.name)
+    expect(np.allclose(slide["window_std_db"][()][counts], 0, atol=1e-3), "%s: stds", slide.name)
+    expect(slide.attrs["windows"] == counts.sum(), "%s: %d windows", slide.name, slide.attrs["windows"])
+
+
+def name_of(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def check_result(result, stores, window=256, stride=128, radius=3):
+    """The result holds these stores, and all of it is right."""
+    with h5py.File(result, "r") as f:
+        expect(sorted(f["slides"]) == sorted(map(name_of, stores)), "slides %s", sorted(f["slides"]))
+        for s in stores:
+            check_slide(f["slides"][name_of(s)], expected_bins(s, window, stride, radius), window)
+        total = sum(f["slides"][s]["histogram"][()] for s in f["slides"])
+        expect(np.array_equal(f["histogram"][()], total), "the sum over all slides")
+
+
+def right(stores, *options, window=256, stride=128, radius=3, **settings):
+    stores = [stores] if isinstance(stores, str) else stores
+    p = stub(stores, *options, *(() if (window, stride) == (256, 128) else ("--window", window, "--stride", stride)), **settings)
+    check_result(p.result, stores, window, stride, radius)
+    return p
+
+
+# --- right results ---
+
+def rgb():
+    return store(made("--size", "1100x2300", name="rgb"), "--stripe-rows", "240", "--group-bytes", "1")
+
+
+def gray():
+    return store(made("--size", "900x1310", "--seed", "3", name="gray"), "--gray")
+
+
+def small(n):
+    return [store(made("--size", "%dx%d" % (300 + 40 * (k % 3), 300 + 150 * (k % 4)), "--seed", str(k + 1), name="small-%02d" % k),
+                  *(["--gray"] if k % 3 == 1 else [])) for k in range(n)]
+
+
+def test_the_pictures_tell_windows_apart():
+    need_stub()
+    expect(len(np.unique(expected_bins(rgb()))) > expected_bins(rgb()).size // 2, "checksums are alike")
+
+
+def test_rgb_and_gray():
+    for s in (rgb(), gray()):
+        p = right(s, "--json")
+        (j,) = json_lines(p.out)
+        expect(j["backend"] == "cuda" and j["kernel"] == "fused" and j["device"] == "Stub", "%s", j)
+
+
+def test_slabs():
+    for memory in ("4M", "6M", "9M"):
+        right(rgb(), "--memory", memory)
+        right(gray(), "--memory", "2M")
+
+
+def test_many_slabs_whatever_the_order_on_the_device():
+    # a slot must not be filled again before its copy is over, a buffer not before it was smoothed
+    s = store(made("--size", "300x6000", name="long"), "--codec", "none")
+    for order, j in itertools.product(range(8), (2, 16)):
+        right([s, gray()], "--memory", "2M", "-j", j, order=order)
+
+
+def test_groups():
+    whole = right(rgb()).result
+    for cuts in ((1, 4, 11), (1, 2, 3, 11)):
+        parts = [stub(rgb(), "--groups", "%d-%d" % (a, b - 1), "--memory", "4M").result for a, b in zip(cuts, cuts[1:])]
+        out = os.path.join(tmp(), "sum.h5")
+        run(STUB, "merge", "-q", "-o", out, *reversed(parts))
+        check_result(out, [rgb()])
+    with h5py.File(whole, "r") as f, h5py.File(out, "r") as g:
+        expect(f["histogram"][()].tobytes() == g["histogram"][()].tobytes(), "groups")
+
+
+def test_groups_hold_the_windows_that_begin_in_them():
+    bins = expected_bins(rgb())
+    for g in (1, 2, 5, 10):
+        with h5py.File(stub(rgb(), "--groups", "%d-%d" % (g, g)).result, "r") as f:
+            top = np.arange(len(bins)) * 128
+            where = ((top >= 240 * (g - 1)) & (top < 240 * g))[:, None] & np.ones(bins.shape, bool)
+            check_slide(f["slides/rgb"], bins, 256, where=where)
+
+
+def tissue_windows(path, least=0.5):
+    with h5py.File(path, "r") as f:
+        mask, (h, w) = f["tissue/mask"][()].astype(bool), f["pixels"].shape[:2]
+    px = np.repeat(np.repeat(mask, 32, 0), 32, 1)[:h, :w]
+    ny, nx = expected_bins(path).shape
+    return np.array([[px[j * 128:j * 128 + 256, i * 128:i * 128 + 256].mean() >= least for i in range(nx)] for j in range(ny)])
+
+
+def test_tissue_only_and_missing_chunks():
+    need_stub()
+    s = store(made("--size", "1500x1900", name="tissue"), "--tissue-only")
+    counts = tissue_windows(s)
+    expect(counts.any() and not counts.all(), "of no use: %d of %d", counts.sum(), counts.size)
+    right(s)  # all windows, also over chunks that are not in the file
+    for settings in ({}, {"devices": 2}, {"order": 0}):
+        for options in ((), ("--memory", "8M")):
+            p = stub([s, gray()], "--tissue-only", *options, status=None, **settings)
+            with h5py.File(p.result, "r") as f:
+                check_slide(f["slides/tissue"], expected_bins(s), 256, counts)
+
+
+def test_tiles_that_do_not_divide_the_slide():
+    for tile, size in (("16", "530x700"), ("512", "700x1300"), ("256", "257x515")):
+        s = store(made("--size", size, "--tile", tile, name="tiles" + tile))
+        right(s)
+        right(s, "--memory", "2M" if tile != "512" else "5M", devices=2)
+
+
+def test_chunk_columns_of_odd_sizes():
+    for tile in ("50", "33"):
+        right(store(made("--size", "610x720", "--tile", tile, "--codec", "deflate", name="odd" + tile)))
+
+
+def test_windows_by_cufft():
+    for window, stride in ((128, 128), (64, 37), (512, 200), (256, 100), (64, 100)):
+        for options, settings in (((), {}), (("--memory", "6M"), {"memory": 24 << 20}), (("--memory", "6M"), {"order": 0})):
+            p = right(rgb(), "--json", *options, window=window, stride=stride, **settings)
+            expect(json_lines(p.out)[0]["kernel"] == "cuFFT", p.out)
+    right(gray(), "--taper", "hann")
+
+
+def test_other_sigmas():
+    for sigma, radius in ((0, 0), (0.5, 2), (3, 9), (10, 30)):
+        right(rgb(), "--sigma", sigma, "--memory", "6M", radius=radius)
+
+
+def test_other_bins():
+    for bins in (100, 2046, 5000):
+        p = stub(gray(), "--bins", bins)
+        with h5py.File(p.result, "r") as f:
+            check_slide(f["slides/gray"], expected_bins(gray(), bins=bins), 256, n_bins=bins)
+
+
+def test_several_devices():
+    for devices in (1, 2, 3):
+        for order in (None, 0, 1, 2):
+            p = right(rgb(), "--memory", "%dM" % (4 * devices), "--json", devices=devices, order=order)
+            expect(json_lines(p.out)[0]["device"] == ("%d x Stub" % devices if devices > 1 else "Stub"), p.out)
+        right([rgb(), gray()] + small(4), devices=devices)
+        right([gray(), rgb()], "--memory", "12M", "-j", "5", devices=devices, order=3)
+    right(rgb(), device="cuda:2,0", devices=3)
+
+
+def test_many_small_stores():
+    for devices, order in ((1, None), (1, 0), (1, 5), (2, None), (3, 0), (2, 7)):
+        right(small(24), "-j", "3", devices=devices, order=order)
+
+
+def test_wide_stores_after_narrow_ones():
+    # buffers grow between stores, while the other device computes
+    wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
+    for devices, order in ((1, None), (1, 0), (2, None), (2, 0), (2, 3)):
+        right(wide, devices=devices, order=order)
+
+
+def test_a_damaged_store_among_others():
+    s = store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none")
+    bad = os.path.join(tmp(), "hurt.h5")
+    shutil.copy(s, bad)
+    with h5py.File(s, "r") as f:
+        ds = f["groups/00001/pixels"]
+        offset = ds.id.get_chunk_info(ds.id.get_num_chunks() - 1).byte_offset
+    with open(bad, "r+b") as f:
+        f.seek(offset)
+        byte = f.read(1)
+        f.seek(offset)
+        f.write(bytes([byte[0] ^ 1]))
+    wide = store(made("--size", "2400x700", "--seed", "8", name="wide-8"))
+    for devices, order in ((1, None), (1, 0), (2, 0), (1, 3), (2, 3)):
+        p = stub([gray(), bad, wide, small(1)[0]], "--memory", "12M", status=1, devices=devices, order=order)
+        says(p.err, bad, "checksum")
+        check_result(p.result, [gray(), wide, small(1)[0]])
+
+
+# --- failures ---
+
+def walk_job():
+    """Small, but several slabs and two stores."""
+    return [store(made("--size", "300x700", "--tile", "48", name="walk")),
+            store(made("--size", "290x400", "--tile", "48", "--seed", "7", name="walk-gray"), "--gray")]
+
+
+def calls_of(stores, *options, **settings):
+    path = os.path.join(tmp(), "calls")
+    stub(stores, *options, calls=path, **settings)
+    with open(path) as f:
+        return json.load(f)
+
+
+def check_failure(p, stores, window, stride, devices):
+    """After a failure: all right, or an error that names the device, and nothing wrong in the result."""
+    whole = os.path.exists(p.result)
+    if p.returncode == 0:
+        check_result(p.result, stores, window, stride)
+        return "right"
+    expect(p.returncode == 1, "status %d: %s", p.returncode, p.err[-300:])
+    expect(any("cuda:%d)" % k in p.err for k in range(devices)) or "--device cuda: this machine has no CUDA device" in p.err,
+           "no device is named: %s", p.err)
+    if whole:
+        with h5py.File(p.result, "r") as f:
+            done = [s for s in stores if name_of(s) in f["slides"]]
+        check_result(p.result, done, window, stride)
+        expect(len(done) < len(stores), "status 1, but all is there")
+        for s in stores:
+            expect(s in done or s in p.err, "%s failed and is not named: %s", s, p.err)
+        return "part"
+    return "none"
+
+
+def walk(stores, *options, window=256, stride=128, devices=1, step=1, **settings):
+    options += () if (window, stride) == (256, 128) else ("--window", window, "--stride", stride)
+    calls = calls_of(stores, *options, "-j", 1, devices=devices, **settings)["calls"]
+    ways = {"right": 0, "part": 0, "none": 0}
+
+    def one(k, code):
+        p = stub(stores, *options, "-j", 1 + k % 2, status=None, devices=devices, fail="%d:%d" % (k, code), **settings)
+        return k, code, p
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for k, code, p in pool.map(lambda kc: one(*kc), [(k, c) for k in range(1, calls + 1, step) for c in WALK]):
+            try:
+                ways[check_failure(p, stores, window, stride, devices)] += 1
+            except Exception as e:
+                raise Failed("call %d of %d fails with %d: %s" % (k, calls, code, e))
+            shutil.rmtree(os.path.dirname(p.result))
+    print("# %d calls, %d runs: %s" % (calls, sum(ways.values()), ways))
+    return ways
+
+
+def test_every_call_can_fail():
+    ways = walk(walk_job(), "--memory", "1M")
+    expect(all(ways.values()), "%s", ways)
+
+
+def test_every_call_can_fail_with_cufft():
+    walk(walk_job(), "--memory", "1M", "--taper", "hann", window=64, stride=128, memory=4 << 20)
+
+
+def test_every_call_can_fail_with_two_devices():
+    walk(walk_job() + small(2), "--memory", "2M", devices=2, step=3)
+
+
+main(globals())
