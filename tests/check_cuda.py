@@ -176,8 +176,8 @@ def test_tissue_only_and_missing_chunks():
     expect(counts.any() and not counts.all(), "of no use: %d of %d", counts.sum(), counts.size)
     right(s)  # all windows, also over chunks that are not in the file
     for settings in ({}, {"devices": 2}, {"order": 0}):
-        for options in ((), ("--memory", "8M")):
-            p = stub([s, gray()], "--tissue-only", *options, status=None, **settings)
+        for options in ((), ("--memory", "9M")):
+            p = stub([s, gray()], "--tissue-only", *options, **settings)
             with h5py.File(p.result, "r") as f:
                 check_slide(f["slides/tissue"], expected_bins(s), 256, counts)
 
@@ -186,17 +186,17 @@ def test_tiles_that_do_not_divide_the_slide():
     for tile, size in (("16", "530x700"), ("512", "700x1300"), ("256", "257x515")):
         s = store(made("--size", size, "--tile", tile, name="tiles" + tile))
         right(s)
-        right(s, "--memory", "2M" if tile != "512" else "5M", devices=2)
+        right(s, "--memory", "2M" if tile != "512" else "13M", devices=2)
 
 
 def test_chunk_columns_of_odd_sizes():
     for tile in ("50", "33"):
-        right(store(made("--size", "610x720", "--tile", tile, "--codec", "deflate", name="odd" + tile)))
+        right(store(made("--size", "610x720", "--tile", tile, name="odd" + tile), "--codec", "none"))
 
 
 def test_windows_by_cufft():
-    for window, stride in ((128, 128), (64, 37), (512, 200), (256, 100), (64, 100)):
-        for options, settings in (((), {}), (("--memory", "6M"), {"memory": 24 << 20}), (("--memory", "6M"), {"order": 0})):
+    for window, stride in ((128, 128), (64, 37), (512, 200), (256, 100)):
+        for options, settings in (((), {}), (("--memory", "7M"), {"memory": 24 << 20}), (("--memory", "7M"), {"order": 0})):
             p = right(rgb(), "--json", *options, window=window, stride=stride, **settings)
             expect(json_lines(p.out)[0]["kernel"] == "cuFFT", p.out)
     right(gray(), "--taper", "hann")
@@ -250,7 +250,7 @@ def test_a_damaged_store_among_others():
         f.write(bytes([byte[0] ^ 1]))
     wide = store(made("--size", "2400x700", "--seed", "8", name="wide-8"))
     for devices, order in ((1, None), (1, 0), (2, 0), (1, 3), (2, 3)):
-        p = stub([gray(), bad, wide, small(1)[0]], "--memory", "12M", status=1, devices=devices, order=order)
+        p = stub([gray(), bad, wide, small(1)[0]], "--memory", "16M", status=1, devices=devices, order=order)
         says(p.err, bad, "checksum")
         check_result(p.result, [gray(), wide, small(1)[0]])
 
@@ -277,7 +277,7 @@ def check_failure(p, stores, window, stride, devices):
         check_result(p.result, stores, window, stride)
         return "right"
     expect(p.returncode == 1, "status %d: %s", p.returncode, p.err[-300:])
-    expect(any("cuda:%d)" % k in p.err for k in range(devices)) or "--device cuda: this machine has no CUDA device" in p.err,
+    expect(any("cuda:%d)" % k in p.err for k in range(devices)) or "this machine has no CUDA device" in p.err,
            "no device is named: %s", p.err)
     if whole:
         with h5py.File(p.result, "r") as f:
@@ -316,11 +316,11 @@ def test_every_call_can_fail():
 
 
 def test_every_call_can_fail_with_cufft():
-    walk(walk_job(), "--memory", "1M", "--taper", "hann", window=64, stride=128, memory=4 << 20)
+    walk(walk_job(), "--memory", "1M", "--taper", "hann", window=64, stride=50, memory=4 << 20)
 
 
 def test_every_call_can_fail_with_two_devices():
-    walk(walk_job() + small(2), "--memory", "2M", devices=2, step=3)
+    walk(walk_job() + small(2), "--memory", "3M", devices=2, step=3)
 
 
 main(globals())
