@@ -78,9 +78,8 @@ struct spectrum_times {
 
 struct spectrum; /* a backend's state */
 
-/* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run`
- * is called on many threads for different parts; `slot` on one thread at a time, and `finish` on one,
- * both beside each other and beside `run` for later slabs. */
+/* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run` and
+ * `slot` are called on many threads, `run` for different parts; `finish` on one; all beside each other. */
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
@@ -101,7 +100,7 @@ struct spectrum_backend {
     int (*reserve)(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e);
     /* Is slot number k of a lane free? */
     bool (*slot_free)(const struct spectrum *b, int lane, int k);
-    /* Waits until it is, and gives its memory. */
+    /* Waits until it is, and gives its memory. All slabs that were in it before have been run. */
     int (*slot)(struct spectrum *b, int lane, int k, void **memory, struct err *e);
     /* In how many parts a slab can be run at once; 0 when there is nothing to do. */
     int64_t (*parts)(const struct spectrum *b, const struct spectrum_slab *s);

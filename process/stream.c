@@ -66,7 +66,7 @@ struct item {
     struct part *part;
     struct spectrum_slab slab;
     int64_t chunk_row, chunk_col, chunks; /* READ: the run; chunk_row of the part */
-    void *memory;                         /* READ: the slab's slot */
+    void *memory;                         /* READ: the slab's slot, once it was waited for */
     int64_t k;                            /* RUN: which part of the slab */
     struct result_counts counts;          /* RUN: what it counted; owns its histogram */
 };
@@ -90,7 +90,6 @@ struct lane {
     int64_t reads_end;   /* the item after the last READ of this slab */
     int64_t parts;       /* parts begun: number k has sums k mod SUMS */
     int64_t ends[SPECTRUM_SUMS]; /* the item after the END of the part that had these sums last */
-    void *memory;
 };
 
 struct stream {
@@ -386,12 +385,11 @@ static void prefetch(const struct part *part, int64_t row, int64_t rows)
         store_prefetch(part->job->store, low, high - low);
 }
 
-/* Begins the slab at `row` in a lane. A lane that cannot fails the job, whose items then do nothing. */
+/* Begins the slab at `row` in a lane. */
 static void begin_slab(struct stream *s, struct lane *l, int64_t row)
 {
     struct part *part = l->part;
     struct spectrum_slide *d = &part->slide;
-    struct err why = {""};
     const int64_t left = d->end_row - row;
     const int64_t rows = left < d->slab_rows ? left : d->slab_rows;
     const int64_t after = d->end_row - row - rows;
@@ -407,12 +405,6 @@ static void begin_slab(struct stream *s, struct lane *l, int64_t row)
         prefetch(part, row + rows, after < d->slab_rows ? after : d->slab_rows);
     l->kind = READ;
     l->next = 0;
-    const double begun = cli_now();
-    if (s->setup->backend->slot(s->spectrum, d->lane, l->slab.slot, &l->memory, &why)) {
-        job_fail(part->job, &why);
-        l->kind = END;
-    }
-    atomic_fetch_add(&part->job->wait_us, (long long)((cli_now() - begun) * 1e6));
 }
 
 /* Opens the next store. */
@@ -478,7 +470,6 @@ static int make_read(const struct lane *l, struct item *it)
     it->chunk_row = first;
     it->chunk_col = col;
     it->chunks = n;
-    it->memory = l->memory;
     return PIPE_ITEM;
 }
 
@@ -785,6 +776,20 @@ static int read_run(struct reader *r, const struct item *it, struct err *e)
     return 0;
 }
 
+/* Waits until the backend is done with what the slot held. Only here, after the RUN of the slab that was in it
+ * has been queued, can the backend know. */
+static int wait_for_slot(const struct stream *s, struct item *it, struct err *e)
+{
+    const struct spectrum_slide *d = &it->part->slide;
+    const bool first = it->chunk_col == 0 && it->chunk_row * d->chunk_rows == it->slab.row - d->first_row;
+    const double begun = cli_now();
+    if (s->setup->backend->slot(s->spectrum, d->lane, it->slab.slot, &it->memory, e))
+        return -1;
+    if (first) /* the others wait beside it */
+        atomic_fetch_add(&it->part->job->wait_us, (long long)((cli_now() - begun) * 1e6));
+    return 0;
+}
+
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct stream *s = ctx;
@@ -796,7 +801,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     if (it->kind == END || atomic_load(&j->failed))
         return 0;
     if (it->kind == READ) {
-        if (read_run(&s->readers[thread], it, &why))
+        if (wait_for_slot(s, it, &why) || read_run(&s->readers[thread], it, &why))
             job_fail(j, &why);
         return 0;
     }
