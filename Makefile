@@ -105,7 +105,7 @@ $(B)/tests/test_%: tests/test_%.c $(COMMON) $(filter-out $(B)/process/h5spec.o,$
 # h5spec with a stub of the CUDA runtime and cuFFT instead of NVIDIA's, for machines without a GPU
 $(B)/tests/stub_cuda.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(B)/tests/stub_cuda.o $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(if $(call on,$(FFTW)),$(call pkg,--libs,fftw3f)) -lstdc++ $(LDLIBS)
+	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ -lstdc++ $(LDLIBS)
 
 $(B)/tests/mkstore: tests/mkstore.c $(COMMON)
 	@mkdir -p $(@D)
