@@ -23,7 +23,7 @@ enum {
 struct slot {
     uint8_t *pixels; /* page-locked */
     cudaEvent_t copy_begins, copy_ends, run_begins, run_ends;
-    bool used;
+    bool used;      /* atomic */
     int sums;       /* of the slide it was run for */
     int to_be_told; /* its times are not in the sums' yet; atomic */
 };
@@ -109,6 +109,7 @@ static int enter(struct device *d, struct err *e)
 {
     if (!device_alive(d))
         return err_set(e, "%s (cuda:%d): has failed before", d->check.name, d->check.number);
+    cudaGetLastError(); /* what another device has left behind in this thread */
     return CU(&d->check, cudaSetDevice(d->check.number), e) ? give_up(d) : 0;
 }
 
@@ -482,7 +483,8 @@ static int tell_times(struct device *d, struct slot *s, struct err *e)
 
 bool device_slot_free(const struct device *d, int k)
 {
-    return !d->slots[k].used || cudaEventQuery(d->slots[k].run_ends) != cudaErrorNotReady;
+    return !device_alive(d) || !__atomic_load_n(&d->slots[k].used, __ATOMIC_ACQUIRE) ||
+           cudaEventQuery(d->slots[k].run_ends) != cudaErrorNotReady;
 }
 
 int device_slot(struct device *d, int k, void **memory, struct err *e)
@@ -620,7 +622,7 @@ int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
         return give_up(d);
     d->slabs++;
     slot->sums = i->sums;
-    slot->used = true;
+    __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->to_be_told, 1, __ATOMIC_RELEASE);
     return 0;
 }
