@@ -517,7 +517,7 @@ static int begin_part(struct stream *s, struct lane *l, struct err *e)
     }
     struct job *j = l->part->job;
     struct spectrum_slide *d = &l->part->slide;
-    if (!b->alive(s->spectrum, number)) {
+    if (lanes_alive(s) == 0) {
         err_set(&why, "%s: no device is left to compute it", j->path);
         job_fail(j, &why);
     }
@@ -600,6 +600,8 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
         return -1;
     for (;;) {
         struct lane *l = &s->lanes[s->lane];
+        if (!l->part && !s->setup->backend->alive(s->spectrum, s->lane) && lanes_alive(s) > 0)
+            l = &s->lanes[s->lane = next_lane(s)]; /* it has failed since its turn came */
         if (!l->part || s->drained) {
             const int r = begin_part(s, l, e);
             if (r == PIPE_END) { /* nothing is left to begin: the other lanes end what they have */
