@@ -24,8 +24,7 @@ struct slot {
     uint8_t *pixels; /* page-locked */
     cudaEvent_t copy_begins, copy_ends, run_begins, run_ends;
     bool used;      /* atomic */
-    int sums;       /* of the slide it was run for */
-    int to_be_told; /* its times are not in the sums' yet; atomic */
+    int to_be_told; /* 1 + the sums that its times belong to and are not in yet, or 0; atomic */
 };
 
 /* What the kernels count for one slide. */
@@ -467,17 +466,17 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
 
 /* --- slots --- */
 
-/* Adds the times of a slot's slab to those of its slide, once. */
-static int tell_times(struct device *d, struct slot *s, struct err *e)
+/* Adds the times of a slot's slab to those of its slide, once. `told` is what to_be_told was. */
+static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
 {
     float copy = 0, kernels = 0;
-    if (!__atomic_exchange_n(&s->to_be_told, 0, __ATOMIC_ACQ_REL))
+    if (told == 0 || !__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return 0;
     if (CU(&d->check, cudaEventElapsedTime(&copy, s->copy_begins, s->copy_ends), e) ||
         CU(&d->check, cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends), e))
         return -1;
-    __atomic_fetch_add(&d->sums[s->sums].copy_us, (int64_t)(copy * 1000), __ATOMIC_RELAXED);
-    __atomic_fetch_add(&d->sums[s->sums].kernels_us, (int64_t)(kernels * 1000), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&d->sums[told - 1].copy_us, (int64_t)(copy * 1000), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&d->sums[told - 1].kernels_us, (int64_t)(kernels * 1000), __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -492,7 +491,8 @@ int device_slot(struct device *d, int k, void **memory, struct err *e)
     struct slot *s = &d->slots[k];
     if (enter(d, e))
         return -1;
-    if (s->used && (CU(&d->check, cudaEventSynchronize(s->run_ends), e) || tell_times(d, s, e)))
+    if (s->used && (CU(&d->check, cudaEventSynchronize(s->run_ends), e) ||
+                    tell_times(d, s, __atomic_load_n(&s->to_be_told, __ATOMIC_ACQUIRE), e)))
         return give_up(d);
     *memory = s->pixels;
     return 0;
@@ -621,9 +621,8 @@ int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
         (s->row + s->rows >= i->end_row && queue_sums(d, i, e)))
         return give_up(d);
     d->slabs++;
-    slot->sums = i->sums;
     __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->to_be_told, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->to_be_told, i->sums + 1, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -674,7 +673,7 @@ int device_finish(struct device *d, const struct spectrum_slide *s, struct resul
     if (CU(&d->check, cudaEventSynchronize(t->done), e))
         return give_up(d);
     for (struct slot *slot = d->slots; slot < d->slots + SPECTRUM_SLOTS; slot++)
-        if (slot->used && slot->sums == s->sums && tell_times(d, slot, e))
+        if (tell_times(d, slot, s->sums + 1, e))
             return give_up(d);
     if (check_sums(d, s, t, e))
         return give_up(d);
