@@ -50,6 +50,7 @@ struct device {
     float *d_smooth;
     size_t slot_bytes, ring_bytes, windows_bytes;
     int64_t ring_rows, batch_wy; /* of the slide under way */
+    int halved;                  /* how often memory was short */
 
     /* windows by cuFFT */
     cufftHandle plan;
@@ -249,6 +250,13 @@ static void release_windows(struct device *d)
     d->windows_bytes = 0;
 }
 
+static void release_ring(struct device *d)
+{
+    cudaFree(d->d_smooth);
+    d->d_smooth = NULL;
+    d->ring_bytes = 0;
+}
+
 static void release_plan(struct device *d)
 {
     if (d->planned)
@@ -281,8 +289,8 @@ void device_close(struct device *d)
     }
     release_pixels(d);
     release_windows(d);
+    release_ring(d);
     release_plan(d);
-    cudaFree(d->d_smooth);
     cudaFree(d->d_taper);
     for (struct sums *s = d->sums; s < d->sums + SPECTRUM_SUMS; s++) {
         cudaFree(s->d_histogram);
@@ -320,9 +328,17 @@ static int64_t ring_rows(const struct device *d, const struct spectrum_slide *s,
     return ((rows < all ? rows : all) + RING_STEP - 1) / RING_STEP * RING_STEP;
 }
 
+/* Rows of windows at once, and windows that cuFFT transforms at once; fewer each time that memory was short. */
 static int64_t most_batch_wy(const struct device *d)
 {
-    return BATCH_ROWS / d->params.stride > 1 ? BATCH_ROWS / d->params.stride : 1;
+    const int64_t most = (BATCH_ROWS >> d->halved) / d->params.stride;
+    return most > 1 ? most : 1;
+}
+
+static int64_t most_batch(const struct device *d)
+{
+    const int64_t most = (BATCH_BYTES >> d->halved) / (d->params.window * d->params.window * (int64_t)sizeof(float));
+    return most > 1 ? most : 1;
 }
 
 static size_t ring_bytes(const struct device *d, const struct spectrum_slide *s, int64_t batch_wy)
@@ -397,28 +413,15 @@ static int reserve_windows(struct device *d, const struct spectrum_slide *s, str
     return 0;
 }
 
-/* Out of memory: clears it and says that less may do. */
-static bool may_halve(struct device *d, int64_t *n)
-{
-    if (d->check.last != cudaErrorMemoryAllocation || *n <= 1)
-        return false;
-    cudaGetLastError();
-    *n /= 2;
-    return true;
-}
-
 static int reserve_ring(struct device *d, const struct spectrum_slide *s, struct err *e)
 {
-    int64_t batch_wy = most_batch_wy(d);
+    const size_t bytes = ring_bytes(d, s, most_batch_wy(d));
     if (batch_that_fits(d, s) > 0)
         return 0;
-    cudaFree(d->d_smooth);
-    d->d_smooth = NULL;
-    d->ring_bytes = 0;
-    while (CU(&d->check, cudaMalloc((void **)&d->d_smooth, ring_bytes(d, s, batch_wy)), e))
-        if (!may_halve(d, &batch_wy))
-            return -1;
-    d->ring_bytes = ring_bytes(d, s, batch_wy);
+    release_ring(d);
+    if (CU(&d->check, cudaMalloc((void **)&d->d_smooth, bytes), e))
+        return -1;
+    d->ring_bytes = bytes;
     return 0;
 }
 
@@ -446,22 +449,35 @@ static int reserve_plan(struct device *d, struct err *e)
 {
     if (d->fused || d->planned)
         return 0;
-    d->batch = BATCH_BYTES / (d->params.window * d->params.window * (int64_t)sizeof(float));
-    while (make_plan(d, e)) {
-        release_plan(d);
-        if (!may_halve(d, &d->batch))
-            return -1;
-    }
-    return 0;
+    d->batch = most_batch(d);
+    return make_plan(d, e);
+}
+
+/* Out of memory: may less at a time do? Then everything goes, so that all get their share of what there is. */
+static bool may_halve(struct device *d)
+{
+    if (d->check.last != cudaErrorMemoryAllocation || (most_batch_wy(d) == 1 && (d->fused || most_batch(d) == 1)))
+        return false;
+    cudaGetLastError();
+    release_pixels(d);
+    release_windows(d);
+    release_ring(d);
+    release_plan(d);
+    d->halved++;
+    return true;
 }
 
 int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
 {
     if (enter(d, e))
         return -1;
-    return reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_plan(d, e) || reserve_ring(d, s, e)
-               ? give_up(d)
-               : 0;
+    d->check.last = cudaSuccess;
+    while (reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) || reserve_plan(d, e)) {
+        if (!may_halve(d))
+            return give_up(d);
+        d->check.last = cudaSuccess;
+    }
+    return 0;
 }
 
 /* --- slots --- */
