@@ -28,7 +28,7 @@ static int parse_devices(const char *text, int count, int *numbers, int *n, stru
     while (*text) {
         char *end;
         const long k = strtol(text, &end, 10);
-        if (end == text || (*end && *end != ','))
+        if (end == text || (*end && (*end != ',' || !end[1])))
             return err_set(e, "cuda:%s: not numbers of devices", text);
         if (k < 0 || k >= count)
             return err_set(e, "there is no device cuda:%ld: this machine has %d, cuda:0%s%.0d", k, count, count > 1 ? " to cuda:" : "",
