@@ -176,7 +176,7 @@ def test_tissue_only_and_missing_chunks():
     expect(counts.any() and not counts.all(), "of no use: %d of %d", counts.sum(), counts.size)
     right(s)  # all windows, also over chunks that are not in the file
     for settings in ({}, {"devices": 2}, {"order": 0}):
-        for options in ((), ("--memory", "9M")):
+        for options in ((), ("--memory", "10M")):
             p = stub([s, gray()], "--tissue-only", *options, **settings)
             with h5py.File(p.result, "r") as f:
                 check_slide(f["slides/tissue"], expected_bins(s), 256, counts)
@@ -186,7 +186,8 @@ def test_tiles_that_do_not_divide_the_slide():
     for tile, size in (("16", "530x700"), ("512", "700x1300"), ("256", "257x515")):
         s = store(made("--size", size, "--tile", tile, name="tiles" + tile))
         right(s)
-        right(s, "--memory", "2M" if tile != "512" else "13M", devices=2)
+        right(s, "--memory", {"16": "3M", "256": "4M", "512": "13M"}[tile])
+        right(s, devices=2)
 
 
 def test_chunk_columns_of_odd_sizes():
@@ -308,6 +309,75 @@ def walk(stores, *options, window=256, stride=128, devices=1, step=1, **settings
             shutil.rmtree(os.path.dirname(p.result))
     print("# %d calls, %d runs: %s" % (calls, sum(ways.values()), ways))
     return ways
+
+
+def test_one_of_two_devices_fails():
+    # the other does all that was not under way on it
+    stores = small(12)
+    begin = calls_of(small(1), "-j", 1, devices=2)["calls"] // 2
+    calls = calls_of(stores, "-j", 3, devices=2)["calls"]
+    lost = []
+    for k in range(begin, calls - 100, 29):
+        for code in WALK:
+            p = stub(stores, "-j", 1 + k % 4, status=None, devices=2, fail="%d:%d" % (k, code))
+            if check_failure(p, stores, 256, 128, 2) == "right":
+                continue
+            gone = [l for l in p.err.splitlines() if "cuda:" in l]
+            expect(not any("cuda:0)" in l for l in gone) or not any("cuda:1)" in l for l in gone), "both failed: %s", p.err)
+            expect("no device is left" not in p.err and 1 <= len(gone) <= 2, "%s", p.err)
+            expect(all(any(s in l for s in stores) for l in gone), "%s", p.err)
+            lost.append(len(gone))
+    expect(len(lost) > 20, "%d failures", len(lost))
+
+
+def test_little_device_memory():
+    # less at a time: windows by cuFFT, rows of the ring
+    for window, stride in ((128, 128), (256, 128)):
+        for memory in (1 << 30, 64 << 20, 32 << 20, 16 << 20, 10 << 20):
+            right([rgb(), gray()], "--memory", "4M", window=window, stride=stride, memory=memory)
+        for memory in (1 << 16, 1 << 20):
+            p = stub([rgb(), gray()], "--memory", "4M", "--window", window, status=1, memory=memory)
+            says(p.err, rgb(), "(cuda:0)", "out of memory")
+            expect(not os.path.exists(p.result), "a result of nothing")
+
+
+def test_growing_when_device_memory_is_little():
+    # a wider store must have its buffers although windows by cuFFT have taken what there was
+    wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
+    for options in ({}, {"window": 128, "stride": 100}):
+        right(wide, "--memory", "8M", memory=26 << 20, **options)
+
+
+# --- which device ---
+
+def test_words_for_devices():
+    says(stub(gray(), device="cuda:5", devices=2, status=1).err, "there is no device cuda:5", "cuda:0 to cuda:1")
+    says(stub(gray(), device="cuda:1", status=1).err, "there is no device cuda:1", "this machine has 1, cuda:0")
+    says(stub(gray(), device="cuda:0,0", devices=2, status=1).err, "cuda:0 is named twice")
+    says(stub(gray(), device="cuda:99999999999999999999", status=1).err, "there is no device")
+    for word in ("cuda:x", "cuda:", "cuda:,", "cuda:0;1", "cuda1", "gpu", "cuda:-1"):
+        says(stub(gray(), device=word, status=2).err, word)
+    for word in ("cuda:0,", "cuda:0,,1"):
+        expect(stub(gray(), device=word, status=None, devices=2).returncode in (1, 2), "--device %s", word)
+    right(gray(), device="cuda:1", devices=2)
+
+
+def test_auto():
+    p = right(gray(), device="auto")
+    says(p.err, "device cuda")
+    p = stub(gray(), device="auto", devices=0)
+    says(p.err, "device cpu: this machine has no CUDA device that can be used (CUDA: no CUDA-capable device is detected)")
+    p = stub(gray(), device="auto", fail="1:719")
+    says(p.err, "device cpu", "unspecified launch failure")
+    with h5py.File(p.result, "r") as f:
+        expect(f["slides/gray"].attrs["backend"] == b"cpu" or f["slides/gray"].attrs["backend"] == "cpu", "backend")
+    says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected")
+
+
+def test_everything_is_released():
+    for options in ((), ("--window", "64", "--stride", "64", "--taper", "hann")):
+        j = calls_of([rgb(), gray()] + small(3), *options, devices=2)
+        expect(j["not_released"] == 0, "%s", j)
 
 
 def test_every_call_can_fail():
