@@ -453,14 +453,12 @@ static int reserve_plan(struct device *d, struct err *e)
     return make_plan(d, e);
 }
 
-/* Out of memory: may less at a time do? Then everything goes, so that all get their share of what there is. */
+/* Out of memory: may less at a time do? Then all that can be smaller goes, so that each gets its share. */
 static bool may_halve(struct device *d)
 {
     if (d->check.last != cudaErrorMemoryAllocation || (most_batch_wy(d) == 1 && (d->fused || most_batch(d) == 1)))
         return false;
     cudaGetLastError();
-    release_pixels(d);
-    release_windows(d);
     release_ring(d);
     release_plan(d);
     d->halved++;
