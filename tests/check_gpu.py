@@ -1,0 +1,189 @@
+"""The CUDA backend on a real GPU: against the CPU backend, and one result however it is computed."""
+import itertools
+import zlib
+
+import h5py
+import numpy as np
+
+from lib import *
+
+SIZE = ("--size", "1700x2300")
+_usable = []
+
+
+def cuda(stores, *options, device="cuda"):
+    """As spectrum(), on the GPU; skips where there is none."""
+    if not _usable:
+        p = run(H5SPEC, "run", "-q", "--device", "cuda", "-o", os.path.join(tmp(), "r.h5"), store(made("--size", "300x300", name="try")),
+                status=None)
+        _usable.append("" if p.returncode == 0 else p.err.strip().splitlines()[-1])
+    if _usable[0] and "no CUDA" not in _usable[0]:
+        raise Failed(_usable[0])  # there is one, and it does not work
+    if _usable[0]:
+        raise Skip(_usable[0])
+    return spectrum(stores, *options, "--device", device)
+
+
+def numbers(path):
+    """All that must not depend on how it was computed."""
+    with h5py.File(path, "r") as f:
+        out = {"histogram": f["histogram"][()].tobytes(), "windows": int(f.attrs["windows"]),
+               "underflow": int(f.attrs["underflow"]), "overflow": int(f.attrs["overflow"])}
+        for name, s in f["slides"].items():
+            for key in ("histogram", "window_mean_db", "window_std_db"):
+                out[name + "/" + key] = s[key][()].tobytes()
+        return out
+
+
+def equal(a, b, what):
+    a, b = numbers(a), numbers(b)
+    for key in sorted(set(a) | set(b)):
+        expect(a.get(key) == b.get(key), "%s: %s differs", what, key)
+
+
+# --- against the CPU ---
+
+def close(stores, *options):
+    with h5py.File(cuda(stores, *options), "r") as g, h5py.File(spectrum(stores, *options), "r") as c:
+        gpu, cpu = (np.concatenate([f["histogram"][()], [f.attrs["underflow"], f.attrs["overflow"]]]).astype(np.int64) for f in (g, c))
+        expect(g.attrs["windows"] == c.attrs["windows"] > 0 and gpu.sum() == cpu.sum(), "windows or samples")
+        moved = np.abs(np.cumsum(gpu - cpu)[:-2]).sum() / cpu.sum()  # samples x bins moved: more than samples in another bin
+        expect(moved <= 0.005, "%s: %.4f of the mass in another bin", options, moved)
+        for key in ("mean_db", "std_db"):
+            expect(abs(g.attrs[key] - c.attrs[key]) <= 0.002, "%s: %s %f, not %f", options, key, g.attrs[key], c.attrs[key])
+        for name in c["slides"]:
+            for key, most in (("window_mean_db", 0.005), ("window_std_db", 0.02)):
+                a, b = g["slides"][name][key][()], c["slides"][name][key][()]
+                expect(np.array_equal(np.isnan(a), np.isnan(b)) and np.nanmax(np.abs(a - b)) < most, "%s: %s", options, key)
+
+
+def test_against_the_cpu():
+    for s in (store(made(*SIZE)), store(made(*SIZE), "--gray")):
+        close(s)
+
+
+def test_windows_strides_tapers():
+    s = store(made("--size", "1100x1300", name="windows"))
+    for window, stride, taper in itertools.product((64, 128, 256, 512, 1024), (37, 0), ("rectangular", "hann")):
+        close(s, "--window", window, "--stride", stride or window // 2, "--taper", taper)
+
+
+def test_sigmas_ranges_bins():
+    s = store(made("--size", "700x900", "--tile", "50", name="sigmas"), "--codec", "none")
+    even = store(made("--size", "700x900", name="even"))
+    for sigma in (0, 0.3, 0.6, 1, 1.3, 1.5, 3, 10):
+        close(s, "--sigma", sigma)
+        close(even, "--sigma", sigma)
+    for low, high, bins in ((0, 160, 100), (0, 160, 2046), (0, 200, 2047), (20, 60, 400), (-10, 30, 333), (0, 160, 60000)):
+        close(even, "--range", "%d:%d" % (low, high), "--bins", bins) if bins < 10000 else \
+            equal(cuda(even, "--bins", bins), cuda(even, "--bins", bins, "--memory", "8M"), "%d bins" % bins)
+
+
+def test_tissue_only():
+    close([store(made(*SIZE), "--tissue-only"), store(made(*SIZE, "--seed", "4", name="b"))], "--tissue-only")
+    close(store(made(*SIZE), "--tissue-only"), "--tissue-only", "--window", "128", "--stride", "100")
+
+
+# --- to the count ---
+
+def painted(base, value):
+    """The store with other pixels: value(y, x) of its codec-none chunks."""
+    path = os.path.join(tmp("painted"), "painted.h5")
+    shutil.copy(base, path)
+    writes = []
+    with h5py.File(path, "r+") as f:
+        for g in f["groups"].values():
+            rows, cols, channels = g["pixels"].chunks
+            for k in range(g["pixels"].id.get_num_chunks()):
+                c = g["pixels"].id.get_chunk_info(k)
+                y, x = np.mgrid[:rows, :cols]
+                px = value(y + int(g.attrs["first_row"]) + c.chunk_offset[0], x + c.chunk_offset[1]).astype(np.uint8)
+                data = np.repeat(px[..., None], channels, 2).tobytes()
+                g["tile_crc32"][c.chunk_offset[0] // rows, c.chunk_offset[1] // cols] = zlib.crc32(data)
+                writes.append((c.byte_offset, data))
+    with open(path, "r+b") as f:
+        for offset, data in writes:
+            f.seek(offset)
+            f.write(data)
+    return path
+
+
+def bin_of(magnitude):
+    """Its bin; not near an edge."""
+    at = 200 * np.log10(magnitude + 1)
+    expect(magnitude == 0 or 0.2 < at % 1 < 0.8, "%s is near an edge of bins", magnitude)
+    return int(at)
+
+
+def mid_bin(values, factor):
+    """The first of the values that lies in the middle of a bin when multiplied."""
+    return next(v for v in values if 0.2 < 200 * np.log10(v * factor + 1) % 1 < 0.8)
+
+
+def test_values_in_the_middle_of_bins_agree_to_the_count():
+    area = 256 * 256
+    quarter, half = np.array([1, 0, -1, 0]), np.array([1, -1])
+    for options in (("--gray",), ()):
+        base = store(made("--size", "900x1300", name="paint"), "--codec", "none", *options)
+        for start in (30, 90, 170):
+            c = mid_bin(range(start, 256), area)                # the mean
+            d, e = mid_bin(range(10, 90), area / 2), mid_bin(range(7, 90), area)
+            room = min(c, 255 - c)
+            d, e = (d, e) if d + e <= room else (0, 0)
+            for sigma, a, b in ((1, 0, 0), (0, 0, 0), (0, d, 0), (0, 0, e), (0, d, e)):
+                s = painted(base, lambda y, x: c + a * quarter[x % 4] + b * half[y % 2])
+                want = np.zeros(1600, np.uint64)
+                for magnitude, n in ((c * area, 1), (a * area / 2, 2), (b * area, 1)):
+                    if magnitude:
+                        want[bin_of(magnitude)] += np.uint64(n)
+                want[0] += np.uint64(area) - want.sum()
+                windows = 6 * 9
+                for result in (cuda(s, "--sigma", sigma), cuda(s, "--sigma", sigma, "--memory", "6M"), spectrum(s, "--sigma", sigma)):
+                    with h5py.File(result, "r") as f:
+                        got = f["histogram"][()]
+                        expect(f.attrs["windows"] == windows and np.array_equal(got, want * np.uint64(windows)),
+                               "sigma %s, mean %s, waves of %s and %s: bins %s, not %s", sigma, c, a, b,
+                               [(int(k), int(got[k])) for k in np.nonzero(got)[0]][:8], [(int(k), int(want[k]) * windows) for k in np.nonzero(want)[0]])
+
+
+# --- one result ---
+
+def test_memory_threads_and_io():
+    for s, options in ((store(made(*SIZE)), ()), (store(made(*SIZE), "--codec", "none"), ()),
+                       (store(made(*SIZE)), ("--window", "128", "--stride", "100", "--taper", "hann"))):
+        want = cuda(s, *options)
+        for more in (("--memory", "6M"), ("--memory", "11M", "-j", 1), ("-j", 16, "--memory", "8M"), ("--io", "buffered")):
+            equal(cuda(s, *options, *more), want, more)
+
+
+def test_groups():
+    s = store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1")
+    parts = [cuda(s, "--groups", g) for g in ("4-9", "1", "10", "2-3")]
+    out = os.path.join(tmp(), "sum.h5")
+    run(H5SPEC, "merge", "-q", "-o", out, *parts)
+    equal(out, cuda(s), "groups")
+
+
+def test_direct_reading():
+    s = store(made(*SIZE))
+    want = cuda(s)
+    out = os.path.join(tmp(), "r.h5")
+    p = run(H5SPEC, "run", "--device", "cuda", "--io", "direct", "-o", out, s, status=None)
+    if p.returncode:
+        says(p.err, "cannot be read past the page cache")
+        raise Skip("this file system has no direct reading")
+    equal(out, want, "--io direct")
+
+
+def test_many_stores_and_devices():
+    stores = [store(made("--size", "%dx%d" % (300 + 90 * (k % 5), 300 + 170 * (k % 3)), "--seed", str(k + 1), name="many-%02d" % k))
+              for k in range(20)]
+    out = os.path.join(tmp(), "sum.h5")
+    want = cuda(stores, device="cuda:0")
+    run(H5SPEC, "merge", "-q", "-o", out, *[cuda(s) for s in stores])
+    equal(out, want, "one by one")
+    equal(cuda(list(reversed(stores)), "-j", 7), want, "the other way round")
+    equal(cuda([store(made(*SIZE))]), cuda([store(made(*SIZE))], device="cuda:0"), "all devices")
+
+
+main(globals())
