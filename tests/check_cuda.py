@@ -374,7 +374,7 @@ def test_auto():
 
 
 def test_everything_is_released():
-    for options in ((), ("--window", "64", "--stride", "64", "--taper", "hann")):
+    for options in (("--tissue-only",), ("--window", "64", "--stride", "64", "--taper", "hann")):
         j = calls_of([rgb(), gray()] + small(3), *options, devices=2)
         expect(j["not_released"] == 0, "%s", j)
 
