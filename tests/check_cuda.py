@@ -294,6 +294,7 @@ def walk(stores, *options, window=256, stride=128, devices=1, step=1, codes=WALK
     options += () if (window, stride) == (256, 128) else ("--window", window, "--stride", stride)
     calls = calls_of(stores, *options, "-j", 1, devices=devices, **settings)["calls"]
     ways = {"right": 0, "part": 0, "none": 0}
+    step *= 5 if SAN else 1
 
     def one(k, code):
         p = stub(stores, *options, "-j", 1 + k % 2, status=None, devices=devices, fail="%d:%d" % (k, code), **settings)

@@ -347,6 +347,8 @@ static bool step(struct CUstream_st *s)
     struct op *o = s->head;
     if (!o || (o->what == WAIT && o->event.event->done < o->event.version))
         return false;
+    if (stub.lost[s->device] && o->what == COPY)
+        free(o->copy.kept);
     if (!stub.lost[s->device])
         run_op(o, s->device);
     if (!(s->head = o->next))
