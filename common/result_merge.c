@@ -3,8 +3,8 @@
  *
  * First every file is looked at and its slides listed, then slide after slide is added up from the
  * files that have parts of it and written. So memory holds one slide at a time and a list of names,
- * and two files are open at once, however many there are. Slides are written in the order of their names: the order of the files on the command line makes no
- * difference.
+ * and two files are open at once, however many there are. Slides are written in the order of their names:
+ * the order of the files on the command line makes no difference.
  */
 #include "common/result.h"
 

@@ -139,8 +139,8 @@ int store_read_directly(struct store *s, struct err *e);
 bool store_reads_directly(const struct store *s);
 /* As store_read(), in whole pages where reads are direct: `area` begins on a STORE_PAGE and has room for
  * n + 2 STORE_PAGE bytes; *out is where in it the bytes are. */
-int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n, const unsigned char **out,
-                     struct err *e);
+int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n,
+                     const unsigned char **out, struct err *e);
 /* Asks the kernel to read ahead, unless reads are direct; never fails. */
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
 void store_close(struct store *s);

@@ -137,8 +137,8 @@ void store_close(struct store *s)
 }
 
 /* Reads until `least` of `most` bytes are there. */
-static int read_all(const struct store *s, int fd, uint64_t offset, unsigned char *to, size_t least, size_t most,
-                    struct err *e)
+static int read_all(const struct store *s, int fd, uint64_t offset, unsigned char *to, size_t least,
+                    size_t most, struct err *e)
 {
     for (size_t have = 0; have < least;) {
         ssize_t got = pread(fd, to + have, most - have, (off_t)(offset + have));
@@ -158,8 +158,8 @@ int store_read(const struct store *s, uint64_t offset, void *out, size_t n, stru
     return read_all(s, s->fd, offset, out, n, n, e);
 }
 
-int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n, const unsigned char **out,
-                     struct err *e)
+int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n,
+                     const unsigned char **out, struct err *e)
 {
     const size_t skip = offset % STORE_PAGE;
     if (s->direct_fd < 0) {
@@ -167,7 +167,8 @@ int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area
         return store_read(s, offset, area, n, e);
     }
     *out = area + skip;
-    return read_all(s, s->direct_fd, offset - skip, area, skip + n, (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
+    return read_all(s, s->direct_fd, offset - skip, area, skip + n,
+                    (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
 }
 
 /* Asks the cache for some pages all over the file. */

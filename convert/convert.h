@@ -2,8 +2,8 @@
  * convert.h - one slide to one store.
  *
  * Each thread reads a tile, turns it gray if asked, packs it and takes its checksum, all in buffers
- * of its item; the calling thread, between tiles of its own, puts the chunks into the file in order. Memory is a few tiles a
- * thread, whatever the slide's size.
+ * of its item; the calling thread, between tiles of its own, puts the chunks into the file in order. Memory
+ * is a few tiles a thread, whatever the slide's size.
  */
 #ifndef WSI_CONVERT_H
 #define WSI_CONVERT_H

@@ -110,7 +110,8 @@ static const struct slide_reader *open_coarse(const char *path, const struct sli
 {
     const struct slide_reader *reader = NULL;
     double limit = TISSUE_CELL / 2 + 0.5;
-    for (int64_t k; !reader && (k = coarse_level(info, limit)) >= 0; limit = info->downsamples[k] / info->downsample)
+    for (int64_t k; !reader && (k = coarse_level(info, limit)) >= 0;
+         limit = info->downsamples[k] / info->downsample)
         reader = slide_open(coarse, path, k, threads, low, NULL);
     return reader;
 }

@@ -184,7 +184,8 @@ int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)
     complete_rows(t, first - t->band.row);
     for (int64_t r = 0; r < s->rows; r++)
         for (int64_t c = 0; c < s->cols; c++) {
-            const int64_t row = at_most(s->row + r, t->rows - 1) - first, col = at_most(s->col + c, t->cols - 1);
+            const int64_t row = at_most(s->row + r, t->rows - 1) - first,
+                          col = at_most(s->col + c, t->cols - 1);
             for (int k = 0; k < 4; k++)
                 t->band.cell[row * t->cols + col][k] += s->cell[r * s->cols + c][k];
         }

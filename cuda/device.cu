@@ -70,7 +70,8 @@ struct device {
 
 /* --- errors --- */
 
-static int check_code(struct check_device *d, cudaError_t code, const char *call, const char *words, struct err *e)
+static int check_code(struct check_device *d, cudaError_t code, const char *call, const char *words,
+                      struct err *e)
 {
     d->last = code;
     return err_set(e, "%s (cuda:%d): %s: %s", d->name, d->number, call, words);
@@ -87,7 +88,8 @@ static int check_fft(struct check_device *d, cufftResult result, const char *cal
     if (result == CUFFT_SUCCESS)
         return 0;
     snprintf(words, sizeof words, "cuFFT error %d", (int)result);
-    return check_code(d, result == CUFFT_ALLOC_FAILED ? cudaErrorMemoryAllocation : cudaErrorUnknown, call, words, e);
+    return check_code(d, result == CUFFT_ALLOC_FAILED ? cudaErrorMemoryAllocation : cudaErrorUnknown, call,
+                      words, e);
 }
 
 #define FFT(d, call, e) check_fft((d), (call), #call, (e))
@@ -157,7 +159,8 @@ static int open_sums(struct device *d, struct err *e)
     for (struct sums *s = d->sums; s < d->sums + SPECTRUM_SUMS; s++)
         if (CU(&d->check, cudaMalloc((void **)&s->d_histogram, bytes), e) ||
             CU(&d->check, cudaMallocHost((void **)&s->histogram, bytes), e) ||
-            CU(&d->check, cudaEventCreateWithFlags(&s->done, cudaEventBlockingSync | cudaEventDisableTiming), e))
+            CU(&d->check,
+               cudaEventCreateWithFlags(&s->done, cudaEventBlockingSync | cudaEventDisableTiming), e))
             return -1;
     return 0;
 }
@@ -195,7 +198,8 @@ static int choose_kernel(struct device *d, struct err *e)
 {
     const struct result_params *p = &d->params;
     int most = 0;
-    if (CU(&d->check, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->check.number), e))
+    if (CU(&d->check,
+           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->check.number), e))
         return -1;
     d->fused = p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
                !strcmp(p->taper, "rectangular") && (size_t)most >= fused_shared_bytes();
@@ -212,12 +216,13 @@ int device_open(struct device **out, int number, const struct result_params *p, 
     snprintf(d->check.name, sizeof d->check.name, "a CUDA device");
     d->params = *p;
     set_numbers(d);
-    if (CU(&d->check, cudaGetDeviceProperties(&properties, number), e) || CU(&d->check, cudaSetDevice(number), e))
+    if (CU(&d->check, cudaGetDeviceProperties(&properties, number), e) ||
+        CU(&d->check, cudaSetDevice(number), e))
         return give_up(d);
     snprintf(d->check.name, sizeof d->check.name, "%.63s", properties.name);
     if (CU(&d->check, cudaStreamCreateWithFlags(&d->copy, cudaStreamNonBlocking), e) ||
-        CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e) || choose_kernel(d, e) ||
-        open_slots(d, e) || open_sums(d, e))
+        CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e) ||
+        choose_kernel(d, e) || open_slots(d, e) || open_sums(d, e))
         return give_up(d);
     return 0;
 }
@@ -337,7 +342,8 @@ static int64_t most_batch_wy(const struct device *d)
 
 static int64_t most_batch(const struct device *d)
 {
-    const int64_t most = (BATCH_BYTES >> d->halved) / (d->params.window * d->params.window * (int64_t)sizeof(float));
+    const int64_t most =
+        (BATCH_BYTES >> d->halved) / (d->params.window * d->params.window * (int64_t)sizeof(float));
     return most > 1 ? most : 1;
 }
 
@@ -428,18 +434,25 @@ static int reserve_ring(struct device *d, const struct spectrum_slide *s, struct
 static int make_plan(struct device *d, struct err *e)
 {
     int n[2] = {(int)d->params.window, (int)d->params.window};
-    const int64_t pixels = d->params.window * d->params.window, half = d->params.window * (d->params.window / 2 + 1);
+    const int64_t pixels = d->params.window * d->params.window,
+                  half = d->params.window * (d->params.window / 2 + 1);
     size_t work = 0;
     if (FFT(&d->check, cufftCreate(&d->plan), e))
         return -1;
     d->planned = true;
     return FFT(&d->check, cufftSetAutoAllocation(d->plan, 0), e) ||
-                   FFT(&d->check, cufftMakePlanMany(d->plan, 2, n, NULL, 1, (int)pixels, NULL, 1, (int)half, CUFFT_R2C, (int)d->batch, &work), e) ||
+                   FFT(&d->check,
+                       cufftMakePlanMany(d->plan, 2, n, NULL, 1, (int)pixels, NULL, 1, (int)half, CUFFT_R2C,
+                                         (int)d->batch, &work),
+                       e) ||
                    CU(&d->check, cudaMalloc(&d->d_work, work ? work : 1), e) ||
                    FFT(&d->check, cufftSetWorkArea(d->plan, d->d_work), e) ||
                    FFT(&d->check, cufftSetStream(d->plan, d->compute), e) ||
-                   CU(&d->check, cudaMalloc((void **)&d->d_gathered, (size_t)(d->batch * pixels) * sizeof(float)), e) ||
-                   CU(&d->check, cudaMalloc((void **)&d->d_spectra, (size_t)(d->batch * half) * sizeof(float2)), e) ||
+                   CU(&d->check,
+                      cudaMalloc((void **)&d->d_gathered, (size_t)(d->batch * pixels) * sizeof(float)),
+                      e) ||
+                   CU(&d->check,
+                      cudaMalloc((void **)&d->d_spectra, (size_t)(d->batch * half) * sizeof(float2)), e) ||
                    CU(&d->check, cudaMalloc((void **)&d->d_mean, (size_t)d->batch * sizeof(float)), e)
                ? -1
                : 0;
@@ -456,7 +469,8 @@ static int reserve_plan(struct device *d, struct err *e)
 /* Out of memory: may less at a time do? Then all that can be smaller goes, so that each gets its share. */
 static bool may_halve(struct device *d)
 {
-    if (d->check.last != cudaErrorMemoryAllocation || (most_batch_wy(d) == 1 && (d->fused || most_batch(d) == 1)))
+    if (d->check.last != cudaErrorMemoryAllocation ||
+        (most_batch_wy(d) == 1 && (d->fused || most_batch(d) == 1)))
         return false;
     cudaGetLastError();
     release_ring(d);
@@ -470,7 +484,8 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
     if (enter(d, e))
         return -1;
     d->check.last = cudaSuccess;
-    while (reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) || reserve_plan(d, e)) {
+    while (reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) ||
+           reserve_plan(d, e)) {
         if (!may_halve(d))
             return give_up(d);
         d->check.last = cudaSuccess;
@@ -484,7 +499,8 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
 static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
 {
     float copy = 0, kernels = 0;
-    if (told == 0 || !__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (told == 0 ||
+        !__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return 0;
     if (CU(&d->check, cudaEventElapsedTime(&copy, s->copy_begins, s->copy_ends), e) ||
         CU(&d->check, cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends), e))
@@ -522,10 +538,17 @@ static int begin_slide(struct device *d, const struct spectrum_slide *s, struct 
     d->next_wy = s->first_wy;
     d->next_row = s->first_wy * d->params.stride;
     t->copy_us = t->kernels_us = 0;
-    if (CU(&d->check, cudaMemsetAsync(t->d_histogram, 0, (size_t)(d->params.bins + 2) * sizeof *t->d_histogram, d->compute), e) ||
+    if (CU(&d->check,
+           cudaMemsetAsync(t->d_histogram, 0, (size_t)(d->params.bins + 2) * sizeof *t->d_histogram,
+                           d->compute),
+           e) ||
         CU(&d->check, cudaMemsetAsync(t->d_windows, 0, windows_bytes(s), d->compute), e))
         return -1;
-    return s->counts ? CU(&d->check, cudaMemcpyAsync(t->d_counts, s->counts, (size_t)(s->nx * s->ny), cudaMemcpyHostToDevice, d->compute), e) : 0;
+    return s->counts ? CU(&d->check,
+                          cudaMemcpyAsync(t->d_counts, s->counts, (size_t)(s->nx * s->ny),
+                                          cudaMemcpyHostToDevice, d->compute),
+                          e)
+                     : 0;
 }
 
 static int queue_copy(struct device *d, const struct spectrum_slab *s, struct err *e)
@@ -536,9 +559,13 @@ static int queue_copy(struct device *d, const struct spectrum_slab *s, struct er
     const int64_t rows = (s->rows + i->chunk_rows - 1) / i->chunk_rows * i->chunk_rows;
     const size_t bytes = (size_t)(rows * columns * i->chunk_cols * i->channels);
     /* the buffer was read last when the slab after its own was smoothed */
-    return (d->slabs >= RAW && CU(&d->check, cudaStreamWaitEvent(d->copy, d->smoothed[(d->slabs - RAW + 1) % RAW], 0), e)) ||
+    return (d->slabs >= RAW &&
+            CU(&d->check, cudaStreamWaitEvent(d->copy, d->smoothed[(d->slabs - RAW + 1) % RAW], 0), e)) ||
                    CU(&d->check, cudaEventRecord(slot->copy_begins, d->copy), e) ||
-                   CU(&d->check, cudaMemcpyAsync(d->d_raw[d->slabs % RAW], slot->pixels, bytes, cudaMemcpyHostToDevice, d->copy), e) ||
+                   CU(&d->check,
+                      cudaMemcpyAsync(d->d_raw[d->slabs % RAW], slot->pixels, bytes, cudaMemcpyHostToDevice,
+                                      d->copy),
+                      e) ||
                    CU(&d->check, cudaEventRecord(slot->copy_ends, d->copy), e) ||
                    CU(&d->check, cudaStreamWaitEvent(d->compute, slot->copy_ends, 0), e) ||
                    CU(&d->check, cudaEventRecord(slot->run_begins, d->compute), e)
@@ -574,17 +601,31 @@ static int queue_smoothing(struct device *d, const struct spectrum_slab *s, stru
         smooth_rows(&a, d->compute);
         d->next_row = end;
     }
-    return CU(&d->check, cudaGetLastError(), e) || CU(&d->check, cudaEventRecord(d->smoothed[d->slabs % RAW], d->compute), e) ? -1 : 0;
+    return CU(&d->check, cudaGetLastError(), e) ||
+                   CU(&d->check, cudaEventRecord(d->smoothed[d->slabs % RAW], d->compute), e)
+               ? -1
+               : 0;
 }
 
 static int queue_cufft(struct device *d, const struct fused_args *f, struct err *e)
 {
     const int64_t all = (f->windows.end_wy - f->windows.first_wy) * f->windows.nx;
     for (int64_t k = 0; k < all; k += d->batch) {
-        const struct windows_args a = {
-            f->d_smooth, f->ring_rows, f->pitch, (int)d->params.window, (int)d->params.stride, f->windows, f->bins, f->sums,
-            d->d_taper, {(float)d->taper_dft[0], (float)d->taper_dft[1]}, k, all - k < d->batch ? all - k : d->batch,
-            d->d_gathered, d->d_spectra, d->d_mean};
+        const struct windows_args a = {f->d_smooth,
+                                       f->ring_rows,
+                                       f->pitch,
+                                       (int)d->params.window,
+                                       (int)d->params.stride,
+                                       f->windows,
+                                       f->bins,
+                                       f->sums,
+                                       d->d_taper,
+                                       {(float)d->taper_dft[0], (float)d->taper_dft[1]},
+                                       k,
+                                       all - k < d->batch ? all - k : d->batch,
+                                       d->d_gathered,
+                                       d->d_spectra,
+                                       d->d_mean};
         windows_gather(&a, d->compute);
         if (CU(&d->check, cudaGetLastError(), e) ||
             FFT(&d->check, cufftExecR2C(d->plan, d->d_gathered, (cufftComplex *)d->d_spectra), e))
@@ -601,8 +642,10 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
     struct sums *t = &d->sums[i->sums];
     if (s->end_wy <= d->next_wy || (s->end_wy - d->next_wy < d->batch_wy && s->end_wy < i->end_wy))
         return 0;
-    const struct fused_args a = {d->d_smooth, d->ring_rows, ring_pitch(i), {i->nx, d->next_wy, s->end_wy, i->counts ? t->d_counts : NULL},
-                                 d->bins, {t->d_histogram, t->d_windows}};
+    const struct fused_args a = {
+        d->d_smooth,   d->ring_rows,
+        ring_pitch(i), {i->nx, d->next_wy, s->end_wy, i->counts ? t->d_counts : NULL},
+        d->bins,       {t->d_histogram, t->d_windows}};
     if (d->fused)
         fused_windows(&a, d->compute);
     else if (queue_cufft(d, &a, e))
@@ -615,10 +658,15 @@ static int queue_sums(struct device *d, const struct spectrum_slide *i, struct e
 {
     struct sums *t = &d->sums[i->sums];
     const size_t first = (size_t)(i->first_wy * i->nx) * 2, n = (size_t)((i->end_wy - i->first_wy) * i->nx) * 2;
-    return CU(&d->check, cudaMemcpyAsync(t->histogram, t->d_histogram, (size_t)(d->params.bins + 2) * sizeof *t->histogram,
-                                         cudaMemcpyDeviceToHost, d->compute), e) ||
-                   CU(&d->check, cudaMemcpyAsync(t->windows + first, t->d_windows + first, n * sizeof *t->windows,
-                                                 cudaMemcpyDeviceToHost, d->compute), e) ||
+    return CU(&d->check,
+              cudaMemcpyAsync(t->histogram, t->d_histogram,
+                              (size_t)(d->params.bins + 2) * sizeof *t->histogram, cudaMemcpyDeviceToHost,
+                              d->compute),
+              e) ||
+                   CU(&d->check,
+                      cudaMemcpyAsync(t->windows + first, t->d_windows + first, n * sizeof *t->windows,
+                                      cudaMemcpyDeviceToHost, d->compute),
+                      e) ||
                    CU(&d->check, cudaEventRecord(t->done, d->compute), e)
                ? -1
                : 0;
@@ -658,8 +706,8 @@ static void fill_maps(const struct device *d, const struct spectrum_slide *s, co
     for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++) {
         const unsigned long long n = t->windows[2 * k] >> COUNTS_SHIFT;
         if (!s->counts || s->counts[k])
-            spectrum_window_moments(&d->params, n, t->windows[2 * k] & ((1ull << COUNTS_SHIFT) - 1), t->windows[2 * k + 1],
-                                    &s->mean_db[k], &s->std_db[k]);
+            spectrum_window_moments(&d->params, n, t->windows[2 * k] & ((1ull << COUNTS_SHIFT) - 1),
+                                    t->windows[2 * k + 1], &s->mean_db[k], &s->std_db[k]);
     }
 }
 
@@ -672,14 +720,16 @@ static int check_sums(struct device *d, const struct spectrum_slide *s, const st
         all += t->histogram[k];
     for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++)
         in_windows += t->windows[2 * k] >> COUNTS_SHIFT;
-    if (all == (uint64_t)windows_expected(s) * samples && in_windows == all - t->histogram[0] - t->histogram[d->params.bins + 1])
+    if (all == (uint64_t)windows_expected(s) * samples &&
+        in_windows == all - t->histogram[0] - t->histogram[d->params.bins + 1])
         return 0;
-    return err_set(e, "%s (cuda:%d): has counted %llu values of %llu: it does not compute as it should", d->check.name,
-                   d->check.number, (unsigned long long)all, (unsigned long long)((uint64_t)windows_expected(s) * samples));
+    return err_set(e, "%s (cuda:%d): has counted %llu values of %llu: it does not compute as it should",
+                   d->check.name, d->check.number, (unsigned long long)all,
+                   (unsigned long long)((uint64_t)windows_expected(s) * samples));
 }
 
-int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts, struct spectrum_times *times,
-                  struct err *e)
+int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts,
+                  struct spectrum_times *times, struct err *e)
 {
     struct sums *t = &d->sums[s->sums];
     if (enter(d, e))

@@ -42,7 +42,10 @@ struct c32 {
 
 __device__ __forceinline__ c32 operator+(c32 a, c32 b) { return {a.x + b.x, a.y + b.y}; }
 __device__ __forceinline__ c32 operator-(c32 a, c32 b) { return {a.x - b.x, a.y - b.y}; }
-__device__ __forceinline__ c32 operator*(c32 a, c32 b) { return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}; }
+__device__ __forceinline__ c32 operator*(c32 a, c32 b)
+{
+    return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
+}
 __device__ __forceinline__ c32 minus_i(c32 a) { return {a.y, -a.x}; }
 
 struct alignas(16) pair {
@@ -119,7 +122,10 @@ __device__ __forceinline__ void dft16(c32 *v)
 __device__ __forceinline__ c32 eighth(c32 v, int k)
 {
     const float h = 0.70710678118654752f;
-    return k == 0 ? v : k == 1 ? c32{h * (v.x + v.y), h * (v.y - v.x)} : k == 2 ? minus_i(v) : c32{h * (v.y - v.x), -h * (v.x + v.y)};
+    return k == 0   ? v
+           : k == 1 ? c32{h * (v.x + v.y), h * (v.y - v.x)}
+           : k == 2 ? minus_i(v)
+                    : c32{h * (v.y - v.x), -h * (v.x + v.y)};
 }
 
 /* exp(-2 pi i k / n) */
@@ -133,8 +139,10 @@ __device__ __forceinline__ c32 root(int k, int n)
 /* w128^k, 0 <= k < 8, k known at compile time */
 __device__ __forceinline__ c32 root128(int k)
 {
-    constexpr float x[8] = {1.000000000f, 0.998795456f, 0.995184727f, 0.989176510f, 0.980785280f, 0.970031253f, 0.956940336f, 0.941544065f};
-    constexpr float y[8] = {-0.000000000f, -0.049067674f, -0.098017140f, -0.146730474f, -0.195090322f, -0.242980180f, -0.290284677f, -0.336889853f};
+    constexpr float x[8] = {1.000000000f, 0.998795456f, 0.995184727f, 0.989176510f,
+                            0.980785280f, 0.970031253f, 0.956940336f, 0.941544065f};
+    constexpr float y[8] = {-0.000000000f, -0.049067674f, -0.098017140f, -0.146730474f,
+                            -0.195090322f, -0.242980180f, -0.290284677f, -0.336889853f};
     return {x[k], y[k]};
 }
 
@@ -174,14 +182,16 @@ template <int ODD>
 __device__ __forceinline__ void transform_rows(struct shared &s, const float *rows, int64_t pitch, int half)
 {
     const int r = packed_row((int)threadIdx.x), t = (int)threadIdx.x & 7;
-    const float4 *above = (const float4 *)(rows + r * pitch) + t, *below = (const float4 *)(rows + (r + PACKED) * pitch) + t;
+    const float4 *above = (const float4 *)(rows + r * pitch) + t,
+                 *below = (const float4 *)(rows + (r + PACKED) * pitch) + t;
     c32 v[16]; /* first points 2 t + 16 j, then 2 t + 1 + 16 j */
     c32 *out = s.ring[half][r];
     pair *pairs = (pair *)out;
     const pair w0 = s.odd_twiddle[2 * t], w1 = s.odd_twiddle[2 * t + 1];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const float4 a = above[8 * j], b = above[8 * j + HALF / 4], c = below[8 * j], d = below[8 * j + HALF / 4];
+        const float4 a = above[8 * j], b = above[8 * j + HALF / 4], c = below[8 * j],
+                     d = below[8 * j + HALF / 4];
         pair z0, z1;
         if (ODD) {
             z0 = {eighth(c32{a.x - b.x, c.x - d.x}, j) * w0.a, eighth(c32{a.y - b.y, c.y - d.y}, j) * w0.b};
@@ -264,13 +274,14 @@ __device__ __forceinline__ void count(unsigned *histogram, const struct counts_b
 /* Columns 0 and 128, both of real values: their transforms from the one of column 0 + i column 128,
  * V: F0[y] = (V[y] + conj V[-y]) / 2, F128[y] = (V[y] - conj V[-y]) / 2i. 16 threads; u holds V[u + 16 p]. */
 template <bool CLAMP>
-__device__ __forceinline__ void count_real_columns(struct shared &s, const struct counts_bins &b, const c32 *v, int u,
-                                                   float mean, struct tally *t)
+__device__ __forceinline__ void count_real_columns(struct shared &s, const struct counts_bins &b,
+                                                   const c32 *v, int u, float mean, struct tally *t)
 {
     const unsigned lanes = 0xffffu;
 #pragma unroll
     for (int p = 0; p < 16; p++) {
-        c32 m = {__shfl_sync(lanes, v[15 - p].x, (16 - u) & 15, 16), __shfl_sync(lanes, v[15 - p].y, (16 - u) & 15, 16)};
+        c32 m = {__shfl_sync(lanes, v[15 - p].x, (16 - u) & 15, 16),
+                 __shfl_sync(lanes, v[15 - p].y, (16 - u) & 15, 16)};
         if (u == 0)
             m = v[(16 - p) & 15];
         c32 zero = {0.5f * (v[p].x + m.x), 0.5f * (v[p].y - m.y)};
@@ -350,8 +361,8 @@ __device__ __forceinline__ void transform_column(struct shared &s, int slot, int
 
 /* All columns of a window whose upper half lies in half `top` of the ring: those that count twice, and once. */
 template <int ODD, bool CLAMP>
-__device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b, int top, struct tally *twice,
-                                              struct tally *once)
+__device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b, int top,
+                                              struct tally *twice, struct tally *once)
 {
     const int slot = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
 #pragma unroll 1
@@ -398,7 +409,8 @@ __device__ __forceinline__ unsigned long long warp_sum(unsigned v)
     return ((unsigned long long)__reduce_add_sync(~0u, v >> 8) << 8) + __reduce_add_sync(~0u, v & 0xff);
 }
 
-__device__ __forceinline__ void add_window(const struct tally &twice, const struct tally &once, unsigned long long *sums)
+__device__ __forceinline__ void add_window(const struct tally &twice, const struct tally &once,
+                                           unsigned long long *sums)
 {
     const unsigned long long samples = __reduce_add_sync(~0u, 2 * twice.samples + once.samples);
     const unsigned long long sum = __reduce_add_sync(~0u, 2 * twice.sum + once.sum);
@@ -410,7 +422,8 @@ __device__ __forceinline__ void add_window(const struct tally &twice, const stru
 }
 
 template <int ODD, bool CLAMP>
-__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx, int64_t wy, int64_t end_wy)
+__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx, int64_t wy,
+                                      int64_t end_wy)
 {
     const uint8_t *counts = a.windows.d_counts ? a.windows.d_counts + wx : NULL;
     const int64_t nx = a.windows.nx;
@@ -418,7 +431,9 @@ __device__ __forceinline__ void strip(struct shared &s, const struct fused_args 
         const bool last = half > wy && (!counts || counts[(half - 1) * nx]);
         const bool next = half < end_wy && (!counts || counts[half * nx]);
         if (last || next)
-            transform_rows<ODD>(s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE, a.pitch, (int)(half & 1));
+            transform_rows<ODD>(
+                s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE, a.pitch,
+                (int)(half & 1));
         __syncthreads();
         if (!last)
             continue;
@@ -456,8 +471,11 @@ size_t fused_shared_bytes(void)
 
 cudaError_t fused_prepare(void)
 {
-    const cudaError_t e = cudaFuncSetAttribute(fused_kernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(struct shared));
-    return e ? e : cudaFuncSetAttribute(fused_kernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(struct shared));
+    const cudaError_t e = cudaFuncSetAttribute(
+        fused_kernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(struct shared));
+    return e ? e
+             : cudaFuncSetAttribute(fused_kernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)sizeof(struct shared));
 }
 
 void fused_windows(const struct fused_args *a, cudaStream_t stream)

@@ -45,8 +45,9 @@ __device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, 
     const struct smooth_slab &s = row < a.slab.row ? a.above : a.slab;
     const int64_t r = row - s.row, chunk_row = r / a.chunk_rows;
     const int in_chunk = (int)(r - chunk_row * a.chunk_rows);
-    return {s.d_chunks + chunk_row * a.chunk_columns * chunk_bytes(a) + (int64_t)in_chunk * a.chunk_cols * a.channels, y,
-            in_chunk};
+    return {s.d_chunks + chunk_row * a.chunk_columns * chunk_bytes(a) +
+                (int64_t)in_chunk * a.chunk_cols * a.channels,
+            y, in_chunk};
 }
 
 __device__ __forceinline__ int64_t rows_end(const struct smooth_args &a)
@@ -106,7 +107,8 @@ __device__ __forceinline__ void gray_of_quad(const unsigned *w, float *gray)
 
 /* The next N rows. They are loaded together where they lie in one chunk and the strip within the slide. */
 template <int N, int CHANNELS>
-__device__ __forceinline__ void walk(struct walker *w, const struct smooth_args &a, const struct columns &c, float (*gray)[QUAD])
+__device__ __forceinline__ void walk(struct walker *w, const struct smooth_args &a, const struct columns &c,
+                                     float (*gray)[QUAD])
 {
     if (N == 0)
         return;
@@ -257,6 +259,8 @@ void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
     case 2: launch<2>(a, stream); return;
     case 3: launch<3>(a, stream); return;
     case MOST_RADIUS: launch<MOST_RADIUS>(a, stream); return;
-    default: smooth_plain_kernel<<<dim3(blocks(a->width, THREADS), (unsigned)(a->end - a->first)), THREADS, 0, stream>>>(*a);
+    default:
+        smooth_plain_kernel<<<dim3(blocks(a->width, THREADS), (unsigned)(a->end - a->first)), THREADS, 0,
+                              stream>>>(*a);
     }
 }

@@ -31,8 +31,8 @@ static int parse_devices(const char *text, int count, int *numbers, int *n, stru
         if (end == text || (*end && (*end != ',' || !end[1])))
             return err_set(e, "cuda:%s: not numbers of devices", text);
         if (k < 0 || k >= count)
-            return err_set(e, "there is no device cuda:%ld: this machine has %d, cuda:0%s%.0d", k, count, count > 1 ? " to cuda:" : "",
-                           count > 1 ? count - 1 : 0);
+            return err_set(e, "there is no device cuda:%ld: this machine has %d, cuda:0%s%.0d", k, count,
+                           count > 1 ? " to cuda:" : "", count > 1 ? count - 1 : 0);
         for (int i = 0; i < *n; i++)
             if (numbers[i] == (int)k)
                 return err_set(e, "device cuda:%ld is named twice", k);
@@ -44,7 +44,8 @@ static int parse_devices(const char *text, int count, int *numbers, int *n, stru
     return 0;
 }
 
-static int cuda_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads, struct err *e)
+static int cuda_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads,
+                     struct err *e)
 {
     int numbers[MOST_DEVICES], n;
     const int count = device_count(e);
@@ -115,8 +116,8 @@ static int64_t cuda_parts(const struct spectrum *b, const struct spectrum_slab *
     return 1; /* also a slab that completes no window must reach the device */
 }
 
-static int cuda_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread, struct result_counts *counts,
-                    struct err *e)
+static int cuda_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
+                    struct result_counts *counts, struct err *e)
 {
     (void)k, (void)thread, (void)counts; /* the device counts; cuda_finish() tells */
     return device_run(b->devices[s->slide->lane], s, e);
@@ -131,7 +132,8 @@ static int cuda_finish(struct spectrum *b, const struct spectrum_slide *s, struc
 extern "C" {
 extern const struct spectrum_backend spectrum_cuda;
 const struct spectrum_backend spectrum_cuda = {
-    "cuda", SPECTRUM_CHUNKS, INT64_C(768) << 20, cuda_open, cuda_lanes, cuda_alive, cuda_device, cuda_kernel, cuda_fits,
-    cuda_reserve, cuda_slot_free, cuda_slot, cuda_parts, cuda_run, cuda_finish, cuda_close,
+    "cuda",      SPECTRUM_CHUNKS, INT64_C(768) << 20, cuda_open,    cuda_lanes,     cuda_alive,
+    cuda_device, cuda_kernel,     cuda_fits,          cuda_reserve, cuda_slot_free, cuda_slot,
+    cuda_parts,  cuda_run,        cuda_finish,        cuda_close,
 };
 }

@@ -119,7 +119,8 @@ void windows_gather(const struct windows_args *a, cudaStream_t stream)
 void windows_count(const struct windows_args *a, cudaStream_t stream)
 {
     if (a->bins.bins <= SHARED_BINS)
-        count_kernel<true><<<(unsigned)a->n, THREADS, (size_t)(a->bins.bins + 2) * sizeof(unsigned), stream>>>(*a);
+        count_kernel<true>
+            <<<(unsigned)a->n, THREADS, (size_t)(a->bins.bins + 2) * sizeof(unsigned), stream>>>(*a);
     else
         count_kernel<false><<<(unsigned)a->n, THREADS, 0, stream>>>(*a);
 }

@@ -24,8 +24,8 @@ struct windows_args {
     float *d_mean;        /* [n] */
 };
 
-/* Both queue their work on the stream; cuFFT's from gathered to spectra belongs between them. Errors are left for
- * cudaGetLastError(). */
+/* Both queue their work on the stream; cuFFT's from gathered to spectra belongs between them. Errors are
+ * left for cudaGetLastError(). */
 void windows_gather(const struct windows_args *a, cudaStream_t stream);
 void windows_count(const struct windows_args *a, cudaStream_t stream);
 

@@ -33,10 +33,10 @@ static void store_text(const char *path, const struct store_info *i, double file
         printf(", %g um/px", i->mpp_x * i->downsample);
     if (!isnan(i->objective_power))
         printf(", objective %gx", i->objective_power);
-    printf("\n  layout   %" PRId64 " group%s of %" PRId64 " rows, stripes of %" PRId64
-           ", chunks %" PRId64 " x %" PRId64 ", %s\n",
-           i->group_count, i->group_count == 1 ? "" : "s", i->group_rows, i->stripe_rows, i->chunk_cols, i->chunk_rows,
-           i->codec->name);
+    printf("\n  layout   %" PRId64 " group%s of %" PRId64 " rows, stripes of %" PRId64 ", chunks %" PRId64
+           " x %" PRId64 ", %s\n",
+           i->group_count, i->group_count == 1 ? "" : "s", i->group_rows, i->stripe_rows, i->chunk_cols,
+           i->chunk_rows, i->codec->name);
     printf("  tiles    %" PRId64 ": %" PRId64 " missing, %" PRId64 " damaged, %" PRId64
            " left out\n", rows * columns, i->tiles_missing, i->tiles_damaged, i->tiles_left_out);
 }

@@ -23,7 +23,8 @@
 #define LANES_TARGET  __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
 #define LANES_NAME(f) f##_avx512
 #define LANES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LANES_HIGH(a, b)                                                                                   \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #include "process/lanes_body.h"
 #endif
 

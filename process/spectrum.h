@@ -86,7 +86,8 @@ struct spectrum_backend {
     int64_t memory; /* bytes of slots of all lanes that serve it best */
     /* Takes what can be taken before the first slide; `threads` will call run. `devices`: numbers as in
      * "0,1", "" for all. */
-    int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads, struct err *e);
+    int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads,
+                struct err *e);
     int (*lanes)(const struct spectrum *b);
     /* Can the lane still compute? A device that has failed cannot. */
     bool (*alive)(const struct spectrum *b, int lane);

@@ -194,7 +194,8 @@ static int open_tables(struct spectrum *b, struct err *e)
     return make_cells(b) ? err_set(e, "out of memory") : 0;
 }
 
-static int cpu_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads, struct err *e)
+static int cpu_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads,
+                    struct err *e)
 {
     (void)devices;
     struct spectrum *b = *out = calloc(1, sizeof *b);
@@ -384,8 +385,8 @@ static void fill_ring(const struct spectrum *b, const struct part *p, struct wor
 }
 
 /* Row f of the frequencies as it is with the columns' means, into low[]; its mean into mu. */
-static void row_with_means(const struct spectrum *b, struct work *w, const struct lanes_ring *r, const float *mean,
-                           int f, double mu[2])
+static void row_with_means(const struct spectrum *b, struct work *w, const struct lanes_ring *r,
+                           const float *mean, int f, double mu[2])
 {
     const int n = (int)b->params.window;
     double sum[2][4] = {{0}};
@@ -416,7 +417,8 @@ static float low_power(const struct spectrum *b, const struct work *w, int64_t k
 
 /* The first block: its rows in which the columns' means show are transformed without their mean, and the
  * bins in which that mean shows are computed apart. */
-static void power_of_first(const struct spectrum *b, struct work *w, const struct lanes_ring *r, const float *mean)
+static void power_of_first(const struct spectrum *b, struct work *w, const struct lanes_ring *r,
+                           const float *mean)
 {
     const int n = (int)b->params.window, rows = r->taper ? 2 : 1, bins = r->taper ? 3 : 1;
     const int bin[3] = {0, 1, n - 1}, first = n < r->length - r->at ? n : r->length - r->at;

@@ -20,7 +20,6 @@
 #include "common/pipe.h"
 #include "common/store.h"
 
-
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -28,9 +27,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_BYTES = 4 << 20 };   /* of stored bytes, an item: few enough that 64 threads do not wait for each other */
-enum { PIECE_BYTES = 1 << 20 }; /* read in one go, and still in the cache when it is checked */
-enum { MOST_SLAB_ROWS = 4096 };
+enum {
+    RUN_BYTES = 4 << 20,   /* of an item: so many that 64 threads do not wait for each other */
+    PIECE_BYTES = 1 << 20, /* read in one go, and still in the cache when it is checked */
+    MOST_SLAB_ROWS = 4096,
+};
 
 /* A run of rows of windows of a store, computed in one lane. */
 struct part {
@@ -169,7 +170,8 @@ static int64_t window_row_from(const struct stream *s, const struct job *j, int6
 }
 
 /* Which groups are asked for, and so which rows of windows. */
-static int choose_groups(const struct stream *s, struct job *j, int64_t *first_wy, int64_t *end_wy, struct err *e)
+static int choose_groups(const struct stream *s, struct job *j, int64_t *first_wy, int64_t *end_wy,
+                         struct err *e)
 {
     const struct store_info *i = store_info(j->store);
     int64_t first = s->setup->first_group, last = s->setup->last_group;
@@ -255,7 +257,8 @@ static int choose_windows(const struct stream *s, struct job *j, struct err *e)
 }
 
 /* Rows first_wy .. end_wy - 1 of windows as a part. */
-static int set_part(const struct stream *s, struct job *j, struct part *part, int64_t first_wy, int64_t end_wy, struct err *e)
+static int set_part(const struct stream *s, struct job *j, struct part *part, int64_t first_wy,
+                    int64_t end_wy, struct err *e)
 {
     const struct result_params *p = &s->setup->params;
     const struct store_info *i = store_info(j->store);
@@ -294,7 +297,8 @@ static int64_t count_parts(const struct stream *s, const struct job *j, int64_t 
 
 static int make_parts(const struct stream *s, struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
 {
-    const int64_t rows = end_wy - first_wy, n = count_parts(s, j, rows), columns = store_chunk_columns(store_info(j->store));
+    const int64_t rows = end_wy - first_wy, n = count_parts(s, j, rows),
+                  columns = store_chunk_columns(store_info(j->store));
     j->parts = calloc((size_t)n, sizeof *j->parts);
     if (!j->parts)
         return err_set(e, "out of memory");
@@ -305,7 +309,8 @@ static int make_parts(const struct stream *s, struct job *j, int64_t first_wy, i
     if (list_chunks(j, first->first_row, j->parts[n - 1].slide.end_row, e))
         return -1;
     for (int64_t k = 0; k < n; k++)
-        j->parts[k].chunks = j->chunks + (j->parts[k].slide.first_row - first->first_row) / first->chunk_rows * columns;
+        j->parts[k].chunks =
+            j->chunks + (j->parts[k].slide.first_row - first->first_row) / first->chunk_rows * columns;
     j->n_parts = n;
     return 0;
 }
@@ -314,8 +319,9 @@ static int choose_io(const struct stream *s, struct job *j, struct err *e)
 {
     const enum stream_io io = s->setup->io;
     /* a backend that computes on the processors is never held up by a disk's copy into the page cache */
-    const bool direct = io == STREAM_DIRECT ||
-                        (io == STREAM_AUTO && s->setup->backend->layout == SPECTRUM_CHUNKS && !store_is_cached(j->store));
+    const bool direct =
+        io == STREAM_DIRECT ||
+        (io == STREAM_AUTO && s->setup->backend->layout == SPECTRUM_CHUNKS && !store_is_cached(j->store));
     struct err why = {""};
     if (direct && store_read_directly(j->store, &why) && io == STREAM_DIRECT)
         return *e = why, -1;
@@ -501,7 +507,8 @@ static int make_part(struct stream *s, struct lane *l, struct item *it, int64_t 
     return 0;
 }
 
-/* Gives a lane its next part. PIPE_ITEM, PIPE_DRAIN when buffers must grow first, PIPE_END when there is none. */
+/* Gives a lane its next part. PIPE_ITEM, PIPE_DRAIN when buffers must grow first, PIPE_END when there is
+ * none. */
 static int begin_part(struct stream *s, struct lane *l, struct err *e)
 {
     const struct spectrum_backend *b = s->setup->backend;
@@ -690,8 +697,8 @@ static int check_chunk(const struct item *it, int64_t col, const unsigned char *
 }
 
 /* Unpacks a chunk's stored bytes to out. */
-static int unpack(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes, uint8_t *out,
-                  struct err *e)
+static int unpack(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes,
+                  uint8_t *out, struct err *e)
 {
     const struct store *store = it->part->job->store;
     const struct store_info *i = store_info(store);
@@ -700,12 +707,14 @@ static int unpack(struct reader *r, const struct item *it, int64_t col, const un
     if (!*codec && !(*codec = codec_create(i->codec, e)))
         return -1;
     if (codec_decode(*codec, bytes, c->bytes, out, (size_t)store_chunk_bytes(i)))
-        return err_set(e, "%s: damaged: a chunk cannot be unpacked; convert the slide again", store_path(store));
+        return err_set(e, "%s: damaged: a chunk cannot be unpacked; convert the slide again",
+                       store_path(store));
     return 0;
 }
 
 /* A chunk whose stored bytes are at `bytes`, which may be its place in the slot already. */
-static int decode(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes, struct err *e)
+static int decode(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes,
+                  struct err *e)
 {
     const struct store_info *i = store_info(it->part->job->store);
     const bool chunks = r->to_chunks;
@@ -740,7 +749,8 @@ static bool all_whole(const struct item *it, int64_t col, int64_t n)
 }
 
 /* n chunks, which lie together in the file. */
-static int read_piece(struct reader *r, const struct item *it, int64_t col, int64_t n, size_t bytes, struct err *e)
+static int read_piece(struct reader *r, const struct item *it, int64_t col, int64_t n, size_t bytes,
+                      struct err *e)
 {
     struct job *j = it->part->job;
     const struct store_chunk *c = chunk_of(it, col);
@@ -863,7 +873,8 @@ static int sink(void *ctx, void *slot, struct err *e)
         sink_end(s, it);
     while (s->reported <= s->seen && s->jobs[s->reported]->ended) {
         struct job *done = s->jobs[s->reported++];
-        s->setup->report(s->setup->ctx, done->number, atomic_load(&done->failed) ? NULL : &done->result, &done->err);
+        s->setup->report(s->setup->ctx, done->number, atomic_load(&done->failed) ? NULL : &done->result,
+                         &done->err);
         atomic_store(&done->reported, true);
     }
     return 0;
@@ -897,7 +908,8 @@ static int open_all(struct stream *s, struct err *e)
     s->jobs = calloc((size_t)setup->n_paths, sizeof *s->jobs);
     if (!s->readers || !s->jobs)
         return err_set(e, "out of memory");
-    if (setup->backend->open(&s->spectrum, setup->devices ? setup->devices : "", &setup->params, setup->threads, e))
+    if (setup->backend->open(&s->spectrum, setup->devices ? setup->devices : "", &setup->params,
+                             setup->threads, e))
         return -1;
     for (int t = 0; t < setup->threads; t++)
         s->readers[t].to_chunks = setup->backend->layout == SPECTRUM_CHUNKS;

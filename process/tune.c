@@ -121,7 +121,8 @@ static double read_windows(struct tune *t, int64_t row, int64_t n, struct err *e
 {
     const struct store_info *i = store_info(t->store);
     const struct result_params p = spectrum_defaults();
-    const int64_t height = (row + n) * i->chunk_rows < i->height ? n * i->chunk_rows : i->height - row * i->chunk_rows;
+    const int64_t height =
+        (row + n) * i->chunk_rows < i->height ? n * i->chunk_rows : i->height - row * i->chunk_rows;
     const int64_t nx = spectrum_windows(i->width, &p), ny = spectrum_windows(height, &p);
     const double begun = cli_now();
     int64_t k = 0;
@@ -224,7 +225,8 @@ static int print_size(struct tune *t, int64_t n, double *speed, struct err *e)
     const double bytes = (double)rows * (double)i->width * (double)i->channels;
     double cold_windows = 0, warm_windows = 0, cold = 0, warm = 0;
     char size[32];
-    if (measure(t, n, 1, false, true, &warm_windows, e) || (t->cold && measure(t, n, 1, true, true, &cold_windows, e)))
+    if (measure(t, n, 1, false, true, &warm_windows, e) ||
+        (t->cold && measure(t, n, 1, true, true, &cold_windows, e)))
         return -1;
     for (int j = 1;; j = 2 * j < t->threads ? 2 * j : t->threads) {
         if ((t->cold && measure(t, n, j, true, false, &cold, e)) || measure(t, n, j, false, false, &warm, e))
@@ -318,7 +320,8 @@ static void recommend(const struct tune *t, const double *speed, const int64_t *
     while (speed[k] < 0.9 * best)
         k++;
     printf("within a tenth of the fastest (%.0f MB/s with %d threads, %s, opening and listing included):\n"
-           "--group-bytes %" PRId64 "M\n", best / 1e6, t->threads, t->cold ? "cold" : "warm", (bytes[k] >> 20) + 1);
+           "--group-bytes %" PRId64 "M\n",
+           best / 1e6, t->threads, t->cold ? "cold" : "warm", (bytes[k] >> 20) + 1);
 }
 
 static int print_table(struct tune *t, struct err *e)
