@@ -148,6 +148,27 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
     return 0;
 }
 
+int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx, struct err *e)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int r = 0;
+    FILE *f = fopen(file, "r");
+    if (!f)
+        return err_sys(e, "%s: cannot read the list", file);
+    for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            line[--n] = 0;
+        if (n > 0 && line[0] != '#')
+            r = add(ctx, line, e);
+    }
+    if (r == 0 && ferror(f))
+        r = err_sys(e, "%s: cannot read the list", file);
+    free(line);
+    fclose(f);
+    return r;
+}
+
 /* --- signals --- */
 
 static atomic_int stop_signal;

@@ -91,25 +91,14 @@ int inputs_add(struct inputs *in, const char *word, struct err *e)
     return 0;
 }
 
+static int add_line(void *ctx, const char *path, struct err *e)
+{
+    return inputs_add(ctx, path, e);
+}
+
 int inputs_add_list(struct inputs *in, const char *file, struct err *e)
 {
-    char *line = NULL;
-    size_t size = 0;
-    int r = 0;
-    FILE *f = fopen(file, "r");
-    if (!f)
-        return err_sys(e, "%s: cannot read the list", file);
-    for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
-        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            line[--n] = 0;
-        if (n > 0 && line[0] != '#')
-            r = inputs_add(in, line, e);
-    }
-    if (r == 0 && ferror(f))
-        r = err_sys(e, "%s: cannot read the list", file);
-    free(line);
-    fclose(f);
-    return r;
+    return cli_list(file, add_line, in, e);
 }
 
 bool inputs_is_file(const char *output)

@@ -1,8 +1,9 @@
 /* list.c - see list.h. */
 #include "process/list.h"
 
+#include "common/cli.h"
+
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,25 +21,14 @@ int list_add(struct list *l, const char *path, struct err *e)
     return l->paths[l->n] ? (l->n++, 0) : err_set(e, "out of memory");
 }
 
+static int add_line(void *ctx, const char *path, struct err *e)
+{
+    return list_add(ctx, path, e);
+}
+
 int list_add_file(struct list *l, const char *file, struct err *e)
 {
-    char *line = NULL;
-    size_t size = 0;
-    int r = 0;
-    FILE *f = fopen(file, "r");
-    if (!f)
-        return err_sys(e, "%s: cannot read the list", file);
-    for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
-        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            line[--n] = 0;
-        if (n > 0 && line[0] != '#')
-            r = list_add(l, line, e);
-    }
-    if (r == 0 && ferror(f))
-        r = err_sys(e, "%s: cannot read the list", file);
-    free(line);
-    fclose(f);
-    return r;
+    return cli_list(file, add_line, l, e);
 }
 
 void list_share(struct list *l, int64_t task, int64_t tasks)
