@@ -6,8 +6,8 @@
  *   1         two parities, ring of halves, exchanges without bank conflicts    32.8   (20, from the sketch's 40)
  *   2         rows loaded by pairs, exchanges by pairs, a floor by rounding     27.0   (-19 % instructions)
  *   3         rows loaded by quads, passed on through the ring                  24.1   (-10 %)
- *   4         the barrier before the last columns are transformed               24.1   (-10 %: nothing; the shared memory
- *                                                                                      is what all wait for)
+ *   -         the barrier before the last columns are transformed               24.1   (-10 %: nothing; the shared memory
+ *                                                                                      is what all wait for; part of the last)
  *   -         and the next half prefetched into L2                              24.2   (-5 %: nothing; not kept)
  *   fused     few twiddles loaded, the others products; counts of one           22.6   (-10 %)
  *
@@ -23,8 +23,7 @@
 #define LADDER \
     RUNG(1, "1: no bank conflicts") \
     RUNG(2, "2: pairs") \
-    RUNG(3, "3: quads") \
-    RUNG(4, "4: earlier barrier")
+    RUNG(3, "3: quads")
 
 #define RUNG(name, text)                  \
     cudaError_t fused_prepare_##name(void); \
