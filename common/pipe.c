@@ -3,7 +3,7 @@
  *
  * One mutex guards a ring of slots. A worker takes the next number, makes the item (source), waits
  * until the item may start, works on it and marks it done; the calling thread sinks done items in
- * order. All of them run one loop, which does the first thing that can be done and else waits. Items
+ * order, or idles. All of them run one loop, which does the first thing that can be done and else waits. Items
  * cost a good part of a millisecond each, so one lock is no bottleneck; but to wake 64 threads for an item
  * that one can take would be. So there is a condition for each thing to wait for, and wake(), called
  * after every change, wakes only who has something to do now.
@@ -33,8 +33,12 @@ struct pipe {
     int64_t least_after;       /* of the items that wait to start */
     bool *done;      /* [depth]: the item in this slot has been worked on */
     int64_t taken;   /* items that source has made */
+    int64_t ready;   /* all items before this one have been worked on */
     int64_t sunk;    /* items that have passed the sink */
+    int64_t calls;   /* of source */
+    int64_t idled;   /* steps of idle that did something */
     int64_t drain;   /* source is to wait until so many have passed the sink */
+    bool held;       /* source is to wait until sunk or idled is more */
     bool sourcing;   /* a thread is in source */
     bool ended;      /* source has no more */
     bool failed;     /* someone failed: everybody goes home */
@@ -56,12 +60,21 @@ static void *slot(struct pipe *p, int64_t number)
 
 static bool may_take(const struct pipe *p)
 {
-    return !p->ended && !p->sourcing && p->taken - p->sunk < p->depth && p->sunk >= p->drain;
+    return !p->ended && !p->sourcing && !p->held && p->taken - p->sunk < p->depth && p->sunk >= p->drain;
 }
 
 static bool may_sink(const struct pipe *p)
 {
-    return p->sunk < p->taken && p->done[p->sunk % p->depth];
+    return p->sunk < p->ready;
+}
+
+/* Is the calling thread to be woken for what it may sink? */
+static bool sink_is_due(const struct pipe *p)
+{
+    if (!p->ops->light || !may_sink(p))
+        return may_sink(p);
+    return p->ready - p->sunk >= p->depth / 2 || (p->for_start > 0 && p->ready >= p->least_after) ||
+           (p->drain > p->sunk && p->ready >= p->drain);
 }
 
 static void wake_all(struct pipe *p)
@@ -71,17 +84,21 @@ static void wake_all(struct pipe *p)
     pthread_cond_signal(&p->sinker);
 }
 
-/* Something has changed: wakes those who can go on. One taker at a time: it wakes the next. */
+/* Something has changed: wakes those who can go on. One taker at a time: it wakes the next; two where takers
+ * do not have to wait for each other. */
 static void wake(struct pipe *p)
 {
     if (p->failed || p->ended) {
         wake_all(p);
         return;
     }
-    if (p->sinker_waits && (p->shared || may_sink(p)))
+    if (p->sinker_waits && (p->shared || p->held || sink_is_due(p)))
         pthread_cond_signal(&p->sinker);
-    if (p->for_room > 0 && may_take(p))
+    if (p->for_room > 0 && may_take(p)) {
         pthread_cond_signal(&p->room);
+        if (p->ops->light && p->for_room > 1)
+            pthread_cond_signal(&p->room);
+    }
     if (p->for_start > 0 && p->sunk >= p->least_after) {
         p->least_after = INT64_MAX; /* who must wait on says so again */
         pthread_cond_broadcast(&p->started);
@@ -112,6 +129,8 @@ static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
         p->sinker_waits = false;
     } else if (number >= 0) {
         p->least_after = after < p->least_after ? after : p->least_after;
+        if (p->sinker_waits && p->ready >= after)
+            pthread_cond_signal(&p->sinker);
         wait_for(p, &p->started, &p->for_start);
     } else
         wait_for(p, &p->room, &p->for_room);
@@ -121,14 +140,18 @@ static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
 static int64_t take(struct pipe *p, int64_t *after)
 {
     struct err e = {""};
-    const int64_t number = p->taken;
+    const int64_t number = p->taken, progress = p->sunk + p->idled;
     p->sourcing = true;
-    pthread_mutex_unlock(&p->lock);
+    if (!p->ops->light)
+        pthread_mutex_unlock(&p->lock);
     *after = 0;
     const int r = p->ops->source(p->ctx, slot(p, number), number, after, &e);
-    pthread_mutex_lock(&p->lock);
+    if (!p->ops->light)
+        pthread_mutex_lock(&p->lock);
     p->sourcing = false;
     p->ended = r == PIPE_END;
+    p->calls++;
+    p->held = r == PIPE_WAIT && progress == p->sunk + p->idled;
     if (r == PIPE_DRAIN)
         p->drain = number;
     if (r < 0)
@@ -151,36 +174,64 @@ static void work_on(struct pipe *p, int64_t number, int thread)
     if (r < 0)
         fail(p, &e);
     p->done[number % p->depth] = r >= 0;
+    while (p->ready < p->taken && p->done[p->ready % p->depth])
+        p->ready++;
     wake(p);
 }
 
-static void sink_one(struct pipe *p)
+static void sink_some(struct pipe *p)
 {
     struct err e = {""};
+    int64_t number = p->sunk;
+    const int64_t end = p->ops->light ? p->ready : number + 1;
+    int r = 0;
     pthread_mutex_unlock(&p->lock);
-    const int r = p->ops->sink(p->ctx, slot(p, p->sunk), &e);
+    while (number < end && r >= 0)
+        r = p->ops->sink(p->ctx, slot(p, number++), &e);
     pthread_mutex_lock(&p->lock);
     if (r < 0)
         fail(p, &e);
     else
-        p->sunk++;
+        p->sunk = end;
+    p->held = false;
     wake(p);
+}
+
+/* Returns whether there was something to do. */
+static bool idle_once(struct pipe *p)
+{
+    struct err e = {""};
+    pthread_mutex_unlock(&p->lock);
+    const int r = p->ops->idle(p->ctx, &e);
+    pthread_mutex_lock(&p->lock);
+    if (r == 0)
+        return false;
+    if (r < 0)
+        fail(p, &e);
+    p->idled++;
+    p->held = false;
+    wake(p);
+    return true;
 }
 
 /* A thread's part of the loop, until the last item or a failure. `thread` -1: only sinks. */
 static void take_part(struct pipe *p, int thread, bool sinks)
 {
     int64_t number = -1, after = 0; /* the item that is ours to work on */
+    int64_t idle_at = -1; /* calls of source when there was nothing to idle on */
     pthread_mutex_lock(&p->lock);
     while (!p->failed && !(p->ended && number < 0 && (!sinks || p->sunk == p->taken))) {
         if (sinks && may_sink(p))
-            sink_one(p);
+            sink_some(p);
         else if (number >= 0 && p->sunk >= after) {
             work_on(p, number, thread);
             number = -1;
         } else if (number < 0 && thread >= 0 && may_take(p))
             number = take(p, &after);
-        else
+        else if (sinks && p->ops->idle && idle_at != p->calls) {
+            const int64_t calls = p->calls;
+            idle_at = idle_once(p) ? -1 : calls;
+        } else
             wait_on(p, number, after, sinks);
     }
     pthread_mutex_unlock(&p->lock);
@@ -204,7 +255,11 @@ static int run(struct pipe *p, int workers, int own)
         free(p->done);
         return err_set(p->err, "out of memory");
     }
-    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutexattr_t spins; /* a little before it sleeps: whoever has the lock is soon done */
+    pthread_mutexattr_init(&spins);
+    pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&p->lock, &spins);
+    pthread_mutexattr_destroy(&spins);
     pthread_cond_init(&p->room, NULL);
     pthread_cond_init(&p->started, NULL);
     pthread_cond_init(&p->sinker, NULL);
@@ -247,6 +302,37 @@ int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t i
     struct pipe p = {.ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes,
                      .depth = depth, .err = e};
     return run(&p, threads - 1, threads - 1);
+}
+
+struct pipe_lock {
+    pthread_mutex_t mutex;
+};
+
+struct pipe_lock *pipe_lock_create(struct err *e)
+{
+    struct pipe_lock *l = malloc(sizeof *l);
+    if (l)
+        pthread_mutex_init(&l->mutex, NULL);
+    else
+        err_set(e, "out of memory");
+    return l;
+}
+
+void pipe_lock_free(struct pipe_lock *l)
+{
+    if (l)
+        pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
+
+void pipe_lock_take(struct pipe_lock *l)
+{
+    pthread_mutex_lock(&l->mutex);
+}
+
+void pipe_lock_give(struct pipe_lock *l)
+{
+    pthread_mutex_unlock(&l->mutex);
 }
 
 int pipe_cpus(void)

@@ -4,6 +4,7 @@
  *   source   makes the next item. One call at a time, in item order, on any thread.
  *   work     does the heavy part. Any thread, many at a time, any order.
  *   sink     takes the finished item. Always on the calling thread, one at a time, in item order.
+ *   idle     what else the calling thread has to do, a short step at a time, while nothing is to be sunk.
  *
  * So results never depend on the number of threads, a file is written in order by one thread, and
  * memory is bounded: at most `depth` items are between source and sink. An item lives in a slot of
@@ -19,13 +20,19 @@
 
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum pipe_next {
     PIPE_END = 0,   /* no more items */
     PIPE_ITEM = 1,  /* the slot holds the next item */
     PIPE_DRAIN = 2, /* call source again once every earlier item has passed the sink */
+    PIPE_WAIT = 3,  /* call source again once an item has passed the sink or idle has done something */
 };
 
 struct pipe_ops {
@@ -34,6 +41,12 @@ struct pipe_ops {
     /* `thread` is 0 .. threads-1, for work areas of a thread. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
     int (*sink)(void *ctx, void *item, struct err *e);
+    /* Source and sink do next to nothing. Then source is called with the pipe's own lock held, and sink late and for
+     * many items at a time, though never so late that anybody waits: to wake a thread costs more than such calls. */
+    bool light;
+    /* May be NULL. Returns 1, 0 when there is nothing to do before source is called again, or -1 with the
+     * error set. */
+    int (*idle)(void *ctx, struct err *e);
 };
 
 /*
@@ -52,7 +65,18 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
 int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
                     int threads, struct err *e);
 
+/* For what few threads do at a time and soon. */
+struct pipe_lock;
+struct pipe_lock *pipe_lock_create(struct err *e);
+void pipe_lock_free(struct pipe_lock *l);
+void pipe_lock_take(struct pipe_lock *l);
+void pipe_lock_give(struct pipe_lock *l);
+
 /* Number of processors that this process may run on (its affinity mask; at least 1). */
 int pipe_cpus(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -371,7 +371,7 @@ static void close_all(struct convert *c)
 
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
-    static const struct pipe_ops ops = {source, work, sink};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     if (open_areas(c, e) || make_tissue(c, e) || check_space(c, target, e))
         return -1;
     c->writer = store_create(target, &c->info, e);

@@ -68,7 +68,7 @@ static int sink(void *ctx, void *slot, struct err *e)
 
 static int run(struct pass *p, int threads, struct err *e)
 {
-    static const struct pipe_ops ops = {source, work, sink};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const int depth = 2 * threads + 2;
     const size_t bytes = (size_t)(3 * p->info->tile_cols * p->info->tile_rows);
     struct item *items = calloc((size_t)depth, sizeof *items);

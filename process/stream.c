@@ -936,7 +936,7 @@ static struct item *make_items(const struct stream *s, int depth, struct err *e)
 
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
-    static const struct pipe_ops ops = {source, work, sink};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     struct stream s = {.setup = setup, .seen = -1};
     struct item *items = NULL;
     int depth = 4 * setup->threads + 4;

@@ -105,7 +105,7 @@ static int sink(void *ctx, void *slot, struct err *e)
 /* Reads rows of chunks. Returns the seconds, -1 on failure. */
 static double read_rows(struct tune *t, int64_t row, int64_t n, int threads, struct err *e)
 {
-    static const struct pipe_ops ops = {source, work, sink};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     struct item items[64];
     const int depth = 4 * threads < 64 ? 4 * threads : 64;
     t->row = row;

@@ -113,7 +113,7 @@ static void close_all(struct verify *v, int threads)
 
 static int verify_groups(struct verify *v, struct item *items, int depth, int threads, struct err *e)
 {
-    static const struct pipe_ops ops = {source, work, sink};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const struct store_info *i = store_info(v->store);
     for (v->group = 0; v->group < i->group_count; v->group++) {
         v->next = 0;

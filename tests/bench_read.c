@@ -106,7 +106,7 @@ static int by_size(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-    static const struct pipe_ops ops = {source, work, sink};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     struct err e = {""};
     double seconds[RUNS];
     const int threads = argc == 4 ? atoi(argv[3]) : 0;

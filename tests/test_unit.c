@@ -96,6 +96,12 @@ struct numbers {
     int threads;         /* 0: any */
     bool wrong_order, drained_early, too_early, drain_seen;
     atomic_bool wrong_thread;
+    /* of idle */
+    bool opens;
+    atomic_llong opened; /* items that source may make */
+    pthread_t caller;
+    bool wrong_caller;
+    int64_t fail_idle;
 };
 
 struct number_item {
@@ -114,6 +120,8 @@ static int number_source(void *ctx, void *slot, int64_t number, int64_t *after, 
         c->drained_early = true;
     if (number == c->n)
         return PIPE_END;
+    if (c->opens && number >= c->opened)
+        return PIPE_WAIT;
     if (number == c->fail_source)
         return err_set(e, "source failed");
     *it = (struct number_item){number, c->after && number >= c->after ? number - c->after + 1 : 0};
@@ -153,7 +161,27 @@ static int number_sink(void *ctx, void *slot, struct err *e)
     return 0;
 }
 
-static const struct pipe_ops number_ops = {number_source, number_work, number_sink};
+/* Opens a few ahead. */
+static int number_idle(void *ctx, struct err *e)
+{
+    struct numbers *c = ctx;
+    if (!pthread_equal(pthread_self(), c->caller))
+        c->wrong_caller = true;
+    if (!c->opens || c->opened >= c->n || c->opened - c->sunk > 5)
+        return 0;
+    if (c->opened >= c->fail_idle)
+        return err_set(e, "idle failed");
+    c->opened += 2;
+    return 1;
+}
+
+static const struct pipe_ops number_ops[] = {
+    {.source = number_source, .work = number_work, .sink = number_sink},
+    {.source = number_source, .work = number_work, .sink = number_sink, .light = true},
+    {.source = number_source, .work = number_work, .sink = number_sink, .idle = number_idle},
+    {.source = number_source, .work = number_work, .sink = number_sink, .idle = number_idle, .light = true},
+};
+enum { KINDS = sizeof number_ops / sizeof *number_ops };
 
 typedef int run_fn(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
                    int threads, struct err *e);
@@ -162,10 +190,11 @@ enum { RUNS = sizeof runs / sizeof *runs };
 
 static struct numbers new_numbers(int64_t n)
 {
-    return (struct numbers){.n = n, .fail_source = -1, .fail_work = -1, .fail_sink = -1, .drain = -1};
+    return (struct numbers){.n = n, .fail_source = -1, .fail_work = -1, .fail_sink = -1, .drain = -1, .fail_idle = INT64_MAX,
+                            .caller = pthread_self()};
 }
 
-static void check_order_and_bound(run_fn *run)
+static void check_order_and_bound(run_fn *run, const struct pipe_ops *ops)
 {
     for (int threads = 1; threads <= 9; threads += 4)
         for (int depth = 1; depth <= 11; depth += 5) {
@@ -173,63 +202,67 @@ static void check_order_and_bound(run_fn *run)
             struct numbers c = new_numbers(500);
             struct err e = {""};
             c.threads = threads;
-            EXPECT(!run(&number_ops, &c, items, sizeof *items, depth, threads, &e));
-            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order && !c.wrong_thread);
+            c.opens = ops->idle;
+            EXPECT(!run(ops, &c, items, sizeof *items, depth, threads, &e));
+            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order && !c.wrong_thread && !c.wrong_caller);
             EXPECT(c.most_inside <= depth);
         }
     struct number_item item;
     struct numbers none = new_numbers(0);
-    EXPECT(!run(&number_ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
+    EXPECT(!run(ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
 }
 
 static void test_pipe_keeps_order_and_bound(void)
 {
-    for (int k = 0; k < RUNS; k++)
-        check_order_and_bound(runs[k]);
+    for (int k = 0; k < RUNS * KINDS; k++)
+        check_order_and_bound(runs[k % RUNS], &number_ops[k / RUNS]);
 }
 
-static void check_dependencies_and_drain(run_fn *run, int threads)
+static void check_dependencies_and_drain(run_fn *run, const struct pipe_ops *ops, int threads)
 {
     struct number_item items[8];
     struct numbers c = new_numbers(400);
     c.after = 3;
-    EXPECT(!run(&number_ops, &c, items, sizeof *items, 8, threads, NULL));
+    c.opens = ops->idle;
+    EXPECT(!run(ops, &c, items, sizeof *items, 8, threads, NULL));
     EXPECT(c.sunk == 400 && !c.too_early);
     c = new_numbers(400);
     c.drain = 100;
-    EXPECT(!run(&number_ops, &c, items, sizeof *items, 8, threads, NULL));
+    c.opens = ops->idle;
+    EXPECT(!run(ops, &c, items, sizeof *items, 8, threads, NULL));
     EXPECT(c.sunk == 400 && c.drain_seen && !c.drained_early);
     c = new_numbers(50);
     c.drain = 0; /* nothing to wait for */
-    EXPECT(!run(&number_ops, &c, items, sizeof *items, 8, threads, NULL) && c.sunk == 50);
+    EXPECT(!run(ops, &c, items, sizeof *items, 8, threads, NULL) && c.sunk == 50);
 }
 
 static void test_pipe_dependencies_and_drain(void)
 {
-    for (int k = 0; k < RUNS; k++)
+    for (int k = 0; k < RUNS * KINDS; k++)
         for (int threads = 1; threads <= 4; threads++)
-            check_dependencies_and_drain(runs[k], threads);
+            check_dependencies_and_drain(runs[k % RUNS], &number_ops[k / RUNS], threads);
 }
 
-static void check_failures(run_fn *run, int what, int64_t at, int threads)
+static void check_failures(run_fn *run, const struct pipe_ops *ops, int what, int64_t at, int threads)
 {
-    static const char *const words[] = {"source failed", "work failed", "sink failed"};
+    static const char *const words[] = {"source failed", "work failed", "sink failed", "idle failed"};
     struct number_item items[6];
     struct numbers c = new_numbers(60);
     struct err e = {""};
-    *(what == 0 ? &c.fail_source : what == 1 ? &c.fail_work : &c.fail_sink) = at;
-    EXPECT(run(&number_ops, &c, items, sizeof *items, 6, threads, &e) == -1);
+    *(what == 0 ? &c.fail_source : what == 1 ? &c.fail_work : what == 2 ? &c.fail_sink : &c.fail_idle) = at;
+    c.opens = ops->idle;
+    EXPECT(run(ops, &c, items, sizeof *items, 6, threads, &e) == -1);
     EXPECT(!strcmp(e.msg, words[what]));
-    EXPECT(c.sunk <= at && !c.wrong_order);
+    EXPECT(c.sunk <= at + (what == 3) && !c.wrong_order); /* idle opens two at a time */
 }
 
 static void test_pipe_failures(void)
 {
-    for (int k = 0; k < RUNS; k++)
-        for (int what = 0; what < 3; what++)
+    for (int k = 0; k < RUNS * KINDS; k++)
+        for (int what = 0; what < (number_ops[k / RUNS].idle ? 4 : 3); what++)
             for (int64_t at = 0; at < 60; at += 29)
                 for (int threads = 1; threads <= 5; threads += 2)
-                    check_failures(runs[k], what, at, threads);
+                    check_failures(runs[k % RUNS], &number_ops[k / RUNS], what, at, threads);
 }
 
 static int late_source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
@@ -254,7 +287,7 @@ static int here_work(void *ctx, void *slot, int thread, struct err *e)
 /* The last of the threads is the calling one; of one thread it is the only one. */
 static void test_pipe_run_shared_works_on_the_calling_thread(void)
 {
-    static const struct pipe_ops ops = {late_source, here_work, late_sink};
+    static const struct pipe_ops ops = {.source = late_source, .work = here_work, .sink = late_sink};
     pthread_t self = pthread_self();
     int64_t items[4];
     struct err e = {""};
@@ -273,7 +306,7 @@ static int late_work(void *ctx, void *slot, int thread, struct err *e)
 /* Of two failures the message is that of the first in time. */
 static void test_pipe_first_failure(void)
 {
-    static const struct pipe_ops ops = {late_source, late_work, late_sink};
+    static const struct pipe_ops ops = {.source = late_source, .work = late_work, .sink = late_sink};
     int64_t items[4];
     struct err e = {""};
     EXPECT(pipe_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
