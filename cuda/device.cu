@@ -2,6 +2,7 @@
 #include "cuda/device.h"
 
 #include "cuda/check.h"
+#include "cuda/copies.h"
 #include "cuda/fused.h"
 #include "cuda/smooth.h"
 #include "cuda/windows.h"
@@ -14,16 +15,18 @@
 #include <sys/mman.h>
 
 enum {
-    RAW = 3,              /* slabs on the device: being copied, being smoothed, and the one before that */
     RING_STEP = 128,      /* rows of the ring of smoothed rows: a multiple, as fused.h wants it */
     BATCH_ROWS = 3072,    /* rows of pixels whose windows are computed at once */
     BATCH_BYTES = 1 << 28 /* of gathered windows that cuFFT transforms at once */
 };
 
+/* A slab on the device. */
 struct slot {
-    uint8_t *pixels; /* page-locked */
-    cudaEvent_t copy_begins, copy_ends, run_begins, run_ends;
-    bool used;      /* atomic */
+    uint8_t *d_pixels;
+    struct copies_slot guard; /* free when no kernel needs it any more */
+    cudaEvent_t copied;       /* all of it is here */
+    cudaEvent_t run_begins, run_ends;
+    bool used;      /* atomic: the guard and run_ends say something */
     int to_be_told; /* 1 + the sums that its times belong to and are not in yet, or 0; atomic */
 };
 
@@ -33,7 +36,8 @@ struct sums {
     unsigned long long *d_windows, *windows;     /* [ny][nx][2] */
     uint8_t *d_counts;                           /* [ny][nx] */
     cudaEvent_t done;
-    int64_t copy_us, kernels_us; /* atomic */
+    struct copies_times copied;
+    int64_t kernels_us; /* atomic */
 };
 
 struct device {
@@ -42,11 +46,10 @@ struct device {
     struct counts_bins bins;
     float down[SPECTRUM_MAX_RADIUS + 1], across[SPECTRUM_MAX_RADIUS + 1]; /* `down` for gray of scale 1 */
     bool fused;
-    cudaStream_t copy, compute;
+    cudaStream_t compute;
     struct slot slots[SPECTRUM_SLOTS];
     struct sums sums[SPECTRUM_SUMS];
-    uint8_t *d_raw[RAW];
-    cudaEvent_t smoothed[RAW];
+    struct copies *copies;
     float *d_smooth;
     size_t slot_bytes, ring_bytes, windows_bytes;
     int64_t ring_rows, batch_wy; /* of the slide under way */
@@ -62,11 +65,16 @@ struct device {
     double taper_dft[2];
 
     /* where the slide under way is */
-    int64_t slabs;   /* run so far, over the whole life */
     int64_t next_wy; /* first row of windows not yet computed */
     int64_t next_row; /* first row not yet smoothed */
     struct smooth_slab above;
+    struct slot *above_slot;
 };
+
+static struct sums *sums_of(struct device *d, const struct spectrum_slide *s)
+{
+    return &d->sums[s->number % SPECTRUM_SUMS];
+}
 
 /* --- errors --- */
 
@@ -142,13 +150,10 @@ static int open_slots(struct device *d, struct err *e)
 {
     const unsigned timed = cudaEventBlockingSync;
     for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++)
-        if (CU(&d->check, cudaEventCreateWithFlags(&s->copy_begins, timed), e) ||
-            CU(&d->check, cudaEventCreateWithFlags(&s->copy_ends, timed), e) ||
+        if (CU(&d->check, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming), e) ||
+            CU(&d->check, cudaEventCreateWithFlags(&s->guard.free, cudaEventDisableTiming), e) ||
             CU(&d->check, cudaEventCreateWithFlags(&s->run_begins, timed), e) ||
             CU(&d->check, cudaEventCreateWithFlags(&s->run_ends, timed), e))
-            return -1;
-    for (int k = 0; k < RAW; k++)
-        if (CU(&d->check, cudaEventCreateWithFlags(&d->smoothed[k], cudaEventDisableTiming), e))
             return -1;
     return 0;
 }
@@ -206,7 +211,7 @@ static int choose_kernel(struct device *d, struct err *e)
     return d->fused ? CU(&d->check, fused_prepare(), e) : open_taper(d, e);
 }
 
-int device_open(struct device **out, int number, const struct result_params *p, struct err *e)
+int device_open(struct device **out, int number, const struct result_params *p, int pieces, struct err *e)
 {
     cudaDeviceProp properties;
     struct device *d = *out = (struct device *)calloc(1, sizeof *d);
@@ -220,7 +225,7 @@ int device_open(struct device **out, int number, const struct result_params *p, 
         CU(&d->check, cudaSetDevice(number), e))
         return give_up(d);
     snprintf(d->check.name, sizeof d->check.name, "%.63s", properties.name);
-    if (CU(&d->check, cudaStreamCreateWithFlags(&d->copy, cudaStreamNonBlocking), e) ||
+    if (!(d->copies = copies_create(&d->check, pieces, e)) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e) ||
         choose_kernel(d, e) || open_slots(d, e) || open_sums(d, e))
         return give_up(d);
@@ -230,15 +235,8 @@ int device_open(struct device **out, int number, const struct result_params *p, 
 static void release_pixels(struct device *d)
 {
     for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++) {
-        if (s->pixels) {
-            cudaHostUnregister(s->pixels);
-            free(s->pixels);
-        }
-        s->pixels = NULL;
-    }
-    for (int k = 0; k < RAW; k++) {
-        cudaFree(d->d_raw[k]);
-        d->d_raw[k] = NULL;
+        cudaFree(s->d_pixels);
+        s->d_pixels = NULL;
     }
     d->slot_bytes = 0;
 }
@@ -289,8 +287,8 @@ void device_close(struct device *d)
         return;
     cudaSetDevice(d->check.number);
     if (d->compute) {
+        cudaStreamSynchronize(copies_stream(d->copies));
         cudaStreamSynchronize(d->compute);
-        cudaStreamSynchronize(d->copy);
     }
     release_pixels(d);
     release_windows(d);
@@ -303,15 +301,12 @@ void device_close(struct device *d)
         destroy_event(s->done);
     }
     for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++) {
-        destroy_event(s->copy_begins);
-        destroy_event(s->copy_ends);
+        destroy_event(s->copied);
+        destroy_event(s->guard.free);
         destroy_event(s->run_begins);
         destroy_event(s->run_ends);
     }
-    for (int k = 0; k < RAW; k++)
-        destroy_event(d->smoothed[k]);
-    if (d->copy)
-        cudaStreamDestroy(d->copy);
+    copies_free(d->copies);
     if (d->compute)
         cudaStreamDestroy(d->compute);
     free(d);
@@ -372,33 +367,13 @@ bool device_fits(const struct device *d, const struct spectrum_slide *s, size_t 
            (d->fused || d->planned);
 }
 
-/* Page-locked memory, in large pages where they can be had: locking takes a time a page. */
-static int lock_pages(struct device *d, uint8_t **out, size_t bytes, struct err *e)
-{
-    const size_t page = 2 << 20;
-    bytes = (bytes + page - 1) / page * page;
-    uint8_t *p = (uint8_t *)aligned_alloc(page, bytes);
-    if (!p)
-        return err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory", bytes >> 20);
-    madvise(p, bytes, MADV_HUGEPAGE);
-    if (CU(&d->check, cudaHostRegister(p, bytes, cudaHostRegisterDefault), e)) {
-        free(p);
-        return -1;
-    }
-    *out = p;
-    return 0;
-}
-
 static int reserve_pixels(struct device *d, size_t slot_bytes, struct err *e)
 {
     if (slot_bytes <= d->slot_bytes)
         return 0;
     release_pixels(d);
-    for (int k = 0; k < SPECTRUM_SLOTS; k++)
-        if (lock_pages(d, &d->slots[k].pixels, slot_bytes, e))
-            return -1;
-    for (int k = 0; k < RAW; k++)
-        if (CU(&d->check, cudaMalloc((void **)&d->d_raw[k], slot_bytes), e))
+    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++)
+        if (CU(&d->check, cudaMalloc((void **)&s->d_pixels, slot_bytes), e))
             return -1;
     d->slot_bytes = slot_bytes;
     return 0;
@@ -495,17 +470,18 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
 
 /* --- slots --- */
 
-/* Adds the times of a slot's slab to those of its slide, once. `told` is what to_be_told was. */
+/* Adds the times of a slot's slab to those of its slide, once. `told` is what to_be_told was. Whoever claims
+ * them has asked before, as then the events may begin anew. */
 static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
 {
-    float copy = 0, kernels = 0;
-    if (told == 0 ||
-        !__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    float kernels = 0;
+    if (told == 0)
         return 0;
-    if (CU(&d->check, cudaEventElapsedTime(&copy, s->copy_begins, s->copy_ends), e) ||
-        CU(&d->check, cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends), e))
+    const cudaError_t asked = cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends);
+    if (!__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return 0;
+    if (check_result(&d->check, asked, "cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends)", e))
         return -1;
-    __atomic_fetch_add(&d->sums[told - 1].copy_us, (int64_t)(copy * 1000), __ATOMIC_RELAXED);
     __atomic_fetch_add(&d->sums[told - 1].kernels_us, (int64_t)(kernels * 1000), __ATOMIC_RELAXED);
     return 0;
 }
@@ -513,31 +489,65 @@ static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
 bool device_slot_free(const struct device *d, int k)
 {
     return !device_alive(d) || !__atomic_load_n(&d->slots[k].used, __ATOMIC_ACQUIRE) ||
-           cudaEventQuery(d->slots[k].run_ends) != cudaErrorNotReady;
+           cudaEventQuery(d->slots[k].guard.free) != cudaErrorNotReady;
 }
 
-int device_slot(struct device *d, int k, void **memory, struct err *e)
+/* --- pieces --- */
+
+int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err *e)
 {
-    struct slot *s = &d->slots[k];
+    const size_t page = 2 << 20; /* locking takes a time a page: large ones, where they can be had */
+    bytes = (bytes + page - 1) / page * page;
+    uint8_t *p = (uint8_t *)aligned_alloc(page, bytes);
+    if (!p)
+        return err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory", bytes >> 20);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    if (enter(d, e) || CU(&d->check, cudaHostRegister(p, bytes, cudaHostRegisterPortable), e)) {
+        free(p);
+        return -1;
+    }
+    *out = p;
+    return 0;
+}
+
+void device_unlock_pages(struct device *d, uint8_t *p)
+{
+    if (!p)
+        return;
+    cudaSetDevice(d->check.number);
+    cudaHostUnregister(p);
+    free(p);
+}
+
+int device_send(struct device *d, const struct spectrum_slab *s, int piece, const uint8_t *from, size_t offset,
+                size_t bytes, struct err *e)
+{
+    struct slot *slot = &d->slots[s->slot];
     if (enter(d, e))
         return -1;
-    if (s->used && (CU(&d->check, cudaEventSynchronize(s->run_ends), e) ||
-                    tell_times(d, s, __atomic_load_n(&s->to_be_told, __ATOMIC_ACQUIRE), e)))
-        return give_up(d);
-    *memory = s->pixels;
-    return 0;
+    return copies_send(d->copies, piece, from, slot->d_pixels + offset, bytes, &slot->guard,
+                       &sums_of(d, s->slide)->copied, s->slide->number, e)
+               ? give_up(d)
+               : 0;
+}
+
+void device_wait(struct device *d, int piece)
+{
+    struct err e;
+    if (enter(d, &e) == 0 && copies_wait(d->copies, piece, &e))
+        give_up(d); /* its own work will tell */
 }
 
 /* --- a slab --- */
 
 static int begin_slide(struct device *d, const struct spectrum_slide *s, struct err *e)
 {
-    struct sums *t = &d->sums[s->sums];
+    struct sums *t = sums_of(d, s);
     d->batch_wy = batch_that_fits(d, s);
     d->ring_rows = ring_rows(d, s, d->batch_wy);
     d->next_wy = s->first_wy;
     d->next_row = s->first_wy * d->params.stride;
-    t->copy_us = t->kernels_us = 0;
+    t->kernels_us = 0;
     if (CU(&d->check,
            cudaMemsetAsync(t->d_histogram, 0, (size_t)(d->params.bins + 2) * sizeof *t->d_histogram,
                            d->compute),
@@ -551,23 +561,13 @@ static int begin_slide(struct device *d, const struct spectrum_slide *s, struct 
                      : 0;
 }
 
-static int queue_copy(struct device *d, const struct spectrum_slab *s, struct err *e)
+/* Waits until the slab that was in the slot has been computed, and lets the kernels wait for this one's copies. */
+static int begin_slab(struct device *d, struct slot *slot, struct err *e)
 {
-    const struct spectrum_slide *i = s->slide;
-    struct slot *slot = &d->slots[s->slot];
-    const int64_t columns = (i->width + i->chunk_cols - 1) / i->chunk_cols;
-    const int64_t rows = (s->rows + i->chunk_rows - 1) / i->chunk_rows * i->chunk_rows;
-    const size_t bytes = (size_t)(rows * columns * i->chunk_cols * i->channels);
-    /* the buffer was read last when the slab after its own was smoothed */
-    return (d->slabs >= RAW &&
-            CU(&d->check, cudaStreamWaitEvent(d->copy, d->smoothed[(d->slabs - RAW + 1) % RAW], 0), e)) ||
-                   CU(&d->check, cudaEventRecord(slot->copy_begins, d->copy), e) ||
-                   CU(&d->check,
-                      cudaMemcpyAsync(d->d_raw[d->slabs % RAW], slot->pixels, bytes, cudaMemcpyHostToDevice,
-                                      d->copy),
-                      e) ||
-                   CU(&d->check, cudaEventRecord(slot->copy_ends, d->copy), e) ||
-                   CU(&d->check, cudaStreamWaitEvent(d->compute, slot->copy_ends, 0), e) ||
+    return (slot->used && (CU(&d->check, cudaEventSynchronize(slot->run_ends), e) ||
+                           tell_times(d, slot, __atomic_load_n(&slot->to_be_told, __ATOMIC_ACQUIRE), e))) ||
+                   CU(&d->check, cudaEventRecord(slot->copied, copies_stream(d->copies)), e) ||
+                   CU(&d->check, cudaStreamWaitEvent(d->compute, slot->copied, 0), e) ||
                    CU(&d->check, cudaEventRecord(slot->run_begins, d->compute), e)
                ? -1
                : 0;
@@ -577,11 +577,14 @@ static int queue_copy(struct device *d, const struct spectrum_slab *s, struct er
 static int queue_smoothing(struct device *d, const struct spectrum_slab *s, struct err *e)
 {
     const struct spectrum_slide *i = s->slide;
-    const struct smooth_slab slab = {d->d_raw[d->slabs % RAW], s->row, s->rows};
+    struct slot *slot = &d->slots[s->slot];
+    const struct smooth_slab slab = {slot->d_pixels, s->row, s->rows};
     const int64_t end = s->row + s->rows >= i->height ? i->height : s->row + s->rows - d->params.radius;
     struct smooth_args a = {};
+    struct slot *above = s->row == i->first_row ? slot : d->above_slot;
     a.above = s->row == i->first_row ? slab : d->above;
     a.slab = d->above = slab;
+    d->above_slot = slot;
     a.width = i->width;
     a.height = i->height;
     a.chunk_rows = (int)i->chunk_rows;
@@ -602,7 +605,8 @@ static int queue_smoothing(struct device *d, const struct spectrum_slab *s, stru
         d->next_row = end;
     }
     return CU(&d->check, cudaGetLastError(), e) ||
-                   CU(&d->check, cudaEventRecord(d->smoothed[d->slabs % RAW], d->compute), e)
+                   copies_free_later(d->copies, &slot->guard, d->compute, e) ||
+                   (above != slot && copies_free_later(d->copies, &above->guard, d->compute, e))
                ? -1
                : 0;
 }
@@ -639,7 +643,7 @@ static int queue_cufft(struct device *d, const struct fused_args *f, struct err 
 static int queue_windows(struct device *d, const struct spectrum_slab *s, struct err *e)
 {
     const struct spectrum_slide *i = s->slide;
-    struct sums *t = &d->sums[i->sums];
+    struct sums *t = sums_of(d, i);
     if (s->end_wy <= d->next_wy || (s->end_wy - d->next_wy < d->batch_wy && s->end_wy < i->end_wy))
         return 0;
     const struct fused_args a = {
@@ -656,7 +660,7 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
 
 static int queue_sums(struct device *d, const struct spectrum_slide *i, struct err *e)
 {
-    struct sums *t = &d->sums[i->sums];
+    struct sums *t = sums_of(d, i);
     const size_t first = (size_t)(i->first_wy * i->nx) * 2, n = (size_t)((i->end_wy - i->first_wy) * i->nx) * 2;
     return CU(&d->check,
               cudaMemcpyAsync(t->histogram, t->d_histogram,
@@ -678,13 +682,12 @@ int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
     struct slot *slot = &d->slots[s->slot];
     if (enter(d, e))
         return -1;
-    if ((s->row == i->first_row && begin_slide(d, i, e)) || queue_copy(d, s, e) || queue_smoothing(d, s, e) ||
+    if ((s->row == i->first_row && begin_slide(d, i, e)) || begin_slab(d, slot, e) || queue_smoothing(d, s, e) ||
         queue_windows(d, s, e) || CU(&d->check, cudaEventRecord(slot->run_ends, d->compute), e) ||
         (s->row + s->rows >= i->end_row && queue_sums(d, i, e)))
         return give_up(d);
-    d->slabs++;
     __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->to_be_told, i->sums + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->to_be_told, (int)(i->number % SPECTRUM_SUMS) + 1, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -731,14 +734,17 @@ static int check_sums(struct device *d, const struct spectrum_slide *s, const st
 int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e)
 {
-    struct sums *t = &d->sums[s->sums];
+    struct sums *t = sums_of(d, s);
+    double copy = 0;
     if (enter(d, e))
         return -1;
     if (CU(&d->check, cudaEventSynchronize(t->done), e))
         return give_up(d);
     for (struct slot *slot = d->slots; slot < d->slots + SPECTRUM_SLOTS; slot++)
-        if (tell_times(d, slot, s->sums + 1, e))
+        if (tell_times(d, slot, (int)(s->number % SPECTRUM_SUMS) + 1, e))
             return give_up(d);
+    if (copies_tell(d->copies, &t->copied, s->number, &copy, e))
+        return give_up(d);
     if (check_sums(d, s, t, e))
         return give_up(d);
     counts->windows += windows_expected(s);
@@ -747,7 +753,7 @@ int device_finish(struct device *d, const struct spectrum_slide *s, struct resul
     for (int64_t k = 0; k < d->params.bins; k++)
         counts->histogram[k] += t->histogram[k + 1];
     fill_maps(d, s, t);
-    times->copy += (double)__atomic_load_n(&t->copy_us, __ATOMIC_RELAXED) * 1e-6;
+    times->copy += copy;
     times->kernels += (double)__atomic_load_n(&t->kernels_us, __ATOMIC_RELAXED) * 1e-6;
     return 0;
 }

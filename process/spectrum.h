@@ -39,12 +39,20 @@
 extern "C" {
 #endif
 
-enum { SPECTRUM_SLOTS = 4, SPECTRUM_MAX_RADIUS = 30, SPECTRUM_SUMS = 8 };
+enum {
+    SPECTRUM_SLOTS = 4,
+    SPECTRUM_SUMS = 8,
+    SPECTRUM_MAX_RADIUS = 30,
+    SPECTRUM_PIECE_MORE = 2 * 4096 /* reading past the page cache begins and ends on pages */
+};
 
 /* What a slot of a backend holds. */
 enum spectrum_layout {
-    SPECTRUM_ROWS,   /* float [slab_rows][pitch]: gray as above */
-    SPECTRUM_CHUNKS, /* the store's chunks, row by row of them: u8 [chunk_rows][chunk_cols][channels] */
+    /* float [slab_rows][pitch]: gray as above. The stream writes into the slot. */
+    SPECTRUM_ROWS,
+    /* The store's chunks, row by row of them: u8 [chunk_rows][chunk_cols][channels]. The slots are on a device;
+     * the stream fills pieces of host memory and sends them. */
+    SPECTRUM_CHUNKS,
 };
 
 /* The part of a slide that is computed in one go. Fixed while any of its slabs is under way. */
@@ -57,7 +65,7 @@ struct spectrum_slide {
     int64_t pitch;               /* floats from one row of a slot of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
     int lane;                    /* the device that computes it */
-    int sums;                    /* which of the lane's SPECTRUM_SUMS sums are its own until it is finished */
+    int64_t number;              /* among the lane's; of its SPECTRUM_SUMS sums, number % SPECTRUM_SUMS are its own */
     int first_slot;              /* slot of the slab that begins at first_row; then round and round */
     float scale;                 /* value of a pixel / gray level: 1000 or 1 */
     float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed stay */
@@ -71,6 +79,13 @@ struct spectrum_slab {
     int slot;
 };
 
+/* Host memory for some chunks on their way into a slot. */
+struct spectrum_piece {
+    uint8_t *memory; /* on a page, with room for SPECTRUM_PIECE_MORE more */
+    size_t bytes;    /* one chunk at least */
+    int number;
+};
+
 /* Seconds that a device was busy. */
 struct spectrum_times {
     double copy, kernels;
@@ -79,15 +94,15 @@ struct spectrum_times {
 struct spectrum; /* a backend's state */
 
 /* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run` and
- * `slot` are called on many threads, `run` for different parts; `finish` on one; all beside each other. */
+ * `piece` and `send` are called on many threads, `run` for different parts; `finish` on one; all beside each other. */
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
-    int64_t memory; /* bytes of slots of all lanes that serve it best */
-    /* Takes what can be taken before the first slide; `threads` will call run. `devices`: numbers as in
-     * "0,1", "" for all. */
+    int64_t memory; /* bytes of slots of a lane that serve it best */
+    /* Takes what can be taken before the first slide; `threads` will call run and piece. `devices`: numbers as in
+     * "0,1", "" for all. `memory`: bytes of pieces, of all threads. */
     int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads,
-                struct err *e);
+                int64_t memory, struct err *e);
     int (*lanes)(const struct spectrum *b);
     /* Can the lane still compute? A device that has failed cannot. */
     bool (*alive)(const struct spectrum *b, int lane);
@@ -99,10 +114,16 @@ struct spectrum_backend {
     bool (*fits)(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes);
     /* Makes room. Nothing is under way in any lane. */
     int (*reserve)(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e);
-    /* Is slot number k of a lane free? */
+    /* Could slot number k of a lane be filled at once? */
     bool (*slot_free)(const struct spectrum *b, int lane, int k);
-    /* Waits until it is, and gives its memory. All slabs that were in it before have been run. */
-    int (*slot)(struct spectrum *b, int lane, int k, void **memory, struct err *e);
+    /* SPECTRUM_ROWS: the memory of slot number k. All slabs that were in it before have been run. */
+    float *(*slot)(struct spectrum *b, int k);
+    /* SPECTRUM_CHUNKS: waits for a piece of the thread's own. */
+    struct spectrum_piece (*piece)(struct spectrum *b, int thread);
+    /* Sends bytes that lie at `from` in the piece to where they belong in the slab's slot, in the background. All
+     * slabs that were in the slot before have been run. */
+    int (*send)(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_piece *p,
+                const uint8_t *from, size_t offset, size_t bytes, struct err *e);
     /* In how many parts a slab can be run at once; 0 when there is nothing to do. */
     int64_t (*parts)(const struct spectrum *b, const struct spectrum_slab *s);
     /* Computes part k, adds to *counts; the slots of earlier slabs still hold their rows as far as

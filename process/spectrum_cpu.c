@@ -195,9 +195,9 @@ static int open_tables(struct spectrum *b, struct err *e)
 }
 
 static int cpu_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads,
-                    struct err *e)
+                    int64_t memory, struct err *e)
 {
-    (void)devices;
+    (void)devices, (void)memory;
     struct spectrum *b = *out = calloc(1, sizeof *b);
     if (!b)
         return err_set(e, "out of memory");
@@ -264,11 +264,9 @@ static bool cpu_slot_free(const struct spectrum *b, int lane, int k)
     return true; /* the stream itself waits for what reads it */
 }
 
-static int cpu_slot(struct spectrum *b, int lane, int k, void **memory, struct err *e)
+static float *cpu_slot(struct spectrum *b, int k)
 {
-    (void)lane, (void)e;
-    *memory = slot_of(b, k);
-    return 0;
+    return slot_of(b, k);
 }
 
 static int64_t blocks_across(const struct spectrum *b, const struct spectrum_slab *s)

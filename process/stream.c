@@ -9,8 +9,8 @@
  * are the last that could need what they write over. The lanes' slabs alternate: whichever lane has a
  * slot free gets the next.
  *
- * HDF5 is used in source only, which is never on two threads at once: opening stores, and handing
- * finished slides to the caller, who writes them.
+ * HDF5 is used on the calling thread only, while it idles: it opens the next stores ahead, a group at a time,
+ * and hands finished slides to the caller, who writes them.
  */
 #include "process/stream.h"
 
@@ -29,7 +29,8 @@
 
 enum {
     RUN_BYTES = 4 << 20,   /* of an item: so many that 64 threads do not wait for each other */
-    PIECE_BYTES = 1 << 20, /* read in one go, and still in the cache when it is checked */
+    MOST_READING = 24,     /* READs at once that a lane's bus can take from stores without a codec: 24 threads' */
+    READ_BYTES = 1 << 18,  /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
 };
 
@@ -45,19 +46,21 @@ struct job {
     int64_t number; /* of the store */
     const char *path;
     struct store *store;
-    struct store_chunk *chunks; /* [chunk rows][chunk columns] of all rows that are streamed */
+    struct store_chunk *listed; /* [chunk rows][chunk columns] of all groups that are streamed */
+    struct store_chunk *chunks; /* the same from the first row that is streamed on */
+    int64_t next_group, end_group; /* to be listed */
+    int64_t listed_rows;           /* of chunks, so far */
     struct part *parts;
     int64_t n_parts, next_part; /* next_part: not yet given to a lane */
     struct result_slide result;
     uint8_t *counts; /* [ny][nx] of the slide, with tissue_only */
-    double begun;
+    double opening, begun; /* seconds for opening it; when it would have begun had it been opened at once */
     atomic_llong read_us, unpack_us, wait_us;
     atomic_bool failed; /* its remaining items do nothing */
     struct err err;     /* set by the one who set failed */
     /* of the sink */
     int64_t parts_ended, rows_done, rows;
     bool ended;
-    atomic_bool reported; /* it may be handed over and freed */
 };
 
 enum kind { READ, RUN, END };
@@ -67,7 +70,6 @@ struct item {
     struct part *part;
     struct spectrum_slab slab;
     int64_t chunk_row, chunk_col, chunks; /* READ: the run; chunk_row of the part */
-    void *memory;                         /* READ: the slab's slot, once it was waited for */
     int64_t k;                            /* RUN: which part of the slab */
     struct result_counts counts;          /* RUN: what it counted; owns its histogram */
 };
@@ -77,11 +79,11 @@ struct reader {
     unsigned char *packed, *pixels;
     size_t packed_size, pixels_size;
     struct codec_work *codec[CODECS]; /* by codec_id, made when first met */
-    bool to_chunks; /* the slots are of SPECTRUM_CHUNKS */
 };
 
 /* Where source is in one lane. */
 struct lane {
+    atomic_int reading; /* READs made and not yet worked on */
     struct part *part;
     struct spectrum_slab slab;
     enum kind kind;
@@ -101,14 +103,18 @@ struct stream {
     int n_lanes;
     int64_t memory;      /* bytes of slots of a lane */
     struct job **jobs;   /* [n_paths], made one after the other */
+    atomic_llong opened; /* jobs that source may deal out */
+    atomic_llong dealt;  /* jobs that it has begun to deal out */
 
     /* where source is */
     int lane;            /* whose turn it is */
-    int64_t next_path;   /* jobs made */
-    int64_t handed;      /* jobs handed over to the caller */
+    struct job *dealing; /* it has parts that no lane has, or is NULL */
     bool drained;        /* source has asked for a drain and got it */
 
-    int64_t reported, seen; /* of the sink: jobs reported; the last job that it has seen an item of */
+    /* of the calling thread */
+    int64_t made;        /* jobs made; the last may not be opened yet */
+    int64_t reported;    /* jobs reported */
+    int64_t handed;      /* jobs handed over to the caller */
 };
 
 /* --- a job --- */
@@ -119,7 +125,7 @@ static void job_free(struct job *j)
         return;
     result_slide_free(&j->result);
     store_close(j->store);
-    free(j->chunks);
+    free(j->listed);
     free(j->parts);
     free(j->counts);
     free(j);
@@ -207,35 +213,37 @@ static int choose_slab(const struct stream *s, const struct job *j, struct spect
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     rows = (rows < MOST_SLAB_ROWS || chunk > MOST_SLAB_ROWS ? rows : MOST_SLAB_ROWS) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
-    if (rows < least && s->setup->memory)
+    if (rows < least && s->setup->memory && s->setup->backend->layout == SPECTRUM_ROWS)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", store_path(j->store),
                        (least * each * SPECTRUM_SLOTS * s->n_lanes >> 20) + 1);
     d->slab_rows = rows < least ? least : rows;
     return 0;
 }
 
-/* Lists the chunks of rows first_row .. end_row - 1. */
-static int list_chunks(struct job *j, int64_t first_row, int64_t end_row, struct err *e)
+/* Room for the chunks of rows first_row .. end_row - 1. */
+static int alloc_chunks(struct job *j, int64_t first_row, int64_t end_row, struct err *e)
 {
     const struct store_info *i = store_info(j->store);
-    const int64_t columns = store_chunk_columns(i);
-    const int64_t first = first_row / i->group_rows;
+    const int64_t first = first_row / i->group_rows, columns = store_chunk_columns(i);
     int64_t rows = 0, g = first;
     for (; g < i->group_count && g * i->group_rows < end_row; g++)
         rows += store_group_chunk_rows(i, g);
-    j->chunks = calloc((size_t)(rows * columns), sizeof *j->chunks);
-    if (!j->chunks)
+    j->listed = calloc((size_t)(rows * columns), sizeof *j->listed);
+    if (!j->listed)
         return err_set(e, "out of memory");
-    struct store_chunk *out = j->chunks;
-    for (g = first; g < i->group_count && g * i->group_rows < end_row; g++) {
-        if (store_map_group(j->store, g, out, e))
-            return -1;
-        out += store_group_chunk_rows(i, g) * columns;
-    }
-    /* the list begins with the first group's first chunk row: move it to the first row streamed */
-    const int64_t skip = (first_row - first * i->group_rows) / i->chunk_rows;
-    memmove(j->chunks, j->chunks + skip * columns,
-            (size_t)((rows - skip) * columns) * sizeof *j->chunks);
+    j->chunks = j->listed + (first_row - first * i->group_rows) / i->chunk_rows * columns;
+    j->next_group = first;
+    j->end_group = g;
+    return 0;
+}
+
+static int list_next_group(struct job *j, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    const int64_t g = j->next_group++;
+    if (store_map_group(j->store, g, j->listed + j->listed_rows * store_chunk_columns(i), e))
+        return -1;
+    j->listed_rows += store_group_chunk_rows(i, g);
     return 0;
 }
 
@@ -306,7 +314,7 @@ static int make_parts(const struct stream *s, struct job *j, int64_t first_wy, i
         if (set_part(s, j, &j->parts[k], first_wy + rows * k / n, first_wy + rows * (k + 1) / n, e))
             return -1;
     const struct spectrum_slide *first = &j->parts[0].slide;
-    if (list_chunks(j, first->first_row, j->parts[n - 1].slide.end_row, e))
+    if (alloc_chunks(j, first->first_row, j->parts[n - 1].slide.end_row, e))
         return -1;
     for (int64_t k = 0; k < n; k++)
         j->parts[k].chunks =
@@ -333,7 +341,6 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
 {
     const struct result_params *p = &s->setup->params;
     int64_t first_wy = 0, end_wy = 0;
-    j->begun = cli_now();
     if (!(j->store = store_open(j->path, e)))
         return -1;
     describe(j, s);
@@ -345,21 +352,64 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
     return make_parts(s, j, first_wy, end_wy, e);
 }
 
-/* --- source --- */
+/* --- the calling thread, while nothing is to be sunk --- */
 
-/* Hands finished slides to the caller, in order. */
+/* Hands the next job to the caller if it has ended. Returns whether it has, or -1. */
 static int hand_over(struct stream *s, struct err *e)
 {
-    while (s->handed < s->next_path && atomic_load(&s->jobs[s->handed]->reported)) {
-        struct job *j = s->jobs[s->handed];
-        s->jobs[s->handed++] = NULL;
-        int r = atomic_load(&j->failed) ? 0 : s->setup->keep(s->setup->ctx, j->number, &j->result, e);
-        job_free(j);
-        if (r)
-            return -1;
-    }
-    return 0;
+    if (s->handed == s->reported)
+        return 0;
+    struct job *j = s->jobs[s->handed];
+    s->jobs[s->handed++] = NULL;
+    const int r = atomic_load(&j->failed) ? 0 : s->setup->keep(s->setup->ctx, j->number, &j->result, e);
+    job_free(j);
+    return r ? -1 : 1;
 }
+
+/* It is opened, or cannot be: source may have it. */
+static int publish(struct stream *s, struct job *j, struct err *e)
+{
+    if (atomic_load(&j->failed) || j->n_parts == 0) { /* one part without a slab tells of it */
+        free(j->parts);
+        if (!(j->parts = calloc(1, sizeof *j->parts)))
+            return err_set(e, "out of memory");
+        j->parts->job = j;
+        j->n_parts = 1;
+    }
+    atomic_store(&s->opened, s->made);
+    return 1;
+}
+
+/* Another step of opening the job made last: its store, then one group after the other. */
+static int open_further(struct stream *s, struct job *j, struct err *e)
+{
+    const double begun = cli_now();
+    struct err why = {""};
+    if (j->store ? list_next_group(j, &why) : job_open(s, j, &why))
+        job_fail(j, &why);
+    j->opening += cli_now() - begun;
+    return j->next_group < j->end_group && !atomic_load(&j->failed) ? 1 : publish(s, j, e);
+}
+
+static int idle(void *ctx, struct err *e)
+{
+    struct stream *s = ctx;
+    const int r = hand_over(s, e);
+    if (r)
+        return r;
+    if (s->made == atomic_load(&s->opened)) {
+        if (s->made == s->setup->n_paths || s->made - atomic_load(&s->dealt) > s->n_lanes)
+            return 0;
+        struct job *j = s->jobs[s->made] = calloc(1, sizeof *j);
+        if (!j)
+            return err_set(e, "out of memory");
+        j->number = s->made++;
+        j->path = s->setup->paths[j->number];
+    }
+    return open_further(s, s->jobs[s->made - 1], e);
+}
+
+/* --- source --- */
 
 /* The windows that are complete once the slide's rows up to `row` are there. */
 static int64_t complete_until(const struct stream *s, const struct spectrum_slide *d, int64_t row)
@@ -372,25 +422,6 @@ static int64_t complete_until(const struct stream *s, const struct spectrum_slid
     return wy < d->first_wy ? d->first_wy : wy < d->end_wy ? wy : d->end_wy;
 }
 
-/* Where the stored bytes of the slab's rows lie: has the kernel read them while we compute. */
-static void prefetch(const struct part *part, int64_t row, int64_t rows)
-{
-    const struct store_info *i = store_info(part->job->store);
-    const int64_t columns = store_chunk_columns(i);
-    const int64_t first = (row - part->slide.first_row) / i->chunk_rows * columns;
-    const int64_t n = (rows + i->chunk_rows - 1) / i->chunk_rows * columns;
-    uint64_t low = UINT64_MAX, high = 0;
-    for (int64_t k = first; k < first + n; k++) {
-        const struct store_chunk *c = &part->chunks[k];
-        if (c->bytes == 0)
-            continue;
-        low = c->offset < low ? c->offset : low;
-        high = c->offset + c->bytes > high ? c->offset + c->bytes : high;
-    }
-    if (high > low)
-        store_prefetch(part->job->store, low, high - low);
-}
-
 /* Begins the slab at `row` in a lane. */
 static void begin_slab(struct stream *s, struct lane *l, int64_t row)
 {
@@ -398,59 +429,35 @@ static void begin_slab(struct stream *s, struct lane *l, int64_t row)
     struct spectrum_slide *d = &part->slide;
     const int64_t left = d->end_row - row;
     const int64_t rows = left < d->slab_rows ? left : d->slab_rows;
-    const int64_t after = d->end_row - row - rows;
     l->slab = (struct spectrum_slab){
         .slide = d, .row = row, .rows = rows, .slot = (int)(l->slabs++ % SPECTRUM_SLOTS),
         .wy = complete_until(s, d, row), .end_wy = complete_until(s, d, row + rows)};
     if (row == d->first_row) {
         d->first_slot = l->slab.slot;
         l->slab.wy = d->first_wy;
-        prefetch(part, row, rows);
     }
-    if (after > 0)
-        prefetch(part, row + rows, after < d->slab_rows ? after : d->slab_rows);
     l->kind = READ;
     l->next = 0;
 }
 
-/* Opens the next store. */
-static int begin_job(struct stream *s, struct err *e)
+/* Is there, at the moment, a part that no lane has? */
+static bool parts_left(const struct stream *s)
 {
-    struct err why = {""};
-    if (hand_over(s, e))
-        return -1;
-    struct job *j = calloc(1, sizeof *j);
-    if (!j)
-        return err_set(e, "out of memory");
-    j->number = s->next_path++;
-    j->path = s->setup->paths[j->number];
-    s->jobs[j->number] = j;
-    if (job_open(s, j, &why))
-        job_fail(j, &why);
-    if (atomic_load(&j->failed) || j->n_parts == 0) { /* one part without a slab tells of it */
-        free(j->parts);
-        if (!(j->parts = calloc(1, sizeof *j->parts)))
-            return err_set(e, "out of memory");
-        j->parts->job = j;
-        j->n_parts = 1;
-    }
-    return 0;
+    return s->dealing || atomic_load(&s->dealt) < atomic_load(&s->opened);
 }
 
-/* The next part that no lane has, or NULL at the end. */
-static int take_part(struct stream *s, struct part **part, struct err *e)
+/* The next of them. */
+static struct part *take_part(struct stream *s)
 {
-    struct job *j = s->next_path > 0 ? s->jobs[s->next_path - 1] : NULL;
-    *part = NULL;
-    if (!j || j->next_part == j->n_parts) {
-        if (s->next_path == s->setup->n_paths)
-            return 0;
-        if (begin_job(s, e))
-            return -1;
-        j = s->jobs[s->next_path - 1];
+    if (!s->dealing) {
+        s->dealing = s->jobs[atomic_fetch_add(&s->dealt, 1)];
+        s->dealing->begun = cli_now() - s->dealing->opening;
     }
-    *part = &j->parts[j->next_part++];
-    return 0;
+    struct job *j = s->dealing;
+    struct part *part = &j->parts[j->next_part++];
+    if (j->next_part == j->n_parts)
+        s->dealing = NULL;
+    return part;
 }
 
 /* Bytes of a slot for this part. */
@@ -460,7 +467,7 @@ static size_t slot_bytes(const struct stream *s, const struct spectrum_slide *d)
     return (size_t)(rows * row_bytes(s, d));
 }
 
-static int make_read(const struct lane *l, struct item *it)
+static void make_read(const struct lane *l, struct item *it)
 {
     const struct part *part = l->part;
     const struct store_info *i = store_info(part->job->store);
@@ -476,25 +483,24 @@ static int make_read(const struct lane *l, struct item *it)
     it->chunk_row = first;
     it->chunk_col = col;
     it->chunks = n;
-    return PIPE_ITEM;
 }
 
 /* The next READ or RUN of the slab under way, or 0 when it has no more. */
 static int make_part(struct stream *s, struct lane *l, struct item *it, int64_t number, int64_t *after)
 {
     const struct store_info *i = store_info(l->part->job->store);
-    const int64_t sums_free = l->ends[l->part->slide.sums];
+    const int64_t sums_free = l->ends[l->part->slide.number % SPECTRUM_SUMS];
+    const int64_t chunk_rows = (l->slab.rows + i->chunk_rows - 1) / i->chunk_rows;
     if (l->kind == READ) {
-        const int64_t rows = (l->slab.rows + i->chunk_rows - 1) / i->chunk_rows;
-        if (l->next < rows * store_chunk_columns(i)) {
-            *after = l->runs_end[0];
-            make_read(l, it);
-            l->next += it->chunks;
-            return PIPE_ITEM;
+        *after = l->runs_end[0];
+        make_read(l, it);
+        atomic_fetch_add(&l->reading, 1);
+        if ((l->next += it->chunks) == chunk_rows * store_chunk_columns(i)) {
+            l->kind = RUN;
+            l->next = 0;
+            l->reads_end = number + 1;
         }
-        l->kind = RUN;
-        l->next = 0;
-        l->reads_end = number;
+        return PIPE_ITEM;
     }
     if (l->next < s->setup->backend->parts(s->spectrum, &l->slab)) {
         it->kind = RUN;
@@ -507,20 +513,18 @@ static int make_part(struct stream *s, struct lane *l, struct item *it, int64_t 
     return 0;
 }
 
-/* Gives a lane its next part. PIPE_ITEM, PIPE_DRAIN when buffers must grow first, PIPE_END when there is
- * none. */
-static int begin_part(struct stream *s, struct lane *l, struct err *e)
+/* Gives a lane its next part. PIPE_ITEM, or PIPE_DRAIN when buffers must grow first. */
+static int begin_part(struct stream *s, struct lane *l)
 {
     const struct spectrum_backend *b = s->setup->backend;
     const int number = (int)(l - s->lanes);
+    const bool drained = s->drained;
     struct err why = {""};
+    s->drained = false;
     if (!l->part) {
-        if (take_part(s, &l->part, e))
-            return -1;
-        if (!l->part)
-            return PIPE_END;
+        l->part = take_part(s);
         l->part->slide.lane = number;
-        l->part->slide.sums = (int)(l->parts++ % SPECTRUM_SUMS);
+        l->part->slide.number = l->parts++;
     }
     struct job *j = l->part->job;
     struct spectrum_slide *d = &l->part->slide;
@@ -533,59 +537,79 @@ static int begin_part(struct stream *s, struct lane *l, struct err *e)
     if (atomic_load(&j->failed) || d->end_row == 0)
         return PIPE_ITEM;
     if (!b->fits(s->spectrum, d, slot_bytes(s, d))) {
-        if (!s->drained) {
+        if (!drained) {
             s->drained = true;
             return PIPE_DRAIN;
         }
         if (b->reserve(s->spectrum, d, slot_bytes(s, d), &why)) {
             job_fail(j, &why);
-            s->drained = false;
             return PIPE_ITEM;
         }
     }
-    s->drained = false;
     begin_slab(s, l, d->first_row);
     return PIPE_ITEM;
 }
 
-/* After a slab: whose turn is it? A lane with a slot free, else the next one. */
-static int next_lane(const struct stream *s)
+/* Has the lane as many READs under way as it can use? Where chunks must be unpacked it can use any number. */
+static bool has_enough(const struct lane *l)
 {
-    const struct spectrum_backend *b = s->setup->backend;
-    int first = -1;
-    for (int k = 1; k <= s->n_lanes; k++) {
-        const int n = (s->lane + k) % s->n_lanes;
-        const struct lane *l = &s->lanes[n];
-        if (!l->part && (!b->alive(s->spectrum, n) && lanes_alive(s) > 0))
-            continue; /* the others do its work */
-        if (b->slot_free(s->spectrum, n, (int)(l->slabs % SPECTRUM_SLOTS)))
-            return n;
-        first = first < 0 ? n : first;
-    }
-    return first < 0 ? s->lane : first;
+    return atomic_load(&l->reading) >= MOST_READING &&
+           store_info(l->part->job->store)->codec->id == CODEC_NONE;
 }
 
-/* Does any lane have a part under way? */
-static bool any_part(const struct stream *s)
+/* How little a lane needs an item: what is read for it already, more when it must wait for a slot. What
+ * computes or ends a slab comes first. -1: there is nothing to do for it now. */
+static int64_t claim(const struct stream *s, int number)
+{
+    const struct spectrum_backend *b = s->setup->backend;
+    const struct lane *l = &s->lanes[number];
+    if (!l->part && (!parts_left(s) || (!b->alive(s->spectrum, number) && lanes_alive(s) > 0)))
+        return -1; /* the others do its work */
+    if (l->part && l->kind != READ)
+        return 0;
+    if (l->part && has_enough(l))
+        return -1;
+    const bool new_slab = !l->part || !l->slab.slide;
+    const int64_t waits = new_slab && !b->slot_free(s->spectrum, number, (int)(l->slabs % SPECTRUM_SLOTS));
+    return 1 + atomic_load(&l->reading) + (waits << 32);
+}
+
+/* Whose turn is it? Items go round, so that all devices are fed at a time; the one that is fed slowest gets
+ * the next. -1: nobody's now. */
+static int next_lane(const struct stream *s)
+{
+    int64_t least = -1;
+    int best = -1;
+    for (int k = 1; k <= s->n_lanes; k++) {
+        const int n = (s->lane + k) % s->n_lanes;
+        const int64_t c = claim(s, n);
+        if (c >= 0 && (best < 0 || c < least)) {
+            best = n;
+            least = c;
+        }
+    }
+    return best;
+}
+
+static bool all_done(const struct stream *s)
 {
     for (int k = 0; k < s->n_lanes; k++)
         if (s->lanes[k].part)
-            return true;
-    return false;
+            return false;
+    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths;
 }
 
-static int make_end(struct stream *s, struct lane *l, struct item *it, int64_t number)
+static int make_end(struct lane *l, struct item *it, int64_t number)
 {
     it->kind = END;
     it->part = l->part;
-    l->ends[l->part->slide.sums] = number + 1;
+    l->ends[l->part->slide.number % SPECTRUM_SUMS] = number + 1;
     l->part = NULL;
-    s->lane = next_lane(s);
     return PIPE_ITEM;
 }
 
-/* The lane whose turn it is has made a whole slab: its next one, or the part's end; then another's turn. */
-static bool end_slab(struct stream *s, struct lane *l)
+/* The lane has made a whole slab. Returns whether its part has another. */
+static bool end_slab(struct lane *l)
 {
     const struct spectrum_slide *d = &l->part->slide;
     const int64_t row = l->slab.row + l->slab.rows;
@@ -595,7 +619,7 @@ static bool end_slab(struct stream *s, struct lane *l)
     }
     l->slab.slide = NULL; /* begun when the lane's turn comes again */
     l->slab.row = row;
-    s->lane = next_lane(s);
+    l->kind = READ;
     return true;
 }
 
@@ -606,32 +630,25 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     if (cli_check_stop(e))
         return -1;
     for (;;) {
-        struct lane *l = &s->lanes[s->lane];
-        if (!l->part && !s->setup->backend->alive(s->spectrum, s->lane) && lanes_alive(s) > 0)
-            l = &s->lanes[s->lane = next_lane(s)]; /* it has failed since its turn came */
+        const int turn = s->drained ? s->lane : next_lane(s); /* the lane that asked to drain goes on */
+        if (turn < 0)
+            return all_done(s) ? PIPE_END : PIPE_WAIT;
+        struct lane *l = &s->lanes[s->lane = turn];
         if (!l->part || s->drained) {
-            const int r = begin_part(s, l, e);
-            if (r == PIPE_END) { /* nothing is left to begin: the other lanes end what they have */
-                if (!any_part(s))
-                    return PIPE_END;
-                do
-                    s->lane = (s->lane + 1) % s->n_lanes;
-                while (!s->lanes[s->lane].part);
-                continue;
-            }
+            const int r = begin_part(s, l);
             if (r != PIPE_ITEM)
                 return r;
         } else if (l->kind != END && !l->slab.slide)
             begin_slab(s, l, l->slab.row);
         if (l->kind == END)
-            return make_end(s, l, it, number);
+            return make_end(l, it, number);
         if (make_part(s, l, it, number, after)) {
             it->part = l->part;
             it->slab = l->slab;
             return PIPE_ITEM;
         }
-        if (!end_slab(s, l))
-            return make_end(s, l, it, number);
+        if (!end_slab(l))
+            return make_end(l, it, number);
     }
 }
 
@@ -657,16 +674,8 @@ static const struct store_chunk *chunk_of(const struct item *it, int64_t col)
     return &it->part->chunks[it->chunk_row * store_chunk_columns(store_info(it->part->job->store)) + col];
 }
 
-/* Where a slot of SPECTRUM_CHUNKS has the chunk in column col of the item's chunk row. */
-static uint8_t *place_of(const struct item *it, int64_t col)
-{
-    const struct store_info *i = store_info(it->part->job->store);
-    const int64_t row = it->chunk_row - (it->slab.row - it->part->slide.first_row) / i->chunk_rows;
-    return (uint8_t *)it->memory + (row * store_chunk_columns(i) + col) * store_chunk_bytes(i);
-}
-
 /* One chunk's pixels as gray into a slot of SPECTRUM_ROWS. */
-static void lay(const struct item *it, int64_t col, const uint8_t *pixels)
+static void lay(const struct item *it, float *slot, int64_t col, const uint8_t *pixels)
 {
     const struct spectrum_slide *d = &it->part->slide;
     const struct store_info *i = store_info(it->part->job->store);
@@ -674,7 +683,7 @@ static void lay(const struct item *it, int64_t col, const uint8_t *pixels)
     const int64_t x = col * i->chunk_cols, right = it->slab.row + it->slab.rows;
     const int64_t rows = right - row0 < i->chunk_rows ? right - row0 : i->chunk_rows;
     const int64_t n = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
-    float *out = (float *)it->memory + (row0 - it->slab.row) * d->pitch + x;
+    float *out = slot + (row0 - it->slab.row) * d->pitch + x;
     for (int64_t y = 0; y < rows; y++, out += d->pitch) {
         const uint8_t *in = pixels + y * i->chunk_cols * i->channels;
         if (i->channels == 3)
@@ -712,33 +721,90 @@ static int unpack(struct reader *r, const struct item *it, int64_t col, const un
     return 0;
 }
 
-/* A chunk whose stored bytes are at `bytes`, which may be its place in the slot already. */
-static int decode(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes,
-                  struct err *e)
+/* The pixels of the chunk whose stored bytes are at `bytes`: there, or unpacked to `room`. NULL on error. */
+static const uint8_t *pixels_of(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes,
+                                uint8_t *room, struct err *e)
 {
-    const struct store_info *i = store_info(it->part->job->store);
-    const bool chunks = r->to_chunks;
-    const size_t whole = (size_t)store_chunk_bytes(i);
+    const size_t whole = (size_t)store_chunk_bytes(store_info(it->part->job->store));
     const struct store_chunk *c = chunk_of(it, col);
-    uint8_t *out = chunks ? place_of(it, col) : r->pixels;
-    const uint8_t *pixels = out;
     if (c->bytes == 0)
-        memset(out, 255, whole);
-    else if (check_chunk(it, col, bytes, e))
+        return memset(room, 255, whole);
+    if (check_chunk(it, col, bytes, e))
+        return NULL;
+    if (c->bytes == whole)
+        return bytes;
+    return unpack(r, it, col, bytes, room, e) ? NULL : room;
+}
+
+/* How many of the n chunks from column col on, one at least, have so many bytes as stored at most. */
+static int64_t count_chunks(const struct item *it, int64_t col, int64_t n, size_t most)
+{
+    const struct store_chunk *c = chunk_of(it, col);
+    size_t bytes = c[0].bytes;
+    int64_t k = 1;
+    while (k < n && bytes + c[k].bytes <= most)
+        bytes += c[k++].bytes;
+    return k;
+}
+
+/* Past the page cache large reads are better, through it such that stay in the processor's. */
+static size_t most_at_once(const struct item *it)
+{
+    return store_reads_directly(it->part->job->store) ? SIZE_MAX : READ_BYTES;
+}
+
+/* The stored bytes of n chunks, which lie together in the file. */
+static size_t stored_bytes(const struct item *it, int64_t col, int64_t n)
+{
+    const struct store_chunk *c = chunk_of(it, col);
+    size_t bytes = 0;
+    for (int64_t k = 0; k < n; k++)
+        bytes += c[k].bytes;
+    return bytes;
+}
+
+/* Reads them to `room`, which has two pages more, or where that is NULL to the thread's own memory; *at: where they
+ * begin. */
+static int read_stored(struct reader *r, const struct item *it, int64_t col, int64_t n, unsigned char *room,
+                       const unsigned char **at, struct err *e)
+{
+    struct job *j = it->part->job;
+    const size_t bytes = stored_bytes(it, col, n);
+    const double begun = cli_now();
+    if (!room && grow(&r->packed, &r->packed_size, bytes + 2 * STORE_PAGE, e))
         return -1;
-    else if (c->bytes < whole) {
-        if (unpack(r, it, col, bytes, out, e))
-            return -1;
-    } else if (!chunks)
-        pixels = bytes;
-    else if (bytes != out)
-        memcpy(out, bytes, whole);
-    if (!chunks)
-        lay(it, col, pixels);
+    if (store_read_pages(j->store, chunk_of(it, col)->offset, room ? room : r->packed, bytes, at, e))
+        return -1;
+    atomic_fetch_add(&j->read_us, (long long)((cli_now() - begun) * 1e6));
     return 0;
 }
 
-/* Are these chunks all stored as they are? Then they can be read to where they belong. */
+static void add_unpacking(struct job *j, double begun)
+{
+    atomic_fetch_add(&j->unpack_us, (long long)((cli_now() - begun) * 1e6));
+}
+
+/* n chunks into a slot of SPECTRUM_ROWS. */
+static int read_to_rows(struct reader *r, const struct item *it, float *slot, int64_t col, int64_t n,
+                        struct err *e)
+{
+    struct job *j = it->part->job;
+    const unsigned char *at;
+    if (grow(&r->pixels, &r->pixels_size, (size_t)store_chunk_bytes(store_info(j->store)), e) ||
+        read_stored(r, it, col, n, NULL, &at, e))
+        return -1;
+    const double begun = cli_now();
+    for (int64_t k = 0; k < n; at += chunk_of(it, col + k++)->bytes) {
+        const uint8_t *pixels = pixels_of(r, it, col + k, at, r->pixels, e);
+        if (!pixels)
+            return -1;
+        lay(it, slot, col + k, pixels);
+    }
+    add_unpacking(j, begun);
+    return 0;
+}
+
+/* Are these chunks all stored as they are? Then they are read to where they belong. */
 static bool all_whole(const struct item *it, int64_t col, int64_t n)
 {
     const int64_t whole = store_chunk_bytes(store_info(it->part->job->store));
@@ -748,58 +814,111 @@ static bool all_whole(const struct item *it, int64_t col, int64_t n)
     return true;
 }
 
-/* n chunks, which lie together in the file. */
-static int read_piece(struct reader *r, const struct item *it, int64_t col, int64_t n, size_t bytes,
-                      struct err *e)
+/* n chunks into a piece of memory, one after the other; *pixels: where in it the first begins. */
+static int read_to_piece(struct reader *r, const struct item *it, uint8_t *piece, int64_t col, int64_t n,
+                         const uint8_t **pixels, struct err *e)
 {
     struct job *j = it->part->job;
-    const struct store_chunk *c = chunk_of(it, col);
-    const unsigned char *at;
-    const double begun = cli_now();
-    if (r->to_chunks && !store_reads_directly(j->store) && all_whole(it, col, n)) {
-        at = place_of(it, col);
-        if (store_read(j->store, c[0].offset, place_of(it, col), bytes, e))
+    const size_t whole = (size_t)store_chunk_bytes(store_info(j->store));
+    const bool as_they_are = all_whole(it, col, n);
+    *pixels = piece;
+    for (int64_t first = 0, m; first < n; first += m) {
+        const unsigned char *at;
+        uint8_t *room = piece + (size_t)first * whole;
+        m = count_chunks(it, col + first, n - first, most_at_once(it));
+        if (read_stored(r, it, col + first, m, as_they_are ? room : NULL, &at, e))
             return -1;
-    } else if (grow(&r->packed, &r->packed_size, bytes + 2 * STORE_PAGE, e) ||
-               grow(&r->pixels, &r->pixels_size, (size_t)store_chunk_bytes(store_info(j->store)), e) ||
-               store_read_pages(j->store, c[0].offset, r->packed, bytes, &at, e))
-        return -1;
-    const double read = cli_now();
-    for (int64_t k = 0; k < n; at += c[k++].bytes)
-        if (decode(r, it, col + k, at, e))
-            return -1;
-    atomic_fetch_add(&j->read_us, (long long)((read - begun) * 1e6));
-    atomic_fetch_add(&j->unpack_us, (long long)((cli_now() - read) * 1e6));
+        if (as_they_are && first == 0)
+            *pixels = at; /* past the page cache, n chunks at once, it is not where the piece begins */
+        const double begun = cli_now();
+        for (int64_t k = first; k < first + m; at += chunk_of(it, col + k++)->bytes, room += whole) {
+            const uint8_t *from = pixels_of(r, it, col + k, at, room, e);
+            if (!from)
+                return -1;
+            if (!as_they_are && from != room)
+                memcpy(room, from, whole);
+        }
+        add_unpacking(j, begun);
+    }
     return 0;
 }
 
-/* Past the page cache large reads are better, through it such that stay in the processor's. */
-static int read_run(struct reader *r, const struct item *it, struct err *e)
+/* Where in a slot of SPECTRUM_CHUNKS the chunk in column col of the item's chunk row lies. */
+static size_t place_of(const struct item *it, int64_t col)
 {
-    const size_t most = store_reads_directly(it->part->job->store) ? RUN_BYTES : PIECE_BYTES;
+    const struct store_info *i = store_info(it->part->job->store);
+    const int64_t row = it->chunk_row - (it->slab.row - it->part->slide.first_row) / i->chunk_rows;
+    return (size_t)((row * store_chunk_columns(i) + col) * store_chunk_bytes(i));
+}
+
+/* A run of chunks, piece by piece, to a device. */
+static int send_run(struct stream *s, const struct item *it, int thread, struct err *e)
+{
+    const struct spectrum_backend *b = s->setup->backend;
+    struct job *j = it->part->job;
+    const int64_t whole = store_chunk_bytes(store_info(j->store));
     for (int64_t first = 0, n; first < it->chunks; first += n) {
-        const struct store_chunk *c = chunk_of(it, it->chunk_col + first);
-        size_t bytes = c[0].bytes;
-        for (n = 1; first + n < it->chunks && bytes + c[n].bytes <= most; n++)
-            bytes += c[n].bytes;
-        if (read_piece(r, it, it->chunk_col + first, n, bytes, e))
+        const int64_t col = it->chunk_col + first, left = it->chunks - first;
+        const double begun = cli_now();
+        const struct spectrum_piece piece = b->piece(s->spectrum, thread);
+        const uint8_t *pixels;
+        atomic_fetch_add(&j->wait_us, (long long)((cli_now() - begun) * 1e6));
+        n = (int64_t)piece.bytes / whole < left ? (int64_t)piece.bytes / whole : left;
+        if (read_to_piece(&s->readers[thread], it, piece.memory, col, n, &pixels, e) ||
+            b->send(s->spectrum, &it->slab, &piece, pixels, place_of(it, col), (size_t)(n * whole), e))
             return -1;
     }
     return 0;
 }
 
-/* Waits until the backend is done with what the slot held. Only here, after the RUN of the slab that was in it
- * has been queued, can the backend know. */
-static int wait_for_slot(const struct stream *s, struct item *it, struct err *e)
+/* A run of chunks, read by read, into a slot of SPECTRUM_ROWS. */
+static int lay_run(struct stream *s, const struct item *it, int thread, struct err *e)
+{
+    float *slot = s->setup->backend->slot(s->spectrum, it->slab.slot);
+    for (int64_t first = 0, n; first < it->chunks; first += n) {
+        n = count_chunks(it, it->chunk_col + first, it->chunks - first, most_at_once(it));
+        if (read_to_rows(&s->readers[thread], it, slot, it->chunk_col + first, n, e))
+            return -1;
+    }
+    return 0;
+}
+
+/* Has the kernel read where the stored bytes of these rows lie. */
+static void prefetch(const struct part *part, int64_t row, int64_t rows)
+{
+    const struct store_info *i = store_info(part->job->store);
+    const int64_t columns = store_chunk_columns(i);
+    const int64_t first = (row - part->slide.first_row) / i->chunk_rows * columns;
+    const int64_t n = (rows + i->chunk_rows - 1) / i->chunk_rows * columns;
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int64_t k = first; k < first + n; k++) {
+        const struct store_chunk *c = &part->chunks[k];
+        if (c->bytes == 0)
+            continue;
+        low = c->offset < low ? c->offset : low;
+        high = c->offset + c->bytes > high ? c->offset + c->bytes : high;
+    }
+    if (high > low)
+        store_prefetch(part->job->store, low, high - low);
+}
+
+/* With a slab's first READ: this slab where it is the part's first, and the next one. */
+static void prefetch_with(const struct item *it)
 {
     const struct spectrum_slide *d = &it->part->slide;
-    const bool first = it->chunk_col == 0 && it->chunk_row * d->chunk_rows == it->slab.row - d->first_row;
-    const double begun = cli_now();
-    if (s->setup->backend->slot(s->spectrum, d->lane, it->slab.slot, &it->memory, e))
-        return -1;
-    if (first) /* the others wait beside it */
-        atomic_fetch_add(&it->part->job->wait_us, (long long)((cli_now() - begun) * 1e6));
-    return 0;
+    const int64_t next = it->slab.row + it->slab.rows, left = d->end_row - next;
+    if (it->chunk_col > 0 || it->chunk_row * d->chunk_rows != it->slab.row - d->first_row)
+        return;
+    if (it->slab.row == d->first_row)
+        prefetch(it->part, it->slab.row, it->slab.rows);
+    if (left > 0)
+        prefetch(it->part, next, left < d->slab_rows ? left : d->slab_rows);
+}
+
+static int read_run(struct stream *s, const struct item *it, int thread, struct err *e)
+{
+    prefetch_with(it);
+    return s->setup->backend->layout == SPECTRUM_ROWS ? lay_run(s, it, thread, e) : send_run(s, it, thread, e);
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)
@@ -810,13 +929,14 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const int64_t bins = s->setup->params.bins;
     struct err why = {""};
     (void)e;
-    if (it->kind == END || atomic_load(&j->failed))
-        return 0;
     if (it->kind == READ) {
-        if (wait_for_slot(s, it, &why) || read_run(&s->readers[thread], it, &why))
+        if (!atomic_load(&j->failed) && read_run(s, it, thread, &why))
             job_fail(j, &why);
+        atomic_fetch_sub(&s->lanes[it->part->slide.lane].reading, 1);
         return 0;
     }
+    if (it->kind == END || atomic_load(&j->failed))
+        return 0;
     uint64_t *histogram = it->counts.histogram;
     memset(histogram, 0, (size_t)bins * sizeof *histogram);
     it->counts = (struct result_counts){.histogram = histogram};
@@ -866,16 +986,14 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct item *it = slot;
     struct job *j = it->part->job;
     (void)e;
-    s->seen = j->number > s->seen ? j->number : s->seen;
     if (it->kind == RUN && !atomic_load(&j->failed))
         sink_run(s, it);
     if (it->kind == END)
         sink_end(s, it);
-    while (s->reported <= s->seen && s->jobs[s->reported]->ended) {
-        struct job *done = s->jobs[s->reported++];
+    while (s->reported < s->made && s->jobs[s->reported]->ended) {
+        const struct job *done = s->jobs[s->reported++];
         s->setup->report(s->setup->ctx, done->number, atomic_load(&done->failed) ? NULL : &done->result,
                          &done->err);
-        atomic_store(&done->reported, true);
     }
     return 0;
 }
@@ -894,7 +1012,7 @@ static void close_all(struct stream *s, struct item *items, int depth)
             codec_free(s->readers[t].codec[c]);
     }
     free(s->readers);
-    for (int64_t k = s->handed; s->jobs && k < s->next_path; k++)
+    for (int64_t k = s->handed; s->jobs && k < s->made; k++)
         job_free(s->jobs[k]);
     free(s->jobs);
     free(s->lanes);
@@ -909,12 +1027,12 @@ static int open_all(struct stream *s, struct err *e)
     if (!s->readers || !s->jobs)
         return err_set(e, "out of memory");
     if (setup->backend->open(&s->spectrum, setup->devices ? setup->devices : "", &setup->params,
-                             setup->threads, e))
+                             setup->threads, setup->memory ? setup->memory : INT64_MAX, e))
         return -1;
-    for (int t = 0; t < setup->threads; t++)
-        s->readers[t].to_chunks = setup->backend->layout == SPECTRUM_CHUNKS;
     s->n_lanes = setup->backend->lanes(s->spectrum);
-    s->memory = (setup->memory ? setup->memory : setup->backend->memory) / s->n_lanes;
+    s->memory = setup->backend->memory;
+    if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || setup->memory / s->n_lanes < s->memory))
+        s->memory = setup->memory / s->n_lanes; /* slots on a device need not grow with the memory of the host */
     s->lanes = calloc((size_t)s->n_lanes, sizeof *s->lanes);
     return s->lanes ? 0 : err_set(e, "out of memory");
 }
@@ -936,8 +1054,8 @@ static struct item *make_items(const struct stream *s, int depth, struct err *e)
 
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
-    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    struct stream s = {.setup = setup, .seen = -1};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink, .light = true, .idle = idle};
+    struct stream s = {.setup = setup};
     struct item *items = NULL;
     int depth = 4 * setup->threads + 4;
     int r = open_all(&s, e);
@@ -947,8 +1065,8 @@ int stream_run(const struct stream_setup *setup, struct err *e)
         r = (items = make_items(&s, depth, e)) ? 0 : -1;
     if (r == 0)
         r = pipe_run(&ops, &s, items, sizeof *items, depth, setup->threads, e);
-    if (r == 0)
-        r = hand_over(&s, e);
+    while (r == 0 && s.handed < s.reported)
+        r = hand_over(&s, e) < 0 ? -1 : 0;
     close_all(&s, items, depth);
     return r;
 }

@@ -34,8 +34,8 @@ struct stream_setup {
     /* Store number k is done, in the order of paths: its slide, or NULL and why not. On the calling
      * thread, for talk; may not use the store and result modules. */
     void (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why);
-    /* The same for each slide that succeeded, some time after its report, on any thread, one at a time:
-     * for writing it, with the result module. -1 ends the run. */
+    /* The same for each slide that succeeded, some time after its report, on the calling thread: for writing it,
+     * with the result module. -1 ends the run. */
     int (*keep)(void *ctx, int64_t k, const struct result_slide *slide, struct err *e);
     /* Now and then: fraction of store number k that has been computed; the calling thread. May be
      * NULL. */

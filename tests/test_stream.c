@@ -80,19 +80,18 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
     struct err e = {""};
     struct spectrum *s;
     struct spectrum_slide d = {0};
-    void *slot;
     float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
     out->nx = d.nx = spectrum_windows(d.width, &p);
     out->ny = d.ny = spectrum_windows(d.height, &p);
     out->group_count = 1;
-    if (result_slide_alloc(out, p.bins, &e) || b->open(&s, "", &p, 1, &e) ||
-        b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e) || b->slot(s, 0, 0, &slot, &e))
+    if (result_slide_alloc(out, p.bins, &e) || b->open(&s, "", &p, 1, 0, &e) ||
+        b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e))
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;
     d.end_row = d.slab_rows = d.height;
     d.mean_db = out->mean_db;
     d.std_db = out->std_db;
-    memcpy(slot, rows, (size_t)(d.height * d.pitch) * sizeof(float));
+    memcpy(b->slot(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
     const struct spectrum_slab slab = {.slide = &d, .rows = d.height, .end_wy = d.ny};
     for (int64_t k = 0; k < b->parts(s, &slab); k++)
         if (b->run(s, &slab, k, 0, &out->counts, &e))
