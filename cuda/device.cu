@@ -54,6 +54,8 @@ struct device {
     size_t slot_bytes, ring_bytes, windows_bytes;
     int64_t ring_rows, batch_wy; /* of the slide under way */
     int halved;                  /* how often memory was short */
+    bool failing;                /* atomic: someone is saying why it has failed */
+    struct err why;
 
     /* windows by cuFFT */
     cufftHandle plan;
@@ -102,10 +104,13 @@ static int check_fft(struct check_device *d, cufftResult result, const char *cal
 
 #define FFT(d, call, e) check_fft((d), (call), #call, (e))
 
-/* The device has failed for good. */
-static int give_up(struct device *d)
+/* The device has failed for good; the first says why. */
+static int give_up(struct device *d, const struct err *e)
 {
-    __atomic_store_n(&d->check.failed, true, __ATOMIC_RELEASE);
+    if (!__atomic_exchange_n(&d->failing, true, __ATOMIC_ACQ_REL)) {
+        d->why = *e;
+        __atomic_store_n(&d->check.failed, true, __ATOMIC_RELEASE);
+    }
     return -1;
 }
 
@@ -118,9 +123,9 @@ bool device_alive(const struct device *d)
 static int enter(struct device *d, struct err *e)
 {
     if (!device_alive(d))
-        return err_set(e, "%s (cuda:%d): has failed before", d->check.name, d->check.number);
+        return *e = d->why, -1;
     cudaGetLastError(); /* what another device has left behind in this thread */
-    return CU(&d->check, cudaSetDevice(d->check.number), e) ? give_up(d) : 0;
+    return CU(&d->check, cudaSetDevice(d->check.number), e) ? give_up(d, e) : 0;
 }
 
 /* --- open and close --- */
@@ -223,12 +228,12 @@ int device_open(struct device **out, int number, const struct result_params *p, 
     set_numbers(d);
     if (CU(&d->check, cudaGetDeviceProperties(&properties, number), e) ||
         CU(&d->check, cudaSetDevice(number), e))
-        return give_up(d);
+        return give_up(d, e);
     snprintf(d->check.name, sizeof d->check.name, "%.63s", properties.name);
     if (!(d->copies = copies_create(&d->check, pieces, e)) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e) ||
         choose_kernel(d, e) || open_slots(d, e) || open_sums(d, e))
-        return give_up(d);
+        return give_up(d, e);
     return 0;
 }
 
@@ -462,7 +467,7 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
     while (reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) ||
            reserve_plan(d, e)) {
         if (!may_halve(d))
-            return give_up(d);
+            return give_up(d, e);
         d->check.last = cudaSuccess;
     }
     return 0;
@@ -504,7 +509,7 @@ int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err 
     madvise(p, bytes, MADV_HUGEPAGE);
     if (enter(d, e) || CU(&d->check, cudaHostRegister(p, bytes, cudaHostRegisterPortable), e)) {
         free(p);
-        return -1;
+        return give_up(d, e);
     }
     *out = p;
     return 0;
@@ -527,7 +532,7 @@ int device_send(struct device *d, const struct spectrum_slab *s, int piece, cons
         return -1;
     return copies_send(d->copies, piece, from, slot->d_pixels + offset, bytes, &slot->guard,
                        &sums_of(d, s->slide)->copied, s->slide->number, e)
-               ? give_up(d)
+               ? give_up(d, e)
                : 0;
 }
 
@@ -535,7 +540,7 @@ void device_wait(struct device *d, int piece)
 {
     struct err e;
     if (enter(d, &e) == 0 && copies_wait(d->copies, piece, &e))
-        give_up(d); /* its own work will tell */
+        give_up(d, &e); /* its own work will tell */
 }
 
 /* --- a slab --- */
@@ -685,7 +690,7 @@ int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
     if ((s->row == i->first_row && begin_slide(d, i, e)) || begin_slab(d, slot, e) || queue_smoothing(d, s, e) ||
         queue_windows(d, s, e) || CU(&d->check, cudaEventRecord(slot->run_ends, d->compute), e) ||
         (s->row + s->rows >= i->end_row && queue_sums(d, i, e)))
-        return give_up(d);
+        return give_up(d, e);
     __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->to_be_told, (int)(i->number % SPECTRUM_SUMS) + 1, __ATOMIC_RELEASE);
     return 0;
@@ -739,14 +744,14 @@ int device_finish(struct device *d, const struct spectrum_slide *s, struct resul
     if (enter(d, e))
         return -1;
     if (CU(&d->check, cudaEventSynchronize(t->done), e))
-        return give_up(d);
+        return give_up(d, e);
     for (struct slot *slot = d->slots; slot < d->slots + SPECTRUM_SLOTS; slot++)
         if (tell_times(d, slot, (int)(s->number % SPECTRUM_SUMS) + 1, e))
-            return give_up(d);
+            return give_up(d, e);
     if (copies_tell(d->copies, &t->copied, s->number, &copy, e))
-        return give_up(d);
+        return give_up(d, e);
     if (check_sums(d, s, t, e))
-        return give_up(d);
+        return give_up(d, e);
     counts->windows += windows_expected(s);
     counts->underflow += t->histogram[0];
     counts->overflow += t->histogram[d->params.bins + 1];

@@ -305,6 +305,13 @@ static void report_store(void *ctx, int64_t k, const struct result_slide *s, con
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
 }
 
+static void note_store(void *ctx, int64_t k, const char *text)
+{
+    struct run *r = ctx;
+    cli_progress_clear(&r->progress);
+    fprintf(stderr, "h5spec: %s: %s\n", r->o->inputs[k], text);
+}
+
 static int keep_slide(void *ctx, int64_t k, const struct result_slide *s, struct err *e)
 {
     struct run *r = ctx;
@@ -418,7 +425,7 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
         .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io, .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
-        .report = report_store, .keep = keep_slide, .progress = show_progress};
+        .report = report_store, .note = note_store, .keep = keep_slide, .progress = show_progress};
     int bad = !r->out || (setup.n_paths > 0 && stream_run(&setup, &e));
     cli_progress_clear(&r->progress);
     if (bad)

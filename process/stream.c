@@ -39,6 +39,10 @@ struct part {
     struct job *job;
     struct spectrum_slide slide;
     struct store_chunk *chunks; /* of the rows that are streamed; within the job's */
+    int64_t rows_done;
+    atomic_bool lost; /* its device has failed: its remaining items do nothing */
+    struct err why;   /* set by the one who set lost */
+    struct part *next; /* of those that are to be dealt out again */
 };
 
 /* One store on its way through. */
@@ -105,10 +109,13 @@ struct stream {
     struct job **jobs;   /* [n_paths], made one after the other */
     atomic_llong opened; /* jobs that source may deal out */
     atomic_llong dealt;  /* jobs that it has begun to deal out */
+    atomic_llong parts_out; /* parts that were dealt out and are not through */
+    _Atomic(struct part *) again; /* lost ones, for other lanes: the calling thread adds one, source takes all */
 
     /* where source is */
     int lane;            /* whose turn it is */
     struct job *dealing; /* it has parts that no lane has, or is NULL */
+    struct part *taken;  /* of `again` */
     bool drained;        /* source has asked for a drain and got it */
 
     /* of the calling thread */
@@ -140,6 +147,23 @@ static void job_fail(struct job *j, const struct err *e)
     j->err = *e;
     if (strncmp(e->msg, j->path, strlen(j->path)))
         err_add(&j->err, "%s", j->path);
+}
+
+/* Is nothing to be done for the part any more? */
+static bool is_gone(struct part *part)
+{
+    return atomic_load(&part->lost) || atomic_load(&part->job->failed);
+}
+
+/* A lane could not do its work for a part: its store fails, or, where it is the lane that has failed, the part is
+ * lost to it. */
+static void part_fail(const struct stream *s, struct part *part, const struct err *e)
+{
+    bool no = false;
+    if (s->setup->backend->alive(s->spectrum, part->slide.lane))
+        job_fail(part->job, e);
+    else if (atomic_compare_exchange_strong(&part->lost, &no, true))
+        part->why = *e;
 }
 
 /* What the result says of the store. */
@@ -443,12 +467,20 @@ static void begin_slab(struct stream *s, struct lane *l, int64_t row)
 /* Is there, at the moment, a part that no lane has? */
 static bool parts_left(const struct stream *s)
 {
-    return s->dealing || atomic_load(&s->dealt) < atomic_load(&s->opened);
+    return s->taken || atomic_load(&s->again) || s->dealing || atomic_load(&s->dealt) < atomic_load(&s->opened);
 }
 
 /* The next of them. */
 static struct part *take_part(struct stream *s)
 {
+    if (!s->taken)
+        s->taken = atomic_exchange(&s->again, NULL);
+    struct part *again = s->taken;
+    if (again) {
+        s->taken = again->next;
+        return again;
+    }
+    atomic_fetch_add(&s->parts_out, 1);
     if (!s->dealing) {
         s->dealing = s->jobs[atomic_fetch_add(&s->dealt, 1)];
         s->dealing->begun = cli_now() - s->dealing->opening;
@@ -542,7 +574,7 @@ static int begin_part(struct stream *s, struct lane *l)
             return PIPE_DRAIN;
         }
         if (b->reserve(s->spectrum, d, slot_bytes(s, d), &why)) {
-            job_fail(j, &why);
+            part_fail(s, l->part, &why);
             return PIPE_ITEM;
         }
     }
@@ -596,7 +628,7 @@ static bool all_done(const struct stream *s)
     for (int k = 0; k < s->n_lanes; k++)
         if (s->lanes[k].part)
             return false;
-    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths;
+    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths && atomic_load(&s->parts_out) == 0;
 }
 
 static int make_end(struct lane *l, struct item *it, int64_t number)
@@ -613,7 +645,7 @@ static bool end_slab(struct lane *l)
 {
     const struct spectrum_slide *d = &l->part->slide;
     const int64_t row = l->slab.row + l->slab.rows;
-    if (row >= d->end_row || atomic_load(&l->part->job->failed)) {
+    if (row >= d->end_row || is_gone(l->part)) {
         l->kind = END;
         return false;
     }
@@ -925,23 +957,22 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct stream *s = ctx;
     struct item *it = slot;
-    struct job *j = it->part->job;
     const int64_t bins = s->setup->params.bins;
     struct err why = {""};
     (void)e;
     if (it->kind == READ) {
-        if (!atomic_load(&j->failed) && read_run(s, it, thread, &why))
-            job_fail(j, &why);
+        if (!is_gone(it->part) && read_run(s, it, thread, &why))
+            part_fail(s, it->part, &why);
         atomic_fetch_sub(&s->lanes[it->part->slide.lane].reading, 1);
         return 0;
     }
-    if (it->kind == END || atomic_load(&j->failed))
+    if (it->kind == END || is_gone(it->part))
         return 0;
     uint64_t *histogram = it->counts.histogram;
     memset(histogram, 0, (size_t)bins * sizeof *histogram);
     it->counts = (struct result_counts){.histogram = histogram};
     if (s->setup->backend->run(s->spectrum, &it->slab, it->k, thread, &it->counts, &why))
-        job_fail(j, &why);
+        part_fail(s, it->part, &why);
     return 0;
 }
 
@@ -955,20 +986,46 @@ static void sink_run(struct stream *s, struct item *it)
     const double rows = (double)j->rows_done + (double)it->slab.rows * (double)(it->k + 1) / (double)parts;
     if (s->setup->progress)
         s->setup->progress(s->setup->ctx, j->number, rows / (double)j->rows);
-    if (it->k + 1 == parts)
+    if (it->k + 1 == parts) {
         j->rows_done += it->slab.rows;
+        it->part->rows_done += it->slab.rows;
+    }
 }
 
-/* A part is through. */
+/* A part's device has failed: it goes to another one. */
+static void deal_again(struct stream *s, struct part *part)
+{
+    char text[sizeof part->why.msg + 64];
+    snprintf(text, sizeof text, "%s; another device computes it again", part->why.msg);
+    if (s->setup->note)
+        s->setup->note(s->setup->ctx, part->job->number, text);
+    part->job->rows_done -= part->rows_done;
+    part->rows_done = 0;
+    atomic_store(&part->lost, false);
+    part->next = atomic_load(&s->again);
+    while (!atomic_compare_exchange_weak(&s->again, &part->next, part))
+        ;
+}
+
+/* A part is through, or lost. */
 static void sink_end(struct stream *s, struct item *it)
 {
-    struct job *j = it->part->job;
+    struct part *part = it->part;
+    struct job *j = part->job;
     struct result_slide *r = &j->result;
     struct spectrum_times times = {0, 0};
     struct err why = {""};
-    if (!atomic_load(&j->failed) && it->part->slide.end_row > 0 &&
-        s->setup->backend->finish(s->spectrum, &it->part->slide, &r->counts, &times, &why))
-        job_fail(j, &why);
+    if (!is_gone(part) && part->slide.end_row > 0 &&
+        s->setup->backend->finish(s->spectrum, &part->slide, &r->counts, &times, &why))
+        part_fail(s, part, &why);
+    if (atomic_load(&part->lost) && !atomic_load(&j->failed)) {
+        if (lanes_alive(s) > 0) {
+            deal_again(s, part);
+            return;
+        }
+        job_fail(j, &part->why);
+    }
+    atomic_fetch_sub(&s->parts_out, 1);
     r->stages[RESULT_COPY] += times.copy;
     r->stages[RESULT_KERNELS] += times.kernels;
     if (++j->parts_ended < j->n_parts)
@@ -984,9 +1041,8 @@ static int sink(void *ctx, void *slot, struct err *e)
 {
     struct stream *s = ctx;
     struct item *it = slot;
-    struct job *j = it->part->job;
     (void)e;
-    if (it->kind == RUN && !atomic_load(&j->failed))
+    if (it->kind == RUN && !is_gone(it->part))
         sink_run(s, it);
     if (it->kind == END)
         sink_end(s, it);

@@ -5,7 +5,7 @@
  * against their CRC, inflated and laid as rows of gray into the backend's slots, by the same threads
  * that run the backend. Pixel rows are read once, in order, whatever the size of the groups; the next
  * store begins while the last slab of the one before is still being computed. A store that fails is
- * reported and the others go on.
+ * reported and the others go on. What a device was computing when it failed is computed again by the others.
  */
 #ifndef WSI_STREAM_H
 #define WSI_STREAM_H
@@ -37,6 +37,8 @@ struct stream_setup {
     /* The same for each slide that succeeded, some time after its report, on the calling thread: for writing it,
      * with the result module. -1 ends the run. */
     int (*keep)(void *ctx, int64_t k, const struct result_slide *slide, struct err *e);
+    /* Something that does not end a store: store number k, and what; the calling thread. */
+    void (*note)(void *ctx, int64_t k, const char *text);
     /* Now and then: fraction of store number k that has been computed; the calling thread. May be
      * NULL. */
     void (*progress)(void *ctx, int64_t k, double fraction);

@@ -312,7 +312,7 @@ def walk(stores, *options, window=256, stride=128, devices=1, step=1, codes=WALK
 
 
 def test_one_of_two_devices_fails():
-    # the other does all that was not under way on it
+    # the other does all of it, also what was under way
     stores = small(12)
     begin = calls_of(small(1), "-j", 1, devices=2)["calls"] // 2
     calls = calls_of(stores, "-j", 3, devices=2)["calls"]
@@ -320,14 +320,12 @@ def test_one_of_two_devices_fails():
     for k in range(begin, calls - 100, 29):
         for code in WALK:
             p = stub(stores, "-j", 1 + k % 4, status=None, devices=2, fail="%d:%d" % (k, code))
-            if check_failure(p, stores, 256, 128, 2) == "right":
-                continue
+            expect(check_failure(p, stores, 256, 128, 2) == "right", "%d:%d: %s", k, code, p.err)
             gone = [l for l in p.err.splitlines() if "cuda:" in l]
             expect(not any("cuda:0)" in l for l in gone) or not any("cuda:1)" in l for l in gone), "both failed: %s", p.err)
-            expect("no device is left" not in p.err and 1 <= len(gone) <= 8, "%s", p.err)
-            expect(all(any(s in l for s in stores) for l in gone), "%s", p.err)
+            expect(all("another device computes it again" in l and any(s in l for s in stores) for l in gone), "%s", p.err)
             lost.append(len(gone))
-    expect(len(lost) > 20, "%d failures", len(lost))
+    expect(sum(n > 0 for n in lost) > 20 and max(lost) > 1, "%s", lost)
 
 
 def test_little_device_memory():
@@ -390,7 +388,8 @@ def test_every_call_can_fail_with_cufft():
 
 
 def test_every_call_can_fail_with_two_devices():
-    walk(walk_job() + small(2), "--memory", "3M", devices=2, step=3)
+    ways = walk(walk_job() + small(2), "--memory", "3M", devices=2, step=3)
+    expect(ways["part"] == 0, "%s", ways)  # the other device has done what was lost
 
 
 main(globals())
