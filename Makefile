@@ -51,6 +51,7 @@ CUDA_LIB := $(if $(call on,$(CUDA)),$(firstword $(wildcard $(dir $(shell command
 CUDA_INC := $(if $(call on,$(CUDA)),$(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(dir $(shell command -v $(NVCC)))../include/cuda_runtime.h)) /usr/include))
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
 comma    := ,
+NVSAN    := $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s))
 ifdef ARCH
 GENCODE  := -arch=$(ARCH)
 else
@@ -89,7 +90,7 @@ $(B)/%.o: %.c $(CONFIG)
 	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) -c -o $@ $<
 $(B)/%.o: %.cu $(CONFIG)
 	@mkdir -p $(@D)
-	$(NVCC) -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra -Werror all-warnings -MMD -MP -c -o $@ $<
+	$(NVCC) -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(NVSAN) -Werror all-warnings -MMD -MP -c -o $@ $<
 
 # --- tests ---
 $(B)/tests/mkslide: tests/mkslide.c

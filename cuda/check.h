@@ -13,7 +13,6 @@ struct check_device {
     int number;
     char name[64];
     cudaError_t last; /* what the last call that failed said */
-    bool failed;      /* it is not to be asked again */
 };
 
 /* 0, or -1 with the device, the call and CUDA's own words. */

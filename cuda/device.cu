@@ -54,7 +54,7 @@ struct device {
     size_t slot_bytes, ring_bytes, windows_bytes;
     int64_t ring_rows, batch_wy; /* of the slide under way */
     int halved;                  /* how often memory was short */
-    bool failing;                /* atomic: someone is saying why it has failed */
+    bool failed, why_is_there;   /* atomic */
     struct err why;
 
     /* windows by cuFFT */
@@ -83,7 +83,7 @@ static struct sums *sums_of(struct device *d, const struct spectrum_slide *s)
 static int check_code(struct check_device *d, cudaError_t code, const char *call, const char *words,
                       struct err *e)
 {
-    d->last = code;
+    __atomic_store_n(&d->last, code, __ATOMIC_RELAXED); /* any thread */
     return err_set(e, "%s (cuda:%d): %s: %s", d->name, d->number, call, words);
 }
 
@@ -107,23 +107,25 @@ static int check_fft(struct check_device *d, cufftResult result, const char *cal
 /* The device has failed for good; the first says why. */
 static int give_up(struct device *d, const struct err *e)
 {
-    if (!__atomic_exchange_n(&d->failing, true, __ATOMIC_ACQ_REL)) {
+    if (!__atomic_exchange_n(&d->failed, true, __ATOMIC_ACQ_REL)) {
         d->why = *e;
-        __atomic_store_n(&d->check.failed, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&d->why_is_there, true, __ATOMIC_RELEASE);
     }
     return -1;
 }
 
 bool device_alive(const struct device *d)
 {
-    return !__atomic_load_n(&d->check.failed, __ATOMIC_ACQUIRE);
+    return !__atomic_load_n(&d->failed, __ATOMIC_ACQUIRE);
 }
 
 /* Every thread that asks something of the device comes through here. */
 static int enter(struct device *d, struct err *e)
 {
     if (!device_alive(d))
-        return *e = d->why, -1;
+        return __atomic_load_n(&d->why_is_there, __ATOMIC_ACQUIRE)
+                   ? (*e = d->why, -1)
+                   : err_set(e, "%s (cuda:%d): has failed", d->check.name, d->check.number);
     cudaGetLastError(); /* what another device has left behind in this thread */
     return CU(&d->check, cudaSetDevice(d->check.number), e) ? give_up(d, e) : 0;
 }
