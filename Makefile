@@ -118,8 +118,11 @@ $(B)/tests/bench_read: tests/bench_read.c $(COMMON)
 $(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(patsubst %.cu,$(B)/%.o,$(wildcard tests/kernels/*.cu) cuda/fused.cu cuda/smooth.cu cuda/windows.cu)
 	$(CC) -o $@ $^ $(CUDA_LIBS) -lm
 
+$(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
+	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LDLIBS)
+
 # SMALL_RGB and SMALL_GRAY: stores of a small slide
-bench-gpu: $(B)/h5spec $(B)/tests/mkstore $(B)/tests/bench_read $(B)/tests/bench_kernels
+bench-gpu: $(B)/h5spec $(B)/tests/mkstore $(B)/tests/bench_read $(B)/tests/bench_feed $(B)/tests/bench_kernels
 	BUILD=$(B) tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
 programs-for-check: $(PROGRAMS) $(TESTS)

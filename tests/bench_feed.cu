@@ -1,0 +1,149 @@
+/*
+ * bench_feed - what bounds several devices: a file's bytes from the page cache through a CRC-32 to devices, and nothing else.
+ *
+ *   bench_feed FILE DEVICES THREADS PIECE_KIB
+ *
+ * Each thread has two page-locked pieces: it fills one while the other is copied. The pieces of the file go to the
+ * devices in turn. Prints seconds, the median of five.
+ */
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+extern "C" uint32_t codec_crc32(const void *data, size_t n);
+
+namespace {
+
+enum { PIECES = 2, RUNS = 5, PLACES = 64 };
+
+void check(cudaError_t r, const char *call)
+{
+    if (r == cudaSuccess)
+        return;
+    fprintf(stderr, "bench_feed: %s: %s\n", call, cudaGetErrorString(r));
+    exit(1);
+}
+#define CHECK(call) check((call), #call)
+
+struct device {
+    unsigned char *d_memory; /* [PLACES][piece] */
+    cudaStream_t stream;
+};
+
+struct piece {
+    unsigned char *memory;
+    std::vector<cudaEvent_t> copied; /* [devices] */
+    int device;                      /* that it was sent to last; -1 */
+};
+
+struct feed {
+    int file;
+    size_t bytes, piece_bytes;
+    std::vector<device> devices;
+    std::atomic<size_t> next;
+    std::atomic<uint32_t> crc;
+};
+
+void open_device(feed &f, int number)
+{
+    device d;
+    CHECK(cudaSetDevice(number));
+    CHECK(cudaMalloc((void **)&d.d_memory, PLACES * f.piece_bytes));
+    CHECK(cudaStreamCreateWithFlags(&d.stream, cudaStreamNonBlocking));
+    f.devices.push_back(d);
+}
+
+std::vector<piece> make_pieces(const feed &f, int n)
+{
+    const size_t page = 2 << 20, all = ((size_t)n * f.piece_bytes + page - 1) / page * page;
+    unsigned char *memory = (unsigned char *)aligned_alloc(page, all);
+    std::vector<piece> pieces((size_t)n);
+    CHECK(cudaHostRegister(memory, all, cudaHostRegisterPortable));
+    for (int k = 0; k < n; k++) {
+        pieces[(size_t)k].memory = memory + (size_t)k * f.piece_bytes;
+        for (size_t d = 0; d < f.devices.size(); d++) {
+            cudaEvent_t e;
+            CHECK(cudaSetDevice((int)d));
+            CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+            pieces[(size_t)k].copied.push_back(e);
+        }
+    }
+    return pieces;
+}
+
+void send(feed &f, piece &p, size_t number, size_t n)
+{
+    p.device = (int)(number % f.devices.size());
+    const device &d = f.devices[(size_t)p.device];
+    CHECK(cudaSetDevice(p.device));
+    CHECK(cudaMemcpyAsync(d.d_memory + number / f.devices.size() % PLACES * f.piece_bytes, p.memory, n, cudaMemcpyHostToDevice,
+                          d.stream));
+    CHECK(cudaEventRecord(p.copied[(size_t)p.device], d.stream));
+}
+
+void work(feed &f, piece *pieces)
+{
+    for (size_t k = 0, number; (number = f.next++) * f.piece_bytes < f.bytes; k++) {
+        piece &p = pieces[k % PIECES];
+        const size_t at = number * f.piece_bytes, n = std::min(f.piece_bytes, f.bytes - at);
+        if (p.device >= 0)
+            CHECK(cudaEventSynchronize(p.copied[(size_t)p.device]));
+        if (pread(f.file, p.memory, n, (off_t)at) != (ssize_t)n)
+            exit(1);
+        f.crc ^= codec_crc32(p.memory, n);
+        send(f, p, number, n);
+    }
+}
+
+double once(feed &f, std::vector<piece> &pieces, int threads)
+{
+    std::vector<std::thread> all;
+    const auto begun = std::chrono::steady_clock::now();
+    f.next = 0;
+    for (piece &p : pieces)
+        p.device = -1;
+    for (int t = 0; t < threads; t++)
+        all.emplace_back(work, std::ref(f), &pieces[(size_t)t * PIECES]);
+    for (std::thread &t : all)
+        t.join();
+    for (size_t d = 0; d < f.devices.size(); d++) {
+        CHECK(cudaSetDevice((int)d));
+        CHECK(cudaDeviceSynchronize());
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    struct stat st;
+    feed f;
+    double seconds[RUNS];
+    if (argc != 5 || (f.file = open(argv[1], O_RDONLY)) < 0 || fstat(f.file, &st)) {
+        fprintf(stderr, "usage: bench_feed FILE DEVICES THREADS PIECE_KIB\n");
+        return 2;
+    }
+    const int devices = atoi(argv[2]), threads = atoi(argv[3]);
+    f.bytes = (size_t)st.st_size;
+    f.piece_bytes = (size_t)atoi(argv[4]) << 10;
+    f.crc = 0;
+    for (int d = 0; d < devices; d++)
+        open_device(f, d);
+    std::vector<piece> pieces = make_pieces(f, threads * PIECES);
+    for (double &s : seconds)
+        s = once(f, pieces, threads);
+    std::sort(seconds, seconds + RUNS);
+    printf("%.3f\n", seconds[RUNS / 2]);
+    return 0;
+}
