@@ -6,8 +6,8 @@
  * chunk row each), then its RUNs (a part of the backend's work each); an END after a part's last
  * slab. RUNs wait for the READs of their slab. READs wait for the RUNs of the slab two before in the
  * same lane, which with SPECTRUM_SLOTS slots, and slabs at least half as high as a window and its halo,
- * are the last that could need what they write over. The lanes' slabs alternate: whichever lane has a
- * slot free gets the next.
+ * are the last that could need what they write over. The lanes' items are mixed: the lane that has the fewest
+ * READs under way gets the next.
  *
  * HDF5 is used on the calling thread only, while it idles: it opens the next stores ahead, a group at a time,
  * and hands finished slides to the caller, who writes them.
@@ -29,7 +29,7 @@
 
 enum {
     RUN_BYTES = 4 << 20,   /* of an item: so many that 64 threads do not wait for each other */
-    MOST_READING = 24,     /* READs at once that a lane's bus can take from stores without a codec: 24 threads' */
+    MOST_READING = 24,     /* READs of a lane at once, where reading is all: more do not make its bus faster */
     READ_BYTES = 1 << 18,  /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
 };
@@ -582,10 +582,10 @@ static int begin_part(struct stream *s, struct lane *l)
     return PIPE_ITEM;
 }
 
-/* Has the lane as many READs under way as it can use? Where chunks must be unpacked it can use any number. */
-static bool has_enough(const struct lane *l)
+/* Has the lane as many READs under way as its bus can use? Where chunks must be unpacked any number is of use. */
+static bool has_enough(const struct stream *s, const struct lane *l)
 {
-    return atomic_load(&l->reading) >= MOST_READING &&
+    return s->setup->backend->layout == SPECTRUM_CHUNKS && atomic_load(&l->reading) >= MOST_READING &&
            store_info(l->part->job->store)->codec->id == CODEC_NONE;
 }
 
@@ -599,7 +599,7 @@ static int64_t claim(const struct stream *s, int number)
         return -1; /* the others do its work */
     if (l->part && l->kind != READ)
         return 0;
-    if (l->part && has_enough(l))
+    if (l->part && has_enough(s, l))
         return -1;
     const bool new_slab = !l->part || !l->slab.slide;
     const int64_t waits = new_slab && !b->slot_free(s->spectrum, number, (int)(l->slabs % SPECTRUM_SLOTS));
