@@ -56,11 +56,14 @@ static int reserve_pieces(struct spectrum *b, const struct spectrum_slide *s, st
     const int64_t most = b->lanes > FEW ? SMALL_PIECE_BYTES : PIECE_BYTES, share = b->memory / n - SPECTRUM_PIECE_MORE;
     int64_t bytes = share < most ? share : most;
     bytes = bytes < chunk ? chunk : bytes;
+    uint8_t *pages;
     if ((size_t)chunk <= b->bytes)
         return 0;
-    release_pieces(b);
-    if (device_lock_pages(b->devices[s->lane], (size_t)n * bytes_apart((size_t)bytes), &b->pages, e))
+    /* where this fails, other lanes' parts go on with the pieces that there are */
+    if (device_lock_pages(b->devices[s->lane], (size_t)n * bytes_apart((size_t)bytes), &pages, e))
         return -1;
+    release_pieces(b);
+    b->pages = pages;
     b->bytes = (size_t)bytes;
     return 0;
 }

@@ -896,6 +896,7 @@ static int send_run(struct stream *s, const struct item *it, int thread, struct 
         const uint8_t *pixels;
         atomic_fetch_add(&j->wait_us, (long long)((cli_now() - begun) * 1e6));
         n = (int64_t)piece.bytes / whole < left ? (int64_t)piece.bytes / whole : left;
+        assert(n > 0);
         if (read_to_piece(&s->readers[thread], it, piece.memory, col, n, &pixels, e) ||
             b->send(s->spectrum, &it->slab, &piece, pixels, place_of(it, col), (size_t)(n * whole), e))
             return -1;

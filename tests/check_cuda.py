@@ -392,4 +392,12 @@ def test_every_call_can_fail_with_two_devices():
     expect(ways["part"] == 0, "%s", ways)  # the other device has done what was lost
 
 
+def test_larger_chunks_that_find_no_memory():
+    # the pieces must grow while another device has a part under way: failing to must not take those that there are
+    stores = [store(made("--size", "300x700", "--tile", "48", name="small-chunks")), store(made("--size", "290x400", "--tile", "48", "--seed", "2", name="two")),
+              store(made("--size", "530x700", "--tile", "512", name="large-chunks"))]
+    ways = walk(stores, "--memory", "1M", devices=2, codes=(700,))
+    expect(ways["part"] == 0 and ways["right"] > 100, "%s", ways)
+
+
 main(globals())
