@@ -37,8 +37,9 @@ struct pipe {
     int64_t sunk;    /* items that have passed the sink */
     int64_t calls;   /* of source */
     int64_t idled;   /* steps of idle that did something */
+    int64_t worked;  /* items worked on */
     int64_t drain;   /* source is to wait until so many have passed the sink */
-    bool held;       /* source is to wait until sunk or idled is more */
+    bool held;       /* source is to wait until one of sunk, idled and worked is more */
     bool sourcing;   /* a thread is in source */
     bool ended;      /* source has no more */
     bool failed;     /* someone failed: everybody goes home */
@@ -56,7 +57,7 @@ static void *slot(struct pipe *p, int64_t number)
     return p->items + (size_t)(number % p->depth) * p->item_bytes;
 }
 
-/* All below: with the lock held, and not while a callback runs. */
+/* All below: with the lock held; no callback but a light source runs with it. */
 
 static bool may_take(const struct pipe *p)
 {
@@ -73,7 +74,8 @@ static bool sink_is_due(const struct pipe *p)
 {
     if (!p->ops->light || !may_sink(p))
         return may_sink(p);
-    return p->ready - p->sunk >= p->depth / 2 || (p->for_start > 0 && p->ready >= p->least_after) ||
+    return p->ready - p->sunk >= p->depth / 2 || (p->for_room > 0 && p->taken - p->sunk == p->depth) ||
+           (p->for_start > 0 && p->ready >= p->least_after) ||
            (p->drain > p->sunk && p->ready >= p->drain);
 }
 
@@ -140,7 +142,7 @@ static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
 static int64_t take(struct pipe *p, int64_t *after)
 {
     struct err e = {""};
-    const int64_t number = p->taken, progress = p->sunk + p->idled;
+    const int64_t number = p->taken, progress = p->sunk + p->idled + p->worked;
     p->sourcing = true;
     if (!p->ops->light)
         pthread_mutex_unlock(&p->lock);
@@ -151,7 +153,7 @@ static int64_t take(struct pipe *p, int64_t *after)
     p->sourcing = false;
     p->ended = r == PIPE_END;
     p->calls++;
-    p->held = r == PIPE_WAIT && progress == p->sunk + p->idled;
+    p->held = r == PIPE_WAIT && progress == p->sunk + p->idled + p->worked;
     if (r == PIPE_DRAIN)
         p->drain = number;
     if (r < 0)
@@ -174,6 +176,8 @@ static void work_on(struct pipe *p, int64_t number, int thread)
     if (r < 0)
         fail(p, &e);
     p->done[number % p->depth] = r >= 0;
+    p->worked++;
+    p->held = false;
     while (p->ready < p->taken && p->done[p->ready % p->depth])
         p->ready++;
     wake(p);

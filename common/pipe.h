@@ -32,7 +32,8 @@ enum pipe_next {
     PIPE_END = 0,   /* no more items */
     PIPE_ITEM = 1,  /* the slot holds the next item */
     PIPE_DRAIN = 2, /* call source again once every earlier item has passed the sink */
-    PIPE_WAIT = 3,  /* call source again once an item has passed the sink or idle has done something */
+    PIPE_WAIT = 3,  /* call source again once an item has been worked on or sunk, or idle has done something; one of
+                     * these must be to come */
 };
 
 struct pipe_ops {

@@ -52,7 +52,7 @@ struct result_counts {
 };
 
 /* What a slide's time went to, seconds: reading and unpacking over all threads, copies to the device and
- * kernels as the device says, waiting for room in the ring. */
+ * kernels as the device says, waiting for a piece whose copy is under way, over all threads. */
 enum result_stage { RESULT_READ, RESULT_UNPACK, RESULT_COPY, RESULT_KERNELS, RESULT_WAIT, RESULT_STAGES };
 const char *result_stage_name(int stage); /* "read" and so on */
 

@@ -19,7 +19,8 @@ struct copies {
     struct check_device *device;
     cudaStream_t stream;
     struct pipe_lock *lock; /* between the events around a copy there is no other */
-    int n, sent;
+    int n;
+    unsigned sent;
     struct copy *copy; /* [n] */
 };
 
@@ -118,7 +119,7 @@ static int tell(struct copies *c, struct copy *k, struct err *e)
     if (CU(c->device, cudaEventElapsedTime(&ms, k->begins, k->ends), e))
         return -1;
     if (times->number == k->number) {
-        times->us += (int64_t)(ms * 1000);
+        times->ns += (int64_t)(ms * 1e6f);
         times->timed_bytes += (int64_t)k->bytes;
     }
     return 0;
@@ -158,7 +159,7 @@ int copies_tell(struct copies *c, struct copies_times *times, int64_t number, do
         if (c->copy[k].times == times && c->copy[k].number == number)
             r = tell(c, &c->copy[k], e);
     *seconds = times->number == number && times->timed_bytes > 0
-                   ? (double)times->us * 1e-6 * (double)times->bytes / (double)times->timed_bytes
+                   ? (double)times->ns * 1e-9 * (double)times->bytes / (double)times->timed_bytes
                    : 0;
     pipe_lock_give(c->lock);
     return r;

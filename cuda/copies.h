@@ -16,7 +16,7 @@
 /* What has been copied for one slide; zeros at first. */
 struct copies_times {
     int64_t number;                 /* of the slide: times of one before are dropped when the next one's come */
-    int64_t bytes, timed_bytes, us; /* of all copies; of those that were timed; and what these took */
+    int64_t bytes, timed_bytes, ns; /* of all copies; of those that were timed; and what these took */
 };
 
 /* Where a piece goes, guarded by an event. */

@@ -54,6 +54,7 @@ struct device {
     size_t slot_bytes, ring_bytes, windows_bytes;
     int64_t ring_rows, batch_wy; /* of the slide under way */
     int halved;                  /* how often memory was short */
+    bool has_had_room;           /* for a slide at least */
     bool failed, why_is_there;   /* atomic */
     struct err why;
 
@@ -461,17 +462,33 @@ static bool may_halve(struct device *d)
     return true;
 }
 
+/* A device that has had room for other slides has none for this one only; others, such as one that somebody else
+ * uses, are of no use. */
+static int no_room(struct device *d, int halved, struct err *e)
+{
+    if (d->check.last != cudaErrorMemoryAllocation || !d->has_had_room)
+        return give_up(d, e);
+    release_pixels(d);
+    release_windows(d);
+    release_ring(d);
+    release_plan(d);
+    d->halved = halved;
+    return -1;
+}
+
 int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
 {
     if (enter(d, e))
         return -1;
+    const int halved = d->halved;
     d->check.last = cudaSuccess;
     while (reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) ||
            reserve_plan(d, e)) {
         if (!may_halve(d))
-            return give_up(d, e);
+            return no_room(d, halved, e);
         d->check.last = cudaSuccess;
     }
+    d->has_had_room = true;
     return 0;
 }
 
@@ -519,11 +536,15 @@ int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err 
 
 void device_unlock_pages(struct device *d, uint8_t *p)
 {
-    if (!p)
-        return;
     cudaSetDevice(d->check.number);
-    cudaHostUnregister(p);
-    free(p);
+    if (cudaHostUnregister(p) == cudaSuccess)
+        free(p); /* else some device may still read it */
+}
+
+void device_end_copies(struct device *d)
+{
+    cudaSetDevice(d->check.number);
+    cudaStreamSynchronize(copies_stream(d->copies));
 }
 
 int device_send(struct device *d, const struct spectrum_slab *s, int piece, const uint8_t *from, size_t offset,

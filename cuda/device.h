@@ -40,6 +40,8 @@ bool device_slot_free(const struct device *d, int k);
 /* Memory from which all devices copy while the processors go on. */
 int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err *e);
 void device_unlock_pages(struct device *d, uint8_t *p);
+/* Until no copy is under way, whether the device is alive or not. */
+void device_end_copies(struct device *d);
 /* As spectrum.h has it. */
 int device_send(struct device *d, const struct spectrum_slab *s, int piece, const uint8_t *from, size_t offset,
                 size_t bytes, struct err *e);

@@ -10,6 +10,7 @@ enum {
     PIECES = 2, /* of a thread: one is filled while the other is copied */
     PAGE = 4096,
     PIECE_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
+    MOST_BYTES = 1 << 30,  /* of all pieces */
     /* With more devices than FEW what is on its way must stay in the processors' caches, as their memory is
      * not fast enough to take it and give it again. */
     FEW = 2,
@@ -41,11 +42,16 @@ static size_t bytes_apart(size_t bytes)
 /* Nobody fills one any more. */
 static void release_pieces(struct spectrum *b)
 {
+    int alive = 0;
     for (int k = 0; b->pages && k < b->threads * PIECES; k++)
         if (b->pieces[k].sent_to)
             device_wait(b->pieces[k].sent_to, k);
+    for (int k = 0; b->pages && k < b->lanes; k++) {
+        device_end_copies(b->devices[k]);
+        alive = device_alive(b->devices[k]) ? k : alive;
+    }
     if (b->pages)
-        device_unlock_pages(b->devices[0], b->pages);
+        device_unlock_pages(b->devices[alive], b->pages);
     b->pages = NULL;
     b->bytes = 0;
 }
@@ -59,6 +65,9 @@ static int reserve_pieces(struct spectrum *b, const struct spectrum_slide *s, st
     uint8_t *pages;
     if ((size_t)chunk <= b->bytes)
         return 0;
+    if (chunk > PIECE_BYTES && (chunk > MOST_BYTES / n || chunk > b->memory / n))
+        return err_set(e, "its chunks of %lld MiB are too large for %d threads within --memory; take fewer (-j)",
+                       (long long)(chunk >> 20), b->threads);
     /* where this fails, other lanes' parts go on with the pieces that there are */
     if (device_lock_pages(b->devices[s->lane], (size_t)n * bytes_apart((size_t)bytes), &pages, e))
         return -1;

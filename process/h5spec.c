@@ -65,7 +65,7 @@ static void print_help(void)
            "      --min-tissue F     share of a window's area that is enough (%g)\n"
            "      --groups A-B       only these groups of one store, counted from 1 (all)\n"
            "  -j, --threads N        threads (%d, the processors of this machine)\n"
-           "      --memory BYTES     for pixels in flight in this machine, such as 512M (what serves the device best)\n"
+           "      --memory BYTES     for pixels in flight, such as 512M (what serves the device best)\n"
            "      --io HOW           auto, direct (past the page cache) or buffered (auto)\n"
            "      --json             a line of JSON a store on stdout\n"
            "      --progress WHEN    auto, yes or no (auto: on a terminal)\n"

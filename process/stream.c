@@ -32,6 +32,7 @@ enum {
     MOST_READING = 24,     /* READs of a lane at once, where reading is all: more do not make its bus faster */
     READ_BYTES = 1 << 18,  /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
+    MOST_LOSSES = 2, /* of a part with a device each: then it is the store that they fail on */
 };
 
 /* A run of rows of windows of a store, computed in one lane. */
@@ -42,6 +43,7 @@ struct part {
     int64_t rows_done;
     atomic_bool lost; /* its device has failed: its remaining items do nothing */
     struct err why;   /* set by the one who set lost */
+    int losses;       /* how often it was */
     struct part *next; /* of those that are to be dealt out again */
 };
 
@@ -235,7 +237,8 @@ static int choose_slab(const struct stream *s, const struct job *j, struct spect
     const int64_t least = (need + chunk - 1) / chunk * chunk;
     int64_t rows = s->memory / SPECTRUM_SLOTS / each;
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
-    rows = (rows < MOST_SLAB_ROWS || chunk > MOST_SLAB_ROWS ? rows : MOST_SLAB_ROWS) / chunk * chunk;
+    const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
+    rows = (rows < most ? rows : most) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
     if (rows < least && s->setup->memory && s->setup->backend->layout == SPECTRUM_ROWS)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", store_path(j->store),
@@ -561,7 +564,8 @@ static int begin_part(struct stream *s, struct lane *l)
     struct job *j = l->part->job;
     struct spectrum_slide *d = &l->part->slide;
     if (lanes_alive(s) == 0) {
-        err_set(&why, "%s: no device is left to compute it", j->path);
+        const char *last = l->part->why.msg;
+        err_set(&why, "%s: no device is left to compute it%s%s", j->path, *last ? ": " : "", last);
         job_fail(j, &why);
     }
     l->slab.slide = NULL;
@@ -897,8 +901,11 @@ static int send_run(struct stream *s, const struct item *it, int thread, struct 
         atomic_fetch_add(&j->wait_us, (long long)((cli_now() - begun) * 1e6));
         n = (int64_t)piece.bytes / whole < left ? (int64_t)piece.bytes / whole : left;
         assert(n > 0);
-        if (read_to_piece(&s->readers[thread], it, piece.memory, col, n, &pixels, e) ||
-            b->send(s->spectrum, &it->slab, &piece, pixels, place_of(it, col), (size_t)(n * whole), e))
+        if (read_to_piece(&s->readers[thread], it, piece.memory, col, n, &pixels, e)) {
+            job_fail(j, e); /* whatever has become of the device */
+            return -1;
+        }
+        if (b->send(s->spectrum, &it->slab, &piece, pixels, place_of(it, col), (size_t)(n * whole), e))
             return -1;
     }
     return 0;
@@ -1020,7 +1027,7 @@ static void sink_end(struct stream *s, struct item *it)
         s->setup->backend->finish(s->spectrum, &part->slide, &r->counts, &times, &why))
         part_fail(s, part, &why);
     if (atomic_load(&part->lost) && !atomic_load(&j->failed)) {
-        if (lanes_alive(s) > 0) {
+        if (lanes_alive(s) > 0 && ++part->losses < MOST_LOSSES) {
             deal_again(s, part);
             return;
         }

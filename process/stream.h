@@ -27,7 +27,7 @@ struct stream_setup {
     char *const *paths; /* stores */
     int64_t n_paths;
     int threads;
-    int64_t memory;     /* bytes for pixels in flight; 0: what is needed, 512 MiB at least where used */
+    int64_t memory;     /* bytes for pixels in flight; 0: what serves the backend best */
     int64_t first_group, last_group; /* counted from 1; 0, 0: all */
 
     void *ctx;
@@ -37,7 +37,7 @@ struct stream_setup {
     /* The same for each slide that succeeded, some time after its report, on the calling thread: for writing it,
      * with the result module. -1 ends the run. */
     int (*keep)(void *ctx, int64_t k, const struct result_slide *slide, struct err *e);
-    /* Something that does not end a store: store number k, and what; the calling thread. */
+    /* Something that does not end a store: store number k, and what; the calling thread. May be NULL. */
     void (*note)(void *ctx, int64_t k, const char *text);
     /* Now and then: fraction of store number k that has been computed; the calling thread. May be
      * NULL. */

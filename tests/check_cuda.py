@@ -400,4 +400,16 @@ def test_larger_chunks_that_find_no_memory():
     expect(ways["part"] == 0 and ways["right"] > 100, "%s", ways)
 
 
+def test_a_store_that_no_device_has_room_for():
+    # it must not take the devices with it, one after the other
+    wide = store(made("--size", "9000x600", name="wide"))
+    stores = [small(1)[0], wide] + small(7)[1:]
+    for devices, memory in ((1, 12), (3, 12), (3, 20)):
+        p = stub(stores, "--memory", "3M", status=1, devices=devices, memory=memory << 20)
+        with h5py.File(p.result, "r") as f:
+            expect(len(f["slides"]) == len(stores) - 1 and "wide" not in f["slides"], "%s: %s", list(f["slides"]), p.err)
+        check_result(p.result, [s for s in stores if s != wide], 256, 128)
+        says(p.err, wide, "out of memory")
+
+
 main(globals())
