@@ -42,8 +42,9 @@ struct pipe_ops {
     /* `thread` is 0 .. threads-1, for work areas of a thread. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
     int (*sink)(void *ctx, void *item, struct err *e);
-    /* Source and sink do next to nothing. Then source is called with the pipe's own lock held, and sink late and for
-     * many items at a time, though never so late that anybody waits: to wake a thread costs more than such calls. */
+    /* Source, but for when all is drained, and sink do next to nothing. Then source is called with the pipe's own lock
+     * held, and sink late and for many items at a time, though never so late that anybody waits: to wake a thread
+     * costs more than such calls. */
     bool light;
     /* May be NULL. Returns 1, 0 when there is nothing to do before source is called again, or -1 with the
      * error set. */

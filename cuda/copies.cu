@@ -145,10 +145,15 @@ int copies_free_later(struct copies *c, struct copies_slot *slot, cudaStream_t s
 {
     pipe_lock_take(c->lock);
     const int r = CU(c->device, cudaEventRecord(slot->free, stream), e);
-    slot->used = true;
     slot->waited = false;
+    __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
     pipe_lock_give(c->lock);
     return r;
+}
+
+bool copies_slot_is_free(const struct copies_slot *slot)
+{
+    return !__atomic_load_n(&slot->used, __ATOMIC_ACQUIRE) || cudaEventQuery(slot->free) != cudaErrorNotReady;
 }
 
 int copies_tell(struct copies *c, struct copies_times *times, int64_t number, double *seconds, struct err *e)

@@ -23,7 +23,7 @@ struct copies_times {
 struct copies_slot {
     cudaEvent_t free; /* whoever needs what is there is done when it is over */
     bool waited;      /* the copies wait for it already */
-    bool used;        /* there is something to wait for */
+    bool used;        /* there is something to wait for; atomic */
 };
 
 struct copies;
@@ -41,6 +41,8 @@ int copies_send(struct copies *c, int piece, const void *from, void *to, size_t 
 int copies_wait(struct copies *c, int piece, struct err *e);
 /* From now on the slot is free when the stream is where it is now. */
 int copies_free_later(struct copies *c, struct copies_slot *slot, cudaStream_t stream, struct err *e);
+/* Would a copy to it begin at once? */
+bool copies_slot_is_free(const struct copies_slot *slot);
 /* All copies of the slide are over: *seconds that they took. */
 int copies_tell(struct copies *c, struct copies_times *times, int64_t number, double *seconds, struct err *e);
 

@@ -26,7 +26,6 @@ struct slot {
     struct copies_slot guard; /* free when no kernel needs it any more */
     cudaEvent_t copied;       /* all of it is here */
     cudaEvent_t run_begins, run_ends;
-    bool used;      /* atomic: the guard and run_ends say something */
     int to_be_told; /* 1 + the sums that its times belong to and are not in yet, or 0; atomic */
 };
 
@@ -74,9 +73,14 @@ struct device {
     struct slot *above_slot;
 };
 
+static int sums_number(const struct spectrum_slide *s)
+{
+    return (int)(s->number % SPECTRUM_SUMS);
+}
+
 static struct sums *sums_of(struct device *d, const struct spectrum_slide *s)
 {
-    return &d->sums[s->number % SPECTRUM_SUMS];
+    return &d->sums[sums_number(s)];
 }
 
 /* --- errors --- */
@@ -499,7 +503,7 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
 static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
 {
     float kernels = 0;
-    if (told == 0)
+    if (told == 0 || __atomic_load_n(&s->to_be_told, __ATOMIC_ACQUIRE) != told)
         return 0;
     const cudaError_t asked = cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends);
     if (!__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -512,8 +516,7 @@ static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
 
 bool device_slot_free(const struct device *d, int k)
 {
-    return !device_alive(d) || !__atomic_load_n(&d->slots[k].used, __ATOMIC_ACQUIRE) ||
-           cudaEventQuery(d->slots[k].guard.free) != cudaErrorNotReady;
+    return !device_alive(d) || copies_slot_is_free(&d->slots[k].guard);
 }
 
 /* --- pieces --- */
@@ -592,8 +595,8 @@ static int begin_slide(struct device *d, const struct spectrum_slide *s, struct 
 /* Waits until the slab that was in the slot has been computed, and lets the kernels wait for this one's copies. */
 static int begin_slab(struct device *d, struct slot *slot, struct err *e)
 {
-    return (slot->used && (CU(&d->check, cudaEventSynchronize(slot->run_ends), e) ||
-                           tell_times(d, slot, __atomic_load_n(&slot->to_be_told, __ATOMIC_ACQUIRE), e))) ||
+    return (slot->guard.used && (CU(&d->check, cudaEventSynchronize(slot->run_ends), e) ||
+                                 tell_times(d, slot, __atomic_load_n(&slot->to_be_told, __ATOMIC_ACQUIRE), e))) ||
                    CU(&d->check, cudaEventRecord(slot->copied, copies_stream(d->copies)), e) ||
                    CU(&d->check, cudaStreamWaitEvent(d->compute, slot->copied, 0), e) ||
                    CU(&d->check, cudaEventRecord(slot->run_begins, d->compute), e)
@@ -714,8 +717,7 @@ int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
         queue_windows(d, s, e) || CU(&d->check, cudaEventRecord(slot->run_ends, d->compute), e) ||
         (s->row + s->rows >= i->end_row && queue_sums(d, i, e)))
         return give_up(d, e);
-    __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->to_be_told, (int)(i->number % SPECTRUM_SUMS) + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->to_be_told, sums_number(i) + 1, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -769,7 +771,7 @@ int device_finish(struct device *d, const struct spectrum_slide *s, struct resul
     if (CU(&d->check, cudaEventSynchronize(t->done), e))
         return give_up(d, e);
     for (struct slot *slot = d->slots; slot < d->slots + SPECTRUM_SLOTS; slot++)
-        if (tell_times(d, slot, (int)(s->number % SPECTRUM_SUMS) + 1, e))
+        if (tell_times(d, slot, sums_number(s) + 1, e))
             return give_up(d, e);
     if (copies_tell(d->copies, &t->copied, s->number, &copy, e))
         return give_up(d, e);

@@ -8,7 +8,6 @@
 enum {
     MOST_DEVICES = 64,
     PIECES = 2, /* of a thread: one is filled while the other is copied */
-    PAGE = 4096,
     PIECE_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
     MOST_BYTES = 1 << 30,  /* of all pieces */
     /* With more devices than FEW what is on its way must stay in the processors' caches, as their memory is
@@ -36,7 +35,7 @@ struct spectrum {
 
 static size_t bytes_apart(size_t bytes)
 {
-    return (bytes + PAGE - 1) / PAGE * PAGE + SPECTRUM_PIECE_MORE;
+    return (bytes + SPECTRUM_PAGE - 1) / SPECTRUM_PAGE * SPECTRUM_PAGE + SPECTRUM_PIECE_MORE;
 }
 
 /* Nobody fills one any more. */

@@ -43,7 +43,8 @@ enum {
     SPECTRUM_SLOTS = 4,
     SPECTRUM_SUMS = 8,
     SPECTRUM_MAX_RADIUS = 30,
-    SPECTRUM_PIECE_MORE = 2 * 4096 /* reading past the page cache begins and ends on pages */
+    SPECTRUM_PAGE = 4096, /* reading past the page cache begins and ends on one */
+    SPECTRUM_PIECE_MORE = 2 * SPECTRUM_PAGE
 };
 
 /* What a slot of a backend holds. */

@@ -35,6 +35,8 @@ enum {
     MOST_LOSSES = 2, /* of a part with a device each: then it is the store that they fail on */
 };
 
+_Static_assert((int)SPECTRUM_PAGE == (int)STORE_PAGE, "stores are read straight into pieces");
+
 /* A run of rows of windows of a store, computed in one lane. */
 struct part {
     struct job *job;

@@ -32,7 +32,7 @@ struct stream_setup {
 
     void *ctx;
     /* Store number k is done, in the order of paths: its slide, or NULL and why not. On the calling
-     * thread, for talk; may not use the store and result modules. */
+     * thread, for talk. */
     void (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why);
     /* The same for each slide that succeeded, some time after its report, on the calling thread: for writing it,
      * with the result module. -1 ends the run. */

@@ -1,5 +1,6 @@
 /*
- * bench_feed - what bounds several devices: a file's bytes from the page cache through a CRC-32 to devices, and nothing else.
+ * bench_feed - what bounds several devices: a file's bytes from the page cache through a CRC-32 to
+ * devices, and nothing else.
  *
  *   bench_feed FILE DEVICES THREADS PIECE_KIB
  *
@@ -68,6 +69,10 @@ std::vector<piece> make_pieces(const feed &f, int n)
     const size_t page = 2 << 20, all = ((size_t)n * f.piece_bytes + page - 1) / page * page;
     unsigned char *memory = (unsigned char *)aligned_alloc(page, all);
     std::vector<piece> pieces((size_t)n);
+    if (!memory) {
+        fprintf(stderr, "bench_feed: out of memory\n");
+        exit(1);
+    }
     CHECK(cudaHostRegister(memory, all, cudaHostRegisterPortable));
     for (int k = 0; k < n; k++) {
         pieces[(size_t)k].memory = memory + (size_t)k * f.piece_bytes;
@@ -130,11 +135,11 @@ int main(int argc, char **argv)
     struct stat st;
     feed f;
     double seconds[RUNS];
-    if (argc != 5 || (f.file = open(argv[1], O_RDONLY)) < 0 || fstat(f.file, &st)) {
+    const int devices = argc == 5 ? atoi(argv[2]) : 0, threads = argc == 5 ? atoi(argv[3]) : 0;
+    if (devices < 1 || threads < 1 || atoi(argv[4]) < 1 || (f.file = open(argv[1], O_RDONLY)) < 0 || fstat(f.file, &st)) {
         fprintf(stderr, "usage: bench_feed FILE DEVICES THREADS PIECE_KIB\n");
         return 2;
     }
-    const int devices = atoi(argv[2]), threads = atoi(argv[3]);
     f.bytes = (size_t)st.st_size;
     f.piece_bytes = (size_t)atoi(argv[4]) << 10;
     f.crc = 0;
