@@ -1,26 +1,36 @@
 /*
- * windows.cu - see windows.h. A block a window in both kernels.
+ * windows.cu - see windows.h. A block a window in both kernels. A thread stays in its columns and goes down
+ * the rows, so that neither division nor modulo is left in the loops.
  */
 #include "cuda/windows.h"
 
 namespace {
 
-enum { THREADS = 256, SHARED_BINS = 8192 };
+enum { THREADS = 256, SHARED_BINS = 8192, SUMMED = 8 /* pixels in float, their sums in double */ };
+
+/* The first window of a batch. */
+struct batch {
+    int64_t wy;
+    unsigned wx;
+    unsigned ring_row; /* that its first row of pixels lies in */
+};
 
 struct place {
-    int64_t wx, wy;
+    unsigned row, wx; /* of windows, from the first one's */
     bool counts;
 };
 
-__device__ __forceinline__ struct place window_at(const struct windows_args &a, int64_t k)
+__device__ __forceinline__ int64_t window_number(const struct windows_args &a, const struct batch &b, const struct place &w)
 {
-    const int64_t wy = a.windows.first_wy + (a.first + k) / a.windows.nx, wx = (a.first + k) % a.windows.nx;
-    return {wx, wy, !a.windows.d_counts || a.windows.d_counts[wy * a.windows.nx + wx]};
+    return (b.wy + w.row) * a.windows.nx + w.wx;
 }
 
-__device__ __forceinline__ const float *row_of(const struct windows_args &a, const struct place &w, int y)
+__device__ __forceinline__ struct place window_at(const struct windows_args &a, const struct batch &b, unsigned k)
 {
-    return a.d_smooth + (w.wy * a.stride + y) % a.ring_rows * a.pitch + w.wx * a.stride;
+    const unsigned nx = (unsigned)a.windows.nx, x = b.wx + k;
+    struct place w = {x / nx, x % nx, true};
+    w.counts = !a.windows.d_counts || a.windows.d_counts[window_number(a, b, w)];
+    return w;
 }
 
 /* Sum over the block, the same in every thread, always in the same order. */
@@ -40,67 +50,120 @@ __device__ T block_sum(T v)
     return sum;
 }
 
-/* Copies the window less its mean, times the taper. */
-__global__ void __launch_bounds__(THREADS) gather_kernel(const __grid_constant__ struct windows_args a)
+/* Rows of the window in one column of it, one after the other. */
+struct column {
+    const float *p;
+    unsigned row, rows; /* of the ring */
+    int64_t pitch;
+
+    __device__ float next(unsigned step)
+    {
+        const float v = p[row * pitch];
+        row += step;
+        row -= row >= rows ? rows : 0;
+        return v;
+    }
+};
+
+__device__ __forceinline__ struct column column_at(const struct windows_args &a, const struct batch &b, const struct place &w, int x, int y)
 {
-    const struct place w = window_at(a, blockIdx.x);
-    const int n = a.window;
+    const unsigned rows = (unsigned)a.ring_rows, row = (b.ring_row + w.row * (unsigned)a.stride) % rows + (unsigned)y;
+    return {a.d_smooth + (int64_t)w.wx * a.stride + x, row - (row >= rows ? rows : 0), rows, a.pitch};
+}
+
+/* Copies the window less its mean, times the taper. */
+__global__ void __launch_bounds__(THREADS)
+    gather_kernel(const __grid_constant__ struct windows_args a, const __grid_constant__ struct batch b)
+{
+    const struct place w = window_at(a, b, blockIdx.x);
+    const int n = a.window, across = n < THREADS ? n : THREADS, step = THREADS / across;
+    const int x0 = (int)threadIdx.x % across, y0 = (int)threadIdx.x / across;
     double sum = 0;
     if (!w.counts)
         return;
-    for (int k = (int)threadIdx.x; k < n * n; k += THREADS)
-        sum += (double)row_of(a, w, k / n)[k % n];
+    for (int x = x0; x < n; x += across) {
+        struct column c = column_at(a, b, w, x, y0);
+        for (int y = y0; y < n; y += SUMMED * step) {
+            float some = 0;
+#pragma unroll
+            for (int k = 0; k < SUMMED; k++)
+                some += c.next((unsigned)step);
+            sum += (double)some;
+        }
+    }
     const float mean = (float)(block_sum(sum) / ((double)n * n));
-    float *out = a.d_gathered + (int64_t)blockIdx.x * n * n;
-    for (int k = (int)threadIdx.x; k < n * n; k += THREADS) {
-        const float v = row_of(a, w, k / n)[k % n] - mean;
-        out[k] = a.d_taper ? v * (a.d_taper[k / n] * a.d_taper[k % n]) : v;
+    for (int x = x0; x < n; x += across) {
+        struct column c = column_at(a, b, w, x, y0);
+        float *out = a.d_gathered + ((int64_t)blockIdx.x * n + y0) * n + x;
+        const float taper = a.d_taper ? a.d_taper[x] : 1;
+#pragma unroll 8
+        for (int y = y0; y < n; y += step, out += step * n) {
+            const float v = c.next((unsigned)step) - mean;
+            *out = a.d_taper ? v * (a.d_taper[y] * taper) : v;
+        }
     }
     if (threadIdx.x == 0)
         a.d_mean[blockIdx.x] = mean;
 }
 
-/* What taking the mean off has taken out of bin (y, x): the taper's few bins. */
-__device__ __forceinline__ float taken(const struct windows_args &a, int y, int x, float mean)
+/* Of a thread: it has at most 4,104 samples, of bins below 2^16. */
+struct tally {
+    unsigned samples, sum;
+    unsigned long long squares;
+};
+
+template <bool SHARED>
+__device__ __forceinline__ void count(const struct windows_args &a, unsigned *histogram, float2 z, unsigned weight,
+                                      struct tally *t)
 {
-    const bool near_y = y <= 1 || y == a.window - 1;
-    return near_y && x <= 1 ? mean * a.taper_dft[y != 0] * a.taper_dft[x] : 0;
+    const int c = counts_class(a.bins, fmaf(z.x, z.x, z.y * z.y));
+    if (SHARED)
+        atomicAdd(&histogram[c], weight);
+    else
+        atomicAdd(&a.sums.d_histogram[c], (unsigned long long)weight);
+    if (c >= 1 && c <= a.bins.bins) {
+        const unsigned bin = (unsigned)c - 1, weighted = weight * bin;
+        t->samples += weight;
+        t->sum += weighted;
+        t->squares += (unsigned long long)weighted * bin;
+    }
 }
 
 template <bool SHARED>
-__global__ void __launch_bounds__(THREADS) count_kernel(const __grid_constant__ struct windows_args a)
+__global__ void __launch_bounds__(THREADS)
+    count_kernel(const __grid_constant__ struct windows_args a, const __grid_constant__ struct batch b)
 {
     extern __shared__ unsigned histogram[];
-    const struct place w = window_at(a, blockIdx.x);
-    const int n = a.window, columns = n / 2 + 1;
+    const struct place w = window_at(a, b, blockIdx.x);
+    const int n = a.window, half = n / 2, columns = half + 1;
+    const int across = half < THREADS ? half : THREADS, step = THREADS / across;
+    const int x0 = (int)threadIdx.x % across, y0 = (int)threadIdx.x / across;
     const float2 *in = a.d_spectra + (int64_t)blockIdx.x * n * columns;
-    unsigned long long samples = 0, sum = 0, squares = 0;
+    struct tally t = {0, 0, 0};
     if (!w.counts)
         return;
     const float mean = a.d_mean[blockIdx.x];
     for (int k = (int)threadIdx.x; SHARED && k < a.bins.bins + 2; k += THREADS)
         histogram[k] = 0;
     __syncthreads();
-    for (int k = (int)threadIdx.x; k < n * columns; k += THREADS) {
-        const int y = k / columns, x = k - y * columns, weight = x == 0 || x == n / 2 ? 1 : 2;
-        float2 z = in[k];
-        z.x += taken(a, y, x, mean);
-        const int c = counts_class(a.bins, fmaf(z.x, z.x, z.y * z.y));
-        if (SHARED)
-            atomicAdd(&histogram[c], (unsigned)weight);
-        else
-            atomicAdd(&a.sums.d_histogram[c], (unsigned long long)weight);
-        if (c >= 1 && c <= a.bins.bins) {
-            const unsigned long long bin = (unsigned)c - 1;
-            samples += (unsigned)weight;
-            sum += (unsigned)weight * bin;
-            squares += (unsigned)weight * bin * bin;
+    for (int x = x0; x < half; x += across) {
+        const unsigned weight = x == 0 ? 1 : 2;
+        /* taking the mean off has taken this out of the taper's few bins */
+        const float taken = x <= 1 ? mean * a.taper_dft[x] : 0;
+#pragma unroll 4
+        for (int y = y0; y < n; y += step) {
+            float2 z = in[y * columns + x];
+            if (y <= 1 || y == n - 1)
+                z.x += taken * a.taper_dft[y != 0];
+            count<SHARED>(a, histogram, z, weight, &t);
         }
     }
-    samples = block_sum(samples << COUNTS_SHIFT | sum);
-    squares = block_sum(squares);
+    for (int y = (int)threadIdx.x; y < n; y += THREADS)
+        count<SHARED>(a, histogram, in[y * columns + half], 1, &t);
+    const unsigned long long samples = block_sum((unsigned long long)t.samples << COUNTS_SHIFT | t.sum);
+    const unsigned long long squares = block_sum(t.squares);
     if (threadIdx.x == 0) {
-        unsigned long long *out = a.sums.d_windows + 2 * (w.wy * a.windows.nx + w.wx);
+        unsigned long long *out = a.sums.d_windows + 2 * window_number(a, b, w);
         out[0] = samples;
         out[1] = squares;
     }
@@ -109,18 +172,24 @@ __global__ void __launch_bounds__(THREADS) count_kernel(const __grid_constant__ 
             atomicAdd(&a.sums.d_histogram[k], (unsigned long long)histogram[k]);
 }
 
+struct batch batch_of(const struct windows_args &a)
+{
+    const int64_t wy = a.windows.first_wy + a.first / a.windows.nx;
+    return {wy, (unsigned)(a.first % a.windows.nx), (unsigned)(wy * a.stride % a.ring_rows)};
+}
+
 } // namespace
 
 void windows_gather(const struct windows_args *a, cudaStream_t stream)
 {
-    gather_kernel<<<(unsigned)a->n, THREADS, 0, stream>>>(*a);
+    gather_kernel<<<(unsigned)a->n, THREADS, 0, stream>>>(*a, batch_of(*a));
 }
 
 void windows_count(const struct windows_args *a, cudaStream_t stream)
 {
     if (a->bins.bins <= SHARED_BINS)
         count_kernel<true>
-            <<<(unsigned)a->n, THREADS, (size_t)(a->bins.bins + 2) * sizeof(unsigned), stream>>>(*a);
+            <<<(unsigned)a->n, THREADS, (size_t)(a->bins.bins + 2) * sizeof(unsigned), stream>>>(*a, batch_of(*a));
     else
-        count_kernel<false><<<(unsigned)a->n, THREADS, 0, stream>>>(*a);
+        count_kernel<false><<<(unsigned)a->n, THREADS, 0, stream>>>(*a, batch_of(*a));
 }
