@@ -3,10 +3,10 @@
  *
  * One mutex guards a ring of slots. A worker takes the next number, makes the item (source), waits
  * until the item may start, works on it and marks it done; the calling thread sinks done items in
- * order, or idles. All of them run one loop, which does the first thing that can be done and else waits. Items
- * cost a good part of a millisecond each, so one lock is no bottleneck; but to wake 64 threads for an item
- * that one can take would be. So there is a condition for each thing to wait for, and wake(), called
- * after every change, wakes only who has something to do now.
+ * order (light ones whoever is done), and idles. All of them run one loop, which does the first thing that can be
+ * done and else waits. Items cost a good part of a millisecond each, so one lock is no bottleneck; but to wake 64
+ * threads for an item that one can take would be. So there is a condition for each thing to wait for, and wake(),
+ * called after every change, wakes only who has something to do now.
  */
 #include "common/pipe.h"
 
@@ -29,14 +29,13 @@ struct pipe {
     pthread_cond_t started; /* the item that a thread has taken may start */
     pthread_cond_t sinker;  /* the calling thread has something to do */
     int for_room, for_start;
-    bool sinker_waits, shared; /* shared: the calling thread does not only sink */
+    bool sinker_waits, shared; /* shared: the calling thread is a worker, too */
     int64_t least_after;       /* of the items that wait to start */
     bool *done;      /* [depth]: the item in this slot has been worked on */
     int64_t taken;   /* items that source has made */
     int64_t ready;   /* all items before this one have been worked on */
     int64_t sunk;    /* items that have passed the sink */
-    int64_t calls;   /* of source */
-    int64_t idled;   /* steps of idle that did something */
+    int64_t idled;   /* steps of idle */
     int64_t worked;  /* items worked on */
     int64_t drain;   /* source is to wait until so many have passed the sink */
     bool held;       /* source is to wait until one of sunk, idled and worked is more */
@@ -57,7 +56,7 @@ static void *slot(struct pipe *p, int64_t number)
     return p->items + (size_t)(number % p->depth) * p->item_bytes;
 }
 
-/* All below: with the lock held; no callback but a light source runs with it. */
+/* All below: with the lock held; no callback runs with it but due, and a light source or sink. */
 
 static bool may_take(const struct pipe *p)
 {
@@ -69,14 +68,9 @@ static bool may_sink(const struct pipe *p)
     return p->sunk < p->ready;
 }
 
-/* Is the calling thread to be woken for what it may sink? */
-static bool sink_is_due(const struct pipe *p)
+static bool may_idle(const struct pipe *p)
 {
-    if (!p->ops->light || !may_sink(p))
-        return may_sink(p);
-    return p->ready - p->sunk >= p->depth / 2 || (p->for_room > 0 && p->taken - p->sunk == p->depth) ||
-           (p->for_start > 0 && p->ready >= p->least_after) ||
-           (p->drain > p->sunk && p->ready >= p->drain);
+    return p->ops->due && p->ops->due(p->ctx);
 }
 
 static void wake_all(struct pipe *p)
@@ -94,7 +88,7 @@ static void wake(struct pipe *p)
         wake_all(p);
         return;
     }
-    if (p->sinker_waits && (p->shared || p->held || sink_is_due(p)))
+    if (p->sinker_waits && (p->shared || may_sink(p) || may_idle(p)))
         pthread_cond_signal(&p->sinker);
     if (p->for_room > 0 && may_take(p)) {
         pthread_cond_signal(&p->room);
@@ -131,8 +125,6 @@ static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
         p->sinker_waits = false;
     } else if (number >= 0) {
         p->least_after = after < p->least_after ? after : p->least_after;
-        if (p->sinker_waits && p->ready >= after)
-            pthread_cond_signal(&p->sinker);
         wait_for(p, &p->started, &p->for_start);
     } else
         wait_for(p, &p->room, &p->for_room);
@@ -152,7 +144,6 @@ static int64_t take(struct pipe *p, int64_t *after)
         pthread_mutex_lock(&p->lock);
     p->sourcing = false;
     p->ended = r == PIPE_END;
-    p->calls++;
     p->held = r == PIPE_WAIT && progress == p->sunk + p->idled + p->worked;
     if (r == PIPE_DRAIN)
         p->drain = number;
@@ -167,6 +158,21 @@ static int64_t take(struct pipe *p, int64_t *after)
     return r == PIPE_ITEM ? number : -1;
 }
 
+/* What has been worked on, and all before it, too, is ready; where sink is light it passes it at once. */
+static void advance(struct pipe *p)
+{
+    struct err e = {""};
+    for (; !p->failed && p->ready < p->taken && p->done[p->ready % p->depth]; p->ready++) {
+        if (!p->ops->light)
+            continue;
+        if (p->ops->sink(p->ctx, slot(p, p->ready), &e) < 0) {
+            fail(p, &e);
+            return;
+        }
+        p->sunk++;
+    }
+}
+
 static void work_on(struct pipe *p, int64_t number, int thread)
 {
     struct err e = {""};
@@ -178,64 +184,53 @@ static void work_on(struct pipe *p, int64_t number, int thread)
     p->done[number % p->depth] = r >= 0;
     p->worked++;
     p->held = false;
-    while (p->ready < p->taken && p->done[p->ready % p->depth])
-        p->ready++;
+    advance(p);
     wake(p);
 }
 
-static void sink_some(struct pipe *p)
+static void sink_one(struct pipe *p)
 {
     struct err e = {""};
-    int64_t number = p->sunk;
-    const int64_t end = p->ops->light ? p->ready : number + 1;
-    int r = 0;
     pthread_mutex_unlock(&p->lock);
-    while (number < end && r >= 0)
-        r = p->ops->sink(p->ctx, slot(p, number++), &e);
+    const int r = p->ops->sink(p->ctx, slot(p, p->sunk), &e);
     pthread_mutex_lock(&p->lock);
     if (r < 0)
         fail(p, &e);
     else
-        p->sunk = end;
+        p->sunk++;
     p->held = false;
     wake(p);
 }
 
-/* Returns whether there was something to do. */
-static bool idle_once(struct pipe *p)
+static void idle_once(struct pipe *p)
 {
     struct err e = {""};
     pthread_mutex_unlock(&p->lock);
     const int r = p->ops->idle(p->ctx, &e);
     pthread_mutex_lock(&p->lock);
-    if (r == 0)
-        return false;
     if (r < 0)
         fail(p, &e);
     p->idled++;
     p->held = false;
     wake(p);
-    return true;
 }
 
-/* A thread's part of the loop, until the last item or a failure. `thread` -1: only sinks. */
+/* A thread's part of the loop, until the last item or a failure. `thread` -1: does not work. */
 static void take_part(struct pipe *p, int thread, bool sinks)
 {
     int64_t number = -1, after = 0; /* the item that is ours to work on */
-    int64_t idle_at = -1; /* calls of source when there was nothing to idle on */
     pthread_mutex_lock(&p->lock);
     while (!p->failed && !(p->ended && number < 0 && (!sinks || p->sunk == p->taken))) {
         if (sinks && may_sink(p))
-            sink_some(p);
+            sink_one(p);
         else if (number >= 0 && p->sunk >= after) {
             work_on(p, number, thread);
             number = -1;
         } else if (number < 0 && thread >= 0 && may_take(p))
             number = take(p, &after);
-        else if (sinks && p->ops->idle && idle_at != p->calls) {
-            const int64_t calls = p->calls;
-            idle_at = idle_once(p) ? -1 : calls;
-        } else
+        else if (sinks && may_idle(p))
+            idle_once(p);
+        else
             wait_on(p, number, after, sinks);
     }
     pthread_mutex_unlock(&p->lock);

@@ -3,8 +3,8 @@
  *
  *   source   makes the next item. One call at a time, in item order, on any thread.
  *   work     does the heavy part. Any thread, many at a time, any order.
- *   sink     takes the finished item. Always on the calling thread, one at a time, in item order.
- *   idle     what else the calling thread has to do, a short step at a time, while nothing is to be sunk.
+ *   sink     takes the finished item. One call at a time, in item order, on the calling thread.
+ *   idle     what else the calling thread has to do, a short step at a time.
  *
  * So results never depend on the number of threads, a file is written in order by one thread, and
  * memory is bounded: at most `depth` items are between source and sink. An item lives in a slot of
@@ -42,12 +42,12 @@ struct pipe_ops {
     /* `thread` is 0 .. threads-1, for work areas of a thread. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
     int (*sink)(void *ctx, void *item, struct err *e);
-    /* Source, but for when all is drained, and sink do next to nothing. Then source is called with the pipe's own lock
-     * held, and sink late and for many items at a time, though never so late that anybody waits: to wake a thread
-     * costs more than such calls. */
+    /* Source, but for when all is drained, and sink do next to nothing. Then both are called with the pipe's own lock
+     * held, sink on any thread, too: to wake another one costs more than such calls. */
     bool light;
-    /* May be NULL. Returns 1, 0 when there is nothing to do before source is called again, or -1 with the
-     * error set. */
+    /* Is there something to do for idle? Called with the pipe's own lock held, on any thread, after every change.
+     * NULL: there is no idle. */
+    bool (*due)(void *ctx);
     int (*idle)(void *ctx, struct err *e);
 };
 

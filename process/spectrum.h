@@ -95,7 +95,8 @@ struct spectrum_times {
 struct spectrum; /* a backend's state */
 
 /* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run` and
- * `piece` and `send` are called on many threads, `run` for different parts; `finish` on one; all beside each other. */
+ * `piece` and `send` are called on many threads, `run` for different parts; `finish` for one part of a lane at a
+ * time; all beside each other. */
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
@@ -131,7 +132,8 @@ struct spectrum_backend {
      * the windows need them. */
     int (*run)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                struct result_counts *counts, struct err *e);
-    /* All slabs have been run: adds what the backend kept for itself to *counts and *times. */
+    /* All slabs have been run: waits for what the backend does in the background, and adds what it kept for itself
+     * to *counts and *times. NULL: run has told everything. */
     int (*finish)(struct spectrum *b, const struct spectrum_slide *s, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e);
     void (*close)(struct spectrum *b);

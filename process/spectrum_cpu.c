@@ -560,17 +560,10 @@ static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k,
     return 0;
 }
 
-static int cpu_finish(struct spectrum *b, const struct spectrum_slide *s,
-                      struct result_counts *counts, struct spectrum_times *times, struct err *e)
-{
-    (void)b, (void)s, (void)counts, (void)times, (void)e; /* run has told everything */
-    return 0;
-}
-
 extern const struct spectrum_backend spectrum_cpu;
 const struct spectrum_backend spectrum_cpu = {
     .name = "cpu", .layout = SPECTRUM_ROWS, .memory = 512 << 20, .open = cpu_open, .lanes = cpu_lanes,
     .alive = cpu_alive, .device = cpu_device, .kernel = cpu_kernel, .fits = cpu_fits,
     .reserve = cpu_reserve, .slot_free = cpu_slot_free, .slot = cpu_slot,
-    .parts = cpu_parts, .run = cpu_run, .finish = cpu_finish, .close = cpu_close,
+    .parts = cpu_parts, .run = cpu_run, .close = cpu_close,
 };

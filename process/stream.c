@@ -9,8 +9,8 @@
  * are the last that could need what they write over. The lanes' items are mixed: the lane that has the fewest
  * READs under way gets the next.
  *
- * HDF5 is used on the calling thread only, while it idles: it opens the next stores ahead, a group at a time,
- * and hands finished slides to the caller, who writes them.
+ * The calling thread does all the talk, and all that needs HDF5, while the others work: it opens the next stores
+ * ahead, a group at a time, reports slides and hands them to the caller, who writes them.
  */
 #include "process/stream.h"
 
@@ -47,6 +47,8 @@ struct part {
     struct err why;   /* set by the one who set lost */
     int losses;       /* how often it was */
     struct part *next; /* of those that are to be dealt out again */
+    atomic_bool noted; /* `note` is to be told */
+    struct err note;
 };
 
 /* One store on its way through. */
@@ -66,8 +68,9 @@ struct job {
     atomic_llong read_us, unpack_us, wait_us;
     atomic_bool failed; /* its remaining items do nothing */
     struct err err;     /* set by the one who set failed */
-    /* of the sink */
-    int64_t parts_ended, rows_done, rows;
+    int64_t rows;
+    /* of sink */
+    int64_t parts_ended, rows_done;
     bool ended;
 };
 
@@ -79,7 +82,8 @@ struct item {
     struct spectrum_slab slab;
     int64_t chunk_row, chunk_col, chunks; /* READ: the run; chunk_row of the part */
     int64_t k;                            /* RUN: which part of the slab */
-    struct result_counts counts;          /* RUN: what it counted; owns its histogram */
+    struct result_counts counts;          /* RUN, END: what was counted; owns its histogram */
+    struct spectrum_times times;          /* END */
 };
 
 /* Work areas of one thread. */
@@ -111,21 +115,23 @@ struct stream {
     int n_lanes;
     int64_t memory;      /* bytes of slots of a lane */
     struct job **jobs;   /* [n_paths], made one after the other */
-    atomic_llong opened; /* jobs that source may deal out */
-    atomic_llong dealt;  /* jobs that it has begun to deal out */
-    atomic_llong parts_out; /* parts that were dealt out and are not through */
-    _Atomic(struct part *) again; /* lost ones, for other lanes: the calling thread adds one, source takes all */
+    /* how many jobs are ... each at most as many as the one before */
+    atomic_llong made;   /* the last may not be opened yet */
+    atomic_llong opened; /* source may deal them out */
+    atomic_llong dealt;  /* it has begun to */
+    atomic_llong over;   /* in order */
+    int64_t reported;    /* of the calling thread */
+    atomic_llong handed; /* to the caller */
 
-    /* where source is */
+    /* of source and sink, which the pipe calls one at a time */
     int lane;            /* whose turn it is */
     struct job *dealing; /* it has parts that no lane has, or is NULL */
-    struct part *taken;  /* of `again` */
+    struct part *again;  /* lost ones, for other lanes */
+    int64_t parts_out;   /* parts that were dealt out and are not through */
     bool drained;        /* source has asked for a drain and got it */
 
-    /* of the calling thread */
-    int64_t made;        /* jobs made; the last may not be opened yet */
-    int64_t reported;    /* jobs reported */
-    int64_t handed;      /* jobs handed over to the caller */
+    atomic_llong progress, shown; /* number of a job * 100 + hundredths that are done */
+    atomic_int notes;             /* parts that have something to tell */
 };
 
 /* --- a job --- */
@@ -381,18 +387,50 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
     return make_parts(s, j, first_wy, end_wy, e);
 }
 
-/* --- the calling thread, while nothing is to be sunk --- */
+/* --- the calling thread --- */
 
-/* Hands the next job to the caller if it has ended. Returns whether it has, or -1. */
+static void tell_notes(struct stream *s)
+{
+    for (int64_t k = s->reported; k < atomic_load(&s->opened) && atomic_load(&s->notes) > 0; k++)
+        for (int64_t p = 0; p < s->jobs[k]->n_parts; p++) {
+            struct part *part = &s->jobs[k]->parts[p];
+            if (!atomic_exchange(&part->noted, false))
+                continue;
+            atomic_fetch_sub(&s->notes, 1);
+            if (s->setup->note)
+                s->setup->note(s->setup->ctx, k, part->note.msg);
+        }
+}
+
+/* Reports the jobs that are over; before that, what there was to tell of them. */
+static void report(struct stream *s)
+{
+    const int64_t over = atomic_load(&s->over);
+    tell_notes(s);
+    for (; s->reported < over; s->reported++) {
+        const struct job *j = s->jobs[s->reported];
+        s->setup->report(s->setup->ctx, j->number, atomic_load(&j->failed) ? NULL : &j->result, &j->err);
+    }
+}
+
+static void show_progress(struct stream *s)
+{
+    const int64_t now = atomic_load(&s->progress);
+    atomic_store(&s->shown, now);
+    if (s->setup->progress && now / 100 >= s->reported)
+        s->setup->progress(s->setup->ctx, now / 100, (double)(now % 100) / 100);
+}
+
+/* Hands the next job to the caller. */
 static int hand_over(struct stream *s, struct err *e)
 {
-    if (s->handed == s->reported)
-        return 0;
-    struct job *j = s->jobs[s->handed];
-    s->jobs[s->handed++] = NULL;
-    const int r = atomic_load(&j->failed) ? 0 : s->setup->keep(s->setup->ctx, j->number, &j->result, e);
+    const int64_t k = atomic_load(&s->handed);
+    struct job *j = s->jobs[k];
+    const int r = atomic_load(&j->failed) ? 0 : s->setup->keep(s->setup->ctx, k, &j->result, e);
+    s->jobs[k] = NULL;
     job_free(j);
-    return r ? -1 : 1;
+    atomic_store(&s->handed, k + 1);
+    return r;
 }
 
 /* It is opened, or cannot be: source may have it. */
@@ -405,8 +443,8 @@ static int publish(struct stream *s, struct job *j, struct err *e)
         j->parts->job = j;
         j->n_parts = 1;
     }
-    atomic_store(&s->opened, s->made);
-    return 1;
+    atomic_store(&s->opened, atomic_load(&s->made));
+    return 0;
 }
 
 /* Another step of opening the job made last: its store, then one group after the other. */
@@ -417,25 +455,46 @@ static int open_further(struct stream *s, struct job *j, struct err *e)
     if (j->store ? list_next_group(j, &why) : job_open(s, j, &why))
         job_fail(j, &why);
     j->opening += cli_now() - begun;
-    return j->next_group < j->end_group && !atomic_load(&j->failed) ? 1 : publish(s, j, e);
+    return j->next_group < j->end_group && !atomic_load(&j->failed) ? 0 : publish(s, j, e);
+}
+
+static bool may_open(const struct stream *s)
+{
+    const int64_t made = atomic_load(&s->made);
+    return atomic_load(&s->opened) < made ||
+           (made < s->setup->n_paths && made - atomic_load(&s->dealt) <= s->n_lanes);
+}
+
+static int open_ahead(struct stream *s, struct err *e)
+{
+    const int64_t made = atomic_load(&s->made);
+    if (atomic_load(&s->opened) < made)
+        return open_further(s, s->jobs[made - 1], e);
+    struct job *j = s->jobs[made] = calloc(1, sizeof *j);
+    if (!j)
+        return err_set(e, "out of memory");
+    j->number = made;
+    j->path = s->setup->paths[made];
+    atomic_store(&s->made, made + 1);
+    return open_further(s, j, e);
+}
+
+static bool due(void *ctx)
+{
+    const struct stream *s = ctx;
+    return atomic_load(&s->handed) < atomic_load(&s->over) || atomic_load(&s->notes) > 0 ||
+           atomic_load(&s->progress) != atomic_load(&s->shown) || may_open(s);
 }
 
 static int idle(void *ctx, struct err *e)
 {
     struct stream *s = ctx;
-    const int r = hand_over(s, e);
-    if (r)
-        return r;
-    if (s->made == atomic_load(&s->opened)) {
-        if (s->made == s->setup->n_paths || s->made - atomic_load(&s->dealt) > s->n_lanes)
-            return 0;
-        struct job *j = s->jobs[s->made] = calloc(1, sizeof *j);
-        if (!j)
-            return err_set(e, "out of memory");
-        j->number = s->made++;
-        j->path = s->setup->paths[j->number];
-    }
-    return open_further(s, s->jobs[s->made - 1], e);
+    report(s);
+    show_progress(s);
+    const int64_t to_hand = s->reported - atomic_load(&s->handed);
+    if (may_open(s) && to_hand <= s->n_lanes) /* so many may wait, as those who compute do not */
+        return open_ahead(s, e);
+    return to_hand > 0 ? hand_over(s, e) : 0;
 }
 
 /* --- source --- */
@@ -472,20 +531,18 @@ static void begin_slab(struct stream *s, struct lane *l, int64_t row)
 /* Is there, at the moment, a part that no lane has? */
 static bool parts_left(const struct stream *s)
 {
-    return s->taken || atomic_load(&s->again) || s->dealing || atomic_load(&s->dealt) < atomic_load(&s->opened);
+    return s->again || s->dealing || atomic_load(&s->dealt) < atomic_load(&s->opened);
 }
 
 /* The next of them. */
 static struct part *take_part(struct stream *s)
 {
-    if (!s->taken)
-        s->taken = atomic_exchange(&s->again, NULL);
-    struct part *again = s->taken;
+    struct part *again = s->again;
     if (again) {
-        s->taken = again->next;
+        s->again = again->next;
         return again;
     }
-    atomic_fetch_add(&s->parts_out, 1);
+    s->parts_out++;
     if (!s->dealing) {
         s->dealing = s->jobs[atomic_fetch_add(&s->dealt, 1)];
         s->dealing->begun = cli_now() - s->dealing->opening;
@@ -634,13 +691,15 @@ static bool all_done(const struct stream *s)
     for (int k = 0; k < s->n_lanes; k++)
         if (s->lanes[k].part)
             return false;
-    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths && atomic_load(&s->parts_out) == 0;
+    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths && s->parts_out == 0;
 }
 
-static int make_end(struct lane *l, struct item *it, int64_t number)
+static int make_end(const struct stream *s, struct lane *l, struct item *it, int64_t number, int64_t *after)
 {
     it->kind = END;
     it->part = l->part;
+    if (s->setup->backend->finish)
+        *after = l->runs_end[1];
     l->ends[l->part->slide.number % SPECTRUM_SUMS] = number + 1;
     l->part = NULL;
     return PIPE_ITEM;
@@ -679,14 +738,14 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
         } else if (l->kind != END && !l->slab.slide)
             begin_slab(s, l, l->slab.row);
         if (l->kind == END)
-            return make_end(l, it, number);
+            return make_end(s, l, it, number, after);
         if (make_part(s, l, it, number, after)) {
             it->part = l->part;
             it->slab = l->slab;
             return PIPE_ITEM;
         }
         if (!end_slab(l))
-            return make_end(l, it, number);
+            return make_end(s, l, it, number, after);
     }
 }
 
@@ -963,6 +1022,19 @@ static int read_run(struct stream *s, const struct item *it, int thread, struct 
     return s->setup->backend->layout == SPECTRUM_ROWS ? lay_run(s, it, thread, e) : send_run(s, it, thread, e);
 }
 
+static int run_slab(struct stream *s, struct item *it, int thread, struct err *e)
+{
+    return s->setup->backend->run(s->spectrum, &it->slab, it->k, thread, &it->counts, e);
+}
+
+/* All slabs of a part have been run. */
+static int end_part(struct stream *s, struct item *it, struct err *e)
+{
+    const struct spectrum_backend *b = s->setup->backend;
+    const struct spectrum_slide *d = &it->part->slide;
+    return b->finish && d->end_row > 0 ? b->finish(s->spectrum, d, &it->counts, &it->times, e) : 0;
+}
+
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct stream *s = ctx;
@@ -976,12 +1048,11 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
         atomic_fetch_sub(&s->lanes[it->part->slide.lane].reading, 1);
         return 0;
     }
-    if (it->kind == END || is_gone(it->part))
-        return 0;
     uint64_t *histogram = it->counts.histogram;
     memset(histogram, 0, (size_t)bins * sizeof *histogram);
     it->counts = (struct result_counts){.histogram = histogram};
-    if (s->setup->backend->run(s->spectrum, &it->slab, it->k, thread, &it->counts, &why))
+    it->times = (struct spectrum_times){0, 0};
+    if (!is_gone(it->part) && (it->kind == RUN ? run_slab(s, it, thread, &why) : end_part(s, it, &why)))
         part_fail(s, it->part, &why);
     return 0;
 }
@@ -994,8 +1065,8 @@ static void sink_run(struct stream *s, struct item *it)
     const int64_t parts = s->setup->backend->parts(s->spectrum, &it->slab);
     result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
     const double rows = (double)j->rows_done + (double)it->slab.rows * (double)(it->k + 1) / (double)parts;
-    if (s->setup->progress)
-        s->setup->progress(s->setup->ctx, j->number, rows / (double)j->rows);
+    const int64_t hundredths = (int64_t)(100 * rows / (double)j->rows);
+    atomic_store(&s->progress, j->number * 100 + (hundredths < 99 ? hundredths : 99));
     if (it->k + 1 == parts) {
         j->rows_done += it->slab.rows;
         it->part->rows_done += it->slab.rows;
@@ -1005,16 +1076,14 @@ static void sink_run(struct stream *s, struct item *it)
 /* A part's device has failed: it goes to another one. */
 static void deal_again(struct stream *s, struct part *part)
 {
-    char text[sizeof part->why.msg + 64];
-    snprintf(text, sizeof text, "%s; another device computes it again", part->why.msg);
-    if (s->setup->note)
-        s->setup->note(s->setup->ctx, part->job->number, text);
+    err_set(&part->note, "%.900s; another device computes it again", part->why.msg);
+    atomic_store(&part->noted, true);
+    atomic_fetch_add(&s->notes, 1);
     part->job->rows_done -= part->rows_done;
     part->rows_done = 0;
     atomic_store(&part->lost, false);
-    part->next = atomic_load(&s->again);
-    while (!atomic_compare_exchange_weak(&s->again, &part->next, part))
-        ;
+    part->next = s->again;
+    s->again = part;
 }
 
 /* A part is through, or lost. */
@@ -1023,11 +1092,6 @@ static void sink_end(struct stream *s, struct item *it)
     struct part *part = it->part;
     struct job *j = part->job;
     struct result_slide *r = &j->result;
-    struct spectrum_times times = {0, 0};
-    struct err why = {""};
-    if (!is_gone(part) && part->slide.end_row > 0 &&
-        s->setup->backend->finish(s->spectrum, &part->slide, &r->counts, &times, &why))
-        part_fail(s, part, &why);
     if (atomic_load(&part->lost) && !atomic_load(&j->failed)) {
         if (lanes_alive(s) > 0 && ++part->losses < MOST_LOSSES) {
             deal_again(s, part);
@@ -1035,9 +1099,11 @@ static void sink_end(struct stream *s, struct item *it)
         }
         job_fail(j, &part->why);
     }
-    atomic_fetch_sub(&s->parts_out, 1);
-    r->stages[RESULT_COPY] += times.copy;
-    r->stages[RESULT_KERNELS] += times.kernels;
+    s->parts_out--;
+    if (!atomic_load(&j->failed))
+        result_add_counts(&r->counts, &it->counts, s->setup->params.bins);
+    r->stages[RESULT_COPY] += it->times.copy;
+    r->stages[RESULT_KERNELS] += it->times.kernels;
     if (++j->parts_ended < j->n_parts)
         return;
     r->stages[RESULT_READ] = (double)atomic_load(&j->read_us) * 1e-6;
@@ -1056,11 +1122,8 @@ static int sink(void *ctx, void *slot, struct err *e)
         sink_run(s, it);
     if (it->kind == END)
         sink_end(s, it);
-    while (s->reported < s->made && s->jobs[s->reported]->ended) {
-        const struct job *done = s->jobs[s->reported++];
-        s->setup->report(s->setup->ctx, done->number, atomic_load(&done->failed) ? NULL : &done->result,
-                         &done->err);
-    }
+    while (atomic_load(&s->over) < atomic_load(&s->opened) && s->jobs[atomic_load(&s->over)]->ended)
+        atomic_fetch_add(&s->over, 1);
     return 0;
 }
 
@@ -1120,7 +1183,7 @@ static struct item *make_items(const struct stream *s, int depth, struct err *e)
 
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
-    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink, .light = true, .idle = idle};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink, .light = true, .due = due, .idle = idle};
     struct stream s = {.setup = setup};
     struct item *items = NULL;
     int depth = 4 * setup->threads + 4;
@@ -1131,8 +1194,8 @@ int stream_run(const struct stream_setup *setup, struct err *e)
         r = (items = make_items(&s, depth, e)) ? 0 : -1;
     if (r == 0)
         r = pipe_run(&ops, &s, items, sizeof *items, depth, setup->threads, e);
-    while (r == 0 && s.handed < s.reported)
-        r = hand_over(&s, e) < 0 ? -1 : 0;
+    while (r == 0 && due(&s))
+        r = idle(&s, e);
     close_all(&s, items, depth);
     return r;
 }

@@ -86,7 +86,7 @@ static void test_sizes_and_times(void)
 
 struct numbers {
     int64_t n, limit;    /* items */
-    int64_t sunk;        /* the next that sink must get */
+    atomic_llong sunk;   /* the next that sink must get */
     int64_t fail_source, fail_work, fail_sink; /* number at which to fail, or -1 */
     int64_t drain;       /* number before which source asks for a drain, or -1 */
     int64_t after;       /* every item waits for the one so many before it */
@@ -162,24 +162,28 @@ static int number_sink(void *ctx, void *slot, struct err *e)
 }
 
 /* Opens a few ahead. */
+static bool number_due(void *ctx)
+{
+    const struct numbers *c = ctx;
+    return c->opens && c->opened < c->n && c->opened - c->sunk <= 5;
+}
+
 static int number_idle(void *ctx, struct err *e)
 {
     struct numbers *c = ctx;
-    if (!pthread_equal(pthread_self(), c->caller))
+    if (!pthread_equal(pthread_self(), c->caller) || !number_due(c))
         c->wrong_caller = true;
-    if (!c->opens || c->opened >= c->n || c->opened - c->sunk > 5)
-        return 0;
     if (c->opened >= c->fail_idle)
         return err_set(e, "idle failed");
     c->opened += 2;
-    return 1;
+    return 0;
 }
 
 static const struct pipe_ops number_ops[] = {
     {.source = number_source, .work = number_work, .sink = number_sink},
     {.source = number_source, .work = number_work, .sink = number_sink, .light = true},
-    {.source = number_source, .work = number_work, .sink = number_sink, .idle = number_idle},
-    {.source = number_source, .work = number_work, .sink = number_sink, .idle = number_idle, .light = true},
+    {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle},
+    {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle, .light = true},
 };
 enum { KINDS = sizeof number_ops / sizeof *number_ops };
 
