@@ -425,7 +425,8 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
         .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io, .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
-        .report = report_store, .note = note_store, .keep = keep_slide, .progress = show_progress};
+        .report = report_store, .note = note_store, .keep = keep_slide,
+        .progress = r->progress.on ? show_progress : NULL};
     int bad = !r->out || (setup.n_paths > 0 && stream_run(&setup, &e));
     cli_progress_clear(&r->progress);
     if (bad)

@@ -1066,7 +1066,8 @@ static void sink_run(struct stream *s, struct item *it)
     result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
     const double rows = (double)j->rows_done + (double)it->slab.rows * (double)(it->k + 1) / (double)parts;
     const int64_t hundredths = (int64_t)(100 * rows / (double)j->rows);
-    atomic_store(&s->progress, j->number * 100 + (hundredths < 99 ? hundredths : 99));
+    if (s->setup->progress)
+        atomic_store(&s->progress, j->number * 100 + (hundredths < 99 ? hundredths : 99));
     if (it->k + 1 == parts) {
         j->rows_done += it->slab.rows;
         it->part->rows_done += it->slab.rows;
