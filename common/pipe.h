@@ -3,7 +3,7 @@
  *
  *   source   makes the next item. One call at a time, in item order, on any thread.
  *   work     does the heavy part. Any thread, many at a time, any order.
- *   sink     takes the finished item. One call at a time, in item order, on the calling thread.
+ *   sink     takes the finished item. One call at a time, in item order, on the calling thread (light: on any).
  *   idle     what else the calling thread has to do, a short step at a time.
  *
  * So results never depend on the number of threads, a file is written in order by one thread, and

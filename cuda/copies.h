@@ -23,7 +23,7 @@ struct copies_times {
 struct copies_slot {
     cudaEvent_t free; /* whoever needs what is there is done when it is over */
     bool waited;      /* the copies wait for it already */
-    bool used;        /* there is something to wait for; atomic */
+    bool used;        /* there is something to wait for; atomic, as copies_slot_is_free() has no lock */
 };
 
 struct copies;

@@ -6,7 +6,11 @@
 
 namespace {
 
-enum { THREADS = 256, SHARED_BINS = 8192, SUMMED = 8 /* pixels in float, their sums in double */ };
+enum {
+    THREADS = 256,
+    SHARED_BINS = 8192,
+    SUMMED = 8 /* pixels in float; their sums in double */
+};
 
 /* The first window of a batch. */
 struct batch {
@@ -20,7 +24,8 @@ struct place {
     bool counts;
 };
 
-__device__ __forceinline__ int64_t window_number(const struct windows_args &a, const struct batch &b, const struct place &w)
+__device__ __forceinline__ int64_t window_number(const struct windows_args &a, const struct batch &b,
+                                                 const struct place &w)
 {
     return (b.wy + w.row) * a.windows.nx + w.wx;
 }
@@ -65,9 +70,11 @@ struct column {
     }
 };
 
-__device__ __forceinline__ struct column column_at(const struct windows_args &a, const struct batch &b, const struct place &w, int x, int y)
+__device__ __forceinline__ struct column column_at(const struct windows_args &a, const struct batch &b,
+                                                   const struct place &w, int x, int y)
 {
-    const unsigned rows = (unsigned)a.ring_rows, row = (b.ring_row + w.row * (unsigned)a.stride) % rows + (unsigned)y;
+    const unsigned rows = (unsigned)a.ring_rows;
+    const unsigned row = (b.ring_row + w.row * (unsigned)a.stride) % rows + (unsigned)y;
     return {a.d_smooth + (int64_t)w.wx * a.stride + x, row - (row >= rows ? rows : 0), rows, a.pitch};
 }
 
@@ -106,7 +113,7 @@ __global__ void __launch_bounds__(THREADS)
         a.d_mean[blockIdx.x] = mean;
 }
 
-/* Of a thread: it has at most 4,104 samples, of bins below 2^16. */
+/* Of a thread: it has at most 4,100 samples, of bins below 2^16. */
 struct tally {
     unsigned samples, sum;
     unsigned long long squares;

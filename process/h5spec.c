@@ -422,7 +422,8 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
     if (r->out)
         leave_out_finished(r);
     const struct stream_setup setup = {
-        .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io, .params = r->o->params, .paths = r->o->inputs,
+        .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io,
+        .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
         .report = report_store, .note = note_store, .keep = keep_slide,

@@ -33,7 +33,10 @@ enum {
     READ_BYTES = 1 << 18,  /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
     MOST_LOSSES = 2, /* of a part with a device each: then it is the store that they fail on */
+    MOST_JOBS = 128, /* open at once: behind a large store many small ones may be through */
 };
+
+_Static_assert(MOST_LOSSES == 2, "a part has room for one note");
 
 _Static_assert((int)SPECTRUM_PAGE == (int)STORE_PAGE, "stores are read straight into pieces");
 
@@ -120,7 +123,6 @@ struct stream {
     atomic_llong opened; /* source may deal them out */
     atomic_llong dealt;  /* it has begun to */
     atomic_llong over;   /* in order */
-    int64_t reported;    /* of the calling thread */
     atomic_llong handed; /* to the caller */
 
     /* of source and sink, which the pipe calls one at a time */
@@ -391,7 +393,7 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
 
 static void tell_notes(struct stream *s)
 {
-    for (int64_t k = s->reported; k < atomic_load(&s->opened) && atomic_load(&s->notes) > 0; k++)
+    for (int64_t k = atomic_load(&s->handed); k < atomic_load(&s->opened) && atomic_load(&s->notes) > 0; k++)
         for (int64_t p = 0; p < s->jobs[k]->n_parts; p++) {
             struct part *part = &s->jobs[k]->parts[p];
             if (!atomic_exchange(&part->noted, false))
@@ -402,31 +404,22 @@ static void tell_notes(struct stream *s)
         }
 }
 
-/* Reports the jobs that are over; before that, what there was to tell of them. */
-static void report(struct stream *s)
-{
-    const int64_t over = atomic_load(&s->over);
-    tell_notes(s);
-    for (; s->reported < over; s->reported++) {
-        const struct job *j = s->jobs[s->reported];
-        s->setup->report(s->setup->ctx, j->number, atomic_load(&j->failed) ? NULL : &j->result, &j->err);
-    }
-}
-
 static void show_progress(struct stream *s)
 {
     const int64_t now = atomic_load(&s->progress);
     atomic_store(&s->shown, now);
-    if (s->setup->progress && now / 100 >= s->reported)
+    if (s->setup->progress && now / 100 >= atomic_load(&s->handed))
         s->setup->progress(s->setup->ctx, now / 100, (double)(now % 100) / 100);
 }
 
-/* Hands the next job to the caller. */
+/* Hands the next job, which is over, to the caller. */
 static int hand_over(struct stream *s, struct err *e)
 {
     const int64_t k = atomic_load(&s->handed);
     struct job *j = s->jobs[k];
-    const int r = atomic_load(&j->failed) ? 0 : s->setup->keep(s->setup->ctx, k, &j->result, e);
+    const bool failed = atomic_load(&j->failed);
+    s->setup->report(s->setup->ctx, k, failed ? NULL : &j->result, &j->err);
+    const int r = failed ? 0 : s->setup->keep(s->setup->ctx, k, &j->result, e);
     s->jobs[k] = NULL;
     job_free(j);
     atomic_store(&s->handed, k + 1);
@@ -462,7 +455,8 @@ static bool may_open(const struct stream *s)
 {
     const int64_t made = atomic_load(&s->made);
     return atomic_load(&s->opened) < made ||
-           (made < s->setup->n_paths && made - atomic_load(&s->dealt) <= s->n_lanes);
+           (made < s->setup->n_paths && made - atomic_load(&s->dealt) <= s->n_lanes &&
+            made - atomic_load(&s->handed) < MOST_JOBS);
 }
 
 static int open_ahead(struct stream *s, struct err *e)
@@ -489,12 +483,13 @@ static bool due(void *ctx)
 static int idle(void *ctx, struct err *e)
 {
     struct stream *s = ctx;
-    report(s);
+    const int64_t to_hand = atomic_load(&s->over) - atomic_load(&s->handed);
+    const bool starving = may_open(s) && atomic_load(&s->opened) == atomic_load(&s->dealt);
+    tell_notes(s); /* after a look at what is over: a store's notes come before its report */
     show_progress(s);
-    const int64_t to_hand = s->reported - atomic_load(&s->handed);
-    if (may_open(s) && to_hand <= s->n_lanes) /* so many may wait, as those who compute do not */
-        return open_ahead(s, e);
-    return to_hand > 0 ? hand_over(s, e) : 0;
+    if (to_hand > 0 && (!starving || to_hand > s->n_lanes))
+        return hand_over(s, e);
+    return may_open(s) ? open_ahead(s, e) : 0;
 }
 
 /* --- source --- */
@@ -699,7 +694,7 @@ static int make_end(const struct stream *s, struct lane *l, struct item *it, int
     it->kind = END;
     it->part = l->part;
     if (s->setup->backend->finish)
-        *after = l->runs_end[1];
+        *after = l->runs_end[1]; /* the part's last RUN */
     l->ends[l->part->slide.number % SPECTRUM_SUMS] = number + 1;
     l->part = NULL;
     return PIPE_ITEM;
@@ -1184,7 +1179,8 @@ static struct item *make_items(const struct stream *s, int depth, struct err *e)
 
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
-    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink, .light = true, .due = due, .idle = idle};
+    static const struct pipe_ops ops = {
+        .source = source, .work = work, .sink = sink, .light = true, .due = due, .idle = idle};
     struct stream s = {.setup = setup};
     struct item *items = NULL;
     int depth = 4 * setup->threads + 4;

@@ -183,7 +183,8 @@ static const struct pipe_ops number_ops[] = {
     {.source = number_source, .work = number_work, .sink = number_sink},
     {.source = number_source, .work = number_work, .sink = number_sink, .light = true},
     {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle},
-    {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle, .light = true},
+    {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle,
+     .light = true},
 };
 enum { KINDS = sizeof number_ops / sizeof *number_ops };
 
