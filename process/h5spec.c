@@ -286,7 +286,7 @@ static void json_store(const char *path, const struct result_params *p, const st
     fflush(stdout);
 }
 
-static void report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why)
+static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why, struct err *e)
 {
     struct run *r = ctx;
     const char *path = r->o->inputs[k];
@@ -296,13 +296,14 @@ static void report_store(void *ctx, int64_t k, const struct result_slide *s, con
     if (!s) {
         r->failed++;
         say(why->msg);
-        return;
+        return 0;
     }
     if (s->nx * s->ny == 0 && !r->o->quiet)
         fprintf(stderr, "h5spec: %s: %" PRId64 " x %" PRId64 " px is smaller than a window of %"
                 PRId64 " px: it has no windows\n", path, s->width, s->height, r->o->params.window);
     r->stores++;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
+    return results_put(r->out, s, e);
 }
 
 static void note_store(void *ctx, int64_t k, const char *text)
@@ -310,13 +311,6 @@ static void note_store(void *ctx, int64_t k, const char *text)
     struct run *r = ctx;
     cli_progress_clear(&r->progress);
     fprintf(stderr, "h5spec: %s: %s\n", r->o->inputs[k], text);
-}
-
-static int keep_slide(void *ctx, int64_t k, const struct result_slide *s, struct err *e)
-{
-    struct run *r = ctx;
-    (void)k;
-    return results_put(r->out, s, e);
 }
 
 static void show_progress(void *ctx, int64_t k, double fraction)
@@ -426,8 +420,7 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
         .params = r->o->params, .paths = r->o->inputs,
         .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
-        .report = report_store, .note = note_store, .keep = keep_slide,
-        .progress = r->progress.on ? show_progress : NULL};
+        .report = report_store, .note = note_store, .progress = r->progress.on ? show_progress : NULL};
     int bad = !r->out || (setup.n_paths > 0 && stream_run(&setup, &e));
     cli_progress_clear(&r->progress);
     if (bad)

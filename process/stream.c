@@ -10,7 +10,7 @@
  * READs under way gets the next.
  *
  * The calling thread does all the talk, and all that needs HDF5, while the others work: it opens the next stores
- * ahead, a group at a time, reports slides and hands them to the caller, who writes them.
+ * ahead, a group at a time, and hands those that are done to the caller, who tells of them and writes them.
  */
 #include "process/stream.h"
 
@@ -417,9 +417,7 @@ static int hand_over(struct stream *s, struct err *e)
 {
     const int64_t k = atomic_load(&s->handed);
     struct job *j = s->jobs[k];
-    const bool failed = atomic_load(&j->failed);
-    s->setup->report(s->setup->ctx, k, failed ? NULL : &j->result, &j->err);
-    const int r = failed ? 0 : s->setup->keep(s->setup->ctx, k, &j->result, e);
+    const int r = s->setup->report(s->setup->ctx, k, atomic_load(&j->failed) ? NULL : &j->result, &j->err, e);
     s->jobs[k] = NULL;
     job_free(j);
     atomic_store(&s->handed, k + 1);

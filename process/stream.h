@@ -32,11 +32,8 @@ struct stream_setup {
 
     void *ctx;
     /* Store number k is done, in the order of paths: its slide, or NULL and why not. On the calling
-     * thread, for talk. */
-    void (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why);
-    /* The same for each slide that succeeded, after its report, on the calling thread: for writing it, with the
-     * result module. -1 ends the run. */
-    int (*keep)(void *ctx, int64_t k, const struct result_slide *slide, struct err *e);
+     * thread, for telling and writing it. -1 ends the run. */
+    int (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why, struct err *e);
     /* Something that does not end a store: store number k, and what; the calling thread. May be NULL. */
     void (*note)(void *ctx, int64_t k, const char *text);
     /* Now and then: fraction of store number k that has been computed; the calling thread. May be

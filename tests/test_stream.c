@@ -20,21 +20,16 @@ struct copy {
     int failed;
 };
 
-static void report(void *ctx, int64_t k, const struct result_slide *s, const struct err *why)
-{
-    struct copy *c = ctx;
-    (void)k;
-    if (s)
-        return;
-    fprintf(stderr, "test_stream: %s\n", why->msg);
-    c->failed = 1;
-}
-
 /* Keeps the stream's result. */
-static int keep(void *ctx, int64_t k, const struct result_slide *s, struct err *e)
+static int keep(void *ctx, int64_t k, const struct result_slide *s, const struct err *why, struct err *e)
 {
     struct copy *c = ctx;
     (void)k;
+    if (!s) {
+        fprintf(stderr, "test_stream: %s\n", why->msg);
+        c->failed = 1;
+        return 0;
+    }
     c->slide = *s;
     const int64_t bins = spectrum_defaults().bins;
     if (result_slide_alloc(&c->slide, bins, e))
@@ -131,7 +126,7 @@ int main(int argc, char **argv)
         /* so little memory that there are several slabs */
         const struct stream_setup setup = {.backend = b, .params = spectrum_defaults(),
                                            .paths = argv + k, .n_paths = 1, .threads = 3,
-                                           .memory = 64 << 20, .ctx = &got, .report = report, .keep = keep};
+                                           .memory = 64 << 20, .ctx = &got, .report = keep};
         if (stream_run(&setup, &e) || got.failed || plain(b, argv[k], &want))
             return fprintf(stderr, "test_stream: %s\n", e.msg), 1;
         const char *what = difference(&got.slide, &want);
