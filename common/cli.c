@@ -2,6 +2,7 @@
 #include "common/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,6 +11,47 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+static const char *program_name = "wsi";
+
+void cli_start(const char *program)
+{
+    int fd;
+    program_name = program;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    if (fd > STDERR_FILENO)
+        close(fd);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+/* --- messages --- */
+
+static void say(const char *name, const char *fmt, va_list ap)
+{
+    char *text;
+    if (vasprintf(&text, fmt, ap) < 0)
+        return;
+    err_clean(text);
+    fprintf(stderr, "%s: %s\n", name, text);
+    free(text);
+}
+
+void cli_say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(program_name, fmt, ap);
+    va_end(ap);
+}
+
+void cli_say_as(const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(name, fmt, ap);
+    va_end(ap);
+}
 
 /* --- numbers --- */
 

@@ -24,6 +24,17 @@ enum {
     EXIT_STOPPED = 3, /* stopped by a signal, nothing half-done left */
 };
 
+/* To be called first in main(). Opens /dev/null for each of the descriptors 0 to 2 that is closed:
+ * else a file of ours could become "stderr" and receive messages. Ignores SIGXFSZ, so that a
+ * limit on the size of files is reported as EFBIG. `program` is the name in messages. */
+void cli_start(const char *program);
+
+/* Prints one line on stderr, "PROGRAM: text". Control characters are replaced by '?', as names of
+ * files could otherwise move a terminal's cursor. All messages of both programs go through here. */
+void cli_say(const char *fmt, ...) ERR_PRINTF(1, 2);
+/* The same with another name before the colon. */
+void cli_say_as(const char *name, const char *fmt, ...) ERR_PRINTF(2, 3);
+
 /* "256M" -> 268435456: decimal digits and at most one of K, M, G, T (powers of 1,024; an "iB" or
  * "B" may follow). The value must be in [low, high]. `what` names the option in the message. */
 int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,

@@ -34,6 +34,10 @@ int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* Puts "context: " before the message that is there; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
+/* Replaces what could move a terminal's cursor by '?': C0 and C1 control characters (the latter as
+ * UTF-8 or as single bytes) and DEL. err_set, err_sys and err_add have done so already. */
+void err_clean(char *s);
+
 #ifdef __cplusplus
 }
 #endif
