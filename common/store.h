@@ -104,6 +104,8 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struc
  * store_chunk_bytes: stored as it is). STORE_LEFT_OUT has no bytes. */
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
                     enum store_status status, struct err *e);
+/* What the store holds so far, with its counts of tiles. Valid until store_commit or store_abort. */
+const struct store_info *store_written(const struct store_writer *w);
 /* Finishes, publishes and frees. On failure nothing stands under the final name that did not before.
  * *bytes gets the file's size. */
 int store_commit(struct store_writer *w, int64_t *bytes, struct err *e);

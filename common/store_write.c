@@ -360,6 +360,11 @@ static int finish_file(struct store_writer *w, struct err *e)
     return h5_error(e, "cannot close the file");
 }
 
+const struct store_info *store_written(const struct store_writer *w)
+{
+    return &w->info;
+}
+
 int store_commit(struct store_writer *w, int64_t *bytes, struct err *e)
 {
     assert(!w->failed && w->number == w->info.group_count);
