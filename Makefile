@@ -1,173 +1,205 @@
-# wsi2h5 and h5spec. `make help` says what there is to make.
+# wsi2h5 and h5spec. `make help` lists the targets.
 #
-# Libraries are found by pkg-config; what is not there is left out, and `make` says so:
-#   h5spec   needs HDF5 and zlib; libdeflate, LZ4, Zstandard and CUDA are used where they are
-#   wsi2h5   needs HDF5, zlib, OpenSlide, libtiff, libjpeg and OpenJPEG; libdeflate is used where it is
-# Force parts off: CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0. Sanitizers: SAN=address,undefined, SAN=thread.
+# pkg-config finds the libraries. Optional ones that are missing are left out:
+#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard and CUDA
+#   wsi2h5   needs the same, and libtiff, libjpeg, OpenJPEG and OpenSlide
+# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0.
+# V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
+# SAN=thread builds with sanitizers, in a folder of its own.
 
 CC       = cc
 NVCC     = nvcc
 CFLAGS   = -O2 -g
 PREFIX   = /usr/local
-PYTHON   = $(shell for p in python3 /usr/bin/python3; do \
-             $$p -c 'import h5py, numpy' 2>/dev/null && { echo $$p; break; }; done)
-VERSION := $(shell sed -n 's/.*WSI_VERSION "\(.*\)"/\1/p' common/cli.h)
 
-# --- what is here ---
+# --- what this machine has ---
+hash     := \#
+on        = $(filter-out 0,$(1))
 pkg       = $(shell pkg-config $(1) $(2) 2>/dev/null)
-has       = $(shell pkg-config --exists $(1) 2>/dev/null && echo 1)
+has       = $(shell pkg-config --exists "$(1)" 2>/dev/null && echo 1)
+can       = $(shell echo '$(hash)include <$(1)>' | $(CC) $(2) -x c -E - >/dev/null 2>&1 && echo 1)
 HDF5_PC  := $(firstword $(foreach p,hdf5-serial hdf5,$(if $(call has,$(p)),$(p))))
-HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword $(patsubst %/hdf5.h,-I%,\
-                 $(wildcard /usr/include/hdf5/serial/hdf5.h /usr/local/include/hdf5.h /usr/include/hdf5.h))))
-HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial,\
+HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword \
+                 $(patsubst %/hdf5.h,-I%,$(wildcard /usr/include/hdf5/serial/hdf5.h))))
+HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword \
+               $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial, \
                  $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
+SLIDE_PC  = openslide libtiff-4 libjpeg libopenjp2
 LIBDEFLATE ?= $(call has,libdeflate)
 LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
-OPENSLIDE  ?= $(and $(call has,openslide),$(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
+OPENSLIDE  ?= $(call has,$(SLIDE_PC))
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
-TIFF_JPEG  := $(and $(call has,libtiff-4),$(call has,libjpeg),$(call has,libopenjp2))
-# make hands an exported CUDA=0 down as the word 0
-on = $(filter-out 0,$(1))
+TIFF_JPEG  := $(call has,libtiff-4 libjpeg libopenjp2)
+
+# the first thing that the build needs and this machine lacks
+GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed elsewhere
+LACKS     = $(if $(call can,stdint.h),$(if $(call can,hdf5.h,$(HDF5_CFLAGS)), \
+              $(if $(call on,$(LIBDEFLATE))$(call can,zlib.h),,zlib is missing: $(GET)), \
+              HDF5 is missing: $(GET)),no usable C compiler: install gcc and libc6-dev, or set CC)
 
 # --- how it is built ---
-B        := build$(if $(SAN),/san-$(SAN))
-WARN      = -Wall -Wextra -Wshadow -Wconversion -Werror
-# contracted multiply-adds would make counts depend on the compiler
-BASE      = -std=c11 -D_GNU_SOURCE -I. $(WARN) -ffp-contract=off -pthread -MMD -MP \
-            $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) \
-            $(if $(call on,$(LZ4)),-DHAVE_LZ4) $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) \
-            $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(shell pkg-config --atleast-version=4.0 openslide 2>/dev/null && echo 1),-DHAVE_OPENSLIDE4)
-CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) $(if $(call on,$(ZSTD)),libzstd)
-ZLIB_LIBS = $(if $(call on,$(LIBDEFLATE)),,-lz)
-LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) $(ZLIB_LIBS) -lm
-
-COMMON   := $(patsubst %.c,$(B)/%.o,$(wildcard common/*.c))
-CONVERT  := $(patsubst %.c,$(B)/%.o,$(wildcard convert/*.c))
-PROCESS  := $(patsubst %.c,$(B)/%.o,$(wildcard process/*.c))
-CUDAOBJ  := $(if $(call on,$(CUDA)),$(patsubst %.cu,$(B)/%.o,$(wildcard cuda/*.cu)))
-CUDA_LIB := $(if $(call on,$(CUDA)),$(firstword $(wildcard $(dir $(shell command -v $(NVCC)))../lib64 /usr/lib/x86_64-linux-gnu)))
-CUDA_INC := $(if $(call on,$(CUDA)),$(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(dir $(shell command -v $(NVCC)))../include/cuda_runtime.h)) /usr/include))
-CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
 comma    := ,
-NVSAN    := $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s))
-ifdef ARCH
-GENCODE  := -arch=$(ARCH)
-else
-GENCODE  := $(foreach a,80 86 89 90,-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90,code=compute_90
-endif
+B        := build$(if $(SAN),/san-$(SAN))
+WARN      = -Wall -Wextra -Wshadow -Wconversion $(if $(call on,$(WERROR)),-Werror)
+# contracted multiply-adds would make counts depend on the compiler
+BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread -MMD -MP \
+            $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
+            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
+            $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4)
+CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
+            $(if $(call on,$(ZSTD)),libzstd)
+LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
+            $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
+NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
+CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
+CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
+CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
+GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+              -gencode arch=compute_90$(comma)code=compute_90)
+NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
+            $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
 
-# other parts or flags than last time: everything is made again
-CONFIG   := $(B)/config
-$(shell mkdir -p $(B); printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' | cmp -s - $(CONFIG) || \
-        printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' >$(CONFIG))
-
+objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
+COMMON   := $(call objects,common/*.c)
+CONVERT  := $(call objects,convert/*.c)
+PROCESS  := $(call objects,process/*.c)
+CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.cu))
 PROGRAMS := $(B)/h5spec $(if $(call on,$(OPENSLIDE)),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub)
 
+# Written only when they change: the configuration, on which every object depends, and the
+# commit, on which only the files with --version depend.
+write    := $(shell mkdir -p $(B); write() { cmp -s - "$$1" <"$$1.new" && rm "$$1.new" || mv "$$1.new" "$$1"; }; \
+              printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' >$(B)/config.new; write $(B)/config; \
+              build=$$([ ! -e .git ] || git describe --tags --always --dirty 2>/dev/null); \
+              printf '$(hash)define WSI_BUILD "%s"\n' "$${build:+, build $$build}" >$(B)/wsi_build.h.new; write $(B)/wsi_build.h)
+
+show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
+compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
+link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
+
 all: $(PROGRAMS)
-	@$(if $(call on,$(OPENSLIDE)),:,echo "wsi2h5 is left out: OpenSlide, libtiff, libjpeg or OpenJPEG was not found (scripts/install-deps gets it)")
-	@$(if $(call on,$(CUDA)),:,echo "h5spec has no CUDA part: nvcc was not found, or CUDA=0")
+	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 is not built: OpenSlide, libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
+	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
 
 h5spec: $(B)/h5spec
 wsi2h5: $(B)/wsi2h5
 
 $(B)/h5spec: $(PROCESS) $(CUDAOBJ) $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LDLIBS)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/wsi2h5: $(CONVERT) $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,openslide libtiff-4 libjpeg libopenjp2) $(LDLIBS)
+	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(LDLIBS)
 
-$(B)/common/h5.o $(B)/common/store_read.o $(B)/common/store_write.o $(B)/common/result.o $(B)/common/result_merge.o: EXTRA = $(HDF5_CFLAGS)
-$(B)/convert/%.o: EXTRA = $(call pkg,--cflags,openslide libtiff-4 libjpeg libopenjp2)
-# the loops over pixels: let the compiler vectorise them
-$(B)/process/lanes.o $(B)/common/gray.o $(B)/process/spectrum_cpu.o $(B)/process/stream.o $(B)/convert/convert.o $(B)/convert/slide_openslide.o $(B)/convert/tile.o $(B)/convert/tissue.o: EXTRA += -O3
+$(COMMON): EXTRA = $(HDF5_CFLAGS)
+$(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
+# loops over pixels, for the compiler to vectorise
+$(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/stream common/gray common/chunks \
+  convert/convert convert/slide_openslide convert/tile convert/tissue)): EXTRA += -O3
 
-$(B)/%.o: %.c $(CONFIG)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) -c -o $@ $<
-$(B)/%.o: %.cu $(CONFIG)
-	@mkdir -p $(@D)
-	$(NVCC) -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(NVSAN) -Werror all-warnings -MMD -MP -c -o $@ $<
+$(B)/%.o: %.c $(B)/config | needs
+	$(compile) -c -o $@ $<
+$(B)/%.o: %.cu $(B)/config | needs
+	$(call show,NVCC $<)$(NVCC) $(NVFLAGS) -c -o $@ $<
+needs:
+	$(if $(strip $(LACKS)),$(error $(strip $(LACKS))))@:
 
 # --- tests ---
-$(B)/tests/mkslide: tests/mkslide.c
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,libtiff-4 libjpeg libopenjp2) -lm
-$(B)/tests/slide_pixels: tests/slide_pixels.c
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide) -lm
-$(B)/tests/test_%: tests/test_%.c $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(CUDA_LIBS) $(LDLIBS)
+TEST_OBJECTS = $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
 
-# h5spec with a stub of the CUDA runtime and cuFFT instead of NVIDIA's, for machines without a GPU
+$(B)/tests/mkslide: $(wildcard tests/mkslide*.c)
+	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg libopenjp2) -lm
+$(B)/tests/slide_pixels: tests/slide_pixels.c
+	$(link) $(call pkg,--cflags --libs,openslide) -lm
+$(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
+$(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+# h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
 $(B)/tests/stub_cuda.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(B)/tests/stub_cuda.o $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ -lstdc++ $(LDLIBS)
-
-$(B)/tests/mkstore: tests/mkstore.c $(COMMON)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(LDLIBS)
-
-$(B)/tests/bench_read: tests/bench_read.c $(COMMON)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(LDLIBS)
-$(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(patsubst %.cu,$(B)/%.o,$(wildcard tests/kernels/*.cu) cuda/fused.cu cuda/smooth.cu cuda/windows.cu)
-	$(CC) -o $@ $^ $(CUDA_LIBS) -lm
-
+	$(link) -lstdc++ $(LDLIBS)
+$(B)/tests/mkstore $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
+	$(link) $(LDLIBS)
 $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
-	$(CC) $(CFLAGS) $(BASE) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LDLIBS)
-
-# SMALL_RGB and SMALL_GRAY: stores of a small slide
-bench-gpu: $(B)/h5spec $(B)/tests/mkstore $(B)/tests/bench_read $(B)/tests/bench_feed $(B)/tests/bench_kernels
-	BUILD=$(B) tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/bench_kernels: $(call objects,tests/bench_kernels.cu tests/kernels/*.cu cuda/fused.cu cuda/smooth.cu cuda/windows.cu)
+	$(link) $(CUDA_LIBS) -lm
+$(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
+$(B)/tests/bench_peers: tests/bench_peers.c
+	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm
+$(B)/tests/bench_codecs: tests/bench_codecs.c
+	$(link) $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
 
 programs-for-check: $(PROGRAMS) $(TESTS)
 
 check:
-	scripts/install-deps --tests
-	$(MAKE) programs-for-check
-	BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
+	@scripts/install-deps --tests
+	@$(MAKE) --no-print-directory programs-for-check
+	@BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
 
 bench:
-	scripts/install-deps --bench
-	$(MAKE) programs-for-check $(B)/tests/bench_peers
+	@scripts/install-deps --bench
+	@$(MAKE) --no-print-directory programs-for-check $(B)/tests/bench_peers
 	BUILD=$(B) tests/bench
 
-$(B)/tests/bench_peers: tests/bench_peers.c
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -O3 $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide fftw3f libtiff-4 libjpeg libopenjp2 libdeflate) -lm
+# SMALL_RGB and SMALL_GRAY: stores of a small slide
+bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels)
+	BUILD=$(B) tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
 bench-codecs: $(B)/tests/bench_codecs
-	$(B)/tests/bench_codecs $(or $(SLIDE),$(wildcard ../shared/slides/CMU-1-Small-Region.svs))
-$(B)/tests/bench_codecs: tests/bench_codecs.c
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -O3 $(BASE) $(LDFLAGS) -o $@ $< $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
+	$(B)/tests/bench_codecs $(or $(SLIDE),$(error SLIDE=FILE names the slide whose tiles are packed))
 
 demo:
-	scripts/install-deps
-	$(MAKE) all $(B)/tests/mkslide
-	BUILD=$(B) scripts/demo
+	@scripts/install-deps
+	@$(MAKE) --no-print-directory all $(B)/tests/mkslide
+	@BUILD=$(B) scripts/demo
+
+# --- installation ---
+DEST      = $(DESTDIR)$(PREFIX)
+MAN       = $(wildcard convert/*.1 process/*.1)
+DOCS      = $(wildcard *.md */README.md CITATION.cff LICENSE *.svg)
+SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/completion/% %.pyc, \
+              $(shell find scripts -type f))
+BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
+# TARGET=SOURCE of every file below PREFIX
+FILES     = $(foreach p,h5spec $(if $(call on,$(OPENSLIDE)),wsi2h5),bin/$(p)=$(B)/$(p)) \
+            $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
+            $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
+            $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \
+            $(foreach p,$(BASHCOMP),share/bash-completion/completions/$(p)=scripts/completion/$(p).bash \
+              share/zsh/site-functions/_$(p)=scripts/completion/_$(p))
+LINKS     = corpus plan
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	@set -e; for f in $(FILES); do \
+	  mode=644; [ ! -x "$${f#*=}" ] || mode=755; install -D -m $$mode "$${f#*=}" "$(DEST)/$${f%%=*}"; done
+	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$$l "$(DEST)/bin/wsi-$$l"; done
+	@echo 'installed in $(DEST)'
+
+uninstall:
+	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 $(LINKS:%=bin/wsi-%)
+	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \
+	  find share/wsi2h5 share/doc/wsi2h5 -depth -type d -exec rmdir {} + 2>/dev/null || :
+	@echo 'removed from $(DEST)'
 
 clean:
 	rm -rf build demo
 
 help:
-	@echo "make               $(notdir $(PROGRAMS)) into $(B)/"
-	@echo "make demo          from nothing to a histogram; SLIDE=path takes your own slide"
-	@echo "make check         every test; T='name ...' some of them; SAN=address,undefined or SAN=thread"
-	@echo "make bench         speed and memory, each beside the bare library"
-	@echo "make bench-gpu     the GPU backend beside its limits; SMALL_RGB=store SMALL_GRAY=store"
-	@echo "make install       PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
-	@echo "make clean         removes build/ and demo/"
+	@echo 'make               h5spec and wsi2h5 into $(B)/'
+	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
+	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
+	@echo 'make bench         speed and memory, beside the bare libraries'
+	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE'
+	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
+	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make uninstall     removes what make install put there'
+	@echo 'make clean         removes build/ and demo/'
+	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0'
 
-.PHONY: all h5spec wsi2h5 programs-for-check check bench bench-gpu bench-codecs demo install clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -8,13 +8,12 @@
 #define WSI_CLI_H
 
 #include "common/err.h"
+#include "common/version.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#define WSI_VERSION "0.1.0"
 
 /* Exit status of both programs. */
 enum {

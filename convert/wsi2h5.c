@@ -9,6 +9,7 @@
 #include "convert/inputs.h"
 #include "convert/slide.h"
 #include "convert/tile.h"
+#include "wsi_build.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -172,8 +173,8 @@ static int parse(int argc, char **argv, struct options *o)
             return EXIT_DONE;
         }
         if (option == OPT_VERSION) {
-            printf("wsi2h5 %s\n%s, %s, %s, %s\n", WSI_VERSION, store_library(), slide_libraries(),
-                   tile_libraries(), codec_library());
+            printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n" WSI_BUGS "\n",
+                   store_library(), slide_libraries(), tile_libraries(), codec_library());
             return EXIT_DONE;
         }
         if (option == '?') { /* getopt has said what */

@@ -14,6 +14,7 @@
 #include "process/stream.h"
 #include "process/tune.h"
 #include "process/verify.h"
+#include "wsi_build.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -104,10 +105,11 @@ static void print_version(void)
 {
     struct err no = {""};
     char why[256];
-    printf("h5spec %s\n%s, %s\n", WSI_VERSION, store_library(), codec_library());
+    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", store_library(), codec_library());
     printf("backends: %s; vectors of the CPU: %s\n", spectrum_backends(), spectrum_cpu_vectors());
     if (!spectrum_find("cuda", why, &no))
         printf("no cuda: %s\n", no.msg);
+    puts(WSI_BUGS);
 }
 
 /* --- options --- */
