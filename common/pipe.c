@@ -1,16 +1,19 @@
 /*
- * pipe.c - the ordered, bounded, parallel loop; the only thread code of the project.
+ * pipe.c - the ordered, bounded parallel loop; see pipe.h. All thread code of the project is here.
  *
- * One mutex guards a ring of slots. A worker takes the next number, makes the item (source), waits
- * until the item may start, works on it and marks it done; the calling thread sinks done items in
- * order (light ones whoever is done), and idles. All of them run one loop, which does the first thing that can be
- * done and else waits. Items cost a good part of a millisecond each, so one lock is no bottleneck; but to wake 64
- * threads for an item that one can take would be. So there is a condition for each thing to wait for, and wake(),
- * called after every change, wakes only who has something to do now.
+ * One mutex guards a ring of slots. A worker takes the next number, produces the item (source),
+ * waits until the item may start, works on it and marks it as done. The calling thread sinks done
+ * items in order (light ones: whoever finishes them) and runs idle. All threads run the same loop,
+ * which does the first thing that is possible, else waits.
+ *
+ * Items take a good part of a millisecond each, so one lock is no bottleneck. Waking 64 threads for
+ * an item that one of them takes would be one. Therefore each thing to wait for has its own
+ * condition, and wake(), called after every event, wakes only threads that can proceed.
  */
 #include "common/pipe.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -25,24 +28,26 @@ struct pipe {
     int depth;
 
     pthread_mutex_t lock;
-    pthread_cond_t room;    /* may_take() */
-    pthread_cond_t started; /* the item that a thread has taken may start */
-    pthread_cond_t sinker;  /* the calling thread has something to do */
-    int for_room, for_start;
-    bool sinker_waits, shared; /* shared: the calling thread is a worker, too */
-    int64_t least_after;       /* of the items that wait to start */
+    pthread_cond_t room;     /* may_take() */
+    pthread_cond_t started;  /* an item that a thread holds may start */
+    pthread_cond_t sinker;   /* the calling thread has something to do */
+    int for_room, for_start; /* threads that wait for them */
+    bool sinker_waits;
+    bool shared;         /* the calling thread works, too */
+    int64_t least_after; /* the smallest `after` of the items that wait to start */
+
     bool *done;      /* [depth]: the item in this slot has been worked on */
-    int64_t taken;   /* items that source has made */
+    int64_t taken;   /* items that source has produced */
     int64_t ready;   /* all items before this one have been worked on */
     int64_t sunk;    /* items that have passed the sink */
     int64_t idled;   /* steps of idle */
     int64_t worked;  /* items worked on */
-    int64_t drain;   /* source is to wait until so many have passed the sink */
-    bool held;       /* source is to wait until one of sunk, idled and worked is more */
+    int64_t drain;   /* source waits until this many items have passed the sink */
+    bool held;       /* source waits until sunk, idled or worked grows */
     bool sourcing;   /* a thread is in source */
-    bool ended;      /* source has no more */
-    bool failed;     /* someone failed: everybody goes home */
-    struct err *err; /* of the first who failed */
+    bool ended;      /* source has returned PIPE_END */
+    bool failed;     /* a callback has failed: all threads return */
+    struct err *err; /* of the first failure */
 };
 
 struct worker {
@@ -56,11 +61,13 @@ static void *slot(struct pipe *p, int64_t number)
     return p->items + (size_t)(number % p->depth) * p->item_bytes;
 }
 
-/* All below: with the lock held; no callback runs with it but due, and a light source or sink. */
+/* All functions below are called with the lock held. They release it around callbacks, except
+ * around due and a light source or sink. */
 
 static bool may_take(const struct pipe *p)
 {
-    return !p->ended && !p->sourcing && !p->held && p->taken - p->sunk < p->depth && p->sunk >= p->drain;
+    return !p->ended && !p->sourcing && !p->held && p->taken - p->sunk < p->depth &&
+           p->sunk >= p->drain;
 }
 
 static bool may_sink(const struct pipe *p)
@@ -80,8 +87,8 @@ static void wake_all(struct pipe *p)
     pthread_cond_signal(&p->sinker);
 }
 
-/* Something has changed: wakes those who can go on. One taker at a time: it wakes the next; two where takers
- * do not have to wait for each other. */
+/* After an event: wakes the threads that can proceed. One thread that waits for room is woken and
+ * wakes the next one; with a light source two are, as they do not wait for each other. */
 static void wake(struct pipe *p)
 {
     if (p->failed || p->ended) {
@@ -96,12 +103,12 @@ static void wake(struct pipe *p)
             pthread_cond_signal(&p->room);
     }
     if (p->for_start > 0 && p->sunk >= p->least_after) {
-        p->least_after = INT64_MAX; /* who must wait on says so again */
+        p->least_after = INT64_MAX; /* threads that keep waiting set it again */
         pthread_cond_broadcast(&p->started);
     }
 }
 
-/* Notes the first failure. */
+/* Keeps the first failure. */
 static void fail(struct pipe *p, const struct err *e)
 {
     if (!p->failed && p->err)
@@ -116,7 +123,8 @@ static void wait_for(struct pipe *p, pthread_cond_t *condition, int *waiting)
     --*waiting;
 }
 
-/* Until there may be something to do for a thread that has taken an item (number >= 0) or none. */
+/* Waits until a thread may have something to do. number >= 0: it holds that item, which waits for
+ * `after`. `sinks`: it is the calling thread. */
 static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
 {
     if (sinks) {
@@ -130,7 +138,7 @@ static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
         wait_for(p, &p->room, &p->for_room);
 }
 
-/* Makes the next item. Returns its number, or -1 when there is none now. */
+/* Has source produce the next item. Returns its number, or -1 if there is none now. */
 static int64_t take(struct pipe *p, int64_t *after)
 {
     struct err e = {""};
@@ -158,7 +166,7 @@ static int64_t take(struct pipe *p, int64_t *after)
     return r == PIPE_ITEM ? number : -1;
 }
 
-/* What has been worked on, and all before it, too, is ready; where sink is light it passes it at once. */
+/* Moves `ready` past the items that are done. A light sink consumes them at once. */
 static void advance(struct pipe *p)
 {
     struct err e = {""};
@@ -215,10 +223,10 @@ static void idle_once(struct pipe *p)
     wake(p);
 }
 
-/* A thread's part of the loop, until the last item or a failure. `thread` -1: does not work. */
-static void take_part(struct pipe *p, int thread, bool sinks)
+/* The loop of every thread, until the last item or a failure. `thread` -1: it does not work. */
+static void take_turns(struct pipe *p, int thread, bool sinks)
 {
-    int64_t number = -1, after = 0; /* the item that is ours to work on */
+    int64_t number = -1, after = 0; /* the item that this thread holds; -1: none */
     pthread_mutex_lock(&p->lock);
     while (!p->failed && !(p->ended && number < 0 && (!sinks || p->sunk == p->taken))) {
         if (sinks && may_sink(p))
@@ -239,22 +247,15 @@ static void take_part(struct pipe *p, int thread, bool sinks)
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
-    take_part(w->p, w->number, false);
+    take_turns(w->p, w->number, false);
     return NULL;
 }
 
-/* `workers` threads are started; the calling one sinks, and works as number `own` where that is not -1. */
-static int run(struct pipe *p, int workers, int own)
+static int open_pipe(struct pipe *p)
 {
-    struct worker *w = calloc((size_t)workers + 1, sizeof *w);
-    p->done = calloc((size_t)p->depth, sizeof *p->done);
-    int started = 0;
-    if (!w || !p->done) {
-        free(w);
-        free(p->done);
+    pthread_mutexattr_t spins; /* waiters spin before they sleep: the lock is held only shortly */
+    if (!(p->done = calloc((size_t)p->depth, sizeof *p->done)))
         return err_set(p->err, "out of memory");
-    }
-    pthread_mutexattr_t spins; /* a little before it sleeps: whoever has the lock is soon done */
     pthread_mutexattr_init(&spins);
     pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
     pthread_mutex_init(&p->lock, &spins);
@@ -263,25 +264,51 @@ static int run(struct pipe *p, int workers, int own)
     pthread_cond_init(&p->started, NULL);
     pthread_cond_init(&p->sinker, NULL);
     p->least_after = INT64_MAX;
-    p->shared = own >= 0;
-    for (; started < workers; started++) {
-        w[started] = (struct worker){.p = p, .number = started};
-        if (pthread_create(&w[started].id, NULL, worker_main, &w[started]))
-            break;
-    }
-    if (started == 0 && own < 0) {
-        p->failed = true;
-        err_set(p->err, "cannot start a thread");
-    }
-    take_part(p, own, true);
-    for (int i = 0; i < started; i++)
-        pthread_join(w[i].id, NULL);
+    return 0;
+}
+
+static void close_pipe(struct pipe *p)
+{
     pthread_cond_destroy(&p->room);
     pthread_cond_destroy(&p->started);
     pthread_cond_destroy(&p->sinker);
     pthread_mutex_destroy(&p->lock);
-    free(w);
     free(p->done);
+}
+
+/* Starts up to n workers and returns how many run; *why gets the error number if one does not. */
+static int start_workers(struct pipe *p, struct worker *w, int n, int *why)
+{
+    for (int k = 0; k < n; k++) {
+        w[k] = (struct worker){.p = p, .number = k};
+        if ((*why = pthread_create(&w[k].id, NULL, worker_main, &w[k])))
+            return k;
+    }
+    return n;
+}
+
+/* Starts `workers` threads. The calling thread sinks; it also works, as `own`, unless that is -1.
+ */
+static int run(struct pipe *p, int workers, int own)
+{
+    struct worker *w = calloc((size_t)workers + 1, sizeof *w);
+    int why = 0;
+    if (!w || open_pipe(p)) {
+        free(w);
+        return err_set(p->err, "out of memory");
+    }
+    p->shared = own >= 0;
+    const int started = start_workers(p, w, workers, &why);
+    if (started == 0 && own < 0) {
+        errno = why;
+        err_sys(p->err, "cannot start a thread");
+        p->failed = true;
+    }
+    take_turns(p, own, true);
+    for (int k = 0; k < started; k++)
+        pthread_join(w[k].id, NULL);
+    close_pipe(p);
+    free(w);
     return p->failed ? -1 : 0;
 }
 
@@ -289,17 +316,17 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
              int threads, struct err *e)
 {
     assert(depth >= 1 && threads >= 1);
-    struct pipe p = {.ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes,
-                     .depth = depth, .err = e};
+    struct pipe p = {
+        .ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes, .depth = depth, .err = e};
     return run(&p, threads, -1);
 }
 
-int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
-                    int threads, struct err *e)
+int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes,
+                    int depth, int threads, struct err *e)
 {
     assert(depth >= 1 && threads >= 1);
-    struct pipe p = {.ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes,
-                     .depth = depth, .err = e};
+    struct pipe p = {
+        .ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes, .depth = depth, .err = e};
     return run(&p, threads - 1, threads - 1);
 }
 
@@ -337,6 +364,7 @@ void pipe_lock_give(struct pipe_lock *l)
 int pipe_cpus(void)
 {
     cpu_set_t set;
-    long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    const bool unknown = sched_getaffinity(0, sizeof set, &set) != 0;
+    const long n = unknown ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
     return n > 0 ? (int)n : 1;
 }
