@@ -13,15 +13,15 @@
 #include <time.h>
 
 struct numbers {
-    int64_t n, limit;    /* items */
-    atomic_llong sunk;   /* the next that sink must get */
+    int64_t n, limit;                          /* items */
+    atomic_llong sunk;                         /* the number that sink must get next */
     int64_t fail_source, fail_work, fail_sink; /* number at which to fail, or -1 */
     int64_t drain;       /* number before which source asks for a drain, or -1 */
-    int64_t after;       /* every item waits for the one so many before it */
-    atomic_llong worked; /* items that are through work */
+    int64_t after;       /* > 0: every item waits for the one `after` before it */
+    atomic_llong worked; /* items worked on */
     atomic_int inside;   /* items between source and sink */
     int most_inside;
-    int threads;         /* 0: any */
+    int threads; /* 0: any */
     bool wrong_order, drained_early, too_early, drain_seen;
     atomic_bool wrong_thread;
     /* of idle */
@@ -89,7 +89,7 @@ static int number_sink(void *ctx, void *slot, struct err *e)
     return 0;
 }
 
-/* Opens a few ahead. */
+/* Opens a few items ahead. */
 static bool number_due(void *ctx)
 {
     const struct numbers *c = ctx;
@@ -110,8 +110,16 @@ static int number_idle(void *ctx, struct err *e)
 static const struct pipe_ops number_ops[] = {
     {.source = number_source, .work = number_work, .sink = number_sink},
     {.source = number_source, .work = number_work, .sink = number_sink, .light = true},
-    {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle},
-    {.source = number_source, .work = number_work, .sink = number_sink, .due = number_due, .idle = number_idle,
+    {.source = number_source,
+     .work = number_work,
+     .sink = number_sink,
+     .due = number_due,
+     .idle = number_idle},
+    {.source = number_source,
+     .work = number_work,
+     .sink = number_sink,
+     .due = number_due,
+     .idle = number_idle,
      .light = true},
 };
 enum { KINDS = sizeof number_ops / sizeof *number_ops };
@@ -123,7 +131,12 @@ enum { RUNS = sizeof runs / sizeof *runs };
 
 static struct numbers new_numbers(int64_t n)
 {
-    return (struct numbers){.n = n, .fail_source = -1, .fail_work = -1, .fail_sink = -1, .drain = -1, .fail_idle = INT64_MAX,
+    return (struct numbers){.n = n,
+                            .fail_source = -1,
+                            .fail_work = -1,
+                            .fail_sink = -1,
+                            .drain = -1,
+                            .fail_idle = INT64_MAX,
                             .caller = pthread_self()};
 }
 
@@ -137,8 +150,8 @@ static void check_order_and_bound(run_fn *run, const struct pipe_ops *ops)
             c.threads = threads;
             c.opens = ops->idle;
             EXPECT(!run(ops, &c, items, sizeof *items, depth, threads, &e));
-            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order && !c.wrong_thread && !c.wrong_caller);
-            EXPECT(c.most_inside <= depth);
+            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
+            EXPECT(!c.wrong_thread && !c.wrong_caller && c.most_inside <= depth);
         }
     struct number_item item;
     struct numbers none = new_numbers(0);
@@ -176,17 +189,20 @@ static void test_dependencies_and_drain(void)
             check_dependencies_and_drain(runs[k % RUNS], &number_ops[k / RUNS], threads);
 }
 
-static void check_failures(run_fn *run, const struct pipe_ops *ops, int what, int64_t at, int threads)
+static void check_failures(run_fn *run, const struct pipe_ops *ops, int what, int64_t at,
+                           int threads)
 {
-    static const char *const words[] = {"source failed", "work failed", "sink failed", "idle failed"};
+    static const char *const words[] = {"source failed", "work failed", "sink failed",
+                                        "idle failed"};
     struct number_item items[6];
     struct numbers c = new_numbers(60);
     struct err e = {""};
-    *(what == 0 ? &c.fail_source : what == 1 ? &c.fail_work : what == 2 ? &c.fail_sink : &c.fail_idle) = at;
+    int64_t *const where[] = {&c.fail_source, &c.fail_work, &c.fail_sink, &c.fail_idle};
+    *where[what] = at;
     c.opens = ops->idle;
     EXPECT(run(ops, &c, items, sizeof *items, 6, threads, &e) == -1);
     EXPECT(!strcmp(e.msg, words[what]));
-    EXPECT(c.sunk <= at + (what == 3) && !c.wrong_order); /* idle opens two at a time */
+    EXPECT(c.sunk <= at + (what == 3) && !c.wrong_order); /* idle opens two */
 }
 
 static void test_failures(void)
@@ -214,18 +230,21 @@ static int late_sink(void *ctx, void *slot, struct err *e)
 static int here_work(void *ctx, void *slot, int thread, struct err *e)
 {
     (void)slot, (void)e;
-    return !pthread_equal(pthread_self(), *(pthread_t *)ctx) || thread != 0 ? err_set(e, "elsewhere") : 0;
+    const bool here = pthread_equal(pthread_self(), *(pthread_t *)ctx) && thread == 0;
+    return here ? 0 : err_set(e, "elsewhere");
 }
 
-/* The last of the threads is the calling one; of one thread it is the only one. */
+/* The calling thread is the last of the threads; with one thread it is the only one. */
 static void test_run_shared_works_on_the_calling_thread(void)
 {
-    static const struct pipe_ops ops = {.source = late_source, .work = here_work, .sink = late_sink};
+    static const struct pipe_ops ops = {
+        .source = late_source, .work = here_work, .sink = late_sink};
     pthread_t self = pthread_self();
     int64_t items[4];
     struct err e = {""};
     EXPECT(!pipe_run_shared(&ops, &self, items, sizeof *items, 4, 1, &e));
-    EXPECT(pipe_run(&ops, &self, items, sizeof *items, 4, 1, &e) == -1 && !strcmp(e.msg, "elsewhere"));
+    EXPECT(pipe_run(&ops, &self, items, sizeof *items, 4, 1, &e) == -1);
+    EXPECT(!strcmp(e.msg, "elsewhere"));
 }
 
 static int late_work(void *ctx, void *slot, int thread, struct err *e)
@@ -236,10 +255,11 @@ static int late_work(void *ctx, void *slot, int thread, struct err *e)
     return err_set(e, number ? "first" : "second");
 }
 
-/* Of two failures the message is that of the first in time. */
+/* Of two failures, the one that happens first is reported. */
 static void test_first_failure(void)
 {
-    static const struct pipe_ops ops = {.source = late_source, .work = late_work, .sink = late_sink};
+    static const struct pipe_ops ops = {
+        .source = late_source, .work = late_work, .sink = late_sink};
     int64_t items[4];
     struct err e = {""};
     EXPECT(pipe_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));

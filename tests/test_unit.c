@@ -41,8 +41,9 @@ static void test_numbers(void)
     EXPECT(!cli_bytes("n", "2GiB", 0, INT64_MAX, &v, &e) && v == INT64_C(2) << 30);
     EXPECT(!cli_bytes("n", "7kB", 0, INT64_MAX, &v, &e) && v == 7 << 10);
     EXPECT(!cli_bytes("n", "0", 0, 5, &v, &e) && v == 0);
-    static const char *const bad[] = {"", "M", "-1", "1.5G", "1 G", "9223372036854775808", "8388608T",
-                                      "1Q", "0x10", "1MM", "1Mi"};
+    static const char *const bad[] = {
+        "",         "M",  "-1",   "1.5G", "1 G", "9223372036854775808",
+        "8388608T", "1Q", "0x10", "1MM",  "1Mi"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         EXPECT(cli_bytes("n", bad[k], 0, INT64_MAX, &v, &e));
     EXPECT(cli_bytes("n", "6", 0, 5, &v, &e) && strstr(e.msg, "n 6"));
@@ -113,7 +114,7 @@ static void test_gray(void)
     gray_bytes_from_rgb(rgb, b, 5);
     EXPECT(f[0] == 255000 && f[1] == 0 && f[2] == 18150 && f[3] == 76245 && f[4] == 29070);
     EXPECT(b[0] == 255 && b[1] == 0 && b[2] == 18 && b[3] == 76 && b[4] == 29);
-    for (size_t n = 0; n < 40; n++) { /* areas of the very size, so that sanitizers see a step beyond */
+    for (size_t n = 0; n < 40; n++) { /* exact sizes, so that sanitizers detect an overrun */
         uint8_t *in = malloc(n ? 3 * n : 1);
         float *out = malloc((n + 1) * sizeof(float));
         for (size_t k = 0; k < 3 * n; k++)
@@ -130,7 +131,7 @@ static void test_gray(void)
 
 /* --- spectrum, result --- */
 
-/* Against the definition in double, for squared magnitudes from nothing to more than can be. */
+/* Against the definition in double, for squared magnitudes from 0 to beyond the largest. */
 static void check_classes(double low, double high, int64_t bins)
 {
     struct result_params p = spectrum_defaults();
@@ -151,10 +152,11 @@ static void check_classes(double low, double high, int64_t bins)
         EXPECT(spectrum_class(&c, INFINITY) == bins + 1);
         const double at = (20 * log10(sqrt((double)s) + 1) - low) * (double)bins / (high - low);
         const double want = at < 0 ? 0 : at >= (double)bins ? (double)bins + 1 : floor(at) + 1;
-        /* log10 and sqrt may round across an edge; the table may not be off by more */
-        EXPECT(fabs((double)spectrum_class(&c, s) - want) < 0.5 || fabs(at - round(at)) < 1e-9 * (double)bins + 1e-7);
+        /* log10 and sqrt may round across an edge, the table may not */
+        EXPECT(fabs((double)spectrum_class(&c, s) - want) < 0.5 ||
+               fabs(at - round(at)) < 1e-9 * (double)bins + 1e-7);
     }
-    for (int64_t k = 0; k <= bins && !broken; k += bins > 4000 ? 97 : 1) { /* at every edge itself */
+    for (int64_t k = 0; k <= bins && !broken; k += bins > 4000 ? 97 : 1) { /* at the edges */
         const float edge = c.edges[k];
         if (edge <= 0 || !isfinite(edge))
             continue;
@@ -226,7 +228,7 @@ static void test_parameters(void)
     spectrum_gauss(&p, w);
     sum = w[0] + 2 * (w[1] + w[2] + w[3]);
     EXPECT(fabs(sum - 1) < 1e-15 && fabs(w[1] / w[0] - exp(-0.5)) < 1e-15);
-    for (int hann = 0; hann < 2; hann++) { /* bins 0 and 1 of the taper's DFT, from the definition */
+    for (int hann = 0; hann < 2; hann++) { /* bins 0 and 1 of the taper's DFT, by definition */
         float taper[256];
         double dft[2], re[2] = {0, 0};
         strcpy(p.taper, hann ? "hann" : "rectangular");
