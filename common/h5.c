@@ -1,38 +1,29 @@
-/* h5.c - see h5.h. */
+/* h5.c - the library, its errors, groups and datasets; see h5.h and h5_exit.h. */
 #include "common/h5.h"
 
+#include "common/h5_exit.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CHUNK_BYTES = 4 << 20 };
 
 static bool broken;
 
-void h5_enter(void)
+void h5_init(void)
 {
     static bool begun;
-    static _Thread_local bool quiet; /* the library prints its errors, unless told, in each thread */
-    if (!begun) {
-        begun = true;
-        setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
-        H5dont_atexit();
-        H5open();
-        H5PLset_loading_state(0);
-    }
-    if (!quiet)
-        H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    quiet = true;
-}
-
-void h5_leave(void)
-{
-    H5Eclear2(H5E_DEFAULT); /* what is kept in a thread's list of errors would outlive the thread */
+    if (begun)
+        return;
+    begun = true;
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
+    H5dont_atexit();
+    H5open();
+    H5PLset_loading_state(0);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* else the library prints its errors */
 }
 
 void h5_mark_broken(void)
@@ -50,12 +41,12 @@ _Noreturn void h5_exit(int status)
     exit(status); /* without H5close: everything has been closed, and checked, before */
 }
 
-const char *h5_version(void)
+const char *h5_library(void)
 {
-    static char text[32];
+    static char text[64];
     unsigned major, minor, release;
     H5get_libversion(&major, &minor, &release);
-    snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
+    snprintf(text, sizeof text, "HDF5 %u.%u.%u", major, minor, release);
     return text;
 }
 
@@ -93,250 +84,11 @@ int h5_error(struct err *e, const char *fmt, ...)
     return -1;
 }
 
-/* --- files --- */
-
-static hid_t access_list(void)
-{
-    h5_enter();
-    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
-    H5Pset_meta_block_size(fapl, 1 << 16); /* metadata together: chunks stay one after the other */
-    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
-    return fapl;
-}
-
-hid_t h5_create(const char *path, struct err *e)
-{
-    hid_t fapl = access_list(), fcpl = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_obj_track_times(fcpl, false);
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
-    if (file < 0)
-        h5_error(e, "cannot create %s", path);
-    H5Pclose(fcpl);
-    H5Pclose(fapl);
-    return file;
-}
-
-static uint64_t little_endian(const unsigned char *p, int n)
-{
-    uint64_t v = 0;
-    while (n-- > 0)
-        v = v << 8 | p[n];
-    return v;
-}
-
-/* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
-static int check_superblock(const char *path, struct err *e)
-{
-    unsigned char b[48];
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_sys(e, "%s: cannot open", path);
-    ssize_t n = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -1 : pread(fd, b, sizeof b, 0);
-    close(fd);
-    if (n < 0)
-        return err_set(e, "%s: not a readable file", path);
-    if (n == 0)
-        return err_set(e, "%s: the file is empty", path);
-    if (n < 48 || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
-        return err_set(e, "%s: not an HDF5 file", path);
-    if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8)
-        return err_set(e, "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d)", path,
-                       b[8]);
-    uint64_t base = little_endian(b + 12, 8), end = little_endian(b + 28, 8);
-    if (base != 0 || end > (uint64_t)st.st_size)
-        return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
-                       path, (uint64_t)st.st_size, end);
-    return 0;
-}
-
-static int check_format(hid_t file, const char *path, const char *format, struct err *e)
-{
-    char found[64];
-    int64_t complete, version;
-    if (h5_get_text(file, "format", found, sizeof found, NULL))
-        return err_set(e, "%s: an HDF5 file, but not a %s of wsi2h5 or h5spec", path, format);
-    if (strcmp(found, format))
-        return err_set(e, "%s: is a %s, not a %s; give the right kind of file", path, found, format);
-    if (h5_get_int(file, "format_version", 1, 1, &version, e))
-        return err_add(e, "%s: written by another version of the program", path);
-    if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
-        return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
-    return 0;
-}
-
-static hid_t open_file(const char *path, struct err *e)
-{
-    if (check_superblock(path, e))
-        return -1;
-    hid_t fapl = access_list();
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, fapl);
-    if (file < 0)
-        h5_error(e, "%s: damaged: HDF5 cannot open it", path);
-    H5Pclose(fapl);
-    return file;
-}
-
-/* Does the head of a file that cannot be opened hold this text? Our metadata begin there. */
-static bool head_holds(const char *path, const char *text)
-{
-    enum { HEAD = 1 << 17 };
-    char *head = malloc(HEAD);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 || !head ? -1 : pread(fd, head, HEAD, 0);
-    bool found = n > 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8) &&
-                 memmem(head, (size_t)n, text, strlen(text) + 1);
-    if (fd >= 0)
-        close(fd);
-    free(head);
-    return found;
-}
-
-enum h5_kind h5_look(const char *path, const char *format)
-{
-    char found[64] = "";
-    int64_t complete;
-    hid_t file = open_file(path, NULL);
-    if (file < 0)
-        return head_holds(path, format) ? H5_UNFINISHED : H5_OTHER;
-    h5_get_text(file, "format", found, sizeof found, NULL);
-    bool whole = !h5_get_int(file, "complete", 1, 1, &complete, NULL);
-    H5Fclose(file);
-    h5_leave();
-    return strcmp(found, format) ? H5_OTHER : whole ? H5_WHOLE : H5_UNFINISHED;
-}
-
-hid_t h5_open(const char *path, const char *format, struct err *e)
-{
-    hid_t file = open_file(path, e);
-    if (file < 0)
-        return -1;
-    if (check_format(file, path, format, e)) {
-        H5Fclose(file);
-        return -1;
-    }
-    return file;
-}
-
 /* At once after the call that failed: the next one forgets why. */
-static int write_failed(struct err *e, const char *name)
+int h5_write_failed(struct err *e, const char *name)
 {
     h5_mark_broken();
     return h5_error(e, "cannot write %s", name);
-}
-
-/* --- attributes --- */
-
-static int put(hid_t object, const char *name, hid_t type, hid_t memory, const void *value,
-               struct err *e)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t a = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    int r = a < 0 || H5Awrite(a, memory, value) < 0 ? write_failed(e, name) : 0;
-    if (a >= 0 && H5Aclose(a) < 0 && r == 0)
-        r = write_failed(e, name);
-    H5Sclose(space);
-    return r;
-}
-
-int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e)
-{
-    return put(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value, e);
-}
-
-int h5_put_u8(hid_t object, const char *name, uint8_t value, struct err *e)
-{
-    return put(object, name, H5T_STD_U8LE, H5T_NATIVE_UINT8, &value, e);
-}
-
-int h5_put_real(hid_t object, const char *name, double value, struct err *e)
-{
-    return put(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value, e);
-}
-
-int h5_put_text(hid_t object, const char *name, const char *value, struct err *e)
-{
-    hid_t type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, strlen(value) + 1);
-    H5Tset_cset(type, H5T_CSET_UTF8);
-    int r = put(object, name, type, type, value, e);
-    H5Tclose(type);
-    return r;
-}
-
-bool h5_has(hid_t object, const char *name)
-{
-    const htri_t there = H5Aexists(object, name);
-    if (there < 0)
-        H5Eclear2(H5E_DEFAULT);
-    return there > 0;
-}
-
-/* Opens a scalar attribute of one class; its file type goes to *type. */
-static hid_t open_attribute(hid_t object, const char *name, H5T_class_t class, hid_t *type,
-                            struct err *e)
-{
-    hid_t a = h5_has(object, name) ? H5Aopen(object, name, H5P_DEFAULT) : -1;
-    if (a < 0)
-        return err_set(e, "the attribute %s is missing", name);
-    hid_t space = H5Aget_space(a);
-    hssize_t points = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
-    H5Sclose(space);
-    *type = H5Aget_type(a);
-    if (points == 1 && H5Tget_class(*type) == class)
-        return a;
-    H5Tclose(*type);
-    H5Aclose(a);
-    return err_set(e, "the attribute %s has a wrong type", name);
-}
-
-int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_t *out,
-               struct err *e)
-{
-    hid_t type, a = open_attribute(object, name, H5T_INTEGER, &type, e);
-    if (a < 0)
-        return -1;
-    int64_t v = 0;
-    int bad = H5Aread(a, H5T_NATIVE_INT64, &v) < 0;
-    H5Tclose(type);
-    H5Aclose(a);
-    if (bad)
-        return h5_error(e, "cannot read the attribute %s", name);
-    if (v < low || v > high)
-        return err_set(e, "the attribute %s is %" PRId64 ", which cannot be", name, v);
-    *out = v;
-    return 0;
-}
-
-int h5_get_real(hid_t object, const char *name, double *out, struct err *e)
-{
-    hid_t type, a = open_attribute(object, name, H5T_FLOAT, &type, e);
-    if (a < 0)
-        return -1;
-    int bad = H5Aread(a, H5T_NATIVE_DOUBLE, out) < 0;
-    H5Tclose(type);
-    H5Aclose(a);
-    return bad ? h5_error(e, "cannot read the attribute %s", name) : 0;
-}
-
-int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e)
-{
-    hid_t type, a = open_attribute(object, name, H5T_STRING, &type, e);
-    if (a < 0)
-        return -1;
-    size_t n = H5Tget_size(type);
-    int bad = H5Tis_variable_str(type) != 0 || n == 0 || n > size;
-    if (!bad) {
-        memset(out, 0, size);
-        bad = H5Aread(a, type, out) < 0;
-        out[size - 1] = 0;
-    }
-    H5Tclose(type);
-    H5Aclose(a);
-    if (bad)
-        out[0] = 0;
-    return bad ? h5_error(e, "cannot read the attribute %s", name) : 0;
 }
 
 /* --- groups and arrays --- */
@@ -347,7 +99,7 @@ hid_t h5_create_group(hid_t parent, const char *name, struct err *e)
     H5Pset_obj_track_times(gcpl, false);
     hid_t g = H5Gcreate2(parent, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
     if (g < 0)
-        write_failed(e, name);
+        h5_write_failed(e, name);
     H5Pclose(gcpl);
     return g;
 }
@@ -391,13 +143,13 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
         H5Pset_deflate(dcpl, (unsigned)deflate);
     }
     hid_t ds = H5Dcreate2(parent, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    int r = ds < 0 ? write_failed(e, name) : 0;
+    int r = ds < 0 ? h5_write_failed(e, name) : 0;
     hid_t memory = r ? -1 : H5Tget_native_type(type, H5T_DIR_ASCEND);
     if (r == 0 && !empty && H5Dwrite(ds, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        r = write_failed(e, name);
+        r = h5_write_failed(e, name);
     H5Tclose(memory);
     if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
-        r = write_failed(e, name);
+        r = h5_write_failed(e, name);
     H5Pclose(dcpl);
     H5Sclose(space);
     return r;

@@ -55,6 +55,10 @@ struct result_counts {
  * kernels as the device says, waiting for a piece whose copy is under way, over all threads. */
 enum result_stage { RESULT_READ, RESULT_UNPACK, RESULT_COPY, RESULT_KERNELS, RESULT_WAIT, RESULT_STAGES };
 const char *result_stage_name(int stage); /* "read" and so on */
+/* "read_seconds": the name of the attribute, put into name[size]. */
+const char *result_stage_attribute(char *name, size_t size, int stage);
+
+enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
 
 struct result_slide {
     char name[256];          /* in /slides: the store's base name without .h5 */
@@ -90,6 +94,13 @@ void result_moments(const struct result_params *p, const uint64_t *histogram, do
                     double *std);
 /* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut. */
 void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t size);
+
+/* Values of the histogram of this many windows: each window has window^2. */
+uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
+/* Every sample is in a bin, below the range or above it; else -1. */
+int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e);
+/* The slide's checksum: over its histogram, its maps and its groups. */
+uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
 /* --- writing: slide by slide, so memory does not grow with their number --- */
 

@@ -98,7 +98,6 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
                         struct err *e);
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
 /* Where the tissue is; see struct store_tissue. */
-struct store_tissue;
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e);
 /* The next chunk in row-major order over the whole slide: n stored bytes (n equal to
  * store_chunk_bytes: stored as it is). STORE_LEFT_OUT has no bytes. */
@@ -146,12 +145,6 @@ int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area
 /* Asks the kernel to read ahead, unless reads are direct; never fails. */
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
 void store_close(struct store *s);
-
-/* "HDF5 1.10.8": the library that is running. */
-const char *store_library(void);
-/* Ends the process: flushes stdout, then exit(status), or _exit(status) if HDF5 failed to write a
- * file, because it must not be asked to close that. Status 0 becomes 1 if stdout cannot be written. */
-_Noreturn void store_exit(int status);
 
 /* How `path` stands to a store about to be made there. */
 enum store_found { STORE_NONE, STORE_IS_STORE, STORE_UNFINISHED, STORE_UNKNOWN, STORE_OTHER_FILE };

@@ -10,7 +10,7 @@
  * asked for its first and last place only, and halved where they do not fit, which happens once or
  * twice a group, where the library put a page of its index between.
  */
-#include "common/h5.h"
+#include "common/h5_file.h"
 #include "common/store.h"
 
 #include <errno.h>
@@ -101,10 +101,8 @@ struct store *store_open(const char *path, struct err *e)
         err_set(e, "%s: was replaced while it was being opened; run again", path);
         goto fail;
     }
-    h5_leave();
     return s;
 fail:
-    h5_leave();
     store_close(s);
     return NULL;
 }
@@ -123,7 +121,6 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
-    h5_enter();
     if (s->groups >= 0)
         H5Gclose(s->groups);
     if (s->file >= 0)
@@ -376,25 +373,11 @@ int store_map_group(struct store *s, int64_t group, struct store_chunk *out, str
 {
     char name[32];
     snprintf(name, sizeof name, "%05lld", (long long)group + 1);
-    h5_enter();
     hid_t g = h5_open_group(s->groups, name, e);
     int r = g < 0 ? -1 : map_group(s, g, group, out, e);
     if (g >= 0)
         H5Gclose(g);
-    h5_leave();
     return r ? err_add(e, "%s: group %s", s->path, name) : 0;
-}
-
-const char *store_library(void)
-{
-    static char text[64];
-    snprintf(text, sizeof text, "HDF5 %s", h5_version());
-    return text;
-}
-
-_Noreturn void store_exit(int status)
-{
-    h5_exit(status);
 }
 
 static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
@@ -416,18 +399,15 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
 
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
 {
-    h5_enter();
     *t = (struct store_tissue){.cols = (s->info.width + STORE_CELL - 1) / STORE_CELL,
                                .rows = (s->info.height + STORE_CELL - 1) / STORE_CELL};
     if (H5Lexists(s->file, "tissue", H5P_DEFAULT) <= 0) {
-        h5_leave();
-        return 0;
+            return 0;
     }
     hid_t g = h5_open_group(s->file, "tissue", e);
     int r = g < 0 ? -1 : read_tissue(g, t, e);
     if (g >= 0)
         H5Gclose(g);
-    h5_leave();
     if (r == 0)
         return 1;
     free(t->mask);

@@ -5,8 +5,7 @@
  * created when its first chunk comes and closed, with its two tables, after its last one.
  */
 #include "common/cli.h"
-#include "common/h5.h"
-#include "common/publish.h"
+#include "common/h5_file.h"
 #include "common/store.h"
 
 #include <assert.h>
@@ -16,63 +15,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { WRITEBACK_BYTES = 64 << 20 };
 
 struct store_writer {
     struct store_info info;
-    struct publish publish;
-    hid_t file, groups, properties;
+    struct h5_file file;
+    hid_t groups, properties;
     hid_t group, pixels;         /* of the group under way, or -1 */
     int64_t number, row, column; /* of the next chunk: its group, chunk row in it, chunk column */
     uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
     uint32_t *crc32;
     uint64_t unsynced;           /* bytes since the kernel was last asked to write back */
-    bool failed;                 /* HDF5 failed: hands off the file */
 };
-
-int64_t store_group_height(const struct store_info *i, int64_t group)
-{
-    int64_t first = group * i->group_rows;
-    return i->height - first < i->group_rows ? i->height - first : i->group_rows;
-}
-
-int64_t store_group_chunk_rows(const struct store_info *i, int64_t group)
-{
-    return (store_group_height(i, group) + i->chunk_rows - 1) / i->chunk_rows;
-}
-
-int64_t store_chunk_columns(const struct store_info *i)
-{
-    return (i->width + i->chunk_cols - 1) / i->chunk_cols;
-}
-
-int64_t store_chunk_bytes(const struct store_info *i)
-{
-    return i->chunk_rows * i->chunk_cols * i->channels;
-}
-
-int store_check_info(const struct store_info *i, struct err *e)
-{
-    const int64_t most = INT32_MAX, chunk = 1 << 14;
-    if (i->width < 1 || i->width > most || i->height < 1 || i->height > most)
-        return err_set(e, "a size of %lld x %lld px cannot be", (long long)i->width,
-                       (long long)i->height);
-    if (i->channels != 1 && i->channels != 3)
-        return err_set(e, "%lld channels cannot be", (long long)i->channels);
-    if (i->chunk_rows < 1 || i->chunk_rows > chunk || i->chunk_cols < 1 || i->chunk_cols > chunk)
-        return err_set(e, "chunks of %lld x %lld px cannot be", (long long)i->chunk_cols,
-                       (long long)i->chunk_rows);
-    if (i->stripe_rows < 1 || i->stripe_rows % i->chunk_rows || i->group_rows < 1 ||
-        i->group_rows % i->stripe_rows || i->group_rows > 2 * most)
-        return err_set(e, "stripes and groups do not fit the chunks");
-    if (i->group_count != (i->height + i->group_rows - 1) / i->group_rows)
-        return err_set(e, "the number of groups does not fit the height");
-    if (i->level < 0 || !(i->downsample >= 1) || !isfinite(i->downsample))
-        return err_set(e, "the level or its downsample cannot be");
-    return 0;
-}
 
 /* --- the head --- */
 
@@ -117,8 +72,8 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
     }
     w->info = *info;
     w->info.tiles_missing = w->info.tiles_damaged = w->info.tiles_left_out = 0;
-    w->file = w->groups = w->properties = w->group = w->pixels = -1;
-    w->publish.fd = -1;
+    w->groups = w->properties = w->group = w->pixels = -1;
+    w->file = (struct h5_file){.id = -1, .publish.fd = -1};
     size_t most = (size_t)store_group_chunk_rows(info, 0) * (size_t)store_chunk_columns(info);
     w->status = calloc(most, sizeof *w->status);
     w->crc32 = calloc(most, sizeof *w->crc32);
@@ -126,15 +81,14 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
         err_set(e, "out of memory");
         goto fail;
     }
-    if (publish_begin(&w->publish, path, e))
+    if (h5_file_create(&w->file, path, e))
         goto fail;
-    w->file = h5_create(w->publish.temp_path, e);
-    w->failed = true; /* until the head is in */
-    if (w->file < 0 || put_head(w->file, &w->info, e) ||
-        (w->groups = h5_create_group(w->file, "groups", e)) < 0 ||
-        (w->properties = h5_create_group(w->file, "properties", e)) < 0)
+    w->file.failed = true; /* until the head is in */
+    if (put_head(w->file.id, &w->info, e) ||
+        (w->groups = h5_create_group(w->file.id, "groups", e)) < 0 ||
+        (w->properties = h5_create_group(w->file.id, "properties", e)) < 0)
         goto fail;
-    w->failed = false;
+    w->file.failed = false;
     return w;
 fail:
     store_abort(w);
@@ -147,7 +101,7 @@ fail:
 static int checked(struct store_writer *w, int result)
 {
     if (result < 0)
-        w->failed = true;
+        w->file.failed = true;
     return result < 0 ? -1 : 0;
 }
 
@@ -160,7 +114,7 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
                         struct err *e)
 {
     hsize_t dims[3] = {(hsize_t)height, (hsize_t)width, 3};
-    hid_t g = h5_create_group(w->file, "associated", e);
+    hid_t g = h5_create_group(w->file.id, "associated", e);
     int r = g < 0 ? -1 : h5_write_array(g, "thumbnail", H5T_STD_U8LE, 3, dims, 1, rgb, e);
     if (g >= 0)
         H5Gclose(g);
@@ -170,13 +124,13 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e)
 {
     hsize_t dims[1] = {bytes};
-    return checked(w, h5_write_array(w->file, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
+    return checked(w, h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
 }
 
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e)
 {
     hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
-    hid_t g = h5_create_group(w->file, "tissue", e), ds = -1;
+    hid_t g = h5_create_group(w->file.id, "tissue", e), ds = -1;
     int r = g < 0 ? -1 : h5_write_array(g, "mask", H5T_STD_U8LE, 2, dims, 1, t->mask, e);
     if (r == 0 && (ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e)) < 0)
         r = -1;
@@ -275,7 +229,7 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, stru
     /* Have the disk write all along, so that the fsync at the end is short. */
     w->unsynced += n;
     if (w->unsynced >= WRITEBACK_BYTES) {
-        sync_file_range(w->publish.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+        sync_file_range(w->file.publish.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
         w->unsynced = 0;
     }
     return 0;
@@ -284,7 +238,7 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, stru
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
                     enum store_status status, struct err *e)
 {
-    assert(!w->failed && w->number < w->info.group_count);
+    assert(!w->file.failed && w->number < w->info.group_count);
     assert((status == STORE_LEFT_OUT) == (n == 0) && n <= (size_t)store_chunk_bytes(&w->info));
     int64_t columns = store_chunk_columns(&w->info);
     if (w->group < 0 && begin_group(w, e))
@@ -326,7 +280,7 @@ static int put_view(struct store_writer *w, struct err *e)
     }
     H5Sselect_all(space);
     if (!bad)
-        ds = H5Dcreate2(w->file, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+        ds = H5Dcreate2(w->file.id, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     bad = ds < 0 || H5Dclose(ds) < 0;
     if (bad) {
         h5_mark_broken();
@@ -337,27 +291,18 @@ static int put_view(struct store_writer *w, struct err *e)
     return bad ? -1 : 0;
 }
 
-/* Everything but the mark, and the mark last. */
 static int finish_file(struct store_writer *w, struct err *e)
 {
-    if (put_view(w, e) || h5_put_int(w->file, "tiles_missing", w->info.tiles_missing, e) ||
-        h5_put_int(w->file, "tiles_damaged", w->info.tiles_damaged, e) ||
-        h5_put_int(w->file, "tiles_left_out", w->info.tiles_left_out, e))
+    if (put_view(w, e) || h5_put_int(w->file.id, "tiles_missing", w->info.tiles_missing, e) ||
+        h5_put_int(w->file.id, "tiles_damaged", w->info.tiles_damaged, e) ||
+        h5_put_int(w->file.id, "tiles_left_out", w->info.tiles_left_out, e))
         return -1;
     bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;
     w->groups = w->properties = -1;
-    if (bad || H5Fflush(w->file, H5F_SCOPE_LOCAL) < 0) {
-        h5_mark_broken();
-        return h5_error(e, "cannot write");
-    }
-    if (h5_put_u8(w->file, "complete", 1, e))
-        return -1;
-    bad = H5Fclose(w->file) < 0;
-    w->file = -1;
     if (!bad)
         return 0;
     h5_mark_broken();
-    return h5_error(e, "cannot close the file");
+    return h5_error(e, "cannot write");
 }
 
 const struct store_info *store_written(const struct store_writer *w)
@@ -367,15 +312,10 @@ const struct store_info *store_written(const struct store_writer *w)
 
 int store_commit(struct store_writer *w, int64_t *bytes, struct err *e)
 {
-    assert(!w->failed && w->number == w->info.group_count);
-    struct stat st;
+    assert(!w->file.failed && w->number == w->info.group_count);
     int r = checked(w, finish_file(w, e));
-    if (r == 0 && fstat(w->publish.fd, &st))
-        r = err_sys(e, "cannot look at the file");
-    if (r == 0) {
-        *bytes = st.st_size;
-        r = publish_commit(&w->publish, e);
-    }
+    if (r == 0)
+        r = h5_file_commit(&w->file, bytes, e);
     store_abort(w);
     return r;
 }
@@ -384,10 +324,7 @@ void store_abort(struct store_writer *w)
 {
     if (!w)
         return;
-    if (!w->failed && w->file >= 0 && H5Fclose(w->file) < 0) /* with all in it: H5F_CLOSE_STRONG */
-        h5_mark_broken();
-    h5_leave();
-    publish_abort(&w->publish);
+    h5_file_abort(&w->file);
     free(w->status);
     free(w->crc32);
     free(w);

@@ -3,6 +3,7 @@
  */
 #include "common/cli.h"
 #include "common/codec.h"
+#include "common/h5_exit.h"
 #include "common/pipe.h"
 #include "common/store.h"
 #include "convert/convert.h"
@@ -174,7 +175,7 @@ static int parse(int argc, char **argv, struct options *o)
         }
         if (option == OPT_VERSION) {
             printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n" WSI_BUGS "\n",
-                   store_library(), slide_libraries(), tile_libraries(), codec_library());
+                   h5_library(), slide_libraries(), tile_libraries(), codec_library());
             return EXIT_DONE;
         }
         if (option == '?') { /* getopt has said what */
@@ -368,5 +369,5 @@ int main(int argc, char **argv)
     if (status < 0)
         status = run(&r, argc, argv);
     inputs_free(&r.in);
-    store_exit(status);
+    h5_exit(status);
 }

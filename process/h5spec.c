@@ -3,6 +3,7 @@
  */
 #include "common/cli.h"
 #include "common/codec.h"
+#include "common/h5_exit.h"
 #include "common/pipe.h"
 #include "common/result.h"
 #include "common/store.h"
@@ -105,7 +106,7 @@ static void print_version(void)
 {
     struct err no = {""};
     char why[256];
-    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", store_library(), codec_library());
+    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", h5_library(), codec_library());
     printf("backends: %s; vectors of the CPU: %s\n", spectrum_backends(), spectrum_cpu_vectors());
     if (!spectrum_find("cuda", why, &no))
         printf("no cuda: %s\n", no.msg);
@@ -603,5 +604,5 @@ int main(int argc, char **argv)
             command = commands[k].run;
     const int status = command ? command(argc - 1, argv + 1) : command_run(argc, argv);
     list_free(&files);
-    store_exit(status);
+    h5_exit(status);
 }

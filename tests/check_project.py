@@ -19,7 +19,7 @@ LAYERS = [  # folder, folders of ours that it may include
     ("cuda", ("common/", "process/spectrum.h", "cuda/")),
 ]
 ONLY = [  # header, the only files that may include it
-    (r"hdf5\.h", r"common/h5\.h"), (r"common/h5\.h", r"common/(h5|store_\w+|result\w*)\.c"),
+    (r"hdf5\.h", r"common/h5\.h"), (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
     (r"pthread\.h", r"common/pipe\.c"), (r"openslide.*", r"convert/slide_openslide\.c"),
     (r"tiffio\.h", r"convert/svs\.c"), (r"(jpeglib|openjpeg)\.h", r"convert/tile\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\.h", r"common/codec\.c"), (r"fftw3\.h", r"tests/.*"),

@@ -1,0 +1,237 @@
+/* result_read.c - reads results and trusts nothing in them; see result.h. */
+#include "common/result.h"
+
+#include "common/h5_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_GROUPS = 1 << 24 };
+
+bool result_is(const char *path)
+{
+    return h5_look(path, RESULT_FORMAT) != H5_OTHER;
+}
+
+int result_check_target(const char *path, struct err *e)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return 0;
+    if (S_ISDIR(st.st_mode))
+        return err_set(e, "%s: is a folder; name a file", path);
+    if (h5_look(path, RESULT_FORMAT) != H5_OTHER)
+        return 0;
+    return err_set(e, "%s: stands there already and is not a result; it is left alone: name another "
+                      "file", path);
+}
+
+static int get_params(hid_t file, struct result_params *p, struct err *e)
+{
+    int64_t tissue_only;
+    hid_t ds = -1;
+    if (h5_get_int(file, "window", 0, INT32_MAX, &p->window, e) ||
+        h5_get_int(file, "stride", 0, INT32_MAX, &p->stride, e) ||
+        h5_get_real(file, "sigma", &p->sigma, e) ||
+        h5_get_int(file, "radius", 0, INT32_MAX, &p->radius, e) ||
+        h5_get_text(file, "taper", p->taper, sizeof p->taper, e) ||
+        h5_get_real(file, "offset", &p->offset, e) ||
+        h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
+        h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
+        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e))
+        return -1;
+    p->tissue_only = tissue_only;
+    hsize_t dims[1] = {(hsize_t)p->bins};
+    ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
+    int r = ds < 0 || h5_get_real(ds, "low_db", &p->low_db, e) ||
+            h5_get_real(ds, "high_db", &p->high_db, e) ? -1 : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r ? r : result_check_params(p, e);
+}
+
+static int get_counts(hid_t o, const struct result_params *p, struct result_counts *c,
+                      struct err *e)
+{
+    const hsize_t dims[1] = {(hsize_t)p->bins};
+    int64_t under, over;
+    if (h5_get_int(o, "windows", 0, INT64_MAX >> 20, &c->windows, e) ||
+        h5_get_int(o, "underflow", 0, INT64_MAX, &under, e) ||
+        h5_get_int(o, "overflow", 0, INT64_MAX, &over, e) ||
+        h5_read_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, c->histogram, e))
+        return -1;
+    c->underflow = (uint64_t)under;
+    c->overflow = (uint64_t)over;
+    return result_check_sum(p, c, e);
+}
+
+struct result {
+    char *path;
+    struct result_params params;
+    struct result_counts totals;
+    hid_t file, slides;
+    int64_t count;
+    char **names; /* [count], sorted */
+};
+
+/* Called for each link of /slides. */
+static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info, void *arg)
+{
+    struct result *r = arg;
+    (void)group;
+    (void)info;
+    char **more = realloc(r->names, (size_t)(r->count + 1) * sizeof *more);
+    if (!more)
+        return -1;
+    r->names = more;
+    r->names[r->count] = strdup(name);
+    return r->names[r->count] ? (r->count++, 0) : -1;
+}
+
+struct result *result_open(const char *path, struct err *e)
+{
+    int64_t slide_count;
+    struct result *r = calloc(1, sizeof *r);
+    if (!r || !(r->path = strdup(path))) {
+        free(r);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    r->slides = -1;
+    r->file = h5_open(path, RESULT_FORMAT, e);
+    if (r->file < 0)
+        goto fail;
+    if (get_params(r->file, &r->params, e))
+        goto unsound;
+    r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
+    if (!r->totals.histogram) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    if (get_counts(r->file, &r->params, &r->totals, e) ||
+        h5_get_int(r->file, "slide_count", 0, INT32_MAX, &slide_count, e) ||
+        (r->slides = h5_open_group(r->file, "slides", e)) < 0)
+        goto unsound;
+    if (H5Literate(r->slides, H5_INDEX_NAME, H5_ITER_INC, NULL, collect_name, r) < 0 ||
+        r->count != slide_count) {
+        err_set(e, "its list of slides is damaged");
+        goto unsound;
+    }
+    return r;
+unsound:
+    err_add(e, "%s: not a sound result", path);
+fail:
+    result_close(r);
+    return NULL;
+}
+
+void result_close(struct result *r)
+{
+    if (!r)
+        return;
+    if (r->slides >= 0)
+        H5Gclose(r->slides);
+    if (r->file >= 0)
+        H5Fclose(r->file);
+    for (int64_t k = 0; k < r->count; k++)
+        free(r->names[k]);
+    free(r->names);
+    free(r->totals.histogram);
+    free(r->path);
+    free(r);
+}
+
+const struct result_params *result_params(const struct result *r)
+{
+    return &r->params;
+}
+
+const struct result_counts *result_totals(const struct result *r)
+{
+    return &r->totals;
+}
+
+int64_t result_slides(const struct result *r)
+{
+    return r->count;
+}
+
+const char *result_slide_name(const struct result *r, int64_t k)
+{
+    return r->names[k];
+}
+
+static int get_seconds(hid_t o, const char *name, double *seconds, struct err *e)
+{
+    if (h5_get_real(o, name, seconds, e))
+        return -1;
+    return *seconds >= 0 && *seconds <= RESULT_MOST_SECONDS ? 0 : err_set(e, "its %s are out of range", name);
+}
+
+static int get_stages(hid_t o, struct result_slide *s, struct err *e)
+{
+    char name[32];
+    for (int k = 0; k < RESULT_STAGES; k++)
+        if (get_seconds(o, result_stage_attribute(name, sizeof name, k), &s->stages[k], e))
+            return -1;
+    return 0;
+}
+
+static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
+{
+    int64_t gray;
+    if (h5_get_text(o, "source_name", s->source_name, sizeof s->source_name, e) ||
+        h5_get_text(o, "quickhash", s->quickhash, sizeof s->quickhash, e) ||
+        h5_get_int(o, "source_bytes", 0, INT64_MAX, &s->source_bytes, e) ||
+        h5_get_int(o, "level", 0, INT32_MAX, &s->level, e) ||
+        h5_get_int(o, "width", 1, INT32_MAX, &s->width, e) ||
+        h5_get_int(o, "height", 1, INT32_MAX, &s->height, e) ||
+        h5_get_int(o, "group_rows", 1, INT64_MAX, &s->group_rows, e) ||
+        h5_get_int(o, "group_count", 1, MOST_GROUPS, &s->group_count, e) ||
+        h5_get_int(o, "source_gray", 0, 1, &gray, e) ||
+        h5_get_text(o, "backend", s->backend, sizeof s->backend, e) ||
+        h5_get_text(o, "device", s->device, sizeof s->device, e) ||
+        h5_get_text(o, "kernel", s->kernel, sizeof s->kernel, e) ||
+        h5_get_text(o, "io", s->io, sizeof s->io, e) ||
+        get_seconds(o, "seconds", &s->seconds, e) || get_stages(o, s, e))
+        return -1;
+    s->source_gray = gray;
+    return 0;
+}
+
+static int64_t windows_that_fit(int64_t size, const struct result_params *p)
+{
+    return size < p->window ? 0 : (size - p->window) / p->stride + 1;
+}
+
+static int get_slide(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
+{
+    int64_t crc;
+    if (get_slide_head(o, s, e) || h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
+        return -1;
+    s->nx = windows_that_fit(s->width, p);
+    s->ny = windows_that_fit(s->height, p);
+    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx}, groups[1] = {(hsize_t)s->group_count};
+    if (result_slide_alloc(s, p->bins, e) || get_counts(o, p, &s->counts, e) ||
+        h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
+        h5_read_array(o, "window_mean_db", H5T_NATIVE_FLOAT, 2, dims, s->mean_db, e) ||
+        h5_read_array(o, "window_std_db", H5T_NATIVE_FLOAT, 2, dims, s->std_db, e))
+        return -1;
+    return result_data_crc(p, s) == (uint32_t)crc ? 0 : err_set(e, "its checksum does not fit: damaged");
+}
+
+int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)
+{
+    *s = (struct result_slide){0};
+    snprintf(s->name, sizeof s->name, "%s", r->names[k]);
+    hid_t o = h5_open_group(r->slides, r->names[k], e);
+    int bad = o < 0 || get_slide(o, &r->params, s, e);
+    if (o >= 0)
+        H5Gclose(o);
+    if (!bad)
+        return 0;
+    result_slide_free(s);
+    return err_add(e, "%s: slide %s", r->path, r->names[k]);
+}
