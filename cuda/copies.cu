@@ -75,12 +75,12 @@ cudaStream_t copies_stream(const struct copies *c)
 }
 
 /* With the lock. */
-static int queue(struct copies *c, struct copy *k, const void *from, void *to, struct copies_slot *slot, bool timed,
+static int queue(struct copies *c, struct copy *k, const void *from, void *to, struct copies_guard *guard, bool timed,
                  struct err *e)
 {
-    if (slot->used && !slot->waited && CU(c->device, cudaStreamWaitEvent(c->stream, slot->free, 0), e))
+    if (guard->used && !guard->waited && CU(c->device, cudaStreamWaitEvent(c->stream, guard->free, 0), e))
         return -1;
-    slot->waited = true;
+    guard->waited = true;
     return (timed && CU(c->device, cudaEventRecord(k->begins, c->stream), e)) ||
                    CU(c->device, cudaMemcpyAsync(to, from, k->bytes, cudaMemcpyHostToDevice, c->stream), e) ||
                    CU(c->device, cudaEventRecord(k->ends, c->stream), e)
@@ -88,16 +88,16 @@ static int queue(struct copies *c, struct copy *k, const void *from, void *to, s
                : 0;
 }
 
-int copies_send(struct copies *c, int piece, const void *from, void *to, size_t bytes, struct copies_slot *slot,
+int copies_send(struct copies *c, int staging, const void *from, void *to, size_t bytes, struct copies_guard *guard,
                 struct copies_times *times, int64_t number, struct err *e)
 {
-    struct copy *k = &c->copy[piece];
+    struct copy *k = &c->copy[staging];
     pipe_lock_take(c->lock);
     if (times->number != number)
         *times = {number, 0, 0, 0};
     const bool timed = times->bytes == 0 || c->sent % TIMED == 0;
     k->bytes = bytes;
-    const int r = queue(c, k, from, to, slot, timed, e);
+    const int r = queue(c, k, from, to, guard, timed, e);
     c->sent++;
     k->sent = r == 0;
     k->timed = k->sent && timed;
@@ -111,7 +111,7 @@ int copies_send(struct copies *c, int piece, const void *from, void *to, size_t 
 }
 
 /* With the lock; the copy is over. */
-static int tell(struct copies *c, struct copy *k, struct err *e)
+static int add_time(struct copies *c, struct copy *k, struct err *e)
 {
     float ms = 0;
     struct copies_times *times = k->times;
@@ -125,9 +125,9 @@ static int tell(struct copies *c, struct copy *k, struct err *e)
     return 0;
 }
 
-int copies_wait(struct copies *c, int piece, struct err *e)
+int copies_wait(struct copies *c, int staging, struct err *e)
 {
-    struct copy *k = &c->copy[piece];
+    struct copy *k = &c->copy[staging];
     if (!k->sent)
         return 0;
     int r = CU(c->device, cudaEventSynchronize(k->ends), e);
@@ -135,34 +135,34 @@ int copies_wait(struct copies *c, int piece, struct err *e)
     if (r || !k->timed)
         return r;
     pipe_lock_take(c->lock);
-    if (k->times) /* else copies_tell() was first */
-        r = tell(c, k, e);
+    if (k->times) /* else copies_report() was first */
+        r = add_time(c, k, e);
     pipe_lock_give(c->lock);
     return r;
 }
 
-int copies_free_later(struct copies *c, struct copies_slot *slot, cudaStream_t stream, struct err *e)
+int copies_free_later(struct copies *c, struct copies_guard *guard, cudaStream_t stream, struct err *e)
 {
     pipe_lock_take(c->lock);
-    const int r = CU(c->device, cudaEventRecord(slot->free, stream), e);
-    slot->waited = false;
-    __atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
+    const int r = CU(c->device, cudaEventRecord(guard->free, stream), e);
+    guard->waited = false;
+    __atomic_store_n(&guard->used, true, __ATOMIC_RELEASE);
     pipe_lock_give(c->lock);
     return r;
 }
 
-bool copies_slot_is_free(const struct copies_slot *slot)
+bool copies_is_free(const struct copies_guard *guard)
 {
-    return !__atomic_load_n(&slot->used, __ATOMIC_ACQUIRE) || cudaEventQuery(slot->free) != cudaErrorNotReady;
+    return !__atomic_load_n(&guard->used, __ATOMIC_ACQUIRE) || cudaEventQuery(guard->free) != cudaErrorNotReady;
 }
 
-int copies_tell(struct copies *c, struct copies_times *times, int64_t number, double *seconds, struct err *e)
+int copies_report(struct copies *c, struct copies_times *times, int64_t number, double *seconds, struct err *e)
 {
     int r = 0;
     pipe_lock_take(c->lock);
     for (int k = 0; k < c->n && r == 0; k++)
         if (c->copy[k].times == times && c->copy[k].number == number)
-            r = tell(c, &c->copy[k], e);
+            r = add_time(c, &c->copy[k], e);
     *seconds = times->number == number && times->timed_bytes > 0
                    ? (double)times->ns * 1e-9 * (double)times->bytes / (double)times->timed_bytes
                    : 0;

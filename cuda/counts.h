@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Windows of a slide, or of a part of it. */
+/* Windows of a band. */
 struct counts_windows {
     int64_t nx;              /* windows in a row of them */
     int64_t first_wy, end_wy; /* rows of windows to compute */
-    const uint8_t *d_counts; /* [ny][nx], 1 where a window counts; NULL: all do */
+    const uint8_t *d_wanted; /* [ny][nx], 1 where a window is to be counted; NULL: all are */
 };
 
 /* bin = floor((log2(|F| + offset) + start) * slope), class = bin + 1: 0 underflow, bins + 1 overflow. */

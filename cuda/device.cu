@@ -21,19 +21,19 @@ enum {
 };
 
 /* A slab on the device. */
-struct slot {
+struct buffer {
     uint8_t *d_pixels;
-    struct copies_slot guard; /* free when no kernel needs it any more */
+    struct copies_guard guard; /* free when no kernel needs it any more */
     cudaEvent_t copied;       /* all of it is here */
-    cudaEvent_t run_begins, run_ends;
+    cudaEvent_t compute_begins, compute_ends;
     int to_be_told; /* 1 + the sums that its times belong to and are not in yet, or 0; atomic */
 };
 
-/* What the kernels count for one slide. */
+/* What the kernels count for one band. */
 struct sums {
     unsigned long long *d_histogram, *histogram; /* [bins + 2]; page-locked copy */
     unsigned long long *d_windows, *windows;     /* [ny][nx][2] */
-    uint8_t *d_counts;                           /* [ny][nx] */
+    uint8_t *d_wanted;                           /* [ny][nx] */
     cudaEvent_t done;
     struct copies_times copied;
     int64_t kernels_us; /* atomic */
@@ -46,14 +46,14 @@ struct device {
     float down[SPECTRUM_MAX_RADIUS + 1], across[SPECTRUM_MAX_RADIUS + 1]; /* `down` for gray of scale 1 */
     bool fused;
     cudaStream_t compute;
-    struct slot slots[SPECTRUM_SLOTS];
+    struct buffer buffers[SPECTRUM_BUFFERS];
     struct sums sums[SPECTRUM_SUMS];
     struct copies *copies;
     float *d_smooth;
-    size_t slot_bytes, ring_bytes, windows_bytes;
-    int64_t ring_rows, batch_wy; /* of the slide under way */
+    size_t buffer_bytes, ring_bytes, windows_bytes;
+    int64_t ring_rows, batch_wy; /* of the band under way */
     int halved;                  /* how often memory was short */
-    bool has_had_room;           /* for a slide at least */
+    bool has_had_room;           /* for a band at least */
     bool failed, why_is_there;   /* atomic */
     struct err why;
 
@@ -66,19 +66,19 @@ struct device {
     void *d_work;
     double taper_dft[2];
 
-    /* where the slide under way is */
+    /* where the band under way is */
     int64_t next_wy; /* first row of windows not yet computed */
     int64_t next_row; /* first row not yet smoothed */
     struct smooth_slab above;
-    struct slot *above_slot;
+    struct buffer *above_buffer;
 };
 
-static int sums_number(const struct spectrum_slide *s)
+static int sums_number(const struct spectrum_band *s)
 {
-    return (int)(s->number % SPECTRUM_SUMS);
+    return (int)(s->assigned.number % SPECTRUM_SUMS);
 }
 
-static struct sums *sums_of(struct device *d, const struct spectrum_slide *s)
+static struct sums *sums_of(struct device *d, const struct spectrum_band *s)
 {
     return &d->sums[sums_number(s)];
 }
@@ -158,14 +158,14 @@ const char *device_kernel(const struct device *d)
     return d->fused ? "fused" : "cuFFT";
 }
 
-static int open_slots(struct device *d, struct err *e)
+static int open_buffers(struct device *d, struct err *e)
 {
     const unsigned timed = cudaEventBlockingSync;
-    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++)
+    for (struct buffer *s = d->buffers; s < d->buffers + SPECTRUM_BUFFERS; s++)
         if (CU(&d->check, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming), e) ||
             CU(&d->check, cudaEventCreateWithFlags(&s->guard.free, cudaEventDisableTiming), e) ||
-            CU(&d->check, cudaEventCreateWithFlags(&s->run_begins, timed), e) ||
-            CU(&d->check, cudaEventCreateWithFlags(&s->run_ends, timed), e))
+            CU(&d->check, cudaEventCreateWithFlags(&s->compute_begins, timed), e) ||
+            CU(&d->check, cudaEventCreateWithFlags(&s->compute_ends, timed), e))
             return -1;
     return 0;
 }
@@ -223,7 +223,7 @@ static int choose_kernel(struct device *d, struct err *e)
     return d->fused ? CU(&d->check, fused_prepare(), e) : open_taper(d, e);
 }
 
-int device_open(struct device **out, int number, const struct result_params *p, int pieces, struct err *e)
+int device_open(struct device **out, int number, const struct result_params *p, int staging, struct err *e)
 {
     cudaDeviceProp properties;
     struct device *d = *out = (struct device *)calloc(1, sizeof *d);
@@ -237,30 +237,30 @@ int device_open(struct device **out, int number, const struct result_params *p, 
         CU(&d->check, cudaSetDevice(number), e))
         return give_up(d, e);
     snprintf(d->check.name, sizeof d->check.name, "%.63s", properties.name);
-    if (!(d->copies = copies_create(&d->check, pieces, e)) ||
+    if (!(d->copies = copies_create(&d->check, staging, e)) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e) ||
-        choose_kernel(d, e) || open_slots(d, e) || open_sums(d, e))
+        choose_kernel(d, e) || open_buffers(d, e) || open_sums(d, e))
         return give_up(d, e);
     return 0;
 }
 
 static void release_pixels(struct device *d)
 {
-    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++) {
+    for (struct buffer *s = d->buffers; s < d->buffers + SPECTRUM_BUFFERS; s++) {
         cudaFree(s->d_pixels);
         s->d_pixels = NULL;
     }
-    d->slot_bytes = 0;
+    d->buffer_bytes = 0;
 }
 
 static void release_windows(struct device *d)
 {
     for (struct sums *s = d->sums; s < d->sums + SPECTRUM_SUMS; s++) {
         cudaFree(s->d_windows);
-        cudaFree(s->d_counts);
+        cudaFree(s->d_wanted);
         cudaFreeHost(s->windows);
         s->d_windows = s->windows = NULL;
-        s->d_counts = NULL;
+        s->d_wanted = NULL;
     }
     d->windows_bytes = 0;
 }
@@ -312,11 +312,11 @@ void device_close(struct device *d)
         cudaFreeHost(s->histogram);
         destroy_event(s->done);
     }
-    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++) {
+    for (struct buffer *s = d->buffers; s < d->buffers + SPECTRUM_BUFFERS; s++) {
         destroy_event(s->copied);
         destroy_event(s->guard.free);
-        destroy_event(s->run_begins);
-        destroy_event(s->run_ends);
+        destroy_event(s->compute_begins);
+        destroy_event(s->compute_ends);
     }
     copies_free(d->copies);
     if (d->compute)
@@ -326,13 +326,13 @@ void device_close(struct device *d)
 
 /* --- buffers --- */
 
-static int64_t ring_pitch(const struct spectrum_slide *s)
+static int64_t ring_pitch(const struct spectrum_band *s)
 {
     return (s->width + 31) / 32 * 32;
 }
 
 /* Rows of the ring when windows of `batch_wy` rows of them are computed at once. */
-static int64_t ring_rows(const struct device *d, const struct spectrum_slide *s, int64_t batch_wy)
+static int64_t ring_rows(const struct device *d, const struct spectrum_band *s, int64_t batch_wy)
 {
     const struct result_params *p = &d->params;
     const int64_t rows = batch_wy * p->stride + p->window + s->slab_rows + 2 * p->radius;
@@ -354,18 +354,18 @@ static int64_t most_batch(const struct device *d)
     return most > 1 ? most : 1;
 }
 
-static size_t ring_bytes(const struct device *d, const struct spectrum_slide *s, int64_t batch_wy)
+static size_t ring_bytes(const struct device *d, const struct spectrum_band *s, int64_t batch_wy)
 {
     return (size_t)(ring_rows(d, s, batch_wy) * ring_pitch(s)) * sizeof(float);
 }
 
-static size_t windows_bytes(const struct spectrum_slide *s)
+static size_t windows_bytes(const struct spectrum_band *s)
 {
     return (size_t)(s->nx * s->ny) * 2 * sizeof(unsigned long long);
 }
 
 /* The most rows of windows at once that the ring has room for; 0: not even one. */
-static int64_t batch_that_fits(const struct device *d, const struct spectrum_slide *s)
+static int64_t batch_that_fits(const struct device *d, const struct spectrum_band *s)
 {
     int64_t batch_wy = most_batch_wy(d);
     while (batch_wy > 0 && ring_bytes(d, s, batch_wy) > d->ring_bytes)
@@ -373,25 +373,25 @@ static int64_t batch_that_fits(const struct device *d, const struct spectrum_sli
     return batch_wy;
 }
 
-bool device_fits(const struct device *d, const struct spectrum_slide *s, size_t slot_bytes)
+bool device_fits(const struct device *d, const struct spectrum_band *s, size_t buffer_bytes)
 {
-    return slot_bytes <= d->slot_bytes && windows_bytes(s) <= d->windows_bytes && batch_that_fits(d, s) > 0 &&
+    return buffer_bytes <= d->buffer_bytes && windows_bytes(s) <= d->windows_bytes && batch_that_fits(d, s) > 0 &&
            (d->fused || d->planned);
 }
 
-static int reserve_pixels(struct device *d, size_t slot_bytes, struct err *e)
+static int reserve_pixels(struct device *d, size_t buffer_bytes, struct err *e)
 {
-    if (slot_bytes <= d->slot_bytes)
+    if (buffer_bytes <= d->buffer_bytes)
         return 0;
     release_pixels(d);
-    for (struct slot *s = d->slots; s < d->slots + SPECTRUM_SLOTS; s++)
-        if (CU(&d->check, cudaMalloc((void **)&s->d_pixels, slot_bytes), e))
+    for (struct buffer *s = d->buffers; s < d->buffers + SPECTRUM_BUFFERS; s++)
+        if (CU(&d->check, cudaMalloc((void **)&s->d_pixels, buffer_bytes), e))
             return -1;
-    d->slot_bytes = slot_bytes;
+    d->buffer_bytes = buffer_bytes;
     return 0;
 }
 
-static int reserve_windows(struct device *d, const struct spectrum_slide *s, struct err *e)
+static int reserve_windows(struct device *d, const struct spectrum_band *s, struct err *e)
 {
     const size_t bytes = windows_bytes(s);
     if (bytes <= d->windows_bytes)
@@ -400,13 +400,13 @@ static int reserve_windows(struct device *d, const struct spectrum_slide *s, str
     for (struct sums *t = d->sums; t < d->sums + SPECTRUM_SUMS; t++)
         if (CU(&d->check, cudaMalloc((void **)&t->d_windows, bytes), e) ||
             CU(&d->check, cudaMallocHost((void **)&t->windows, bytes), e) ||
-            (d->params.tissue_only && CU(&d->check, cudaMalloc((void **)&t->d_counts, bytes / 16), e)))
+            (d->params.tissue_only && CU(&d->check, cudaMalloc((void **)&t->d_wanted, bytes / 16), e)))
             return -1;
     d->windows_bytes = bytes;
     return 0;
 }
 
-static int reserve_ring(struct device *d, const struct spectrum_slide *s, struct err *e)
+static int reserve_ring(struct device *d, const struct spectrum_band *s, struct err *e)
 {
     const size_t bytes = ring_bytes(d, s, most_batch_wy(d));
     if (batch_that_fits(d, s) > 0)
@@ -480,13 +480,13 @@ static int no_room(struct device *d, int halved, struct err *e)
     return -1;
 }
 
-int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
+int device_reserve(struct device *d, const struct spectrum_band *s, size_t buffer_bytes, struct err *e)
 {
     if (enter(d, e))
         return -1;
     const int halved = d->halved;
     d->check.last = cudaSuccess;
-    while (reserve_pixels(d, slot_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) ||
+    while (reserve_pixels(d, buffer_bytes, e) || reserve_windows(d, s, e) || reserve_ring(d, s, e) ||
            reserve_plan(d, e)) {
         if (!may_halve(d))
             return no_room(d, halved, e);
@@ -496,30 +496,30 @@ int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot
     return 0;
 }
 
-/* --- slots --- */
+/* --- buffers and their times --- */
 
-/* Adds the times of a slot's slab to those of its slide, once. `told` is what to_be_told was. Whoever claims
+/* Adds the times of a buffer's slab to those of its band, once. `told` is what to_be_told was. Whoever claims
  * them has asked before, as then the events may begin anew. */
-static int tell_times(struct device *d, struct slot *s, int told, struct err *e)
+static int tell_times(struct device *d, struct buffer *s, int told, struct err *e)
 {
     float kernels = 0;
     if (told == 0 || __atomic_load_n(&s->to_be_told, __ATOMIC_ACQUIRE) != told)
         return 0;
-    const cudaError_t asked = cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends);
+    const cudaError_t asked = cudaEventElapsedTime(&kernels, s->compute_begins, s->compute_ends);
     if (!__atomic_compare_exchange_n(&s->to_be_told, &told, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return 0;
-    if (check_result(&d->check, asked, "cudaEventElapsedTime(&kernels, s->run_begins, s->run_ends)", e))
+    if (check_result(&d->check, asked, "cudaEventElapsedTime(&kernels, s->compute_begins, s->compute_ends)", e))
         return -1;
     __atomic_fetch_add(&d->sums[told - 1].kernels_us, (int64_t)(kernels * 1000), __ATOMIC_RELAXED);
     return 0;
 }
 
-bool device_slot_free(const struct device *d, int k)
+bool device_buffer_free(const struct device *d, int k)
 {
-    return !device_alive(d) || copies_slot_is_free(&d->slots[k].guard);
+    return !device_alive(d) || copies_is_free(&d->buffers[k].guard);
 }
 
-/* --- pieces --- */
+/* --- staging buffers --- */
 
 int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err *e)
 {
@@ -550,28 +550,28 @@ void device_end_copies(struct device *d)
     cudaStreamSynchronize(copies_stream(d->copies));
 }
 
-int device_send(struct device *d, const struct spectrum_slab *s, int piece, const uint8_t *from, size_t offset,
+int device_send(struct device *d, const struct spectrum_slab *s, int staging, const uint8_t *from, size_t offset,
                 size_t bytes, struct err *e)
 {
-    struct slot *slot = &d->slots[s->slot];
+    struct buffer *buffer = &d->buffers[s->buffer];
     if (enter(d, e))
         return -1;
-    return copies_send(d->copies, piece, from, slot->d_pixels + offset, bytes, &slot->guard,
-                       &sums_of(d, s->slide)->copied, s->slide->number, e)
+    return copies_send(d->copies, staging, from, buffer->d_pixels + offset, bytes, &buffer->guard,
+                       &sums_of(d, s->band)->copied, s->band->assigned.number, e)
                ? give_up(d, e)
                : 0;
 }
 
-void device_wait(struct device *d, int piece)
+void device_wait(struct device *d, int staging)
 {
     struct err e;
-    if (enter(d, &e) == 0 && copies_wait(d->copies, piece, &e))
+    if (enter(d, &e) == 0 && copies_wait(d->copies, staging, &e))
         give_up(d, &e); /* its own work will tell */
 }
 
 /* --- a slab --- */
 
-static int begin_slide(struct device *d, const struct spectrum_slide *s, struct err *e)
+static int begin_band(struct device *d, const struct spectrum_band *s, struct err *e)
 {
     struct sums *t = sums_of(d, s);
     d->batch_wy = batch_that_fits(d, s);
@@ -585,21 +585,21 @@ static int begin_slide(struct device *d, const struct spectrum_slide *s, struct 
            e) ||
         CU(&d->check, cudaMemsetAsync(t->d_windows, 0, windows_bytes(s), d->compute), e))
         return -1;
-    return s->counts ? CU(&d->check,
-                          cudaMemcpyAsync(t->d_counts, s->counts, (size_t)(s->nx * s->ny),
+    return s->wanted ? CU(&d->check,
+                          cudaMemcpyAsync(t->d_wanted, s->wanted, (size_t)(s->nx * s->ny),
                                           cudaMemcpyHostToDevice, d->compute),
                           e)
                      : 0;
 }
 
-/* Waits until the slab that was in the slot has been computed, and lets the kernels wait for this one's copies. */
-static int begin_slab(struct device *d, struct slot *slot, struct err *e)
+/* Waits until the slab that was in the buffer has been computed, and lets the kernels wait for this one's copies. */
+static int begin_slab(struct device *d, struct buffer *buffer, struct err *e)
 {
-    return (slot->guard.used && (CU(&d->check, cudaEventSynchronize(slot->run_ends), e) ||
-                                 tell_times(d, slot, __atomic_load_n(&slot->to_be_told, __ATOMIC_ACQUIRE), e))) ||
-                   CU(&d->check, cudaEventRecord(slot->copied, copies_stream(d->copies)), e) ||
-                   CU(&d->check, cudaStreamWaitEvent(d->compute, slot->copied, 0), e) ||
-                   CU(&d->check, cudaEventRecord(slot->run_begins, d->compute), e)
+    return (buffer->guard.used && (CU(&d->check, cudaEventSynchronize(buffer->compute_ends), e) ||
+                                 tell_times(d, buffer, __atomic_load_n(&buffer->to_be_told, __ATOMIC_ACQUIRE), e))) ||
+                   CU(&d->check, cudaEventRecord(buffer->copied, copies_stream(d->copies)), e) ||
+                   CU(&d->check, cudaStreamWaitEvent(d->compute, buffer->copied, 0), e) ||
+                   CU(&d->check, cudaEventRecord(buffer->compute_begins, d->compute), e)
                ? -1
                : 0;
 }
@@ -607,15 +607,15 @@ static int begin_slab(struct device *d, struct slot *slot, struct err *e)
 /* Smooths the rows that have all their neighbours now. */
 static int queue_smoothing(struct device *d, const struct spectrum_slab *s, struct err *e)
 {
-    const struct spectrum_slide *i = s->slide;
-    struct slot *slot = &d->slots[s->slot];
-    const struct smooth_slab slab = {slot->d_pixels, s->row, s->rows};
+    const struct spectrum_band *i = s->band;
+    struct buffer *buffer = &d->buffers[s->buffer];
+    const struct smooth_slab slab = {buffer->d_pixels, s->row, s->rows};
     const int64_t end = s->row + s->rows >= i->height ? i->height : s->row + s->rows - d->params.radius;
     struct smooth_args a = {};
-    struct slot *above = s->row == i->first_row ? slot : d->above_slot;
+    struct buffer *above = s->row == i->first_row ? buffer : d->above_buffer;
     a.above = s->row == i->first_row ? slab : d->above;
     a.slab = d->above = slab;
-    d->above_slot = slot;
+    d->above_buffer = buffer;
     a.width = i->width;
     a.height = i->height;
     a.chunk_rows = (int)i->chunk_rows;
@@ -636,8 +636,8 @@ static int queue_smoothing(struct device *d, const struct spectrum_slab *s, stru
         d->next_row = end;
     }
     return CU(&d->check, cudaGetLastError(), e) ||
-                   copies_free_later(d->copies, &slot->guard, d->compute, e) ||
-                   (above != slot && copies_free_later(d->copies, &above->guard, d->compute, e))
+                   copies_free_later(d->copies, &buffer->guard, d->compute, e) ||
+                   (above != buffer && copies_free_later(d->copies, &above->guard, d->compute, e))
                ? -1
                : 0;
 }
@@ -673,13 +673,13 @@ static int queue_cufft(struct device *d, const struct fused_args *f, struct err 
 /* Computes the windows that are there, when they are enough for a batch or the last ones. */
 static int queue_windows(struct device *d, const struct spectrum_slab *s, struct err *e)
 {
-    const struct spectrum_slide *i = s->slide;
+    const struct spectrum_band *i = s->band;
     struct sums *t = sums_of(d, i);
     if (s->end_wy <= d->next_wy || (s->end_wy - d->next_wy < d->batch_wy && s->end_wy < i->end_wy))
         return 0;
     const struct fused_args a = {
         d->d_smooth,   d->ring_rows,
-        ring_pitch(i), {i->nx, d->next_wy, s->end_wy, i->counts ? t->d_counts : NULL},
+        ring_pitch(i), {i->nx, d->next_wy, s->end_wy, i->wanted ? t->d_wanted : NULL},
         d->bins,       {t->d_histogram, t->d_windows}};
     if (d->fused)
         fused_windows(&a, d->compute);
@@ -689,7 +689,7 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
     return CU(&d->check, cudaGetLastError(), e);
 }
 
-static int queue_sums(struct device *d, const struct spectrum_slide *i, struct err *e)
+static int queue_sums(struct device *d, const struct spectrum_band *i, struct err *e)
 {
     struct sums *t = sums_of(d, i);
     const size_t first = (size_t)(i->first_wy * i->nx) * 2, n = (size_t)((i->end_wy - i->first_wy) * i->nx) * 2;
@@ -707,45 +707,45 @@ static int queue_sums(struct device *d, const struct spectrum_slide *i, struct e
                : 0;
 }
 
-int device_run(struct device *d, const struct spectrum_slab *s, struct err *e)
+int device_compute(struct device *d, const struct spectrum_slab *s, struct err *e)
 {
-    const struct spectrum_slide *i = s->slide;
-    struct slot *slot = &d->slots[s->slot];
+    const struct spectrum_band *i = s->band;
+    struct buffer *buffer = &d->buffers[s->buffer];
     if (enter(d, e))
         return -1;
-    if ((s->row == i->first_row && begin_slide(d, i, e)) || begin_slab(d, slot, e) || queue_smoothing(d, s, e) ||
-        queue_windows(d, s, e) || CU(&d->check, cudaEventRecord(slot->run_ends, d->compute), e) ||
+    if ((s->row == i->first_row && begin_band(d, i, e)) || begin_slab(d, buffer, e) || queue_smoothing(d, s, e) ||
+        queue_windows(d, s, e) || CU(&d->check, cudaEventRecord(buffer->compute_ends, d->compute), e) ||
         (s->row + s->rows >= i->end_row && queue_sums(d, i, e)))
         return give_up(d, e);
-    __atomic_store_n(&slot->to_be_told, sums_number(i) + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&buffer->to_be_told, sums_number(i) + 1, __ATOMIC_RELEASE);
     return 0;
 }
 
-/* --- a slide's end --- */
+/* --- a band's end --- */
 
 /* Windows that should have been counted. */
-static int64_t windows_expected(const struct spectrum_slide *s)
+static int64_t windows_expected(const struct spectrum_band *s)
 {
     int64_t n = 0;
-    if (!s->counts)
+    if (!s->wanted)
         return (s->end_wy - s->first_wy) * s->nx;
     for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++)
-        n += s->counts[k];
+        n += s->wanted[k];
     return n;
 }
 
-static void fill_maps(const struct device *d, const struct spectrum_slide *s, const struct sums *t)
+static void fill_maps(const struct device *d, const struct spectrum_band *s, const struct sums *t)
 {
     for (int64_t k = s->first_wy * s->nx; k < s->end_wy * s->nx; k++) {
         const unsigned long long n = t->windows[2 * k] >> COUNTS_SHIFT;
-        if (!s->counts || s->counts[k])
+        if (!s->wanted || s->wanted[k])
             spectrum_window_moments(&d->params, n, t->windows[2 * k] & ((1ull << COUNTS_SHIFT) - 1),
                                     t->windows[2 * k + 1], &s->mean_db[k], &s->std_db[k]);
     }
 }
 
 /* Every value of every window must have been counted, and as often in the windows as in the histogram. */
-static int check_sums(struct device *d, const struct spectrum_slide *s, const struct sums *t, struct err *e)
+static int check_sums(struct device *d, const struct spectrum_band *s, const struct sums *t, struct err *e)
 {
     const uint64_t samples = (uint64_t)(d->params.window * d->params.window);
     uint64_t all = 0, in_windows = 0;
@@ -761,7 +761,7 @@ static int check_sums(struct device *d, const struct spectrum_slide *s, const st
                    (unsigned long long)((uint64_t)windows_expected(s) * samples));
 }
 
-int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts,
+int device_finish(struct device *d, const struct spectrum_band *s, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e)
 {
     struct sums *t = sums_of(d, s);
@@ -770,10 +770,10 @@ int device_finish(struct device *d, const struct spectrum_slide *s, struct resul
         return -1;
     if (CU(&d->check, cudaEventSynchronize(t->done), e))
         return give_up(d, e);
-    for (struct slot *slot = d->slots; slot < d->slots + SPECTRUM_SLOTS; slot++)
-        if (tell_times(d, slot, sums_number(s) + 1, e))
+    for (struct buffer *buffer = d->buffers; buffer < d->buffers + SPECTRUM_BUFFERS; buffer++)
+        if (tell_times(d, buffer, sums_number(s) + 1, e))
             return give_up(d, e);
-    if (copies_tell(d->copies, &t->copied, s->number, &copy, e))
+    if (copies_report(d->copies, &t->copied, s->assigned.number, &copy, e))
         return give_up(d, e);
     if (check_sums(d, s, t, e))
         return give_up(d, e);

@@ -1,9 +1,9 @@
 /*
  * device.h - one CUDA device: its buffers, which are allocated once and grow only between slides; a slab
- * of pixels onto it; a slide's counts from it.
+ * of pixels onto it; a band's counts from it.
  *
- * Two streams: pixels go from page-locked pieces into the slots, on the device, on one (copies.h), while the kernels of
- * the slab before run on the other. device_run() only queues work. The smoothed rows stay in a ring on the device,
+ * Two streams: pixels go from page-locked staging buffers into the buffers, on the device, on one (copies.h), while the kernels of
+ * the slab before run on the other. device_compute() only queues work. The smoothed rows stay in a ring on the device,
  * so windows that begin in one slab and end in the next need nothing twice.
  *
  * Functions return 0, or -1 with the device, the call and CUDA's own words. After a failure the
@@ -25,32 +25,32 @@ int device_count(struct err *e);
 
 struct device;
 
-/* `pieces`: numbers of pieces are less. */
-int device_open(struct device **d, int number, const struct result_params *p, int pieces, struct err *e);
+/* `staging`: numbers of staging buffers are less. */
+int device_open(struct device **d, int number, const struct result_params *p, int staging, struct err *e);
 void device_close(struct device *d);
 bool device_alive(const struct device *d);
 const char *device_name(const struct device *d);
 /* "fused" or "cuFFT": how it computes windows. */
 const char *device_kernel(const struct device *d);
 
-bool device_fits(const struct device *d, const struct spectrum_slide *s, size_t slot_bytes);
+bool device_fits(const struct device *d, const struct spectrum_band *s, size_t buffer_bytes);
 /* Nothing is under way. When memory is short, fewer windows are computed at a time. */
-int device_reserve(struct device *d, const struct spectrum_slide *s, size_t slot_bytes, struct err *e);
-bool device_slot_free(const struct device *d, int k);
+int device_reserve(struct device *d, const struct spectrum_band *s, size_t buffer_bytes, struct err *e);
+bool device_buffer_free(const struct device *d, int k);
 /* Memory from which all devices copy while the processors go on. */
 int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err *e);
 void device_unlock_pages(struct device *d, uint8_t *p);
 /* Until no copy is under way, whether the device is alive or not. */
 void device_end_copies(struct device *d);
 /* As spectrum.h has it. */
-int device_send(struct device *d, const struct spectrum_slab *s, int piece, const uint8_t *from, size_t offset,
+int device_send(struct device *d, const struct spectrum_slab *s, int staging, const uint8_t *from, size_t offset,
                 size_t bytes, struct err *e);
-/* Waits until the piece that was sent last may be filled again. */
-void device_wait(struct device *d, int piece);
+/* Waits until the staging buffer that was sent last may be filled again. */
+void device_wait(struct device *d, int staging);
 /* Slabs in their order; one call at a time. */
-int device_run(struct device *d, const struct spectrum_slab *s, struct err *e);
+int device_compute(struct device *d, const struct spectrum_slab *s, struct err *e);
 /* Waits for all slabs of s. Adds to *counts and *times, fills in the maps. */
-int device_finish(struct device *d, const struct spectrum_slide *s, struct result_counts *counts,
+int device_finish(struct device *d, const struct spectrum_band *s, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e);
 
 #ifdef __cplusplus

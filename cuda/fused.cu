@@ -1,7 +1,7 @@
 /*
  * fused.cu - see fused.h.
  *
- * A block owns one column of windows and one parity of spectral columns, and marches down a run of
+ * A block owns one column of windows and one parity of spectral columns, and marches down consecutive
  * windows. With the row x[n] of a window cut into halves a, b, its even columns X[2k] are the
  * 128-point transform of a + b and its odd ones X[2k + 1] that of (a - b) w^n (decimation in
  * frequency; Cooley & Tukey 1965): so the row spectra of a block take 128 KB of shared memory and not
@@ -269,10 +269,10 @@ __device__ __forceinline__ float load_real_columns(const struct shared &s, int t
     return 256 * 256 * mean;
 }
 
-__device__ __forceinline__ void transform_column(struct shared &s, int slot, int u, c32 *v)
+__device__ __forceinline__ void transform_column(struct shared &s, int team, int u, c32 *v)
 {
     dft16(v);
-    c32 *out = s.exchange[slot];
+    c32 *out = s.exchange[team];
     const pair *pairs = (const pair *)out;
     const pair t0 = s.column_twiddle[0][u], t1 = s.column_twiddle[1][u], t2 = s.column_twiddle[2][u];
     const c32 ones[4] = {{1, 0}, t0.a, t0.b, t1.a}, fours[4] = {{1, 0}, t1.b, t2.a, t2.b};
@@ -297,9 +297,9 @@ template <int ODD, bool CLAMP>
 __device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b, int top,
                                               struct tally *twice, struct tally *once)
 {
-    const int slot = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
+    const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
 #pragma unroll 1
-    for (int k = slot; k < COLUMNS; k += AT_ONCE) {
+    for (int k = team; k < COLUMNS; k += AT_ONCE) {
         c32 v[16];
         float mean = 0;
         if (!ODD && k == 0)
@@ -310,7 +310,7 @@ __device__ __forceinline__ void count_columns(struct shared &s, const struct cou
             __syncwarp();
         else
             __syncthreads(); /* from here on the upper half may be written over */
-        transform_column(s, slot, u, v);
+        transform_column(s, team, u, v);
         if (!ODD && k == 0)
             count_real_columns<CLAMP>(s, b, v, u, mean, once);
         else
@@ -358,11 +358,11 @@ template <int ODD, bool CLAMP>
 __device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx, int64_t wy,
                                       int64_t end_wy)
 {
-    const uint8_t *counts = a.windows.d_counts ? a.windows.d_counts + wx : NULL;
+    const uint8_t *wanted = a.windows.d_wanted ? a.windows.d_wanted + wx : NULL;
     const int64_t nx = a.windows.nx;
     for (int64_t half = wy; half <= end_wy; half++) {
-        const bool last = half > wy && (!counts || counts[(half - 1) * nx]);
-        const bool next = half < end_wy && (!counts || counts[half * nx]);
+        const bool last = half > wy && (!wanted || wanted[(half - 1) * nx]);
+        const bool next = half < end_wy && (!wanted || wanted[half * nx]);
         if (last || next)
             transform_rows<ODD>(
                 s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE, a.pitch,

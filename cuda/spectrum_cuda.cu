@@ -1,4 +1,4 @@
-/* spectrum_cuda.cu - the CUDA backend: a lane a device; see device.h for what one does. */
+/* spectrum_cuda.cu - the CUDA backend: several devices as one; see device.h for what one does. */
 #include "cuda/device.h"
 
 #include <stdio.h>
@@ -7,45 +7,45 @@
 
 enum {
     MOST_DEVICES = 64,
-    PIECES = 2, /* of a thread: one is filled while the other is copied */
-    PIECE_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
-    MOST_BYTES = 1 << 30,  /* of all pieces */
+    STAGING = 2, /* of a thread: one is filled while the other is copied */
+    STAGING_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
+    MOST_BYTES = 1 << 30,  /* of all staging buffers */
     /* With more devices than FEW what is on its way must stay in the processors' caches, as their memory is
      * not fast enough to take it and give it again. */
     FEW = 2,
-    SMALL_PIECE_BYTES = 1 << 20,
+    SMALL_STAGING_BYTES = 1 << 20,
 };
 
-struct piece {
+struct staging {
     struct device *sent_to; /* NULL: nothing is under way */
 };
 
 struct spectrum {
     struct device *devices[MOST_DEVICES];
-    int lanes, threads;
+    int n_devices, threads;
     char name[128];
-    int64_t memory;   /* bytes of pieces at most */
-    uint8_t *pages;   /* page-locked, for all pieces */
-    size_t bytes;     /* of pixels in a piece */
-    struct piece *pieces; /* [threads][PIECES] */
-    int *turns;           /* [threads]: which of its pieces a thread has had last */
+    int64_t memory;   /* bytes of staging buffers at most */
+    uint8_t *pages;   /* page-locked, for all staging buffers */
+    size_t bytes;     /* of pixels in a staging buffer */
+    struct staging *staging; /* [threads][STAGING] */
+    int *turns;           /* [threads]: which of its staging buffers a thread has had last */
 };
 
-/* --- pieces --- */
+/* --- staging buffers --- */
 
 static size_t bytes_apart(size_t bytes)
 {
-    return (bytes + SPECTRUM_PAGE - 1) / SPECTRUM_PAGE * SPECTRUM_PAGE + SPECTRUM_PIECE_MORE;
+    return (bytes + SPECTRUM_PAGE - 1) / SPECTRUM_PAGE * SPECTRUM_PAGE + SPECTRUM_STAGING_MORE;
 }
 
 /* Nobody fills one any more. */
-static void release_pieces(struct spectrum *b)
+static void release_staging(struct spectrum *b)
 {
     int alive = 0;
-    for (int k = 0; b->pages && k < b->threads * PIECES; k++)
-        if (b->pieces[k].sent_to)
-            device_wait(b->pieces[k].sent_to, k);
-    for (int k = 0; b->pages && k < b->lanes; k++) {
+    for (int k = 0; b->pages && k < b->threads * STAGING; k++)
+        if (b->staging[k].sent_to)
+            device_wait(b->staging[k].sent_to, k);
+    for (int k = 0; b->pages && k < b->n_devices; k++) {
         device_end_copies(b->devices[k]);
         alive = device_alive(b->devices[k]) ? k : alive;
     }
@@ -55,41 +55,41 @@ static void release_pieces(struct spectrum *b)
     b->bytes = 0;
 }
 
-static int reserve_pieces(struct spectrum *b, const struct spectrum_slide *s, struct err *e)
+static int reserve_staging(struct spectrum *b, const struct spectrum_band *s, struct err *e)
 {
-    const int64_t chunk = s->chunk_rows * s->chunk_cols * s->channels, n = (int64_t)b->threads * PIECES;
-    const int64_t most = b->lanes > FEW ? SMALL_PIECE_BYTES : PIECE_BYTES, share = b->memory / n - SPECTRUM_PIECE_MORE;
+    const int64_t chunk = s->chunk_rows * s->chunk_cols * s->channels, n = (int64_t)b->threads * STAGING;
+    const int64_t most = b->n_devices > FEW ? SMALL_STAGING_BYTES : STAGING_BYTES, share = b->memory / n - SPECTRUM_STAGING_MORE;
     int64_t bytes = share < most ? share : most;
     bytes = bytes < chunk ? chunk : bytes;
     uint8_t *pages;
     if ((size_t)chunk <= b->bytes)
         return 0;
-    if (chunk > PIECE_BYTES && (chunk > MOST_BYTES / n || chunk > b->memory / n))
+    if (chunk > STAGING_BYTES && (chunk > MOST_BYTES / n || chunk > b->memory / n))
         return err_set(e, "its chunks of %lld MiB are too large for %d threads within --memory; take fewer (-j)",
                        (long long)(chunk >> 20), b->threads);
-    /* where this fails, other lanes' parts go on with the pieces that there are */
-    if (device_lock_pages(b->devices[s->lane], (size_t)n * bytes_apart((size_t)bytes), &pages, e))
+    /* where this fails, other devices' bands go on with the staging buffers that exist */
+    if (device_lock_pages(b->devices[s->assigned.device], (size_t)n * bytes_apart((size_t)bytes), &pages, e))
         return -1;
-    release_pieces(b);
+    release_staging(b);
     b->pages = pages;
     b->bytes = (size_t)bytes;
     return 0;
 }
 
-static struct spectrum_piece cuda_piece(struct spectrum *b, int thread)
+static struct spectrum_staging cuda_staging(struct spectrum *b, int thread)
 {
-    const int number = thread * PIECES + (b->turns[thread] = (b->turns[thread] + 1) % PIECES);
-    struct piece *p = &b->pieces[number];
+    const int number = thread * STAGING + (b->turns[thread] = (b->turns[thread] + 1) % STAGING);
+    struct staging *p = &b->staging[number];
     if (p->sent_to)
         device_wait(p->sent_to, number);
     p->sent_to = NULL;
     return {b->pages + (size_t)number * bytes_apart(b->bytes), b->bytes, number};
 }
 
-static int cuda_send(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_piece *p,
+static int cuda_send(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_staging *p,
                      const uint8_t *from, size_t offset, size_t bytes, struct err *e)
 {
-    struct device *d = b->pieces[p->number].sent_to = b->devices[s->slide->lane];
+    struct device *d = b->staging[p->number].sent_to = b->devices[s->band->assigned.device];
     return device_send(d, s, p->number, from, offset, bytes, e);
 }
 
@@ -99,10 +99,10 @@ static void cuda_close(struct spectrum *b)
 {
     if (!b)
         return;
-    release_pieces(b);
-    for (int k = 0; k < b->lanes; k++)
+    release_staging(b);
+    for (int k = 0; k < b->n_devices; k++)
         device_close(b->devices[k]);
-    free(b->pieces);
+    free(b->staging);
     free(b->turns);
     free(b);
 }
@@ -138,9 +138,9 @@ static struct spectrum *create(int threads, int64_t memory)
         return NULL;
     b->threads = threads;
     b->memory = memory;
-    b->pieces = (struct piece *)calloc((size_t)threads * PIECES, sizeof *b->pieces);
+    b->staging = (struct staging *)calloc((size_t)threads * STAGING, sizeof *b->staging);
     b->turns = (int *)calloc((size_t)threads, sizeof *b->turns);
-    if (b->pieces && b->turns)
+    if (b->staging && b->turns)
         return b;
     cuda_close(b);
     return NULL;
@@ -157,9 +157,9 @@ static int cuda_open(struct spectrum **out, const char *devices, const struct re
     struct spectrum *b = create(threads, memory);
     if (!b)
         return err_set(e, "out of memory");
-    for (; b->lanes < n; b->lanes++)
-        if (device_open(&b->devices[b->lanes], numbers[b->lanes], p, threads * PIECES, e)) {
-            device_close(b->devices[b->lanes]);
+    for (; b->n_devices < n; b->n_devices++)
+        if (device_open(&b->devices[b->n_devices], numbers[b->n_devices], p, threads * STAGING, e)) {
+            device_close(b->devices[b->n_devices]);
             cuda_close(b);
             return -1;
         }
@@ -171,17 +171,17 @@ static int cuda_open(struct spectrum **out, const char *devices, const struct re
     return 0;
 }
 
-static int cuda_lanes(const struct spectrum *b)
+static int cuda_devices(const struct spectrum *b)
 {
-    return b->lanes;
+    return b->n_devices;
 }
 
-static bool cuda_alive(const struct spectrum *b, int lane)
+static bool cuda_alive(const struct spectrum *b, int device)
 {
-    return device_alive(b->devices[lane]);
+    return device_alive(b->devices[device]);
 }
 
-static const char *cuda_device(const struct spectrum *b)
+static const char *cuda_device_name(const struct spectrum *b)
 {
     return b->name;
 }
@@ -191,46 +191,46 @@ static const char *cuda_kernel(const struct spectrum *b)
     return device_kernel(b->devices[0]);
 }
 
-static bool cuda_fits(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes)
+static bool cuda_fits(const struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes)
 {
     return (size_t)(s->chunk_rows * s->chunk_cols * s->channels) <= b->bytes &&
-           device_fits(b->devices[s->lane], s, slot_bytes);
+           device_fits(b->devices[s->assigned.device], s, buffer_bytes);
 }
 
-static int cuda_reserve(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
+static int cuda_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes, struct err *e)
 {
-    return reserve_pieces(b, s, e) || device_reserve(b->devices[s->lane], s, slot_bytes, e) ? -1 : 0;
+    return reserve_staging(b, s, e) || device_reserve(b->devices[s->assigned.device], s, buffer_bytes, e) ? -1 : 0;
 }
 
-static bool cuda_slot_free(const struct spectrum *b, int lane, int k)
+static bool cuda_buffer_free(const struct spectrum *b, int device, int k)
 {
-    return device_slot_free(b->devices[lane], k);
+    return device_buffer_free(b->devices[device], k);
 }
 
-static int64_t cuda_parts(const struct spectrum *b, const struct spectrum_slab *s)
+static int64_t cuda_units(const struct spectrum *b, const struct spectrum_slab *s)
 {
     (void)b, (void)s;
     return 1; /* also a slab that completes no window must reach the device */
 }
 
-static int cuda_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
+static int cuda_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                     struct result_counts *counts, struct err *e)
 {
     (void)k, (void)thread, (void)counts; /* the device counts; cuda_finish() tells */
-    return device_run(b->devices[s->slide->lane], s, e);
+    return device_compute(b->devices[s->band->assigned.device], s, e);
 }
 
-static int cuda_finish(struct spectrum *b, const struct spectrum_slide *s, struct result_counts *counts,
+static int cuda_finish(struct spectrum *b, const struct spectrum_band *s, struct result_counts *counts,
                        struct spectrum_times *times, struct err *e)
 {
-    return device_finish(b->devices[s->lane], s, counts, times, e);
+    return device_finish(b->devices[s->assigned.device], s, counts, times, e);
 }
 
 extern "C" {
 extern const struct spectrum_backend spectrum_cuda;
 const struct spectrum_backend spectrum_cuda = {
-    "cuda",      SPECTRUM_CHUNKS, INT64_C(768) << 20, cuda_open,      cuda_lanes, cuda_alive,
-    cuda_device, cuda_kernel,     cuda_fits,          cuda_reserve,   cuda_slot_free, NULL,
-    cuda_piece,  cuda_send,       cuda_parts,         cuda_run,       cuda_finish,    cuda_close,
+    "cuda",      SPECTRUM_CHUNKS, INT64_C(768) << 20, cuda_open,      cuda_devices, cuda_alive,
+    cuda_device_name, cuda_kernel,     cuda_fits,          cuda_reserve,   cuda_buffer_free, NULL,
+    cuda_staging,  cuda_send,       cuda_units,         cuda_compute,       cuda_finish,    cuda_close,
 };
 }

@@ -21,7 +21,7 @@ struct batch {
 
 struct place {
     unsigned row, wx; /* of windows, from the first one's */
-    bool counts;
+    bool wanted;
 };
 
 __device__ __forceinline__ int64_t window_number(const struct windows_args &a, const struct batch &b,
@@ -34,7 +34,7 @@ __device__ __forceinline__ struct place window_at(const struct windows_args &a, 
 {
     const unsigned nx = (unsigned)a.windows.nx, x = b.wx + k;
     struct place w = {x / nx, x % nx, true};
-    w.counts = !a.windows.d_counts || a.windows.d_counts[window_number(a, b, w)];
+    w.wanted = !a.windows.d_wanted || a.windows.d_wanted[window_number(a, b, w)];
     return w;
 }
 
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(THREADS)
     const int n = a.window, across = n < THREADS ? n : THREADS, step = THREADS / across;
     const int x0 = (int)threadIdx.x % across, y0 = (int)threadIdx.x / across;
     double sum = 0;
-    if (!w.counts)
+    if (!w.wanted)
         return;
     for (int x = x0; x < n; x += across) {
         struct column c = column_at(a, b, w, x, y0);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(THREADS)
     const int x0 = (int)threadIdx.x % across, y0 = (int)threadIdx.x / across;
     const float2 *in = a.d_spectra + (int64_t)blockIdx.x * n * columns;
     struct tally t = {0, 0, 0};
-    if (!w.counts)
+    if (!w.wanted)
         return;
     const float mean = a.d_mean[blockIdx.x];
     for (int k = (int)threadIdx.x; SHARED && k < a.bins.bins + 2; k += THREADS)

@@ -122,12 +122,12 @@ static int64_t tissue_area(const uint8_t *mask, int64_t cols, int64_t rows, int6
 }
 
 void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,
-                             int64_t cell, int64_t nx, int64_t ny, uint8_t *counts)
+                             int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted)
 {
     const double least = p->min_tissue * (double)p->window * (double)p->window;
     for (int64_t j = 0; j < ny; j++)
         for (int64_t i = 0; i < nx; i++)
-            counts[j * nx + i] = (double)tissue_area(mask, cols, rows, cell, i * p->stride, j * p->stride,
+            wanted[j * nx + i] = (double)tissue_area(mask, cols, rows, cell, i * p->stride, j * p->stride,
                                                      p->window) >= least;
 }
 

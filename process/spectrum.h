@@ -18,11 +18,10 @@
  * Where a value falls is decided on the squared magnitude against a table of squared edges, computed
  * in double: no logarithm, no square root, and the same answer for the same float everywhere.
  *
- * A backend computes slabs: runs of rows of full slide width that the stream (stream.h) lays into
- * the backend's slots, one after the other. With each slab some rows of windows become complete.
- *
- * A backend of several devices has several lanes: each has slots of its own and computes a part of a
- * slide, or a slide, beside the others.
+ * A backend computes on one or more devices: GPUs, or all threads of the CPU as one. Each device has
+ * buffers of its own and computes bands: runs of window rows of one slide. The rows of pixels of a
+ * band reach the backend's buffers in slabs, one after the other (stream.h). With each slab some rows
+ * of windows become complete.
  */
 #ifndef WSI_SPECTRUM_H
 #define WSI_SPECTRUM_H
@@ -40,50 +39,56 @@ extern "C" {
 #endif
 
 enum {
-    SPECTRUM_SLOTS = 4,
+    SPECTRUM_BUFFERS = 4,
     SPECTRUM_SUMS = 8,
     SPECTRUM_MAX_RADIUS = 30,
     SPECTRUM_PAGE = 4096, /* reading past the page cache begins and ends on one */
-    SPECTRUM_PIECE_MORE = 2 * SPECTRUM_PAGE
+    SPECTRUM_STAGING_MORE = 2 * SPECTRUM_PAGE
 };
 
-/* What a slot of a backend holds. */
+/* What a buffer of a backend holds. */
 enum spectrum_layout {
-    /* float [slab_rows][pitch]: gray as above. The stream writes into the slot. */
+    /* float [slab_rows][pitch]: gray as above. The stream writes into the buffer. */
     SPECTRUM_ROWS,
-    /* The store's chunks, row by row of them: u8 [chunk_rows][chunk_cols][channels]. The slots are on a device;
-     * the stream fills pieces of host memory and sends them. */
+    /* The store's chunks in row-major order: u8 [chunk_rows][chunk_cols][channels] each. The buffers
+     * are on a device; the stream fills staging buffers and sends them. */
     SPECTRUM_CHUNKS,
 };
 
-/* The part of a slide that is computed in one go. Fixed while any of its slabs is under way. */
-struct spectrum_slide {
-    int64_t width, height;       /* px */
+/* Where a band is computed. */
+struct spectrum_assignment {
+    int device;
+    int64_t number;   /* among the device's bands; it uses sums number % SPECTRUM_SUMS */
+    int first_buffer; /* buffer of the slab that begins at first_row; the next ones follow in a ring */
+};
+
+/* A run of window rows of one slide, computed on one device. Constant while any of its slabs is in
+ * progress. */
+struct spectrum_band {
+    int64_t width, height;       /* of the slide, px */
     int64_t nx, ny;              /* windows that fit the slide */
     int64_t first_wy, end_wy;    /* rows of windows to compute */
     int64_t first_row, end_row;  /* rows of pixels that are streamed for them; first_row begins a chunk */
     int64_t slab_rows;           /* rows of every slab but the last; whole chunks */
-    int64_t pitch;               /* floats from one row of a slot of SPECTRUM_ROWS to the next */
+    int64_t pitch;               /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
-    int lane;                    /* the device that computes it */
-    int64_t number;              /* among the lane's; of its SPECTRUM_SUMS sums, number % SPECTRUM_SUMS are its own */
-    int first_slot;              /* slot of the slab that begins at first_row; then round and round */
     float scale;                 /* value of a pixel / gray level: 1000 or 1 */
-    float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed stay */
-    const uint8_t *counts;       /* [ny][nx], 1 where the window counts; NULL: all do */
+    float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed are kept */
+    const uint8_t *wanted;       /* [ny][nx], 1 where the window is to be counted; NULL: all are */
+    struct spectrum_assignment assigned;
 };
 
 struct spectrum_slab {
-    const struct spectrum_slide *slide;
-    int64_t row, rows; /* it holds rows row .. row + rows - 1 */
+    const struct spectrum_band *band;
+    int64_t row, rows;  /* it holds rows row .. row + rows - 1 */
     int64_t wy, end_wy; /* rows of windows that are complete with it (maybe none) */
-    int slot;
+    int buffer;
 };
 
-/* Host memory for some chunks on their way into a slot. */
-struct spectrum_piece {
-    uint8_t *memory; /* on a page, with room for SPECTRUM_PIECE_MORE more */
-    size_t bytes;    /* one chunk at least */
+/* A staging buffer: host memory through which a thread sends chunks to a device. */
+struct spectrum_staging {
+    uint8_t *memory; /* begins a page and has SPECTRUM_STAGING_MORE bytes more than `bytes` */
+    size_t bytes;    /* at least one chunk */
     int number;
 };
 
@@ -94,47 +99,51 @@ struct spectrum_times {
 
 struct spectrum; /* a backend's state */
 
-/* Functions return 0, or -1 with the error set. `open`, `reserve` and `close` are called alone. `run` and
- * `piece` and `send` are called on many threads, `run` for different parts; `finish` for one part of a lane at a
- * time; all beside each other. */
+/*
+ * Functions return 0, or -1 with the error set.
+ *
+ * `open`, `reserve` and `close` are called while no other function runs. `staging`, `send` and `compute` are
+ * called by many threads at once, `compute` for different units. `finish` is called for one band of
+ * a device at a time. Apart from that all functions may run at the same time.
+ */
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
-    int64_t memory; /* bytes of slots of a lane that serve it best */
-    /* Takes what can be taken before the first slide; `threads` will call run and piece. `devices`: numbers as in
-     * "0,1", "" for all. `memory`: bytes of pieces, of all threads. */
+    int64_t memory; /* bytes of buffers per device that serve it best */
+    /* Allocates what does not depend on a slide. `threads` threads will call `compute` and `staging`.
+     * `devices`: numbers as in "0,1"; "" for all. `memory`: bytes of all staging buffers together. */
     int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads,
                 int64_t memory, struct err *e);
-    int (*lanes)(const struct spectrum *b);
-    /* Can the lane still compute? A device that has failed cannot. */
-    bool (*alive)(const struct spectrum *b, int lane);
-    /* What it runs on, and how, for people. */
-    const char *(*device)(const struct spectrum *b);
+    int (*devices)(const struct spectrum *b);
+    /* False once the device has failed. */
+    bool (*alive)(const struct spectrum *b, int device);
+    /* Names of the devices and of the kernel, for people. */
+    const char *(*device_name)(const struct spectrum *b);
     const char *(*kernel)(const struct spectrum *b);
-    /* Has the slide's lane room for it: SPECTRUM_SLOTS slots of so many bytes, and all that follows from
-     * the slide? */
-    bool (*fits)(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes);
-    /* Makes room. Nothing is under way in any lane. */
-    int (*reserve)(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e);
-    /* Could slot number k of a lane be filled at once? */
-    bool (*slot_free)(const struct spectrum *b, int lane, int k);
-    /* SPECTRUM_ROWS: the memory of slot number k. All slabs that were in it before have been run. */
-    float *(*slot)(struct spectrum *b, int k);
-    /* SPECTRUM_CHUNKS: waits for a piece of the thread's own. */
-    struct spectrum_piece (*piece)(struct spectrum *b, int thread);
-    /* Sends bytes that lie at `from` in the piece to where they belong in the slab's slot, in the background. All
-     * slabs that were in the slot before have been run. */
-    int (*send)(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_piece *p,
+    /* Has the band's device room for SPECTRUM_BUFFERS buffers of so many bytes, and for all that follows
+     * from the band? */
+    bool (*fits)(const struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes);
+    /* Makes room. Nothing is in progress on any device. */
+    int (*reserve)(struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes, struct err *e);
+    /* Could buffer number k of a device be filled at once? */
+    bool (*buffer_free)(const struct spectrum *b, int device, int k);
+    /* SPECTRUM_ROWS: the memory of buffer number k. All slabs that were in it before have been computed. */
+    float *(*buffer)(struct spectrum *b, int k);
+    /* SPECTRUM_CHUNKS: waits for a staging buffer of the thread's own. */
+    struct spectrum_staging (*staging)(struct spectrum *b, int thread);
+    /* Sends `bytes` bytes at `from`, within the staging buffer, to `offset` in the slab's buffer, in the
+     * background. All slabs that were in the buffer before have been computed. */
+    int (*send)(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_staging *staging,
                 const uint8_t *from, size_t offset, size_t bytes, struct err *e);
-    /* In how many parts a slab can be run at once; 0 when there is nothing to do. */
-    int64_t (*parts)(const struct spectrum *b, const struct spectrum_slab *s);
-    /* Computes part k, adds to *counts; the slots of earlier slabs still hold their rows as far as
-     * the windows need them. */
-    int (*run)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
-               struct result_counts *counts, struct err *e);
-    /* All slabs have been run: waits for what the backend does in the background, and adds what it kept for itself
-     * to *counts and *times. NULL: run has told everything. */
-    int (*finish)(struct spectrum *b, const struct spectrum_slide *s, struct result_counts *counts,
+    /* The number of units of a slab, which threads compute at the same time; 0 if there is nothing to do. */
+    int64_t (*units)(const struct spectrum *b, const struct spectrum_slab *s);
+    /* Computes unit k and adds to *counts. The buffers of earlier slabs still hold their rows as far as the
+     * windows need them. */
+    int (*compute)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
+                   struct result_counts *counts, struct err *e);
+    /* All slabs have been computed: waits for work in the background and adds what the backend has counted
+     * itself to *counts and *times. NULL: `compute` has added everything. */
+    int (*finish)(struct spectrum *b, const struct spectrum_band *d, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e);
     void (*close)(struct spectrum *b);
 };
@@ -147,9 +156,9 @@ const char *spectrum_device_numbers(const char *word);
  * cannot be had. For auto, *why (256 bytes) says why it was taken. */
 const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e);
 /* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell` px;
- * mask [rows][cols], counts [ny][nx]. */
+ * mask [rows][cols], wanted [ny][nx]. */
 void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,
-                             int64_t cell, int64_t nx, int64_t ny, uint8_t *counts);
+                             int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted);
 
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);

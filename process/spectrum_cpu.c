@@ -1,13 +1,13 @@
 /*
  * spectrum_cpu.c - the CPU backend: every window on 16 lanes of the processor's vectors (lanes.h).
  *
- * A part is a block of window columns, over a few of the window rows that a slab completes. It is done in
+ * A unit is a block of window columns, over a few of the window rows that a slab completes. It is done in
  * strips of columns, from left to right: a strip is smoothed, then each of its columns is transformed,
  * for each row of windows, into a ring that holds the last `window` columns and one strip more. So a
  * column of pixels is transformed once for all windows side by side that contain it. As soon as a window's
  * last column is in the ring, its rows of frequencies are transformed, 16 at a time, and counted.
  *
- * Every float that leads to a count is computed in one fixed order, whatever the part, strip or lane it lies
+ * Every float that leads to a count is computed in one fixed order, whatever the unit, strip or lane it lies
  * in, and whatever the vectors of the processor: counts do not depend on threads, slabs, groups or machine.
  *
  * What would cost accuracy in float is kept apart: the mean of each column, and then the mean over the
@@ -24,9 +24,9 @@
 
 enum { COUNTERS = 4, ROWS = 2, AHEAD = 8, CELL_SHIFT = 17, ROW_BYTES = 2 * LANES * (int)sizeof(float) };
 
-/* Work areas of one thread. */
-struct work {
-    const float **rows; /* the pixel rows of the part, `radius` more above and below */
+/* Scratch memory of one thread. */
+struct scratch {
+    const float **rows; /* the pixel rows of the unit, `radius` more above and below */
     float *across;      /* [rows + 2 radius][LANES_STRIP]: smoothed along the rows */
     float *strip;       /* [LANES_STRIP / LANES][strip_rows][LANES]: smoothed */
     size_t strip_rows;
@@ -52,17 +52,17 @@ struct spectrum {
     struct lanes_plan plan;
     struct lanes_real real;
     int64_t ring;       /* columns */
-    int64_t rows;       /* rows of windows of a part, at most */
-    int64_t block;      /* columns of windows of a part */
-    float *slots;
-    size_t slot_bytes;
-    struct work *work; /* [threads] */
+    int64_t rows;       /* rows of windows of a unit, at most */
+    int64_t block;      /* columns of windows of a unit */
+    float *buffers;
+    size_t buffer_bytes;
+    struct scratch *scratch; /* [threads] */
     int threads;
 };
 
 /* Windows wx .. end_wx - 1 of rows wy .. end_wy - 1. */
-struct part {
-    const struct spectrum_slide *slide;
+struct unit {
+    const struct spectrum_band *band;
     int64_t wx, end_wx, wy, end_wy;
 };
 
@@ -71,7 +71,7 @@ const char *spectrum_cpu_vectors(void)
     return lanes_best()->name;
 }
 
-static const char *cpu_device(const struct spectrum *b)
+static const char *cpu_device_name(const struct spectrum *b)
 {
     (void)b;
     return "CPU";
@@ -79,7 +79,7 @@ static const char *cpu_device(const struct spectrum *b)
 
 /* --- opening and closing --- */
 
-static void close_work(struct work *w)
+static void close_scratch(struct scratch *w)
 {
     free(w->rows);
     free(w->across);
@@ -98,10 +98,10 @@ static void cpu_close(struct spectrum *b)
 {
     if (!b)
         return;
-    for (int t = 0; b->work && t < b->threads; t++)
-        close_work(&b->work[t]);
-    free(b->work);
-    free(b->slots);
+    for (int t = 0; b->scratch && t < b->threads; t++)
+        close_scratch(&b->scratch[t]);
+    free(b->scratch);
+    free(b->buffers);
     free(b->taper);
     free(b->circle);
     free(b->cells);
@@ -123,7 +123,7 @@ static size_t ring_floats(const struct spectrum *b)
     return (size_t)lanes_blocks((int)b->params.window) * (size_t)b->ring * 2 * LANES;
 }
 
-static int open_work(const struct spectrum *b, struct work *w)
+static int open_scratch(const struct spectrum *b, struct scratch *w)
 {
     const size_t n = (size_t)b->params.window, classes = (size_t)b->params.bins + 2;
     w->strip_rows = (size_t)((b->rows - 1) * b->params.stride) + n;
@@ -166,8 +166,8 @@ static int make_cells(struct spectrum *b)
 }
 
 /* How much is done together: rows of windows that share pixels, so that these are smoothed once for both,
- * and columns for which those to the left of a part's first full window are a small matter. */
-static void choose_part(struct spectrum *b)
+ * and columns for which those to the left of a unit's first full window are a small matter. */
+static void choose_unit(struct spectrum *b)
 {
     const int64_t n = b->params.window, stride = b->params.stride;
     b->ring = n + LANES_STRIP;
@@ -204,12 +204,12 @@ static int cpu_open(struct spectrum **out, const char *devices, const struct res
     b->params = *p;
     b->threads = threads;
     b->lanes = lanes_best();
-    choose_part(b);
+    choose_unit(b);
     int r = open_tables(b, e);
-    if (r == 0 && !(b->work = calloc((size_t)threads, sizeof *b->work)))
+    if (r == 0 && !(b->scratch = calloc((size_t)threads, sizeof *b->scratch)))
         r = err_set(e, "out of memory");
     for (int t = 0; t < threads && r == 0; t++)
-        if (open_work(b, &b->work[t]))
+        if (open_scratch(b, &b->scratch[t]))
             r = err_set(e, "out of memory");
     if (r == 0)
         return 0;
@@ -218,17 +218,17 @@ static int cpu_open(struct spectrum **out, const char *devices, const struct res
     return -1;
 }
 
-/* --- slots and parts --- */
+/* --- buffers and units --- */
 
-static int cpu_lanes(const struct spectrum *b)
+static int cpu_devices(const struct spectrum *b)
 {
     (void)b;
     return 1;
 }
 
-static bool cpu_alive(const struct spectrum *b, int lane)
+static bool cpu_alive(const struct spectrum *b, int device)
 {
-    (void)b, (void)lane;
+    (void)b, (void)device;
     return true;
 }
 
@@ -237,41 +237,41 @@ static const char *cpu_kernel(const struct spectrum *b)
     return b->lanes->name;
 }
 
-static bool cpu_fits(const struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes)
+static bool cpu_fits(const struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes)
 {
     (void)s;
-    return slot_bytes <= b->slot_bytes;
+    return buffer_bytes <= b->buffer_bytes;
 }
 
-static int cpu_reserve(struct spectrum *b, const struct spectrum_slide *s, size_t slot_bytes, struct err *e)
+static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes, struct err *e)
 {
     (void)s;
-    free(b->slots);
-    b->slots = aligned_alloc(4096, SPECTRUM_SLOTS * ((slot_bytes + 4095) / 4096 * 4096));
-    b->slot_bytes = b->slots ? (slot_bytes + 4095) / 4096 * 4096 : 0;
-    return b->slots ? 0 : err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory",
-                                  SPECTRUM_SLOTS * slot_bytes >> 20);
+    free(b->buffers);
+    b->buffers = aligned_alloc(4096, SPECTRUM_BUFFERS * ((buffer_bytes + 4095) / 4096 * 4096));
+    b->buffer_bytes = b->buffers ? (buffer_bytes + 4095) / 4096 * 4096 : 0;
+    return b->buffers ? 0 : err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory",
+                                  SPECTRUM_BUFFERS * buffer_bytes >> 20);
 }
 
-static float *slot_of(const struct spectrum *b, int k)
+static float *buffer_of(const struct spectrum *b, int k)
 {
-    return b->slots + (size_t)k * (b->slot_bytes / sizeof(float));
+    return b->buffers + (size_t)k * (b->buffer_bytes / sizeof(float));
 }
 
-static bool cpu_slot_free(const struct spectrum *b, int lane, int k)
+static bool cpu_buffer_free(const struct spectrum *b, int device, int k)
 {
-    (void)b, (void)lane, (void)k;
+    (void)b, (void)device, (void)k;
     return true; /* the stream itself waits for what reads it */
 }
 
-static float *cpu_slot(struct spectrum *b, int k)
+static float *cpu_buffer(struct spectrum *b, int k)
 {
-    return slot_of(b, k);
+    return buffer_of(b, k);
 }
 
 static int64_t blocks_across(const struct spectrum *b, const struct spectrum_slab *s)
 {
-    return (s->slide->nx + b->block - 1) / b->block;
+    return (s->band->nx + b->block - 1) / b->block;
 }
 
 static int64_t blocks_down(const struct spectrum *b, const struct spectrum_slab *s)
@@ -279,7 +279,7 @@ static int64_t blocks_down(const struct spectrum *b, const struct spectrum_slab 
     return (s->end_wy - s->wy + b->rows - 1) / b->rows;
 }
 
-static int64_t cpu_parts(const struct spectrum *b, const struct spectrum_slab *s)
+static int64_t cpu_units(const struct spectrum *b, const struct spectrum_slab *s)
 {
     return s->end_wy > s->wy ? blocks_across(b, s) * blocks_down(b, s) : 0;
 }
@@ -289,43 +289,43 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-static struct part part_of(const struct spectrum *b, const struct spectrum_slab *s, int64_t k)
+static struct unit unit_of(const struct spectrum *b, const struct spectrum_slab *s, int64_t k)
 {
     const int64_t across = blocks_across(b, s), down = blocks_down(b, s), rows = s->end_wy - s->wy;
     const int64_t wx = k % across * b->block, row = k / across;
-    return (struct part){.slide = s->slide, .wx = wx, .end_wx = clamp(wx + b->block, 0, s->slide->nx),
+    return (struct unit){.band = s->band, .wx = wx, .end_wx = clamp(wx + b->block, 0, s->band->nx),
                          .wy = s->wy + rows * row / down, .end_wy = s->wy + rows * (row + 1) / down};
 }
 
-static bool window_counts(const struct spectrum_slide *s, int64_t i, int64_t j)
+static bool is_wanted(const struct spectrum_band *s, int64_t i, int64_t j)
 {
-    return !s->counts || s->counts[j * s->nx + i];
+    return !s->wanted || s->wanted[j * s->nx + i];
 }
 
 /* Does a window of row j that counts lie over the strip at x? */
-static bool needs_strip(const struct spectrum *b, const struct part *p, int64_t j, int64_t x)
+static bool needs_strip(const struct spectrum *b, const struct unit *u, int64_t j, int64_t x)
 {
     const int64_t n = b->params.window, stride = b->params.stride;
     int64_t i = x < n ? 0 : (x - n) / stride + 1; /* the first that reaches beyond x */
-    for (i = i < p->wx ? p->wx : i; i < p->end_wx && i * stride < x + LANES_STRIP; i++)
-        if (window_counts(p->slide, i, j))
+    for (i = i < u->wx ? u->wx : i; i < u->end_wx && i * stride < x + LANES_STRIP; i++)
+        if (is_wanted(u->band, i, j))
             return true;
     return false;
 }
 
 /* --- smoothing --- */
 
-/* Row y of the slide in the slots; beyond the slide's edge, its edge row. */
-static const float *row_of(const struct spectrum *b, const struct spectrum_slide *s, int64_t y)
+/* Row y of the slide in the buffers; beyond the slide's edge, its edge row. */
+static const float *row_of(const struct spectrum *b, const struct spectrum_band *s, int64_t y)
 {
     const int64_t r = clamp(y, 0, s->height - 1) - s->first_row;
     const int64_t slab = r / s->slab_rows;
-    return slot_of(b, (int)((s->first_slot + slab) % SPECTRUM_SLOTS)) + r % s->slab_rows * s->pitch;
+    return buffer_of(b, (int)((s->assigned.first_buffer + slab) % SPECTRUM_BUFFERS)) + r % s->slab_rows * s->pitch;
 }
 
 /* The pixels from `radius` left of the strip at x to as many right of it; where the slide ends, in a copy
  * whose columns repeat its edge. */
-static const float *line_of(const struct spectrum *b, const struct spectrum_slide *s, const float *row,
+static const float *line_of(const struct spectrum *b, const struct spectrum_band *s, const float *row,
                             int64_t x, float *copy)
 {
     const int64_t radius = b->params.radius;
@@ -343,19 +343,19 @@ static void fetch(const float *p, int n)
         __builtin_prefetch(p + k);
 }
 
-static void smooth_strip(const struct spectrum *b, const struct part *p, struct work *w, int64_t x)
+static void smooth_strip(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t x)
 {
     const int radius = (int)b->params.radius;
-    const int64_t rows = (p->end_wy - 1 - p->wy) * b->params.stride + b->params.window;
+    const int64_t rows = (u->end_wy - 1 - u->wy) * b->params.stride + b->params.window;
     const float *from[2 * SPECTRUM_MAX_RADIUS + 1];
     float copy[LANES_STRIP + 2 * SPECTRUM_MAX_RADIUS];
     float across[SPECTRUM_MAX_RADIUS + 1], down[SPECTRUM_MAX_RADIUS + 1];
     for (int t = 0; t <= radius; t++) {
-        across[t] = (float)(b->weights[t] / (double)p->slide->scale);
+        across[t] = (float)(b->weights[t] / (double)u->band->scale);
         down[t] = (float)b->weights[t];
     }
     for (int64_t y = 0; y < rows + 2 * radius; y++) {
-        const float *line = line_of(b, p->slide, w->rows[y], x, copy);
+        const float *line = line_of(b, u->band, w->rows[y], x, copy);
         if (y + AHEAD < rows + 2 * radius)
             fetch(w->rows[y + AHEAD] + x, LANES_STRIP + 16);
         for (int t = 0; t <= 2 * radius; t++)
@@ -371,9 +371,9 @@ static void smooth_strip(const struct spectrum *b, const struct part *p, struct 
 
 /* --- one window --- */
 
-static void fill_ring(const struct spectrum *b, const struct part *p, struct work *w, int64_t j, int64_t x)
+static void fill_ring(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t j, int64_t x)
 {
-    const int64_t row = j - p->wy, at = (x - p->wx * b->params.stride) % b->ring;
+    const int64_t row = j - u->wy, at = (x - u->wx * b->params.stride) % b->ring;
     const float *in = w->strip + row * b->params.stride * LANES;
     float *ring = w->ring + (size_t)row * ring_floats(b) + at * 2 * LANES;
     float *mean = w->mean + row * b->ring + at;
@@ -383,7 +383,7 @@ static void fill_ring(const struct spectrum *b, const struct part *p, struct wor
 }
 
 /* Row f of the frequencies as it is with the columns' means, into low[]; its mean into mu. */
-static void row_with_means(const struct spectrum *b, struct work *w, const struct lanes_ring *r,
+static void row_with_means(const struct spectrum *b, struct scratch *w, const struct lanes_ring *r,
                            const float *mean, int f, double mu[2])
 {
     const int n = (int)b->params.window;
@@ -401,7 +401,7 @@ static void row_with_means(const struct spectrum *b, struct work *w, const struc
 }
 
 /* The square of the magnitude of frequency k of low[]. */
-static float low_power(const struct spectrum *b, const struct work *w, int64_t k)
+static float low_power(const struct spectrum *b, const struct scratch *w, int64_t k)
 {
     const int64_t n = b->params.window;
     double re = 0, im = 0;
@@ -415,7 +415,7 @@ static float low_power(const struct spectrum *b, const struct work *w, int64_t k
 
 /* The first block: its rows in which the columns' means show are transformed without their mean, and the
  * bins in which that mean shows are computed apart. */
-static void power_of_first(const struct spectrum *b, struct work *w, const struct lanes_ring *r,
+static void power_of_first(const struct spectrum *b, struct scratch *w, const struct lanes_ring *r,
                            const float *mean)
 {
     const int n = (int)b->params.window, rows = r->taper ? 2 : 1, bins = r->taper ? 3 : 1;
@@ -456,7 +456,7 @@ static inline uint32_t class_by_cell(const uint32_t *cells, float p)
 
 /* The power spectrum of one block into the counters of what counts twice; neighbours use different
  * counters, so that one of them need not wait for the other. */
-static void count_twice(const struct spectrum *b, struct work *w)
+static void count_twice(const struct spectrum *b, struct scratch *w)
 {
     const size_t n = (size_t)b->params.window * LANES, classes = (size_t)b->params.bins + 2;
     const float *p = w->power;
@@ -473,14 +473,14 @@ static void count_twice(const struct spectrum *b, struct work *w)
 }
 
 /* Adds `times` to the counters of what counts once, for each value of the first lane. */
-static void count_first(const struct spectrum *b, struct work *w, uint32_t times)
+static void count_first(const struct spectrum *b, struct scratch *w, uint32_t times)
 {
     for (int64_t x = 0; x < b->params.window; x++)
         w->edge[class_of(b, w->power[x * LANES])] += times;
 }
 
 /* Adds the thread's counters to the counts and clears them; notes the window's mean and std. */
-static void collect(const struct spectrum *b, struct work *w, struct result_counts *counts,
+static void collect(const struct spectrum *b, struct scratch *w, struct result_counts *counts,
                     float *mean_db, float *std_db)
 {
     const size_t classes = (size_t)b->params.bins + 2;
@@ -504,13 +504,13 @@ static void collect(const struct spectrum *b, struct work *w, struct result_coun
     spectrum_window_moments(&b->params, n, sum, squares, mean_db, std_db);
 }
 
-static void count_window(const struct spectrum *b, const struct part *p, struct work *w, int64_t i, int64_t j,
+static void count_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t i, int64_t j,
                          struct result_counts *counts)
 {
-    const int64_t row = j - p->wy;
+    const int64_t row = j - u->wy;
     const int last = lanes_blocks((int)b->params.window) - 1;
     struct lanes_ring r = {.values = w->ring + (size_t)row * ring_floats(b), .length = (int)b->ring,
-                           .at = (int)((i - p->wx) * b->params.stride % b->ring), .taper = b->real.taper};
+                           .at = (int)((i - u->wx) * b->params.stride % b->ring), .taper = b->real.taper};
     power_of_first(b, w, &r, w->mean + row * b->ring);
     count_twice(b, w);
     count_first(b, w, (uint32_t)-1); /* row 0 counts once */
@@ -522,48 +522,48 @@ static void count_window(const struct spectrum *b, const struct part *p, struct 
         else
             count_first(b, w, 1); /* so does row window / 2, the only one of the last block */
     }
-    collect(b, w, counts, &p->slide->mean_db[j * p->slide->nx + i], &p->slide->std_db[j * p->slide->nx + i]);
+    collect(b, w, counts, &u->band->mean_db[j * u->band->nx + i], &u->band->std_db[j * u->band->nx + i]);
 }
 
-/* --- a part --- */
+/* --- a unit --- */
 
-static void do_strip(const struct spectrum *b, const struct part *p, struct work *w, int64_t x)
+static void do_strip(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t x)
 {
     bool smooth = false;
-    for (int64_t j = p->wy; j < p->end_wy; j++) {
-        if (!needs_strip(b, p, j, x))
+    for (int64_t j = u->wy; j < u->end_wy; j++) {
+        if (!needs_strip(b, u, j, x))
             continue;
         if (!smooth)
-            smooth_strip(b, p, w, x);
+            smooth_strip(b, u, w, x);
         smooth = true;
-        fill_ring(b, p, w, j, x);
+        fill_ring(b, u, w, j, x);
     }
 }
 
-static int cpu_run(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
+static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                    struct result_counts *counts, struct err *e)
 {
     const int64_t n = b->params.window, stride = b->params.stride;
-    const struct part p = part_of(b, s, k);
-    struct work *w = &b->work[thread];
-    const int64_t rows = (p.end_wy - 1 - p.wy) * stride + n + 2 * b->params.radius;
+    const struct unit u = unit_of(b, s, k);
+    struct scratch *w = &b->scratch[thread];
+    const int64_t rows = (u.end_wy - 1 - u.wy) * stride + n + 2 * b->params.radius;
     (void)e;
     for (int64_t y = 0; y < rows; y++)
-        w->rows[y] = row_of(b, p.slide, p.wy * stride - b->params.radius + y);
-    for (int64_t i = p.wx, x = p.wx * stride; i < p.end_wx; x += LANES_STRIP) {
-        do_strip(b, &p, w, x);
-        for (; i < p.end_wx && i * stride + n <= x + LANES_STRIP; i++)
-            for (int64_t j = p.wy; j < p.end_wy; j++)
-                if (window_counts(p.slide, i, j))
-                    count_window(b, &p, w, i, j, counts);
+        w->rows[y] = row_of(b, u.band, u.wy * stride - b->params.radius + y);
+    for (int64_t i = u.wx, x = u.wx * stride; i < u.end_wx; x += LANES_STRIP) {
+        do_strip(b, &u, w, x);
+        for (; i < u.end_wx && i * stride + n <= x + LANES_STRIP; i++)
+            for (int64_t j = u.wy; j < u.end_wy; j++)
+                if (is_wanted(u.band, i, j))
+                    count_window(b, &u, w, i, j, counts);
     }
     return 0;
 }
 
 extern const struct spectrum_backend spectrum_cpu;
 const struct spectrum_backend spectrum_cpu = {
-    .name = "cpu", .layout = SPECTRUM_ROWS, .memory = 512 << 20, .open = cpu_open, .lanes = cpu_lanes,
-    .alive = cpu_alive, .device = cpu_device, .kernel = cpu_kernel, .fits = cpu_fits,
-    .reserve = cpu_reserve, .slot_free = cpu_slot_free, .slot = cpu_slot,
-    .parts = cpu_parts, .run = cpu_run, .close = cpu_close,
+    .name = "cpu", .layout = SPECTRUM_ROWS, .memory = 512 << 20, .open = cpu_open, .devices = cpu_devices,
+    .alive = cpu_alive, .device_name = cpu_device_name, .kernel = cpu_kernel, .fits = cpu_fits,
+    .reserve = cpu_reserve, .buffer_free = cpu_buffer_free, .buffer = cpu_buffer,
+    .units = cpu_units, .compute = cpu_compute, .close = cpu_close,
 };

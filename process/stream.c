@@ -1,13 +1,13 @@
 /*
  * stream.c - from stores to spectra; see stream.h.
  *
- * A store is a job of one or more parts: runs of rows of windows, each computed in one of the backend's
- * lanes. The pipe's items, in order: for every slab of a part first its READs (a run of chunks of one
- * chunk row each), then its RUNs (a part of the backend's work each); an END after a part's last
- * slab. RUNs wait for the READs of their slab. READs wait for the RUNs of the slab two before in the
- * same lane, which with SPECTRUM_SLOTS slots, and slabs at least half as high as a window and its halo,
- * are the last that could need what they write over. The lanes' items are mixed: the lane that has the fewest
- * READs under way gets the next.
+ * A store is a job of one or more bands: runs of rows of windows, each computed on one of the backend's
+ * devices. The pipe's items, in order: for every slab of a band first its LOADs (one extent each: consecutive
+ * chunks of one chunk row), then its COMPUTEs (one unit of the slab each); a FINISH after a band's last
+ * slab. COMPUTEs wait for the LOADs of their slab. LOADs wait for the COMPUTEs of the slab two before on the
+ * same device, which with SPECTRUM_BUFFERS buffers, and slabs at least half as high as a window and its halo,
+ * are the last that could need what they write over. The devices' items are mixed: the device with the fewest
+ * LOADs under way gets the next.
  *
  * The calling thread does all the talk, and all that needs HDF5, while the others work: it opens the next stores
  * ahead, a group at a time, and hands those that are done to the caller, who tells of them and writes them.
@@ -28,28 +28,28 @@
 #include <string.h>
 
 enum {
-    RUN_BYTES = 4 << 20,   /* of an item: so many that 64 threads do not wait for each other */
-    MOST_READING = 24,     /* READs of a lane at once, where reading is all: more do not make its bus faster */
-    READ_BYTES = 1 << 18,  /* read in one go through the page cache: still in the processor's when it is checked */
+    EXTENT_BYTES = 4 << 20, /* of an item: so many that 64 threads do not wait for each other */
+    MOST_LOADING = 24,      /* LOADs of a device at once, where reading is all: more do not make its bus faster */
+    READ_BYTES = 1 << 18,   /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
-    MOST_LOSSES = 2, /* of a part with a device each: then it is the store that they fail on */
+    MOST_LOSSES = 2, /* of a band with a device each: then it is the store that they fail on */
     MOST_JOBS = 128, /* open at once: behind a large store many small ones may be through */
 };
 
-_Static_assert(MOST_LOSSES == 2, "a part has room for one note");
+_Static_assert(MOST_LOSSES == 2, "a band has room for one note");
 
-_Static_assert((int)SPECTRUM_PAGE == (int)STORE_PAGE, "stores are read straight into pieces");
+_Static_assert((int)SPECTRUM_PAGE == (int)STORE_PAGE, "stores are read straight into staging buffers");
 
-/* A run of rows of windows of a store, computed in one lane. */
-struct part {
+/* A run of rows of windows of a store, computed on one device. */
+struct band {
     struct job *job;
-    struct spectrum_slide slide;
+    struct spectrum_band geometry;
     struct store_chunk *chunks; /* of the rows that are streamed; within the job's */
     int64_t rows_done;
     atomic_bool lost; /* its device has failed: its remaining items do nothing */
     struct err why;   /* set by the one who set lost */
     int losses;       /* how often it was */
-    struct part *next; /* of those that are to be dealt out again */
+    struct band *next; /* of those that are to be dealt out again */
     atomic_bool noted; /* `note` is to be told */
     struct err note;
 };
@@ -63,60 +63,60 @@ struct job {
     struct store_chunk *chunks; /* the same from the first row that is streamed on */
     int64_t next_group, end_group; /* to be listed */
     int64_t listed_rows;           /* of chunks, so far */
-    struct part *parts;
-    int64_t n_parts, next_part; /* next_part: not yet given to a lane */
+    struct band *bands;
+    int64_t n_bands, next_band; /* next_band: not yet given to a device */
     struct result_slide result;
-    uint8_t *counts; /* [ny][nx] of the slide, with tissue_only */
+    uint8_t *wanted; /* [ny][nx] of the slide, with tissue_only */
     double opening, begun; /* seconds for opening it; when it would have begun had it been opened at once */
     atomic_llong read_us, unpack_us, wait_us;
     atomic_bool failed; /* its remaining items do nothing */
     struct err err;     /* set by the one who set failed */
     int64_t rows;
     /* of sink */
-    int64_t parts_ended, rows_done;
+    int64_t bands_ended, rows_done;
     bool ended;
 };
 
-enum kind { READ, RUN, END };
+enum kind { LOAD, COMPUTE, FINISH };
 
 struct item {
     enum kind kind;
-    struct part *part;
+    struct band *band;
     struct spectrum_slab slab;
-    int64_t chunk_row, chunk_col, chunks; /* READ: the run; chunk_row of the part */
-    int64_t k;                            /* RUN: which part of the slab */
-    struct result_counts counts;          /* RUN, END: what was counted; owns its histogram */
-    struct spectrum_times times;          /* END */
+    int64_t chunk_row, chunk_col, chunks; /* LOAD: the extent; chunk_row of the band */
+    int64_t k;                            /* COMPUTE: which unit of the slab */
+    struct result_counts counts;          /* COMPUTE, FINISH: what was counted; owns its histogram */
+    struct spectrum_times times;          /* FINISH */
 };
 
-/* Work areas of one thread. */
-struct reader {
+/* Scratch memory of one thread. */
+struct scratch {
     unsigned char *packed, *pixels;
     size_t packed_size, pixels_size;
     struct codec_work *codec[CODECS]; /* by codec_id, made when first met */
 };
 
-/* Where source is in one lane. */
-struct lane {
-    atomic_int reading; /* READs made and not yet worked on */
-    struct part *part;
+/* Where source is with one device. */
+struct feed {
+    atomic_int loading; /* LOADs made and not yet worked on */
+    struct band *band;
     struct spectrum_slab slab;
     enum kind kind;
-    int64_t next;        /* READ: chunk number in the slab; RUN: part of the slab */
-    int64_t slabs;       /* slabs begun: slab number k lies in slot k mod SLOTS */
-    int64_t runs_end[2]; /* the item after the last RUN of the slab before (0), of this one (1) */
-    int64_t reads_end;   /* the item after the last READ of this slab */
-    int64_t parts;       /* parts begun: number k has sums k mod SUMS */
-    int64_t ends[SPECTRUM_SUMS]; /* the item after the END of the part that had these sums last */
+    int64_t next;        /* LOAD: chunk number in the slab; COMPUTE: unit of the slab */
+    int64_t slabs;       /* slabs begun: slab number k lies in buffer k mod BUFFERS */
+    int64_t computes_end[2]; /* the item after the last COMPUTE of the slab before (0), of this one (1) */
+    int64_t loads_end;   /* the item after the last LOAD of this slab */
+    int64_t bands;       /* bands begun: number k has sums k mod SUMS */
+    int64_t ends[SPECTRUM_SUMS]; /* the item after the FINISH of the band that had these sums last */
 };
 
 struct stream {
     const struct stream_setup *setup;
     struct spectrum *spectrum;
-    struct reader *readers;
-    struct lane *lanes;
-    int n_lanes;
-    int64_t memory;      /* bytes of slots of a lane */
+    struct scratch *scratch;
+    struct feed *feeds;
+    int n_devices;
+    int64_t memory;      /* bytes of buffers of a device */
     struct job **jobs;   /* [n_paths], made one after the other */
     /* how many jobs are ... each at most as many as the one before */
     atomic_llong made;   /* the last may not be opened yet */
@@ -126,14 +126,14 @@ struct stream {
     atomic_llong handed; /* to the caller */
 
     /* of source and sink, which the pipe calls one at a time */
-    int lane;            /* whose turn it is */
-    struct job *dealing; /* it has parts that no lane has, or is NULL */
-    struct part *again;  /* lost ones, for other lanes */
-    int64_t parts_out;   /* parts that were dealt out and are not through */
+    int turn;            /* whose turn it is */
+    struct job *dealing; /* it has bands that no device has, or is NULL */
+    struct band *again;  /* lost ones, for other devices */
+    int64_t bands_out;   /* bands that were dealt out and are not through */
     bool drained;        /* source has asked for a drain and got it */
 
     atomic_llong progress, shown; /* number of a job * 100 + hundredths that are done */
-    atomic_int notes;             /* parts that have something to tell */
+    atomic_int notes;             /* bands that have something to tell */
 };
 
 /* --- a job --- */
@@ -145,8 +145,8 @@ static void job_free(struct job *j)
     result_slide_free(&j->result);
     store_close(j->store);
     free(j->listed);
-    free(j->parts);
-    free(j->counts);
+    free(j->bands);
+    free(j->wanted);
     free(j);
 }
 
@@ -161,21 +161,21 @@ static void job_fail(struct job *j, const struct err *e)
         err_add(&j->err, "%s", j->path);
 }
 
-/* Is nothing to be done for the part any more? */
-static bool is_gone(struct part *part)
+/* Is nothing to be done for the band any more? */
+static bool is_gone(struct band *band)
 {
-    return atomic_load(&part->lost) || atomic_load(&part->job->failed);
+    return atomic_load(&band->lost) || atomic_load(&band->job->failed);
 }
 
-/* A lane could not do its work for a part: its store fails, or, where it is the lane that has failed, the part is
+/* A device could not do its work for a band: its store fails, or, where it is the device that has failed, the band is
  * lost to it. */
-static void part_fail(const struct stream *s, struct part *part, const struct err *e)
+static void band_fail(const struct stream *s, struct band *band, const struct err *e)
 {
     bool no = false;
-    if (s->setup->backend->alive(s->spectrum, part->slide.lane))
-        job_fail(part->job, e);
-    else if (atomic_compare_exchange_strong(&part->lost, &no, true))
-        part->why = *e;
+    if (s->setup->backend->alive(s->spectrum, band->geometry.assigned.device))
+        job_fail(band->job, e);
+    else if (atomic_compare_exchange_strong(&band->lost, &no, true))
+        band->why = *e;
 }
 
 /* What the result says of the store. */
@@ -191,7 +191,7 @@ static void describe(struct job *j, const struct stream *s)
     snprintf(r->source_name, sizeof r->source_name, "%s", i->source_name);
     snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
     snprintf(r->backend, sizeof r->backend, "%s", s->setup->backend->name);
-    snprintf(r->device, sizeof r->device, "%s", s->setup->backend->device(s->spectrum));
+    snprintf(r->device, sizeof r->device, "%s", s->setup->backend->device_name(s->spectrum));
     snprintf(r->kernel, sizeof r->kernel, "%s", s->setup->backend->kernel(s->spectrum));
     r->source_bytes = i->source_bytes;
     r->level = i->level;
@@ -230,8 +230,8 @@ static int choose_groups(const struct stream *s, struct job *j, int64_t *first_w
     return 0;
 }
 
-/* Bytes of a row of pixels in a slot. */
-static int64_t row_bytes(const struct stream *s, const struct spectrum_slide *d)
+/* Bytes of a row of pixels in a buffer. */
+static int64_t row_bytes(const struct stream *s, const struct spectrum_band *d)
 {
     if (s->setup->backend->layout == SPECTRUM_ROWS)
         return d->pitch * (int64_t)sizeof(float);
@@ -239,20 +239,20 @@ static int64_t row_bytes(const struct stream *s, const struct spectrum_slide *d)
 }
 
 /* Rows of a slab: as many as the memory allows, whole chunks, and not fewer than the ring needs. */
-static int choose_slab(const struct stream *s, const struct job *j, struct spectrum_slide *d, struct err *e)
+static int choose_slab(const struct stream *s, const struct job *j, struct spectrum_band *d, struct err *e)
 {
     const struct result_params *p = &s->setup->params;
     const int64_t chunk = d->chunk_rows, each = row_bytes(s, d);
     const int64_t need = (p->window + 2 * p->radius + 1) / 2;
     const int64_t least = (need + chunk - 1) / chunk * chunk;
-    int64_t rows = s->memory / SPECTRUM_SLOTS / each;
+    int64_t rows = s->memory / SPECTRUM_BUFFERS / each;
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
     rows = (rows < most ? rows : most) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
     if (rows < least && s->setup->memory && s->setup->backend->layout == SPECTRUM_ROWS)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", store_path(j->store),
-                       (least * each * SPECTRUM_SLOTS * s->n_lanes >> 20) + 1);
+                       (least * each * SPECTRUM_BUFFERS * s->n_devices >> 20) + 1);
     d->slab_rows = rows < least ? least : rows;
     return 0;
 }
@@ -293,24 +293,24 @@ static int choose_windows(const struct stream *s, struct job *j, struct err *e)
         return -1;
     if (r == 0)
         return err_set(e, "%s: has no map of the tissue; convert the slide without --no-tissue", j->path);
-    j->counts = malloc((size_t)(j->result.nx * j->result.ny) + 1);
-    if (j->counts)
+    j->wanted = malloc((size_t)(j->result.nx * j->result.ny) + 1);
+    if (j->wanted)
         spectrum_tissue_windows(&s->setup->params, t.mask, t.cols, t.rows, STORE_CELL, j->result.nx,
-                                j->result.ny, j->counts);
+                                j->result.ny, j->wanted);
     free(t.mask);
-    return j->counts ? 0 : err_set(e, "out of memory");
+    return j->wanted ? 0 : err_set(e, "out of memory");
 }
 
-/* Rows first_wy .. end_wy - 1 of windows as a part. */
-static int set_part(const struct stream *s, struct job *j, struct part *part, int64_t first_wy,
+/* Rows first_wy .. end_wy - 1 of windows as a band. */
+static int set_band(const struct stream *s, struct job *j, struct band *band, int64_t first_wy,
                     int64_t end_wy, struct err *e)
 {
     const struct result_params *p = &s->setup->params;
     const struct store_info *i = store_info(j->store);
     const int64_t top = first_wy * p->stride - p->radius;
     const int64_t end = (end_wy - 1) * p->stride + p->window + p->radius;
-    part->job = j;
-    part->slide = (struct spectrum_slide){
+    band->job = j;
+    band->geometry = (struct spectrum_band){
         .width = i->width, .height = i->height, .nx = j->result.nx, .ny = j->result.ny,
         .first_wy = first_wy, .end_wy = end_wy,
         .first_row = (top < 0 ? 0 : top) / i->chunk_rows * i->chunk_rows,
@@ -318,45 +318,45 @@ static int set_part(const struct stream *s, struct job *j, struct part *part, in
         .pitch = (i->width + 15) / 16 * 16,
         .chunk_rows = i->chunk_rows, .chunk_cols = i->chunk_cols, .channels = i->channels,
         .scale = i->channels == 3 ? GRAY_SCALE_RGB : 1,
-        .mean_db = j->result.mean_db, .std_db = j->result.std_db, .counts = j->counts};
-    j->rows += part->slide.end_row - part->slide.first_row;
-    return choose_slab(s, j, &part->slide, e);
+        .mean_db = j->result.mean_db, .std_db = j->result.std_db, .wanted = j->wanted};
+    j->rows += band->geometry.end_row - band->geometry.first_row;
+    return choose_slab(s, j, &band->geometry, e);
 }
 
 /* Lanes that can still compute. */
-static int lanes_alive(const struct stream *s)
+static int devices_alive(const struct stream *s)
 {
     int n = 0;
-    for (int k = 0; k < s->n_lanes; k++)
+    for (int k = 0; k < s->n_devices; k++)
         n += s->setup->backend->alive(s->spectrum, k);
     return n;
 }
 
-/* In how many parts a store is computed: one, but when too few stores are left to keep all lanes busy. */
-static int64_t count_parts(const struct stream *s, const struct job *j, int64_t window_rows)
+/* In how many bands a store is computed: one, but when too few stores are left to keep all devices busy. */
+static int64_t count_bands(const struct stream *s, const struct job *j, int64_t window_rows)
 {
-    const int lanes = lanes_alive(s);
-    const int64_t parts = s->setup->n_paths - j->number >= lanes ? 1 : lanes;
-    return parts < window_rows ? parts : window_rows;
+    const int devices = devices_alive(s);
+    const int64_t bands = s->setup->n_paths - j->number >= devices ? 1 : devices;
+    return bands < window_rows ? bands : window_rows;
 }
 
-static int make_parts(const struct stream *s, struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
+static int make_bands(const struct stream *s, struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
 {
-    const int64_t rows = end_wy - first_wy, n = count_parts(s, j, rows),
+    const int64_t rows = end_wy - first_wy, n = count_bands(s, j, rows),
                   columns = store_chunk_columns(store_info(j->store));
-    j->parts = calloc((size_t)n, sizeof *j->parts);
-    if (!j->parts)
+    j->bands = calloc((size_t)n, sizeof *j->bands);
+    if (!j->bands)
         return err_set(e, "out of memory");
     for (int64_t k = 0; k < n; k++)
-        if (set_part(s, j, &j->parts[k], first_wy + rows * k / n, first_wy + rows * (k + 1) / n, e))
+        if (set_band(s, j, &j->bands[k], first_wy + rows * k / n, first_wy + rows * (k + 1) / n, e))
             return -1;
-    const struct spectrum_slide *first = &j->parts[0].slide;
-    if (alloc_chunks(j, first->first_row, j->parts[n - 1].slide.end_row, e))
+    const struct spectrum_band *first = &j->bands[0].geometry;
+    if (alloc_chunks(j, first->first_row, j->bands[n - 1].geometry.end_row, e))
         return -1;
     for (int64_t k = 0; k < n; k++)
-        j->parts[k].chunks =
-            j->chunks + (j->parts[k].slide.first_row - first->first_row) / first->chunk_rows * columns;
-    j->n_parts = n;
+        j->bands[k].chunks =
+            j->chunks + (j->bands[k].geometry.first_row - first->first_row) / first->chunk_rows * columns;
+    j->n_bands = n;
     return 0;
 }
 
@@ -386,7 +386,7 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
         return -1;
     if (j->result.nx == 0 || first_wy >= end_wy) /* too small, or a group in which no window begins */
         return 0;
-    return make_parts(s, j, first_wy, end_wy, e);
+    return make_bands(s, j, first_wy, end_wy, e);
 }
 
 /* --- the calling thread --- */
@@ -394,13 +394,13 @@ static int job_open(const struct stream *s, struct job *j, struct err *e)
 static void tell_notes(struct stream *s)
 {
     for (int64_t k = atomic_load(&s->handed); k < atomic_load(&s->opened) && atomic_load(&s->notes) > 0; k++)
-        for (int64_t p = 0; p < s->jobs[k]->n_parts; p++) {
-            struct part *part = &s->jobs[k]->parts[p];
-            if (!atomic_exchange(&part->noted, false))
+        for (int64_t p = 0; p < s->jobs[k]->n_bands; p++) {
+            struct band *band = &s->jobs[k]->bands[p];
+            if (!atomic_exchange(&band->noted, false))
                 continue;
             atomic_fetch_sub(&s->notes, 1);
             if (s->setup->note)
-                s->setup->note(s->setup->ctx, k, part->note.msg);
+                s->setup->note(s->setup->ctx, k, band->note.msg);
         }
 }
 
@@ -427,12 +427,12 @@ static int hand_over(struct stream *s, struct err *e)
 /* It is opened, or cannot be: source may have it. */
 static int publish(struct stream *s, struct job *j, struct err *e)
 {
-    if (atomic_load(&j->failed) || j->n_parts == 0) { /* one part without a slab tells of it */
-        free(j->parts);
-        if (!(j->parts = calloc(1, sizeof *j->parts)))
+    if (atomic_load(&j->failed) || j->n_bands == 0) { /* one band without a slab tells of it */
+        free(j->bands);
+        if (!(j->bands = calloc(1, sizeof *j->bands)))
             return err_set(e, "out of memory");
-        j->parts->job = j;
-        j->n_parts = 1;
+        j->bands->job = j;
+        j->n_bands = 1;
     }
     atomic_store(&s->opened, atomic_load(&s->made));
     return 0;
@@ -453,7 +453,7 @@ static bool may_open(const struct stream *s)
 {
     const int64_t made = atomic_load(&s->made);
     return atomic_load(&s->opened) < made ||
-           (made < s->setup->n_paths && made - atomic_load(&s->dealt) <= s->n_lanes &&
+           (made < s->setup->n_paths && made - atomic_load(&s->dealt) <= s->n_devices &&
             made - atomic_load(&s->handed) < MOST_JOBS);
 }
 
@@ -485,7 +485,7 @@ static int idle(void *ctx, struct err *e)
     const bool starving = may_open(s) && atomic_load(&s->opened) == atomic_load(&s->dealt);
     tell_notes(s); /* after a look at what is over: a store's notes come before its report */
     show_progress(s);
-    if (to_hand > 0 && (!starving || to_hand > s->n_lanes))
+    if (to_hand > 0 && (!starving || to_hand > s->n_devices))
         return hand_over(s, e);
     return may_open(s) ? open_ahead(s, e) : 0;
 }
@@ -493,7 +493,7 @@ static int idle(void *ctx, struct err *e)
 /* --- source --- */
 
 /* The windows that are complete once the slide's rows up to `row` are there. */
-static int64_t complete_until(const struct stream *s, const struct spectrum_slide *d, int64_t row)
+static int64_t complete_until(const struct stream *s, const struct spectrum_band *d, int64_t row)
 {
     const struct result_params *p = &s->setup->params;
     if (row >= d->end_row)
@@ -503,134 +503,134 @@ static int64_t complete_until(const struct stream *s, const struct spectrum_slid
     return wy < d->first_wy ? d->first_wy : wy < d->end_wy ? wy : d->end_wy;
 }
 
-/* Begins the slab at `row` in a lane. */
-static void begin_slab(struct stream *s, struct lane *l, int64_t row)
+/* Begins the slab at `row` on a device. */
+static void begin_slab(struct stream *s, struct feed *l, int64_t row)
 {
-    struct part *part = l->part;
-    struct spectrum_slide *d = &part->slide;
+    struct band *band = l->band;
+    struct spectrum_band *d = &band->geometry;
     const int64_t left = d->end_row - row;
     const int64_t rows = left < d->slab_rows ? left : d->slab_rows;
     l->slab = (struct spectrum_slab){
-        .slide = d, .row = row, .rows = rows, .slot = (int)(l->slabs++ % SPECTRUM_SLOTS),
+        .band = d, .row = row, .rows = rows, .buffer = (int)(l->slabs++ % SPECTRUM_BUFFERS),
         .wy = complete_until(s, d, row), .end_wy = complete_until(s, d, row + rows)};
     if (row == d->first_row) {
-        d->first_slot = l->slab.slot;
+        d->assigned.first_buffer = l->slab.buffer;
         l->slab.wy = d->first_wy;
     }
-    l->kind = READ;
+    l->kind = LOAD;
     l->next = 0;
 }
 
-/* Is there, at the moment, a part that no lane has? */
-static bool parts_left(const struct stream *s)
+/* Is there, at the moment, a band that no device has? */
+static bool bands_left(const struct stream *s)
 {
     return s->again || s->dealing || atomic_load(&s->dealt) < atomic_load(&s->opened);
 }
 
 /* The next of them. */
-static struct part *take_part(struct stream *s)
+static struct band *take_band(struct stream *s)
 {
-    struct part *again = s->again;
+    struct band *again = s->again;
     if (again) {
         s->again = again->next;
         return again;
     }
-    s->parts_out++;
+    s->bands_out++;
     if (!s->dealing) {
         s->dealing = s->jobs[atomic_fetch_add(&s->dealt, 1)];
         s->dealing->begun = cli_now() - s->dealing->opening;
     }
     struct job *j = s->dealing;
-    struct part *part = &j->parts[j->next_part++];
-    if (j->next_part == j->n_parts)
+    struct band *band = &j->bands[j->next_band++];
+    if (j->next_band == j->n_bands)
         s->dealing = NULL;
-    return part;
+    return band;
 }
 
-/* Bytes of a slot for this part. */
-static size_t slot_bytes(const struct stream *s, const struct spectrum_slide *d)
+/* Bytes of a buffer for this band. */
+static size_t buffer_bytes(const struct stream *s, const struct spectrum_band *d)
 {
     const int64_t rows = (d->slab_rows + d->chunk_rows - 1) / d->chunk_rows * d->chunk_rows;
     return (size_t)(rows * row_bytes(s, d));
 }
 
-static void make_read(const struct lane *l, struct item *it)
+static void make_load(const struct feed *l, struct item *it)
 {
-    const struct part *part = l->part;
-    const struct store_info *i = store_info(part->job->store);
+    const struct band *band = l->band;
+    const struct store_info *i = store_info(band->job->store);
     const int64_t columns = store_chunk_columns(i);
-    const int64_t most = RUN_BYTES / store_chunk_bytes(i) > 1 ? RUN_BYTES / store_chunk_bytes(i) : 1;
+    const int64_t most = EXTENT_BYTES / store_chunk_bytes(i) > 1 ? EXTENT_BYTES / store_chunk_bytes(i) : 1;
     const int64_t row = l->next / columns, col = l->next % columns;
-    const int64_t first = (l->slab.row - part->slide.first_row) / i->chunk_rows + row;
-    const struct store_chunk *c = &part->chunks[first * columns + col];
+    const int64_t first = (l->slab.row - band->geometry.first_row) / i->chunk_rows + row;
+    const struct store_chunk *c = &band->chunks[first * columns + col];
     int64_t n = 1;
     while (n < most && col + n < columns && c[n].offset == c[n - 1].offset + c[n - 1].bytes)
         n++;
-    it->kind = READ;
+    it->kind = LOAD;
     it->chunk_row = first;
     it->chunk_col = col;
     it->chunks = n;
 }
 
-/* The next READ or RUN of the slab under way, or 0 when it has no more. */
-static int make_part(struct stream *s, struct lane *l, struct item *it, int64_t number, int64_t *after)
+/* The next LOAD or COMPUTE of the slab under way, or 0 when it has no more. */
+static int make_item(struct stream *s, struct feed *l, struct item *it, int64_t number, int64_t *after)
 {
-    const struct store_info *i = store_info(l->part->job->store);
-    const int64_t sums_free = l->ends[l->part->slide.number % SPECTRUM_SUMS];
+    const struct store_info *i = store_info(l->band->job->store);
+    const int64_t sums_free = l->ends[l->band->geometry.assigned.number % SPECTRUM_SUMS];
     const int64_t chunk_rows = (l->slab.rows + i->chunk_rows - 1) / i->chunk_rows;
-    if (l->kind == READ) {
-        *after = l->runs_end[0];
-        make_read(l, it);
-        atomic_fetch_add(&l->reading, 1);
+    if (l->kind == LOAD) {
+        *after = l->computes_end[0];
+        make_load(l, it);
+        atomic_fetch_add(&l->loading, 1);
         if ((l->next += it->chunks) == chunk_rows * store_chunk_columns(i)) {
-            l->kind = RUN;
+            l->kind = COMPUTE;
             l->next = 0;
-            l->reads_end = number + 1;
+            l->loads_end = number + 1;
         }
         return PIPE_ITEM;
     }
-    if (l->next < s->setup->backend->parts(s->spectrum, &l->slab)) {
-        it->kind = RUN;
+    if (l->next < s->setup->backend->units(s->spectrum, &l->slab)) {
+        it->kind = COMPUTE;
         it->k = l->next++;
-        *after = l->reads_end > sums_free ? l->reads_end : sums_free;
+        *after = l->loads_end > sums_free ? l->loads_end : sums_free;
         return PIPE_ITEM;
     }
-    l->runs_end[0] = l->runs_end[1];
-    l->runs_end[1] = number;
+    l->computes_end[0] = l->computes_end[1];
+    l->computes_end[1] = number;
     return 0;
 }
 
-/* Gives a lane its next part. PIPE_ITEM, or PIPE_DRAIN when buffers must grow first. */
-static int begin_part(struct stream *s, struct lane *l)
+/* Gives a device its next band. PIPE_ITEM, or PIPE_DRAIN when buffers must grow first. */
+static int begin_band(struct stream *s, struct feed *l)
 {
     const struct spectrum_backend *b = s->setup->backend;
-    const int number = (int)(l - s->lanes);
+    const int number = (int)(l - s->feeds);
     const bool drained = s->drained;
     struct err why = {""};
     s->drained = false;
-    if (!l->part) {
-        l->part = take_part(s);
-        l->part->slide.lane = number;
-        l->part->slide.number = l->parts++;
+    if (!l->band) {
+        l->band = take_band(s);
+        l->band->geometry.assigned.device = number;
+        l->band->geometry.assigned.number = l->bands++;
     }
-    struct job *j = l->part->job;
-    struct spectrum_slide *d = &l->part->slide;
-    if (lanes_alive(s) == 0) {
-        const char *last = l->part->why.msg;
+    struct job *j = l->band->job;
+    struct spectrum_band *d = &l->band->geometry;
+    if (devices_alive(s) == 0) {
+        const char *last = l->band->why.msg;
         err_set(&why, "%s: no device is left to compute it%s%s", j->path, *last ? ": " : "", last);
         job_fail(j, &why);
     }
-    l->slab.slide = NULL;
-    l->kind = END;
+    l->slab.band = NULL;
+    l->kind = FINISH;
     if (atomic_load(&j->failed) || d->end_row == 0)
         return PIPE_ITEM;
-    if (!b->fits(s->spectrum, d, slot_bytes(s, d))) {
+    if (!b->fits(s->spectrum, d, buffer_bytes(s, d))) {
         if (!drained) {
             s->drained = true;
             return PIPE_DRAIN;
         }
-        if (b->reserve(s->spectrum, d, slot_bytes(s, d), &why)) {
-            part_fail(s, l->part, &why);
+        if (b->reserve(s->spectrum, d, buffer_bytes(s, d), &why)) {
+            band_fail(s, l->band, &why);
             return PIPE_ITEM;
         }
     }
@@ -638,38 +638,38 @@ static int begin_part(struct stream *s, struct lane *l)
     return PIPE_ITEM;
 }
 
-/* Has the lane as many READs under way as its bus can use? Where chunks must be unpacked any number is of use. */
-static bool has_enough(const struct stream *s, const struct lane *l)
+/* Has the device as many LOADs under way as its bus can use? Where chunks must be unpacked any number is of use. */
+static bool has_enough(const struct stream *s, const struct feed *l)
 {
-    return s->setup->backend->layout == SPECTRUM_CHUNKS && atomic_load(&l->reading) >= MOST_READING &&
-           store_info(l->part->job->store)->codec->id == CODEC_NONE;
+    return s->setup->backend->layout == SPECTRUM_CHUNKS && atomic_load(&l->loading) >= MOST_LOADING &&
+           store_info(l->band->job->store)->codec->id == CODEC_NONE;
 }
 
-/* How little a lane needs an item: what is read for it already, more when it must wait for a slot. What
+/* How little a device needs an item: what is read for it already, more when it must wait for a buffer. What
  * computes or ends a slab comes first. -1: there is nothing to do for it now. */
 static int64_t claim(const struct stream *s, int number)
 {
     const struct spectrum_backend *b = s->setup->backend;
-    const struct lane *l = &s->lanes[number];
-    if (!l->part && (!parts_left(s) || (!b->alive(s->spectrum, number) && lanes_alive(s) > 0)))
+    const struct feed *l = &s->feeds[number];
+    if (!l->band && (!bands_left(s) || (!b->alive(s->spectrum, number) && devices_alive(s) > 0)))
         return -1; /* the others do its work */
-    if (l->part && l->kind != READ)
+    if (l->band && l->kind != LOAD)
         return 0;
-    if (l->part && has_enough(s, l))
+    if (l->band && has_enough(s, l))
         return -1;
-    const bool new_slab = !l->part || !l->slab.slide;
-    const int64_t waits = new_slab && !b->slot_free(s->spectrum, number, (int)(l->slabs % SPECTRUM_SLOTS));
-    return 1 + atomic_load(&l->reading) + (waits << 32);
+    const bool new_slab = !l->band || !l->slab.band;
+    const int64_t waits = new_slab && !b->buffer_free(s->spectrum, number, (int)(l->slabs % SPECTRUM_BUFFERS));
+    return 1 + atomic_load(&l->loading) + (waits << 32);
 }
 
 /* Whose turn is it? Items go round, so that all devices are fed at a time; the one that is fed slowest gets
  * the next. -1: nobody's now. */
-static int next_lane(const struct stream *s)
+static int next_device(const struct stream *s)
 {
     int64_t least = -1;
     int best = -1;
-    for (int k = 1; k <= s->n_lanes; k++) {
-        const int n = (s->lane + k) % s->n_lanes;
+    for (int k = 1; k <= s->n_devices; k++) {
+        const int n = (s->turn + k) % s->n_devices;
         const int64_t c = claim(s, n);
         if (c >= 0 && (best < 0 || c < least)) {
             best = n;
@@ -681,35 +681,35 @@ static int next_lane(const struct stream *s)
 
 static bool all_done(const struct stream *s)
 {
-    for (int k = 0; k < s->n_lanes; k++)
-        if (s->lanes[k].part)
+    for (int k = 0; k < s->n_devices; k++)
+        if (s->feeds[k].band)
             return false;
-    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths && s->parts_out == 0;
+    return !s->dealing && atomic_load(&s->dealt) == s->setup->n_paths && s->bands_out == 0;
 }
 
-static int make_end(const struct stream *s, struct lane *l, struct item *it, int64_t number, int64_t *after)
+static int make_finish(const struct stream *s, struct feed *l, struct item *it, int64_t number, int64_t *after)
 {
-    it->kind = END;
-    it->part = l->part;
+    it->kind = FINISH;
+    it->band = l->band;
     if (s->setup->backend->finish)
-        *after = l->runs_end[1]; /* the part's last RUN */
-    l->ends[l->part->slide.number % SPECTRUM_SUMS] = number + 1;
-    l->part = NULL;
+        *after = l->computes_end[1]; /* the band's last COMPUTE */
+    l->ends[l->band->geometry.assigned.number % SPECTRUM_SUMS] = number + 1;
+    l->band = NULL;
     return PIPE_ITEM;
 }
 
-/* The lane has made a whole slab. Returns whether its part has another. */
-static bool end_slab(struct lane *l)
+/* A whole slab has been made for the device. Returns whether its band has another. */
+static bool end_slab(struct feed *l)
 {
-    const struct spectrum_slide *d = &l->part->slide;
+    const struct spectrum_band *d = &l->band->geometry;
     const int64_t row = l->slab.row + l->slab.rows;
-    if (row >= d->end_row || is_gone(l->part)) {
-        l->kind = END;
+    if (row >= d->end_row || is_gone(l->band)) {
+        l->kind = FINISH;
         return false;
     }
-    l->slab.slide = NULL; /* begun when the lane's turn comes again */
+    l->slab.band = NULL; /* begun when the device's turn comes again */
     l->slab.row = row;
-    l->kind = READ;
+    l->kind = LOAD;
     return true;
 }
 
@@ -720,40 +720,40 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     if (cli_check_stop(e))
         return -1;
     for (;;) {
-        const int turn = s->drained ? s->lane : next_lane(s); /* the lane that asked to drain goes on */
+        const int turn = s->drained ? s->turn : next_device(s); /* the device that asked to drain goes on */
         if (turn < 0)
             return all_done(s) ? PIPE_END : PIPE_WAIT;
-        struct lane *l = &s->lanes[s->lane = turn];
-        if (!l->part || s->drained) {
-            const int r = begin_part(s, l);
+        struct feed *l = &s->feeds[s->turn = turn];
+        if (!l->band || s->drained) {
+            const int r = begin_band(s, l);
             if (r != PIPE_ITEM)
                 return r;
-        } else if (l->kind != END && !l->slab.slide)
+        } else if (l->kind != FINISH && !l->slab.band)
             begin_slab(s, l, l->slab.row);
-        if (l->kind == END)
-            return make_end(s, l, it, number, after);
-        if (make_part(s, l, it, number, after)) {
-            it->part = l->part;
+        if (l->kind == FINISH)
+            return make_finish(s, l, it, number, after);
+        if (make_item(s, l, it, number, after)) {
+            it->band = l->band;
             it->slab = l->slab;
             return PIPE_ITEM;
         }
         if (!end_slab(l))
-            return make_end(s, l, it, number, after);
+            return make_finish(s, l, it, number, after);
     }
 }
 
 /* --- work --- */
 
-/* Areas begin and end on pages, as reading past the page cache wants it. */
-static int grow(unsigned char **area, size_t *size, size_t want, struct err *e)
+/* Scratch memory begins and ends on pages, as reading past the page cache wants it. */
+static int grow(unsigned char **memory, size_t *size, size_t want, struct err *e)
 {
     if (want <= *size)
         return 0;
-    free(*area);
+    free(*memory);
     *size = 0;
     want = (want + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE;
-    *area = aligned_alloc(STORE_PAGE, want);
-    if (!*area)
+    *memory = aligned_alloc(STORE_PAGE, want);
+    if (!*memory)
         return err_set(e, "out of memory");
     *size = want;
     return 0;
@@ -761,19 +761,19 @@ static int grow(unsigned char **area, size_t *size, size_t want, struct err *e)
 
 static const struct store_chunk *chunk_of(const struct item *it, int64_t col)
 {
-    return &it->part->chunks[it->chunk_row * store_chunk_columns(store_info(it->part->job->store)) + col];
+    return &it->band->chunks[it->chunk_row * store_chunk_columns(store_info(it->band->job->store)) + col];
 }
 
-/* One chunk's pixels as gray into a slot of SPECTRUM_ROWS. */
-static void lay(const struct item *it, float *slot, int64_t col, const uint8_t *pixels)
+/* One chunk's pixels as gray into a buffer of SPECTRUM_ROWS. */
+static void lay(const struct item *it, float *buffer, int64_t col, const uint8_t *pixels)
 {
-    const struct spectrum_slide *d = &it->part->slide;
-    const struct store_info *i = store_info(it->part->job->store);
+    const struct spectrum_band *d = &it->band->geometry;
+    const struct store_info *i = store_info(it->band->job->store);
     const int64_t row0 = d->first_row + it->chunk_row * i->chunk_rows; /* in the slide */
     const int64_t x = col * i->chunk_cols, right = it->slab.row + it->slab.rows;
     const int64_t rows = right - row0 < i->chunk_rows ? right - row0 : i->chunk_rows;
     const int64_t n = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
-    float *out = slot + (row0 - it->slab.row) * d->pitch + x;
+    float *out = buffer + (row0 - it->slab.row) * d->pitch + x;
     for (int64_t y = 0; y < rows; y++, out += d->pitch) {
         const uint8_t *in = pixels + y * i->chunk_cols * i->channels;
         if (i->channels == 3)
@@ -785,21 +785,21 @@ static void lay(const struct item *it, float *slot, int64_t col, const uint8_t *
 
 static int check_chunk(const struct item *it, int64_t col, const unsigned char *bytes, struct err *e)
 {
-    const struct store *store = it->part->job->store;
+    const struct store *store = it->band->job->store;
     const struct store_info *i = store_info(store);
     const struct store_chunk *c = chunk_of(it, col);
     if (codec_crc32(bytes, c->bytes) == c->crc32)
         return 0;
     return err_set(e, "%s: damaged: the checksum of the chunk at row %" PRId64 ", column %" PRId64
                       " px does not fit; convert the slide again", store_path(store),
-                   it->part->slide.first_row + it->chunk_row * i->chunk_rows, col * i->chunk_cols);
+                   it->band->geometry.first_row + it->chunk_row * i->chunk_rows, col * i->chunk_cols);
 }
 
 /* Unpacks a chunk's stored bytes to out. */
-static int unpack(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes,
+static int unpack(struct scratch *r, const struct item *it, int64_t col, const unsigned char *bytes,
                   uint8_t *out, struct err *e)
 {
-    const struct store *store = it->part->job->store;
+    const struct store *store = it->band->job->store;
     const struct store_info *i = store_info(store);
     const struct store_chunk *c = chunk_of(it, col);
     struct codec_work **codec = &r->codec[i->codec->id];
@@ -812,10 +812,10 @@ static int unpack(struct reader *r, const struct item *it, int64_t col, const un
 }
 
 /* The pixels of the chunk whose stored bytes are at `bytes`: there, or unpacked to `room`. NULL on error. */
-static const uint8_t *pixels_of(struct reader *r, const struct item *it, int64_t col, const unsigned char *bytes,
+static const uint8_t *pixels_of(struct scratch *r, const struct item *it, int64_t col, const unsigned char *bytes,
                                 uint8_t *room, struct err *e)
 {
-    const size_t whole = (size_t)store_chunk_bytes(store_info(it->part->job->store));
+    const size_t whole = (size_t)store_chunk_bytes(store_info(it->band->job->store));
     const struct store_chunk *c = chunk_of(it, col);
     if (c->bytes == 0)
         return memset(room, 255, whole);
@@ -840,7 +840,7 @@ static int64_t count_chunks(const struct item *it, int64_t col, int64_t n, size_
 /* Past the page cache large reads are better, through it such that stay in the processor's. */
 static size_t most_at_once(const struct item *it)
 {
-    return store_reads_directly(it->part->job->store) ? SIZE_MAX : READ_BYTES;
+    return store_reads_directly(it->band->job->store) ? SIZE_MAX : READ_BYTES;
 }
 
 /* The stored bytes of n chunks, which lie together in the file. */
@@ -855,10 +855,10 @@ static size_t stored_bytes(const struct item *it, int64_t col, int64_t n)
 
 /* Reads them to `room`, which has two pages more, or where that is NULL to the thread's own memory; *at: where they
  * begin. */
-static int read_stored(struct reader *r, const struct item *it, int64_t col, int64_t n, unsigned char *room,
+static int read_stored(struct scratch *r, const struct item *it, int64_t col, int64_t n, unsigned char *room,
                        const unsigned char **at, struct err *e)
 {
-    struct job *j = it->part->job;
+    struct job *j = it->band->job;
     const size_t bytes = stored_bytes(it, col, n);
     const double begun = cli_now();
     if (!room && grow(&r->packed, &r->packed_size, bytes + 2 * STORE_PAGE, e))
@@ -874,11 +874,11 @@ static void add_unpacking(struct job *j, double begun)
     atomic_fetch_add(&j->unpack_us, (long long)((cli_now() - begun) * 1e6));
 }
 
-/* n chunks into a slot of SPECTRUM_ROWS. */
-static int read_to_rows(struct reader *r, const struct item *it, float *slot, int64_t col, int64_t n,
+/* n chunks into a buffer of SPECTRUM_ROWS. */
+static int read_to_rows(struct scratch *r, const struct item *it, float *buffer, int64_t col, int64_t n,
                         struct err *e)
 {
-    struct job *j = it->part->job;
+    struct job *j = it->band->job;
     const unsigned char *at;
     if (grow(&r->pixels, &r->pixels_size, (size_t)store_chunk_bytes(store_info(j->store)), e) ||
         read_stored(r, it, col, n, NULL, &at, e))
@@ -888,7 +888,7 @@ static int read_to_rows(struct reader *r, const struct item *it, float *slot, in
         const uint8_t *pixels = pixels_of(r, it, col + k, at, r->pixels, e);
         if (!pixels)
             return -1;
-        lay(it, slot, col + k, pixels);
+        lay(it, buffer, col + k, pixels);
     }
     add_unpacking(j, begun);
     return 0;
@@ -897,29 +897,29 @@ static int read_to_rows(struct reader *r, const struct item *it, float *slot, in
 /* Are these chunks all stored as they are? Then they are read to where they belong. */
 static bool all_whole(const struct item *it, int64_t col, int64_t n)
 {
-    const int64_t whole = store_chunk_bytes(store_info(it->part->job->store));
+    const int64_t whole = store_chunk_bytes(store_info(it->band->job->store));
     for (int64_t k = 0; k < n; k++)
         if (chunk_of(it, col + k)->bytes != whole)
             return false;
     return true;
 }
 
-/* n chunks into a piece of memory, one after the other; *pixels: where in it the first begins. */
-static int read_to_piece(struct reader *r, const struct item *it, uint8_t *piece, int64_t col, int64_t n,
+/* n chunks into a staging buffer, one after the other; *pixels: where in it the first begins. */
+static int read_to_staging(struct scratch *r, const struct item *it, uint8_t *staging, int64_t col, int64_t n,
                          const uint8_t **pixels, struct err *e)
 {
-    struct job *j = it->part->job;
+    struct job *j = it->band->job;
     const size_t whole = (size_t)store_chunk_bytes(store_info(j->store));
     const bool as_they_are = all_whole(it, col, n);
-    *pixels = piece;
+    *pixels = staging;
     for (int64_t first = 0, m; first < n; first += m) {
         const unsigned char *at;
-        uint8_t *room = piece + (size_t)first * whole;
+        uint8_t *room = staging + (size_t)first * whole;
         m = count_chunks(it, col + first, n - first, most_at_once(it));
         if (read_stored(r, it, col + first, m, as_they_are ? room : NULL, &at, e))
             return -1;
         if (as_they_are && first == 0)
-            *pixels = at; /* past the page cache, n chunks at once, it is not where the piece begins */
+            *pixels = at; /* past the page cache, n chunks at once, it is not where the staging buffer begins */
         const double begun = cli_now();
         for (int64_t k = first; k < first + m; at += chunk_of(it, col + k++)->bytes, room += whole) {
             const uint8_t *from = pixels_of(r, it, col + k, at, room, e);
@@ -933,98 +933,98 @@ static int read_to_piece(struct reader *r, const struct item *it, uint8_t *piece
     return 0;
 }
 
-/* Where in a slot of SPECTRUM_CHUNKS the chunk in column col of the item's chunk row lies. */
+/* Where in a buffer of SPECTRUM_CHUNKS the chunk in column col of the item's chunk row lies. */
 static size_t place_of(const struct item *it, int64_t col)
 {
-    const struct store_info *i = store_info(it->part->job->store);
-    const int64_t row = it->chunk_row - (it->slab.row - it->part->slide.first_row) / i->chunk_rows;
+    const struct store_info *i = store_info(it->band->job->store);
+    const int64_t row = it->chunk_row - (it->slab.row - it->band->geometry.first_row) / i->chunk_rows;
     return (size_t)((row * store_chunk_columns(i) + col) * store_chunk_bytes(i));
 }
 
-/* A run of chunks, piece by piece, to a device. */
-static int send_run(struct stream *s, const struct item *it, int thread, struct err *e)
+/* An extent, one staging buffer after the other, to a device. */
+static int send_extent(struct stream *s, const struct item *it, int thread, struct err *e)
 {
     const struct spectrum_backend *b = s->setup->backend;
-    struct job *j = it->part->job;
+    struct job *j = it->band->job;
     const int64_t whole = store_chunk_bytes(store_info(j->store));
     for (int64_t first = 0, n; first < it->chunks; first += n) {
         const int64_t col = it->chunk_col + first, left = it->chunks - first;
         const double begun = cli_now();
-        const struct spectrum_piece piece = b->piece(s->spectrum, thread);
+        const struct spectrum_staging staging = b->staging(s->spectrum, thread);
         const uint8_t *pixels;
         atomic_fetch_add(&j->wait_us, (long long)((cli_now() - begun) * 1e6));
-        n = (int64_t)piece.bytes / whole < left ? (int64_t)piece.bytes / whole : left;
+        n = (int64_t)staging.bytes / whole < left ? (int64_t)staging.bytes / whole : left;
         assert(n > 0);
-        if (read_to_piece(&s->readers[thread], it, piece.memory, col, n, &pixels, e)) {
+        if (read_to_staging(&s->scratch[thread], it, staging.memory, col, n, &pixels, e)) {
             job_fail(j, e); /* whatever has become of the device */
             return -1;
         }
-        if (b->send(s->spectrum, &it->slab, &piece, pixels, place_of(it, col), (size_t)(n * whole), e))
+        if (b->send(s->spectrum, &it->slab, &staging, pixels, place_of(it, col), (size_t)(n * whole), e))
             return -1;
     }
     return 0;
 }
 
-/* A run of chunks, read by read, into a slot of SPECTRUM_ROWS. */
-static int lay_run(struct stream *s, const struct item *it, int thread, struct err *e)
+/* An extent, read by read, into a buffer of SPECTRUM_ROWS. */
+static int lay_extent(struct stream *s, const struct item *it, int thread, struct err *e)
 {
-    float *slot = s->setup->backend->slot(s->spectrum, it->slab.slot);
+    float *buffer = s->setup->backend->buffer(s->spectrum, it->slab.buffer);
     for (int64_t first = 0, n; first < it->chunks; first += n) {
         n = count_chunks(it, it->chunk_col + first, it->chunks - first, most_at_once(it));
-        if (read_to_rows(&s->readers[thread], it, slot, it->chunk_col + first, n, e))
+        if (read_to_rows(&s->scratch[thread], it, buffer, it->chunk_col + first, n, e))
             return -1;
     }
     return 0;
 }
 
 /* Has the kernel read where the stored bytes of these rows lie. */
-static void prefetch(const struct part *part, int64_t row, int64_t rows)
+static void prefetch(const struct band *band, int64_t row, int64_t rows)
 {
-    const struct store_info *i = store_info(part->job->store);
+    const struct store_info *i = store_info(band->job->store);
     const int64_t columns = store_chunk_columns(i);
-    const int64_t first = (row - part->slide.first_row) / i->chunk_rows * columns;
+    const int64_t first = (row - band->geometry.first_row) / i->chunk_rows * columns;
     const int64_t n = (rows + i->chunk_rows - 1) / i->chunk_rows * columns;
     uint64_t low = UINT64_MAX, high = 0;
     for (int64_t k = first; k < first + n; k++) {
-        const struct store_chunk *c = &part->chunks[k];
+        const struct store_chunk *c = &band->chunks[k];
         if (c->bytes == 0)
             continue;
         low = c->offset < low ? c->offset : low;
         high = c->offset + c->bytes > high ? c->offset + c->bytes : high;
     }
     if (high > low)
-        store_prefetch(part->job->store, low, high - low);
+        store_prefetch(band->job->store, low, high - low);
 }
 
-/* With a slab's first READ: this slab where it is the part's first, and the next one. */
+/* With a slab's first LOAD: this slab where it is the band's first, and the next one. */
 static void prefetch_with(const struct item *it)
 {
-    const struct spectrum_slide *d = &it->part->slide;
+    const struct spectrum_band *d = &it->band->geometry;
     const int64_t next = it->slab.row + it->slab.rows, left = d->end_row - next;
     if (it->chunk_col > 0 || it->chunk_row * d->chunk_rows != it->slab.row - d->first_row)
         return;
     if (it->slab.row == d->first_row)
-        prefetch(it->part, it->slab.row, it->slab.rows);
+        prefetch(it->band, it->slab.row, it->slab.rows);
     if (left > 0)
-        prefetch(it->part, next, left < d->slab_rows ? left : d->slab_rows);
+        prefetch(it->band, next, left < d->slab_rows ? left : d->slab_rows);
 }
 
-static int read_run(struct stream *s, const struct item *it, int thread, struct err *e)
+static int load_extent(struct stream *s, const struct item *it, int thread, struct err *e)
 {
     prefetch_with(it);
-    return s->setup->backend->layout == SPECTRUM_ROWS ? lay_run(s, it, thread, e) : send_run(s, it, thread, e);
+    return s->setup->backend->layout == SPECTRUM_ROWS ? lay_extent(s, it, thread, e) : send_extent(s, it, thread, e);
 }
 
-static int run_slab(struct stream *s, struct item *it, int thread, struct err *e)
+static int compute_slab(struct stream *s, struct item *it, int thread, struct err *e)
 {
-    return s->setup->backend->run(s->spectrum, &it->slab, it->k, thread, &it->counts, e);
+    return s->setup->backend->compute(s->spectrum, &it->slab, it->k, thread, &it->counts, e);
 }
 
-/* All slabs of a part have been run. */
-static int end_part(struct stream *s, struct item *it, struct err *e)
+/* All slabs of a band have been computed. */
+static int finish_band(struct stream *s, struct item *it, struct err *e)
 {
     const struct spectrum_backend *b = s->setup->backend;
-    const struct spectrum_slide *d = &it->part->slide;
+    const struct spectrum_band *d = &it->band->geometry;
     return b->finish && d->end_row > 0 ? b->finish(s->spectrum, d, &it->counts, &it->times, e) : 0;
 }
 
@@ -1035,70 +1035,70 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const int64_t bins = s->setup->params.bins;
     struct err why = {""};
     (void)e;
-    if (it->kind == READ) {
-        if (!is_gone(it->part) && read_run(s, it, thread, &why))
-            part_fail(s, it->part, &why);
-        atomic_fetch_sub(&s->lanes[it->part->slide.lane].reading, 1);
+    if (it->kind == LOAD) {
+        if (!is_gone(it->band) && load_extent(s, it, thread, &why))
+            band_fail(s, it->band, &why);
+        atomic_fetch_sub(&s->feeds[it->band->geometry.assigned.device].loading, 1);
         return 0;
     }
     uint64_t *histogram = it->counts.histogram;
     memset(histogram, 0, (size_t)bins * sizeof *histogram);
     it->counts = (struct result_counts){.histogram = histogram};
     it->times = (struct spectrum_times){0, 0};
-    if (!is_gone(it->part) && (it->kind == RUN ? run_slab(s, it, thread, &why) : end_part(s, it, &why)))
-        part_fail(s, it->part, &why);
+    if (!is_gone(it->band) && (it->kind == COMPUTE ? compute_slab(s, it, thread, &why) : finish_band(s, it, &why)))
+        band_fail(s, it->band, &why);
     return 0;
 }
 
 /* --- sink --- */
 
-static void sink_run(struct stream *s, struct item *it)
+static void sink_compute(struct stream *s, struct item *it)
 {
-    struct job *j = it->part->job;
-    const int64_t parts = s->setup->backend->parts(s->spectrum, &it->slab);
+    struct job *j = it->band->job;
+    const int64_t units = s->setup->backend->units(s->spectrum, &it->slab);
     result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
-    const double rows = (double)j->rows_done + (double)it->slab.rows * (double)(it->k + 1) / (double)parts;
+    const double rows = (double)j->rows_done + (double)it->slab.rows * (double)(it->k + 1) / (double)units;
     const int64_t hundredths = (int64_t)(100 * rows / (double)j->rows);
     if (s->setup->progress)
         atomic_store(&s->progress, j->number * 100 + (hundredths < 99 ? hundredths : 99));
-    if (it->k + 1 == parts) {
+    if (it->k + 1 == units) {
         j->rows_done += it->slab.rows;
-        it->part->rows_done += it->slab.rows;
+        it->band->rows_done += it->slab.rows;
     }
 }
 
-/* A part's device has failed: it goes to another one. */
-static void deal_again(struct stream *s, struct part *part)
+/* A band's device has failed: it goes to another one. */
+static void deal_again(struct stream *s, struct band *band)
 {
-    err_set(&part->note, "%.900s; another device computes it again", part->why.msg);
-    atomic_store(&part->noted, true);
+    err_set(&band->note, "%.900s; another device computes it again", band->why.msg);
+    atomic_store(&band->noted, true);
     atomic_fetch_add(&s->notes, 1);
-    part->job->rows_done -= part->rows_done;
-    part->rows_done = 0;
-    atomic_store(&part->lost, false);
-    part->next = s->again;
-    s->again = part;
+    band->job->rows_done -= band->rows_done;
+    band->rows_done = 0;
+    atomic_store(&band->lost, false);
+    band->next = s->again;
+    s->again = band;
 }
 
-/* A part is through, or lost. */
-static void sink_end(struct stream *s, struct item *it)
+/* A band is through, or lost. */
+static void sink_finish(struct stream *s, struct item *it)
 {
-    struct part *part = it->part;
-    struct job *j = part->job;
+    struct band *band = it->band;
+    struct job *j = band->job;
     struct result_slide *r = &j->result;
-    if (atomic_load(&part->lost) && !atomic_load(&j->failed)) {
-        if (lanes_alive(s) > 0 && ++part->losses < MOST_LOSSES) {
-            deal_again(s, part);
+    if (atomic_load(&band->lost) && !atomic_load(&j->failed)) {
+        if (devices_alive(s) > 0 && ++band->losses < MOST_LOSSES) {
+            deal_again(s, band);
             return;
         }
-        job_fail(j, &part->why);
+        job_fail(j, &band->why);
     }
-    s->parts_out--;
+    s->bands_out--;
     if (!atomic_load(&j->failed))
         result_add_counts(&r->counts, &it->counts, s->setup->params.bins);
     r->stages[RESULT_COPY] += it->times.copy;
     r->stages[RESULT_KERNELS] += it->times.kernels;
-    if (++j->parts_ended < j->n_parts)
+    if (++j->bands_ended < j->n_bands)
         return;
     r->stages[RESULT_READ] = (double)atomic_load(&j->read_us) * 1e-6;
     r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
@@ -1112,10 +1112,10 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct stream *s = ctx;
     struct item *it = slot;
     (void)e;
-    if (it->kind == RUN && !is_gone(it->part))
-        sink_run(s, it);
-    if (it->kind == END)
-        sink_end(s, it);
+    if (it->kind == COMPUTE && !is_gone(it->band))
+        sink_compute(s, it);
+    if (it->kind == FINISH)
+        sink_finish(s, it);
     while (atomic_load(&s->over) < atomic_load(&s->opened) && s->jobs[atomic_load(&s->over)]->ended)
         atomic_fetch_add(&s->over, 1);
     return 0;
@@ -1128,36 +1128,36 @@ static void close_all(struct stream *s, struct item *items, int depth)
     for (int k = 0; items && k < depth; k++)
         free(items[k].counts.histogram);
     free(items);
-    for (int t = 0; s->readers && t < s->setup->threads; t++) {
-        free(s->readers[t].packed);
-        free(s->readers[t].pixels);
+    for (int t = 0; s->scratch && t < s->setup->threads; t++) {
+        free(s->scratch[t].packed);
+        free(s->scratch[t].pixels);
         for (int c = 0; c < CODECS; c++)
-            codec_free(s->readers[t].codec[c]);
+            codec_free(s->scratch[t].codec[c]);
     }
-    free(s->readers);
+    free(s->scratch);
     for (int64_t k = s->handed; s->jobs && k < s->made; k++)
         job_free(s->jobs[k]);
     free(s->jobs);
-    free(s->lanes);
+    free(s->feeds);
     s->setup->backend->close(s->spectrum); /* NULL where it was not opened */
 }
 
 static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
-    s->readers = calloc((size_t)setup->threads, sizeof *s->readers);
+    s->scratch = calloc((size_t)setup->threads, sizeof *s->scratch);
     s->jobs = calloc((size_t)setup->n_paths, sizeof *s->jobs);
-    if (!s->readers || !s->jobs)
+    if (!s->scratch || !s->jobs)
         return err_set(e, "out of memory");
     if (setup->backend->open(&s->spectrum, setup->devices ? setup->devices : "", &setup->params,
                              setup->threads, setup->memory ? setup->memory : INT64_MAX, e))
         return -1;
-    s->n_lanes = setup->backend->lanes(s->spectrum);
+    s->n_devices = setup->backend->devices(s->spectrum);
     s->memory = setup->backend->memory;
-    if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || setup->memory / s->n_lanes < s->memory))
-        s->memory = setup->memory / s->n_lanes; /* slots on a device need not grow with the memory of the host */
-    s->lanes = calloc((size_t)s->n_lanes, sizeof *s->lanes);
-    return s->lanes ? 0 : err_set(e, "out of memory");
+    if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || setup->memory / s->n_devices < s->memory))
+        s->memory = setup->memory / s->n_devices; /* buffers on a device need not grow with the memory of the host */
+    s->feeds = calloc((size_t)s->n_devices, sizeof *s->feeds);
+    return s->feeds ? 0 : err_set(e, "out of memory");
 }
 
 static struct item *make_items(const struct stream *s, int depth, struct err *e)
@@ -1183,8 +1183,8 @@ int stream_run(const struct stream_setup *setup, struct err *e)
     struct item *items = NULL;
     int depth = 4 * setup->threads + 4;
     int r = open_all(&s, e);
-    if (r == 0 && s.n_lanes > 1)
-        depth += 128 * s.n_lanes; /* a lane that is held up must not hold up the others */
+    if (r == 0 && s.n_devices > 1)
+        depth += 128 * s.n_devices; /* a device that is held up must not hold up the others */
     if (r == 0)
         r = (items = make_items(&s, depth, e)) ? 0 : -1;
     if (r == 0)

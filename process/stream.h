@@ -1,8 +1,8 @@
 /*
  * stream.h - from stores to spectra: one continuous stream over many stores.
  *
- * Each store's chunks are listed once; then runs of neighbouring chunks are read with pread, checked
- * against their CRC, inflated and laid as rows of gray into the backend's slots, by the same threads
+ * Each store's chunks are listed once; then extents (consecutive chunks) are read with pread, checked
+ * against their CRC, inflated and laid as rows of gray into the backend's buffers, by the same threads
  * that run the backend. Pixel rows are read once, in order, whatever the size of the groups; the next
  * store begins while the last slab of the one before is still being computed. A store that fails is
  * reported and the others go on. What a device was computing when it failed is computed again by the others.

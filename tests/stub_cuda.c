@@ -246,11 +246,11 @@ static void add_window(const struct counts_sums *s, const struct counts_bins *b,
     out[1] += samples * bin * bin;
 }
 
-static bool window_counts(const struct counts_windows *w, int64_t k, int device)
+static bool is_wanted(const struct counts_windows *w, int64_t k, int device)
 {
-    if (w->d_counts)
-        check_memory(w->d_counts + k, 1, device, "which windows count");
-    return !w->d_counts || w->d_counts[k];
+    if (w->d_wanted)
+        check_memory(w->d_wanted + k, 1, device, "which windows count");
+    return !w->d_wanted || w->d_wanted[k];
 }
 
 static void run_fused(const struct fused_args *a, int device)
@@ -258,7 +258,7 @@ static void run_fused(const struct fused_args *a, int device)
     const int64_t nx = a->windows.nx;
     check(a->ring_rows % FUSED_STRIDE == 0 && a->pitch % 4 == 0, "fused: the ring");
     for (int64_t k = a->windows.first_wy * nx; k < a->windows.end_wy * nx; k++)
-        if (window_counts(&a->windows, k, device))
+        if (is_wanted(&a->windows, k, device))
             add_window(&a->sums, &a->bins,
                        checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * FUSED_STRIDE, k % nx * FUSED_STRIDE, FUSED_WINDOW, device),
                        FUSED_WINDOW, k, device);
@@ -272,7 +272,7 @@ static void run_windows(const struct windows_args *a, enum what what, unsigned b
     for (int64_t i = 0; i < a->n; i++) {
         const int64_t k = a->windows.first_wy * nx + a->first + i;
         uint64_t sum;
-        if (!window_counts(&a->windows, k, device))
+        if (!is_wanted(&a->windows, k, device))
             continue;
         if (what == GATHER) {
             sum = checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * a->stride, k % nx * a->stride, a->window, device);
@@ -341,7 +341,7 @@ static void run_op(const struct op *o, int device)
     }
 }
 
-/* Runs the stream's next piece of work, unless it must wait. */
+/* Runs the stream's next operation, unless it must wait. */
 static bool step(struct CUstream_st *s)
 {
     struct op *o = s->head;

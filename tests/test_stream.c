@@ -1,6 +1,6 @@
 /*
  * test_stream - the stream against the plain way: whole rows read with H5Dread, laid into the backend's
- * slots by one thread. Counts and maps must be equal to the last bit.
+ * buffers by one thread. Counts and maps must be equal to the last bit.
  *
  *   test_stream STORE...      prints "equal STORE" or "different STORE: what"
  */
@@ -74,7 +74,7 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
     const struct result_params p = spectrum_defaults();
     struct err e = {""};
     struct spectrum *s;
-    struct spectrum_slide d = {0};
+    struct spectrum_band d = {0};
     float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
     out->nx = d.nx = spectrum_windows(d.width, &p);
     out->ny = d.ny = spectrum_windows(d.height, &p);
@@ -86,10 +86,10 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
     d.end_row = d.slab_rows = d.height;
     d.mean_db = out->mean_db;
     d.std_db = out->std_db;
-    memcpy(b->slot(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
-    const struct spectrum_slab slab = {.slide = &d, .rows = d.height, .end_wy = d.ny};
-    for (int64_t k = 0; k < b->parts(s, &slab); k++)
-        if (b->run(s, &slab, k, 0, &out->counts, &e))
+    memcpy(b->buffer(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
+    const struct spectrum_slab slab = {.band = &d, .rows = d.height, .end_wy = d.ny};
+    for (int64_t k = 0; k < b->units(s, &slab); k++)
+        if (b->compute(s, &slab, k, 0, &out->counts, &e))
             return -1;
     struct spectrum_times times = {0, 0};
     if (b->finish)

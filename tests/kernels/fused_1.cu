@@ -275,7 +275,7 @@ __device__ __forceinline__ void add_window(const struct tally &t, unsigned long 
 template <int ODD>
 __device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx, int64_t wy, int64_t end_wy)
 {
-    const uint8_t *counts = a.windows.d_counts ? a.windows.d_counts + wx : NULL;
+    const uint8_t *counts = a.windows.d_wanted ? a.windows.d_wanted + wx : NULL;
     const int64_t nx = a.windows.nx;
     for (int64_t half = wy; half <= end_wy; half++) {
         const bool last = half > wy && (!counts || counts[(half - 1) * nx]);
