@@ -14,16 +14,24 @@ def includes(path):
         return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', f.read(), re.M)
 
 
-LAYERS = [  # folder, folders of ours that it may include
-    ("common", ("common/",)), ("convert", ("common/", "convert/")), ("process", ("common/", "process/")),
+LAYERS = [  # folder, what of ours it may include
+    ("common", ("common/",)),
+    ("convert", ("common/", "convert/")),
+    ("process", ("common/", "process/")),
     ("cuda", ("common/", "process/spectrum.h", "cuda/")),
 ]
 ONLY = [  # header, the only files that may include it
-    (r"hdf5\.h", r"common/h5\.h"), (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
-    (r"pthread\.h", r"common/pipe\.c"), (r"openslide.*", r"convert/slide_openslide\.c"),
-    (r"tiffio\.h", r"convert/svs\.c"), (r"(jpeglib|openjpeg)\.h", r"convert/tile\.c"),
-    (r"(libdeflate|zlib|lz4|zstd)\.h", r"common/codec\.c"), (r"fftw3\.h", r"tests/.*"),
+    (r"hdf5\.h", r"common/h5\.h"),
+    (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
+    (r"pthread\.h", r"common/pipe\.c"),
+    (r"openslide.*", r"convert/slide_openslide\.c"),
+    (r"tiffio\.h", r"convert/svs\.c"),
+    (r"jpeglib\.h", r"(common/jpeg|convert/tile)\.c"),
+    (r"openjpeg\.h", r"convert/tile\.c"),
+    (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
+    (r"fftw3\.h", r"tests/.*"),
     (r"cu.*\.h", r"cuda/.*"),
+    (r"wsi_build\.h", r"(convert/wsi2h5|process/(h5spec|options))\.c"),
 ]
 
 
@@ -40,8 +48,89 @@ def test_layers():
 
 
 def test_file_names_are_unique():
-    names = [os.path.basename(f) for f in sources("common/*", "convert/*", "process/*", "cuda/*", "tests/*.c")]
+    names = [os.path.basename(f) for f in sources("common/*.*", "convert/*.*", "process/*.*", "cuda/*.*", "tests/*.c")]
+    names = [n for n in names if n != "README.md"]
     expect(len(names) == len(set(names)), "%s", sorted(n for n in names if names.count(n) > 1))
+
+
+def code():
+    """Name and lines of every C and CUDA file."""
+    for path in sources(*(d + "/*." + e for d in ("common", "convert", "process", "cuda", "tests", "tests/kernels")
+                          for e in ("c", "h", "cu", "cuh"))):
+        with open(path, encoding="utf-8") as f:
+            yield os.path.relpath(path, ROOT), f.read().splitlines()
+
+
+STRICT = False  # while files are being rewritten, offences are only counted
+
+
+def no_offences(found):
+    if found and not STRICT:
+        raise Skip("%d places, such as %s" % (len(found), found[0]))
+    expect(not found, "%s", "; ".join(found[:20]))
+
+
+def test_files_are_short():
+    no_offences(["%s has %d lines" % (name, len(lines)) for name, lines in code()
+                 if name.endswith((".c", ".cu")) and len(lines) > 500])
+
+
+def test_lines_fit_the_limit():
+    with open(os.path.join(ROOT, ".clang-format")) as f:
+        limit = int(re.search(r"ColumnLimit: (\d+)", f.read()).group(1))
+    no_offences(["%s:%d has %d columns" % (name, n, len(line)) for name, lines in code()
+                 for n, line in enumerate(lines, 1) if len(line) > limit])
+
+
+# one thing per another: "a task a slide", "a line a bin"
+PER = (r"\b(a|an|one|two|\d+) (byte|line|task|result|row|block|thread|lane|folder|store|ms|points?|window)s? (of \w+ )?"
+       r"an? (slide|store|pixel|line|window|bin|task|file|chunk|thread|device|node|test|core|group|result)\b")
+WORDS = [  # not in plain English (CONTRIBUTING.md); glossary in process/README.md
+    r"\b(is|are|was|were|be) told\b", r"\btells? (what|which|how|it|them)\b", r"\bstands? (there|already|between)\b",
+    r"\btalk\b", r"\bhalf believed\b", r"\bleft alone\b", r"\bleaves? alone\b", r"\bwhat is (there|missing)\b",
+    r"\b(is|are|was|were) there already\b", r"\bcannot be had\b", r"\bover night\b", r"\bhas had it\b", PER,
+]
+
+
+def texts():
+    """Name and lines of every file that people read."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [d for d in folders if d not in ("build", "demo", ".git", "__pycache__")]
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), ROOT)
+            if path != "tests/check_project.py" and not name.endswith((".svg", ".png")):
+                with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+                    yield path, f.read().splitlines()
+
+
+def test_words():
+    bad = re.compile("|".join("(?:%s)" % w for w in WORDS), re.I)
+    no_offences(["%s:%d: %s" % (name, n, bad.search(line).group(0)) for name, lines in texts()
+                 for n, line in enumerate(lines, 1) if bad.search(line)])
+
+
+def test_readme_is_short():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        words = len(f.read().split())
+    no_offences(["README.md has %d words, more than 1500" % words] if words > 1500 else [])
+
+
+def test_releases_agree():
+    """The version and its date are the same in every document."""
+    def find(pattern, *path):
+        with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
+            m = re.search(pattern, f.read(), re.M)
+        expect(m, "%s: no %s", path, pattern)
+        return m.group(1)
+    version = find(r'#define WSI_VERSION "(.*)"', "common", "version.h")
+    date = find(r'#define WSI_DATE "(.*)"', "common", "version.h")
+    expect(find(r"^## (.*)", "CHANGELOG.md") == "%s (%s)" % (version, date), "CHANGELOG.md")
+    for program in (WSI2H5, H5SPEC):
+        first = run(program, "--version").out.splitlines()[0]
+        name = os.path.basename(program)
+        expect(re.fullmatch(r"%s %s \(%s(, build \S+)?\)" % (name, re.escape(version), date), first), "%s", first)
+    h5dump = run("h5dump", "-a", "/creator", store(slide())).out
+    says(h5dump, '"wsi2h5 %s"' % version)
 
 
 def slide():
@@ -92,13 +181,11 @@ def test_every_option_of_h5spec():
 
 
 def test_versions():
-    says(run(WSI2H5, "--version").out, "wsi2h5 ", "HDF5 ", "OpenSlide ")
-    says(run(H5SPEC, "--version").out, "h5spec ", "HDF5 ", "backends: cpu")
-    version = run(WSI2H5, "--version").out.split()[1]
-    says(open(os.path.join(ROOT, "CHANGELOG.md")).read(), "## " + version)
+    says(run(WSI2H5, "--version").out, "HDF5 ", "OpenSlide ", "Report bugs to")
+    says(run(H5SPEC, "--version").out, "HDF5 ", "backends: cpu", "Report bugs to")
 
 
-def test_data_and_talk_are_apart():
+def test_data_and_messages_are_apart():
     p = run(H5SPEC, "--json", "-o", os.path.join(tmp(), "r.h5"), grouped())
     (j,) = json_lines(p.out)
     expect(j["status"] == "done" and j["backend"] == "cpu" and j["windows"] == 18, "%s", j)
@@ -136,17 +223,16 @@ def copy_of_the_tree():
     return d
 
 
-def make(*words, cwd):
+def make(*words, cwd, status=0, env={}):
     if SAN:
         raise Skip("builds are tried without sanitizers")
-    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
-    return run("make", "-j2", *words, cwd=cwd, env=env)
+    inherited = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
+    return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status)
 
 
 def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
     p = make("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", cwd=d)
-    says(p.out, "wsi2h5 is left out", "no CUDA")
     h5spec = os.path.join(d, "build/h5spec")
     libraries = "".join(re.findall(r"NEEDED.*", run("readelf", "-d", h5spec).out))  # its own, not HDF5's
     expect(not re.search("openslide|tiff|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
@@ -169,13 +255,93 @@ def test_zlib_instead_of_libdeflate():
     expect(run(H5SPEC, "info", "--histogram", a).out == run(H5SPEC, "info", "--histogram", b).out, "spectrum")
 
 
-def test_install():
-    if SAN:
-        raise Skip("builds are tried without sanitizers")
-    d = tmp()
-    make("install", "DESTDIR=" + d, "PREFIX=/opt/x", cwd=ROOT)
+def compiler_without(header):
+    """A compiler that does not find the header."""
+    path = os.path.join(tmp(), "cc")
+    with open(path, "w") as f:
+        f.write("""#!/bin/sh
+text=$(cat)
+case $text in *'<%s>'*) echo 'fatal error: no such file' >&2; exit 1 ;; esac
+printf '%%s\\n' "$text" | cc "$@"
+""" % header)
+    os.chmod(path, 0o755)
+    return path
+
+
+def test_missing_parts_are_named():
+    """One line with the remedy, instead of a compiler error."""
+    b = tmp()
+    for words, missing in ((["CC=no-such-compiler"], "no usable C compiler"),
+                           (["CC=" + compiler_without("stdint.h")], "libc6-dev"),
+                           (["CC=" + compiler_without("hdf5.h")], "HDF5 is missing: run scripts/install-deps"),
+                           (["CC=" + compiler_without("zlib.h"), "LIBDEFLATE=0"], "zlib is missing: run scripts/install-deps")):
+        p = make(*words, "B=" + b, "needs", cwd=ROOT, status=2)
+        says(p.err, missing)
+        expect(len(p.err.splitlines()) == 1, "%s", p.err)
+    expect(make("B=" + b, "needs", cwd=ROOT).out == "", "silent")
+    make("CC=" + compiler_without("zlib.h"), "LIBDEFLATE=1", "B=" + b, "needs", cwd=ROOT)
+
+
+def test_libraries_are_found():
+    """What is built follows from what pkg-config finds; what was left out on purpose is no news."""
+    b = tmp()
+    env = {"PKG_CONFIG_LIBDIR": b}
+    lines = make("B=" + b, "-n", "V=1", "h5spec", cwd=ROOT, env=env).out
+    for library in ("LIBDEFLATE", "LZ4", "ZSTD"):
+        expect("-DHAVE_" + library not in lines, "%s", library)
+        says(make("B=" + b, "-n", "V=1", library + "=1", "h5spec", cwd=ROOT, env=env).out, "-DHAVE_" + library)
+    expect("-lz" in lines, "zlib is linked without libdeflate")
+    expect("wsi2h5" not in make("B=" + b, "-n", "OPENSLIDE=0", "CUDA=0", cwd=ROOT).out, "wsi2h5 and its news")
+    says(make("B=" + b, "-n", cwd=ROOT, env=env).out, "wsi2h5 is not built")
+    expect("-Werror" not in lines, "warnings are no errors")
+    says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")
+
+
+def test_short_lines_and_the_build_of_version():
+    d = copy_of_the_tree()
+    quiet = make("CUDA=0", "h5spec", cwd=d).out.splitlines()
+    expect(all(re.fullmatch(r"(CC|LD) \S+", line) for line in quiet), "%s", quiet)
+    version = lambda: run(os.path.join(d, "build/h5spec"), "--version").out.splitlines()[0]
+    expect("build" not in version(), "%s", version())
+    run("git", "init", "-q", cwd=d)
+    run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "1", cwd=d)
+    again = make("CUDA=0", "h5spec", cwd=d).out.splitlines()
+    expect(1 < len(again) <= 3, "only what prints the commit is built again: %s", again)
+    head = run("git", "describe", "--always", cwd=d).out.strip()
+    says(version(), ", build " + head)
+
+
+def files_below(folder):
+    return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
+                  for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
+
+
+def test_install_and_uninstall():
+    d = os.path.join(tmp(), "a folder")
+    with open(os.path.join(BUILD, "config")) as f:  # the build under test, not another one
+        words = ["B=" + os.path.relpath(BUILD, ROOT)] + ([] if "-DHAVE_CUDA" in f.read() else ["CUDA=0"])
+    words += ["DESTDIR=" + d, "PREFIX=/opt/x y"]
+    make("install", *words, cwd=ROOT)
+    prefix = os.path.join(d, "opt/x y")
     for name in ("wsi2h5", "h5spec"):
-        run(os.path.join(d, "opt/x/bin", name), "--version")
+        run(os.path.join(prefix, "bin", name), "--version")
+    env = {"PATH": os.path.join(prefix, "bin") + ":" + os.environ["PATH"]}
+    for name in ("wsi-corpus", "wsi-plan"):
+        says(run(os.path.join(prefix, "bin", name), "--help", env={**os.environ, **env}).out.lower(), "usage")
+    have = files_below(prefix)
+    for name in ("share/doc/wsi2h5/README.md", "share/wsi2h5/slurm/process.sh"):
+        expect(name in have, "%s is not in %s", name, have)
+    for name in have:
+        path = os.path.join(prefix, name)
+        wanted = 0o755 if os.path.isdir(path) or name.startswith("bin/") else None
+        mode = os.stat(path).st_mode & 0o777
+        expect(mode == wanted or (wanted is None and mode in (0o644, 0o755)), "%s has mode %o", name, mode)
+    theirs = os.path.join(prefix, "share/doc/other")
+    with open(theirs, "w"):
+        pass
+    make("uninstall", *words, cwd=ROOT)
+    expect(files_below(prefix) == ["share/doc/other"], "%s", files_below(prefix))
+    expect(not os.path.exists(os.path.join(prefix, "share/wsi2h5")), "our folder stays")
 
 
 main(globals())
