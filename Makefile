@@ -98,7 +98,8 @@ $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/stream common/gray common/chunks \
-  convert/convert convert/slide_openslide convert/tile convert/tissue)): EXTRA += -O3
+  convert/convert convert/slide_openslide convert/slide_metadata \
+  convert/tile_j2k convert/tissue)): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<

@@ -1,9 +1,10 @@
-/* convert.c - one slide to one store; see convert.h. */
+/* convert.c - see convert.h. */
 #include "convert/convert.h"
 
 #include "common/cli.h"
 #include "common/pipe.h"
 #include "convert/overview.h"
+#include "convert/plan.h"
 #include "convert/slide.h"
 #include "convert/tissue.h"
 
@@ -20,6 +21,13 @@ enum {
     MOST_KEY = 1000, MOST_VALUE = 60000,
 };
 
+/* What the tissue map is made of. */
+enum tissue_origin {
+    TISSUE_NONE,     /* there is no map */
+    TISSUE_OVERVIEW, /* as few pixels as possible, before the tiles (overview.h) */
+    TISSUE_TILES,    /* the tiles that are converted */
+};
+
 /* One tile on its way. */
 struct item {
     int64_t col, row;
@@ -33,14 +41,12 @@ struct item {
 struct convert {
     const char *path;
     const struct convert_options *o;
-    const struct slide_reader *reader;
     struct slide *slide;
     struct slide_info slide_info;
     struct store_info info;
     struct store_writer *writer;
     struct tissue tissue;
-    bool has_tissue;  /* the map is there, or will be when all tiles are through */
-    bool sums_tissue; /* it is made from the tiles that are converted */
+    enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
     struct codec_work **codecs;        /* [threads] */
     struct item *items;                /* [depth] */
@@ -48,110 +54,6 @@ struct convert {
     void (*progress)(void *ctx, double fraction);
     void *progress_ctx;
 };
-
-/* --- what the store will be --- */
-
-static int64_t round_up(int64_t v, int64_t to)
-{
-    return (v + to - 1) / to * to;
-}
-
-/* Sixteen bits of the folder that the slide is in: enough to tell its namesake in another folder from
- * the slide itself after it has changed, too little to tell where it was. */
-static int64_t folder_tag(const char *path)
-{
-    char *real = realpath(path, NULL);
-    char *slash = real ? strrchr(real, '/') : NULL;
-    const int64_t tag = slash ? codec_crc32(real, (size_t)(slash - real)) & 0xffff : 0;
-    free(real);
-    return tag;
-}
-
-static int plan(struct convert *c, const struct stat *source, struct err *e)
-{
-    const struct slide_info *s = &c->slide_info;
-    struct store_info *i = &c->info;
-    *i = (struct store_info){
-        .source_bytes = source->st_size, .level = s->level, .downsample = s->downsample,
-        .width = s->width, .height = s->height, .channels = c->o->gray ? 1 : 3, .mpp_x = s->mpp_x,
-        .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
-        .chunk_cols = s->tile_cols, .codec = c->o->codec, .source_tag = folder_tag(c->path),
-        .identifiers = c->o->keep_identifiers, .tissue_only = c->o->tissue_only};
-    snprintf(i->source_name, sizeof i->source_name, "%s", cli_base_name(c->path));
-    snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
-    snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
-    snprintf(i->reader, sizeof i->reader, "%s", s->reader);
-    snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
-    /* whole chunk rows, as near to what was asked for as can be */
-    const int64_t chunk_rows = (c->o->stripe_rows + i->chunk_rows / 2) / i->chunk_rows;
-    i->stripe_rows = i->chunk_rows * (chunk_rows > 0 ? chunk_rows : 1);
-    const int64_t most = round_up(i->height, i->stripe_rows) / i->stripe_rows;
-    const int64_t stripe_bytes = i->stripe_rows * i->width * i->channels;
-    int64_t stripes = c->o->group_bytes / stripe_bytes;
-    stripes = stripes < 1 ? 1 : stripes > most ? most : stripes;
-    i->group_rows = i->stripe_rows * stripes;
-    i->group_count = (i->height + i->group_rows - 1) / i->group_rows;
-    c->columns = store_chunk_columns(i);
-    c->rows = (i->height + i->chunk_rows - 1) / i->chunk_rows;
-    return store_check_info(i, e);
-}
-
-/* --- what stands there --- */
-
-static bool same_source(const struct store_info *a, const struct store_info *b)
-{
-    return a->source_bytes == b->source_bytes && !strcmp(a->source_name, b->source_name) &&
-           !strcmp(a->quickhash, b->quickhash);
-}
-
-/* Names the first setting in which a store differs from what is asked for; NULL when none does. */
-static const char *other_setting(const struct store_info *a, const struct store_info *b)
-{
-    return a->level != b->level               ? "--level"
-           : a->channels != b->channels       ? "--gray"
-           : a->codec != b->codec             ? "--codec"
-           : a->stripe_rows != b->stripe_rows ? "--stripe-rows"
-           : a->group_rows != b->group_rows   ? "--group-bytes"
-           : a->tissue_only != b->tissue_only ? "--tissue-only"
-           : a->identifiers != b->identifiers ? "--keep-identifiers" : NULL;
-}
-
-/* 1: leave it, it is done. 0: (re)make it. -1: it is not ours to replace. */
-static int judge_target(const struct convert *c, const char *target, const struct stat *source,
-                        struct convert_report *report, struct err *e)
-{
-    struct store_info old;
-    struct stat st;
-    const char *setting;
-    struct err why = {""};
-    const enum store_found found = store_look(target, &old, &why);
-    if (found == STORE_NONE)
-        return 0;
-    if (found == STORE_OTHER_FILE)
-        return err_set(e, "%s: stands there already and is not a store; it is left alone: name "
-                          "another output", target);
-    if (found == STORE_UNFINISHED || c->o->force)
-        return 0;
-    if (found == STORE_UNKNOWN)
-        return err_set(e, "%s: what stands there cannot be judged (%s); take another folder, or "
-                          "--force to replace it", target, why.msg);
-    if (!same_source(&old, &c->info)) {
-        /* The same file has changed since: the store is stale. Else it is another slide's. */
-        if (!strcmp(old.source_name, c->info.source_name) && !stat(target, &st) &&
-            old.source_tag == c->info.source_tag && source->st_mtime > st.st_mtime) {
-            report->was_stale = true;
-            return 0;
-        }
-        return err_set(e, "%s: the store of another slide (%s) stands at %s; take another folder, "
-                          "or --force to replace it", c->path, old.source_name, target);
-    }
-    if ((setting = other_setting(&old, &c->info)))
-        return err_set(e, "%s: %s holds it with another %s; take another folder, or --force to "
-                          "replace it", c->path, target, setting);
-    report->info = old;
-    report->store_bytes = stat(target, &st) ? 0 : st.st_size;
-    return 1;
-}
 
 /* --- the pipe --- */
 
@@ -167,8 +69,8 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     it->col = c->next % c->columns;
     it->row = c->next / c->columns;
     const int64_t stripe = c->info.stripe_rows / c->info.chunk_rows;
-    if (it->col == 0 && it->row % stripe == 0 && c->reader->prefetch)
-        c->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe, if not yet, and the next */
+    if (it->col == 0 && it->row % stripe == 0 && c->slide->reader->prefetch)
+        c->slide->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe, if not yet, and the next */
     c->next++;
     return PIPE_ITEM;
 }
@@ -196,7 +98,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     it->bytes = 0;
     if (c->o->tissue_only && !tissue_any(&c->tissue, x, y, c->info.chunk_cols, c->info.chunk_rows))
         return 0;
-    if (c->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
+    if (c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
                         &it->status, e))
         return -1;
     if (it->status != STORE_WHOLE && c->o->refuse_damage)
@@ -204,7 +106,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
                           " is %s; refused, as --on-damage fail asks", it->col, it->row, c->info.level,
                        it->status == STORE_MISSING ? "missing" : "damaged");
     const int64_t right = c->info.width - x, below = c->info.height - y;
-    if (c->sums_tissue &&
+    if (c->tissue_origin == TISSUE_TILES &&
         tissue_sum(&it->sums, it->pixels, right < c->info.chunk_cols ? right : c->info.chunk_cols,
                    below < c->info.chunk_rows ? below : c->info.chunk_rows, c->info.chunk_cols, x, y, 1,
                    SAMPLED_ROWS, e))
@@ -223,11 +125,8 @@ static int sink(void *ctx, void *slot, struct err *e)
     const bool plain = it->bytes == (size_t)store_chunk_bytes(&c->info);
     if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32, it->status, e))
         return -1;
-    if (c->sums_tissue && tissue_add(&c->tissue, &it->sums, e))
+    if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
-    c->info.tiles_left_out += it->status == STORE_LEFT_OUT;
-    c->info.tiles_missing += it->status == STORE_MISSING;
-    c->info.tiles_damaged += it->status == STORE_DAMAGED;
     c->done++;
     if (c->progress)
         c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows));
@@ -260,12 +159,12 @@ static int put_head(struct convert *c, struct err *e)
     uint8_t *data = NULL;
     size_t bytes = 0;
     int64_t width = 0, height = 0;
-    int r = c->reader->properties(c->slide, put_property, &ctx);
-    if (r == 0 && c->reader->icc(c->slide, &data, &bytes))
+    int r = c->slide->reader->properties(c->slide, put_property, &ctx);
+    if (r == 0 && c->slide->reader->icc(c->slide, &data, &bytes))
         r = store_put_icc(c->writer, data, bytes, e);
     free(data);
     data = NULL;
-    if (r == 0 && c->slide_info.has_thumbnail && c->reader->thumbnail(c->slide, &data, &width, &height))
+    if (r == 0 && c->slide_info.has_thumbnail && c->slide->reader->thumbnail(c->slide, &data, &width, &height))
         r = store_put_thumbnail(c->writer, data, width, height, e);
     free(data);
     return r;
@@ -279,18 +178,19 @@ static int make_tissue(struct convert *c, struct err *e)
     if (tissue_create(&c->tissue, c->info.width, c->info.height, e))
         return -1;
     const bool must = c->o->tissue_only || c->o->gray;
-    const int r = overview_tissue(c->path, c->reader, c->slide, &c->slide_info, c->o->threads, must,
+    const int r = overview_tissue(c->path, c->slide, &c->slide_info, c->o->threads, must,
                                   &c->tissue, e);
-    c->has_tissue = r >= 0;
-    c->sums_tissue = r == 0;
-    return r < 0 ? -1 : 0;
+    if (r < 0)
+        return -1;
+    c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
+    return 0;
 }
 
 static int put_tissue(struct convert *c, struct err *e)
 {
-    if (!c->has_tissue)
+    if (c->tissue_origin == TISSUE_NONE)
         return 0;
-    if (c->sums_tissue)
+    if (c->tissue_origin == TISSUE_TILES)
         tissue_finish(&c->tissue);
     const struct store_tissue t = {.cols = c->tissue.cols, .rows = c->tissue.rows, .mask = c->tissue.mask,
                                    .otsu_h = c->tissue.otsu_h, .otsu_s = c->tissue.otsu_s,
@@ -365,8 +265,7 @@ static void close_all(struct convert *c)
     tissue_free(&c->tissue);
     free(c->codecs);
     free(c->items);
-    if (c->slide)
-        c->reader->close(c->slide);
+    slide_close(c->slide);
 }
 
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
@@ -383,7 +282,35 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         store_abort(c->writer);
         return -1;
     }
+    c->info = *store_written(c->writer); /* with the counts of tiles */
     return store_commit(c->writer, bytes, e);
+}
+
+/* Decides whether there is anything to do, and does it. */
+static int convert(struct convert *c, const char *target, struct convert_report *report, struct err *e)
+{
+    struct stat st;
+    if (stat(c->path, &st))
+        return err_sys(e, "%s: cannot look at it", c->path);
+    if (plan_store(c->path, &st, &c->slide_info, c->o, &c->info, e))
+        return -1;
+    const int verdict = plan_judge(c->path, &st, target, &c->info, c->o->force, &report->info, e);
+    if (verdict < 0)
+        return -1;
+    if (verdict == PLAN_SKIP) {
+        report->outcome = CONVERT_SKIPPED;
+        report->store_bytes = stat(target, &st) ? 0 : st.st_size;
+        return 0;
+    }
+    report->was_stale = verdict == PLAN_REMAKE;
+    if (c->o->refuse_damage && c->slide_info.problem[0])
+        return err_set(e, "%s: %s; refused, as --on-damage fail asks", c->path, c->slide_info.problem);
+    c->columns = store_chunk_columns(&c->info);
+    c->rows = (c->info.height + c->info.chunk_rows - 1) / c->info.chunk_rows;
+    if (make_store(c, target, &report->store_bytes, e))
+        return err_add(e, "%s to %s", c->path, target);
+    report->info = c->info;
+    return 0;
 }
 
 int convert_slide(const char *path, const char *target, const struct convert_options *o,
@@ -391,26 +318,13 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
                   struct convert_report *report, struct err *e)
 {
     struct convert c = {.path = path, .o = o, .progress = progress, .progress_ctx = ctx};
-    struct stat st;
     const double begun = cli_now();
     *report = (struct convert_report){.outcome = CONVERT_DONE};
-    c.reader = slide_open(&c.slide, path, o->level, o->threads, &c.slide_info, e);
-    if (!c.reader)
+    c.slide = slide_open(path, o->level, o->threads, &c.slide_info, e);
+    if (!c.slide)
         return -1;
-    int r = stat(path, &st) ? err_sys(e, "%s: cannot look at it", path) : plan(&c, &st, e);
-    if (r == 0)
-        r = judge_target(&c, target, &st, report, e);
-    if (r > 0)
-        report->outcome = CONVERT_SKIPPED;
-    if (r == 0 && o->refuse_damage && c.slide_info.problem[0])
-        r = err_set(e, "%s: %s; refused, as --on-damage fail asks", path, c.slide_info.problem);
-    if (r == 0) {
-        r = make_store(&c, target, &report->store_bytes, e);
-        if (r)
-            err_add(e, "%s to %s", path, target);
-        report->info = c.info;
-    }
+    const int r = convert(&c, target, report, e);
     report->seconds = cli_now() - begun;
     close_all(&c);
-    return r < 0 ? -1 : 0;
+    return r;
 }

@@ -1,9 +1,9 @@
 /*
  * convert.h - one slide to one store.
  *
- * Each thread reads a tile, turns it gray if asked, packs it and takes its checksum, all in buffers
- * of its item; the calling thread, between tiles of its own, puts the chunks into the file in order. Memory
- * is a few tiles a thread, whatever the slide's size.
+ * Each thread reads a tile, turns it gray if requested, packs it and computes its checksum, all in
+ * the buffers of its item. The calling thread, between tiles of its own, writes the chunks into the
+ * file in order. Memory is a few tiles per thread, whatever the slide's size.
  */
 #ifndef WSI_CONVERT_H
 #define WSI_CONVERT_H
@@ -19,19 +19,19 @@ struct convert_options {
     const struct codec *codec;
     bool gray;
     int64_t level;
-    int64_t group_bytes; /* of pixels, uncompressed, in a group */
-    int64_t stripe_rows; /* rounded to whole chunk rows; at least one */
+    int64_t group_bytes;   /* of uncompressed pixels in a group */
+    int64_t stripe_rows;   /* rounded to whole chunk rows; at least one */
     int threads;
-    bool force;            /* replaces whatever store stands there */
-    bool keep_identifiers; /* of the properties */
-    bool tissue_only;      /* chunks without tissue are left out */
-    bool no_tissue;        /* no map of the tissue */
-    bool refuse_damage;    /* a missing or damaged tile fails the slide */
+    bool force;            /* replace an existing store */
+    bool keep_identifiers; /* store identifying properties, too */
+    bool tissue_only;      /* omit chunks without tissue */
+    bool no_tissue;        /* no tissue map */
+    bool refuse_damage;    /* reject a slide with a damaged tile */
 };
 
 enum convert_outcome {
     CONVERT_DONE,
-    CONVERT_SKIPPED, /* a finished store of this slide, made with these options, stands there */
+    CONVERT_SKIPPED, /* a finished store of this slide with these options exists */
 };
 
 struct convert_report {
@@ -39,11 +39,11 @@ struct convert_report {
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
-    bool was_stale;         /* a store of the slide as it was before stood there, and was replaced */
+    bool was_stale;         /* replaced a store of the slide as it was before the slide changed */
 };
 
 /* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done. On failure
- * the message names the file, and what stood at `target` before still stands there. */
+ * the message names the file, and an existing store at `target` is kept. */
 int convert_slide(const char *path, const char *target, const struct convert_options *o,
                   void (*progress)(void *ctx, double fraction), void *ctx,
                   struct convert_report *report, struct err *e);

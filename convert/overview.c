@@ -13,13 +13,12 @@ struct item {
 };
 
 struct pass {
-    const struct slide_reader *reader;
     struct slide *slide;
     const struct slide_info *info;
     struct tissue *tissue;
-    double scale;  /* pixels of the map's level / pixel that is read */
-    int shrink;    /* 8: tiles are decoded at 1/8 */
-    int64_t columns, rows, next;
+    double scale;  /* pixels of the stored level per pixel of this one */
+    int shrink;    /* 8: tiles are decoded at 1/8; else 1 */
+    int64_t columns, rows, next; /* tiles */
 };
 
 static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
@@ -33,8 +32,8 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
         return PIPE_END;
     it->col = p->next % p->columns;
     it->row = p->next++ / p->columns;
-    if (it->col == 0 && it->row % 4 == 0 && p->reader->prefetch)
-        p->reader->prefetch(p->slide, it->row, 8);
+    if (it->col == 0 && it->row % 4 == 0 && p->slide->reader->prefetch)
+        p->slide->reader->prefetch(p->slide, it->row, 8);
     return PIPE_ITEM;
 }
 
@@ -50,8 +49,8 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const struct slide_info *i = p->info;
     const int64_t cols = part(i->width, i->tile_cols, it->col), rows = part(i->height, i->tile_rows, it->row);
     enum store_status status;
-    if (p->shrink == 1 ? p->reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &status, e)
-                       : p->reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, e))
+    if (p->shrink == 1 ? p->slide->reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &status, e)
+                       : p->slide->reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, e))
         return -1;
     const int64_t pitch = i->tile_cols / p->shrink;
     return tissue_sum(&it->sums, it->rgb, (cols + p->shrink - 1) / p->shrink,
@@ -105,27 +104,24 @@ static int64_t coarse_level(const struct slide_info *i, double limit)
 }
 
 /* Opens the coarsest level that can be opened (OpenSlide refuses some). NULL when there is none. */
-static const struct slide_reader *open_coarse(const char *path, const struct slide_info *info, int threads,
-                                              struct slide **coarse, struct slide_info *low)
+static struct slide *open_coarse(const char *path, const struct slide_info *info, int threads,
+                                 struct slide_info *low)
 {
-    const struct slide_reader *reader = NULL;
+    struct slide *s = NULL;
     double limit = TISSUE_CELL / 2 + 0.5;
-    for (int64_t k; !reader && (k = coarse_level(info, limit)) >= 0;
+    for (int64_t k; !s && (k = coarse_level(info, limit)) >= 0;
          limit = info->downsamples[k] / info->downsample)
-        reader = slide_open(coarse, path, k, threads, low, NULL);
-    return reader;
+        s = slide_open(path, k, threads, low, NULL);
+    return s;
 }
 
-int overview_tissue(const char *path, const struct slide_reader *reader, struct slide *s,
-                    const struct slide_info *info, int threads, bool must, struct tissue *t,
-                    struct err *e)
+int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,
+                    bool must, struct tissue *t, struct err *e)
 {
     struct slide_info low;
-    struct slide *coarse = NULL;
-    const struct slide_reader *other = open_coarse(path, info, threads, &coarse, &low);
-    struct pass p = {.reader = reader, .slide = s, .info = info, .tissue = t, .scale = 1, .shrink = 1};
-    if (other) {
-        p.reader = other;
+    struct slide *coarse = open_coarse(path, info, threads, &low);
+    struct pass p = {.slide = s, .info = info, .tissue = t, .scale = 1, .shrink = 1};
+    if (coarse) {
         p.slide = coarse;
         p.info = &low;
         p.scale = low.downsample / info->downsample;
@@ -134,8 +130,7 @@ int overview_tissue(const char *path, const struct slide_reader *reader, struct 
     else if (info->has_eighth)
         p.shrink = 8;
     const int r = run(&p, threads, e);
-    if (other)
-        other->close(coarse);
+    slide_close(coarse);
     if (r)
         return -1;
     tissue_finish(t);

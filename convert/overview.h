@@ -1,5 +1,5 @@
 /*
- * overview.h - a tissue map from as few pixels of a slide as can be.
+ * overview.h - a tissue map from as few pixels of a slide as possible.
  */
 #ifndef WSI_OVERVIEW_H
 #define WSI_OVERVIEW_H
@@ -11,13 +11,12 @@
 #include <stdbool.h>
 
 /*
- * Fills t (tissue_create()d for the open level) from the coarsest level that still has a pixel for every
- * cell; without one, if `must`, from the open level itself, decoded at 1/8 where the reader can. Uses
- * `threads` threads; s may not be read meanwhile. 1: done, 0: there was no coarse level and it need not
- * be, -1.
+ * Fills t (tissue_create()d for the open level of s) from the coarsest level that still has a pixel
+ * for every cell. If there is none and `must` is set, it takes the open level itself, decoded at 1/8
+ * where the reader can. Uses `threads` threads; nothing else may read s meanwhile. 1: done; 0: there
+ * is no coarse level, and t is unchanged; -1.
  */
-int overview_tissue(const char *path, const struct slide_reader *reader, struct slide *s,
-                    const struct slide_info *info, int threads, bool must, struct tissue *t,
-                    struct err *e);
+int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,
+                    bool must, struct tissue *t, struct err *e);
 
 #endif

@@ -8,11 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct slide_reader slide_svs, slide_openslide;
-
 static const struct slide_reader *const readers[] = {&slide_svs, &slide_openslide};
 
-/* Says what is wrong with a path before any reader is asked, in words of ours. */
+/* Rejects what is no readable file before any reader is asked. */
 static int check_file(const char *path, struct err *e)
 {
     struct stat st;
@@ -32,16 +30,17 @@ static int check_file(const char *path, struct err *e)
     return 0;
 }
 
-const struct slide_reader *slide_open(struct slide **s, const char *path, int64_t level, int threads,
-                                      struct slide_info *info, struct err *e)
+struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
+                         struct err *e)
 {
+    struct slide *s = NULL;
     if (check_file(path, e))
         return NULL;
     for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
-        int r = readers[k]->open(s, path, level, threads, info, e);
+        int r = readers[k]->open(&s, path, level, threads, info, e);
         if (r > 0) {
             info->reader = readers[k]->name;
-            return readers[k];
+            return s;
         }
         if (r < 0) {
             err_add(e, "%s", path);
@@ -52,28 +51,34 @@ const struct slide_reader *slide_open(struct slide **s, const char *path, int64_
     return NULL;
 }
 
-int slide_identifies(const char *key)
+void slide_close(struct slide *s)
+{
+    if (s)
+        s->reader->close(s);
+}
+
+bool slide_identifies(const char *key)
 {
     static const char *const words[] = {
         "user", "date", "time", "filename", "file name", "title", "barcode", "label", "serial",
         "s/n", "scanscope", "scanner", "operator", "patient", "artist", "hostcomputer", "case",
-        "created", "updated", "imageid", "slide id", "slide_id", "slideid", "dsr id", "uniqueid", "guid",
-        "instanceuid", "accession", "identifier", "studyid", "comment", "description", "documentname",
-        "name", "reference", "creator",
+        "created", "updated", "imageid", "slide id", "slide_id", "slideid", "dsr id", "uniqueid",
+        "guid", "instanceuid", "accession", "identifier", "studyid", "comment", "description",
+        "documentname", "name", "reference", "creator",
     };
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         if (strcasestr(key, words[k]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
-int slide_has_name(const char *path)
+bool slide_has_name(const char *path)
 {
     static const char *const ends[] = {".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn",
                                        ".mrxs", ".svslide", ".bif", ".dcm"};
     const char *dot = strrchr(path, '.');
     for (size_t k = 0; dot && k < sizeof ends / sizeof *ends; k++)
         if (!strcasecmp(dot, ends[k]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }

@@ -2,8 +2,8 @@
  * slide.h - what a slide is to the converter, and the table of readers.
  *
  * A reader is a small const struct. slide_open asks the readers in the order of the table; the first
- * that knows the file takes it. One level of the slide is open; it is read tile by tile, where a tile
- * is the slide's own where it has tiles, so that no compressed tile is decoded twice.
+ * that recognises the file opens it. One level of the slide is open. It is read tile by tile. The
+ * tiles are the slide's own where it has tiles, so no compressed tile is decoded twice.
  */
 #ifndef WSI_SLIDE_H
 #define WSI_SLIDE_H
@@ -11,69 +11,77 @@
 #include "common/err.h"
 #include "common/store.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { SLIDE_LEVELS = 32 };
 
 struct slide_info {
-    const char *reader;              /* name of the reader that has it */
+    const char *reader;              /* name of the reader that opened the slide */
     char vendor[64];                 /* OpenSlide's name of the format */
     char quickhash[80];              /* OpenSlide's quickhash-1, "" when there is none */
-    int64_t level;                   /* the open one */
-    double downsample;               /* of that level */
-    int64_t levels;                  /* of which downsamples[] tells; SLIDE_LEVELS at most */
+    int64_t level;                   /* the open level */
+    double downsample;               /* of the open level */
+    int64_t levels;                  /* entries of downsamples[] */
     double downsamples[SLIDE_LEVELS];
-    int has_eighth;                  /* read_eighth works */
-    int has_thumbnail;               /* what `thumbnail` gives is one for sure, not the label */
-    int64_t width, height;           /* of that level, px */
+    bool has_eighth;                 /* read_eighth works */
+    bool has_thumbnail;              /* `thumbnail` returns a thumbnail, never the label */
+    int64_t width, height;           /* of the open level, px */
     int64_t tile_cols, tile_rows;    /* px; the grid starts at (0, 0) */
     double mpp_x, mpp_y;             /* um per level-0 px; NaN when unknown */
     double objective_power;          /* NaN when unknown */
-    uint8_t background[3];           /* R, G, B of what the slide leaves empty */
-    char problem[256];               /* what is wrong with the file beside its tiles; "" for nothing */
+    uint8_t background[3];           /* R, G, B of areas that the slide leaves empty */
+    char problem[256];               /* what is wrong with the file besides its tiles; "" for nothing */
 };
 
-struct slide; /* a reader's state */
+struct slide_reader;
+
+/* An open slide: the first member of every reader's own struct. */
+struct slide {
+    const struct slide_reader *reader;
+};
 
 struct slide_reader {
     const char *name;
-    /* 1: *s is open and *info filled. 0: not a slide that this reader knows. -1: it knows the file,
-     * but it cannot be read (e says why). `threads` will call read. */
+    /* 1: *s is open and *info is filled. 0: this reader does not know the format. -1: it knows the
+     * format but cannot read the file. `threads` threads will call read. */
     int (*open)(struct slide **s, const char *path, int64_t level, int threads,
                 struct slide_info *info, struct err *e);
-    /* Tile (col, row) as [tile_rows][tile_cols][channels], 3 RGB or 1 gray; what lies beyond the
-     * slide's edge is left to the caller. *status: STORE_WHOLE; or STORE_MISSING, STORE_DAMAGED with
-     * the tile filled with the background. -1: reading as a whole is impossible. Different threads at
-     * once. */
+    /* Tile (col, row) as [tile_rows][tile_cols][channels] u8, 3 = RGB or 1 = gray. Pixels beyond the
+     * slide's edge are undefined. *status is STORE_WHOLE, or STORE_MISSING or STORE_DAMAGED with the
+     * tile filled with the background. -1: the slide as a whole can no longer be read. Different
+     * threads may read at once. */
     int (*read)(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                 enum store_status *status, struct err *e);
-    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3]; tiles that cannot be had are background.
-     * Only where info says so; both sides are multiples of 8 then. */
+    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3] u8; tiles that cannot be decoded are
+     * background. Only if info->has_eighth; both sides are multiples of 8 then. */
     int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                        struct err *e);
-    /* Soon these rows of tiles will be read, from one thread at a time. NULL when it makes no
-     * difference. */
+    /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each property until it returns non-zero, and returns that. */
-    int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
+    int (*properties)(struct slide *s,
+                      int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);
-    /* 1: *rgb (free()) is [*height][*width][3]; 0: there is none. */
+    /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. */
     int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height);
-    /* 1: *profile (free()) has *bytes bytes; 0: there is none. */
+    /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. */
     int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes);
     void (*close)(struct slide *s);
 };
 
-/* Opens a level of a slide with the first reader that knows it. NULL with a message that names the
- * file otherwise. */
-const struct slide_reader *slide_open(struct slide **s, const char *path, int64_t level, int threads,
-                                      struct slide_info *info, struct err *e);
+extern const struct slide_reader slide_svs, slide_openslide;
+
+/* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
+ * the file otherwise. */
+struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
+                         struct err *e);
+/* NULL is allowed. */
+void slide_close(struct slide *s);
 /* Does this property identify a person, a time, an operator or a scanner? */
-int slide_identifies(const char *key);
-/* Does the file's name end like a slide's? For searching folders. */
-int slide_has_name(const char *path);
-/* "OpenSlide 3.4.1 ...": the libraries behind the readers. */
-const char *slide_libraries(void);
+bool slide_identifies(const char *key);
+/* Does the file name end like a slide's? For folder searches. */
+bool slide_has_name(const char *path);
 
 #endif

@@ -1,350 +1,52 @@
-/*
- * tile.c - compressed tiles to pixels; see tile.h.
- */
+/* tile.c - see tile.h. */
 #include "convert/tile.h"
 
 #include "common/gray.h"
+#include "convert/tile_j2k.h"
+#include "convert/tile_jpeg.h"
 
-#include <endian.h>
-#include <openjpeg.h>
-#include <setjmp.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <jpeglib.h> /* wants stdio.h before it */
 
 struct tile_decoder {
     struct tile_format format;
-    struct jpeg_decompress_struct jpeg;
-    struct jpeg_error_mgr manager;
-    jmp_buf failed;
-    char message[JMSG_LENGTH_MAX];
-    bool made;       /* jpeg has been created */
-    bool own_tables; /* the last tile brought tables of its own over the slide's */
-    uint8_t *rgb;    /* one tile, for gray from RGB; made when first needed */
-    uint8_t **lines; /* [rows] */
-    uint32_t *words; /* [cols], for JPEG 2000 */
+    struct tile_jpeg *jpeg; /* one of the two */
+    struct tile_j2k *j2k;
+    uint8_t *rgb;           /* one tile, for gray from an RGB JPEG; NULL until it is needed */
 };
 
-int tile_is_known(int compression, int photometric)
+bool tile_is_known(int compression, int photometric)
 {
     if (compression == TILE_JPEG)
         return photometric == TILE_PHOTOMETRIC_RGB || photometric == TILE_PHOTOMETRIC_YCBCR;
     return compression == TILE_J2K_YCBCR || compression == TILE_J2K_RGB;
 }
 
-/* --- JPEG --- */
-
-static void on_error(j_common_ptr jpeg)
-{
-    struct tile_decoder *d = jpeg->client_data;
-    jpeg->err->format_message(jpeg, d->message);
-    longjmp(d->failed, 1);
-}
-
-static void on_message(j_common_ptr jpeg)
-{
-    (void)jpeg; /* warnings are counted by libjpeg itself */
-}
-
-/* Loads the slide's tables (again). */
-static int load_tables(struct tile_decoder *d, struct err *e)
-{
-    if (!d->format.tables)
-        return 0;
-    if (setjmp(d->failed)) {
-        jpeg_abort_decompress(&d->jpeg);
-        return err_set(e, "its JPEG tables are damaged: %s", d->message);
-    }
-    jpeg_mem_src(&d->jpeg, d->format.tables, (unsigned long)d->format.tables_bytes);
-    const int what = jpeg_read_header(&d->jpeg, FALSE);
-    jpeg_abort_decompress(&d->jpeg); /* keeps the tables */
-    d->own_tables = false;
-    return what == JPEG_HEADER_TABLES_ONLY ? 0 : err_set(e, "its JPEG tables are not tables");
-}
-
-static int open_jpeg(struct tile_decoder *d, struct err *e)
-{
-    d->jpeg.err = jpeg_std_error(&d->manager);
-    d->manager.error_exit = on_error;
-    d->manager.output_message = on_message;
-    d->jpeg.client_data = d;
-    if (setjmp(d->failed))
-        return err_set(e, "libjpeg: %s", d->message);
-    jpeg_create_decompress(&d->jpeg);
-    d->made = true;
-    d->jpeg.client_data = d;
-    return load_tables(d, e);
-}
-
-/* Does a stream bring quantisation or Huffman tables? They would stay for the tiles after it. */
-static bool has_tables(const uint8_t *b, size_t n)
-{
-    for (size_t k = 2; k + 4 <= n && b[k] == 0xff && b[k + 1] != 0xda;
-         k += 2 + ((size_t)b[k + 2] << 8 | b[k + 3]))
-        if (b[k + 1] == 0xdb || b[k + 1] == 0xc4)
-            return true;
-    return false;
-}
-
-/* Header and colours; what is then decoded must have the tile's size. */
-static int start_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, unsigned scale,
-                      struct err *e)
-{
-    struct jpeg_decompress_struct *j = &d->jpeg;
-    const bool ycbcr = d->format.photometric == TILE_PHOTOMETRIC_YCBCR;
-    jpeg_mem_src(j, bytes, (unsigned long)n);
-    jpeg_read_header(j, TRUE);
-    if (j->image_width != d->format.cols || j->image_height != d->format.rows || j->num_components != 3)
-        return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d", j->image_width,
-                       j->image_height, j->num_components, (int)d->format.cols, (int)d->format.rows);
-    j->jpeg_color_space = ycbcr ? JCS_YCbCr : JCS_RGB;
-    j->out_color_space = ycbcr && channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    j->scale_num = 1;
-    j->scale_denom = scale;
-    jpeg_start_decompress(j);
-    return 0;
-}
-
-/* out [lines][pitch bytes]. */
-static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, unsigned scale,
-                       uint8_t *out, size_t pitch, struct err *e)
-{
-    struct jpeg_decompress_struct *j = &d->jpeg;
-    if (n < 4 || bytes[0] != 0xff || bytes[1] != 0xd8)
-        return err_set(e, "not a JPEG stream");
-    if (d->own_tables && load_tables(d, e))
-        return -1;
-    d->own_tables = has_tables(bytes, n);
-    if (setjmp(d->failed)) {
-        jpeg_abort_decompress(j);
-        d->own_tables = d->format.tables != NULL;
-        return err_set(e, "%s", d->message);
-    }
-    if (start_jpeg(d, bytes, n, channels, scale, e)) {
-        jpeg_abort_decompress(j);
-        return -1;
-    }
-    for (JDIMENSION k = 0; k < j->output_height; k++)
-        d->lines[k] = out + k * pitch;
-    while (j->output_scanline < j->output_height)
-        jpeg_read_scanlines(j, d->lines + j->output_scanline, j->output_height - j->output_scanline);
-    jpeg_finish_decompress(j);
-    if (d->manager.num_warnings == 0)
-        return 0;
-    d->own_tables = d->format.tables != NULL;
-    d->manager.format_message((j_common_ptr)j, d->message);
-    d->manager.num_warnings = 0;
-    return err_set(e, "%s", d->message);
-}
-
-/* --- JPEG 2000 --- */
-
-struct memory {
-    const uint8_t *bytes;
-    size_t n, at;
-};
-
-static OPJ_SIZE_T memory_read(void *to, OPJ_SIZE_T n, void *ctx)
-{
-    struct memory *m = ctx;
-    if (m->at == m->n)
-        return (OPJ_SIZE_T)-1;
-    n = n < m->n - m->at ? n : m->n - m->at;
-    memcpy(to, m->bytes + m->at, n);
-    m->at += n;
-    return n;
-}
-
-static OPJ_OFF_T memory_skip(OPJ_OFF_T n, void *ctx)
-{
-    struct memory *m = ctx;
-    if (n < 0 || (OPJ_UINT64)n > m->n - m->at)
-        return -1;
-    m->at += (size_t)n;
-    return n;
-}
-
-static OPJ_BOOL memory_seek(OPJ_OFF_T to, void *ctx)
-{
-    struct memory *m = ctx;
-    if (to < 0 || (OPJ_UINT64)to > m->n)
-        return OPJ_FALSE;
-    m->at = (size_t)to;
-    return OPJ_TRUE;
-}
-
-/* Errors and warnings alike: the first is kept. */
-static void on_j2k_message(const char *text, void *ctx)
-{
-    char *message = ctx;
-    if (message[0])
-        return;
-    snprintf(message, JMSG_LENGTH_MAX, "%s", text);
-    message[strcspn(message, "\n")] = 0;
-}
-
-/* The whole stream as an image, or NULL. */
-static opj_image_t *read_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n)
-{
-    struct memory m = {bytes, n, 0};
-    opj_dparameters_t parameters;
-    opj_image_t *image = NULL;
-    opj_stream_t *stream = opj_stream_create(n < 65536 ? 65536 : n, OPJ_TRUE);
-    opj_codec_t *codec = opj_create_decompress(OPJ_CODEC_J2K);
-    opj_set_default_decoder_parameters(&parameters);
-    bool good = stream && codec;
-    if (good) {
-        opj_stream_set_user_data(stream, &m, NULL);
-        opj_stream_set_user_data_length(stream, n);
-        opj_stream_set_read_function(stream, memory_read);
-        opj_stream_set_skip_function(stream, memory_skip);
-        opj_stream_set_seek_function(stream, memory_seek);
-        opj_set_error_handler(codec, on_j2k_message, d->message);
-        opj_set_warning_handler(codec, on_j2k_message, d->message);
-        good = opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, &image) &&
-               image->x1 - image->x0 == d->format.cols && image->y1 - image->y0 == d->format.rows &&
-               opj_decode(codec, stream, image) && opj_end_decompress(codec, stream);
-    }
-    if (codec)
-        opj_destroy_codec(codec);
-    if (stream)
-        opj_stream_destroy(stream);
-    if (good && !d->message[0])
-        return image;
-    opj_image_destroy(image);
-    return NULL;
-}
-
-static uint8_t clamp_byte(int v)
-{
-    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
-}
-
-/* Components must be 8 bits, unsigned, whole or of half width or height but for the first. */
-static bool is_expected(const opj_image_t *image, const struct tile_format *f)
-{
-    if (image->numcomps != 3)
-        return false;
-    for (int c = 0; c < 3; c++) {
-        const opj_image_comp_t *p = &image->comps[c];
-        if (p->prec != 8 || p->sgnd || !p->data || p->dx < 1 || p->dx > 2 || p->dy < 1 || p->dy > 2 ||
-            (c == 0 && (p->dx != 1 || p->dy != 1)) || p->w != (f->cols + p->dx - 1) / p->dx ||
-            p->h != (f->rows + p->dy - 1) / p->dy)
-            return false;
-    }
-    return true;
-}
-
-/* BT.601, full range, in 16-bit fixed point. */
-static void rgb_from_ycbcr(int y, int cb, int cr, uint8_t *rgb)
-{
-    const int half = 1 << 15;
-    cb -= 128;
-    cr -= 128;
-    rgb[0] = clamp_byte(y + ((91881 * cr + half) >> 16));
-    rgb[1] = clamp_byte(y - ((22554 * cb + 46802 * cr + half) >> 16));
-    rgb[2] = clamp_byte(y + ((116130 * cb + half) >> 16));
-}
-
-/* A row of three whole components as RGB, if all of its values are bytes, as they nearly always are:
- * words first, which vectorises; then four bytes at a time, each time one too many. */
-static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
-                       uint32_t *restrict words, uint8_t *restrict rgb)
-{
-    uint32_t any = 0;
-    for (int64_t x = 0; x < n; x++) {
-        any |= (uint32_t)(a[x] | b[x] | c[x]);
-        words[x] = htole32((uint32_t)a[x] | (uint32_t)b[x] << 8 | (uint32_t)c[x] << 16);
-    }
-    if (any & ~255u)
-        return false;
-    for (int64_t x = 0; x < n - 1; x++)
-        memcpy(rgb + 3 * x, &words[x], 4);
-    memcpy(rgb + 3 * (n - 1), &words[n - 1], 3);
-    return true;
-}
-
-/* One row of three components as RGB; the second and third may have half as many values. */
-static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n, int shift_b,
-                       int shift_c, uint32_t *words, uint8_t *rgb)
-{
-    if (shift_b == 0 && shift_c == 0 && pack_bytes(a, b, c, n, words, rgb))
-        return;
-    for (int64_t x = 0; x < n; x++) {
-        rgb[3 * x] = clamp_byte(a[x]);
-        rgb[3 * x + 1] = clamp_byte(b[x >> shift_b]);
-        rgb[3 * x + 2] = clamp_byte(c[x >> shift_c]);
-    }
-}
-
-/* Row by row in a line that stays in the first cache. */
-static void lay_j2k(const struct tile_decoder *d, const opj_image_t *image, int channels, uint8_t *out)
-{
-    const opj_image_comp_t *c = image->comps;
-    const int64_t cols = d->format.cols;
-    for (int64_t y = 0; y < d->format.rows; y++, out += cols * channels) {
-        uint8_t *rgb = channels == 3 ? out : d->rgb;
-        interleave(c[0].data + y * c[0].w, c[1].data + y / c[1].dy * c[1].w,
-                   c[2].data + y / c[2].dy * c[2].w, cols, c[1].dx == 2, c[2].dx == 2,
-                   d->words, rgb);
-        if (d->format.compression == TILE_J2K_YCBCR)
-            for (int64_t x = 0; x < cols; x++)
-                rgb_from_ycbcr(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2], rgb + 3 * x);
-        if (channels == 1)
-            gray_bytes_from_rgb(rgb, out, (size_t)cols);
-    }
-}
-
-static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
-                      struct err *e)
-{
-    if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
-        return err_set(e, "not a JPEG 2000 codestream");
-    d->message[0] = 0;
-    opj_image_t *image = read_j2k(d, bytes, n);
-    if (!image)
-        return err_set(e, "%s", d->message[0] ? d->message : "the stream is not of the tile's size");
-    const bool good = is_expected(image, &d->format);
-    if (good)
-        lay_j2k(d, image, channels, out);
-    opj_image_destroy(image);
-    return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
-}
-
-/* --- both --- */
-
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
 {
     struct tile_decoder *d = calloc(1, sizeof *d);
-    if (d) {
-        d->format = *f;
-        d->lines = calloc((size_t)f->rows, sizeof *d->lines);
-        d->words = calloc((size_t)f->cols, sizeof *d->words);
-    }
-    if (!d || !d->lines || !d->words) {
-        tile_free(d);
+    if (!d) {
         err_set(e, "out of memory");
         return NULL;
     }
-    if (f->compression == TILE_JPEG && open_jpeg(d, e)) {
-        tile_free(d);
-        return NULL;
-    }
-    return d;
+    d->format = *f;
+    if (f->compression == TILE_JPEG)
+        d->jpeg = tile_jpeg_create(&d->format, e);
+    else
+        d->j2k = tile_j2k_create(&d->format, e);
+    if (d->jpeg || d->j2k)
+        return d;
+    tile_free(d);
+    return NULL;
 }
 
 void tile_free(struct tile_decoder *d)
 {
     if (!d)
         return;
-    if (d->made)
-        jpeg_destroy_decompress(&d->jpeg);
+    tile_jpeg_free(d->jpeg);
+    tile_j2k_free(d->j2k);
     free(d->rgb);
-    free(d->lines);
-    free(d->words);
     free(d);
 }
 
@@ -352,13 +54,13 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
                 struct err *e)
 {
     const size_t pixels = (size_t)(d->format.cols * d->format.rows), cols = (size_t)d->format.cols;
-    if (channels == 1 && !d->rgb && !(d->rgb = malloc(3 * pixels)))
-        return err_set(e, "out of memory");
-    if (d->format.compression != TILE_JPEG)
-        return decode_j2k(d, bytes, n, channels, out, e);
+    if (d->j2k)
+        return tile_j2k_decode(d->j2k, bytes, n, channels, out, e);
     if (channels == 3 || d->format.photometric == TILE_PHOTOMETRIC_YCBCR)
-        return decode_jpeg(d, bytes, n, channels, 1, out, cols * (size_t)channels, e);
-    if (decode_jpeg(d, bytes, n, 3, 1, d->rgb, 3 * cols, e))
+        return tile_jpeg_decode(d->jpeg, bytes, n, channels, 1, out, cols * (size_t)channels, e);
+    if (!d->rgb && !(d->rgb = malloc(3 * pixels)))
+        return err_set(e, "out of memory");
+    if (tile_jpeg_decode(d->jpeg, bytes, n, 3, 1, d->rgb, 3 * cols, e))
         return -1;
     gray_bytes_from_rgb(d->rgb, out, pixels);
     return 0;
@@ -367,17 +69,15 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
 int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                        struct err *e)
 {
-    if (d->format.compression != TILE_JPEG)
+    const size_t pitch = 3 * (size_t)((d->format.cols + 7) / 8);
+    if (!d->jpeg)
         return err_set(e, "not a JPEG tile");
-    return decode_jpeg(d, bytes, n, 3, 8, out, 3 * (size_t)((d->format.cols + 7) / 8), e);
+    return tile_jpeg_decode(d->jpeg, bytes, n, 3, 8, out, pitch, e);
 }
-
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
 
 const char *tile_libraries(void)
 {
-    static char text[64];
-    snprintf(text, sizeof text, "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION) ", OpenJPEG %s", opj_version());
+    static char text[96];
+    snprintf(text, sizeof text, "%s, %s", tile_jpeg_library(), tile_j2k_library());
     return text;
 }

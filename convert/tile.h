@@ -1,15 +1,14 @@
 /*
- * tile.h - one compressed tile of a TIFF to pixels in the caller's buffer.
+ * tile.h - one compressed tile of a TIFF file to pixels in the caller's buffer.
  *
- * A decoder belongs to one thread and one level of a slide: the JPEG tables are loaded once, then
- * every tile is decoded by the same libjpeg object straight into the chunk that will be stored.
+ * A decoder belongs to one thread and one level of a slide. The JPEG tables are loaded once; every
+ * tile is then decoded by the same libjpeg object straight into the chunk that is stored.
  *
- * JPEG: what the file says of itself is half wrong in the field, so this is what counts: the colour
- * space is that of the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg
- * would guess), the subsampling and the size are those of the stream, and the size must be the
- * tile's. With libjpeg's defaults (accurate integer DCT, fancy upsampling) the pixels are those of
- * OpenSlide, bit for bit. libjpeg only warns of a stream that ends early and fills the rest with
- * gray: a warning is damage here.
+ * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
+ * the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg would guess). The
+ * subsampling and the size are those of the stream, and the size must be the tile's. With libjpeg's
+ * defaults (accurate integer DCT, fancy upsampling) the pixels are identical to OpenSlide's. libjpeg
+ * only warns of a stream that ends early and fills the rest with gray: a warning is damage here.
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
  * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range, rounded.
@@ -19,6 +18,7 @@
 
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ struct tile_format {
 };
 
 /* Can a tile of this format be decoded here? */
-int tile_is_known(int compression, int photometric);
+bool tile_is_known(int compression, int photometric);
 
 struct tile_decoder;
 /* NULL when out of memory or the tables are damaged. */
@@ -46,14 +46,14 @@ struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
 void tile_free(struct tile_decoder *d);
 
 /*
- * Decodes n bytes into out [rows][cols][channels], channels 3 (RGB) or 1 (gray: the luma of a YCbCr
- * JPEG, which is then all that is decoded; else from RGB). -1: the tile is damaged, foreign or not
- * what the format says; out may hold anything then, and the next tile is not affected.
+ * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
+ * YCbCr JPEG (chroma is not decoded then), else from RGB. -1: the tile is damaged, or is not what the
+ * format says; out is undefined then, and the next tile is not affected.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);
 
-/* JPEG only: decodes at 1/8, the mean of each 8 x 8 block: out [ceil(rows/8)][ceil(cols/8)][3]. */
+/* JPEG only. Decodes at 1/8, the mean of each 8 x 8 block: out [ceil(rows/8)][ceil(cols/8)][3]. */
 int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                        struct err *e);
 

@@ -8,7 +8,7 @@
 #include "common/store.h"
 #include "convert/convert.h"
 #include "convert/inputs.h"
-#include "convert/slide.h"
+#include "convert/slide_metadata.h"
 #include "convert/tile.h"
 #include "wsi_build.h"
 
@@ -175,7 +175,7 @@ static int parse(int argc, char **argv, struct options *o)
         }
         if (option == OPT_VERSION) {
             printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n" WSI_BUGS "\n",
-                   h5_library(), slide_libraries(), tile_libraries(), codec_library());
+                   h5_library(), slide_metadata_library(), tile_libraries(), codec_library());
             return EXIT_DONE;
         }
         if (option == '?') { /* getopt has said what */

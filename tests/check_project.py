@@ -24,14 +24,14 @@ ONLY = [  # header, the only files that may include it
     (r"hdf5\.h", r"common/h5\.h"),
     (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
     (r"pthread\.h", r"common/pipe\.c"),
-    (r"openslide.*", r"convert/slide_openslide\.c"),
-    (r"tiffio\.h", r"convert/svs\.c"),
-    (r"jpeglib\.h", r"(common/jpeg|convert/tile)\.c"),
-    (r"openjpeg\.h", r"convert/tile\.c"),
+    (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
+    (r"tiffio\.h", r"convert/svs_level\.c"),
+    (r"jpeglib\.h", r"(common/jpeg|convert/tile_jpeg)\.c"),
+    (r"openjpeg\.h", r"convert/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
     (r"cu.*\.h", r"cuda/.*"),
-    (r"wsi_build\.h", r"(convert/wsi2h5|process/(h5spec|options))\.c"),
+    (r"wsi_build\.h", r"(convert/(wsi2h5|options)|process/(h5spec|options))\.c"),
 ]
 
 

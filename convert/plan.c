@@ -1,0 +1,118 @@
+/* plan.c - see plan.h. */
+#include "convert/plan.h"
+
+#include "common/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t round_up(int64_t v, int64_t to)
+{
+    return (v + to - 1) / to * to;
+}
+
+/* Sixteen bits of the slide's folder: enough to tell a changed slide from its namesake in another
+ * folder, too little to find out where it was. */
+static int64_t folder_tag(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *slash = real ? strrchr(real, '/') : NULL;
+    const int64_t tag = slash ? codec_crc32(real, (size_t)(slash - real)) & 0xffff : 0;
+    free(real);
+    return tag;
+}
+
+/* Stripes of whole chunk rows, as near to the requested rows as possible; groups of whole stripes. */
+static void plan_groups(struct store_info *i, const struct convert_options *o)
+{
+    const int64_t chunk_rows = (o->stripe_rows + i->chunk_rows / 2) / i->chunk_rows;
+    i->stripe_rows = i->chunk_rows * (chunk_rows > 0 ? chunk_rows : 1);
+    const int64_t most = round_up(i->height, i->stripe_rows) / i->stripe_rows;
+    const int64_t stripe_bytes = i->stripe_rows * i->width * i->channels;
+    int64_t stripes = o->group_bytes / stripe_bytes;
+    stripes = stripes < 1 ? 1 : stripes > most ? most : stripes;
+    i->group_rows = i->stripe_rows * stripes;
+    i->group_count = (i->height + i->group_rows - 1) / i->group_rows;
+}
+
+int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
+               const struct convert_options *o, struct store_info *i, struct err *e)
+{
+    *i = (struct store_info){
+        .source_bytes = source->st_size, .level = s->level, .downsample = s->downsample,
+        .width = s->width, .height = s->height, .channels = o->gray ? 1 : 3, .mpp_x = s->mpp_x,
+        .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
+        .chunk_cols = s->tile_cols, .codec = o->codec, .source_tag = folder_tag(path),
+        .identifiers = o->keep_identifiers, .tissue_only = o->tissue_only};
+    snprintf(i->source_name, sizeof i->source_name, "%s", cli_base_name(path));
+    snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
+    snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
+    snprintf(i->reader, sizeof i->reader, "%s", s->reader);
+    snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
+    plan_groups(i, o);
+    return store_check_info(i, e);
+}
+
+/* --- what exists --- */
+
+static bool same_source(const struct store_info *a, const struct store_info *b)
+{
+    return a->source_bytes == b->source_bytes && !strcmp(a->source_name, b->source_name) &&
+           !strcmp(a->quickhash, b->quickhash);
+}
+
+/* Has the slide file changed since the store was made? Else the store is another slide's. */
+static bool is_stale(const struct store_info *old, const struct store_info *new,
+                     const struct stat *source, const char *target)
+{
+    struct stat st;
+    return !strcmp(old->source_name, new->source_name) && !stat(target, &st) &&
+           old->source_tag == new->source_tag && source->st_mtime > st.st_mtime;
+}
+
+/* The first option in which two stores differ; NULL when there is none. */
+static const char *other_option(const struct store_info *a, const struct store_info *b)
+{
+    return a->level != b->level               ? "--level"
+           : a->channels != b->channels       ? "--gray"
+           : a->codec != b->codec             ? "--codec"
+           : a->stripe_rows != b->stripe_rows ? "--stripe-rows"
+           : a->group_rows != b->group_rows   ? "--group-bytes"
+           : a->tissue_only != b->tissue_only ? "--tissue-only"
+           : a->identifiers != b->identifiers ? "--keep-identifiers" : NULL;
+}
+
+static int judge_store(const char *path, const struct stat *source, const char *target,
+                       const struct store_info *new, const struct store_info *old, struct err *e)
+{
+    if (!same_source(old, new)) {
+        if (is_stale(old, new, source, target))
+            return PLAN_REMAKE;
+        return err_set(e, "%s: the store of another slide (%s) stands at %s; take another folder, "
+                          "or --force to replace it", path, old->source_name, target);
+    }
+    const char *option = other_option(old, new);
+    if (option)
+        return err_set(e, "%s: %s holds it with another %s; take another folder, or --force to "
+                          "replace it", path, target, option);
+    return PLAN_SKIP;
+}
+
+int plan_judge(const char *path, const struct stat *source, const char *target,
+               const struct store_info *new, bool force, struct store_info *old, struct err *e)
+{
+    struct err why = {""};
+    switch (store_look(target, old, &why)) {
+    case STORE_NONE: return PLAN_MAKE;
+    case STORE_UNFINISHED: return PLAN_MAKE;
+    case STORE_UNKNOWN:
+        return force ? PLAN_MAKE
+                     : err_set(e, "%s: what stands there cannot be judged (%s); take another "
+                               "folder, or --force to replace it", target, why.msg);
+    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_store(path, source, target, new, old, e);
+    default:
+        return err_set(e, "%s: stands there already and is not a store; it is left alone: name "
+                       "another output", target);
+    }
+}

@@ -1,0 +1,28 @@
+/*
+ * plan.h - before anything is converted: what the store will be, and what exists in its place.
+ */
+#ifndef WSI_PLAN_H
+#define WSI_PLAN_H
+
+#include "common/err.h"
+#include "common/store.h"
+#include "convert/convert.h"
+#include "convert/slide.h"
+
+#include <sys/stat.h>
+
+/* Fills *i with the store that the options make of the slide at `path`. */
+int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
+               const struct convert_options *o, struct store_info *i, struct err *e);
+
+enum plan_verdict {
+    PLAN_MAKE,   /* nothing that counts exists */
+    PLAN_REMAKE, /* a store of the slide as it was before it changed */
+    PLAN_SKIP,   /* the finished store exists; *old describes it */
+};
+
+/* Compares `target` with the store that is to be made. -1: what exists must not be replaced. */
+int plan_judge(const char *path, const struct stat *source, const char *target,
+               const struct store_info *new, bool force, struct store_info *old, struct err *e);
+
+#endif

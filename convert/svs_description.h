@@ -1,0 +1,16 @@
+/*
+ * svs_description.h - an Aperio slide's ImageDescription: "Aperio ...|key = value|key = value".
+ */
+#ifndef WSI_SVS_DESCRIPTION_H
+#define WSI_SVS_DESCRIPTION_H
+
+/* The value of a key as a positive number, with a decimal point or comma. NaN without one. */
+double svs_description_number(const char *description, const char *key);
+
+/* Calls put for the description itself and for each of its keys, named as OpenSlide names them,
+ * until it returns non-zero, and returns that. */
+int svs_description_properties(const char *description,
+                               int (*put)(void *ctx, const char *key, const char *value),
+                               void *ctx);
+
+#endif

@@ -1,0 +1,154 @@
+/* svs_level.c - see svs_level.h. The only file that uses libtiff. */
+#include "convert/svs_level.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tiffio.h>
+
+enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_DIRECTORIES = 1024 };
+
+static void keep_quiet(const char *module, const char *fmt, va_list ap)
+{
+    (void)module, (void)fmt, (void)ap;
+}
+
+static void *copy_of(const void *data, size_t n)
+{
+    void *copy = n ? malloc(n) : NULL;
+    return copy ? memcpy(copy, data, n) : NULL;
+}
+
+/* The tag, or `otherwise` when it is absent. */
+static int small_tag(TIFF *t, uint32_t tag, int otherwise)
+{
+    uint16_t v = 0;
+    return TIFFGetFieldDefaulted(t, tag, &v) ? v : otherwise;
+}
+
+/* Goes to the directory of a level. Levels are the tiled directories, in the order of the file. */
+static bool go_to_level(TIFF *t, int64_t level)
+{
+    int64_t n = 0;
+    for (int k = 0; k < MOST_DIRECTORIES; k++) {
+        if (TIFFIsTiled(t) && n++ == level)
+            return true;
+        if (!TIFFReadDirectory(t))
+            return false;
+    }
+    return false;
+}
+
+static bool take_sizes(TIFF *t, struct svs_level *l)
+{
+    uint32_t width = 0, height = 0, cols = 0, rows = 0;
+    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height) ||
+        !TIFFGetField(t, TIFFTAG_TILEWIDTH, &cols) || !TIFFGetField(t, TIFFTAG_TILELENGTH, &rows) ||
+        width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < LEAST_TILE ||
+        rows < LEAST_TILE || cols > MOST_TILE || rows > MOST_TILE)
+        return false;
+    l->width = width;
+    l->height = height;
+    l->cols = (l->width + cols - 1) / cols;
+    l->rows = (l->height + rows - 1) / rows;
+    l->format.cols = cols;
+    l->format.rows = rows;
+    return true;
+}
+
+/* Size and format of the tiles. False when this reader does not know them. */
+static bool take_format(TIFF *t, struct svs_level *l)
+{
+    const void *tables = NULL;
+    uint32_t n = 0;
+    struct tile_format *f = &l->format;
+    if (!take_sizes(t, l))
+        return false;
+    f->compression = small_tag(t, TIFFTAG_COMPRESSION, 0);
+    f->photometric = small_tag(t, TIFFTAG_PHOTOMETRIC, 0);
+    if (!tile_is_known(f->compression, f->photometric) ||
+        small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) != 3 ||
+        small_tag(t, TIFFTAG_BITSPERSAMPLE, 1) != 8 ||
+        small_tag(t, TIFFTAG_PLANARCONFIG, 1) != PLANARCONFIG_CONTIG)
+        return false;
+    if (f->compression == TILE_JPEG && TIFFGetField(t, TIFFTAG_JPEGTABLES, &n, &tables) && n > 0) {
+        f->tables = l->tables = copy_of(tables, n);
+        f->tables_bytes = n;
+    }
+    return true;
+}
+
+static int take_places(TIFF *t, struct svs_level *l, struct err *e)
+{
+    const int64_t n = l->cols * l->rows;
+    if (n != (int64_t)TIFFNumberOfTiles(t) || (l->format.tables_bytes && !l->tables))
+        return err_set(e, "its list of tiles does not fit its size");
+    l->places = malloc((size_t)n * sizeof *l->places);
+    if (!l->places)
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < n; k++)
+        l->places[k] = (struct svs_place){TIFFGetStrileOffset(t, (uint32_t)k),
+                                          TIFFGetStrileByteCount(t, (uint32_t)k)};
+    return 0;
+}
+
+/* Is the second directory the thumbnail? It has strips, is not marked as label (1) or macro (9), and
+ * has the slide's proportions. */
+static bool is_thumbnail_next(TIFF *t, uint32_t width, uint32_t height)
+{
+    uint32_t type = 0, w = 0, h = 0;
+    if (!TIFFReadDirectory(t))
+        return false;
+    TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type);
+    const bool good = !TIFFIsTiled(t) && type == 0 && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+                      TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 &&
+                      fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
+    return TIFFSetDirectory(t, 0) && good;
+}
+
+static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct err *e)
+{
+    const char *description = NULL;
+    const void *icc = NULL;
+    uint32_t n = 0, width = 0, height = 0;
+    if (!TIFFIsTiled(t) || !TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description) ||
+        strncmp(description, "Aperio", 6) || !TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height))
+        return 0;
+    if (!(l->description = strdup(description)))
+        return err_set(e, "out of memory");
+    if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) && n > 0 && (l->icc = copy_of(icc, n)))
+        l->icc_bytes = n;
+    l->has_thumbnail = is_thumbnail_next(t, width, height);
+    if (!go_to_level(t, level) || !take_format(t, l))
+        return 0;
+    if (take_places(t, l, e))
+        return -1;
+    l->downsample = ((double)width / (double)l->width + (double)height / (double)l->height) / 2;
+    return 1;
+}
+
+int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct err *e)
+{
+    *l = (struct svs_level){0};
+    TIFFSetErrorHandler(keep_quiet);
+    TIFFSetWarningHandler(keep_quiet);
+    TIFF *t = TIFFOpen(path, "rm");
+    if (!t)
+        return 0;
+    const int r = read_directories(t, l, level, e);
+    TIFFClose(t);
+    if (r <= 0)
+        svs_level_free(l);
+    return r;
+}
+
+void svs_level_free(struct svs_level *l)
+{
+    free(l->places);
+    free(l->tables);
+    free(l->icc);
+    free(l->description);
+    *l = (struct svs_level){0};
+}

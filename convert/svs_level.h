@@ -1,0 +1,39 @@
+/*
+ * svs_level.h - one level of an Aperio SVS file: what its TIFF directory says, and where in the
+ * file each tile lies.
+ */
+#ifndef WSI_SVS_LEVEL_H
+#define WSI_SVS_LEVEL_H
+
+#include "common/err.h"
+#include "convert/tile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a tile's bytes lie. */
+struct svs_place {
+    uint64_t offset, bytes;
+};
+
+struct svs_level {
+    int64_t width, height;      /* px */
+    double downsample;          /* against level 0 */
+    struct tile_format format;  /* of its tiles; format.tables points to `tables` */
+    int64_t cols, rows;         /* tiles */
+    struct svs_place *places;   /* [rows][cols] */
+    uint8_t *tables;            /* JPEGTables, NULL without */
+    char *description;          /* of the slide */
+    uint8_t *icc;               /* the slide's ICC profile, NULL without */
+    size_t icc_bytes;
+    bool has_thumbnail;         /* the file's second picture is the thumbnail, not the label */
+};
+
+/* 1: *l is filled; svs_level_free it. 0: not an Aperio file, or tiles of a kind that tile.h does not
+ * decode. -1: an Aperio file that is damaged. */
+int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct err *e);
+/* Frees what is in *l; a zeroed one is allowed. */
+void svs_level_free(struct svs_level *l);
+
+#endif

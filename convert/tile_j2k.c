@@ -1,0 +1,223 @@
+/* tile_j2k.c - see tile_j2k.h. */
+#include "convert/tile_j2k.h"
+
+#include "common/gray.h"
+
+#include <endian.h>
+#include <openjpeg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_MESSAGE = 200 };
+
+struct tile_j2k {
+    const struct tile_format *format;
+    char message[MOST_MESSAGE]; /* the first one about this tile */
+    uint8_t *line;              /* [cols][3], for gray */
+    uint32_t *words;            /* [cols] */
+};
+
+struct memory {
+    const uint8_t *bytes;
+    size_t n, at;
+};
+
+static OPJ_SIZE_T memory_read(void *to, OPJ_SIZE_T n, void *ctx)
+{
+    struct memory *m = ctx;
+    if (m->at == m->n)
+        return (OPJ_SIZE_T)-1;
+    n = n < m->n - m->at ? n : m->n - m->at;
+    memcpy(to, m->bytes + m->at, n);
+    m->at += n;
+    return n;
+}
+
+static OPJ_OFF_T memory_skip(OPJ_OFF_T n, void *ctx)
+{
+    struct memory *m = ctx;
+    if (n < 0 || (OPJ_UINT64)n > m->n - m->at)
+        return -1;
+    m->at += (size_t)n;
+    return n;
+}
+
+static OPJ_BOOL memory_seek(OPJ_OFF_T to, void *ctx)
+{
+    struct memory *m = ctx;
+    if (to < 0 || (OPJ_UINT64)to > m->n)
+        return OPJ_FALSE;
+    m->at = (size_t)to;
+    return OPJ_TRUE;
+}
+
+/* Errors and warnings alike: the first is kept. */
+static void on_j2k_message(const char *text, void *ctx)
+{
+    char *message = ctx;
+    if (message[0])
+        return;
+    snprintf(message, MOST_MESSAGE, "%s", text);
+    message[strcspn(message, "\n")] = 0;
+}
+
+/* The whole stream as an image, or NULL. */
+static opj_image_t *read_j2k(struct tile_j2k *d, const uint8_t *bytes, size_t n)
+{
+    struct memory m = {bytes, n, 0};
+    opj_dparameters_t parameters;
+    opj_image_t *image = NULL;
+    opj_stream_t *stream = opj_stream_create(n < 65536 ? 65536 : n, OPJ_TRUE);
+    opj_codec_t *codec = opj_create_decompress(OPJ_CODEC_J2K);
+    opj_set_default_decoder_parameters(&parameters);
+    bool good = stream && codec;
+    if (good) {
+        opj_stream_set_user_data(stream, &m, NULL);
+        opj_stream_set_user_data_length(stream, n);
+        opj_stream_set_read_function(stream, memory_read);
+        opj_stream_set_skip_function(stream, memory_skip);
+        opj_stream_set_seek_function(stream, memory_seek);
+        opj_set_error_handler(codec, on_j2k_message, d->message);
+        opj_set_warning_handler(codec, on_j2k_message, d->message);
+        good = opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, &image) &&
+               image->x1 - image->x0 == d->format->cols && image->y1 - image->y0 == d->format->rows &&
+               opj_decode(codec, stream, image) && opj_end_decompress(codec, stream);
+    }
+    if (codec)
+        opj_destroy_codec(codec);
+    if (stream)
+        opj_stream_destroy(stream);
+    if (good && !d->message[0])
+        return image;
+    opj_image_destroy(image);
+    return NULL;
+}
+
+static uint8_t clamp_byte(int v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+/* Components must be 8 bits, unsigned, whole or of half width or height but for the first. */
+static bool is_expected(const opj_image_t *image, const struct tile_format *f)
+{
+    if (image->numcomps != 3)
+        return false;
+    for (int c = 0; c < 3; c++) {
+        const opj_image_comp_t *p = &image->comps[c];
+        if (p->prec != 8 || p->sgnd || !p->data || p->dx < 1 || p->dx > 2 || p->dy < 1 || p->dy > 2 ||
+            (c == 0 && (p->dx != 1 || p->dy != 1)) || p->w != (f->cols + p->dx - 1) / p->dx ||
+            p->h != (f->rows + p->dy - 1) / p->dy)
+            return false;
+    }
+    return true;
+}
+
+/* BT.601, full range, in 16-bit fixed point. */
+static void rgb_from_ycbcr(int y, int cb, int cr, uint8_t *rgb)
+{
+    const int half = 1 << 15;
+    cb -= 128;
+    cr -= 128;
+    rgb[0] = clamp_byte(y + ((91881 * cr + half) >> 16));
+    rgb[1] = clamp_byte(y - ((22554 * cb + 46802 * cr + half) >> 16));
+    rgb[2] = clamp_byte(y + ((116130 * cb + half) >> 16));
+}
+
+/* A row of three whole components as RGB, if all of its values are bytes, as they nearly always are:
+ * words first, which vectorises; then four bytes at a time, each time one too many. */
+static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
+                       uint32_t *restrict words, uint8_t *restrict rgb)
+{
+    uint32_t any = 0;
+    for (int64_t x = 0; x < n; x++) {
+        any |= (uint32_t)(a[x] | b[x] | c[x]);
+        words[x] = htole32((uint32_t)a[x] | (uint32_t)b[x] << 8 | (uint32_t)c[x] << 16);
+    }
+    if (any & ~255u)
+        return false;
+    for (int64_t x = 0; x < n - 1; x++)
+        memcpy(rgb + 3 * x, &words[x], 4);
+    memcpy(rgb + 3 * (n - 1), &words[n - 1], 3);
+    return true;
+}
+
+/* One row of three components as RGB; the second and third may have half as many values. */
+static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n, int shift_b,
+                       int shift_c, uint32_t *words, uint8_t *rgb)
+{
+    if (shift_b == 0 && shift_c == 0 && pack_bytes(a, b, c, n, words, rgb))
+        return;
+    for (int64_t x = 0; x < n; x++) {
+        rgb[3 * x] = clamp_byte(a[x]);
+        rgb[3 * x + 1] = clamp_byte(b[x >> shift_b]);
+        rgb[3 * x + 2] = clamp_byte(c[x >> shift_c]);
+    }
+}
+
+/* Row by row in a line that stays in the first cache. */
+static void lay_j2k(const struct tile_j2k *d, const opj_image_t *image, int channels, uint8_t *out)
+{
+    const opj_image_comp_t *c = image->comps;
+    const int64_t cols = d->format->cols;
+    for (int64_t y = 0; y < d->format->rows; y++, out += cols * channels) {
+        uint8_t *rgb = channels == 3 ? out : d->line;
+        interleave(c[0].data + y * c[0].w, c[1].data + y / c[1].dy * c[1].w,
+                   c[2].data + y / c[2].dy * c[2].w, cols, c[1].dx == 2, c[2].dx == 2,
+                   d->words, rgb);
+        if (d->format->compression == TILE_J2K_YCBCR)
+            for (int64_t x = 0; x < cols; x++)
+                rgb_from_ycbcr(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2], rgb + 3 * x);
+        if (channels == 1)
+            gray_bytes_from_rgb(rgb, out, (size_t)cols);
+    }
+}
+
+int tile_j2k_decode(struct tile_j2k *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
+                    struct err *e)
+{
+    if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
+        return err_set(e, "not a JPEG 2000 codestream");
+    d->message[0] = 0;
+    opj_image_t *image = read_j2k(d, bytes, n);
+    if (!image)
+        return err_set(e, "%s", d->message[0] ? d->message : "the stream is not of the tile's size");
+    const bool good = is_expected(image, d->format);
+    if (good)
+        lay_j2k(d, image, channels, out);
+    opj_image_destroy(image);
+    return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
+}
+
+struct tile_j2k *tile_j2k_create(const struct tile_format *f, struct err *e)
+{
+    struct tile_j2k *d = calloc(1, sizeof *d);
+    if (d) {
+        d->format = f;
+        d->line = calloc((size_t)f->cols, 3);
+        d->words = calloc((size_t)f->cols, sizeof *d->words);
+    }
+    if (d && d->line && d->words)
+        return d;
+    tile_j2k_free(d);
+    err_set(e, "out of memory");
+    return NULL;
+}
+
+void tile_j2k_free(struct tile_j2k *d)
+{
+    if (!d)
+        return;
+    free(d->line);
+    free(d->words);
+    free(d);
+}
+
+const char *tile_j2k_library(void)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "OpenJPEG %s", opj_version());
+    return text;
+}
