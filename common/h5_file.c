@@ -121,15 +121,16 @@ static int check_superblock(const char *path, struct err *e)
     return 0;
 }
 
-static int check_format(hid_t file, const char *path, const char *format, struct err *e)
+static int check_format(hid_t file, const char *path, const char *format, int newest,
+                        int64_t *version, struct err *e)
 {
     char found[64];
-    int64_t complete, version;
+    int64_t complete;
     if (h5_get_text(file, "format", found, sizeof found, NULL))
         return err_set(e, "%s: an HDF5 file, but not a %s of wsi2h5 or h5spec", path, format);
     if (strcmp(found, format))
         return err_set(e, "%s: is a %s, not a %s; give the right kind of file", path, found, format);
-    if (h5_get_int(file, "format_version", 1, 1, &version, e))
+    if (h5_get_int(file, "format_version", 1, newest, version, e))
         return err_add(e, "%s: written by another version of the program", path);
     if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
         return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
@@ -176,12 +177,12 @@ enum h5_kind h5_look(const char *path, const char *format)
     return strcmp(found, format) ? H5_OTHER : whole ? H5_WHOLE : H5_UNFINISHED;
 }
 
-hid_t h5_open(const char *path, const char *format, struct err *e)
+hid_t h5_open(const char *path, const char *format, int newest, int64_t *version, struct err *e)
 {
     hid_t file = open_file(path, e);
     if (file < 0)
         return -1;
-    if (check_format(file, path, format, e)) {
+    if (check_format(file, path, format, newest, version, e)) {
         H5Fclose(file);
         return -1;
     }

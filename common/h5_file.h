@@ -33,8 +33,9 @@ void h5_file_abort(struct h5_file *f);
 
 /* --- reading --- */
 
-/* Opens a complete file of this format for reading; -1 on failure. The message names the file. */
-hid_t h5_open(const char *path, const char *format, struct err *e);
+/* Opens a complete file of this format for reading; -1 on failure. *version gets its format_version,
+ * which must be from 1 to `newest`. The message names the file. */
+hid_t h5_open(const char *path, const char *format, int newest, int64_t *version, struct err *e);
 
 /* Is the file of this format? H5_WHOLE: yes, and it is complete. H5_UNFINISHED: yes, but its mark is
  * missing, or it is truncated or damaged while its head still names the format. H5_OTHER: no. */

@@ -121,34 +121,96 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
     return sum == result_samples(p, c) ? 0 : err_set(e, "the histogram does not add up: damaged");
 }
 
+/* --- maps --- */
+
+static const struct result_map_kind kinds[RESULT_MAPS] = {
+    [RESULT_MEAN] = {"window_mean_db", RESULT_FLOAT32, "dB", 1, NAN, 1},
+    [RESULT_STD] = {"window_std_db", RESULT_FLOAT32, "dB", 1, NAN, 1},
+};
+
+const struct result_map_kind *result_map_kind(int map)
+{
+    return &kinds[map];
+}
+
+size_t result_type_bytes(enum result_type type)
+{
+    return type == RESULT_FLOAT32 ? sizeof(float) : type == RESULT_INT16 ? sizeof(int16_t) : 1;
+}
+
+/* The fill value as it lies in memory. */
+static void fill_of(const struct result_map_kind *kind, unsigned char out[8])
+{
+    const float real = (float)kind->fill;
+    const int16_t whole = kind->type == RESULT_INT16 ? (int16_t)kind->fill : 0;
+    const uint8_t byte = kind->type == RESULT_UINT8 ? (uint8_t)kind->fill : 0;
+    const void *from = kind->type == RESULT_FLOAT32 ? (const void *)&real
+                       : kind->type == RESULT_INT16 ? (const void *)&whole : &byte;
+    memcpy(out, from, result_type_bytes(kind->type));
+}
+
+void result_map_clear(struct result_map *m, int64_t first, int64_t n)
+{
+    const size_t bytes = result_type_bytes(m->kind->type);
+    unsigned char fill[8];
+    fill_of(m->kind, fill);
+    for (int64_t k = first; k < first + n; k++)
+        memcpy((unsigned char *)m->values + (size_t)k * bytes, fill, bytes);
+}
+
+/* A NaN of any bits is "no value". */
+static bool is_fill(const struct result_map *m, const unsigned char *fill, int64_t k)
+{
+    const size_t bytes = result_type_bytes(m->kind->type);
+    if (m->kind->type == RESULT_FLOAT32 && isnan(m->kind->fill))
+        return isnan(((const float *)m->values)[k]);
+    return !memcmp((const unsigned char *)m->values + (size_t)k * bytes, fill, bytes);
+}
+
+void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
+{
+    const size_t bytes = result_type_bytes(a->kind->type);
+    unsigned char fill[8];
+    fill_of(b->kind, fill);
+    for (int64_t k = 0; k < n; k++)
+        if (!is_fill(b, fill, k))
+            memcpy((unsigned char *)a->values + (size_t)k * bytes,
+                   (const unsigned char *)b->values + (size_t)k * bytes, bytes);
+}
+
 /* --- slides --- */
 
 int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e)
 {
     if (s->ny > 0 && s->nx > MOST_WINDOWS / s->ny)
         return err_set(e, "more windows than can be; take a larger stride");
-    size_t maps = (size_t)s->nx * (size_t)s->ny;
+    const size_t windows = (size_t)s->nx * (size_t)s->ny;
+    bool good = true;
     s->counts = (struct result_counts){.histogram = calloc((size_t)bins, sizeof(uint64_t))};
-    s->mean_db = malloc((maps + 1) * sizeof(float));
-    s->std_db = malloc((maps + 1) * sizeof(float));
     s->groups = calloc((size_t)s->group_count, 1);
-    if (!s->counts.histogram || !s->mean_db || !s->std_db || !s->groups) {
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        s->maps[m].kind = &kinds[m];
+        s->maps[m].values = malloc((windows + 1) * result_type_bytes(kinds[m].type));
+        good = good && s->maps[m].values;
+    }
+    if (!good || !s->counts.histogram || !s->groups) {
         result_slide_free(s);
         return err_set(e, "out of memory");
     }
-    for (size_t k = 0; k < maps; k++)
-        s->mean_db[k] = s->std_db[k] = NAN;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        result_map_clear(&s->maps[m], 0, (int64_t)windows);
     return 0;
 }
 
 void result_slide_free(struct result_slide *s)
 {
     free(s->counts.histogram);
-    free(s->mean_db);
-    free(s->std_db);
     free(s->groups);
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        free(s->maps[m].values);
+        s->maps[m].values = NULL;
+    }
     s->counts.histogram = NULL;
-    s->mean_db = s->std_db = NULL;
     s->groups = NULL;
 }
 
@@ -174,9 +236,12 @@ void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t siz
 
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s)
 {
-    const size_t maps = (size_t)s->nx * (size_t)s->ny * sizeof(float);
-    uint32_t part[4] = {codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t)),
-                        codec_crc32(s->mean_db, maps), codec_crc32(s->std_db, maps),
-                        codec_crc32(s->groups, (size_t)s->group_count)};
-    return codec_crc32(part, sizeof part);
+    const size_t windows = (size_t)s->nx * (size_t)s->ny;
+    uint32_t parts[RESULT_MAPS + 2], n = 0;
+    parts[n++] = codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t));
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (kinds[m].since == 1) /* so that programs of version 1 accept the file */
+            parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
+    parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
+    return codec_crc32(parts, n * sizeof *parts);
 }

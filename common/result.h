@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #define RESULT_FORMAT "wsi-spectrum"
+enum { RESULT_VERSION = 1 }; /* the newest format_version that is written and read */
 
 /* What the numbers mean; process/spectrum.h has the definitions. Results with different parameters
  * are never added. */
@@ -60,6 +61,35 @@ const char *result_stage_attribute(char *name, size_t size, int stage);
 
 enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
 
+/* --- maps: one value per window --- */
+
+/* The maps that a slide has; result.c has the table of their kinds. To add one: a line here and a line
+ * there. Writing, reading, checking and merging walk the table. */
+enum result_map_number { RESULT_MEAN, RESULT_STD, RESULT_MAPS };
+
+enum result_type { RESULT_FLOAT32, RESULT_INT16, RESULT_UINT8 };
+
+struct result_map_kind {
+    const char *name; /* of the dataset */
+    enum result_type type;
+    const char *unit; /* of stored number * scale; "" for none */
+    double scale;
+    double fill;      /* the stored number where there is no value; NAN for floats */
+    int since;        /* the format_version that introduced it; older files lack the map */
+};
+
+struct result_map {
+    const struct result_map_kind *kind;
+    void *values; /* [ny][nx] of kind->type */
+};
+
+const struct result_map_kind *result_map_kind(int map);
+size_t result_type_bytes(enum result_type type);
+/* Sets values [first, first + n) of the map to its fill value. */
+void result_map_clear(struct result_map *m, int64_t first, int64_t n);
+/* Copies the n values of b into a, except those that are the fill value. Both are of one kind. */
+void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
+
 struct result_slide {
     char name[256];          /* in /slides: the store's base name without .h5 */
     char source_name[512], quickhash[80];
@@ -72,7 +102,7 @@ struct result_slide {
     double seconds;          /* computing it took; added up by a merge */
     int64_t nx, ny;          /* windows that fit */
     struct result_counts counts;
-    float *mean_db, *std_db; /* [ny][nx] */
+    struct result_map maps[RESULT_MAPS];
     uint8_t *groups;         /* [group_count]: 1 where the group is in here */
 };
 
@@ -81,7 +111,7 @@ int result_check_params(const struct result_params *p, struct err *e);
 /* Equal, or -1 with the first difference named. */
 int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e);
 
-/* Allocates counts (zero), maps (NaN) and groups (0) for nx, ny and group_count; all set before. */
+/* Allocates counts (zero), maps (their fill values) and groups (0). nx, ny and group_count must be set. */
 int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e);
 void result_slide_free(struct result_slide *s); /* what it owns, not s */
 

@@ -11,7 +11,6 @@
 #include "common/cli.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,11 +139,8 @@ static int add_part(struct merge *m, struct result_slide *sum, const struct resu
     sum->seconds = result_seconds(sum->seconds, s->seconds);
     for (int k = 0; k < RESULT_STAGES; k++)
         sum->stages[k] = result_seconds(sum->stages[k], s->stages[k]);
-    for (int64_t k = 0; k < s->nx * s->ny; k++)
-        if (!isnan(s->mean_db[k])) {
-            sum->mean_db[k] = s->mean_db[k];
-            sum->std_db[k] = s->std_db[k];
-        }
+    for (int k = 0; k < RESULT_MAPS; k++)
+        result_map_add(&sum->maps[k], &s->maps[k], s->nx * s->ny);
     keep_if_same(sum->backend, s->backend, sizeof sum->backend);
     keep_if_same(sum->device, s->device, sizeof sum->device);
     keep_if_same(sum->kernel, s->kernel, sizeof sum->kernel);

@@ -69,6 +69,7 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
 
 struct result {
     char *path;
+    int64_t version;
     struct result_params params;
     struct result_counts totals;
     hid_t file, slides;
@@ -100,7 +101,7 @@ struct result *result_open(const char *path, struct err *e)
         return NULL;
     }
     r->slides = -1;
-    r->file = h5_open(path, RESULT_FORMAT, e);
+    r->file = h5_open(path, RESULT_FORMAT, RESULT_VERSION, &r->version, e);
     if (r->file < 0)
         goto fail;
     if (get_params(r->file, &r->params, e))
@@ -206,18 +207,37 @@ static int64_t windows_that_fit(int64_t size, const struct result_params *p)
     return size < p->window ? 0 : (size - p->window) / p->stride + 1;
 }
 
-static int get_slide(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
+static hid_t native_type(enum result_type type)
+{
+    return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT : type == RESULT_INT16 ? H5T_NATIVE_INT16 : H5T_NATIVE_UINT8;
+}
+
+/* A file of an older version lacks newer maps: those keep their fill values. */
+static int get_maps(hid_t o, int64_t version, struct result_slide *s, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        struct result_map *map = &s->maps[m];
+        if (map->kind->since > version)
+            continue;
+        if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int get_slide(hid_t o, int64_t version, const struct result_params *p, struct result_slide *s,
+                     struct err *e)
 {
     int64_t crc;
     if (get_slide_head(o, s, e) || h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
         return -1;
     s->nx = windows_that_fit(s->width, p);
     s->ny = windows_that_fit(s->height, p);
-    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx}, groups[1] = {(hsize_t)s->group_count};
+    const hsize_t groups[1] = {(hsize_t)s->group_count};
     if (result_slide_alloc(s, p->bins, e) || get_counts(o, p, &s->counts, e) ||
         h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
-        h5_read_array(o, "window_mean_db", H5T_NATIVE_FLOAT, 2, dims, s->mean_db, e) ||
-        h5_read_array(o, "window_std_db", H5T_NATIVE_FLOAT, 2, dims, s->std_db, e))
+        get_maps(o, version, s, e))
         return -1;
     return result_data_crc(p, s) == (uint32_t)crc ? 0 : err_set(e, "its checksum does not fit: damaged");
 }
@@ -227,7 +247,7 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
     *s = (struct result_slide){0};
     snprintf(s->name, sizeof s->name, "%s", r->names[k]);
     hid_t o = h5_open_group(r->slides, r->names[k], e);
-    int bad = o < 0 || get_slide(o, &r->params, s, e);
+    int bad = o < 0 || get_slide(o, r->version, &r->params, s, e);
     if (o >= 0)
         H5Gclose(o);
     if (!bad)

@@ -84,9 +84,26 @@ static int put_stages(hid_t o, const struct result_slide *s, struct err *e)
     return 0;
 }
 
+static hid_t stored_type(enum result_type type)
+{
+    return type == RESULT_FLOAT32 ? H5T_IEEE_F32LE : type == RESULT_INT16 ? H5T_STD_I16LE : H5T_STD_U8LE;
+}
+
+/* Not compressed: that would take several times as long as everything else. */
+static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const struct result_map *map = &s->maps[m];
+        if (h5_write_array(o, map->kind->name, stored_type(map->kind->type), 2, dims, 0, map->values, e))
+            return -1;
+    }
+    return 0;
+}
+
 static int put_slide(struct result_writer *w, hid_t o, const struct result_slide *s, struct err *e)
 {
-    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx}, groups[1] = {(hsize_t)s->group_count};
+    const hsize_t groups[1] = {(hsize_t)s->group_count};
     char missing[MISSING_TEXT];
     int64_t first = 0, last = s->group_count;
     while (first < s->group_count - 1 && !s->groups[first])
@@ -110,9 +127,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
            h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) || put_stages(o, s, e) ||
            h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
            h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
-           /* as they are: to pack them takes several times as long as all the rest */
-           h5_write_array(o, "window_mean_db", H5T_IEEE_F32LE, 2, dims, 0, s->mean_db, e) ||
-           h5_write_array(o, "window_std_db", H5T_IEEE_F32LE, 2, dims, 0, s->std_db, e) ? -1 : 0;
+           put_maps(o, s, e) ? -1 : 0;
 }
 
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
@@ -140,7 +155,7 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
 static int finish_file(struct result_writer *w, struct err *e)
 {
     const hid_t f = w->file.id;
-    if (h5_put_text(f, "format", RESULT_FORMAT, e) || h5_put_int(f, "format_version", 1, e) ||
+    if (h5_put_text(f, "format", RESULT_FORMAT, e) || h5_put_int(f, "format_version", RESULT_VERSION, e) ||
         h5_put_text(f, "creator", "h5spec " WSI_VERSION, e) || put_params(f, &w->params, e) ||
         put_counts(f, &w->params, &w->totals, e) ||
         h5_put_int(f, "slide_count", w->slide_count, e) ||

@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #define STORE_FORMAT "wsi-patch-store"
+enum { STORE_VERSION = 1 }; /* the newest format_version that is written and read */
 
 enum store_status {
     STORE_WHOLE = 0,

@@ -76,6 +76,7 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
 struct store *store_open(const char *path, struct err *e)
 {
     struct stat st, now;
+    int64_t version;
     struct store *s = calloc(1, sizeof *s);
     if (!s || !(s->path = strdup(path))) {
         free(s);
@@ -85,7 +86,7 @@ struct store *store_open(const char *path, struct err *e)
     s->fd = s->direct_fd = -1;
     s->groups = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
-    s->file = h5_open(path, STORE_FORMAT, e);
+    s->file = h5_open(path, STORE_FORMAT, STORE_VERSION, &version, e);
     if (s->file < 0)
         goto fail;
     if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {

@@ -38,7 +38,7 @@ static int put_optional_real(hid_t o, const char *name, double value, struct err
 
 static int put_head(hid_t f, const struct store_info *i, struct err *e)
 {
-    if (h5_put_text(f, "format", STORE_FORMAT, e) || h5_put_int(f, "format_version", 1, e) ||
+    if (h5_put_text(f, "format", STORE_FORMAT, e) || h5_put_int(f, "format_version", STORE_VERSION, e) ||
         h5_put_text(f, "creator", "wsi2h5 " WSI_VERSION, e) ||
         h5_put_text(f, "source_name", i->source_name, e) ||
         h5_put_int(f, "source_bytes", i->source_bytes, e) ||

@@ -318,7 +318,8 @@ static int set_band(const struct stream *s, struct job *j, struct band *band, in
         .pitch = (i->width + 15) / 16 * 16,
         .chunk_rows = i->chunk_rows, .chunk_cols = i->chunk_cols, .channels = i->channels,
         .scale = i->channels == 3 ? GRAY_SCALE_RGB : 1,
-        .mean_db = j->result.mean_db, .std_db = j->result.std_db, .wanted = j->wanted};
+        .mean_db = j->result.maps[RESULT_MEAN].values,
+        .std_db = j->result.maps[RESULT_STD].values, .wanted = j->wanted};
     j->rows += band->geometry.end_row - band->geometry.first_row;
     return choose_slab(s, j, &band->geometry, e);
 }

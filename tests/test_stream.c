@@ -35,8 +35,9 @@ static int keep(void *ctx, int64_t k, const struct result_slide *s, const struct
     if (result_slide_alloc(&c->slide, bins, e))
         return -1;
     result_add_counts(&c->slide.counts, &s->counts, bins);
-    memcpy(c->slide.mean_db, s->mean_db, (size_t)(s->nx * s->ny) * sizeof(float));
-    memcpy(c->slide.std_db, s->std_db, (size_t)(s->nx * s->ny) * sizeof(float));
+    for (int m = 0; m < RESULT_MAPS; m++)
+        memcpy(c->slide.maps[m].values, s->maps[m].values,
+               (size_t)(s->nx * s->ny) * result_type_bytes(s->maps[m].kind->type));
     return 0;
 }
 
@@ -84,8 +85,8 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;
     d.end_row = d.slab_rows = d.height;
-    d.mean_db = out->mean_db;
-    d.std_db = out->std_db;
+    d.mean_db = out->maps[RESULT_MEAN].values;
+    d.std_db = out->maps[RESULT_STD].values;
     memcpy(b->buffer(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
     const struct spectrum_slab slab = {.band = &d, .rows = d.height, .end_wy = d.ny};
     for (int64_t k = 0; k < b->units(s, &slab); k++)
@@ -108,9 +109,9 @@ static const char *difference(const struct result_slide *a, const struct result_
         return "no windows at all";
     if (memcmp(a->counts.histogram, b->counts.histogram, bins * sizeof(uint64_t)))
         return "histogram";
-    if (memcmp(a->mean_db, b->mean_db, maps * sizeof(float)) ||
-        memcmp(a->std_db, b->std_db, maps * sizeof(float)))
-        return "maps";
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (memcmp(a->maps[m].values, b->maps[m].values, maps * result_type_bytes(a->maps[m].kind->type)))
+            return a->maps[m].kind->name;
     return NULL;
 }
 
