@@ -541,6 +541,64 @@ def test_wrong_use_of_scripts_corpus():
         says(corpus(*name, "--help").out, "usage: ")
 
 
+# --- what is submitted: a pretended Slurm that only writes down its commands ---
+
+class PretendedSlurm:
+    """sbatch, squeue and scontrol in PATH: sbatch notes its arguments, one JSON list per line."""
+
+    def __init__(self, refuse=""):
+        self.folder = tmp("slurm")
+        self.noted = os.path.join(self.folder, "noted")
+        self.command("sbatch", """import json, sys
+if %r and %r in " ".join(sys.argv):
+    sys.exit("sbatch: error: invalid partition specified: nowhere")
+open(%r, "a").write(json.dumps(sys.argv[1:]) + "\\n")
+print(sum(1 for _ in open(%r)))
+""" % (refuse, refuse, self.noted, self.noted))
+        for name in ("squeue", "scontrol", "sacct", "scancel"):
+            self.command(name, "")
+        self.env = dict(TOOLS, PATH=self.folder + os.pathsep + os.environ["PATH"])
+
+    def command(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as f:
+            f.write("#!%s\n%s" % (sys.executable, text))
+        os.chmod(path, 0o755)
+
+    def submitted(self, kind):
+        """The arguments of the jobs of one kind."""
+        return [argv for argv in map(json.loads, open(self.noted)) if "--job-name=corpus-" + kind in argv]
+
+
+def h5spec_with(backends):
+    """h5spec, but for what --version says."""
+    return wrapper('''[ "$1" != --version ] || { echo "h5spec 0"; echo "backends: %s; vectors"; exit 0; }
+exec %s "$@"''' % (backends, H5SPEC))
+
+
+def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
+    (slide,), cuda, cpu = slides(1), h5spec_with("cpu, cuda"), h5spec_with("cpu")
+    for program, options, gres, device in (
+            (cuda, [], "gpu:1", "cuda"), (cuda, ["--gpus", "2"], "gpu:2", "cuda"), (cuda, ["--gpus", "0"], "none", "cpu"),
+            (cuda, ["--h5spec", "--device cpu"], "none", "cpu"), (cuda, ["--h5spec=--device=cuda:0"], "gpu:1", "cuda:0"),
+            (cpu, [], "none", "cpu"), (cpu, ["--gpus", "0"], "none", "cpu")):
+        slurm = PretendedSlurm()
+        p = corpus("run", "-o", os.path.join(tmp(), "out"), "--scheduler", "slurm", *options, slide,
+                   env=dict(slurm.env, H5SPEC=program))
+        (argv,) = slurm.submitted("process")
+        expect("--gres=" + gres in argv, "%s: %s", options, argv)
+        expect(re.findall("--device[ =](\\S+)", " ".join(argv)) == [device], "%s: %s", options, argv)
+        expect(("built without CUDA" in p.err) == (program == cpu and not options), p.err)
+    out = os.path.join(tmp(), "out")
+    p = corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "1", slide, status=2,
+               env=dict(PretendedSlurm().env, H5SPEC=cpu))
+    says(p.err, "built without CUDA", "--gpus 0")
+    expect(not os.path.exists(out + "/runs"), "a run was begun")
+    p = corpus("run", "-o", out, "--scheduler", "local", "--gpus", "1", "--h5spec", "--device cpu", slide, status=2,
+               env=dict(TOOLS, H5SPEC=cuda))
+    says(p.err, "contradict")
+
+
 # --- schedulers ---
 
 def cluster_script(name):
@@ -694,6 +752,34 @@ def test_slurm_shares_groups_and_cancel():
         expect(json.loads(c.corpus("status", "--json", "-o", out, status=None).out)["active_tasks"] > 0, "not active")
         c.corpus("cancel", "-o", out)
         c.wait(out, 30)
+
+
+def test_array_scripts_of_slurm_keep_json_apart_from_messages():
+    folder, names = tmp(), os.path.join(tmp(), "slides.txt")
+    open(names, "w").write("".join(s + "\n" for s in slides(3)))
+    script = os.path.join(ROOT, "scripts", "slurm")
+    with Cluster("slurm", "-n", "1", "-c", "4") as c:
+        def submit(*argv):
+            for sub in ("stores", "results", "parts"):
+                os.makedirs(os.path.join(folder, sub), exist_ok=True)
+            p = run("sbatch", "--parsable", "--cpus-per-task=1", "--array=1-4", *argv, env=c.env, cwd=folder)
+            end = time.time() + 60
+            while c.ask("squeue", "-h", "-j", p.out.strip()) and time.time() < end:
+                time.sleep(0.2)
+            return [os.path.join(folder, "%%s-%s_%d" % (p.out.strip(), k)) for k in (1, 2, 3, 4)]
+
+        def check(paths, program, of, field):
+            rows = [row for path in paths for row in json_lines(open(path % program + ".json").read())]
+            expect(sorted(os.path.basename(r[field])[:3] for r in rows) == of, "%s", rows)
+            expect([r for r in rows if r["status"] != "done"] == [], "%s", rows)
+            says("".join(open(path % program + ".err").read() for path in paths), "peak memory")
+        check(submit(script + "/convert.sh", "stores/", names, *GROUPS.split()), "wsi2h5", ["s00", "s01", "s02"], "slide")
+        stores = glob.glob(folder + "/stores/*.h5")
+        open(names, "w").write("".join(s + "\n" for s in stores))
+        check(submit("--gres=none", script + "/process.sh", "results/", names, "--device", "cpu"), "h5spec",
+              ["s00", "s01", "s02"], "store")
+        check(submit("--gres=none", script + "/groups.sh", "parts/", stores[0], "4", "4", "--device", "cpu"),
+              "h5spec-groups", [os.path.basename(stores[0])[:3]] * 4, "store")
 
 
 def test_grid_engine():

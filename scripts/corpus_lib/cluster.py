@@ -47,7 +47,7 @@ def submit_all(corpus, run, settings, convert, process):
     if n:
         after = [submit(corpus, run, settings, "process",
                         [script(scheduler, "process"), corpus.path("results"),
-                         corpus.path("runs", str(run), "process.txt")] + settings["h5spec"],
+                         corpus.path("runs", str(run), "process.txt")] + settings["h5spec"] + settings["device"],
                         array_size(n, settings, scheduler), after=after, gpus=settings["gpus"])]
     submit(corpus, run, settings, "merge", step_command(corpus, run, "merge"), after=after, binary=True)
 
@@ -61,6 +61,6 @@ def submit_groups(corpus, run, settings):
         os.makedirs(corpus.path("parts", name), exist_ok=True)
         after.append(submit(corpus, run, settings, "groups",
                             [script(scheduler, "groups"), corpus.path("parts", name), store, str(n), str(tasks)]
-                            + settings["h5spec"], tasks, log="groups." + name.replace("%", "%%"),
+                            + settings["h5spec"] + settings["device"], tasks, log="groups." + name.replace("%", "%%"),
                             about="%d %s" % (n, name), gpus=settings["gpus"]))
     submit(corpus, run, settings, "merge", step_command(corpus, run, "merge"), after=after, binary=True)

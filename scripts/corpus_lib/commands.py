@@ -7,6 +7,7 @@ import sys
 import time
 
 from corpus_lib.cluster import submit_all
+from corpus_lib.device import choose_device
 from corpus_lib.files import DONE, USAGE, die, program, say, write_whole
 from corpus_lib.inputs import gather
 from corpus_lib.local import begin_local, run_local
@@ -52,7 +53,8 @@ def command_run(o):
         die("%s: the schedulers take only plain letters in the path of a folder" % corpus.out)
     settings = keep_settings(corpus, o)
     kept = json.dumps(settings) + "\n"
-    settings.update(scheduler=name, tasks=o.tasks, at_once=o.at_once, group_tasks=o.group_tasks, gpus=o.gpus,
+    gpus, device = choose_device(o.gpus, name, settings["h5spec"])
+    settings.update(scheduler=name, tasks=o.tasks, at_once=o.at_once, group_tasks=o.group_tasks, gpus=gpus, device=device,
                     options=o.options, convert_job=o.convert_job, process_job=o.process_job,
                     programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
     corpus.stores = settings["stores"] or corpus.stores

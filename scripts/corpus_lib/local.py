@@ -112,7 +112,7 @@ def run_local(corpus, settings, run, convert):
         sound = set(groups_of(corpus))
         run = local_phase(corpus, settings, run, pool, "process", "store",
                           lambda: [s for s in map(corpus.store, corpus.to_process()) if s in sound],
-                          [program("h5spec"), "run", "-o", corpus.path("results")] + settings["h5spec"], threads)
+                          [program("h5spec"), "run", "-o", corpus.path("results")] + settings["h5spec"] + settings["device"], threads)
     if todo:
         took("processed", since)
     step_merge(corpus, run)
@@ -128,7 +128,7 @@ def local_groups(corpus, run, pool, settings, todo, threads):
         name, n = stem(store), groups_of(corpus)[store]
         os.makedirs(corpus.path("parts", name), exist_ok=True)
         corpus.add_job(run, "groups", "-", n, "%d %s" % (n, name))
-        commands += [([program("h5spec"), "run", "-o", corpus.path("parts", name)] + settings["h5spec"] +
+        commands += [([program("h5spec"), "run", "-o", corpus.path("parts", name)] + settings["h5spec"] + settings["device"] +
                       ["--groups", str(g), "-j", str(threads), "--json", "--progress", "no", store],
                      corpus.path("logs", "%d.groups.%s.%d" % (run, name, g))) for g in range(1, n + 1)]
     pool.run(commands)

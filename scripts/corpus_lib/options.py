@@ -10,6 +10,13 @@ def positive(text):
     return value
 
 
+def count(text):
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("%s: must be 0 or more" % text)
+    return value
+
+
 def parse(argv, description):
     split = argv.index("--") if "--" in argv else len(argv)
     a = argparse.ArgumentParser(prog="corpus", formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -31,7 +38,8 @@ def parse(argv, description):
     run.add_argument("--at-once", type=positive, default=0, metavar="N", help="tasks of an array that run at a time")
     run.add_argument("--group-tasks", action="store_true", help="process each slide in an array of its own, a task a "
                      "group of the store")
-    run.add_argument("--gpus", type=int, default=1, metavar="N", help="GPUs of a processing task, 0 for none (1)")
+    run.add_argument("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets --device cuda. "
+                     "0: compute on CPUs (1 if h5spec was built with CUDA, else 0; local: h5spec decides)")
     for name in ("wsi2h5", "h5spec"):
         run.add_argument("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of " + name)
     run.add_argument("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler options of the "

@@ -1,15 +1,18 @@
 #!/bin/sh
-# Array job: slides to stores with wsi2h5. Each task does its share of a list, task 1 of N lines 1, N + 1 ...
+# Array job: converts slides to stores with wsi2h5. Task I of N takes lines I, I + N, ... of the list.
 #
-#   qsub -t 1-100 scripts/sge/convert.sh STORES/ SLIDES.txt [options of wsi2h5]
+#   mkdir -p stores
+#   qsub -t 1-100 scripts/sge/convert.sh stores/ slides.txt [options of wsi2h5]
 #
-# Submitted again, as a whole, it does what is missing. WSI2H5 names the program where it is not in PATH.
+# One JSON line per slide goes to wsi2h5.oJOB.TASK, messages go to wsi2h5.eJOB.TASK, both in the current
+# folder. Existing stores are kept, so the same command submitted again does what is missing.
+# WSI2H5 names the program if it is not in PATH. On small nodes: qsub -pe smp 1 ...
 #$ -N wsi2h5
 #$ -pe smp 4
-#$ -r y
+#$ -r y -j n
 #$ -cwd -S /bin/sh
 stores=$1 list=$2
 shift 2
-# exec: the signals of the scheduler reach the program itself, which stops with nothing half-done left
+# exec: the scheduler's signals reach the program itself, which then stops and removes unfinished files
 exec "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${NSLOTS:-1}" --json --progress no \
     -o "$stores" "$@"

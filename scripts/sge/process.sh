@@ -1,16 +1,21 @@
 #!/bin/sh
-# Array job: stores to results with h5spec, on a GPU. Each task does its share of a list, as convert.sh does.
+# Array job: computes results of stores with h5spec, on one GPU per task. Task I of N takes lines
+# I, I + N, ... of the list.
 #
-#   ls STORES/*.h5 >stores.txt
-#   qsub -t 1-20 scripts/sge/process.sh RESULTS/ stores.txt [options of h5spec run]
+#   mkdir -p results; ls stores/*.h5 >stores.txt
+#   qsub -t 1-20 scripts/sge/process.sh results/ stores.txt [options of h5spec run]
 #
-# Without GPUs: qsub -l gpu=0 ... H5SPEC names the program where it is not in PATH.
-# One slot: where the gpu is counted for each slot, -pe smp 4 would ask for four. Elsewhere give -pe smp 4.
+# On CPUs: qsub -l gpu=0 ... scripts/sge/process.sh results/ stores.txt --device cpu
+# One JSON line per store goes to h5spec.oJOB.TASK, messages go to h5spec.eJOB.TASK, both in the current
+# folder. Existing results are kept, so the same command submitted again does what is missing.
+# H5SPEC names the program if it is not in PATH.
+# The task asks for one slot, because many sites count the gpu per slot; elsewhere give -pe smp 4.
 #$ -N h5spec
 #$ -l gpu=1
-#$ -r y
+#$ -r y -j n
 #$ -cwd -S /bin/sh
 results=$1 list=$2
 shift 2
-exec "${H5SPEC:-h5spec}" run --task auto --list "$list" -j "${NSLOTS:-1}" --json --progress no \
-    -o "$results" "$@"
+# --device cuda: a task that cannot use its GPU fails, instead of holding it while it computes on the CPU
+exec "${H5SPEC:-h5spec}" run --device cuda --task auto --list "$list" -j "${NSLOTS:-1}" --json \
+    --progress no -o "$results" "$@"

@@ -1,16 +1,21 @@
 #!/bin/sh
-# Array job: slides to stores with wsi2h5. Each task does its share of a list, task 1 of N lines 1, N + 1 ...
+# Array job: converts slides to stores with wsi2h5. Task I of N takes lines I, I + N, ... of the list.
 #
-#   sbatch --array=1-100 scripts/slurm/convert.sh STORES/ SLIDES.txt [options of wsi2h5]
+#   mkdir -p stores
+#   sbatch --array=1-100 scripts/slurm/convert.sh stores/ slides.txt [options of wsi2h5]
 #
-# Submitted again, as a whole, it does what is missing. WSI2H5 names the program where it is not in PATH.
+# One JSON line per slide goes to wsi2h5-JOB_TASK.json, messages go to wsi2h5-JOB_TASK.err, both in the
+# current folder. Existing stores are kept, so the same command submitted again does what is missing.
+# WSI2H5 names the program if it is not in PATH. On small nodes: sbatch --cpus-per-task=1 ...
 #SBATCH --job-name=wsi2h5
+#SBATCH --output=wsi2h5-%A_%a.json
+#SBATCH --error=wsi2h5-%A_%a.err
 #SBATCH --cpus-per-task=4
 #SBATCH --mem-per-cpu=1G
 #SBATCH --requeue
 #SBATCH --open-mode=append
 stores=$1 list=$2
 shift 2
-# exec: the signals of the scheduler reach the program itself, which stops with nothing half-done left
-exec "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${SLURM_CPUS_PER_TASK:-1}" --json --progress no \
-    -o "$stores" "$@"
+# exec: the scheduler's signals reach the program itself, which then stops and removes unfinished files
+exec "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${SLURM_CPUS_PER_TASK:-1}" --json \
+    --progress no -o "$stores" "$@"
