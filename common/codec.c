@@ -1,8 +1,15 @@
-/* codec.c - see codec.h. HAVE_LIBDEFLATE, HAVE_LZ4 and HAVE_ZSTD come from the Makefile's probes. */
+/*
+ * codec.c - see codec.h.
+ *
+ * Each codec is a pair of functions. x_pack returns the packed size, or 0 if that is not smaller,
+ * or CODEC_NO_MEMORY. x_unpack returns what codec_decode returns. HAVE_LIBDEFLATE, HAVE_LZ4 and
+ * HAVE_ZSTD come from the Makefile's probes.
+ */
 #include "common/codec.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
@@ -15,6 +22,19 @@
 #ifdef HAVE_ZSTD
 #include <zstd.h>
 #endif
+
+/* Contexts are NULL until their first use. */
+struct codec_work {
+    unsigned deflate_level; /* of `deflate` */
+#ifdef HAVE_LIBDEFLATE
+    struct libdeflate_compressor *deflate;
+    struct libdeflate_decompressor *inflate;
+#endif
+#ifdef HAVE_ZSTD
+    ZSTD_CCtx *zstd_pack;
+    ZSTD_DCtx *zstd_unpack;
+#endif
+};
 
 static const struct codec codecs[] = {
     {"deflate", CODEC_DEFLATE, 1, 1},
@@ -47,6 +67,11 @@ const char *codec_names(void)
            "none";
 }
 
+size_t codec_pixel_bytes(const struct codec_params *p)
+{
+    return (size_t)(p->rows * p->cols * p->channels);
+}
+
 /* --- lz4 --- */
 
 #ifdef HAVE_LZ4
@@ -69,40 +94,42 @@ static uint64_t get_big_endian(const unsigned char *p, int n)
     return v;
 }
 
-static size_t pack_lz4(const void *in, size_t n, void *out)
+static ssize_t lz4_pack(const void *in, size_t n, void *out)
 {
     unsigned char *to = out;
     if (n <= LZ4_HEAD || n > LZ4_MAX_INPUT_SIZE)
         return 0;
-    const int packed = LZ4_compress_default(in, (char *)to + LZ4_HEAD, (int)n, (int)(n - LZ4_HEAD));
+    const int room = (int)(n - LZ4_HEAD);
+    const int packed = LZ4_compress_default(in, (char *)to + LZ4_HEAD, (int)n, room);
     put_big_endian(to, n, 8);
     put_big_endian(to + 8, n, 4);
     put_big_endian(to + 12, (uint64_t)packed, 4);
-    return packed > 0 ? LZ4_HEAD + (size_t)packed : 0;
+    return packed > 0 ? LZ4_HEAD + packed : 0;
 }
 
-static int unpack_lz4(const void *in, size_t n, void *out, size_t out_n)
+static int lz4_unpack(const void *in, size_t n, void *out, size_t out_n)
 {
     const unsigned char *from = in;
     if (n < LZ4_HEAD || out_n > LZ4_MAX_INPUT_SIZE || get_big_endian(from, 8) != out_n ||
         get_big_endian(from + 8, 4) != out_n || get_big_endian(from + 12, 4) != n - LZ4_HEAD)
-        return -1;
-    return LZ4_decompress_safe((const char *)from + LZ4_HEAD, out, (int)(n - LZ4_HEAD), (int)out_n) ==
-                   (int)out_n ? 0 : -1;
+        return CODEC_DAMAGED;
+    const char *block = (const char *)from + LZ4_HEAD;
+    const int size = LZ4_decompress_safe(block, out, (int)(n - LZ4_HEAD), (int)out_n);
+    return size == (int)out_n ? 0 : CODEC_DAMAGED;
 }
 
 #else
 
-static size_t pack_lz4(const void *in, size_t n, void *out)
+static ssize_t lz4_pack(const void *in, size_t n, void *out)
 {
     (void)in, (void)n, (void)out;
     return 0;
 }
 
-static int unpack_lz4(const void *in, size_t n, void *out, size_t out_n)
+static int lz4_unpack(const void *in, size_t n, void *out, size_t out_n)
 {
     (void)in, (void)n, (void)out, (void)out_n;
-    return -1;
+    return CODEC_DAMAGED;
 }
 
 #endif
@@ -111,29 +138,44 @@ static int unpack_lz4(const void *in, size_t n, void *out, size_t out_n)
 
 #ifdef HAVE_ZSTD
 
-static size_t pack_zstd(const void *in, size_t n, void *out, unsigned level)
+static ssize_t zstd_pack(struct codec_work *w, int level, const void *in, size_t n, void *out)
 {
-    const size_t packed = ZSTD_compress(out, n, in, n, (int)level);
-    return ZSTD_isError(packed) ? 0 : packed;
+    if (!w->zstd_pack && !(w->zstd_pack = ZSTD_createCCtx()))
+        return CODEC_NO_MEMORY;
+    const size_t packed = ZSTD_compressCCtx(w->zstd_pack, out, n, in, n, level);
+    return ZSTD_isError(packed) ? 0 : (ssize_t)packed;
 }
 
-static int unpack_zstd(const void *in, size_t n, void *out, size_t out_n)
+static int zstd_unpack(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
 {
-    return ZSTD_decompress(out, out_n, in, n) == out_n ? 0 : -1;
+    if (!w->zstd_unpack && !(w->zstd_unpack = ZSTD_createDCtx()))
+        return CODEC_NO_MEMORY;
+    return ZSTD_decompressDCtx(w->zstd_unpack, out, out_n, in, n) == out_n ? 0 : CODEC_DAMAGED;
+}
+
+static void zstd_free(struct codec_work *w)
+{
+    ZSTD_freeCCtx(w->zstd_pack); /* NULL is allowed */
+    ZSTD_freeDCtx(w->zstd_unpack);
 }
 
 #else
 
-static size_t pack_zstd(const void *in, size_t n, void *out, unsigned level)
+static ssize_t zstd_pack(struct codec_work *w, int level, const void *in, size_t n, void *out)
 {
-    (void)in, (void)n, (void)out, (void)level;
+    (void)w, (void)level, (void)in, (void)n, (void)out;
     return 0;
 }
 
-static int unpack_zstd(const void *in, size_t n, void *out, size_t out_n)
+static int zstd_unpack(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
 {
-    (void)in, (void)n, (void)out, (void)out_n;
-    return -1;
+    (void)w, (void)in, (void)n, (void)out, (void)out_n;
+    return CODEC_DAMAGED;
+}
+
+static void zstd_free(struct codec_work *w)
+{
+    (void)w;
 }
 
 #endif
@@ -142,37 +184,35 @@ static int unpack_zstd(const void *in, size_t n, void *out, size_t out_n)
 
 #ifdef HAVE_LIBDEFLATE
 
-struct codec_work {
-    const struct codec *codec;
-    struct libdeflate_compressor *deflate;
-    struct libdeflate_decompressor *inflate;
-};
-
-static int work_open(struct codec_work *w)
+static ssize_t deflate_pack(struct codec_work *w, unsigned level, const void *in, size_t n,
+                            void *out)
 {
-    w->deflate = libdeflate_alloc_compressor((int)w->codec->level);
-    w->inflate = libdeflate_alloc_decompressor();
-    return w->deflate && w->inflate ? 0 : -1;
+    if (w->deflate && w->deflate_level != level) {
+        libdeflate_free_compressor(w->deflate);
+        w->deflate = NULL;
+    }
+    if (!w->deflate && !(w->deflate = libdeflate_alloc_compressor((int)level)))
+        return CODEC_NO_MEMORY;
+    w->deflate_level = level;
+    return (ssize_t)libdeflate_zlib_compress(w->deflate, in, n, out, n);
 }
 
-static void work_close(struct codec_work *w)
+static int deflate_unpack(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
+{
+    size_t used;
+    if (!w->inflate && !(w->inflate = libdeflate_alloc_decompressor()))
+        return CODEC_NO_MEMORY;
+    const enum libdeflate_result r =
+        libdeflate_zlib_decompress_ex(w->inflate, in, n, out, out_n, &used, NULL);
+    return r == LIBDEFLATE_SUCCESS && used == n ? 0 : CODEC_DAMAGED;
+}
+
+static void deflate_free(struct codec_work *w)
 {
     if (w->deflate)
         libdeflate_free_compressor(w->deflate);
     if (w->inflate)
         libdeflate_free_decompressor(w->inflate);
-}
-
-static size_t deflate_bytes(struct codec_work *w, const void *in, size_t n, void *out)
-{
-    return libdeflate_zlib_compress(w->deflate, in, n, out, n);
-}
-
-static int inflate_bytes(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
-{
-    size_t used;
-    return libdeflate_zlib_decompress_ex(w->inflate, in, n, out, out_n, &used, NULL) ==
-                       LIBDEFLATE_SUCCESS && used == n ? 0 : -1;
 }
 
 uint32_t codec_crc32(const void *data, size_t n)
@@ -184,33 +224,29 @@ uint32_t codec_crc32(const void *data, size_t n)
 
 #else
 
-struct codec_work {
-    const struct codec *codec;
-};
-
-static int work_open(struct codec_work *w)
-{
-    (void)w;
-    return 0;
-}
-
-static void work_close(struct codec_work *w)
-{
-    (void)w;
-}
-
-static size_t deflate_bytes(struct codec_work *w, const void *in, size_t n, void *out)
+static ssize_t deflate_pack(struct codec_work *w, unsigned level, const void *in, size_t n,
+                            void *out)
 {
     uLongf size = (uLongf)n;
-    return compress2(out, &size, in, (uLong)n, (int)w->codec->level) == Z_OK ? size : 0;
+    (void)w;
+    const int r = compress2(out, &size, in, (uLong)n, (int)level);
+    return r == Z_MEM_ERROR ? CODEC_NO_MEMORY : r == Z_OK ? (ssize_t)size : 0;
 }
 
-static int inflate_bytes(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
+static int deflate_unpack(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
 {
     uLongf size = (uLongf)out_n;
     uLong used = (uLong)n;
     (void)w;
-    return uncompress2(out, &size, in, &used) == Z_OK && size == out_n && used == n ? 0 : -1;
+    const int r = uncompress2(out, &size, in, &used);
+    if (r == Z_MEM_ERROR)
+        return CODEC_NO_MEMORY;
+    return r == Z_OK && size == out_n && used == n ? 0 : CODEC_DAMAGED;
+}
+
+static void deflate_free(struct codec_work *w)
+{
+    (void)w;
 }
 
 uint32_t codec_crc32(const void *data, size_t n)
@@ -222,49 +258,51 @@ uint32_t codec_crc32(const void *data, size_t n)
 
 #endif
 
-struct codec_work *codec_create(const struct codec *c, struct err *e)
+/* --- all of them --- */
+
+struct codec_work *codec_create(struct err *e)
 {
     struct codec_work *w = calloc(1, sizeof *w);
-    if (w)
-        w->codec = c;
-    if (!w || (c->id == CODEC_DEFLATE && work_open(w))) {
-        codec_free(w);
+    if (!w)
         err_set(e, "out of memory");
-        return NULL;
-    }
     return w;
 }
 
 void codec_free(struct codec_work *w)
 {
-    if (w)
-        work_close(w);
+    if (!w)
+        return;
+    deflate_free(w);
+    zstd_free(w);
     free(w);
 }
 
-size_t codec_encode(struct codec_work *w, const void *in, size_t n, void *out)
+int codec_encode(struct codec_work *w, const struct codec_params *p, const void *pixels, void *out,
+                 size_t *packed, struct err *e)
 {
-    size_t size = 0;
-    switch (w->codec->id) {
-    case CODEC_DEFLATE: size = deflate_bytes(w, in, n, out); break;
-    case CODEC_LZ4: size = pack_lz4(in, n, out); break;
-    case CODEC_ZSTD: size = pack_zstd(in, n, out, w->codec->level); break;
+    const size_t n = codec_pixel_bytes(p);
+    ssize_t size = 0;
+    switch (p->codec->id) {
+    case CODEC_DEFLATE: size = deflate_pack(w, p->codec->level, pixels, n, out); break;
+    case CODEC_LZ4: size = lz4_pack(pixels, n, out); break;
+    case CODEC_ZSTD: size = zstd_pack(w, (int)p->codec->level, pixels, n, out); break;
     default: break;
     }
-    return size < n ? size : 0;
+    if (size < 0)
+        return err_set(e, "out of memory");
+    *packed = (size_t)size < n ? (size_t)size : 0;
+    return 0;
 }
 
-int codec_decode(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n)
+int codec_decode(struct codec_work *w, const struct codec_params *p, const void *in, size_t n,
+                 void *pixels)
 {
-    if (n == out_n) { /* stored as it is: see codec_encode */
-        memcpy(out, in, n);
-        return 0;
-    }
-    switch (w->codec->id) {
-    case CODEC_DEFLATE: return inflate_bytes(w, in, n, out, out_n);
-    case CODEC_LZ4: return unpack_lz4(in, n, out, out_n);
-    case CODEC_ZSTD: return unpack_zstd(in, n, out, out_n);
-    default: return -1;
+    const size_t out_n = codec_pixel_bytes(p);
+    switch (p->codec->id) {
+    case CODEC_DEFLATE: return deflate_unpack(w, in, n, pixels, out_n);
+    case CODEC_LZ4: return lz4_unpack(in, n, pixels, out_n);
+    case CODEC_ZSTD: return zstd_unpack(w, in, n, pixels, out_n);
+    default: return CODEC_DAMAGED;
     }
 }
 

@@ -1,14 +1,21 @@
 /*
- * codec.h - what a store's chunks are packed with, and their checksum.
+ * codec.h - packs and unpacks the chunks of a store, and computes their checksum.
  *
- * deflate is a zlib stream (RFC 1950), which is what HDF5's own gzip filter (1) writes and reads, so
- * h5dump and h5py need no plug-in. libdeflate does the work where it is there, zlib elsewhere; both
- * write valid streams, libdeflate's are not byte for byte zlib's.
+ *   none     the pixels themselves.
+ *   deflate  a zlib stream (RFC 1950): HDF5's own gzip filter (1), so h5dump and h5py need no
+ *            plug-in. libdeflate does the work if this build has it, zlib otherwise. Both write
+ *            valid streams; the bytes of the two differ.
+ *   lz4      the HDF5 Group's registered filter 32004. All numbers are big-endian: unpacked size
+ *            (8 bytes), block size (4), then for each block its packed size (4) and the LZ4 block
+ *            (https://github.com/HDFGroup/hdf5_plugins, LZ4). We write one block per chunk.
+ *   zstd     the HDF5 Group's registered filter 32015: one Zstandard frame.
  *
- * lz4 and zstd are the HDF5 Group's registered filters 32004 and 32015, for who has the plug-in (hdf5plugin
- * for h5py). A chunk of 32004 is, all numbers big-endian: the unpacked size (8 bytes), the block size (4),
- * and for each block its packed size (4) and LZ4 block (https://github.com/HDFGroup/hdf5_plugins, LZ4); one
- * block a chunk here. A chunk of 32015 is one Zstandard frame.
+ * lz4 and zstd stores need a plug-in for readers other than ours (hdf5plugin for h5py).
+ *
+ * Two structs separate what belongs to a store from what belongs to a thread. `codec_params` states
+ * what a store's chunks unpack to; it is constant and shared by all threads. `codec_work` holds the
+ * libraries' contexts of one thread; they are created on first use and serve any number of stores.
+ * A packed chunk may have any length: nothing here infers the codec from a size.
  */
 #ifndef WSI_CODEC_H
 #define WSI_CODEC_H
@@ -27,26 +34,48 @@ struct codec {
     unsigned level;
 };
 
-/* NULL when there is no such codec, or this build lacks its library. */
+/* What the chunks of one store are packed with, and what they unpack to: u8 [rows][cols][channels],
+ * the same for all of them. */
+struct codec_params {
+    const struct codec *codec;
+    int64_t rows, cols, channels;
+};
+
+/* Bytes of an unpacked chunk. */
+size_t codec_pixel_bytes(const struct codec_params *p);
+
+/* NULL if there is no such codec, or this build lacks its library. */
 const struct codec *codec_find(const char *name);
-/* "deflate|lz4|zstd|none": those of this build, for messages and help. */
+/* "deflate|lz4|zstd|none": the codecs of this build, for messages and help. */
 const char *codec_names(void);
 
-/* Work areas of one thread. */
+/* The contexts of one thread. NULL if there is no memory. */
 struct codec_work;
-struct codec_work *codec_create(const struct codec *c, struct err *e);
-void codec_free(struct codec_work *w);
+struct codec_work *codec_create(struct err *e);
+void codec_free(struct codec_work *w); /* NULL is allowed */
 
-/* Packs n bytes into out (capacity n). Returns the packed size, or 0 when that would not be smaller
- * than n: the chunk is then stored as it is. */
-size_t codec_encode(struct codec_work *w, const void *in, size_t n, void *out);
-/* Unpacks into exactly out_n bytes; -1 when the stream is damaged or of another length. */
-int codec_decode(struct codec_work *w, const void *in, size_t n, void *out, size_t out_n);
+/*
+ * Packs a chunk. `out` has room for codec_pixel_bytes(). *packed gets the number of bytes in `out`,
+ * or 0 if packing does not make the chunk smaller: it is then stored raw, as its pixels. -1 if
+ * there is no memory.
+ */
+int codec_encode(struct codec_work *w, const struct codec_params *p, const void *pixels, void *out,
+                 size_t *packed, struct err *e);
 
-/* CRC-32 with zlib's polynomial, as zlib's crc32() gives it. */
+enum { CODEC_DAMAGED = -1, CODEC_NO_MEMORY = -2 };
+
+/*
+ * Unpacks the n bytes of a packed chunk to exactly codec_pixel_bytes() at `pixels`. Returns 0,
+ * CODEC_NO_MEMORY, or CODEC_DAMAGED if the bytes are damaged or unpack to another size. Not for raw
+ * chunks, which are their own pixels.
+ */
+int codec_decode(struct codec_work *w, const struct codec_params *p, const void *in, size_t n,
+                 void *pixels);
+
+/* CRC-32 with zlib's polynomial, equal to zlib's crc32(). */
 uint32_t codec_crc32(const void *data, size_t n);
 
-/* The libraries that do the packing, with their versions. */
+/* The libraries that pack and unpack, with their versions. */
 const char *codec_library(void);
 
 #endif

@@ -24,6 +24,14 @@ int64_t store_chunk_bytes(const struct store_info *i)
     return i->chunk_rows * i->chunk_cols * i->channels;
 }
 
+struct codec_params store_codec_params(const struct store_info *i)
+{
+    return (struct codec_params){.codec = i->codec,
+                                 .rows = i->chunk_rows,
+                                 .cols = i->chunk_cols,
+                                 .channels = i->channels};
+}
+
 int store_check_info(const struct store_info *i, struct err *e)
 {
     const int64_t most = INT32_MAX, chunk = 1 << 14;

@@ -84,6 +84,8 @@ int64_t store_group_height(const struct store_info *i, int64_t group);
 int64_t store_group_chunk_rows(const struct store_info *i, int64_t group);
 int64_t store_chunk_columns(const struct store_info *i);
 int64_t store_chunk_bytes(const struct store_info *i);
+/* What the store's chunks are packed with, and what they unpack to. */
+struct codec_params store_codec_params(const struct store_info *i);
 /* Checks that the numbers fit together and nothing can overflow; -1 says what is wrong. */
 int store_check_info(const struct store_info *i, struct err *e);
 
@@ -121,6 +123,7 @@ struct store_chunk {
     uint32_t bytes;  /* stored; 0: nothing is stored */
     uint32_t crc32;  /* of the stored bytes */
     uint8_t status;  /* enum store_status */
+    bool raw;        /* the stored bytes are the pixels: not packed (HDF5: filter masked out) */
 };
 
 /* Opens a finished store. The message of a failure names the file. NULL on failure. */

@@ -112,7 +112,10 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
                    SAMPLED_ROWS, e))
         return -1;
     blank_padding(&c->info, it);
-    const size_t packed = codec_encode(c->codecs[thread], it->pixels, whole, it->packed);
+    const struct codec_params params = store_codec_params(&c->info);
+    size_t packed;
+    if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
+        return -1;
     it->bytes = packed ? packed : whole;
     it->crc32 = codec_crc32(packed ? it->packed : it->pixels, it->bytes);
     return 0;
@@ -242,7 +245,7 @@ static int open_areas(struct convert *c, struct err *e)
     if (!c->codecs || !c->items)
         return err_set(e, "out of memory");
     for (int t = 0; t < c->o->threads; t++)
-        if (!(c->codecs[t] = codec_create(c->o->codec, e)))
+        if (!(c->codecs[t] = codec_create(e)))
             return -1;
     for (int k = 0; k < c->depth; k++) {
         c->items[k].pixels = calloc(1, whole);

@@ -93,7 +93,7 @@ struct item {
 struct scratch {
     unsigned char *packed, *pixels;
     size_t packed_size, pixels_size;
-    struct codec_work *codec[CODECS]; /* by codec_id, made when first met */
+    struct codec_work *codec; /* made when first needed */
 };
 
 /* Where source is with one device. */
@@ -801,12 +801,10 @@ static int unpack(struct scratch *r, const struct item *it, int64_t col, const u
                   uint8_t *out, struct err *e)
 {
     const struct store *store = it->band->job->store;
-    const struct store_info *i = store_info(store);
-    const struct store_chunk *c = chunk_of(it, col);
-    struct codec_work **codec = &r->codec[i->codec->id];
-    if (!*codec && !(*codec = codec_create(i->codec, e)))
+    const struct codec_params params = store_codec_params(store_info(store));
+    if (!r->codec && !(r->codec = codec_create(e)))
         return -1;
-    if (codec_decode(*codec, bytes, c->bytes, out, (size_t)store_chunk_bytes(i)))
+    if (codec_decode(r->codec, &params, bytes, chunk_of(it, col)->bytes, out))
         return err_set(e, "%s: damaged: a chunk cannot be unpacked; convert the slide again",
                        store_path(store));
     return 0;
@@ -822,7 +820,7 @@ static const uint8_t *pixels_of(struct scratch *r, const struct item *it, int64_
         return memset(room, 255, whole);
     if (check_chunk(it, col, bytes, e))
         return NULL;
-    if (c->bytes == whole)
+    if (c->raw)
         return bytes;
     return unpack(r, it, col, bytes, room, e) ? NULL : room;
 }
@@ -898,9 +896,8 @@ static int read_to_rows(struct scratch *r, const struct item *it, float *buffer,
 /* Are these chunks all stored as they are? Then they are read to where they belong. */
 static bool all_whole(const struct item *it, int64_t col, int64_t n)
 {
-    const int64_t whole = store_chunk_bytes(store_info(it->band->job->store));
     for (int64_t k = 0; k < n; k++)
-        if (chunk_of(it, col + k)->bytes != whole)
+        if (!chunk_of(it, col + k)->raw)
             return false;
     return true;
 }
@@ -1132,8 +1129,7 @@ static void close_all(struct stream *s, struct item *items, int depth)
     for (int t = 0; s->scratch && t < s->setup->threads; t++) {
         free(s->scratch[t].packed);
         free(s->scratch[t].pixels);
-        for (int c = 0; c < CODECS; c++)
-            codec_free(s->scratch[t].codec[c]);
+        codec_free(s->scratch[t].codec);
     }
     free(s->scratch);
     for (int64_t k = s->handed; s->jobs && k < s->made; k++)

@@ -59,9 +59,11 @@ static int read_run(const struct tune *t, struct area *a, const struct store_chu
         return 0;
     if (store_read(t->store, c[0].offset, a->packed, bytes, e))
         return -1;
+    const struct codec_params params = store_codec_params(store_info(t->store));
     for (int64_t k = 0; k < n; at += c[k++].bytes)
-        if (c[k].bytes > 0 && (codec_crc32(a->packed + at, c[k].bytes) != c[k].crc32 ||
-                               codec_decode(a->codec, a->packed + at, c[k].bytes, a->pixels, t->chunk_bytes)))
+        if (c[k].bytes > 0 &&
+            (codec_crc32(a->packed + at, c[k].bytes) != c[k].crc32 ||
+             (!c[k].raw && codec_decode(a->codec, &params, a->packed + at, c[k].bytes, a->pixels))))
             return err_set(e, "%s: a chunk is damaged; convert the slide again", store_path(t->store));
     return 0;
 }
@@ -289,7 +291,7 @@ static int open_all(struct tune *t, const char *path, struct err *e)
         a->pixels = malloc(t->chunk_bytes);
         if (!a->packed || !a->pixels)
             return err_set(e, "out of memory");
-        if (!(a->codec = codec_create(store_info(t->store)->codec, e)))
+        if (!(a->codec = codec_create(e)))
             return -1;
     }
     t->cold = let_go(t, 0, t->rows);

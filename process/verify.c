@@ -48,14 +48,15 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     struct verify *v = ctx;
     struct item *it = slot;
     struct area *a = &v->areas[thread];
-    const size_t whole = (size_t)store_chunk_bytes(store_info(v->store)), n = it->chunk.bytes;
+    const struct codec_params params = store_codec_params(store_info(v->store));
+    const size_t n = it->chunk.bytes;
     if (n == 0)
         return 0;
     if (store_read(v->store, it->chunk.offset, a->packed, n, e))
         return -1;
     if (codec_crc32(a->packed, n) != it->chunk.crc32)
         it->wrong = "its checksum does not fit";
-    else if (codec_decode(a->codec, a->packed, n, a->pixels, whole))
+    else if (!it->chunk.raw && codec_decode(a->codec, &params, a->packed, n, a->pixels))
         it->wrong = "it cannot be unpacked";
     return 0;
 }
@@ -92,7 +93,7 @@ static int open_areas(struct verify *v, int threads, struct err *e)
         struct area *a = &v->areas[t];
         a->packed = malloc(whole);
         a->pixels = malloc(whole);
-        a->codec = codec_create(i->codec, e);
+        a->codec = codec_create(e);
         if (!a->packed || !a->pixels || !a->codec)
             return err_set(e, "out of memory");
     }

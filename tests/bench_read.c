@@ -54,11 +54,11 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     struct job *j = ctx;
     const struct item *it = slot;
     const struct store_chunk *c = j->chunks + it->first;
+    const struct codec_params params = store_codec_params(store_info(j->store));
     unsigned char *at = j->buffers[thread];
     size_t bytes = 0;
     if (j->packed)
-        return codec_decode(j->codecs[thread], j->packed[it->first], c->bytes, at,
-                            (size_t)store_chunk_bytes(store_info(j->store)));
+        return c->raw ? 0 : codec_decode(j->codecs[thread], &params, j->packed[it->first], c->bytes, at);
     for (int64_t k = 0; k < it->n; k++)
         bytes += c[k].bytes;
     if (store_read(j->store, c->offset, at, bytes, e))
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     j.codecs = calloc((size_t)threads, sizeof *j.codecs);
     for (int t = 0; t < threads; t++) {
         j.buffers[t] = malloc(2 * PIECE + (size_t)store_chunk_bytes(store_info(j.store)));
-        j.codecs[t] = codec_create(store_info(j.store)->codec, &e);
+        j.codecs[t] = codec_create(&e);
     }
     for (int r = 0; r < RUNS; r++) {
         j.next = 0;

@@ -23,20 +23,24 @@ static int fail(const struct err *e)
 }
 
 /* Chunk number k of the small store, unpacked and packed again. */
-static int pack(struct store *s, const struct store_chunk *c, struct codec_work *from, struct codec_work *to, struct packed *p,
+static int pack(struct store *s, const struct store_chunk *c, const struct codec *codec, struct codec_work *w, struct packed *p,
                 struct err *e)
 {
-    const size_t whole = (size_t)store_chunk_bytes(store_info(s));
+    const struct codec_params p_from = store_codec_params(store_info(s));
+    struct codec_params p_to = p_from;
+    const size_t whole = codec_pixel_bytes(&p_from);
+    p_to.codec = codec;
     unsigned char *stored = malloc(c->bytes + 1), *pixels = malloc(whole), *out = malloc(whole);
     if (!stored || !pixels || !out)
         return err_set(e, "out of memory");
     if (store_read(s, c->offset, stored, c->bytes, e))
         return -1;
-    if (c->bytes == whole)
+    if (c->raw)
         memcpy(pixels, stored, whole);
-    else if (codec_decode(from, stored, c->bytes, pixels, whole))
+    else if (codec_decode(w, &p_from, stored, c->bytes, pixels))
         return err_set(e, "cannot unpack");
-    p->n = codec_encode(to, pixels, whole, out);
+    if (codec_encode(w, &p_to, pixels, out, &p->n, e))
+        return -1;
     p->bytes = p->n > 0 ? out : pixels;
     p->n = p->n > 0 ? p->n : whole;
     p->crc32 = codec_crc32(p->bytes, p->n);
@@ -63,11 +67,13 @@ int main(int argc, char **argv)
         listed += store_group_chunk_rows(&i, g) * columns;
     }
     const struct codec *codec = codec_find(argv[4]);
-    struct codec_work *from = codec_create(i.codec, &e), *to = codec ? codec_create(codec, &e) : NULL;
-    if (!from || !to)
+    struct codec_work *w = codec_create(&e);
+    if (!codec)
+        err_set(&e, "no codec %s", argv[4]);
+    if (!codec || !w)
         return fail(&e);
     for (int64_t k = 0; k < rows * used; k++)
-        if (pack(s, &chunks[k / used * columns + k % used], from, to, &packed[k], &e))
+        if (pack(s, &chunks[k / used * columns + k % used], codec, w, &packed[k], &e))
             return fail(&e);
     i.width = atoll(argv[2]);
     i.height = atoll(argv[3]);
@@ -76,15 +82,15 @@ int main(int argc, char **argv)
     const int64_t stripe = i.stripe_rows * i.width * i.channels;
     i.group_rows = i.stripe_rows * ((INT64_C(256) << 20) / stripe > 1 ? (INT64_C(256) << 20) / stripe : 1);
     i.group_count = (i.height + i.group_rows - 1) / i.group_rows;
-    struct store_writer *w = store_create(argv[5], &i, &e);
-    if (!w)
+    struct store_writer *out = store_create(argv[5], &i, &e);
+    if (!out)
         return fail(&e);
     for (int64_t r = 0; r < (i.height + i.chunk_rows - 1) / i.chunk_rows; r++)
         for (int64_t c = 0; c < store_chunk_columns(&i); c++) {
             const struct packed *p = &packed[r % rows * used + c % used];
-            if (store_put_chunk(w, p->bytes, p->n, p->crc32, STORE_WHOLE, &e))
+            if (store_put_chunk(out, p->bytes, p->n, p->crc32, STORE_WHOLE, &e))
                 return fail(&e);
         }
     int64_t bytes;
-    return store_commit(w, &bytes, &e) ? fail(&e) : 0;
+    return store_commit(out, &bytes, &e) ? fail(&e) : 0;
 }

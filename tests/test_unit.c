@@ -83,20 +83,21 @@ static void test_codec(void)
     struct err e = {""};
     enum { N = 100000 };
     unsigned char *in = malloc(N), *out = malloc(N), *back = malloc(N);
-    struct codec_work *w = codec_create(codec_find("deflate"), &e);
+    const struct codec_params p = {codec_find("deflate"), 250, 400, 1}, shorter = {p.codec, N - 1, 1, 1};
+    struct codec_work *w = codec_create(&e);
+    size_t n = 0;
     EXPECT(codec_find("nonsense") == NULL && w);
     for (int k = 0; k < N; k++)
         in[k] = (unsigned char)(k / 100);
-    size_t n = codec_encode(w, in, N, out);
-    EXPECT(n > 0 && n < N && !codec_decode(w, out, n, back, N) && !memcmp(in, back, N));
-    EXPECT(codec_decode(w, out, n - 1, back, N) && codec_decode(w, out, n, back, N - 1));
+    EXPECT(!codec_encode(w, &p, in, out, &n, &e) && n > 0 && n < N);
+    EXPECT(!codec_decode(w, &p, out, n, back) && !memcmp(in, back, N));
+    EXPECT(codec_decode(w, &p, out, n - 1, back) && codec_decode(w, &shorter, out, n, back));
     out[n / 2] ^= 0x40;
-    EXPECT(codec_decode(w, out, n, back, N));
+    EXPECT(codec_decode(w, &p, out, n, back));
     unsigned state = 1;
     for (int k = 0; k < N; k++)
         in[k] = (unsigned char)((state = state * 1664525u + 1013904223u) >> 24);
-    EXPECT(codec_encode(w, in, N, out) == 0); /* does not get smaller: stored as it is */
-    EXPECT(!codec_decode(w, in, N, back, N) && !memcmp(in, back, N));
+    EXPECT(!codec_encode(w, &p, in, out, &n, &e) && n == 0); /* does not get smaller: stored raw */
     EXPECT(codec_crc32("123456789", 9) == 0xcbf43926u); /* the check value of CRC-32/ISO-HDLC */
     codec_free(w);
     codec_free(NULL);
