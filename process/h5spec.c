@@ -1,12 +1,10 @@
 /*
- * h5spec.c - the command: subcommands, messages, exit status.
+ * h5spec.c - the program: its commands and their help.
  */
 #include "common/cli.h"
 #include "common/h5_exit.h"
-#include "common/result.h"
 #include "common/store.h"
 #include "process/info.h"
-#include "process/list.h"
 #include "process/lookup.h"
 #include "process/options.h"
 #include "process/run.h"
@@ -16,47 +14,36 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* --- merge, info, verify --- */
+/* --- merge, info, verify, lookup, tune --- */
 
-static int command_merge(int argc, char **argv)
+static int merge_main(struct options *o)
 {
-    struct options o;
     struct err e = {""};
-    int status = parse(argc, argv, "o:qh", merge_options, &o);
-    if (status >= 0)
-        return status;
-    if (!o.output) {
-        err_set(&e, "-o CORPUS.h5 is missing");
-        return usage_error(&e);
-    }
     cli_catch_signals();
-    if (result_check_target(o.output, &e) ||
-        result_merge(o.output, o.inputs, o.n_inputs, o.partial, &e)) {
-        say(e.msg);
+    if (result_check_target(o->output, &e) ||
+        result_merge(o->output, o->files.paths, o->files.n, o->partial, &e)) {
+        cli_say("%s", e.msg);
         return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
     }
-    if (!o.quiet)
-        fprintf(stderr, "h5spec: %d result%s added up into %s\n", o.n_inputs,
-                o.n_inputs == 1 ? "" : "s", o.output);
+    if (!o->quiet)
+        cli_say("merged %d result%s into %s", o->files.n, o->files.n == 1 ? "" : "s", o->output);
     return EXIT_DONE;
 }
 
-static int command_info(int argc, char **argv)
+static int info_main(struct options *o)
 {
-    struct options o;
     struct err e = {""};
-    int status = parse(argc, argv, "h", info_options, &o);
-    if (status >= 0)
-        return status;
-    status = EXIT_DONE;
-    const enum info_form form = o.histogram ? INFO_HISTOGRAM : o.json ? INFO_JSON : o.csv ? INFO_CSV : INFO_TEXT;
+    int status = EXIT_DONE;
+    const enum info_form form = o->histogram ? INFO_HISTOGRAM : o->json ? INFO_JSON
+                                : o->csv ? INFO_CSV : INFO_TEXT;
     if (form == INFO_CSV)
         info_csv_head();
-    for (int k = 0; k < o.n_inputs; k++)
-        if (info_print(o.inputs[k], form, &e)) {
+    for (int k = 0; k < o->files.n; k++)
+        if (info_print(o->files.paths[k], form, &e)) {
             fflush(stdout);
-            say(e.msg);
+            cli_say("%s", e.msg);
             status = EXIT_PART;
         }
     return status;
@@ -68,12 +55,12 @@ static int verify_one(const char *path, const struct options *o)
     struct err e = {""};
     char size[32];
     if (verify_store(path, (int)o->threads, &r, &e)) {
-        say(e.msg);
+        cli_say("%s", e.msg);
         return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
     }
     if (r.bad) {
-        fprintf(stderr, "h5spec: %s: damaged: %" PRId64 " of %" PRId64 " chunks, the first: %s; "
-                "convert the slide again\n", path, r.bad, r.chunks, r.first.msg);
+        cli_say("%s: damaged: %" PRId64 " of %" PRId64 " chunks, the first: %s; convert the slide "
+                "again", path, r.bad, r.chunks, r.first.msg);
         return EXIT_PART;
     }
     if (!o->quiet)
@@ -83,67 +70,147 @@ static int verify_one(const char *path, const struct options *o)
     return EXIT_DONE;
 }
 
-static int command_verify(int argc, char **argv)
+static int verify_main(struct options *o)
 {
-    struct options o;
-    int status = parse(argc, argv, "j:qh", verify_options, &o);
-    if (status >= 0)
-        return status;
+    int status = EXIT_DONE;
     cli_catch_signals();
-    status = EXIT_DONE;
-    for (int k = 0; k < o.n_inputs && status != EXIT_STOPPED; k++) {
-        int one = verify_one(o.inputs[k], &o);
+    for (int k = 0; k < o->files.n && status != EXIT_STOPPED; k++) {
+        const int one = verify_one(o->files.paths[k], o);
         status = one > status ? one : status;
     }
     return status;
 }
 
-static int command_lookup(int argc, char **argv)
+static int lookup_main(struct options *o)
 {
-    struct options o;
     struct err e = {""};
     int64_t groups = 0;
-    int status = parse(argc, argv, "h", lookup_options, &o);
-    if (status >= 0)
-        return status;
+    int status = EXIT_DONE;
     lookup_begin();
-    for (int k = 0; k < o.n_inputs; k++)
-        if (lookup_print(o.inputs[k], &groups, &e)) {
-            say(e.msg);
+    for (int k = 0; k < o->files.n; k++)
+        if (lookup_print(o->files.paths[k], &groups, &e)) {
+            cli_say("%s", e.msg);
             status = EXIT_PART;
         }
-    return status < 0 ? EXIT_DONE : status;
+    return status;
 }
 
-static int command_tune(int argc, char **argv)
+static int tune_main(struct options *o)
 {
-    struct options o;
     struct err e = {""};
-    int status = parse(argc, argv, "j:h", tune_options, &o);
-    if (status >= 0)
-        return status;
+    int status = EXIT_DONE;
     cli_catch_signals();
-    status = EXIT_DONE;
-    for (int k = 0; k < o.n_inputs && !cli_stopped(); k++)
-        if (tune_print(o.inputs[k], (int)o.threads, &e)) {
+    for (int k = 0; k < o->files.n && !cli_stopped(); k++)
+        if (tune_print(o->files.paths[k], (int)o->threads, &e)) {
             fflush(stdout);
-            say(e.msg);
+            cli_say("%s", e.msg);
             status = EXIT_PART;
         }
     return cli_stopped() ? EXIT_STOPPED : status;
 }
 
+/* --- the commands --- */
+
+struct row {
+    const struct command *command;
+    int (*main)(struct options *o);
+};
+
+static const struct row commands[] = {
+    {&options_run, run_main},       {&options_merge, merge_main},
+    {&options_info, info_main},     {&options_verify, verify_main},
+    {&options_lookup, lookup_main}, {&options_tune, tune_main},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct row *find_command(const char *word)
+{
+    for (int k = 0; k < N_COMMANDS; k++)
+        if (!strcmp(word, commands[k].command->word))
+            return &commands[k];
+    return NULL;
+}
+
+static int no_such_command(const char *word)
+{
+    char list[256] = "";
+    for (int k = 0; k < N_COMMANDS; k++) {
+        const size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", k ? ", " : "", commands[k].command->word);
+    }
+    if (word)
+        cli_say("no such command: %s; the commands are %s", word, list);
+    else
+        cli_say("no command given; the commands are %s", list);
+    fputs("Try 'h5spec --help'.\n", stderr);
+    return EXIT_USAGE;
+}
+
+static int print_help(void)
+{
+    fputs("Usage: h5spec COMMAND [options] FILE...\n\n", stdout);
+    command_print_wrapped("Computes spectral histograms of whole-slide images from the stores that "
+                          "wsi2h5 makes.", 0);
+    puts("\nCommands:");
+    for (int k = 0; k < N_COMMANDS; k++)
+        printf("  %-9s %s\n", commands[k].command->word, commands[k].command->summary);
+    puts("\n'h5spec COMMAND --help' or 'h5spec help COMMAND' shows the options of a command.\n"
+         "'h5spec --version' prints the version and the libraries in use.\n\nExample:");
+    for (int k = 0; k < 3; k++)
+        printf("  %s\n", commands[k].command->example);
+    command_print_statuses();
+    return EXIT_DONE;
+}
+
+static int help_main(int argc, char **argv)
+{
+    if (argc < 3)
+        return print_help();
+    const struct row *row = find_command(argv[2]);
+    if (!row)
+        return no_such_command(argv[2]);
+    command_help(row->command);
+    return EXIT_DONE;
+}
+
+/* A word that cannot be a store, so it is taken for a mistyped command. */
+static bool is_mistyped(const char *word)
+{
+    struct stat st;
+    return *word != '-' && !strchr(word, '/') && !strstr(word, ".h5") && lstat(word, &st);
+}
+
+static int start(const struct row *row, int argc, char **argv)
+{
+    struct options o;
+    int status = options_parse(row->command, argc, argv, &o);
+    if (status < 0)
+        status = row->main(&o);
+    options_free(&o);
+    return status;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2)
+        return no_such_command(NULL);
+    const char *word = argv[1];
+    if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
+        return help_main(argc, argv);
+    if (!strcmp(word, "--version")) {
+        options_version();
+        return EXIT_DONE;
+    }
+    const struct row *row = find_command(word);
+    if (row)
+        return start(row, argc - 1, argv + 1);
+    if (is_mistyped(word))
+        return no_such_command(word);
+    return start(&commands[0], argc, argv); /* the word run may be omitted */
+}
+
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; int (*run)(int, char **); } commands[] = {
-        {"run", command_run}, {"merge", command_merge}, {"info", command_info},
-        {"verify", command_verify}, {"lookup", command_lookup},
-        {"tune", command_tune}};
-    int (*command)(int, char **) = NULL;
-    for (size_t k = 0; argc > 1 && k < sizeof commands / sizeof *commands; k++)
-        if (!strcmp(argv[1], commands[k].name))
-            command = commands[k].run;
-    const int status = command ? command(argc - 1, argv + 1) : command_run(argc, argv);
-    list_free(&files);
-    h5_exit(status);
+    cli_start("h5spec");
+    h5_exit(dispatch(argc, argv));
 }

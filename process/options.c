@@ -4,7 +4,7 @@
 #include "common/codec.h"
 #include "common/h5_exit.h"
 #include "common/pipe.h"
-#include "common/store.h"
+#include "process/results.h"
 #include "process/spectrum.h"
 #include "wsi_build.h"
 
@@ -12,131 +12,131 @@
 #include <stdio.h>
 #include <string.h>
 
-void say(const char *message)
-{
-    fprintf(stderr, "h5spec: %s\n", message);
-}
+/* --- tables --- */
 
-int usage_error(const struct err *e)
-{
-    say(e->msg);
-    fputs("Try 'h5spec --help'.\n", stderr);
-    return EXIT_USAGE;
-}
+enum {
+    OPT_OUTPUT = COMMAND_OWN, OPT_THREADS, OPT_QUIET, OPT_DEVICE, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA,
+    OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE, OPT_MEMORY, OPT_IO,
+    OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
+    OPT_DUPLICATES,
+};
 
-/* --- help --- */
+#define LIST {"Input", 0, "list", "FILE", OPT_LIST, \
+              "read more inputs from FILE, one per line; - reads standard input"}
+#define DUPLICATES {NULL, 0, "allow-duplicates", NULL, OPT_DUPLICATES, \
+                    "accept several stores of one slide; each is counted"}
+#define THREADS {"Computing", 'j', "threads", "N", OPT_THREADS, "number of threads"}
+#define PROGRESS {NULL, 0, "progress", "WHEN", OPT_PROGRESS, \
+                  "show progress: auto (on a terminal), yes or no"}
+#define QUIET {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only"}
 
-static void print_help(void)
+static const struct command_option run_rows[] = {
+    {"Output", 'o', "output", "RESULT", OPT_OUTPUT,
+     "file for the result of all stores; or a folder (an existing one, or a name that ends with a "
+     "slash, which is created) for one file NAME.h5 per store: existing results are kept and "
+     "skipped"},
+    {NULL, 0, "force", NULL, OPT_FORCE, "replace existing results in the folder"},
+    LIST,
+    {NULL, 0, "groups", "A-B", OPT_GROUPS, "compute only groups A to B of one store, from 1"},
+    {NULL, 0, "task", "I/N", OPT_TASK,
+     "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
+     "Slurm or Grid Engine array job"},
+    DUPLICATES,
+    {"Parameters", 0, "window", "N", OPT_WINDOW,
+     "windows of N x N px, a power of two from 64 to 1024"},
+    {NULL, 0, "stride", "S", OPT_STRIDE, "px from one window to the next"},
+    {NULL, 0, "sigma", "PX", OPT_SIGMA, "Gaussian smoothing before windows are cut, 0 for none"},
+    {NULL, 0, "taper", "NAME", OPT_TAPER, "taper of the windows: rectangular or hann"},
+    {NULL, 0, "bins", "N", OPT_BINS, "bins of the histogram"},
+    {NULL, 0, "range", "LOW:HIGH", OPT_RANGE, "range of the histogram in dB"},
+    {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY, "count only windows with enough tissue"},
+    {NULL, 0, "min-tissue", "F", OPT_MIN_TISSUE,
+     "tissue share of a window's area that is enough, from 0 to 1"},
+    {"Computing", 0, "device", "WHERE", OPT_DEVICE, "auto, cpu, cuda or cuda:0,1,..."},
+    {NULL, 'j', "threads", "N", OPT_THREADS, "number of threads"},
+    {NULL, 0, "memory", "BYTES", OPT_MEMORY,
+     "memory for pixels in flight, such as 512M (default: what serves the device best)"},
+    {NULL, 0, "io", "HOW", OPT_IO,
+     "how stores are read: auto, direct (past the page cache) or buffered"},
+    {"Messages", 0, "json", NULL, OPT_JSON, "print one JSON line per store on standard output"},
+    PROGRESS, QUIET, COMMAND_LAST_ROWS};
+
+static const struct command_option merge_rows[] = {
+    {"Output", 'o', "output", "CORPUS.h5", OPT_OUTPUT, "file for the merged result"},
+    LIST,
+    {NULL, 0, "partial", NULL, OPT_PARTIAL,
+     "merge even if groups are missing; the output lists them"},
+    DUPLICATES,
+    {"Messages", 0, "json", NULL, OPT_JSON, "print a JSON line about the output"},
+    PROGRESS, QUIET, COMMAND_LAST_ROWS};
+
+static const struct command_option info_rows[] = {
+    LIST,
+    {"Output", 0, "json", NULL, OPT_JSON, "print one JSON line per file"},
+    {NULL, 0, "csv", NULL, OPT_CSV,
+     "print a table of results: one row per slide and one row per file"},
+    {NULL, 0, "histogram", NULL, OPT_HISTOGRAM, "print the histogram of a result, one row per bin"},
+    COMMAND_LAST_ROWS};
+
+static const struct command_option verify_rows[] = {
+    LIST, THREADS,
+    {"Messages", 0, "json", NULL, OPT_JSON, "print one JSON line per file"},
+    PROGRESS, QUIET, COMMAND_LAST_ROWS};
+
+static const struct command_option lookup_rows[] = {
+    LIST,
+    {"Output", 0, "json", NULL, OPT_JSON, "print one JSON line per store instead of the table"},
+    COMMAND_LAST_ROWS};
+
+static const struct command_option tune_rows[] = {
+    LIST,
+    {"Computing", 'j', "threads", "N", OPT_THREADS, "most threads to try"},
+    COMMAND_LAST_ROWS};
+
+/* --- live defaults --- */
+
+static const char *parameter_value(int id, char buf[64])
 {
     const struct result_params p = spectrum_defaults();
-    printf("Usage: h5spec run [options] -o RESULT.h5 STORE...   (the word run may be left out)\n"
-           "       h5spec merge [--partial] -o CORPUS.h5 RESULT...\n"
-           "       h5spec info [--json|--csv|--histogram] FILE...\n"
-           "       h5spec verify [-j N] STORE...\n"
-           "       h5spec lookup STORE...\n"
-           "       h5spec tune [-j N] STORE...\n"
-           "\n"
-           "Computes the spectral histogram of slides from the stores that wsi2h5 makes.\n"
-           "\n"
-           "run: every window of every store, gray, Gaussian, 2-D FFT, log magnitude, histogram\n"
-           "  -o, --output FILE      the result, or a folder: each slide's own result NAME.h5 there; those\n"
-           "                         that are there already are left alone and counted as done\n"
-           "      --task I/N         only share I of N of the stores, into a folder; auto: that of this\n"
-           "                         task of an array job of Slurm or Grid Engine\n"
-           "      --force            replace results that are in the folder\n"
-           "      --device WHERE     auto, cpu or cuda[:0,1,...] (auto)\n"
-           "      --window N         window of N x N px, a power of two from 64 to 1024 (%" PRId64 ")\n"
-           "      --stride S         px from one window to the next (%" PRId64 ")\n"
-           "      --sigma PX         Gaussian before the windows are cut, 0 for none (%g)\n"
-           "      --taper NAME       rectangular or hann (%s)\n"
-           "      --bins N           bins of the histogram (%" PRId64 ")\n"
-           "      --range LOW:HIGH   of the histogram, dB (%g:%g)\n"
-           "      --tissue-only      count only windows with enough tissue\n"
-           "      --min-tissue F     share of a window's area that is enough (%g)\n"
-           "      --groups A-B       only these groups of one store, counted from 1 (all)\n"
-           "  -j, --threads N        threads (%d, the processors of this machine)\n"
-           "      --memory BYTES     for pixels in flight, such as 512M (what serves the device best)\n"
-           "      --io HOW           auto, direct (past the page cache) or buffered (auto)\n"
-           "      --json             a line of JSON a store on stdout\n"
-           "      --progress WHEN    auto, yes or no (auto: on a terminal)\n"
-           "  -q, --quiet            only what went wrong\n"
-           "\n"
-           "merge: adds results up; the order makes no difference\n"
-           "  -o, --output FILE      the sum\n"
-           "      --partial          although groups are missing; the sum says which\n"
-           "\n"
-           "info: what a store or a result holds\n"
-           "      --json             for programs, a line a file\n"
-           "      --csv              for tables, a line a slide and one for all of a result\n"
-           "      --histogram        a result's histogram, a line a bin\n"
-           "\n"
-           "verify: reads every chunk of a store and checks its checksum\n"
-           "  -j, --threads N        threads (%d)\n"
-           "  -q, --quiet            only what is wrong\n"
-           "\n"
-           "lookup: first group, last group and name of each store, all groups numbered from 1\n"
-           "\n"
-           "tune: how fast groups of various sizes are read here, and the --group-bytes for wsi2h5\n"
-           "  -j, --threads N        at most so many threads (%d)\n"
-           "\n"
-           "All of them\n"
-           "      --list FILE        files to work on, one a line, besides those given\n"
-           "  -h, --help             this text\n"
-           "      --version          version, libraries and backends\n"
-           "\n"
-           "Exit status: 0 all done, 1 some input failed and the rest was done, 2 wrong usage,\n"
-           "3 stopped by a signal with nothing half-done left.\n",
-           p.window, p.stride, p.sigma, p.taper, p.bins, p.low_db, p.high_db, p.min_tissue, pipe_cpus(),
-           pipe_cpus(), pipe_cpus());
+    switch (id) {
+    case OPT_WINDOW: snprintf(buf, 64, "%" PRId64, p.window); break;
+    case OPT_STRIDE: snprintf(buf, 64, "%" PRId64, p.stride); break;
+    case OPT_SIGMA: snprintf(buf, 64, "%g", p.sigma); break;
+    case OPT_TAPER: snprintf(buf, 64, "%s", p.taper); break;
+    case OPT_BINS: snprintf(buf, 64, "%" PRId64, p.bins); break;
+    case OPT_RANGE: snprintf(buf, 64, "%g:%g", p.low_db, p.high_db); break;
+    case OPT_MIN_TISSUE: snprintf(buf, 64, "%g", p.min_tissue); break;
+    default: return NULL;
+    }
+    return buf;
 }
 
-static void print_version(void)
+static const char *value(int id, char buf[64])
+{
+    switch (id) {
+    case OPT_THREADS:
+        snprintf(buf, 64, "%d, all processors", pipe_cpus());
+        return buf;
+    case OPT_DEVICE:
+    case OPT_IO:
+    case OPT_PROGRESS: return "auto";
+    default: return parameter_value(id, buf);
+    }
+}
+
+void options_version(void)
 {
     struct err no = {""};
     char why[256];
-    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", h5_library(), codec_library());
-    printf("backends: %s; vectors of the CPU: %s\n", spectrum_backends(), spectrum_cpu_vectors());
+    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", h5_library(),
+           codec_library());
+    printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
     if (!spectrum_find("cuda", why, &no))
         printf("no cuda: %s\n", no.msg);
     puts(WSI_BUGS);
 }
 
-/* --- options --- */
-
-struct list files;
-
-enum {
-    OPT_DEVICE = 256, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA, OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
-    OPT_MEMORY, OPT_IO, OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST,
-    OPT_TASK, OPT_FORCE, OPT_VERSION,
-};
-
-#define COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPT_VERSION}, \
-               {"list", required_argument, NULL, OPT_LIST}
-#define OUTPUT {"output", required_argument, NULL, 'o'}
-#define THREADS {"threads", required_argument, NULL, 'j'}
-#define QUIET {"quiet", no_argument, NULL, 'q'}
-
-const struct option run_options[] = {
-    COMMON, OUTPUT, THREADS, QUIET,
-    {"device", required_argument, NULL, OPT_DEVICE}, {"window", required_argument, NULL, OPT_WINDOW},
-    {"stride", required_argument, NULL, OPT_STRIDE}, {"sigma", required_argument, NULL, OPT_SIGMA},
-    {"taper", required_argument, NULL, OPT_TAPER}, {"bins", required_argument, NULL, OPT_BINS},
-    {"tissue-only", no_argument, NULL, OPT_TISSUE_ONLY},
-    {"min-tissue", required_argument, NULL, OPT_MIN_TISSUE},
-    {"range", required_argument, NULL, OPT_RANGE}, {"groups", required_argument, NULL, OPT_GROUPS},
-    {"memory", required_argument, NULL, OPT_MEMORY}, {"io", required_argument, NULL, OPT_IO},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"progress", required_argument, NULL, OPT_PROGRESS}, {"task", required_argument, NULL, OPT_TASK},
-    {"force", no_argument, NULL, OPT_FORCE}, {NULL, 0, NULL, 0}};
-const struct option merge_options[] = {
-    COMMON, OUTPUT, QUIET, {"partial", no_argument, NULL, OPT_PARTIAL}, {NULL, 0, NULL, 0}};
-const struct option info_options[] = {
-    COMMON, {"json", no_argument, NULL, OPT_JSON}, {"histogram", no_argument, NULL, OPT_HISTOGRAM},
-    {"csv", no_argument, NULL, OPT_CSV}, {NULL, 0, NULL, 0}};
-const struct option verify_options[] = {COMMON, THREADS, QUIET, {NULL, 0, NULL, 0}};
-const struct option tune_options[] = {COMMON, THREADS, {NULL, 0, NULL, 0}};
-const struct option lookup_options[] = {COMMON, {NULL, 0, NULL, 0}};
+/* --- parsing --- */
 
 static int parse_range(const char *text, struct result_params *p, struct err *e)
 {
@@ -146,13 +146,15 @@ static int parse_range(const char *text, struct result_params *p, struct err *e)
         return err_set(e, "--range %s: not LOW:HIGH", text);
     memcpy(low, text, (size_t)(colon - text));
     low[colon - text] = 0;
-    return cli_real("--range", low, -1000, 1000, &p->low_db, e) ||
-           cli_real("--range", colon + 1, -1000, 1000, &p->high_db, e) ? -1 : 0;
+    if (cli_real("--range", low, -1000, 1000, &p->low_db, e))
+        return -1;
+    return cli_real("--range", colon + 1, -1000, 1000, &p->high_db, e);
 }
 
 static int parse_io(const char *text, enum stream_io *io, struct err *e)
 {
-    static const char *const words[] = {[STREAM_AUTO] = "auto", [STREAM_DIRECT] = "direct", [STREAM_BUFFERED] = "buffered"};
+    static const char *const words[] = {
+        [STREAM_AUTO] = "auto", [STREAM_DIRECT] = "direct", [STREAM_BUFFERED] = "buffered"};
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         if (!strcmp(text, words[k])) {
             *io = (enum stream_io)k;
@@ -161,14 +163,9 @@ static int parse_io(const char *text, enum stream_io *io, struct err *e)
     return err_set(e, "--io %s: must be auto, direct or buffered", text);
 }
 
-static int parse_one(int option, const char *arg, struct options *o, struct err *e)
+static int set_parameter(struct result_params *p, int id, const char *arg, struct err *e)
 {
-    struct result_params *p = &o->params;
-    switch (option) {
-    case 'o': o->output = arg; return 0;
-    case 'q': o->quiet = true; return 0;
-    case 'j': return cli_int("-j", arg, 1, 1024, &o->threads, e);
-    case OPT_DEVICE: o->device = arg; return 0;
+    switch (id) {
     case OPT_WINDOW: return cli_int("--window", arg, 64, 1024, &p->window, e);
     case OPT_STRIDE: return cli_int("--stride", arg, 1, 1024, &p->stride, e);
     case OPT_SIGMA: return cli_real("--sigma", arg, 0, 10, &p->sigma, e);
@@ -177,51 +174,150 @@ static int parse_one(int option, const char *arg, struct options *o, struct err 
     case OPT_RANGE: return parse_range(arg, p, e);
     case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
     case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
+    default: return err_set(e, "unknown option");
+    }
+}
+
+static int set(void *ctx, int id, const char *arg, struct err *e)
+{
+    struct options *o = ctx;
+    o->min_tissue |= id == OPT_MIN_TISSUE;
+    switch (id) {
+    case OPT_OUTPUT: o->output = arg; return 0;
+    case OPT_QUIET: o->quiet = true; return 0;
+    case OPT_THREADS: return cli_int("-j", arg, 1, 1024, &o->threads, e);
+    case OPT_DEVICE: o->device = arg; return 0;
     case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
-    case OPT_MEMORY: return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
+    case OPT_MEMORY:
+        return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
     case OPT_IO: return parse_io(arg, &o->io, e);
     case OPT_JSON: o->json = true; return 0;
     case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
     case OPT_PARTIAL: o->partial = true; return 0;
     case OPT_HISTOGRAM: o->histogram = true; return 0;
     case OPT_CSV: o->csv = true; return 0;
-    case OPT_LIST: return list_add_file(&files, arg, e);
+    case OPT_LIST: return list_add_file(&o->files, arg, e);
     case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
     case OPT_FORCE: o->force = true; return 0;
-    default: return err_set(e, "unknown option");
+    case OPT_DUPLICATES: o->allow_duplicates = true; return 0;
+    default: return set_parameter(&o->params, id, arg, e);
     }
 }
 
-int parse(int argc, char **argv, const char *letters, const struct option *table,
-          struct options *o)
+/* --- checks: options that contradict each other or have no effect are errors --- */
+
+static int check_output(const struct options *o, const char *what, struct err *e)
+{
+    if (!o->output)
+        return err_set(e, "-o %s is missing", what);
+    if (!*o->output)
+        return err_set(e, "-o: the name is empty; name a file");
+    if (!strcmp(o->output, "-"))
+        return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
+    return 0;
+}
+
+static int check_run(const struct options *o, struct err *e)
+{
+    const bool folder = o->output && results_is_folder(o->output);
+    if (check_output(o, "RESULT.h5", e))
+        return -1;
+    if (o->tasks && !folder)
+        return err_set(e, "-o %s: --task needs a folder; name an existing one, or end the name "
+                       "with a slash", o->output);
+    if (o->force && !folder)
+        return err_set(e, "--force has no effect here: -o %s is a single file, which is always "
+                       "replaced", o->output);
+    if (o->min_tissue && !o->params.tissue_only)
+        return err_set(e, "--min-tissue has no effect without --tissue-only; add it");
+    if (!spectrum_is_device(o->device))
+        return err_set(e, "--device %s: must be auto, cpu or cuda[:0,1,...]", o->device);
+    return result_check_params(&o->params, e);
+}
+
+static int check(const struct options *o, struct err *e)
+{
+    if (o->command == &options_run && check_run(o, e))
+        return -1;
+    if (o->command == &options_merge && check_output(o, "CORPUS.h5", e))
+        return -1;
+    if (o->json + o->csv + o->histogram > 1)
+        return err_set(e, "--json, --csv and --histogram exclude each other; choose one");
+    if (o->quiet && o->progress == CLI_YES)
+        return err_set(e, "--quiet and --progress yes contradict each other; choose one");
+    return o->files.n > 0 ? 0 : err_set(e, "no input file given");
+}
+
+int options_parse(const struct command *c, int argc, char **argv, struct options *o)
 {
     struct err e = {""};
-    int option;
-    *o = (struct options){.device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus(),
-                          .task = 1, .tasks = 1};
-    while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
-        if (option == 'h') {
-            print_help();
-            return EXIT_DONE;
+    int first;
+    *o = (struct options){.command = c, .device = "auto", .params = spectrum_defaults(),
+                          .threads = pipe_cpus()};
+    const int status = command_parse(c, argc, argv, o, &first);
+    if (status >= 0)
+        return status;
+    for (int k = first; k < argc; k++)
+        if (list_add(&o->files, argv[k], &e)) {
+            cli_say("%s", e.msg);
+            return EXIT_PART;
         }
-        if (option == OPT_VERSION) {
-            print_version();
-            return EXIT_DONE;
-        }
-        if (option == '?') { /* getopt has said what */
-            fputs("Try 'h5spec --help'.\n", stderr);
-            return EXIT_USAGE;
-        }
-        if (parse_one(option, optarg, o, &e))
-            return usage_error(&e);
-    }
-    for (int k = optind; k < argc; k++)
-        if (list_add(&files, argv[k], &e))
-            return usage_error(&e);
-    o->inputs = files.paths;
-    o->n_inputs = files.n;
     o->params.radius = spectrum_radius(o->params.sigma);
-    if (o->n_inputs == 0)
-        return err_set(&e, "no input file given"), usage_error(&e);
-    return -1;
+    return check(o, &e) ? command_usage_error(c, &e) : -1;
 }
+
+void options_free(struct options *o)
+{
+    list_free(&o->files);
+}
+
+/* --- commands --- */
+
+#define COMMAND(word_, rows) .program = "h5spec", .word = word_, .options = rows, .set = set, \
+                             .value = value, .version = options_version
+
+const struct command options_run = {
+    COMMAND("run", run_rows),
+    .usage = "[options] -o RESULT.h5 STORE...\n       h5spec run [options] -o FOLDER/ STORE...",
+    .summary = "compute the spectral histogram of stores",
+    .details = "Computes the spectral histogram of each slide from its store. Every window of the "
+               "slide is Fourier transformed; the log magnitudes of all windows make the "
+               "histogram. A STORE is a file made by wsi2h5, or a folder that is searched for "
+               "stores. The word run may be omitted.",
+    .example = "h5spec run -o results/ stores/"};
+const struct command options_merge = {
+    COMMAND("merge", merge_rows),
+    .usage = "[options] -o CORPUS.h5 RESULT...",
+    .summary = "add results up into one file",
+    .details = "Adds results up into one file. Their order makes no difference. A RESULT is a file "
+               "made by h5spec run or merge, or a folder that is searched for results.",
+    .example = "h5spec merge -o corpus.h5 results/"};
+const struct command options_info = {
+    COMMAND("info", info_rows),
+    .usage = "[options] FILE...",
+    .summary = "show what stores and results contain",
+    .details = "Shows what stores and results contain. A FILE may be a folder that is searched for "
+               "both.",
+    .example = "h5spec info --csv corpus.h5"};
+const struct command options_verify = {
+    COMMAND("verify", verify_rows),
+    .usage = "[options] FILE...",
+    .summary = "check every checksum of stores and results",
+    .details = "Reads stores and results completely and checks every checksum. A FILE may be a "
+               "folder that is searched for both. The exit status is 1 if any file is damaged.",
+    .example = "h5spec verify stores/ corpus.h5"};
+const struct command options_lookup = {
+    COMMAND("lookup", lookup_rows),
+    .usage = "[options] STORE...",
+    .summary = "number the groups of stores for array jobs",
+    .details = "Prints a table that numbers all groups of all stores from 1, for array jobs with "
+               "one task per group. Its columns are the first group, the last group and the name "
+               "of each store.",
+    .example = "h5spec lookup stores/ >lookup.txt"};
+const struct command options_tune = {
+    COMMAND("tune", tune_rows),
+    .usage = "[options] STORE...",
+    .summary = "measure which group size is read fastest",
+    .details = "Reads groups of various sizes from a store, with various numbers of threads, and "
+               "prints how fast each is read here and the best --group-bytes for wsi2h5.",
+    .example = "h5spec tune stores/slide.h5"};

@@ -1,41 +1,43 @@
 /*
- * options.h - what the commands of h5spec are asked to do.
+ * options.h - the options of the commands of h5spec: one table per command (common/command.h).
+ *
+ * A new command adds its table here, or in a file of its own, and one line in h5spec.c.
  */
 #ifndef WSI_OPTIONS_H
 #define WSI_OPTIONS_H
 
 #include "common/cli.h"
+#include "common/command.h"
 #include "common/result.h"
 #include "process/list.h"
 #include "process/stream.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct options {
+    const struct command *command;
+    struct list files; /* inputs; owned */
     const char *output;
     const char *device;
     struct result_params params;
-    int64_t first_group, last_group;
+    int64_t first_group, last_group; /* counted from 1; 0, 0: all */
     int64_t threads, memory;
     enum stream_io io;
-    int64_t task, tasks; /* our share of the inputs */
-    bool json, histogram, csv, partial, force, quiet;
+    int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
     enum cli_when progress;
-    char **inputs;
-    int n_inputs;
+    bool json, histogram, csv, partial, force, quiet, allow_duplicates;
+    bool min_tissue; /* --min-tissue was given */
 };
 
-extern struct list files; /* what o.inputs points to */
+extern const struct command options_run, options_merge, options_info, options_verify,
+    options_lookup, options_tune;
 
-extern const struct option run_options[], merge_options[], info_options[], verify_options[],
-    tune_options[], lookup_options[];
-
-void say(const char *message);
-int usage_error(const struct err *e);
-/* Returns -1 to go on, or the exit status. */
-int parse(int argc, char **argv, const char *letters, const struct option *table,
-          struct options *o);
+/* Reads a command line and checks it. Returns -1 to go on, or the exit status. Either way the
+ * caller calls options_free(). */
+int options_parse(const struct command *c, int argc, char **argv, struct options *o);
+void options_free(struct options *o);
+/* Prints the answer to --version. */
+void options_version(void);
 
 #endif

@@ -48,18 +48,18 @@ static void json_store(const char *path, const struct result_params *p, const st
 static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why, struct err *e)
 {
     struct run *r = ctx;
-    const char *path = r->o->inputs[k];
+    const char *path = r->o->files.paths[k];
     cli_progress_clear(&r->progress);
     if (r->o->json)
         json_store(path, &r->o->params, s, why);
     if (!s) {
         r->failed++;
-        say(why->msg);
+        cli_say("%s", why->msg);
         return 0;
     }
     if (s->nx * s->ny == 0 && !r->o->quiet)
-        fprintf(stderr, "h5spec: %s: %" PRId64 " x %" PRId64 " px is smaller than a window of %"
-                PRId64 " px: it has no windows\n", path, s->width, s->height, r->o->params.window);
+        cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
+                " px, nothing to compute", path, s->width, s->height, r->o->params.window);
     r->stores++;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
     return results_put(r->out, s, e);
@@ -69,14 +69,14 @@ static void note_store(void *ctx, int64_t k, const char *text)
 {
     struct run *r = ctx;
     cli_progress_clear(&r->progress);
-    fprintf(stderr, "h5spec: %s: %s\n", r->o->inputs[k], text);
+    cli_say("%s: %s", r->o->files.paths[k], text);
 }
 
 static void show_progress(void *ctx, int64_t k, double fraction)
 {
     struct run *r = ctx;
-    cli_progress_show(&r->progress, cli_base_name(r->o->inputs[k]), (double)k + fraction,
-                      r->o->n_inputs);
+    cli_progress_show(&r->progress, cli_base_name(r->o->files.paths[k]), (double)k + fraction,
+                      r->o->files.n);
 }
 
 /* Length of a store's name in the result: without its folder and without ".h5". */
@@ -97,13 +97,14 @@ static int by_name(const void *a, const void *b)
 /* A result has a slide under the store's base name: no two may have the same. */
 static int check_names(const struct options *o, struct err *e)
 {
-    char **sorted = malloc((size_t)o->n_inputs * sizeof *sorted);
+    const size_t n = (size_t)o->files.n;
+    char **sorted = malloc(n * sizeof *sorted);
     int r = 0;
     if (!sorted)
         return err_set(e, "out of memory");
-    memcpy(sorted, o->inputs, (size_t)o->n_inputs * sizeof *sorted);
-    qsort(sorted, (size_t)o->n_inputs, sizeof *sorted, by_name);
-    for (int k = 0; k < o->n_inputs && r == 0; k++) {
+    memcpy(sorted, o->files.paths, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_name);
+    for (size_t k = 0; k < n && r == 0; k++) {
         const char *base = cli_base_name(sorted[k]);
         if (strlen(base) > 250 || !strcmp(base, ".") || !strcmp(base, "..h5"))
             r = err_set(e, "%s: cannot be the name of a slide in a result", sorted[k]);
@@ -113,20 +114,6 @@ static int check_names(const struct options *o, struct err *e)
     }
     free(sorted);
     return r;
-}
-
-static int check_run(const struct options *o, struct err *e)
-{
-    if (!o->output)
-        return err_set(e, "-o RESULT.h5 is missing");
-    if (o->first_group && o->n_inputs > 1)
-        return err_set(e, "--groups takes one store at a time");
-    if (o->tasks > 1 && !results_is_folder(o->output))
-        return err_set(e, "-o %s: with --task each slide's result goes into a folder; name one that is there",
-                       o->output);
-    if (!spectrum_is_device(o->device))
-        return err_set(e, "--device %s: must be auto, cpu or cuda[:0,1,...]", o->device);
-    return result_check_params(&o->params, e) || check_names(o, e) ? -1 : 0;
 }
 
 static void last_line(const struct run *r, double seconds)
@@ -145,27 +132,28 @@ static void last_line(const struct run *r, double seconds)
             cli_size(memory, (double)cli_peak_memory()));
 }
 
-/* Takes the stores out whose result is there already, or another's is in its place. */
+/* Takes out the stores that have a result already, or another store's result in its place. */
 static void leave_out_finished(struct run *r)
 {
-    struct options *o = r->o;
+    struct list *files = &r->o->files;
     int kept = 0;
-    for (int k = 0; k < o->n_inputs; k++) {
+    for (int k = 0; k < files->n; k++) {
         struct err e = {""};
-        const int have = o->force || cli_stopped() ? 0 : results_have(r->out, o->inputs[k], &e);
+        char *path = files->paths[k];
+        const int have = r->o->force || cli_stopped() ? 0 : results_have(r->out, path, &e);
         if (have == 0) {
-            o->inputs[kept++] = o->inputs[k];
+            files->paths[kept++] = path;
             continue;
         }
         r->skipped += have > 0;
         r->failed += have < 0;
         if (have < 0)
-            say(e.msg);
-        if (o->json)
-            json_store(o->inputs[k], &o->params, NULL, have < 0 ? &e : NULL);
-        free(o->inputs[k]);
+            cli_say("%s", e.msg);
+        if (r->o->json)
+            json_store(path, &r->o->params, NULL, have < 0 ? &e : NULL);
+        free(path);
     }
-    o->n_inputs = files.n = kept;
+    files->n = kept;
 }
 
 static int run_stores(struct run *r, const struct spectrum_backend *backend)
@@ -176,8 +164,8 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
         leave_out_finished(r);
     const struct stream_setup setup = {
         .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io,
-        .params = r->o->params, .paths = r->o->inputs,
-        .n_paths = r->o->n_inputs, .threads = (int)r->o->threads, .memory = r->o->memory,
+        .params = r->o->params, .paths = r->o->files.paths,
+        .n_paths = r->o->files.n, .threads = (int)r->o->threads, .memory = r->o->memory,
         .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
         .report = report_store, .note = note_store, .progress = r->progress.on ? show_progress : NULL};
     int bad = !r->out || (setup.n_paths > 0 && stream_run(&setup, &e));
@@ -187,47 +175,53 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
     else
         bad = results_commit(r->out, &e);
     if (bad)
-        say(e.msg);
+        cli_say("%s", e.msg);
     if (bad && cli_stopped())
         return EXIT_STOPPED;
     return bad || r->failed ? EXIT_PART : EXIT_DONE;
 }
 
-int command_run(int argc, char **argv)
+static int run_share(struct options *o, const struct spectrum_backend *backend)
 {
-    struct options o;
-    struct err e = {""};
-    char why[256];
-    int status = parse(argc, argv, "o:j:qh", run_options, &o);
-    if (status >= 0)
-        return status;
-    if (check_run(&o, &e))
-        return usage_error(&e);
-    cli_catch_signals();
-    const struct spectrum_backend *backend = spectrum_find(o.device, why, &e);
-    if (!backend) {
-        err_add(&e, "--device %s", o.device);
-        say(e.msg);
-        return EXIT_PART;
-    }
-    list_share(&files, o.task, o.tasks);
-    if (files.n == 0 && !o.quiet)
-        fprintf(stderr, "h5spec: share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do\n", o.task,
-                o.tasks, o.n_inputs);
-    o.n_inputs = files.n;
-    if (!strcmp(o.device, "auto") && !o.quiet)
-        fprintf(stderr, "h5spec: device %s%s%s\n", backend->name, *why ? ": " : "", why);
-    struct run r = {.o = &o};
-    r.counts.histogram = calloc((size_t)o.params.bins, sizeof(uint64_t));
+    struct run r = {.o = o};
+    const int all = o->files.n;
+    if (o->tasks)
+        list_share(&o->files, o->task, o->tasks);
+    if (o->files.n == 0 && !o->quiet)
+        cli_say("share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do", o->task,
+                o->tasks, all);
+    r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
     if (!r.counts.histogram) {
-        say("out of memory");
+        cli_say("out of memory");
         return EXIT_PART;
     }
     const double begun = cli_now();
-    cli_progress_begin(&r.progress, o.quiet ? CLI_NO : o.progress);
-    status = run_stores(&r, backend);
-    if (!o.quiet && status != EXIT_STOPPED)
+    cli_progress_begin(&r.progress, o->quiet ? CLI_NO : o->progress);
+    const int status = run_stores(&r, backend);
+    if (!o->quiet && status != EXIT_STOPPED)
         last_line(&r, cli_now() - begun);
     free(r.counts.histogram);
     return status;
+}
+
+int run_main(struct options *o)
+{
+    struct err e = {""};
+    char why[256];
+    if (o->first_group && o->files.n > 1)
+        err_set(&e, "--groups takes one store at a time");
+    else
+        check_names(o, &e);
+    if (*e.msg)
+        return command_usage_error(o->command, &e);
+    cli_catch_signals();
+    const struct spectrum_backend *backend = spectrum_find(o->device, why, &e);
+    if (!backend) {
+        err_add(&e, "--device %s", o->device);
+        cli_say("%s", e.msg);
+        return EXIT_PART;
+    }
+    if (!strcmp(o->device, "auto") && !o->quiet)
+        cli_say("device %s%s%s", backend->name, *why ? ": " : "", why);
+    return run_share(o, backend);
 }

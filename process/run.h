@@ -4,6 +4,9 @@
 #ifndef WSI_RUN_H
 #define WSI_RUN_H
 
-int command_run(int argc, char **argv);
+#include "process/options.h"
+
+/* Returns the exit status. */
+int run_main(struct options *o);
 
 #endif

@@ -76,7 +76,7 @@ def test_shares_into_a_folder():
     whole = os.path.join(tmp(), "c.h5")
     run(H5SPEC, "merge", "-q", "-o", whole, *glob.glob(out + "/*.h5"))
     equal(content(whole), direct(stores), "shares")
-    says(run(H5SPEC, "--task", "1/3", "-o", whole, *stores, status=2).err, "into a folder")
+    says(run(H5SPEC, "--task", "1/3", "-o", whole, *stores, status=2).err, "--task needs a folder")
     says(run(H5SPEC, "-o", out + "/none/", *stores, status=1).err, "no such output folder")
 
 

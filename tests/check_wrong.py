@@ -207,14 +207,14 @@ def test_slide_smaller_than_a_window():
     s = store(made("--size", "255x400", name="small"))
     out = os.path.join(tmp(), "r.h5")
     p = run(H5SPEC, "run", "-o", out, s, store(good()))
-    says(p.err, s, "smaller than a window")
+    says(p.err, s, "smaller than one window")
     with h5py.File(out, "r") as f:
         expect(f["slides/small"].attrs["windows"] == 0 and np.isnan(f["slides/small"].attrs["mean_db"]), "small")
         expect(f.attrs["windows"] == f["slides/good"].attrs["windows"] == 6, "windows")
 
 
 def test_small_real_slide():
-    says(run(H5SPEC, "-o", os.path.join(tmp(), "r.h5"), store(real("small.svs"))).err, "smaller than a window")
+    says(run(H5SPEC, "-o", os.path.join(tmp(), "r.h5"), store(real("small.svs"))).err, "smaller than one window")
 
 
 # --- stores ---
