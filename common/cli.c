@@ -190,12 +190,14 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
     return 0;
 }
 
-int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx, struct err *e)
+int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
+             struct err *e)
 {
     char *line = NULL;
     size_t size = 0;
     int r = 0;
-    FILE *f = fopen(file, "r");
+    const bool is_stdin = !strcmp(file, "-");
+    FILE *f = is_stdin ? stdin : fopen(file, "r");
     if (!f)
         return err_sys(e, "%s: cannot read the list", file);
     for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
@@ -207,7 +209,8 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
     if (r == 0 && ferror(f))
         r = err_sys(e, "%s: cannot read the list", file);
     free(line);
-    fclose(f);
+    if (!is_stdin)
+        fclose(f);
     return r;
 }
 

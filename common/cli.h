@@ -53,9 +53,10 @@ int cli_range(const char *what, const char *text, int64_t *first, int64_t *last,
  * refused by auto: its shares would not be those of the whole one. */
 int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e);
 
-/* Calls add() for each path of a --list file, one a line; empty lines and lines that begin with # are left out.
- * Ends with the first -1 of add(). */
-int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx, struct err *e);
+/* Calls add() for each path of a --list file, one per line; "-" is stdin. Empty lines and lines that
+ * begin with # are skipped. Ends with the first -1 of add(). */
+int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
+             struct err *e);
 
 /* From here on SIGINT and SIGTERM (and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, which schedulers send
  * before a kill) set a flag; another SIGINT or SIGTERM more than two seconds later has its default
