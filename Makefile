@@ -65,7 +65,7 @@ objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(call objects,common/*.c)
 CONVERT  := $(call objects,convert/*.c)
 PROCESS  := $(call objects,process/*.c)
-CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.cu))
+CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
 PROGRAMS := $(B)/h5spec $(if $(call on,$(OPENSLIDE)),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct spectrum_backend spectrum_cpu;
-#ifdef HAVE_CUDA
-extern const struct spectrum_backend spectrum_cuda;
-int device_count(struct err *e); /* cuda/device.h */
-#endif
-
 /* --- backends --- */
 
 const char *spectrum_backends(void)
@@ -26,7 +20,7 @@ const char *spectrum_backends(void)
 static const struct spectrum_backend *find_cuda(struct err *e)
 {
 #ifdef HAVE_CUDA
-    return device_count(e) > 0 ? &spectrum_cuda : NULL;
+    return spectrum_cuda.available(e) ? &spectrum_cuda : NULL;
 #else
     err_set(e, "this build has no CUDA backend: it was made without nvcc, or with CUDA=0");
     return NULL;

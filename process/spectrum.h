@@ -110,6 +110,14 @@ struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
     int64_t memory; /* bytes of buffers per device that serve it best */
+    /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. The stream unpacks
+     * all others. */
+    uint32_t unpacks;
+    /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the stream
+     * unpacks, any number is of use. */
+    int most_loads;
+    /* Can this machine use it at all? If not, the reason is in *e. */
+    bool (*available)(struct err *e);
     /* Allocates what does not depend on a slide. `threads` threads will call `compute` and `staging`.
      * `devices`: numbers as in "0,1"; "" for all. `memory`: bytes of all staging buffers together. */
     int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads,
@@ -147,6 +155,9 @@ struct spectrum_backend {
                   struct spectrum_times *times, struct err *e);
     void (*close)(struct spectrum *b);
 };
+
+extern const struct spectrum_backend spectrum_cpu;
+extern const struct spectrum_backend spectrum_cuda; /* only with HAVE_CUDA */
 
 /* Is this a --device word: "auto", "cpu", "cuda", "cuda:0,1"? */
 int spectrum_is_device(const char *word);

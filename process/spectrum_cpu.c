@@ -560,10 +560,27 @@ static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_
     return 0;
 }
 
-extern const struct spectrum_backend spectrum_cpu;
+static bool cpu_available(struct err *e)
+{
+    (void)e;
+    return true;
+}
+
 const struct spectrum_backend spectrum_cpu = {
-    .name = "cpu", .layout = SPECTRUM_ROWS, .memory = 512 << 20, .open = cpu_open, .devices = cpu_devices,
-    .alive = cpu_alive, .device_name = cpu_device_name, .kernel = cpu_kernel, .fits = cpu_fits,
-    .reserve = cpu_reserve, .buffer_free = cpu_buffer_free, .buffer = cpu_buffer,
-    .units = cpu_units, .compute = cpu_compute, .close = cpu_close,
+    .name = "cpu",
+    .layout = SPECTRUM_ROWS,
+    .memory = 512 << 20,
+    .available = cpu_available,
+    .open = cpu_open,
+    .close = cpu_close,
+    .devices = cpu_devices,
+    .alive = cpu_alive,
+    .device_name = cpu_device_name,
+    .kernel = cpu_kernel,
+    .fits = cpu_fits,
+    .reserve = cpu_reserve,
+    .buffer_free = cpu_buffer_free,
+    .buffer = cpu_buffer,
+    .units = cpu_units,
+    .compute = cpu_compute,
 };

@@ -29,7 +29,6 @@
 
 enum {
     EXTENT_BYTES = 4 << 20, /* of an item: so many that 64 threads do not wait for each other */
-    MOST_LOADING = 24,      /* LOADs of a device at once, where reading is all: more do not make its bus faster */
     READ_BYTES = 1 << 18,   /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
     MOST_LOSSES = 2, /* of a band with a device each: then it is the store that they fail on */
@@ -642,8 +641,9 @@ static int begin_band(struct stream *s, struct feed *l)
 /* Has the device as many LOADs under way as its bus can use? Where chunks must be unpacked any number is of use. */
 static bool has_enough(const struct stream *s, const struct feed *l)
 {
-    return s->setup->backend->layout == SPECTRUM_CHUNKS && atomic_load(&l->loading) >= MOST_LOADING &&
-           store_info(l->band->job->store)->codec->id == CODEC_NONE;
+    const struct spectrum_backend *b = s->setup->backend;
+    return b->most_loads > 0 && atomic_load(&l->loading) >= b->most_loads &&
+           (b->unpacks >> store_info(l->band->job->store)->codec->id & 1);
 }
 
 /* How little a device needs an item: what is read for it already, more when it must wait for a buffer. What

@@ -1,5 +1,7 @@
-/* spectrum_cuda.cu - the CUDA backend: several devices as one; see device.h for what one does. */
+/* spectrum_cuda.c - the CUDA backend: several devices as one; see device.h for what one does. */
 #include "cuda/device.h"
+
+#include "common/codec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +9,7 @@
 
 enum {
     MOST_DEVICES = 64,
+    MOST_LOADS = 24, /* of a device at once: more do not make its bus faster */
     STAGING = 2, /* of a thread: one is filled while the other is copied */
     STAGING_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
     MOST_BYTES = 1 << 30,  /* of all staging buffers */
@@ -83,7 +86,8 @@ static struct spectrum_staging cuda_staging(struct spectrum *b, int thread)
     if (p->sent_to)
         device_wait(p->sent_to, number);
     p->sent_to = NULL;
-    return {b->pages + (size_t)number * bytes_apart(b->bytes), b->bytes, number};
+    return (struct spectrum_staging){.memory = b->pages + (size_t)number * bytes_apart(b->bytes), .bytes = b->bytes,
+                                     .number = number};
 }
 
 static int cuda_send(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_staging *p,
@@ -133,13 +137,13 @@ static int parse_devices(const char *text, int count, int *numbers, int *n, stru
 
 static struct spectrum *create(int threads, int64_t memory)
 {
-    struct spectrum *b = (struct spectrum *)calloc(1, sizeof *b);
+    struct spectrum *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
     b->threads = threads;
     b->memory = memory;
-    b->staging = (struct staging *)calloc((size_t)threads * STAGING, sizeof *b->staging);
-    b->turns = (int *)calloc((size_t)threads, sizeof *b->turns);
+    b->staging = calloc((size_t)threads * STAGING, sizeof *b->staging);
+    b->turns = calloc((size_t)threads, sizeof *b->turns);
     if (b->staging && b->turns)
         return b;
     cuda_close(b);
@@ -226,11 +230,30 @@ static int cuda_finish(struct spectrum *b, const struct spectrum_band *s, struct
     return device_finish(b->devices[s->assigned.device], s, counts, times, e);
 }
 
-extern "C" {
-extern const struct spectrum_backend spectrum_cuda;
-const struct spectrum_backend spectrum_cuda = {
-    "cuda",      SPECTRUM_CHUNKS, INT64_C(768) << 20, cuda_open,      cuda_devices, cuda_alive,
-    cuda_device_name, cuda_kernel,     cuda_fits,          cuda_reserve,   cuda_buffer_free, NULL,
-    cuda_staging,  cuda_send,       cuda_units,         cuda_compute,       cuda_finish,    cuda_close,
-};
+static bool cuda_available(struct err *e)
+{
+    return device_count(e) > 0;
 }
+
+const struct spectrum_backend spectrum_cuda = {
+    .name = "cuda",
+    .layout = SPECTRUM_CHUNKS,
+    .memory = INT64_C(768) << 20,
+    .unpacks = 1u << CODEC_NONE,
+    .most_loads = MOST_LOADS,
+    .available = cuda_available,
+    .open = cuda_open,
+    .close = cuda_close,
+    .devices = cuda_devices,
+    .alive = cuda_alive,
+    .device_name = cuda_device_name,
+    .kernel = cuda_kernel,
+    .fits = cuda_fits,
+    .reserve = cuda_reserve,
+    .buffer_free = cuda_buffer_free,
+    .staging = cuda_staging,
+    .send = cuda_send,
+    .units = cuda_units,
+    .compute = cuda_compute,
+    .finish = cuda_finish,
+};
