@@ -141,6 +141,17 @@ check:
 	@$(MAKE) --no-print-directory programs-for-check
 	@BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
 
+# what CI also runs; no output is a good sign
+lint: lint-shell lint-c lint-man
+lint-shell:
+	shellcheck -e SC2034 .ci/run tests/check tests/bench tests/bench_gpu scripts/demo scripts/install-deps \
+	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
+lint-c:
+	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
+	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_CUDA common convert process
+lint-man:
+	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
+
 bench:
 	@scripts/install-deps --bench
 	@$(MAKE) --no-print-directory programs-for-check $(B)/tests/bench_peers
@@ -193,6 +204,7 @@ help:
 	@echo 'make               h5spec and wsi2h5 into $(B)/'
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
 	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
+	@echo 'make lint          shellcheck, cppcheck and groff over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE'
 	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
@@ -201,6 +213,6 @@ help:
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check bench bench-gpu bench-codecs demo install uninstall clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check lint lint-shell lint-c lint-man bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
