@@ -54,13 +54,13 @@ static int verify_one(const char *path, const struct options *o)
     struct verify_report r;
     struct err e = {""};
     char size[32];
-    if (verify_store(path, (int)o->threads, &r, &e)) {
+    const struct verify_options options = {.threads = (int)o->threads};
+    if (verify_store(path, &options, &r, &e)) {
         cli_say("%s", e.msg);
         return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
     }
     if (r.bad) {
-        cli_say("%s: damaged: %" PRId64 " of %" PRId64 " chunks, the first: %s; convert the slide "
-                "again", path, r.bad, r.chunks, r.first.msg);
+        cli_say("%s (%" PRId64 " of %" PRId64 " chunks are damaged)", r.first.msg, r.bad, r.chunks);
         return EXIT_PART;
     }
     if (!o->quiet)

@@ -14,8 +14,8 @@
  */
 #include "process/stream.h"
 
+#include "common/chunks.h"
 #include "common/cli.h"
-#include "common/codec.h"
 #include "common/gray.h"
 #include "common/pipe.h"
 #include "common/store.h"
@@ -29,7 +29,6 @@
 
 enum {
     EXTENT_BYTES = 4 << 20, /* of an item: so many that 64 threads do not wait for each other */
-    READ_BYTES = 1 << 18,   /* read in one go through the page cache: still in the processor's when it is checked */
     MOST_SLAB_ROWS = 4096,
     MOST_LOSSES = 2, /* of a band with a device each: then it is the store that they fail on */
     MOST_JOBS = 128, /* open at once: behind a large store many small ones may be through */
@@ -37,13 +36,13 @@ enum {
 
 _Static_assert(MOST_LOSSES == 2, "a band has room for one note");
 
-_Static_assert((int)SPECTRUM_PAGE == (int)STORE_PAGE, "stores are read straight into staging buffers");
+_Static_assert((int)SPECTRUM_STAGING_MORE == (int)CHUNKS_MARGIN, "stores are read straight into staging buffers");
 
 /* A run of rows of windows of a store, computed on one device. */
 struct band {
     struct job *job;
     struct spectrum_band geometry;
-    struct store_chunk *chunks; /* of the rows that are streamed; within the job's */
+    struct chunks chunks; /* of the rows that are streamed */
     int64_t rows_done;
     atomic_bool lost; /* its device has failed: its remaining items do nothing */
     struct err why;   /* set by the one who set lost */
@@ -82,17 +81,10 @@ struct item {
     enum kind kind;
     struct band *band;
     struct spectrum_slab slab;
-    int64_t chunk_row, chunk_col, chunks; /* LOAD: the extent; chunk_row of the band */
+    struct chunks_extent extent;          /* LOAD: of the band's chunks */
     int64_t k;                            /* COMPUTE: which unit of the slab */
     struct result_counts counts;          /* COMPUTE, FINISH: what was counted; owns its histogram */
     struct spectrum_times times;          /* FINISH */
-};
-
-/* Scratch memory of one thread. */
-struct scratch {
-    unsigned char *packed, *pixels;
-    size_t packed_size, pixels_size;
-    struct codec_work *codec; /* made when first needed */
 };
 
 /* Where source is with one device. */
@@ -112,7 +104,7 @@ struct feed {
 struct stream {
     const struct stream_setup *setup;
     struct spectrum *spectrum;
-    struct scratch *scratch;
+    struct chunks_scratch *scratch; /* [threads] */
     struct feed *feeds;
     int n_devices;
     int64_t memory;      /* bytes of buffers of a device */
@@ -340,10 +332,19 @@ static int64_t count_bands(const struct stream *s, const struct job *j, int64_t 
     return bands < window_rows ? bands : window_rows;
 }
 
+/* The band's rows of the job's chunks, whose first row of pixels is `top`. */
+static void view_chunks(const struct job *j, struct band *band, int64_t top)
+{
+    const struct spectrum_band *d = &band->geometry;
+    const int64_t columns = store_chunk_columns(store_info(j->store));
+    band->chunks = (struct chunks){.store = j->store, .columns = columns,
+                                   .list = j->chunks + (d->first_row - top) / d->chunk_rows * columns,
+                                   .first_row = d->first_row / d->chunk_rows};
+}
+
 static int make_bands(const struct stream *s, struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
 {
-    const int64_t rows = end_wy - first_wy, n = count_bands(s, j, rows),
-                  columns = store_chunk_columns(store_info(j->store));
+    const int64_t rows = end_wy - first_wy, n = count_bands(s, j, rows);
     j->bands = calloc((size_t)n, sizeof *j->bands);
     if (!j->bands)
         return err_set(e, "out of memory");
@@ -354,8 +355,7 @@ static int make_bands(const struct stream *s, struct job *j, int64_t first_wy, i
     if (alloc_chunks(j, first->first_row, j->bands[n - 1].geometry.end_row, e))
         return -1;
     for (int64_t k = 0; k < n; k++)
-        j->bands[k].chunks =
-            j->chunks + (j->bands[k].geometry.first_row - first->first_row) / first->chunk_rows * columns;
+        view_chunks(j, &j->bands[k], first->first_row);
     j->n_bands = n;
     return 0;
 }
@@ -562,14 +562,8 @@ static void make_load(const struct feed *l, struct item *it)
     const int64_t most = EXTENT_BYTES / store_chunk_bytes(i) > 1 ? EXTENT_BYTES / store_chunk_bytes(i) : 1;
     const int64_t row = l->next / columns, col = l->next % columns;
     const int64_t first = (l->slab.row - band->geometry.first_row) / i->chunk_rows + row;
-    const struct store_chunk *c = &band->chunks[first * columns + col];
-    int64_t n = 1;
-    while (n < most && col + n < columns && c[n].offset == c[n - 1].offset + c[n - 1].bytes)
-        n++;
     it->kind = LOAD;
-    it->chunk_row = first;
-    it->chunk_col = col;
-    it->chunks = n;
+    it->extent = chunks_extent_at(&band->chunks, first, col, most);
 }
 
 /* The next LOAD or COMPUTE of the slab under way, or 0 when it has no more. */
@@ -582,7 +576,7 @@ static int make_item(struct stream *s, struct feed *l, struct item *it, int64_t 
         *after = l->computes_end[0];
         make_load(l, it);
         atomic_fetch_add(&l->loading, 1);
-        if ((l->next += it->chunks) == chunk_rows * store_chunk_columns(i)) {
+        if ((l->next += it->extent.n) == chunk_rows * store_chunk_columns(i)) {
             l->kind = COMPUTE;
             l->next = 0;
             l->loads_end = number + 1;
@@ -745,36 +739,24 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
 
 /* --- work --- */
 
-/* Scratch memory begins and ends on pages, as reading past the page cache wants it. */
-static int grow(unsigned char **memory, size_t *size, size_t want, struct err *e)
-{
-    if (want <= *size)
-        return 0;
-    free(*memory);
-    *size = 0;
-    want = (want + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE;
-    *memory = aligned_alloc(STORE_PAGE, want);
-    if (!*memory)
-        return err_set(e, "out of memory");
-    *size = want;
-    return 0;
-}
-
-static const struct store_chunk *chunk_of(const struct item *it, int64_t col)
-{
-    return &it->band->chunks[it->chunk_row * store_chunk_columns(store_info(it->band->job->store)) + col];
-}
+/* Where a thread lays pixels: a buffer of SPECTRUM_ROWS. */
+struct layer {
+    const struct item *item;
+    float *buffer;
+};
 
 /* One chunk's pixels as gray into a buffer of SPECTRUM_ROWS. */
-static void lay(const struct item *it, float *buffer, int64_t col, const uint8_t *pixels)
+static void lay(void *ctx, int64_t col, const uint8_t *pixels)
 {
+    const struct layer *l = ctx;
+    const struct item *it = l->item;
     const struct spectrum_band *d = &it->band->geometry;
     const struct store_info *i = store_info(it->band->job->store);
-    const int64_t row0 = d->first_row + it->chunk_row * i->chunk_rows; /* in the slide */
+    const int64_t row0 = d->first_row + it->extent.row * i->chunk_rows; /* in the slide */
     const int64_t x = col * i->chunk_cols, right = it->slab.row + it->slab.rows;
     const int64_t rows = right - row0 < i->chunk_rows ? right - row0 : i->chunk_rows;
     const int64_t n = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
-    float *out = buffer + (row0 - it->slab.row) * d->pitch + x;
+    float *out = l->buffer + (row0 - it->slab.row) * d->pitch + x;
     for (int64_t y = 0; y < rows; y++, out += d->pitch) {
         const uint8_t *in = pixels + y * i->chunk_cols * i->channels;
         if (i->channels == 3)
@@ -784,214 +766,70 @@ static void lay(const struct item *it, float *buffer, int64_t col, const uint8_t
     }
 }
 
-static int check_chunk(const struct item *it, int64_t col, const unsigned char *bytes, struct err *e)
+/* Adds a thread's seconds to the job's, and begins them anew. */
+static void add_seconds(struct job *j, struct chunks_scratch *r)
 {
-    const struct store *store = it->band->job->store;
-    const struct store_info *i = store_info(store);
-    const struct store_chunk *c = chunk_of(it, col);
-    if (codec_crc32(bytes, c->bytes) == c->crc32)
-        return 0;
-    return err_set(e, "%s: damaged: the checksum of the chunk at row %" PRId64 ", column %" PRId64
-                      " px does not fit; convert the slide again", store_path(store),
-                   it->band->geometry.first_row + it->chunk_row * i->chunk_rows, col * i->chunk_cols);
+    atomic_fetch_add(&j->read_us, (long long)(r->read_seconds * 1e6));
+    atomic_fetch_add(&j->unpack_us, (long long)(r->unpack_seconds * 1e6));
+    r->read_seconds = r->unpack_seconds = 0;
 }
 
-/* Unpacks a chunk's stored bytes to out. */
-static int unpack(struct scratch *r, const struct item *it, int64_t col, const unsigned char *bytes,
-                  uint8_t *out, struct err *e)
-{
-    const struct store *store = it->band->job->store;
-    const struct codec_params params = store_codec_params(store_info(store));
-    if (!r->codec && !(r->codec = codec_create(e)))
-        return -1;
-    if (codec_decode(r->codec, &params, bytes, chunk_of(it, col)->bytes, out))
-        return err_set(e, "%s: damaged: a chunk cannot be unpacked; convert the slide again",
-                       store_path(store));
-    return 0;
-}
-
-/* The pixels of the chunk whose stored bytes are at `bytes`: there, or unpacked to `room`. NULL on error. */
-static const uint8_t *pixels_of(struct scratch *r, const struct item *it, int64_t col, const unsigned char *bytes,
-                                uint8_t *room, struct err *e)
-{
-    const size_t whole = (size_t)store_chunk_bytes(store_info(it->band->job->store));
-    const struct store_chunk *c = chunk_of(it, col);
-    if (c->bytes == 0)
-        return memset(room, 255, whole);
-    if (check_chunk(it, col, bytes, e))
-        return NULL;
-    if (c->raw)
-        return bytes;
-    return unpack(r, it, col, bytes, room, e) ? NULL : room;
-}
-
-/* How many of the n chunks from column col on, one at least, have so many bytes as stored at most. */
-static int64_t count_chunks(const struct item *it, int64_t col, int64_t n, size_t most)
-{
-    const struct store_chunk *c = chunk_of(it, col);
-    size_t bytes = c[0].bytes;
-    int64_t k = 1;
-    while (k < n && bytes + c[k].bytes <= most)
-        bytes += c[k++].bytes;
-    return k;
-}
-
-/* Past the page cache large reads are better, through it such that stay in the processor's. */
-static size_t most_at_once(const struct item *it)
-{
-    return store_reads_directly(it->band->job->store) ? SIZE_MAX : READ_BYTES;
-}
-
-/* The stored bytes of n chunks, which lie together in the file. */
-static size_t stored_bytes(const struct item *it, int64_t col, int64_t n)
-{
-    const struct store_chunk *c = chunk_of(it, col);
-    size_t bytes = 0;
-    for (int64_t k = 0; k < n; k++)
-        bytes += c[k].bytes;
-    return bytes;
-}
-
-/* Reads them to `room`, which has two pages more, or where that is NULL to the thread's own memory; *at: where they
- * begin. */
-static int read_stored(struct scratch *r, const struct item *it, int64_t col, int64_t n, unsigned char *room,
-                       const unsigned char **at, struct err *e)
-{
-    struct job *j = it->band->job;
-    const size_t bytes = stored_bytes(it, col, n);
-    const double begun = cli_now();
-    if (!room && grow(&r->packed, &r->packed_size, bytes + 2 * STORE_PAGE, e))
-        return -1;
-    if (store_read_pages(j->store, chunk_of(it, col)->offset, room ? room : r->packed, bytes, at, e))
-        return -1;
-    atomic_fetch_add(&j->read_us, (long long)((cli_now() - begun) * 1e6));
-    return 0;
-}
-
-static void add_unpacking(struct job *j, double begun)
-{
-    atomic_fetch_add(&j->unpack_us, (long long)((cli_now() - begun) * 1e6));
-}
-
-/* n chunks into a buffer of SPECTRUM_ROWS. */
-static int read_to_rows(struct scratch *r, const struct item *it, float *buffer, int64_t col, int64_t n,
-                        struct err *e)
-{
-    struct job *j = it->band->job;
-    const unsigned char *at;
-    if (grow(&r->pixels, &r->pixels_size, (size_t)store_chunk_bytes(store_info(j->store)), e) ||
-        read_stored(r, it, col, n, NULL, &at, e))
-        return -1;
-    const double begun = cli_now();
-    for (int64_t k = 0; k < n; at += chunk_of(it, col + k++)->bytes) {
-        const uint8_t *pixels = pixels_of(r, it, col + k, at, r->pixels, e);
-        if (!pixels)
-            return -1;
-        lay(it, buffer, col + k, pixels);
-    }
-    add_unpacking(j, begun);
-    return 0;
-}
-
-/* Are these chunks all stored as they are? Then they are read to where they belong. */
-static bool all_whole(const struct item *it, int64_t col, int64_t n)
-{
-    for (int64_t k = 0; k < n; k++)
-        if (!chunk_of(it, col + k)->raw)
-            return false;
-    return true;
-}
-
-/* n chunks into a staging buffer, one after the other; *pixels: where in it the first begins. */
-static int read_to_staging(struct scratch *r, const struct item *it, uint8_t *staging, int64_t col, int64_t n,
-                         const uint8_t **pixels, struct err *e)
-{
-    struct job *j = it->band->job;
-    const size_t whole = (size_t)store_chunk_bytes(store_info(j->store));
-    const bool as_they_are = all_whole(it, col, n);
-    *pixels = staging;
-    for (int64_t first = 0, m; first < n; first += m) {
-        const unsigned char *at;
-        uint8_t *room = staging + (size_t)first * whole;
-        m = count_chunks(it, col + first, n - first, most_at_once(it));
-        if (read_stored(r, it, col + first, m, as_they_are ? room : NULL, &at, e))
-            return -1;
-        if (as_they_are && first == 0)
-            *pixels = at; /* past the page cache, n chunks at once, it is not where the staging buffer begins */
-        const double begun = cli_now();
-        for (int64_t k = first; k < first + m; at += chunk_of(it, col + k++)->bytes, room += whole) {
-            const uint8_t *from = pixels_of(r, it, col + k, at, room, e);
-            if (!from)
-                return -1;
-            if (!as_they_are && from != room)
-                memcpy(room, from, whole);
-        }
-        add_unpacking(j, begun);
-    }
-    return 0;
-}
-
-/* Where in a buffer of SPECTRUM_CHUNKS the chunk in column col of the item's chunk row lies. */
-static size_t place_of(const struct item *it, int64_t col)
+/* Where in a buffer of SPECTRUM_CHUNKS an extent lies. */
+static size_t place_of(const struct item *it, struct chunks_extent x)
 {
     const struct store_info *i = store_info(it->band->job->store);
-    const int64_t row = it->chunk_row - (it->slab.row - it->band->geometry.first_row) / i->chunk_rows;
-    return (size_t)((row * store_chunk_columns(i) + col) * store_chunk_bytes(i));
+    const int64_t row = x.row - (it->slab.row - it->band->geometry.first_row) / i->chunk_rows;
+    return (size_t)((row * store_chunk_columns(i) + x.col) * store_chunk_bytes(i));
 }
 
-/* An extent, one staging buffer after the other, to a device. */
-static int send_extent(struct stream *s, const struct item *it, int thread, struct err *e)
+/* The first chunks of x through a staging buffer to a device; *n: how many. */
+static int send_some(struct stream *s, const struct item *it, struct chunks_extent x, int thread,
+                     int64_t *n, struct err *e)
 {
     const struct spectrum_backend *b = s->setup->backend;
     struct job *j = it->band->job;
+    struct chunks_scratch *r = &s->scratch[thread];
     const int64_t whole = store_chunk_bytes(store_info(j->store));
-    for (int64_t first = 0, n; first < it->chunks; first += n) {
-        const int64_t col = it->chunk_col + first, left = it->chunks - first;
-        const double begun = cli_now();
-        const struct spectrum_staging staging = b->staging(s->spectrum, thread);
-        const uint8_t *pixels;
-        atomic_fetch_add(&j->wait_us, (long long)((cli_now() - begun) * 1e6));
-        n = (int64_t)staging.bytes / whole < left ? (int64_t)staging.bytes / whole : left;
-        assert(n > 0);
-        if (read_to_staging(&s->scratch[thread], it, staging.memory, col, n, &pixels, e)) {
-            job_fail(j, e); /* whatever has become of the device */
-            return -1;
-        }
-        if (b->send(s->spectrum, &it->slab, &staging, pixels, place_of(it, col), (size_t)(n * whole), e))
-            return -1;
+    const double begun = cli_now();
+    const struct spectrum_staging staging = b->staging(s->spectrum, thread);
+    const uint8_t *pixels;
+    atomic_fetch_add(&j->wait_us, (long long)((cli_now() - begun) * 1e6));
+    const int64_t room = (int64_t)staging.bytes / whole;
+    assert(room > 0);
+    *n = x.n = room < x.n ? room : x.n;
+    if (chunks_load(&it->band->chunks, r, x, staging.memory, &pixels, e)) {
+        job_fail(j, e); /* whatever has become of the device */
+        return -1;
     }
+    add_seconds(j, r);
+    return b->send(s->spectrum, &it->slab, &staging, pixels, place_of(it, x), (size_t)(x.n * whole), e);
+}
+
+static int send_extent(struct stream *s, const struct item *it, int thread, struct err *e)
+{
+    struct chunks_extent x = it->extent;
+    for (int64_t n; x.n > 0; x.col += n, x.n -= n)
+        if (send_some(s, it, x, thread, &n, e))
+            return -1;
     return 0;
 }
 
-/* An extent, read by read, into a buffer of SPECTRUM_ROWS. */
+/* An extent into a buffer of SPECTRUM_ROWS. */
 static int lay_extent(struct stream *s, const struct item *it, int thread, struct err *e)
 {
-    float *buffer = s->setup->backend->buffer(s->spectrum, it->slab.buffer);
-    for (int64_t first = 0, n; first < it->chunks; first += n) {
-        n = count_chunks(it, it->chunk_col + first, it->chunks - first, most_at_once(it));
-        if (read_to_rows(&s->scratch[thread], it, buffer, it->chunk_col + first, n, e))
-            return -1;
-    }
+    struct layer l = {it, s->setup->backend->buffer(s->spectrum, it->slab.buffer)};
+    struct chunks_scratch *r = &s->scratch[thread];
+    if (chunks_visit(&it->band->chunks, r, it->extent, lay, &l, e))
+        return -1;
+    add_seconds(it->band->job, r);
     return 0;
 }
 
-/* Has the kernel read where the stored bytes of these rows lie. */
+/* Has the kernel read ahead the stored bytes of these rows of pixels. */
 static void prefetch(const struct band *band, int64_t row, int64_t rows)
 {
-    const struct store_info *i = store_info(band->job->store);
-    const int64_t columns = store_chunk_columns(i);
-    const int64_t first = (row - band->geometry.first_row) / i->chunk_rows * columns;
-    const int64_t n = (rows + i->chunk_rows - 1) / i->chunk_rows * columns;
-    uint64_t low = UINT64_MAX, high = 0;
-    for (int64_t k = first; k < first + n; k++) {
-        const struct store_chunk *c = &band->chunks[k];
-        if (c->bytes == 0)
-            continue;
-        low = c->offset < low ? c->offset : low;
-        high = c->offset + c->bytes > high ? c->offset + c->bytes : high;
-    }
-    if (high > low)
-        store_prefetch(band->job->store, low, high - low);
+    const int64_t each = band->geometry.chunk_rows;
+    chunks_prefetch(&band->chunks, (row - band->geometry.first_row) / each, (rows + each - 1) / each);
 }
 
 /* With a slab's first LOAD: this slab where it is the band's first, and the next one. */
@@ -999,7 +837,7 @@ static void prefetch_with(const struct item *it)
 {
     const struct spectrum_band *d = &it->band->geometry;
     const int64_t next = it->slab.row + it->slab.rows, left = d->end_row - next;
-    if (it->chunk_col > 0 || it->chunk_row * d->chunk_rows != it->slab.row - d->first_row)
+    if (it->extent.col > 0 || it->extent.row * d->chunk_rows != it->slab.row - d->first_row)
         return;
     if (it->slab.row == d->first_row)
         prefetch(it->band, it->slab.row, it->slab.rows);
@@ -1126,11 +964,8 @@ static void close_all(struct stream *s, struct item *items, int depth)
     for (int k = 0; items && k < depth; k++)
         free(items[k].counts.histogram);
     free(items);
-    for (int t = 0; s->scratch && t < s->setup->threads; t++) {
-        free(s->scratch[t].packed);
-        free(s->scratch[t].pixels);
-        codec_free(s->scratch[t].codec);
-    }
+    for (int t = 0; s->scratch && t < s->setup->threads; t++)
+        chunks_scratch_free(&s->scratch[t]);
     free(s->scratch);
     for (int64_t k = s->handed; s->jobs && k < s->made; k++)
         job_free(s->jobs[k]);

@@ -1,147 +1,183 @@
-/* verify.c - see verify.h. Group by group through the parallel loop; an item is one chunk. */
+/* verify.c - see verify.h. Group by group through the parallel loop; an item is an extent of
+ * chunks. */
 #include "process/verify.h"
 
+#include "common/chunks.h"
 #include "common/cli.h"
-#include "common/codec.h"
 #include "common/pipe.h"
 #include "common/store.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-struct area {
-    unsigned char *packed, *pixels;
-    struct codec_work *codec;
-};
+enum { EXTENT_BYTES = 1 << 20 }; /* pixels of an item */
 
 struct verify {
-    struct store *store;
+    const struct verify_options *options;
     struct verify_report *report;
-    struct area *areas; /* [threads] */
-    struct store_chunk *chunks;
-    int64_t group, n, next; /* chunks of the group, and the next one */
+    struct store *store;
+    struct store_chunk *list;       /* of the largest group */
+    struct chunks chunks;           /* of the group being read */
+    struct chunks_scratch *scratch; /* [threads] */
+    int64_t group, rows;            /* rows of chunks of the group */
+    int64_t row, col;               /* at which the next extent begins */
 };
 
 struct item {
-    struct store_chunk chunk;
-    int64_t group, number;
-    const char *wrong; /* NULL when sound */
+    struct chunks_extent extent;
+    int64_t bad;
+    struct err first;
 };
 
 static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
 {
     struct verify *v = ctx;
     struct item *it = slot;
+    const int64_t most = EXTENT_BYTES / store_chunk_bytes(store_info(v->store));
     (void)number, (void)after;
     if (cli_check_stop(e))
         return -1;
-    if (v->next == v->n)
+    if (v->row == v->rows)
         return PIPE_END;
-    *it = (struct item){.chunk = v->chunks[v->next], .group = v->group, .number = v->next};
-    v->next++;
+    it->extent = chunks_extent_at(&v->chunks, v->row, v->col, most);
+    it->bad = 0;
+    v->col += it->extent.n;
+    if (v->col == v->chunks.columns) {
+        v->col = 0;
+        v->row++;
+    }
     return PIPE_ITEM;
+}
+
+/* 0, -1 or CHUNKS_DAMAGED. */
+static int check_one(struct verify *v, struct chunks_scratch *s, int64_t row, int64_t col,
+                     const uint8_t *stored, struct err *e)
+{
+    const uint8_t *pixels;
+    if (chunks_check(&v->chunks, row, col, stored, e))
+        return CHUNKS_DAMAGED;
+    return v->options->quick ? 0 : chunks_unpack(&v->chunks, s, row, col, stored, &pixels, e);
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct verify *v = ctx;
     struct item *it = slot;
-    struct area *a = &v->areas[thread];
-    const struct codec_params params = store_codec_params(store_info(v->store));
-    const size_t n = it->chunk.bytes;
-    if (n == 0)
+    const struct chunks_extent x = it->extent;
+    const struct store_chunk *c = &v->chunks.list[x.row * v->chunks.columns];
+    const uint8_t *at;
+    if (c[x.col].bytes == 0) /* left out */
         return 0;
-    if (store_read(v->store, it->chunk.offset, a->packed, n, e))
+    if (chunks_read(&v->chunks, &v->scratch[thread], x, &at, e))
         return -1;
-    if (codec_crc32(a->packed, n) != it->chunk.crc32)
-        it->wrong = "its checksum does not fit";
-    else if (!it->chunk.raw && codec_decode(a->codec, &params, a->packed, n, a->pixels))
-        it->wrong = "it cannot be unpacked";
+    for (int64_t col = x.col; col < x.col + x.n; at += c[col++].bytes) {
+        struct err why = {""};
+        const int r = check_one(v, &v->scratch[thread], x.row, col, at, &why);
+        if (r == CHUNKS_DAMAGED && it->bad++ == 0)
+            it->first = why;
+        if (r == -1) {
+            *e = why;
+            return -1;
+        }
+    }
     return 0;
 }
 
 static int sink(void *ctx, void *slot, struct err *e)
 {
     struct verify *v = ctx;
-    struct item *it = slot;
+    const struct item *it = slot;
+    const struct chunks_extent x = it->extent;
     struct verify_report *r = v->report;
     (void)e;
-    r->chunks += it->chunk.bytes > 0;
-    r->bytes += it->chunk.bytes;
-    r->missing += it->chunk.status == STORE_MISSING;
-    r->damaged += it->chunk.status == STORE_DAMAGED;
-    r->left_out += it->chunk.status == STORE_LEFT_OUT;
-    if (it->wrong && r->bad++ == 0) {
-        const int64_t columns = store_chunk_columns(store_info(v->store));
-        err_set(&r->first, "group %" PRId64 ", chunk row %" PRId64 ", column %" PRId64 ": %s",
-                it->group + 1, it->number / columns, it->number % columns, it->wrong);
+    for (int64_t k = 0; k < x.n; k++) {
+        const struct store_chunk *c = &v->chunks.list[x.row * v->chunks.columns + x.col + k];
+        r->chunks += c->bytes > 0;
+        r->bytes += c->bytes;
+        r->missing += c->status == STORE_MISSING;
+        r->damaged += c->status == STORE_DAMAGED;
+        r->left_out += c->status == STORE_LEFT_OUT;
+    }
+    if (r->bad == 0 && it->bad > 0)
+        r->first = it->first;
+    r->bad += it->bad;
+    if (v->options->progress && x.col + x.n == v->chunks.columns) {
+        const struct store_info *i = store_info(v->store);
+        const double done = (double)(v->chunks.first_row + x.row + 1);
+        const double all = (double)((i->height + i->chunk_rows - 1) / i->chunk_rows);
+        v->options->progress(v->options->ctx, done / all);
     }
     return 0;
 }
 
-static int open_areas(struct verify *v, int threads, struct err *e)
+static int open_all(struct verify *v, const char *path, struct err *e)
 {
+    if (!(v->store = store_open(path, e)))
+        return -1;
     const struct store_info *i = store_info(v->store);
-    const size_t whole = (size_t)store_chunk_bytes(i);
-    v->chunks = calloc((size_t)(store_group_chunk_rows(i, 0) * store_chunk_columns(i)),
-                       sizeof *v->chunks);
-    v->areas = calloc((size_t)threads, sizeof *v->areas);
-    if (!v->chunks || !v->areas)
-        return err_set(e, "out of memory");
-    for (int t = 0; t < threads; t++) {
-        struct area *a = &v->areas[t];
-        a->packed = malloc(whole);
-        a->pixels = malloc(whole);
-        a->codec = codec_create(e);
-        if (!a->packed || !a->pixels || !a->codec)
-            return err_set(e, "out of memory");
-    }
-    return 0;
+    const size_t most = (size_t)(store_group_chunk_rows(i, 0) * store_chunk_columns(i));
+    v->list = calloc(most, sizeof *v->list);
+    v->scratch = calloc((size_t)v->options->threads, sizeof *v->scratch);
+    return v->list && v->scratch ? 0 : err_set(e, "%s: out of memory", path);
 }
 
-static void close_all(struct verify *v, int threads)
+static void close_all(struct verify *v)
 {
-    for (int t = 0; v->areas && t < threads; t++) {
-        free(v->areas[t].packed);
-        free(v->areas[t].pixels);
-        codec_free(v->areas[t].codec);
-    }
-    free(v->areas);
-    free(v->chunks);
+    for (int t = 0; v->scratch && t < v->options->threads; t++)
+        chunks_scratch_free(&v->scratch[t]);
+    free(v->scratch);
+    free(v->list);
     store_close(v->store);
 }
 
-static int verify_groups(struct verify *v, struct item *items, int depth, int threads, struct err *e)
+static int verify_group(struct verify *v, struct item *items, int depth, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const struct store_info *i = store_info(v->store);
-    for (v->group = 0; v->group < i->group_count; v->group++) {
-        v->next = 0;
-        v->n = store_group_chunk_rows(i, v->group) * store_chunk_columns(i);
-        if (store_map_group(v->store, v->group, v->chunks, e) ||
-            pipe_run(&ops, v, items, sizeof *items, depth, threads, e))
-            return -1;
-    }
-    const struct verify_report *r = v->report;
-    if (r->missing != i->tiles_missing || r->damaged != i->tiles_damaged ||
-        r->left_out != i->tiles_left_out)
-        return err_set(e, "%s: the tables of tiles do not fit their counts", store_path(v->store));
-    return 0;
+    v->rows = store_group_chunk_rows(i, v->group);
+    v->row = v->col = 0;
+    v->chunks = (struct chunks){.store = v->store,
+                                .list = v->list,
+                                .columns = store_chunk_columns(i),
+                                .first_row = v->group * (i->group_rows / i->chunk_rows)};
+    if (store_map_group(v->store, v->group, v->list, e))
+        return -1;
+    return pipe_run(&ops, v, items, sizeof *items, depth, v->options->threads, e);
 }
 
-int verify_store(const char *path, int threads, struct verify_report *report, struct err *e)
+/* The counts of tiles in the store's attributes against its tables. */
+static int check_counts(const struct verify *v, struct err *e)
 {
-    const int depth = 4 * threads;
-    struct verify v = {.report = report};
+    const struct store_info *i = store_info(v->store);
+    const struct verify_report *r = v->report;
+    if (r->missing == i->tiles_missing && r->damaged == i->tiles_damaged &&
+        r->left_out == i->tiles_left_out)
+        return 0;
+    return err_set(e,
+                   "%s: the tables tile_status contradict the counts of tiles; convert the slide "
+                   "again",
+                   store_path(v->store));
+}
+
+int verify_store(const char *path, const struct verify_options *o, struct verify_report *report,
+                 struct err *e)
+{
+    const int depth = 4 * o->threads;
+    struct verify v = {.options = o, .report = report};
+    struct item *items = NULL;
+    int r = -1;
     *report = (struct verify_report){0};
-    if (!(v.store = store_open(path, e)))
-        return -1;
-    struct item *items = calloc((size_t)depth, sizeof *items);
-    int r = !items ? err_set(e, "out of memory") : open_areas(&v, threads, e);
-    if (r == 0)
-        r = verify_groups(&v, items, depth, threads, e);
+    if (open_all(&v, path, e))
+        goto out;
+    if (!(items = calloc((size_t)depth, sizeof *items))) {
+        err_set(e, "%s: out of memory", path);
+        goto out;
+    }
+    for (; v.group < store_info(v.store)->group_count; v.group++)
+        if (verify_group(&v, items, depth, e))
+            goto out;
+    r = check_counts(&v, e);
+out:
     free(items);
-    close_all(&v, threads);
+    close_all(&v);
     return r;
 }

@@ -251,7 +251,7 @@ def test_a_damaged_store_among_others():
     wide = store(made("--size", "2400x700", "--seed", "8", name="wide-8"))
     for devices, order in ((1, None), (1, 0), (2, 0), (1, 3), (2, 3)):
         p = stub([gray(), bad, wide, small(1)[0]], "--memory", "16M", status=1, devices=devices, order=order)
-        says(p.err, bad, "checksum")
+        says(p.err, bad, "CRC mismatch")
         check_result(p.result, [gray(), wide, small(1)[0]])
 
 

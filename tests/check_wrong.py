@@ -293,9 +293,9 @@ def test_store_with_one_byte_flipped():
         b = f.read(1)
         f.seek(-1, 1)
         f.write(bytes([b[0] ^ 1]))
-    process_with(path, "checksum", "row 240, column 240", "convert the slide again")
+    process_with(path, "CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again")
     p = run(H5SPEC, "verify", store(good()), path, status=1)
-    says(p.err, path, "1 of 9 chunks", "chunk row 1, column 1")
+    says(p.err, path, "1 of 9 chunks", "chunk at row 1, column 1 of group 1")
     says(p.out, store(good()), "sound")
 
 
@@ -593,8 +593,10 @@ def test_a_chunk_that_cannot_be_unpacked():
         g["pixels"].id.write_direct_chunk((0, 240, 0), junk)
         g["tile_crc32"][0, 1] = zlib.crc32(junk)
     path = changed(change)
-    says(run(H5SPEC, "verify", path, status=1).err, path, "chunk row 0, column 1", "cannot be unpacked")
-    says(run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path, "cannot be unpacked")
+    says(run(H5SPEC, "verify", path, status=1).err, path,
+         "cannot unpack chunk at row 0, column 1 of group 1; convert the slide again (1 of 9 chunks")
+    says(run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path,
+         "cannot unpack chunk at row 0, column 1 of group 1; convert the slide again")
 
 
 def test_a_chunk_larger_than_it_can_be():
@@ -612,7 +614,7 @@ def test_verify_counts_the_marks():
         def change(f):
             f.attrs[name] = f.attrs[name] + 1
         path = changed(change)
-        says(run(H5SPEC, "verify", path, status=1).err, path, "do not fit their counts")
+        says(run(H5SPEC, "verify", path, status=1).err, path, "contradict the counts of tiles")
 
 
 def move_a_count(path, where):
@@ -664,7 +666,8 @@ def test_thumbnail_has_the_slide_s_colours():
     expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
 
 
-def test_verify_finds_a_flipped_byte_that_unpacks():
+def test_a_flipped_byte_that_unpacks():
+    # codec none: only the CRC can show it
     path = os.path.join(tmp(), "flipped.h5")
     shutil.copy(store(good(), "--codec", "none"), path)
     with h5py.File(path, "r") as f:
@@ -674,7 +677,30 @@ def test_verify_finds_a_flipped_byte_that_unpacks():
         b = f.read(1)
         f.seek(-1, 1)
         f.write(bytes([b[0] ^ 1]))
-    says(run(H5SPEC, "verify", path, status=1).err, path, "1 of 9 chunks", "checksum")
+    why = path + ": CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again"
+    says(run(H5SPEC, "verify", path, status=1).err, why, "1 of 9 chunks")
+    says(run(H5SPEC, "tune", path, status=1).err, why)
+    process_with(path, why)
 
+
+def test_a_damaged_tissue_map():
+    def no_cell(f):
+        del f["tissue/mask"].attrs["cell"]
+
+    def another_cell(f):
+        f["tissue/mask"].attrs["cell"] = np.int64(16)
+
+    def another_size(f):
+        attrs, mask = dict(f["tissue/mask"].attrs), f["tissue/mask"][:-1]
+        del f["tissue/mask"]
+        f["tissue/mask"] = mask
+        f["tissue/mask"].attrs.update(attrs)
+
+    for change in (no_cell, another_cell, another_size):
+        path = changed(change)
+        out = os.path.join(tmp(), "x.h5")
+        p = run(H5SPEC, "run", "--tissue-only", "-o", out, path, status=1)
+        says(p.err, path + ": tissue map", "0 done, 1 failed")
+        run(H5SPEC, "run", "-o", out, path)  # the map is not needed here
 
 main(globals())
