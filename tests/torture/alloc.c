@@ -1,0 +1,96 @@
+/*
+ * alloc.c - makes the k-th allocation of a program fail, once or from then on (LD_PRELOAD).
+ *
+ * TORTURE_AT, TORTURE_FOREVER and TORTURE_COUNT as in shim.c. Allocations before main() are not
+ * counted, as the loader and the libraries' own set-up make them.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_long counted;
+static atomic_int begun;
+static long at;
+static int forever;
+static const char *count_file;
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+
+static int fails(void)
+{
+    if (!atomic_load_explicit(&begun, memory_order_relaxed))
+        return 0;
+    const long k = atomic_fetch_add(&counted, 1) + 1;
+    if (at == 0 || (forever ? k < at : k != at))
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *malloc(size_t n)
+{
+    return fails() ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+    return fails() ? NULL : __libc_memalign(align, n);
+}
+
+void *memalign(size_t align, size_t n)
+{
+    return fails() ? NULL : __libc_memalign(align, n);
+}
+
+int posix_memalign(void **out, size_t align, size_t n)
+{
+    void *p = fails() ? NULL : __libc_memalign(align, n);
+    if (!p)
+        return ENOMEM;
+    *out = p;
+    return 0;
+}
+
+static void end(void)
+{
+    char text[32];
+    atomic_store(&begun, 0);
+    if (!count_file)
+        return;
+    const int fd = open(count_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&counted));
+    if (fd >= 0 && write(fd, text, (size_t)n) == n)
+        close(fd);
+}
+
+int __libc_start_main(int (*main_)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                      void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+{
+    __typeof__(&__libc_start_main) next = (__typeof__(next))dlsym(RTLD_NEXT, "__libc_start_main");
+    const char *number = getenv("TORTURE_AT");
+    at = number ? atol(number) : 0;
+    forever = getenv("TORTURE_FOREVER") != NULL;
+    count_file = getenv("TORTURE_COUNT");
+    atexit(end);
+    atomic_store(&begun, 1);
+    return next(main_, argc, argv, init, fini, rtld_fini, stack_end);
+}

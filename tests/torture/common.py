@@ -1,0 +1,158 @@
+"""What all sweeps share: programs under injection, the verdict on a run, the closing line.
+
+A sweep is a function sweep(t) in SWEEPS. It takes a Torture, tries something t.times(full) times
+and calls t.bad(why) for everything that breaks a promise. Each sweep has its own random numbers,
+seeded with its name, so that one sweep alone does exactly what it does among the others.
+"""
+import hashlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import lib  # noqa: E402
+from lib import BUILD, H5SPEC, MKSLIDE, WSI2H5  # noqa: E402,F401
+
+SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
+ALLOC = os.path.join(BUILD, "tests", "torture_alloc.so")
+TIME_LIMIT = 120 if lib.SAN else 30
+PROMISED = (0, 1, 2, 3)  # the exit status of our programs
+
+
+class Torture:
+    """One sweep: its scale, its random numbers and what it found."""
+
+    def __init__(self, name, scale, seed):
+        self.name = name
+        self.scale = scale
+        self.random = random.Random("%s %d" % (name, seed))
+        self.tried = 0
+        self.found = []
+        self.notes = {}
+        self.folder = tempfile.mkdtemp(prefix="torture-%s-" % name, dir=os.environ.get("TORTURE_TMP"))
+        os.chmod(self.folder, 0o755)
+        self.made = 0
+
+    def times(self, full):
+        """How often, of `full` times, at this scale; at least once."""
+        return max(1, int(full * self.scale + 0.5))
+
+    def thin(self, points, full):
+        """At most as many of the points as `full` times the scale; all of them at scale 1."""
+        points = list(points)
+        most = self.times(full)
+        if len(points) <= most:
+            return points
+        chosen = sorted(self.random.sample(range(len(points)), most))
+        return [points[k] for k in chosen]
+
+    def new_folder(self):
+        self.made += 1
+        path = os.path.join(self.folder, "%d" % self.made)
+        os.mkdir(path)
+        return path
+
+    def bad(self, why, *values):
+        self.found.append(why % values if values else why)
+        if len(self.found) <= 20:
+            print("  %s: %s" % (self.name, self.found[-1][:1500]), flush=True)
+
+    def note(self, key, n=1):
+        """Counts something that is worth a number and breaks no promise."""
+        self.notes[key] = self.notes.get(key, 0) + n
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        notes = "".join("; %s %d" % item for item in sorted(self.notes.items()))
+        print("%s: %d tried, %d bad%s" % (self.name, self.tried, len(self.found), notes), flush=True)
+        return len(self.found)
+
+
+class Ran:
+    """What a program did: status (negative: ended by that signal), words, hung."""
+
+    def __init__(self, status, out, err, hung):
+        self.status, self.out, self.err, self.hung = status, out, err, hung
+
+
+def run(argv, env=None, limit=TIME_LIMIT, preexec=None, stdin=subprocess.DEVNULL):
+    """Runs a program; never raises for what it does."""
+    p = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin,
+                         env={**os.environ, **(env or {})}, preexec_fn=preexec)
+    try:
+        out, err = p.communicate(timeout=limit)
+        return Ran(p.returncode, out.decode(errors="replace"), err.decode(errors="replace"), False)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        out, err = p.communicate()
+        return Ran(p.returncode, out.decode(errors="replace"), err.decode(errors="replace"), True)
+
+
+def injected(calls, under, at=0, do="", forever=False, count=None, trace=None):
+    """The environment that makes a call fail; see shim.c."""
+    env = {"LD_PRELOAD": SHIM, "TORTURE_CALLS": calls, "TORTURE_UNDER": under}
+    if at:
+        env.update(TORTURE_AT=str(at), TORTURE_DO=str(do))
+    if forever:
+        env["TORTURE_FOREVER"] = "1"
+    if count:
+        env["TORTURE_COUNT"] = count
+    if trace:
+        env["TORTURE_TRACE"] = trace
+    return env
+
+
+def counted(path):
+    """What a shim wrote into its TORTURE_COUNT file."""
+    try:
+        with open(path) as f:
+            return int(f.read())
+    except (OSError, ValueError):
+        return 0
+
+
+def broken_by(run_, name):
+    """Does a run break a promise that holds whatever was injected? Returns why, or ""."""
+    if run_.hung:
+        return "%s hangs: %s" % (name, run_.err[-300:])
+    if run_.status not in PROMISED:
+        return "%s ends with %d: %s" % (name, run_.status, run_.err[-300:])
+    for word in ("Sanitizer", "runtime error:", "HDF5-DIAG"):
+        if word in run_.err:
+            return "%s: %s" % (name, run_.err[-1500:])
+    return ""
+
+
+def digest(path):
+    """What a store or a result holds, less the times: equal for equal content. "" if it cannot be read."""
+    import check_same
+    try:
+        return hashlib.sha256(repr(sorted(check_same.digests(path, lib.OF_THE_RUN).items())).encode()).hexdigest()
+    except Exception as e:  # h5py raises what it likes for a damaged file
+        return "unreadable: %s" % e
+
+
+def file_bytes(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def limit_memory(nbytes):
+    """For preexec: an address space of so many bytes."""
+    def lower():
+        resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
+    return lower
+
+
+def parts(folder):
+    """Temporary files that a run left."""
+    return [f for f in os.listdir(folder) if f.endswith(".part")]
+
+
+__all__ = [name for name in globals() if not name.startswith("_")]

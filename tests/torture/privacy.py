@@ -1,0 +1,173 @@
+"""Identifying texts in every place of a slide that can carry one, searched for in every byte of every output.
+
+A canary is a word that occurs nowhere else. Where it comes out, the sweep names its place and the output.
+"""
+import struct
+import zlib
+
+import h5py
+import numpy as np
+
+from common import *
+
+# keys that real scanners, archives and hospitals write into the description
+KEYS = ("User", "Date", "Time", "Filename", "Title", "Barcode", "ScanScope ID", "Patient", "PatientID", "MRN", "DOB", "SSN",
+        "Birth", "Age", "Sex", "Hospital", "Institution", "Physician", "Doctor", "Diagnosis", "Email", "Phone", "Address",
+        "Owner", "Login", "Host", "Pat", "Order", "Visit", "NHS", "Insurance", "Notes", "Path", "Folder", "Workstation",
+        "Specimen", "Stain", "Project", "Parmset", "Slide", "Rack", "Requested By", "Case", "Block", "Comment", "Operator",
+        "Device", "Serial", "SessonMode", "ImageID", "Accession", "Name", "Study", "Series", "UID", "Referrer", "Lab",
+        "StripeWidth", "Left", "Top", "AppMag", "MPP", "Gamma", "Focus Offset", "DisplayColor", "LineAreaXOffset")
+# TIFF tags with text: document and image name, make, model, page name, software, date, artist, host,
+# copyright, XMP, IPTC, Photoshop, EXIF's, Windows' title and author
+TAGS = (269, 271, 272, 285, 305, 306, 315, 316, 33432, 700, 33723, 34377, 36867, 42016, 42033, 40091, 40093)
+ICC_TEXTS = (b"desc", b"cprt", b"dmnd", b"dmdd", b"vued")
+
+
+class Canaries:
+    def __init__(self):
+        self.places = {}
+
+    def new(self, place):
+        word = "CNRY%04dQ" % len(self.places)
+        self.places[word] = place
+        return word
+
+
+def icc_profile(canaries):
+    """A small RGB profile whose identifying texts are canaries; also the bytes of its colour tags."""
+    tags = []
+    for key in ICC_TEXTS:
+        text = canaries.new("ICC %s" % key.decode()).encode()
+        if key == b"desc":
+            wide = canaries.new("ICC desc, UTF-16").encode("utf-16-be")
+            data = b"mluc" + struct.pack(">IIIHHII", 0, 1, 12, 0x656E, 0x5553, len(wide), 28) + wide
+        elif key == b"cprt":
+            data = b"text" + bytes(4) + text + b"\0"
+        else:
+            data = b"desc" + bytes(4) + struct.pack(">I", len(text) + 1) + text + bytes(1 + 8 + 3 + 67)
+        tags.append((key, data))
+    colour = b"XYZ " + bytes(4) + struct.pack(">iii", 28000, 14000, 900)
+    tags += [(key, colour) for key in (b"rXYZ", b"gXYZ", b"bXYZ", b"wtpt")]
+    tags.append((b"rTRC", b"curv" + bytes(4) + struct.pack(">IH", 1, 563) + bytes(2)))
+    table, body, at = b"", b"", 128 + 4 + 12 * len(tags)
+    for key, data in tags:
+        data += bytes(-len(data) % 4)
+        table += key + struct.pack(">II", at, len(data))
+        body += data
+        at += len(data)
+    serial = canaries.new("ICC header, device model").encode()[:4]  # four bytes: not searched for
+    head = struct.pack(">I4sI4s4s4s", at, b"ADBE", 0x02200000, b"scnr", b"RGB ", b"XYZ ") + bytes(12) + b"acsp" + bytes(8) + serial
+    return head.ljust(128, b"\0") + struct.pack(">I", len(tags)) + table + body, colour
+
+
+def add_tags(path, tags):
+    """Gives the first directory of a classic little-endian TIFF more entries: {tag: text}."""
+    data = bytearray(file_bytes(path))
+    assert data[:4] == b"II*\0"
+    first, = struct.unpack_from("<I", data, 4)
+    n, = struct.unpack_from("<H", data, first)
+    entries = {struct.unpack_from("<H", data, first + 2 + 12 * k)[0]: bytes(data[first + 2 + 12 * k:first + 14 + 12 * k])
+               for k in range(n)}
+    behind = bytes(data[first + 2 + 12 * n:first + 6 + 12 * n])
+    for tag, text in tags.items():
+        value = text.encode() + b"\0"
+        data += bytes(len(data) % 2)
+        entries[tag] = struct.pack("<HHII", tag, 2, len(value), len(data))
+        data += value
+    data += bytes(len(data) % 2)
+    struct.pack_into("<I", data, 4, len(data))
+    data += struct.pack("<H", len(entries)) + b"".join(entries[k] for k in sorted(entries)) + behind
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def everything_in(path):
+    """Every byte of a file, and of HDF5 files every attribute and every value, unpacked."""
+    data = [file_bytes(path)]
+    if path.endswith(".h5"):
+        def add(_, obj):
+            for key, value in obj.attrs.items():
+                data.append(key.encode() + b"=" + (value if isinstance(value, bytes) else str(value).encode()))
+            if isinstance(obj, h5py.Dataset):
+                data.append(np.ascontiguousarray(obj[()]).tobytes())
+        with h5py.File(path, "r") as f:
+            add("/", f)
+            f.visititems(add)
+    else:
+        data += [zlib.decompress(data[0], 31)] if data[0][:2] == b"\x1f\x8b" else []
+    return b"\n".join(data)
+
+
+def variants(word):
+    return word.encode(), word.lower().encode(), word.encode("utf-16-le"), word.encode("utf-16-be")
+
+
+def search(t, canaries, sinks, allowed=()):
+    """Looks for every canary in every sink (name -> bytes)."""
+    for word, place in canaries.places.items():
+        for name, data in sinks.items():
+            t.tried += 1
+            if any(v in data for v in variants(word)) and (place, name) not in allowed and (place, "*") not in allowed:
+                t.bad("%s comes out in %s", place, name)
+
+
+def sweep_privacy(t):
+    """Canaries in every text of a slide, in every output."""
+    for anonymous in (False, True):
+        one_corpus(t, anonymous)
+
+
+def one_corpus(t, anonymous):
+    canaries = Canaries()
+    base = canaries.new("base name") if anonymous else "slide"
+    work = os.path.join(t.new_folder(), canaries.new("folder name"))
+    os.mkdir(work)
+    profile, colour = icc_profile(canaries)
+    icc = os.path.join(work, "icc")
+    with open(icc, "wb") as f:
+        f.write(profile)
+    first = canaries.new("first line of the description")
+    description = "Aperio Image Library v10.0\r\n%s 600x500 -> |" % first + "|".join(
+        "%s = %s" % (key, canaries.new("description: " + key)) for key in KEYS) + "|AppMag = 20|MPP = 0.5"
+    slide = os.path.join(work, base + ".svs")
+    subprocess.run([MKSLIDE, "--size", "600x500", "--levels", "2", "--description", description, "--icc", icc, slide], check=True)
+    add_tags(slide, {tag: canaries.new("TIFF tag %d" % tag) for tag in TAGS})
+    broken = os.path.join(work, base + ".2.svs")
+    with open(broken, "wb") as f:
+        f.write(file_bytes(slide)[:-2000])
+    out = t.new_folder()
+    options = ["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else []
+    sinks = {}
+    ran = run([WSI2H5, "--json", *options, "-o", out, slide, broken])
+    sinks["wsi2h5's stdout"], sinks["wsi2h5's stderr"] = ran.out.encode(), ran.err.encode()
+    stores = sorted(os.path.join(out, f) for f in os.listdir(out) if f.endswith(".h5"))
+    if not stores:
+        return t.bad("no store%s: %s", " with --anonymous" if anonymous else "", ran.err[-300:])
+    for k, path in enumerate(stores):
+        sinks["store %d" % k] = everything_in(path)
+        sinks["the name of store %d" % k] = os.path.basename(path).encode()
+    with h5py.File(stores[0], "r") as f:
+        if "icc_profile" not in f or colour not in f["icc_profile"][()].tobytes():
+            t.bad("the colour tags of the ICC profile have changed")
+    result = os.path.join(out, "result.h5")
+    collect(sinks, "h5spec run", run([H5SPEC, "run", "--device", "cpu", "--allow-duplicates", "--json", "-o", result, *stores]))
+    for argv in (["info"], ["info", "--json"], ["info", "--csv"], ["info", "--histogram"], ["verify"]):
+        collect(sinks, "h5spec " + " ".join(argv), run([H5SPEC, *argv, result] + (stores if argv == ["info"] else [])))
+    for name in ("plot", "map", "report"):
+        picture = os.path.join(out, name + (".html" if name == "report" else ".svg"))
+        run([H5SPEC, name, "-o", picture, result])
+    for name in os.listdir(out):
+        path = os.path.join(out, name)
+        if os.path.isfile(path) and path not in stores:
+            sinks["the file " + name] = everything_in(path)
+    # messages and --json name the files that the user named, in full
+    named = [(place, sink) for place in ("folder name", *(() if anonymous else ("base name",))) for sink in sinks
+             if sink.startswith(("wsi2h5", "h5spec"))]
+    search(t, canaries, sinks, named)
+
+
+def collect(sinks, name, ran):
+    sinks[name + ", stdout"], sinks[name + ", stderr"] = ran.out.encode(), ran.err.encode()
+
+
+SWEEPS = {"privacy": sweep_privacy}
