@@ -58,7 +58,7 @@ def streams(t, cases):
             t.tried += 1
             argv, target = case.prepare(case.folder)
             argv = [a for a in argv if a != "-q"] + [
-                os.path.join(case.folder, "absent%d.h5" % k) for k in range(200)]
+                os.path.join(case.folder, "absent%d.h5" % k) for k in range(1000)]
             p = subprocess.Popen(argv, preexec_fn=close, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL)
             status = p.wait(TIME_LIMIT)
