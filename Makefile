@@ -134,7 +134,18 @@ $(B)/tests/bench_peers: tests/bench_peers.c
 $(B)/tests/bench_codecs: tests/bench_codecs.c
 	$(link) $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
 
-programs-for-check: $(PROGRAMS) $(TESTS)
+# what the sweeps of tests/torture preload, and their tool for checksums of HDF5 metadata
+TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so h5sum)
+$(B)/tests/torture_%.so: tests/torture/%.c $(B)/config
+	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) -shared -fPIC -o $@ $< -ldl
+$(B)/tests/torture_h5sum: tests/torture/h5sum.c $(B)/config
+	$(call show,LD $@)$(CC) -std=c11 -O2 -D_GNU_SOURCE $(WARN) -DH5SUM_MAIN -o $@ $<
+
+programs-for-check: $(PROGRAMS) $(TESTS) $(TORTURE)
+
+torture:
+	@$(MAKE) --no-print-directory programs-for-check
+	@BUILD=$(B) SAN="$(SAN)" $$(tests/python) tests/torture --scale $(or $(SCALE),1) $(T)
 
 check:
 	@scripts/install-deps --tests
@@ -204,6 +215,7 @@ help:
 	@echo 'make               h5spec and wsi2h5 into $(B)/'
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
 	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
+	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make lint          shellcheck, cppcheck and groff over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE'
@@ -213,6 +225,6 @@ help:
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check lint lint-shell lint-c lint-man bench bench-gpu bench-codecs demo install uninstall clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check lint lint-shell lint-c lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
