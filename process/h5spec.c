@@ -7,6 +7,7 @@
 #include "process/info.h"
 #include "process/lookup.h"
 #include "process/options.h"
+#include "process/plot.h"
 #include "process/run.h"
 #include "process/tune.h"
 #include "process/verify.h"
@@ -114,12 +115,14 @@ static int tune_main(struct options *o)
 struct row {
     const struct command *command;
     int (*main)(struct options *o);
+    int (*own)(int argc, char **argv); /* instead of main: the command reads its options itself */
 };
 
 static const struct row commands[] = {
-    {&options_run, run_main},       {&options_merge, merge_main},
-    {&options_info, info_main},     {&options_verify, verify_main},
-    {&options_lookup, lookup_main}, {&options_tune, tune_main},
+    {&options_run, run_main, NULL},       {&options_merge, merge_main, NULL},
+    {&options_info, info_main, NULL},     {&plot_options, NULL, plot_main},
+    {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
+    {&options_tune, tune_main, NULL},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -183,6 +186,8 @@ static bool is_mistyped(const char *word)
 static int start(const struct row *row, int argc, char **argv)
 {
     struct options o;
+    if (row->own)
+        return row->own(argc, argv);
     int status = options_parse(row->command, argc, argv, &o);
     if (status < 0)
         status = row->main(&o);

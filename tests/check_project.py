@@ -160,6 +160,7 @@ OTHER_OPTIONS = {
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
+    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
     "lookup": {"--json": []}, "tune": {"--threads": ["1"]},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
