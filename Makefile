@@ -126,8 +126,8 @@ $(B)/tests/mkstore $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
 $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
-$(B)/tests/bench_kernels: $(call objects,tests/bench_kernels.cu tests/kernels/*.cu cuda/fused.cu cuda/smooth.cu cuda/windows.cu)
-	$(link) $(CUDA_LIBS) -lm
+$(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
 $(B)/tests/bench_peers: tests/bench_peers.c
 	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm

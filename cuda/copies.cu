@@ -1,24 +1,24 @@
 /* copies.cu - see copies.h. */
 #include "cuda/copies.h"
 
-#include "common/pipe.h"
-
+#include <mutex>
+#include <new>
 #include <stdlib.h>
 
-enum { TIMED = 8 }; /* of so many copies one */
+enum { TIMED_EVERY = 8 };
 
 struct copy {
     cudaEvent_t begins, ends;
     size_t bytes;
     bool sent, timed;
-    struct copies_times *times; /* where to its time is to be added, or NULL */
+    struct copies_times *times; /* its time is still to be added to these; NULL: to none */
     int64_t number;
 };
 
 struct copies {
     struct check_device *device;
     cudaStream_t stream;
-    struct pipe_lock *lock; /* between the events around a copy there is no other */
+    std::mutex lock; /* keeps other copies from between the events around a copy */
     int n;
     unsigned sent;
     struct copy *copy; /* [n] */
@@ -28,7 +28,8 @@ static int create_all(struct copies *c, struct err *e)
 {
     if (CU(c->device, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), e))
         return -1;
-    /* waiting without cudaEventBlockingSync takes a processor, but the interrupts cost a third of the bus */
+    /* Without cudaEventBlockingSync a waiting thread keeps its processor busy, but the interrupts
+     * would cost a third of the bus. */
     for (int k = 0; k < c->n; k++)
         if (CU(c->device, cudaEventCreateWithFlags(&c->copy[k].begins, cudaEventDefault), e) ||
             CU(c->device, cudaEventCreateWithFlags(&c->copy[k].ends, cudaEventDefault), e))
@@ -38,7 +39,7 @@ static int create_all(struct copies *c, struct err *e)
 
 struct copies *copies_create(struct check_device *d, int n, struct err *e)
 {
-    struct copies *c = (struct copies *)calloc(1, sizeof *c);
+    struct copies *c = new (std::nothrow) copies();
     if (c) {
         c->device = d;
         c->n = n;
@@ -46,7 +47,7 @@ struct copies *copies_create(struct check_device *d, int n, struct err *e)
     }
     if (!c || !c->copy)
         err_set(e, "out of memory");
-    else if ((c->lock = pipe_lock_create(e)) && !create_all(c, e))
+    else if (!create_all(c, e))
         return c;
     copies_free(c);
     return NULL;
@@ -64,9 +65,8 @@ void copies_free(struct copies *c)
     }
     if (c->stream)
         cudaStreamDestroy(c->stream);
-    pipe_lock_free(c->lock);
     free(c->copy);
-    free(c);
+    delete c;
 }
 
 cudaStream_t copies_stream(const struct copies *c)
@@ -74,28 +74,30 @@ cudaStream_t copies_stream(const struct copies *c)
     return c->stream;
 }
 
-/* With the lock. */
-static int queue(struct copies *c, struct copy *k, const void *from, void *to, struct copies_guard *guard, bool timed,
-                 struct err *e)
+/* With the lock held. */
+static int queue(struct copies *c, struct copy *k, const void *from, void *to,
+                 struct copies_guard *guard, bool timed, struct err *e)
 {
-    if (guard->used && !guard->waited && CU(c->device, cudaStreamWaitEvent(c->stream, guard->free, 0), e))
+    if (guard->used && !guard->waited &&
+        CU(c->device, cudaStreamWaitEvent(c->stream, guard->free, 0), e))
         return -1;
     guard->waited = true;
-    return (timed && CU(c->device, cudaEventRecord(k->begins, c->stream), e)) ||
-                   CU(c->device, cudaMemcpyAsync(to, from, k->bytes, cudaMemcpyHostToDevice, c->stream), e) ||
-                   CU(c->device, cudaEventRecord(k->ends, c->stream), e)
-               ? -1
-               : 0;
+    if (timed && CU(c->device, cudaEventRecord(k->begins, c->stream), e))
+        return -1;
+    if (CU(c->device, cudaMemcpyAsync(to, from, k->bytes, cudaMemcpyHostToDevice, c->stream), e))
+        return -1;
+    return CU(c->device, cudaEventRecord(k->ends, c->stream), e);
 }
 
-int copies_send(struct copies *c, int staging, const void *from, void *to, size_t bytes, struct copies_guard *guard,
-                struct copies_times *times, int64_t number, struct err *e)
+int copies_send(struct copies *c, int staging, const void *from, void *to, size_t bytes,
+                struct copies_guard *guard, struct copies_times *times, int64_t number,
+                struct err *e)
 {
     struct copy *k = &c->copy[staging];
-    pipe_lock_take(c->lock);
+    const std::lock_guard<std::mutex> locked(c->lock);
     if (times->number != number)
         *times = {number, 0, 0, 0};
-    const bool timed = times->bytes == 0 || c->sent % TIMED == 0;
+    const bool timed = times->bytes == 0 || c->sent % TIMED_EVERY == 0;
     k->bytes = bytes;
     const int r = queue(c, k, from, to, guard, timed, e);
     c->sent++;
@@ -106,11 +108,10 @@ int copies_send(struct copies *c, int staging, const void *from, void *to, size_
         k->number = number;
     }
     times->bytes += (int64_t)bytes;
-    pipe_lock_give(c->lock);
     return r;
 }
 
-/* With the lock; the copy is over. */
+/* With the lock held. The copy is complete. */
 static int add_time(struct copies *c, struct copy *k, struct err *e)
 {
     float ms = 0;
@@ -130,42 +131,40 @@ int copies_wait(struct copies *c, int staging, struct err *e)
     struct copy *k = &c->copy[staging];
     if (!k->sent)
         return 0;
-    int r = CU(c->device, cudaEventSynchronize(k->ends), e);
+    const int r = CU(c->device, cudaEventSynchronize(k->ends), e);
     k->sent = false;
     if (r || !k->timed)
         return r;
-    pipe_lock_take(c->lock);
-    if (k->times) /* else copies_report() was first */
-        r = add_time(c, k, e);
-    pipe_lock_give(c->lock);
-    return r;
+    const std::lock_guard<std::mutex> locked(c->lock);
+    return k->times ? add_time(c, k, e) : 0; /* NULL: copies_report() came first */
 }
 
-int copies_free_later(struct copies *c, struct copies_guard *guard, cudaStream_t stream, struct err *e)
+int copies_free_later(struct copies *c, struct copies_guard *guard, cudaStream_t stream,
+                      struct err *e)
 {
-    pipe_lock_take(c->lock);
+    const std::lock_guard<std::mutex> locked(c->lock);
     const int r = CU(c->device, cudaEventRecord(guard->free, stream), e);
     guard->waited = false;
     __atomic_store_n(&guard->used, true, __ATOMIC_RELEASE);
-    pipe_lock_give(c->lock);
     return r;
 }
 
 bool copies_is_free(const struct copies_guard *guard)
 {
-    return !__atomic_load_n(&guard->used, __ATOMIC_ACQUIRE) || cudaEventQuery(guard->free) != cudaErrorNotReady;
+    return !__atomic_load_n(&guard->used, __ATOMIC_ACQUIRE) ||
+           cudaEventQuery(guard->free) != cudaErrorNotReady;
 }
 
-int copies_report(struct copies *c, struct copies_times *times, int64_t number, double *seconds, struct err *e)
+int copies_report(struct copies *c, struct copies_times *times, int64_t number, double *seconds,
+                  struct err *e)
 {
+    const std::lock_guard<std::mutex> locked(c->lock);
     int r = 0;
-    pipe_lock_take(c->lock);
     for (int k = 0; k < c->n && r == 0; k++)
         if (c->copy[k].times == times && c->copy[k].number == number)
             r = add_time(c, &c->copy[k], e);
-    *seconds = times->number == number && times->timed_bytes > 0
-                   ? (double)times->ns * 1e-9 * (double)times->bytes / (double)times->timed_bytes
-                   : 0;
-    pipe_lock_give(c->lock);
+    *seconds = 0;
+    if (times->number == number && times->timed_bytes > 0)
+        *seconds = (double)times->ns * 1e-9 * (double)times->bytes / (double)times->timed_bytes;
     return r;
 }

@@ -1,15 +1,22 @@
 /*
- * windows.cu - see windows.h. A block a window in both kernels. A thread stays in its columns and goes down
- * the rows, so that neither division nor modulo is left in the loops.
+ * windows.cu - see windows.h.
+ *
+ * In both kernels a block handles one window. A thread stays in its columns and goes down the rows,
+ * so that the loops contain neither division nor modulo.
  */
 #include "cuda/windows.h"
+
+#include <cufft.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 namespace {
 
 enum {
     THREADS = 256,
     SHARED_BINS = 8192,
-    SUMMED = 8 /* pixels in float; their sums in double */
+    SUMMED = 8,             /* so many pixels are summed in float, their sums in double */
+    BATCH_BYTES = 1 << 28   /* of gathered windows that cuFFT transforms at a time */
 };
 
 /* The first window of a batch. */
@@ -20,7 +27,7 @@ struct batch {
 };
 
 struct place {
-    unsigned row, wx; /* of windows, from the first one's */
+    unsigned row, wx; /* of windows, relative to the first one's */
     bool wanted;
 };
 
@@ -78,7 +85,7 @@ __device__ __forceinline__ struct column column_at(const struct windows_args &a,
     return {a.d_smooth + (int64_t)w.wx * a.stride + x, row - (row >= rows ? rows : 0), rows, a.pitch};
 }
 
-/* Copies the window less its mean, times the taper. */
+/* Copies the window minus its mean, times the taper. */
 __global__ void __launch_bounds__(THREADS)
     gather_kernel(const __grid_constant__ struct windows_args a, const __grid_constant__ struct batch b)
 {
@@ -113,7 +120,7 @@ __global__ void __launch_bounds__(THREADS)
         a.d_mean[blockIdx.x] = mean;
 }
 
-/* Of a thread: it has at most 4,100 samples, of bins below 2^16. */
+/* What one thread has counted: at most 4,100 samples, of bins below 2^16. */
 struct tally {
     unsigned samples, sum;
     unsigned long long squares;
@@ -155,7 +162,7 @@ __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     for (int x = x0; x < half; x += across) {
         const unsigned weight = x == 0 ? 1 : 2;
-        /* taking the mean off has taken this out of the taper's few bins */
+        /* Subtracting the mean has removed this from the taper's few bins. */
         const float taken = x <= 1 ? mean * a.taper_dft[x] : 0;
 #pragma unroll 4
         for (int y = y0; y < n; y += step) {
@@ -187,16 +194,188 @@ struct batch batch_of(const struct windows_args &a)
 
 } // namespace
 
-void windows_gather(const struct windows_args *a, cudaStream_t stream)
+struct windows {
+    struct check_device *device;
+    const struct result_params *params;
+    cudaStream_t stream;
+    cufftHandle plan;
+    bool planned;
+    int64_t batch; /* windows */
+    float *d_gathered, *d_mean, *d_taper;
+    float2 *d_spectra;
+    void *d_work;
+    double taper_dft[2];
+};
+
+static int check_fft(struct check_device *d, cufftResult result, const char *call, struct err *e)
 {
-    gather_kernel<<<(unsigned)a->n, THREADS, 0, stream>>>(*a, batch_of(*a));
+    char text[32];
+    const bool memory = result == CUFFT_ALLOC_FAILED;
+    if (result == CUFFT_SUCCESS)
+        return 0;
+    snprintf(text, sizeof text, "cuFFT error %d", (int)result);
+    return check_failed(d, memory ? cudaErrorMemoryAllocation : cudaErrorUnknown, call, text, e);
 }
 
-void windows_count(const struct windows_args *a, cudaStream_t stream)
+#define FFT(d, call, e) check_fft((d), (call), #call, (e))
+
+/* --- opening and closing --- */
+
+static int upload_taper(struct windows *w, struct err *e)
 {
-    if (a->bins.bins <= SHARED_BINS)
-        count_kernel<true>
-            <<<(unsigned)a->n, THREADS, (size_t)(a->bins.bins + 2) * sizeof(unsigned), stream>>>(*a, batch_of(*a));
+    float taper[1024];
+    const size_t bytes = (size_t)w->params->window * sizeof *taper;
+    spectrum_taper(w->params, taper, w->taper_dft);
+    if (w->taper_dft[1] == 0)
+        return 0;
+    if (CU(w->device, cudaMalloc((void **)&w->d_taper, bytes), e))
+        return -1;
+    return CU(w->device, cudaMemcpy(w->d_taper, taper, bytes, cudaMemcpyHostToDevice), e);
+}
+
+struct windows *windows_create(struct check_device *d, const struct result_params *p,
+                               cudaStream_t stream, struct err *e)
+{
+    struct windows *w = (struct windows *)calloc(1, sizeof *w);
+    if (!w) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    w->device = d;
+    w->params = p;
+    w->stream = stream;
+    if (upload_taper(w, e) == 0)
+        return w;
+    windows_free(w);
+    return NULL;
+}
+
+void windows_free(struct windows *w)
+{
+    if (!w)
+        return;
+    windows_release(w);
+    cudaFree(w->d_taper);
+    free(w);
+}
+
+/* --- memory --- */
+
+static int64_t most_windows(const struct windows *w, int halved)
+{
+    const int64_t bytes = w->params->window * w->params->window * (int64_t)sizeof(float);
+    const int64_t most = (BATCH_BYTES >> halved) / bytes;
+    return most > 1 ? most : 1;
+}
+
+bool windows_may_halve(const struct windows *w, int halved)
+{
+    return most_windows(w, halved) > 1;
+}
+
+bool windows_ready(const struct windows *w)
+{
+    return w->planned;
+}
+
+void windows_release(struct windows *w)
+{
+    if (w->planned)
+        cufftDestroy(w->plan);
+    cudaFree(w->d_gathered);
+    cudaFree(w->d_spectra);
+    cudaFree(w->d_mean);
+    cudaFree(w->d_work);
+    w->d_gathered = w->d_mean = NULL;
+    w->d_spectra = NULL;
+    w->d_work = NULL;
+    w->planned = false;
+}
+
+static int make_plan(struct windows *w, struct err *e)
+{
+    struct check_device *d = w->device;
+    int n[2] = {(int)w->params->window, (int)w->params->window};
+    const int pixels = n[0] * n[0], half = n[0] * (n[0] / 2 + 1);
+    size_t work = 0;
+    if (FFT(d, cufftCreate(&w->plan), e))
+        return -1;
+    w->planned = true;
+    if (FFT(d, cufftSetAutoAllocation(w->plan, 0), e) ||
+        FFT(d,
+            cufftMakePlanMany(w->plan, 2, n, NULL, 1, pixels, NULL, 1, half, CUFFT_R2C,
+                              (int)w->batch, &work),
+            e) ||
+        CU(d, cudaMalloc(&w->d_work, work ? work : 1), e) ||
+        FFT(d, cufftSetWorkArea(w->plan, w->d_work), e))
+        return -1;
+    return FFT(d, cufftSetStream(w->plan, w->stream), e);
+}
+
+int windows_reserve(struct windows *w, int halved, struct err *e)
+{
+    const size_t n = (size_t)w->params->window;
+    if (w->planned)
+        return 0;
+    w->batch = most_windows(w, halved);
+    if (make_plan(w, e))
+        return -1;
+    const size_t pixels = (size_t)w->batch * n * n, half = (size_t)w->batch * n * (n / 2 + 1);
+    if (CU(w->device, cudaMalloc((void **)&w->d_gathered, pixels * sizeof(float)), e) ||
+        CU(w->device, cudaMalloc((void **)&w->d_spectra, half * sizeof(float2)), e))
+        return -1;
+    return CU(w->device, cudaMalloc((void **)&w->d_mean, (size_t)w->batch * sizeof(float)), e);
+}
+
+/* --- counting --- */
+
+static struct windows_args batch_args(const struct windows *w, const struct fused_args *f,
+                                      int64_t first, int64_t n)
+{
+    struct windows_args a = {};
+    a.d_smooth = f->d_smooth;
+    a.ring_rows = f->ring_rows;
+    a.pitch = f->pitch;
+    a.window = (int)w->params->window;
+    a.stride = (int)w->params->stride;
+    a.windows = f->windows;
+    a.bins = f->bins;
+    a.sums = f->sums;
+    a.d_taper = w->d_taper;
+    a.taper_dft[0] = (float)w->taper_dft[0];
+    a.taper_dft[1] = (float)w->taper_dft[1];
+    a.first = first;
+    a.n = n;
+    a.d_gathered = w->d_gathered;
+    a.d_spectra = w->d_spectra;
+    a.d_mean = w->d_mean;
+    return a;
+}
+
+static void launch_gather(const struct windows_args &a, cudaStream_t stream)
+{
+    gather_kernel<<<(unsigned)a.n, THREADS, 0, stream>>>(a, batch_of(a));
+}
+
+static void launch_count(const struct windows_args &a, cudaStream_t stream)
+{
+    const size_t shared = (size_t)(a.bins.bins + 2) * sizeof(unsigned);
+    if (a.bins.bins <= SHARED_BINS)
+        count_kernel<true><<<(unsigned)a.n, THREADS, shared, stream>>>(a, batch_of(a));
     else
-        count_kernel<false><<<(unsigned)a->n, THREADS, 0, stream>>>(*a, batch_of(*a));
+        count_kernel<false><<<(unsigned)a.n, THREADS, 0, stream>>>(a, batch_of(a));
+}
+
+int windows_count(struct windows *w, const struct fused_args *f, struct err *e)
+{
+    const int64_t all = (f->windows.end_wy - f->windows.first_wy) * f->windows.nx;
+    for (int64_t k = 0; k < all; k += w->batch) {
+        const struct windows_args a = batch_args(w, f, k, all - k < w->batch ? all - k : w->batch);
+        launch_gather(a, w->stream);
+        if (CU(w->device, cudaGetLastError(), e) ||
+            FFT(w->device, cufftExecR2C(w->plan, w->d_gathered, (cufftComplex *)w->d_spectra), e))
+            return -1;
+        launch_count(a, w->stream);
+    }
+    return CU(w->device, cudaGetLastError(), e);
 }

@@ -1,13 +1,14 @@
 /*
- * bench_kernels.cu - the ladder of kernels: each checked against float64 on the host, timed on a whole slide
- * that lies on the device, with cuFFT alone beside it.
+ * bench_kernels.cu - the kernels on one device. Each is checked against float64 on the host and timed
+ * on a whole slide in the device's memory, beside cuFFT alone.
  *
- *   bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]    RGB: a file of u8 [HEIGHT][WIDTH][3], laid over and over
+ *   bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]
+ *
+ * RGB is a file of u8 [HEIGHT][WIDTH][3]; its pixels are repeated to fill the slide.
  */
 #include "cuda/fused.h"
 #include "cuda/smooth.h"
 #include "cuda/windows.h"
-#include "tests/kernels/ladder.h"
 
 #include <cufft.h>
 
@@ -19,7 +20,7 @@
 #include <cstring>
 #include <vector>
 
-#define CU(call) check((call), #call)
+#define CHECK(call) check((call), #call)
 static void check(cudaError_t r, const char *what)
 {
     if (r) {
@@ -36,7 +37,7 @@ static void check_fft(cufftResult r, const char *what)
     }
 }
 
-enum { CHUNK = 240, BAND = 32, BINS = 1600, RUNS = 7, BATCH = 1024, N = 256, S = 128 };
+enum { CHUNK = 240, AT_ONCE = 32, BINS = 1600, RUNS = 7, BATCH = 1024, N = 256, S = 128 };
 
 /* --- the slide --- */
 
@@ -98,23 +99,28 @@ static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end
 
 /* --- versions --- */
 
-struct unfused {
-    cufftHandle plan;
-    float *d_gathered, *d_mean;
-    float2 *d_spectra;
-};
-static struct unfused u;
+static struct check_device device;
+static struct result_params params;
+static struct windows *windows;
 
-static void unfused_windows(const struct fused_args *f, cudaStream_t stream)
+static cudaError_t prepare_cufft(void)
 {
-    const int64_t all = (f->windows.end_wy - f->windows.first_wy) * f->windows.nx;
-    for (int64_t k = 0; k < all; k += BATCH) {
-        const struct windows_args a = {f->d_smooth, f->ring_rows, f->pitch, N, S, f->windows, f->bins, f->sums, NULL, {N, 0}, k,
-                                       all - k < BATCH ? all - k : (int64_t)BATCH, u.d_gathered, u.d_spectra, u.d_mean};
-        windows_gather(&a, stream);
-        FFT(cufftExecR2C(u.plan, u.d_gathered, (cufftComplex *)u.d_spectra));
-        windows_count(&a, stream);
-    }
+    struct err e = {""};
+    params = spectrum_defaults();
+    if ((windows = windows ? windows : windows_create(&device, &params, 0, &e)) &&
+        windows_reserve(windows, 0, &e) == 0)
+        return cudaSuccess;
+    fprintf(stderr, "bench_kernels: %s\n", e.msg);
+    exit(1);
+}
+
+static void cufft_windows(const struct fused_args *a, cudaStream_t)
+{
+    struct err e = {""};
+    if (windows_count(windows, a, &e) == 0)
+        return;
+    fprintf(stderr, "bench_kernels: %s\n", e.msg);
+    exit(1);
 }
 
 struct version {
@@ -122,13 +128,13 @@ struct version {
     cudaError_t (*prepare)(void);
     void (*run)(const struct fused_args *, cudaStream_t);
 };
-static cudaError_t nothing(void) { return cudaSuccess; }
+static cudaError_t nothing(void)
+{
+    return cudaSuccess;
+}
 
 static const struct version versions[] = {
-    {"unfused, cuFFT", nothing, unfused_windows},
-#define RUNG(name, text) {text, fused_prepare_##name, fused_windows_##name},
-    LADDER
-#undef RUNG
+    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows},
     {"fused (cuda/fused.cu)", fused_prepare, fused_windows},
 };
 
@@ -187,12 +193,12 @@ static void reference(const std::vector<uint8_t> &rgb, int w, int h, const struc
 
 /* --- runs --- */
 
-/* All kernels of a slide, a band of windows after the other, as the backend does it. */
+/* All kernels of a slide, AT_ONCE rows of windows at a time, as the backend does. */
 static void run_slide(const struct slide &s, const struct version &v, bool masked, bool smooth)
 {
     int64_t done = 0;
-    for (int64_t wy = 0; wy < s.ny; wy += BAND) {
-        const int64_t end_wy = std::min(wy + BAND, s.ny), rows = (end_wy - 1) * S + N;
+    for (int64_t wy = 0; wy < s.ny; wy += AT_ONCE) {
+        const int64_t end_wy = std::min(wy + AT_ONCE, s.ny), rows = (end_wy - 1) * S + N;
         if (smooth) {
             const struct smooth_args a = smooth_of(s, done, rows);
             smooth_rows(&a, 0);
@@ -202,13 +208,13 @@ static void run_slide(const struct slide &s, const struct version &v, bool maske
         if (v.run)
             v.run(&f, 0);
     }
-    CU(cudaGetLastError());
+    CHECK(cudaGetLastError());
 }
 
 static void clear(const struct slide &s)
 {
-    CU(cudaMemset(s.d_histogram, 0, (BINS + 2) * 8));
-    CU(cudaMemset(s.d_windows, 0, s.nx * s.ny * 16));
+    CHECK(cudaMemset(s.d_histogram, 0, (BINS + 2) * 8));
+    CHECK(cudaMemset(s.d_windows, 0, s.nx * s.ny * 16));
 }
 
 static float timed(const struct slide &s, const struct version &v, bool smooth)
@@ -216,34 +222,52 @@ static float timed(const struct slide &s, const struct version &v, bool smooth)
     static cudaEvent_t a, b;
     std::vector<float> t(RUNS);
     if (!a) {
-        CU(cudaEventCreate(&a));
-        CU(cudaEventCreate(&b));
+        CHECK(cudaEventCreate(&a));
+        CHECK(cudaEventCreate(&b));
     }
     for (int r = 0; r < RUNS; r++) {
         clear(s);
-        CU(cudaEventRecord(a));
+        CHECK(cudaEventRecord(a));
         run_slide(s, v, false, smooth);
-        CU(cudaEventRecord(b));
-        CU(cudaEventSynchronize(b));
-        CU(cudaEventElapsedTime(&t[r], a, b));
+        CHECK(cudaEventRecord(b));
+        CHECK(cudaEventSynchronize(b));
+        CHECK(cudaEventElapsedTime(&t[r], a, b));
     }
     std::sort(t.begin(), t.end());
     return t[RUNS / 2];
+}
+
+/* cuFFT alone, BATCH windows at a time. */
+struct transforms {
+    cufftHandle plan;
+    float *d_windows;
+    float2 *d_spectra;
+};
+static struct transforms u;
+
+static void open_transforms()
+{
+    int dims[2] = {N, N};
+    const size_t bytes = (size_t)BATCH * N * N * sizeof(float);
+    FFT(cufftPlanMany(&u.plan, 2, dims, NULL, 1, N * N, NULL, 1, N * (N / 2 + 1), CUFFT_R2C, BATCH));
+    CHECK(cudaMalloc(&u.d_windows, bytes));
+    CHECK(cudaMalloc(&u.d_spectra, (size_t)BATCH * N * (N / 2 + 1) * sizeof(float2)));
+    CHECK(cudaMemset(u.d_windows, 0x3f, bytes));
 }
 
 static float cufft_alone(const struct slide &s)
 {
     cudaEvent_t a, b;
     std::vector<float> t(RUNS);
-    CU(cudaEventCreate(&a));
-    CU(cudaEventCreate(&b));
+    CHECK(cudaEventCreate(&a));
+    CHECK(cudaEventCreate(&b));
     for (int r = 0; r < RUNS; r++) {
-        CU(cudaEventRecord(a));
+        CHECK(cudaEventRecord(a));
         for (int64_t k = 0; k < s.nx * s.ny; k += BATCH)
-            FFT(cufftExecR2C(u.plan, u.d_gathered, (cufftComplex *)u.d_spectra));
-        CU(cudaEventRecord(b));
-        CU(cudaEventSynchronize(b));
-        CU(cudaEventElapsedTime(&t[r], a, b));
+            FFT(cufftExecR2C(u.plan, u.d_windows, (cufftComplex *)u.d_spectra));
+        CHECK(cudaEventRecord(b));
+        CHECK(cudaEventSynchronize(b));
+        CHECK(cudaEventElapsedTime(&t[r], a, b));
     }
     std::sort(t.begin(), t.end());
     return t[RUNS / 2];
@@ -252,7 +276,7 @@ static float cufft_alone(const struct slide &s)
 static std::vector<unsigned long long> histogram_of(const struct slide &s)
 {
     std::vector<unsigned long long> h(BINS + 2);
-    CU(cudaMemcpy(h.data(), s.d_histogram, h.size() * 8, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(h.data(), s.d_histogram, h.size() * 8, cudaMemcpyDeviceToHost));
     return h;
 }
 
@@ -263,7 +287,7 @@ static double off(const struct slide &s, const struct version &v, const std::vec
     run_slide(s, v, true, true);
     const std::vector<unsigned long long> h = histogram_of(s);
     std::vector<unsigned long long> w(s.nx * s.ny * 2);
-    CU(cudaMemcpy(w.data(), s.d_windows, w.size() * 8, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(w.data(), s.d_windows, w.size() * 8, cudaMemcpyDeviceToHost));
     double moved = 0, all = 0;
     unsigned long long sum = 0, squares = 0, n = 0, wsum = 0, wsquares = 0, wn = 0;
     for (int k = 0; k < BINS + 2; k++) {
@@ -297,18 +321,18 @@ static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, in
     s.chunk_columns = (width + CHUNK - 1) / CHUNK;
     s.chunk_rows = (height + CHUNK - 1) / CHUNK;
     s.pitch = (width + 31) / 32 * 32;
-    s.ring_rows = (BAND + 2) * S;
+    s.ring_rows = (AT_ONCE + 2) * S;
     const int64_t bytes = s.chunk_rows * s.chunk_columns * CHUNK * CHUNK * channels;
-    CU(cudaMalloc(&d_rgb, rgb.size()));
-    CU(cudaMemcpy(d_rgb, rgb.data(), rgb.size(), cudaMemcpyHostToDevice));
-    CU(cudaMalloc(&s.d_chunks, bytes));
+    CHECK(cudaMalloc(&d_rgb, rgb.size()));
+    CHECK(cudaMemcpy(d_rgb, rgb.data(), rgb.size(), cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&s.d_chunks, bytes));
     lay<<<4096, 256>>>(s.d_chunks, d_rgb, w, h, s.chunk_columns, channels, bytes);
-    CU(cudaMalloc(&s.d_smooth, s.ring_rows * s.pitch * 4));
-    CU(cudaMalloc(&s.d_histogram, (BINS + 2) * 8));
-    CU(cudaMalloc(&s.d_windows, s.nx * s.ny * 16));
-    CU(cudaMalloc(&s.d_mask, s.nx * s.ny));
-    CU(cudaDeviceSynchronize());
-    CU(cudaFree(d_rgb));
+    CHECK(cudaMalloc(&s.d_smooth, s.ring_rows * s.pitch * 4));
+    CHECK(cudaMalloc(&s.d_histogram, (BINS + 2) * 8));
+    CHECK(cudaMalloc(&s.d_windows, s.nx * s.ny * 16));
+    CHECK(cudaMalloc(&s.d_mask, s.nx * s.ny));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaFree(d_rgb));
     return s;
 }
 
@@ -323,7 +347,7 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
             reference(rgb, w, h, s, i, j, want);
         mask[j * s.nx + i] = 1;
     }
-    CU(cudaMemcpy(s.d_mask, mask.data(), mask.size(), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(s.d_mask, mask.data(), mask.size(), cudaMemcpyHostToDevice));
     printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray", (long long)width, (long long)height,
            (long long)(s.nx * s.ny), RUNS);
     const float alone = cufft_alone(s);
@@ -331,15 +355,15 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
     printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone, "gray and smoothing alone", smooth);
     printf("%-40s %8s %8s %10s %12s\n", "", "windows", "all", "of cuFFT", "mass off %");
     for (const struct version &v : versions) {
-        CU(v.prepare());
+        CHECK(v.prepare());
         const double moved = off(s, v, want);
         const float all = timed(s, v, true), windows = timed(s, v, false);
         printf("%-40s %8.2f %8.2f %10.2f %12.4f\n", v.name, windows, all, all / alone, moved);
         fflush(stdout);
     }
-    CU(cudaFree(s.d_chunks));
-    CU(cudaFree(s.d_smooth));
-    CU(cudaFree(s.d_windows));
+    CHECK(cudaFree(s.d_chunks));
+    CHECK(cudaFree(s.d_smooth));
+    CHECK(cudaFree(s.d_windows));
 }
 
 int main(int argc, char **argv)
@@ -353,12 +377,7 @@ int main(int argc, char **argv)
     if (!f || fread(rgb.data(), 1, rgb.size(), f) != rgb.size())
         return fprintf(stderr, "bench_kernels: %s: cannot be read\n", argv[1]), 1;
     fclose(f);
-    int dims[2] = {N, N};
-    FFT(cufftPlanMany(&u.plan, 2, dims, NULL, 1, N * N, NULL, 1, N * (N / 2 + 1), CUFFT_R2C, BATCH));
-    CU(cudaMalloc(&u.d_gathered, (size_t)BATCH * N * N * 4));
-    CU(cudaMalloc(&u.d_spectra, (size_t)BATCH * N * (N / 2 + 1) * 8));
-    CU(cudaMalloc(&u.d_mean, BATCH * 4));
-    CU(cudaMemset(u.d_gathered, 0x3f, (size_t)BATCH * N * N * 4));
+    open_transforms();
     check_and_time(rgb, w, h, width, height, 3);
     check_and_time(rgb, w, h, width, height, 1);
     return 0;

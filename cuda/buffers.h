@@ -1,0 +1,54 @@
+/*
+ * buffers.h - the memory of one device for pixels: the buffers of slabs, and a ring of smoothed rows.
+ *
+ * It is allocated when the first band needs it and grows between bands only. When the device is short
+ * of memory, less is computed at a time: buffers_halve().
+ *
+ * Functions return 0, or -1 with the device, the call and CUDA's own message.
+ */
+#ifndef WSI_BUFFERS_H
+#define WSI_BUFFERS_H
+
+#include "cuda/check.h"
+#include "cuda/copies.h"
+#include "process/spectrum.h"
+
+/* A slab on the device. */
+struct buffer {
+    uint8_t *d_pixels;
+    struct copies_guard guard; /* free when no kernel needs the pixels any more */
+    cudaEvent_t copied;        /* all pixels have arrived */
+    cudaEvent_t begins, ends;  /* around the kernels of its slab */
+    /* 1 + the number of the sums that lack this slab's time, or 0; atomic */
+    int unreported;
+};
+
+struct buffers {
+    struct check_device *device;
+    const struct result_params *params;
+    struct buffer slabs[SPECTRUM_BUFFERS];
+    float *d_ring; /* [ring rows][pitch]: smoothed rows */
+    size_t slab_bytes, ring_bytes;
+    int halved; /* how often memory was short */
+};
+
+int buffers_open(struct buffers *b, struct check_device *d, const struct result_params *p,
+                 struct err *e);
+void buffers_close(struct buffers *b);
+
+/* Floats from one row of the ring to the next. */
+int64_t buffers_pitch(const struct spectrum_band *d);
+/* Rows of the ring when `batch` rows of windows are computed at a time. */
+int64_t buffers_ring_rows(const struct buffers *b, const struct spectrum_band *d, int64_t batch);
+/* The most rows of windows that the ring as it is allows at a time; 0: not even one. */
+int64_t buffers_batch(const struct buffers *b, const struct spectrum_band *d);
+
+bool buffers_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes);
+int buffers_reserve_slabs(struct buffers *b, size_t bytes, struct err *e);
+int buffers_reserve_ring(struct buffers *b, const struct spectrum_band *d, struct err *e);
+void buffers_release_slabs(struct buffers *b);
+void buffers_release_ring(struct buffers *b);
+/* Can fewer rows of windows be computed at a time? */
+bool buffers_may_halve(const struct buffers *b);
+
+#endif

@@ -1,0 +1,194 @@
+/* sums.cu - see sums.h. */
+#include "cuda/sums.h"
+
+/* --- opening and closing --- */
+
+static size_t histogram_bytes(const struct sums_set *s)
+{
+    return (size_t)(s->params->bins + 2) * sizeof(unsigned long long);
+}
+
+int sums_open(struct sums_set *s, struct check_device *d, const struct result_params *p,
+              struct err *e)
+{
+    const unsigned flags = cudaEventBlockingSync | cudaEventDisableTiming;
+    s->device = d;
+    s->params = p;
+    for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++)
+        if (CU(d, cudaMalloc((void **)&t->d_histogram, histogram_bytes(s)), e) ||
+            CU(d, cudaMallocHost((void **)&t->histogram, histogram_bytes(s)), e) ||
+            CU(d, cudaEventCreateWithFlags(&t->done, flags), e))
+            return -1;
+    return 0;
+}
+
+void sums_close(struct sums_set *s)
+{
+    sums_release(s);
+    for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++) {
+        cudaFree(t->d_histogram);
+        cudaFreeHost(t->histogram);
+        if (t->done)
+            cudaEventDestroy(t->done);
+    }
+}
+
+int sums_number(const struct spectrum_band *d)
+{
+    return (int)(d->assigned.number % SPECTRUM_SUMS);
+}
+
+struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d)
+{
+    return &s->sums[sums_number(d)];
+}
+
+/* --- memory --- */
+
+static size_t windows_bytes(const struct spectrum_band *d)
+{
+    return (size_t)(d->nx * d->ny) * 2 * sizeof(unsigned long long);
+}
+
+bool sums_fit(const struct sums_set *s, const struct spectrum_band *d)
+{
+    return windows_bytes(d) <= s->windows_bytes;
+}
+
+void sums_release(struct sums_set *s)
+{
+    for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++) {
+        cudaFree(t->d_windows);
+        cudaFree(t->d_wanted);
+        cudaFreeHost(t->windows);
+        t->d_windows = t->windows = NULL;
+        t->d_wanted = NULL;
+    }
+    s->windows_bytes = 0;
+}
+
+int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *e)
+{
+    const size_t bytes = windows_bytes(d);
+    if (bytes <= s->windows_bytes)
+        return 0;
+    sums_release(s);
+    for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++)
+        if (CU(s->device, cudaMalloc((void **)&t->d_windows, bytes), e) ||
+            CU(s->device, cudaMallocHost((void **)&t->windows, bytes), e) ||
+            (s->params->tissue_only &&
+             CU(s->device, cudaMalloc((void **)&t->d_wanted, bytes / 16), e)))
+            return -1;
+    s->windows_bytes = bytes;
+    return 0;
+}
+
+/* --- counting --- */
+
+struct counts_windows sums_windows(struct sums_set *s, const struct spectrum_band *d,
+                                   int64_t first_wy, int64_t end_wy)
+{
+    return {d->nx, first_wy, end_wy, d->wanted ? sums_of(s, d)->d_wanted : NULL};
+}
+
+struct counts_sums sums_counters(struct sums_set *s, const struct spectrum_band *d)
+{
+    return {sums_of(s, d)->d_histogram, sums_of(s, d)->d_windows};
+}
+
+int sums_begin(struct sums_set *s, const struct spectrum_band *d, cudaStream_t stream,
+               struct err *e)
+{
+    struct sums *t = sums_of(s, d);
+    t->kernels_us = 0;
+    if (CU(s->device, cudaMemsetAsync(t->d_histogram, 0, histogram_bytes(s), stream), e) ||
+        CU(s->device, cudaMemsetAsync(t->d_windows, 0, windows_bytes(d), stream), e))
+        return -1;
+    if (!d->wanted)
+        return 0;
+    return CU(s->device,
+              cudaMemcpyAsync(t->d_wanted, d->wanted, (size_t)(d->nx * d->ny),
+                              cudaMemcpyHostToDevice, stream),
+              e);
+}
+
+int sums_fetch(struct sums_set *s, const struct spectrum_band *d, cudaStream_t stream,
+               struct err *e)
+{
+    struct sums *t = sums_of(s, d);
+    const size_t first = (size_t)(d->first_wy * d->nx) * 2,
+                 n = (size_t)((d->end_wy - d->first_wy) * d->nx) * 2;
+    if (CU(s->device,
+           cudaMemcpyAsync(t->histogram, t->d_histogram, histogram_bytes(s),
+                           cudaMemcpyDeviceToHost, stream),
+           e) ||
+        CU(s->device,
+           cudaMemcpyAsync(t->windows + first, t->d_windows + first, n * sizeof *t->windows,
+                           cudaMemcpyDeviceToHost, stream),
+           e))
+        return -1;
+    return CU(s->device, cudaEventRecord(t->done, stream), e);
+}
+
+int sums_wait(struct sums_set *s, const struct spectrum_band *d, struct err *e)
+{
+    return CU(s->device, cudaEventSynchronize(sums_of(s, d)->done), e);
+}
+
+/* --- the end of a band --- */
+
+/* The number of windows that should have been counted. */
+static int64_t expected_windows(const struct spectrum_band *d)
+{
+    int64_t n = 0;
+    if (!d->wanted)
+        return (d->end_wy - d->first_wy) * d->nx;
+    for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++)
+        n += d->wanted[k];
+    return n;
+}
+
+/* Every value of every window must have been counted, as often in the windows as in the histogram. */
+static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct err *e)
+{
+    const struct sums *t = sums_of(s, d);
+    const int64_t bins = s->params->bins;
+    const unsigned long long want =
+        (unsigned long long)(expected_windows(d) * s->params->window * s->params->window);
+    unsigned long long all = 0, in_windows = 0;
+    for (int64_t k = 0; k < bins + 2; k++)
+        all += t->histogram[k];
+    for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++)
+        in_windows += t->windows[2 * k] >> COUNTS_SHIFT;
+    if (all == want && in_windows == all - t->histogram[0] - t->histogram[bins + 1])
+        return 0;
+    return err_set(e, "%s (cuda:%d): counted %llu of %llu values; the device computes wrongly",
+                   s->device->name, s->device->number, all, want);
+}
+
+static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, const struct sums *t)
+{
+    for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++) {
+        const unsigned long long n = t->windows[2 * k] >> COUNTS_SHIFT;
+        if (!d->wanted || d->wanted[k])
+            spectrum_window_moments(s->params, n,
+                                    t->windows[2 * k] & ((1ull << COUNTS_SHIFT) - 1),
+                                    t->windows[2 * k + 1], &d->mean_db[k], &d->std_db[k]);
+    }
+}
+
+int sums_take(struct sums_set *s, const struct spectrum_band *d, struct result_counts *counts,
+              struct err *e)
+{
+    const struct sums *t = sums_of(s, d);
+    const int64_t bins = s->params->bins;
+    if (check_sums(s, d, e))
+        return -1;
+    counts->windows += expected_windows(d);
+    counts->underflow += t->histogram[0];
+    counts->overflow += t->histogram[bins + 1];
+    for (int64_t k = 0; k < bins; k++)
+        counts->histogram[k] += t->histogram[k + 1];
+    fill_maps(s, d, t);
+    return 0;
+}

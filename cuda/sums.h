@@ -1,0 +1,61 @@
+/*
+ * sums.h - what one device counts: for each band in progress a histogram and sums per window, on the
+ * device and, page-locked, on the host.
+ *
+ * Functions return 0, or -1 with the device, the call and CUDA's own message.
+ */
+#ifndef WSI_SUMS_H
+#define WSI_SUMS_H
+
+#include "cuda/check.h"
+#include "cuda/copies.h"
+#include "cuda/counts.h"
+#include "process/spectrum.h"
+
+/* Of one band. */
+struct sums {
+    unsigned long long *d_histogram, *histogram; /* [bins + 2] */
+    unsigned long long *d_windows, *windows;     /* [ny][nx][2] */
+    uint8_t *d_wanted;                           /* [ny][nx] */
+    cudaEvent_t done;                            /* all of it is on the host */
+    struct copies_times copied;
+    int64_t kernels_us; /* atomic */
+};
+
+struct sums_set {
+    struct check_device *device;
+    const struct result_params *params;
+    struct sums sums[SPECTRUM_SUMS];
+    size_t windows_bytes;
+};
+
+int sums_open(struct sums_set *s, struct check_device *d, const struct result_params *p,
+              struct err *e);
+void sums_close(struct sums_set *s);
+
+/* The sums that a band uses. */
+int sums_number(const struct spectrum_band *d);
+struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d);
+
+bool sums_fit(const struct sums_set *s, const struct spectrum_band *d);
+int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *e);
+void sums_release(struct sums_set *s);
+
+/* Where the kernels count. */
+struct counts_windows sums_windows(struct sums_set *s, const struct spectrum_band *d,
+                                   int64_t first_wy, int64_t end_wy);
+struct counts_sums sums_counters(struct sums_set *s, const struct spectrum_band *d);
+
+/* Queues on the stream: zeros and the mask of wanted windows onto the device. */
+int sums_begin(struct sums_set *s, const struct spectrum_band *d, cudaStream_t stream,
+               struct err *e);
+/* Queues on the stream: all sums back to the host. */
+int sums_fetch(struct sums_set *s, const struct spectrum_band *d, cudaStream_t stream,
+               struct err *e);
+/* Waits for sums_fetch(). */
+int sums_wait(struct sums_set *s, const struct spectrum_band *d, struct err *e);
+/* Then checks that every value was counted, adds to *counts and fills in the band's maps. */
+int sums_take(struct sums_set *s, const struct spectrum_band *d, struct result_counts *counts,
+              struct err *e);
+
+#endif
