@@ -1,7 +1,9 @@
 /* h5.c - the library, its errors, groups and datasets; see h5.h and h5_exit.h. */
 #include "common/h5.h"
 
+#include "common/codec.h"
 #include "common/h5_exit.h"
+#include "common/h5_guard.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,13 +54,55 @@ const char *h5_library(void)
 
 /* --- errors --- */
 
-/* The innermost entry of the error stack tells the cause: keeps the last one that has a text. */
+/* The innermost entry of the error stack has the cause: keeps the last one with a text. */
 static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *out)
 {
     (void)n;
     if (entry->desc && *entry->desc)
         snprintf(out, 512, "%s", entry->desc);
     return 0;
+}
+
+static bool system_failed;
+
+/* Looks for "errno = 28" in what the library says, and for its own codes of missing memory. */
+static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *out)
+{
+    (void)n;
+    (void)out;
+    const char *number = entry->desc ? strstr(entry->desc, "errno = ") : NULL;
+    if ((number && atoi(number + strlen("errno = ")) != 0) || entry->min_num == H5E_NOSPACE ||
+        entry->min_num == H5E_CANTALLOC)
+        system_failed = true;
+    return 0;
+}
+
+void h5_watch(void)
+{
+    system_failed = false;
+}
+
+bool h5_system_failed(void)
+{
+    return system_failed;
+}
+
+void h5_forget(void)
+{
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, find_system_error, NULL);
+    H5Eclear2(H5E_DEFAULT);
+}
+
+/* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message. */
+static const char *plain_cause(char *cause)
+{
+    char *text = strstr(cause, "error message = '");
+    char *end = text ? strchr(text += strlen("error message = '"), '\'') : NULL;
+    if (end)
+        *end = 0;
+    if (text && !strcmp(text, strerror(ENOSPC)))
+        return "no space left on the disk; free some and run again";
+    return text ? text : *cause ? cause : "HDF5 error";
 }
 
 int h5_error(struct err *e, const char *fmt, ...)
@@ -70,21 +114,14 @@ int h5_error(struct err *e, const char *fmt, ...)
         vsnprintf(e->msg, sizeof e->msg, fmt, ap);
         va_end(ap);
         H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, cause);
-        /* "... errno = 28, error message = 'No space left on device', buf = ..." */
-        char *text = strstr(cause, "error message = '");
-        char *end = text ? strchr(text += strlen("error message = '"), '\'') : NULL;
-        if (end)
-            *end = 0;
-        if (text && !strcmp(text, strerror(ENOSPC)))
-            text = "no space left on the disk; free some and run again";
-        size_t n = strlen(e->msg);
-        snprintf(e->msg + n, sizeof e->msg - n, ": %s", text ? text : cause[0] ? cause : "HDF5 error");
+        const size_t n = strlen(e->msg);
+        snprintf(e->msg + n, sizeof e->msg - n, ": %s", plain_cause(cause));
+        err_clean(e->msg);
     }
-    H5Eclear2(H5E_DEFAULT);
+    h5_forget();
     return -1;
 }
 
-/* At once after the call that failed: the next one forgets why. */
 int h5_write_failed(struct err *e, const char *name)
 {
     h5_mark_broken();
@@ -93,10 +130,18 @@ int h5_write_failed(struct err *e, const char *name)
 
 /* --- groups and arrays --- */
 
+hid_t h5_creation(hid_t class)
+{
+    const unsigned all = 65535;
+    hid_t list = H5Pcreate(class);
+    H5Pset_obj_track_times(list, false);
+    H5Pset_attr_phase_change(list, all, 0);
+    return list;
+}
+
 hid_t h5_create_group(hid_t parent, const char *name, struct err *e)
 {
-    hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE);
-    H5Pset_obj_track_times(gcpl, false);
+    hid_t gcpl = h5_creation(H5P_GROUP_CREATE);
     hid_t g = H5Gcreate2(parent, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
     if (g < 0)
         h5_write_failed(e, name);
@@ -104,23 +149,56 @@ hid_t h5_create_group(hid_t parent, const char *name, struct err *e)
     return g;
 }
 
-/* The link must be there, be hard, and lead to an object of this type. */
+static haddr_t address_of(hid_t parent, const H5L_info_t *info)
+{
+#if H5_VERSION_GE(1, 12, 0)
+    haddr_t address = HADDR_UNDEF;
+    return H5VLnative_token_to_address(parent, info->u.token, &address) < 0 ? HADDR_UNDEF : address;
+#else
+    (void)parent;
+    return info->u.address;
+#endif
+}
+
+/* Looks at an object of an input file before the library does; see h5_guard.h. */
+static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct err *e)
+{
+    unsigned intent = H5F_ACC_RDWR;
+    int *fd = NULL;
+    hid_t file = H5Iget_file_id(parent);
+    int r = file < 0 || H5Fget_intent(file, &intent) < 0 ? h5_error(e, "cannot open %s", name) : 0;
+    if (r == 0 && intent == H5F_ACC_RDONLY) {
+        if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0)
+            r = h5_error(e, "cannot open %s", name);
+        else if (guard_object(*fd, address_of(parent, info), e)) {
+            system_failed = system_failed || errno != 0;
+            r = err_add(e, "%s is damaged", name);
+        }
+    }
+    if (file >= 0)
+        H5Fclose(file);
+    return r;
+}
+
+/* The link must exist, be hard, and lead to an object of this kind. */
 static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, struct err *e)
 {
     H5L_info_t info;
     if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0) {
-        H5Eclear2(H5E_DEFAULT);
+        h5_forget();
         return err_set(e, "%s is missing", name);
     }
     if (info.type != H5L_TYPE_HARD)
-        return err_set(e, "%s is reached by a link that may lead out of the file: refused", name);
+        return err_set(e, "%s is reached by a link that may lead out of the file: rejected", name);
+    if (guard(parent, &info, name, e))
+        return -1;
     hid_t o = H5Oopen(parent, name, H5P_DEFAULT);
     if (o < 0)
         return h5_error(e, "%s is damaged", name);
     if (H5Iget_type(o) == kind)
         return o;
     H5Oclose(o);
-    return err_set(e, "%s is of the wrong kind", name);
+    return err_set(e, "%s is an object of the wrong kind", name);
 }
 
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e)
@@ -128,26 +206,34 @@ hid_t h5_open_group(hid_t parent, const char *name, struct err *e)
     return open_object(parent, name, H5I_GROUP, e);
 }
 
+/* How an array is stored: contiguous, or compressed in chunks of whole rows. */
+static hid_t array_layout(hid_t type, int rank, const hsize_t *dims, int deflate)
+{
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
+    if (deflate == 0)
+        return dcpl;
+    hsize_t chunk[3] = {dims[0], rank > 1 ? dims[1] : 1, rank > 2 ? dims[2] : 1};
+    const hsize_t most = CHUNK_BYTES / (chunk[1] * chunk[2] * H5Tget_size(type)) + 1;
+    chunk[0] = chunk[0] < most ? chunk[0] : most;
+    H5Pset_chunk(dcpl, rank, chunk);
+    H5Pset_deflate(dcpl, (unsigned)deflate);
+    return dcpl;
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are stored as they are in memory");
+
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e)
 {
     hid_t space = H5Screate_simple(rank, dims, NULL);
-    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
-    bool empty = H5Sget_simple_extent_npoints(space) < 1;
-    H5Pset_obj_track_times(dcpl, false);
-    if (deflate > 0 && !empty) {
-        hsize_t chunk[3] = {dims[0], rank > 1 ? dims[1] : 1, rank > 2 ? dims[2] : 1};
-        const hsize_t most = CHUNK_BYTES / (chunk[1] * chunk[2] * H5Tget_size(type)) + 1;
-        chunk[0] = chunk[0] < most ? chunk[0] : most;
-        H5Pset_chunk(dcpl, rank, chunk);
-        H5Pset_deflate(dcpl, (unsigned)deflate);
-    }
+    const hssize_t points = H5Sget_simple_extent_npoints(space);
+    hid_t dcpl = array_layout(type, rank, dims, points < 1 ? 0 : deflate);
     hid_t ds = H5Dcreate2(parent, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     int r = ds < 0 ? h5_write_failed(e, name) : 0;
-    hid_t memory = r ? -1 : H5Tget_native_type(type, H5T_DIR_ASCEND);
-    if (r == 0 && !empty && H5Dwrite(ds, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+    if (r == 0 && points > 0 && H5Dwrite(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
         r = h5_write_failed(e, name);
-    H5Tclose(memory);
+    if (r == 0)
+        r = h5_put_int(ds, "crc32", codec_crc32(data, (size_t)points * H5Tget_size(type)), e);
     if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
         r = h5_write_failed(e, name);
     H5Pclose(dcpl);
@@ -155,13 +241,13 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
     return r;
 }
 
-/* External storage reads any file of the machine; virtual data may: both refused. */
+/* External storage can read any file of the machine, and virtual data can, too. */
 static int check_storage(hid_t ds, const char *name, struct err *e)
 {
     hid_t dcpl = H5Dget_create_plist(ds);
     int bad = dcpl < 0 || H5Pget_external_count(dcpl) != 0 || H5Pget_layout(dcpl) == H5D_VIRTUAL;
     H5Pclose(dcpl);
-    return bad ? err_set(e, "the data of %s lie outside the file: refused", name) : 0;
+    return bad ? err_set(e, "the data of %s lie outside the file: rejected", name) : 0;
 }
 
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
@@ -181,11 +267,21 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
     H5Tclose(have);
     H5Sclose(space);
     if (!good)
-        err_set(e, "%s has a wrong shape or type", name);
+        err_set(e, "%s has the wrong shape or type", name);
     if (good && !check_storage(ds, name, e))
         return ds;
     H5Dclose(ds);
     return -1;
+}
+
+static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)
+{
+    int64_t want;
+    if (!h5_has(ds, "crc32"))
+        return 0;
+    if (h5_get_int(ds, "crc32", 0, UINT32_MAX, &want, e))
+        return -1;
+    return codec_crc32(data, bytes) == want ? 0 : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
 }
 
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
@@ -197,7 +293,11 @@ int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hs
     hsize_t points = 1;
     for (int i = 0; i < rank; i++)
         points *= dims[i];
-    int bad = points && H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0;
+    int r = 0;
+    if (points && H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+        r = h5_error(e, "cannot read %s", name);
+    if (r == 0)
+        r = check_crc(ds, name, data, (size_t)points * H5Tget_size(type), e);
     H5Dclose(ds);
-    return bad ? h5_error(e, "cannot read %s", name) : 0;
+    return r;
 }

@@ -22,10 +22,17 @@ void h5_init(void);
 
 /* --- scalar attributes of an object --- */
 
+/* Texts are written as variable-length UTF-8 strings; fixed-length ones are read, too. Variable-length
+ * strings lie in HDF5's global heap, which has no checksum. So an object gets the attribute text_crc32
+ * when all its texts are there: the CRC-32 over name, NUL, value, NUL of each, in the order of the
+ * names' bytes. Objects without text_crc32 are not checked (files of older versions). */
 int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e);
 int h5_put_u8(hid_t object, const char *name, uint8_t value, struct err *e);
 int h5_put_real(hid_t object, const char *name, double value, struct err *e);
 int h5_put_text(hid_t object, const char *name, const char *value, struct err *e);
+
+int h5_seal_texts(hid_t object, struct err *e);
+int h5_check_texts(hid_t object, struct err *e);
 
 bool h5_has(hid_t object, const char *name);
 /* The integer must lie in [low, high]. */
@@ -37,17 +44,20 @@ int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct e
 
 /* --- groups and datasets --- */
 
+/* For any object that is created: no times, and all attributes in its header (H5P_..._CREATE). */
+hid_t h5_creation(hid_t class);
 /* Both return an identifier, or -1. A group that is opened must be reached by a hard link. */
 hid_t h5_create_group(hid_t parent, const char *name, struct err *e);
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
 /* Writes a dataset of rank 1 to 3 in one go: contiguous, or with deflate > 0 compressed at that level in
- * chunks of a few MiB. */
+ * chunks of a few MiB. Its attribute crc32 is the CRC-32 of the values, little-endian and uncompressed. */
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of `type`
  * (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                     struct err *e);
+/* Reads a dataset. If it has the attribute crc32, the values must match. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);
 
@@ -58,6 +68,12 @@ int h5_error(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* For a call that failed to write: "cannot write NAME", with the cause, and h5_mark_broken(). Call it at
  * once, because the next call of the library forgets the cause. Returns -1. */
 int h5_write_failed(struct err *e, const char *name);
+/* Drops the library's list of errors. */
+void h5_forget(void);
+/* Has a system call failed, or memory run out, in any call of the library since h5_watch()? Then a
+ * failure says nothing about the file. */
+void h5_watch(void);
+bool h5_system_failed(void);
 /* Notes that the library failed to write a file; see h5_exit.h. */
 void h5_mark_broken(void);
 

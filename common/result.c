@@ -118,7 +118,7 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
     uint64_t sum = c->underflow + c->overflow;
     for (int64_t k = 0; k < p->bins; k++)
         sum += c->histogram[k];
-    return sum == result_samples(p, c) ? 0 : err_set(e, "the histogram does not add up: damaged");
+    return sum == result_samples(p, c) ? 0 : err_set(e, "the histogram is damaged: it does not add up; make the file again");
 }
 
 /* --- maps --- */

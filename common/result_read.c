@@ -3,6 +3,7 @@
 
 #include "common/h5_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +13,24 @@ enum { MOST_GROUPS = 1 << 24 };
 
 bool result_is(const char *path)
 {
-    return h5_look(path, RESULT_FORMAT) != H5_OTHER;
+    const enum h5_kind kind = h5_look(path, RESULT_FORMAT, NULL);
+    return kind != H5_OTHER && kind != H5_ERROR;
 }
 
 int result_check_target(const char *path, struct err *e)
 {
     struct stat st;
     if (lstat(path, &st))
-        return 0;
+        return errno == ENOENT ? 0 : err_sys(e, "%s", path);
     if (S_ISDIR(st.st_mode))
         return err_set(e, "%s: is a folder; name a file", path);
-    if (h5_look(path, RESULT_FORMAT) != H5_OTHER)
-        return 0;
-    return err_set(e, "%s: stands there already and is not a result; it is left alone: name another "
-                      "file", path);
+    switch (h5_look(path, RESULT_FORMAT, e)) {
+    case H5_WHOLE: case H5_UNFINISHED: return 0;
+    case H5_UNKNOWN: return err_add(e, "not overwritten (name another file)");
+    case H5_ERROR: return -1;
+    case H5_OTHER: break;
+    }
+    return err_set(e, "%s: already exists and is not a result; not overwritten: name another file", path);
 }
 
 static int get_params(hid_t file, struct result_params *p, struct err *e)
@@ -91,6 +96,8 @@ static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info
     return r->names[r->count] ? (r->count++, 0) : -1;
 }
 
+static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, ""};
+
 struct result *result_open(const char *path, struct err *e)
 {
     int64_t slide_count;
@@ -101,7 +108,7 @@ struct result *result_open(const char *path, struct err *e)
         return NULL;
     }
     r->slides = -1;
-    r->file = h5_open(path, RESULT_FORMAT, RESULT_VERSION, &r->version, e);
+    r->file = h5_open(path, &format, &r->version, e);
     if (r->file < 0)
         goto fail;
     if (get_params(r->file, &r->params, e))
@@ -122,7 +129,7 @@ struct result *result_open(const char *path, struct err *e)
     }
     return r;
 unsound:
-    err_add(e, "%s: not a sound result", path);
+    err_add(e, "%s: not a valid result", path);
 fail:
     result_close(r);
     return NULL;
@@ -230,7 +237,7 @@ static int get_slide(hid_t o, int64_t version, const struct result_params *p, st
                      struct err *e)
 {
     int64_t crc;
-    if (get_slide_head(o, s, e) || h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
+    if (h5_check_texts(o, e) || get_slide_head(o, s, e) || h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
         return -1;
     s->nx = windows_that_fit(s->width, p);
     s->ny = windows_that_fit(s->height, p);
@@ -239,7 +246,7 @@ static int get_slide(hid_t o, int64_t version, const struct result_params *p, st
         h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
         get_maps(o, version, s, e))
         return -1;
-    return result_data_crc(p, s) == (uint32_t)crc ? 0 : err_set(e, "its checksum does not fit: damaged");
+    return result_data_crc(p, s) == (uint32_t)crc ? 0 : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
 }
 
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)

@@ -20,6 +20,8 @@ struct result_writer {
     int64_t slide_count, groups_missing, microseconds;
 };
 
+static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "h5spec " WSI_VERSION};
+
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
 {
     struct result_writer *w = calloc(1, sizeof *w);
@@ -35,7 +37,7 @@ struct result_writer *result_create(const char *path, const struct result_params
         err_set(e, "out of memory");
         goto fail;
     }
-    if (h5_file_create(&w->file, path, e))
+    if (h5_file_create(&w->file, path, &format, e))
         goto fail;
     if ((w->slides = h5_create_group(w->file.id, "slides", e)) >= 0)
         return w;
@@ -135,10 +137,10 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
     assert(!w->file.failed);
     hid_t o = h5_create_group(w->slides, s->name, e);
     int r = o < 0 ? -1 : put_slide(w, o, s, e);
-    if (o >= 0 && H5Gclose(o) < 0 && r == 0) {
-        h5_mark_broken();
-        r = h5_error(e, "cannot write");
-    }
+    if (r == 0)
+        r = h5_seal_texts(o, e);
+    if (o >= 0 && H5Gclose(o) < 0 && r == 0)
+        r = h5_write_failed(e, "a slide");
     if (r) {
         w->file.failed = true;
         return -1;
@@ -155,19 +157,14 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
 static int finish_file(struct result_writer *w, struct err *e)
 {
     const hid_t f = w->file.id;
-    if (h5_put_text(f, "format", RESULT_FORMAT, e) || h5_put_int(f, "format_version", RESULT_VERSION, e) ||
-        h5_put_text(f, "creator", "h5spec " WSI_VERSION, e) || put_params(f, &w->params, e) ||
-        put_counts(f, &w->params, &w->totals, e) ||
+    if (put_params(f, &w->params, e) || put_counts(f, &w->params, &w->totals, e) ||
         h5_put_int(f, "slide_count", w->slide_count, e) ||
         h5_put_int(f, "groups_missing", w->groups_missing, e) ||
         h5_put_real(f, "seconds", (double)w->microseconds / 1e6, e))
         return -1;
     const bool bad = H5Gclose(w->slides) < 0;
     w->slides = -1;
-    if (!bad)
-        return 0;
-    h5_mark_broken();
-    return h5_error(e, "cannot write");
+    return bad ? h5_write_failed(e, "the slides") : 0;
 }
 
 int result_commit(struct result_writer *w, struct err *e)

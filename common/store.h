@@ -150,11 +150,16 @@ int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
 void store_close(struct store *s);
 
-/* How `path` stands to a store about to be made there. */
-enum store_found { STORE_NONE, STORE_IS_STORE, STORE_UNFINISHED, STORE_UNKNOWN, STORE_OTHER_FILE };
-/* STORE_IS_STORE fills *info. STORE_UNFINISHED: a store that is truncated, damaged or without its
- * mark. STORE_UNKNOWN: complete, but it cannot be judged, being of another version, say; e says
- * why. STORE_OTHER_FILE: anything else, not ours to replace. */
+/* What is at `path`, where a store is about to be made? */
+enum store_found {
+    STORE_NONE,       /* nothing */
+    STORE_IS_STORE,   /* a complete store; *info is filled in */
+    STORE_UNFINISHED, /* a store that is truncated, damaged or without its mark */
+    STORE_UNKNOWN,    /* a store that cannot be judged: of a newer version, or rewritten by another tool */
+    STORE_OTHER_FILE, /* anything else, not ours to replace */
+    STORE_ERROR,      /* it cannot be read now (descriptors, memory, permissions, the disk): try again */
+};
+/* `e` says why for STORE_UNKNOWN and STORE_ERROR. */
 enum store_found store_look(const char *path, struct store_info *info, struct err *e);
 
 #endif

@@ -73,6 +73,8 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
     return store_check_info(i, e);
 }
 
+static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};
+
 struct store *store_open(const char *path, struct err *e)
 {
     struct stat st, now;
@@ -86,11 +88,11 @@ struct store *store_open(const char *path, struct err *e)
     s->fd = s->direct_fd = -1;
     s->groups = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
-    s->file = h5_open(path, STORE_FORMAT, STORE_VERSION, &version, e);
+    s->file = h5_open(path, &format, &version, e);
     if (s->file < 0)
         goto fail;
     if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
-        err_add(e, "%s: not a sound store", path);
+        err_add(e, "%s: not a valid store", path);
         goto fail;
     }
     if (s->fd < 0 || fstat(s->fd, &st)) {
@@ -420,15 +422,23 @@ int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
 
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
+    static const enum store_found found[] = {
+        [H5_OTHER] = STORE_OTHER_FILE, [H5_UNFINISHED] = STORE_UNFINISHED,
+        [H5_UNKNOWN] = STORE_UNKNOWN, [H5_ERROR] = STORE_ERROR};
     struct stat st;
-    if (lstat(path, &st))
-        return STORE_NONE;
-    const enum h5_kind kind = h5_look(path, STORE_FORMAT);
+    if (lstat(path, &st)) {
+        if (errno == ENOENT)
+            return STORE_NONE;
+        err_sys(e, "%s", path);
+        return STORE_ERROR;
+    }
+    const enum h5_kind kind = h5_look(path, STORE_FORMAT, e);
     if (kind != H5_WHOLE)
-        return kind == H5_UNFINISHED ? STORE_UNFINISHED : STORE_OTHER_FILE;
+        return found[kind];
+    h5_watch();
     struct store *s = store_open(path, e);
     if (!s)
-        return STORE_UNKNOWN;
+        return h5_system_failed() ? STORE_ERROR : STORE_UNKNOWN;
     *info = s->info;
     store_close(s);
     return STORE_IS_STORE;

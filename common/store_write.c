@@ -38,13 +38,14 @@ static int put_optional_real(hid_t o, const char *name, double value, struct err
 
 static int put_head(hid_t f, const struct store_info *i, struct err *e)
 {
-    if (h5_put_text(f, "format", STORE_FORMAT, e) || h5_put_int(f, "format_version", STORE_VERSION, e) ||
-        h5_put_text(f, "creator", "wsi2h5 " WSI_VERSION, e) ||
-        h5_put_text(f, "source_name", i->source_name, e) ||
-        h5_put_int(f, "source_bytes", i->source_bytes, e) ||
-        h5_put_text(f, "quickhash", i->quickhash, e) || h5_put_text(f, "vendor", i->vendor, e) ||
-        h5_put_text(f, "reader", i->reader, e) ||
-        h5_put_text(f, "source_problem", i->source_problem, e) || h5_put_text(f, "codec", i->codec->name, e))
+    const struct { const char *name, *value; } texts[] = {
+        {"source_name", i->source_name}, {"quickhash", i->quickhash}, {"vendor", i->vendor},
+        {"reader", i->reader}, {"source_problem", i->source_problem}, {"codec", i->codec->name},
+    };
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+        if (h5_put_text(f, texts[k].name, texts[k].value, e))
+            return -1;
+    if (h5_put_int(f, "source_bytes", i->source_bytes, e))
         return -1;
     if (h5_put_real(f, "downsample", i->downsample, e) ||
         put_optional_real(f, "mpp_x", i->mpp_x, e) || put_optional_real(f, "mpp_y", i->mpp_y, e) ||
@@ -62,6 +63,8 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
             return -1;
     return 0;
 }
+
+static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "wsi2h5 " WSI_VERSION};
 
 struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e)
 {
@@ -81,7 +84,7 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
         err_set(e, "out of memory");
         goto fail;
     }
-    if (h5_file_create(&w->file, path, e))
+    if (h5_file_create(&w->file, path, &format, e))
         goto fail;
     w->file.failed = true; /* until the head is in */
     if (put_head(w->file.id, &w->info, e) ||
@@ -152,8 +155,7 @@ static hid_t pixel_layout(const struct store_info *i)
 {
     const uint8_t white = 255;
     hsize_t chunk[3] = {(hsize_t)i->chunk_rows, (hsize_t)i->chunk_cols, (hsize_t)i->channels};
-    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_obj_track_times(dcpl, false);
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
     H5Pset_chunk(dcpl, 3, chunk);
     H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
     H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET); /* so that chunks left out read as white */
@@ -264,9 +266,8 @@ static int put_view(struct store_writer *w, struct err *e)
     const struct store_info *i = &w->info;
     const uint8_t white = 255;
     hsize_t dims[3] = {(hsize_t)i->height, (hsize_t)i->width, (hsize_t)i->channels};
-    hid_t space = H5Screate_simple(3, dims, NULL), dcpl = H5Pcreate(H5P_DATASET_CREATE), ds = -1;
+    hid_t space = H5Screate_simple(3, dims, NULL), dcpl = h5_creation(H5P_DATASET_CREATE), ds = -1;
     bool bad = false;
-    H5Pset_obj_track_times(dcpl, false);
     H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
     for (int64_t g = 0; g < i->group_count && !bad; g++) {
         char name[64];
@@ -293,16 +294,14 @@ static int put_view(struct store_writer *w, struct err *e)
 
 static int finish_file(struct store_writer *w, struct err *e)
 {
-    if (put_view(w, e) || h5_put_int(w->file.id, "tiles_missing", w->info.tiles_missing, e) ||
+    if (put_view(w, e) || h5_seal_texts(w->properties, e) ||
+        h5_put_int(w->file.id, "tiles_missing", w->info.tiles_missing, e) ||
         h5_put_int(w->file.id, "tiles_damaged", w->info.tiles_damaged, e) ||
         h5_put_int(w->file.id, "tiles_left_out", w->info.tiles_left_out, e))
         return -1;
-    bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;
+    const bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;
     w->groups = w->properties = -1;
-    if (!bad)
-        return 0;
-    h5_mark_broken();
-    return h5_error(e, "cannot write");
+    return bad ? h5_write_failed(e, "the groups") : 0;
 }
 
 const struct store_info *store_written(const struct store_writer *w)

@@ -111,6 +111,7 @@ int plan_judge(const char *path, const struct stat *source, const char *target,
                      : err_set(e, "%s: what stands there cannot be judged (%s); take another "
                                "folder, or --force to replace it", target, why.msg);
     case STORE_IS_STORE: return force ? PLAN_MAKE : judge_store(path, source, target, new, old, e);
+    case STORE_ERROR: return err_set(e, "%s", why.msg);
     default:
         return err_set(e, "%s: stands there already and is not a store; it is left alone: name "
                        "another output", target);

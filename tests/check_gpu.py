@@ -101,6 +101,7 @@ def painted(base, value):
                 data = np.repeat(px[..., None], channels, 2).tobytes()
                 g["tile_crc32"][c.chunk_offset[0] // rows, c.chunk_offset[1] // cols] = zlib.crc32(data)
                 writes.append((c.byte_offset, data))
+        reseal(f)
     with open(path, "r+b") as f:
         for offset, data in writes:
             f.seek(offset)

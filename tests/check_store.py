@@ -362,6 +362,102 @@ def test_thumbnail_has_the_slide_s_colours():
     expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
 
 
+# --- texts and checksums ---
+
+def every_object(f):
+    out = [f]
+    f.visititems(lambda _, obj: out.append(obj))
+    return out
+
+
+def files_of_both_formats():
+    s = store(made("--size", "600x500", "--icc", "fake:200"))
+    return [s, spectrum(s)]
+
+
+def test_texts_come_as_str():
+    for path in files_of_both_formats():
+        with h5py.File(path, "r") as f:
+            for obj in every_object(f):
+                for name, value in obj.attrs.items():
+                    expect(not isinstance(value, bytes), "%s@%s is %r", obj.name, name, value)
+            expect(isinstance(f.attrs["format"], str), "format")
+
+
+def test_text_crc32_and_crc32_are_as_documented():
+    for path in files_of_both_formats():
+        with h5py.File(path, "r") as f:
+            for obj in every_object(f):
+                has_text = any(isinstance(v, str) for v in obj.attrs.values())
+                expect(has_text == ("text_crc32" in obj.attrs), "%s", obj.name)
+                expect(not has_text or obj.attrs["text_crc32"] == texts_crc32(obj), "%s", obj.name)
+                if isinstance(obj, h5py.Dataset) and not obj.name.endswith("pixels"):
+                    expect(obj.attrs["crc32"] == zlib.crc32(obj[()].tobytes()), "%s", obj.name)
+
+
+def flipped(path, offset, bit=1):
+    """A copy with one bit changed."""
+    copy = os.path.join(tmp("flipped"), os.path.basename(path))
+    data = bytearray(open(path, "rb").read())
+    data[offset] ^= bit
+    with open(copy, "wb") as f:
+        f.write(data)
+    return copy
+
+
+def test_a_flipped_bit_in_a_text():
+    """Variable-length strings lie in HDF5's global heap, which has no checksum of its own."""
+    s, r = files_of_both_formats()
+    for path, argv, word in ((s, ["verify"], b"slide.svs"), (r, ["merge", "-o", os.path.join(tmp(), "x.h5")], b"rectangular")):
+        data = open(path, "rb").read()
+        bad = flipped(path, data.index(word) + 2)
+        says(run(H5SPEC, *argv, bad, status=1).err, bad, "text attributes are damaged")
+
+
+def old_kind(path):
+    """The file as version 0.1.0 wrote it: texts of fixed length, no text_crc32, no crc32."""
+    copy = os.path.join(tmp("old"), os.path.basename(path))
+
+    def attributes(a, b):
+        for name, value in a.attrs.items():
+            if name not in ("text_crc32", "crc32"):
+                b.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+
+    def members(a, b):
+        attributes(a, b)
+        for name, obj in a.items():
+            if isinstance(obj, h5py.Group):
+                members(obj, b.create_group(name))
+            else:
+                a.copy(name, b)
+                b[name].attrs.pop("crc32", None)
+
+    with h5py.File(path, "r") as a, h5py.File(copy, "w", libver=("v110", "v110")) as b:
+        members(a, b)
+    return copy
+
+
+def test_files_of_the_old_kind_stay_readable():
+    s, r = (old_kind(path) for path in files_of_both_formats())
+    with h5py.File(s, "r") as f:
+        expect(isinstance(f.attrs["codec"], bytes) and "text_crc32" not in f.attrs, "not of the old kind")
+    says(run(H5SPEC, "verify", s).out, "sound")
+    equal(content(spectrum(s)), content(spectrum(files_of_both_formats()[0])), "old store")
+    out = os.path.join(tmp(), "x.h5")
+    run(H5SPEC, "merge", "-o", out, r)
+    equal(content(out), content(files_of_both_formats()[1]), "old result")
+
+
+def test_a_flipped_bit_in_a_map_or_a_histogram():
+    r = files_of_both_formats()[1]
+    with h5py.File(r, "r") as f:
+        slide = "/slides/" + list(f["slides"])[0]
+        places = {name: f[slide][name].id.get_offset() for name in ("window_mean_db", "window_std_db", "histogram")}
+    for name, offset in places.items():
+        bad = flipped(r, offset + 8)
+        says(run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), bad, status=1).err, bad, name, "CRC mismatch")
+
+
 def peak_growth(seed, small, large):
     """How many MiB more memory a large slide takes than a small one, laid from the same tiles."""
     if SAN:

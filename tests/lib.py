@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -143,6 +144,29 @@ def content(path, without=OF_THE_RUN):
 def equal(a, b, what):
     for key in sorted(set(a) | set(b)):
         expect(a.get(key) == b.get(key), "%s: %s differs", what, key)
+
+
+def texts_crc32(obj):
+    """text_crc32 of an object: over name, NUL, value, NUL of its texts, in the order of the names."""
+    texts = []
+    for name, value in obj.attrs.items():
+        if isinstance(value, (str, bytes)):
+            texts.append((name.encode(), value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")))
+    return zlib.crc32(b"".join(n + b"\0" + v + b"\0" for n, v in sorted(texts)))
+
+
+def reseal(f):
+    """Makes the checksums of texts and datasets right again, so that other checks are reached."""
+    import h5py
+    import numpy as np
+
+    def visit(_, obj):
+        if "text_crc32" in obj.attrs:
+            obj.attrs.modify("text_crc32", np.int64(texts_crc32(obj)))
+        if isinstance(obj, h5py.Dataset) and "crc32" in obj.attrs:
+            obj.attrs.modify("crc32", np.int64(zlib.crc32(obj[()].tobytes())))
+    visit("/", f)
+    f.visititems(visit)
 
 
 def left_overs(folder):
