@@ -330,37 +330,6 @@ int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t i
     return run(&p, threads - 1, threads - 1);
 }
 
-struct pipe_lock {
-    pthread_mutex_t mutex;
-};
-
-struct pipe_lock *pipe_lock_create(struct err *e)
-{
-    struct pipe_lock *l = malloc(sizeof *l);
-    if (l)
-        pthread_mutex_init(&l->mutex, NULL);
-    else
-        err_set(e, "out of memory");
-    return l;
-}
-
-void pipe_lock_free(struct pipe_lock *l)
-{
-    if (l)
-        pthread_mutex_destroy(&l->mutex);
-    free(l);
-}
-
-void pipe_lock_take(struct pipe_lock *l)
-{
-    pthread_mutex_lock(&l->mutex);
-}
-
-void pipe_lock_give(struct pipe_lock *l)
-{
-    pthread_mutex_unlock(&l->mutex);
-}
-
 int pipe_cpus(void)
 {
     cpu_set_t set;

@@ -75,13 +75,6 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
 int pipe_run_shared(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes,
                     int depth, int threads, struct err *e);
 
-/* A lock for short sections that few threads enter. */
-struct pipe_lock;
-struct pipe_lock *pipe_lock_create(struct err *e);
-void pipe_lock_free(struct pipe_lock *l);
-void pipe_lock_take(struct pipe_lock *l);
-void pipe_lock_give(struct pipe_lock *l);
-
 /* Number of processors that this process may use (its affinity mask); at least 1. */
 int pipe_cpus(void);
 
