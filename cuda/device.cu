@@ -351,10 +351,7 @@ static struct smooth_args smooth_args_of(const struct device *d, const struct sp
     struct smooth_args a = {};
     a.width = b->width;
     a.height = b->height;
-    a.chunk_rows = (int)b->chunk_rows;
-    a.chunk_cols = (int)b->chunk_cols;
-    a.channels = (int)b->channels;
-    a.chunk_columns = (b->width + b->chunk_cols - 1) / b->chunk_cols;
+    a.layout = spectrum_band_layout(b);
     a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring_rows;
     a.pitch = buffers_pitch(b);

@@ -27,27 +27,18 @@ struct walker {
     int in_chunk; /* row within the chunk */
 };
 
-__device__ __forceinline__ int64_t chunk_bytes(const struct smooth_args &a)
-{
-    return (int64_t)a.chunk_rows * a.chunk_cols * a.channels;
-}
-
 /* Bytes from the first pixel of a row to that of column x. */
 __device__ __forceinline__ int64_t column_offset(const struct smooth_args &a, int64_t x)
 {
-    const int64_t at = clamped(x, a.width), col = at / a.chunk_cols;
-    return col * chunk_bytes(a) + (at - col * a.chunk_cols) * a.channels;
+    return layout_column(&a.layout, clamped(x, a.width));
 }
 
 __device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, int64_t y)
 {
     const int64_t row = clamped(y, a.height);
     const struct smooth_slab &s = row < a.slab.row ? a.above : a.slab;
-    const int64_t r = row - s.row, chunk_row = r / a.chunk_rows;
-    const int in_chunk = (int)(r - chunk_row * a.chunk_rows);
-    return {s.d_chunks + chunk_row * a.chunk_columns * chunk_bytes(a) +
-                (int64_t)in_chunk * a.chunk_cols * a.channels,
-            y, in_chunk};
+    const int64_t r = row - s.row;
+    return {s.d_chunks + layout_row(&a.layout, r), y, (int)(r % a.layout.chunk_rows)};
 }
 
 __device__ __forceinline__ int64_t rows_end(const struct smooth_args &a)
@@ -57,14 +48,14 @@ __device__ __forceinline__ int64_t rows_end(const struct smooth_args &a)
 
 __device__ __forceinline__ void step_down(struct walker *w, const struct smooth_args &a)
 {
-    const int pitch = a.chunk_cols * a.channels;
+    const int pitch = a.layout.chunk_cols * a.layout.channels;
     if (++w->y <= 0 || w->y >= rows_end(a))
         return;
     if (w->y == a.slab.row) {
         w->p = a.slab.d_chunks;
         w->in_chunk = 0;
-    } else if (++w->in_chunk == a.chunk_rows) {
-        w->p += a.chunk_columns * chunk_bytes(a) - (int64_t)(a.chunk_rows - 1) * pitch;
+    } else if (++w->in_chunk == a.layout.chunk_rows) {
+        w->p += layout_chunk(&a.layout, 1, 0) - (int64_t)(a.layout.chunk_rows - 1) * pitch;
         w->in_chunk = 0;
     } else
         w->p += pitch;
@@ -112,8 +103,8 @@ __device__ __forceinline__ void walk(struct walker *w, const struct smooth_args 
 {
     if (N == 0)
         return;
-    if (c.all_inside && w->y >= 0 && w->y + N <= rows_end(a) && w->in_chunk + N <= a.chunk_rows) {
-        const int pitch = a.chunk_cols * CHANNELS;
+    if (c.all_inside && w->y >= 0 && w->y + N <= rows_end(a) && w->in_chunk + N <= a.layout.chunk_rows) {
+        const int pitch = a.layout.chunk_cols * CHANNELS;
         unsigned words[N ? N : 1][CHANNELS];
 #pragma unroll
         for (int k = 0; k < N; k++)
@@ -215,7 +206,7 @@ __device__ float down_at(const struct smooth_args &a, int64_t x, int64_t y)
     struct walker w = walk_from(a, y - a.radius);
     float sum = 0;
     for (int r = -a.radius; r <= a.radius; r++, step_down(&w, a))
-        sum += a.down[r < 0 ? -r : r] * (a.channels == 1 ? gray_at<1>(w.p + column) : gray_at<3>(w.p + column));
+        sum += a.down[r < 0 ? -r : r] * (a.layout.channels == 1 ? gray_at<1>(w.p + column) : gray_at<3>(w.p + column));
     return sum;
 }
 
@@ -243,7 +234,7 @@ template <int RADIUS>
 void launch(const struct smooth_args *a, cudaStream_t stream)
 {
     const dim3 grid(blocks(a->width, WARPS * strip_columns(RADIUS)), blocks(a->end - a->first, STRIP_ROWS));
-    if (a->channels == 1)
+    if (a->layout.channels == 1)
         smooth_kernel<RADIUS, 1><<<grid, WARPS * LANES, 0, stream>>>(*a);
     else
         smooth_kernel<RADIUS, 3><<<grid, WARPS * LANES, 0, stream>>>(*a);
@@ -253,7 +244,7 @@ void launch(const struct smooth_args *a, cudaStream_t stream)
 
 void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
 {
-    switch (a->chunk_cols % QUAD ? -1 : a->radius) {
+    switch (a->layout.chunk_cols % QUAD ? -1 : a->radius) {
     case 0: launch<0>(a, stream); return;
     case 1: launch<1>(a, stream); return;
     case 2: launch<2>(a, stream); return;

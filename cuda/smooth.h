@@ -4,21 +4,21 @@
 #ifndef WSI_SMOOTH_H
 #define WSI_SMOOTH_H
 
+#include "common/layout.h"
 #include "process/spectrum.h"
 
 #include <cuda_runtime.h>
 
-/* A slab as it lies on the device: chunks in row-major order, each u8 [chunk_rows][chunk_cols][channels]. */
+/* A slab on the device. */
 struct smooth_slab {
-    const uint8_t *d_chunks;
+    const uint8_t *d_chunks; /* as layout.h describes them */
     int64_t row, rows; /* of the slide */
 };
 
 struct smooth_args {
     struct smooth_slab above, slab; /* the slab before, whose last 2 radius rows are used, and this one */
     int64_t width, height;          /* of the slide, px */
-    int chunk_rows, chunk_cols, channels;
-    int64_t chunk_columns;
+    struct layout layout;
     int64_t first, end;   /* rows to smooth */
     float *d_smooth;      /* [ring_rows][pitch]: row y of the slide is row y mod ring_rows; gray levels */
     int64_t ring_rows, pitch;

@@ -27,6 +27,7 @@
 #define WSI_SPECTRUM_H
 
 #include "common/err.h"
+#include "common/layout.h"
 #include "common/result.h"
 
 #include <stdbool.h>
@@ -77,6 +78,12 @@ struct spectrum_band {
     const uint8_t *wanted;       /* [ny][nx], 1 where the window is to be counted; NULL: all are */
     struct spectrum_assignment assigned;
 };
+
+/* How its chunks lie in a buffer of SPECTRUM_CHUNKS. */
+static inline struct layout spectrum_band_layout(const struct spectrum_band *d)
+{
+    return layout_of(d->width, d->chunk_rows, d->chunk_cols, d->channels);
+}
 
 struct spectrum_slab {
     const struct spectrum_band *band;

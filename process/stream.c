@@ -226,7 +226,8 @@ static int64_t row_bytes(const struct stream *s, const struct spectrum_band *d)
 {
     if (s->setup->backend->layout == SPECTRUM_ROWS)
         return d->pitch * (int64_t)sizeof(float);
-    return (d->width + d->chunk_cols - 1) / d->chunk_cols * d->chunk_cols * d->channels;
+    const struct layout l = spectrum_band_layout(d);
+    return layout_row_bytes(&l);
 }
 
 /* Rows of a slab: as many as the memory allows, whole chunks, and not fewer than the ring needs. */
@@ -777,9 +778,9 @@ static void add_seconds(struct job *j, struct chunks_scratch *r)
 /* Where in a buffer of SPECTRUM_CHUNKS an extent lies. */
 static size_t place_of(const struct item *it, struct chunks_extent x)
 {
-    const struct store_info *i = store_info(it->band->job->store);
-    const int64_t row = x.row - (it->slab.row - it->band->geometry.first_row) / i->chunk_rows;
-    return (size_t)((row * store_chunk_columns(i) + x.col) * store_chunk_bytes(i));
+    const struct spectrum_band *d = &it->band->geometry;
+    const struct layout l = spectrum_band_layout(d);
+    return (size_t)layout_chunk(&l, x.row - (it->slab.row - d->first_row) / d->chunk_rows, x.col);
 }
 
 /* The first chunks of x through a staging buffer to a device; *n: how many. */

@@ -68,9 +68,7 @@ static struct smooth_args smooth_of(const struct slide &s, int64_t first, int64_
     a.above = a.slab = {s.d_chunks, 0, s.height};
     a.width = s.width;
     a.height = s.height;
-    a.chunk_rows = a.chunk_cols = CHUNK;
-    a.channels = s.channels;
-    a.chunk_columns = s.chunk_columns;
+    a.layout = layout_of(s.width, CHUNK, CHUNK, s.channels);
     a.first = first;
     a.end = end;
     a.d_smooth = s.d_smooth;

@@ -186,27 +186,27 @@ static void gray_row(const struct smooth_args *a, int64_t y, int device, float *
 {
     const int64_t row = y < 0 ? 0 : y >= a->height ? a->height - 1 : y;
     const struct smooth_slab *s = row < a->slab.row ? &a->above : &a->slab;
-    const int64_t r = row - s->row, pitch = (int64_t)a->chunk_cols * a->channels, chunk = a->chunk_rows * pitch;
+    const int64_t r = row - s->row, pitch = (int64_t)a->layout.chunk_cols * a->layout.channels, chunk = a->layout.chunk_rows * pitch;
     check(r >= 0 && r < s->rows, "smoothing wants a row that is in no slab");
     check(s == &a->slab || r >= s->rows - 2 * a->radius, "smoothing wants too high a row of the slab above");
-    for (int64_t col = 0; col < a->chunk_columns; col++) {
-        const uint8_t *p = s->d_chunks + (r / a->chunk_rows * a->chunk_columns + col) * chunk + r % a->chunk_rows * pitch;
-        const int64_t left = a->width - col * a->chunk_cols, n = left < a->chunk_cols ? left : a->chunk_cols;
+    for (int64_t col = 0; col < a->layout.columns; col++) {
+        const uint8_t *p = s->d_chunks + (r / a->layout.chunk_rows * a->layout.columns + col) * chunk + r % a->layout.chunk_rows * pitch;
+        const int64_t left = a->width - col * a->layout.chunk_cols, n = left < a->layout.chunk_cols ? left : a->layout.chunk_cols;
         check_memory(p, (size_t)pitch, device, "pixels to smooth");
-        for (int64_t x = 0; x < n; x++, p += a->channels)
-            out[col * a->chunk_cols + x] = (float)(a->channels == 3 ? 299 * p[0] + 587 * p[1] + 114 * p[2] : p[0]);
+        for (int64_t x = 0; x < n; x++, p += a->layout.channels)
+            out[col * a->layout.chunk_cols + x] = (float)(a->layout.channels == 3 ? 299 * p[0] + 587 * p[1] + 114 * p[2] : p[0]);
     }
 }
 
 /* Instead of the smoothed row y: gray of row y + 2 gray of y - radius + 3 gray of y + radius, exact. */
 static void run_smooth(const struct smooth_args *a, int device)
 {
-    float weights = a->down[0], *rows = malloc(3 * (size_t)(a->width + a->chunk_cols) * sizeof *rows);
+    float weights = a->down[0], *rows = malloc(3 * (size_t)(a->width + a->layout.chunk_cols) * sizeof *rows);
     check(rows && a->pitch >= a->width && a->pitch % 4 == 0 && a->above.rows > 0, "smoothing: arguments");
-    float *up = rows + a->width + a->chunk_cols, *down = up + a->width + a->chunk_cols;
+    float *up = rows + a->width + a->layout.chunk_cols, *down = up + a->width + a->layout.chunk_cols;
     for (int k = 1; k <= a->radius; k++)
         weights += 2 * a->down[k];
-    weights *= a->channels == 3 ? 1000.0f : 1.0f;
+    weights *= a->layout.channels == 3 ? 1000.0f : 1.0f;
     check(weights > 0.9999f && weights < 1.0001f, "smoothing: the weights are not of the scale of gray");
     for (int64_t y = a->first; y < a->end; y++) {
         float *out = a->d_smooth + y % a->ring_rows * a->pitch;
