@@ -152,10 +152,14 @@ check:
 	@$(MAKE) --no-print-directory programs-for-check
 	@BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
 
+# the options in the manual pages, from --help
+man: $(PROGRAMS)
+	@for p in $(PROGRAMS); do scripts/man-options $$p $$(ls */$${p##*/}.1); done
+
 # what CI also runs; no output is a good sign
 lint: lint-shell lint-c lint-man
 lint-shell:
-	shellcheck -e SC2034 .ci/run tests/check tests/bench tests/bench_gpu scripts/demo scripts/install-deps \
+	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -184,7 +188,7 @@ demo:
 DEST      = $(DESTDIR)$(PREFIX)
 MAN       = $(wildcard convert/*.1 process/*.1)
 DOCS      = $(wildcard *.md */README.md CITATION.cff LICENSE *.svg)
-SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/completion/% %.pyc, \
+SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/man-options scripts/completion/% %.pyc, \
               $(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX
@@ -216,6 +220,7 @@ help:
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
 	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
+	@echo 'make man           the options in the manual pages, from --help'
 	@echo 'make lint          shellcheck, cppcheck and groff over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE'
@@ -225,6 +230,6 @@ help:
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check lint lint-shell lint-c lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -129,6 +129,8 @@ def test_releases_agree():
         first = run(program, "--version").out.splitlines()[0]
         name = os.path.basename(program)
         expect(re.fullmatch(r"%s %s \(%s(, build \S+)?\)" % (name, re.escape(version), date), first), "%s", first)
+    expect(find(r"^version: (.*)", "CITATION.cff") == version, "CITATION.cff")
+    expect(find(r"^date-released: (.*)", "CITATION.cff") == date, "CITATION.cff")
     h5dump = run("h5dump", "-a", "/creator", store(slide())).out
     says(h5dump, '"wsi2h5 %s"' % version)
 
@@ -207,6 +209,110 @@ def test_versions():
     says(run(H5SPEC, "--version").out, "HDF5 ", "backends: cpu", "Report bugs to")
 
 
+PAGES = {"convert/wsi2h5.1": WSI2H5, "process/h5spec.1": H5SPEC}
+
+
+def commands_of_h5spec():
+    return re.findall(r"^  ([a-z]+)  +[a-z]", run(H5SPEC, "--help").out, re.M)
+
+
+def test_manual_pages_are_those_of_the_programs():
+    """`make man` changes nothing: the pages hold every option, default and example of --help."""
+    for name, program in PAGES.items():
+        page = os.path.join(tmp(), os.path.basename(name))
+        shutil.copy(os.path.join(ROOT, name), page)
+        run(os.path.join(ROOT, "scripts/man-options"), program, page)
+        expect(open(page).read() == open(os.path.join(ROOT, name)).read(), "%s: run make man", name)
+    text = open(os.path.join(ROOT, "process/h5spec.1")).read()
+    expect(re.findall(r"begin h5spec (\w+)", text) == commands_of_h5spec(), "the commands of the page")
+
+
+def test_manual_pages_say_nothing_else():
+    """What is written by hand names only options, commands and a version that exist."""
+    version = run(H5SPEC, "--version").out.split()[1]
+    for name, program in PAGES.items():
+        text = open(os.path.join(ROOT, name)).read()
+        says(text, '%s"' % version)
+        by_hand = re.sub(r'\.\\" begin .*?\.\\" end', "", text, flags=re.S).replace("\\-", "-")
+        known = set().union(*(options_of(H5SPEC, c) for c in commands_of_h5spec())) | options_of(WSI2H5)
+        used = set(re.findall(r"--[a-z][a-z-]+", by_hand))
+        expect(used <= known, "%s: %s", name, used - known)
+        if shutil.which("groff"):
+            lint = run("groff", "-man", "-Tutf8", "-ww", "-z", os.path.join(ROOT, name)).err
+            expect(lint == "", "%s", lint)
+        if shutil.which("mandoc"):
+            expect(run("mandoc", "-T", "lint", os.path.join(ROOT, name)).out == "", "mandoc -T lint %s", name)
+
+
+def completed(program, *words):
+    """What bash offers for the last word."""
+    script = """
+. "$1"; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+$(complete -p "${1##*/}" | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+    path = os.path.join(ROOT, "scripts/completion", os.path.basename(program) + ".bash")
+    return run("bash", "-c", script, "bash", path, program, *words, cwd=tmp()).out.split()
+
+
+def test_completion_of_bash():
+    if not shutil.which("bash"):
+        raise Skip("bash is not installed")
+    expect(set(completed(WSI2H5, "-")) == options_of(WSI2H5), "%s", completed(WSI2H5, "-"))
+    expect(completed(H5SPEC, "") == ["help"] + commands_of_h5spec(), "%s", completed(H5SPEC, ""))
+    expect(completed(H5SPEC, "me") == ["merge"], "merge")
+    for command in commands_of_h5spec():
+        have = set(completed(H5SPEC, command, "-"))
+        expect(have == options_of(H5SPEC, command), "%s: %s", command, have ^ options_of(H5SPEC, command))
+    expect(completed(H5SPEC, "-") == completed(H5SPEC, "run", "-"), "run may be left out")
+
+
+ZSH = """
+_call_program() { shift; $=* }
+_files() { : }
+_describe() { print -l -- ${subcommands%%:*} }
+_arguments() { shift; for a; do print -r -- ${${a%%:*}%%\\[*}; done }
+words=("$@") CURRENT=$#
+"""
+
+
+def test_completion_of_zsh():
+    """With what zsh provides replaced by functions that print what they are given."""
+    if not shutil.which("zsh"):
+        raise Skip("zsh is not installed")
+    def offered(program, *words):
+        path = os.path.join(ROOT, "scripts/completion/_" + os.path.basename(program))
+        out = run("zsh", "-f", "-c", ZSH + '. "%s"' % path, "zsh", program, *words).out.split()
+        return {w for w in out if w.startswith("--") or not w.startswith(("-", "*"))} - {""}
+    expect(offered(WSI2H5, "-") == options_of(WSI2H5), "%s", offered(WSI2H5, "-"))
+    expect(offered(H5SPEC, "") == set(commands_of_h5spec()), "%s", offered(H5SPEC, ""))
+    for command in commands_of_h5spec():
+        have = offered(H5SPEC, command, "-")
+        expect(have == options_of(H5SPEC, command), "%s: %s", command, have)
+
+
+def test_completed_values_are_accepted():
+    """The words that completion offers after an option, which are not in the help."""
+    for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/wsi2h5.bash")).read(), re.M):
+        for value in completed(WSI2H5, option, ""):
+            if value != "auto" or option != "--task":
+                run(WSI2H5, option, value, "-o", os.path.join(tmp(), "options.h5"), slide())
+    for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/h5spec.bash")).read(), re.M):
+        for value in completed(H5SPEC, "run", option, ""):
+            if value != "cuda" and option != "--task":
+                run(H5SPEC, "run", option, value, "-o", os.path.join(tmp(), "options.h5"), grouped())
+
+
+def test_picture_of_the_readme():
+    """process/example.svg is what the commands in process/README.md draw."""
+    result = spectrum(store(real("CMU-1-Small-Region.svs")))
+    picture = os.path.join(tmp(), "example.svg")
+    run(H5SPEC, "plot", "--map", "-o", picture, result)
+    same = open(picture).read() == open(os.path.join(ROOT, "process/example.svg")).read()
+    expect(same, "process/example.svg: draw it again, as process/README.md says")
+
+
 def test_data_and_messages_are_apart():
     p = run(H5SPEC, "--json", "-o", os.path.join(tmp(), "r.h5"), grouped())
     (j,) = json_lines(p.out)
@@ -241,7 +347,7 @@ def test_other_parts_make_everything_again():
 
 def copy_of_the_tree():
     d = os.path.join(tmp(), "tree")
-    shutil.copytree(ROOT, d, ignore=shutil.ignore_patterns("build", "demo", ".git"))
+    shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
     return d
 
 

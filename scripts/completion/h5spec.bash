@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# Completion of h5spec for bash. Commands and options are those of `h5spec --help` and
+# `h5spec COMMAND --help`.
+
+_h5spec() {
+    local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words=''
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    COMPREPLY=()
+    case $previous in
+    --device) words='auto cpu cuda' ;;
+    --io) words='auto direct buffered' ;;
+    --progress) words='auto yes no' ;;
+    --taper) words='rectangular hann' ;;
+    --task) words='auto' ;;
+    --bins | --groups | --map-range | --memory | --min-tissue | --range | --sigma | --slide | --stride | --threads | \
+        --title | --window | -j) return ;;
+    -o | --output | --list) ;;
+    *)
+        if [[ $COMP_CWORD -eq 1 && $current != -* ]]; then
+            words="help $("$program" --help 2>/dev/null | sed -nE 's/^  ([a-z]+)  +[a-z].*/\1/p')"
+        elif [[ $current == -* ]]; then
+            [[ $command != -* ]] || command=run # may be left out
+            words=$("$program" "$command" --help 2>/dev/null | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p')
+        fi
+        ;;
+    esac
+    if [[ $words ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    fi
+    if [[ ! $words || ($COMP_CWORD -eq 1 && $current != -*) ]]; then
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null
+    fi
+}
+complete -F _h5spec h5spec
