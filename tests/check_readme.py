@@ -108,7 +108,8 @@ compare() {
 
 def scratch(name):
     d = os.path.join(tmp(), "tree")
-    shutil.copytree(ROOT, d, ignore=shutil.ignore_patterns("build", "demo", ".git", "__pycache__"))
+    top = lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set())
+    shutil.copytree(ROOT, d, ignore=top)
     keep = lambda folder, names: [n for n in names if os.path.isdir(os.path.join(folder, n)) and n not in
                                   ("common", "convert", "process", "cuda", "tests")]
     shutil.copytree(BUILD, os.path.join(d, "build"), ignore=keep)
@@ -139,9 +140,15 @@ def check(name):
         cuda = {} if "-DHAVE_CUDA" in f.read() else {"CUDA": "0"}
     env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
     env.update(cuda, HOME=os.path.join(d, "home"), PYTHON=sys.executable, HDF5_USE_FILE_LOCKING="FALSE",
-               PATH=":".join([os.path.join(d, "home/.local/bin"), os.path.join(d, "build"), os.environ["PATH"]]))
+               PATH=":".join([os.path.join(d, "home/.local/bin"), os.path.join(d, "build"), os.path.join(d, "bin"), os.environ["PATH"]]))
     os.mkdir(env["HOME"])
-    run("bash", "-c", COMPARE + text, cwd=d, env=env, timeout=900)
+    os.makedirs(os.path.join(d, "bin"))
+    with open(os.path.join(d, "bin/python3"), "w") as f:
+        f.write('#!/bin/sh\nexec "$PYTHON" "$@"\n')
+    os.chmod(os.path.join(d, "bin/python3"), 0o755)
+    with open(os.path.join(d, "commands"), "w") as f:
+        f.write(COMPARE + text)
+    run("bash", "commands", cwd=d, env=env, timeout=900)
 
 
 def readmes():
