@@ -1,17 +1,19 @@
 /*
  * mkslide: makes Aperio SVS slides for the tests.
  *
- * Real slides cannot be kept with the source, so the tests make their own: they have the directories,
- * tags and tile streams of a scanner's file, a picture that is a pure function of (seed, x, y), and
- * damage at chosen tiles. Equal arguments give equal bytes: it uses integers only and no time stamps.
+ * Real slides cannot be kept with the source, so the tests make their own: they have the
+ * directories, tags and tile streams of a scanner's file, a picture that is a pure function of
+ * (seed, x, y), and damage at chosen tiles. Equal arguments give equal bytes: only integers are
+ * used, and no time stamps.
  *
  *   mkslide_base     errors, memory and text
- *   mkslide_picture  pixels of any level, row by row. A row of a coarser level averages 4 rows of the
- *                    level above, so memory is a few rows, tiles come in any order and levels agree
+ *   mkslide_picture  pixels of any level, row by row. A row of a coarser level averages 4 rows of
+ *                    the level above, so memory is a few rows, tiles come in any order, and levels
+ *                    agree
  *   mkslide_codecs   pixels of a tile or strip to bytes: one row of codecs[] each
- *   mkslide_tiff     our own writer of directories: libtiff refuses to write what scanners write (tile
- *                    sizes that are no multiple of 16) and what damage needs (offsets outside the
- *                    file). libtiff does LZW and deflate, and reads the source of --from
+ *   mkslide_tiff     our own writer of directories: libtiff refuses to write what scanners write
+ *                    (tile sizes that are no multiple of 16) and what damage needs (offsets outside
+ *                    the file). libtiff does LZW and deflate, and reads the source of --from
  *   mkslide_source   --from: the compressed tiles of a real slide, untouched, on a grid of any size;
  *                    coarser levels are made of its tiles, reduced
  *   mkslide_options  the command line
