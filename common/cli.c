@@ -389,10 +389,18 @@ void cli_json_string(FILE *f, const char *text)
     fputc('"', f);
 }
 
+const char *cli_number(char buf[32], double x)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, 32, "%.*g", digits, x);
+        if (strtod(buf, NULL) == x)
+            break;
+    }
+    return buf;
+}
+
 void cli_json_number(FILE *f, double x)
 {
-    if (isfinite(x))
-        fprintf(f, "%.17g", x);
-    else
-        fputs("null", f);
+    char buf[32];
+    fputs(isfinite(x) ? cli_number(buf, x) : "null", f);
 }

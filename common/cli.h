@@ -99,6 +99,9 @@ void cli_progress_clear(struct cli_progress *p);
 void cli_print_text(FILE *f, const char *s);
 /* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
 void cli_json_string(FILE *f, const char *s);
+/* The shortest decimal text that reads back as exactly x ("0.1", not "0.10000000000000001"), in buf.
+ * Returns buf. */
+const char *cli_number(char buf[32], double x);
 /* Prints x as a JSON number; null for NaN and infinities. */
 void cli_json_number(FILE *f, double x);
 
