@@ -75,6 +75,7 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
 struct result {
     char *path;
     int64_t version;
+    char creator[64];
     struct result_params params;
     struct result_counts totals;
     hid_t file, slides;
@@ -111,6 +112,8 @@ struct result *result_open(const char *path, struct err *e)
     r->file = h5_open(path, &format, &r->version, e);
     if (r->file < 0)
         goto fail;
+    if (h5_get_text(r->file, "creator", r->creator, sizeof r->creator, NULL))
+        r->creator[0] = 0;
     if (get_params(r->file, &r->params, e))
         goto unsound;
     r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
@@ -154,6 +157,16 @@ void result_close(struct result *r)
 const struct result_params *result_params(const struct result *r)
 {
     return &r->params;
+}
+
+int64_t result_version(const struct result *r)
+{
+    return r->version;
+}
+
+const char *result_creator(const struct result *r)
+{
+    return r->creator;
 }
 
 const struct result_counts *result_totals(const struct result *r)

@@ -130,6 +130,14 @@ struct store_chunk {
 struct store *store_open(const char *path, struct err *e);
 const struct store_info *store_info(const struct store *s);
 const char *store_path(const struct store *s);
+/* What a store holds besides its pixels. */
+struct store_extras {
+    int64_t version;        /* format_version */
+    char creator[64];       /* "wsi2h5 0.2.0" */
+    int64_t stored_bytes;   /* of all chunks, as stored */
+    bool thumbnail, icc_profile;
+};
+int store_read_extras(const struct store *s, struct store_extras *x, struct err *e);
 /* Lists the chunks of a group: out[chunk rows of the group][chunk columns]. */
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
 /* Reads the tissue map; t->mask is to be free()d. 1, or 0 when the store has none. */
