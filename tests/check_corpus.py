@@ -405,7 +405,7 @@ def test_local_run_again_does_only_what_is_missing():
     says(local(out, folder).out, "s05.svs", "truncated")
     local(out, folder)
     check_corpus(out, direct_stores(out))
-    says(local(out, folder, "--h5spec", "--window 128").err, "was begun with --h5spec ''", "--stores")
+    says(local(out, folder, "--h5spec", "--window 128").err, "was started with no --h5spec", "--stores")
     other = os.path.join(tmp(), "other")
     p = corpus("run", "--scheduler", "local", "-o", other, "--stores", out + "/stores", "--wsi2h5", GROUPS, "--h5spec",
                "--window 128", *good)
@@ -443,7 +443,7 @@ while read -r slide; do
 done <"$list"
 ''' % (WSI2H5, WSI2H5, GROUPS))
     p = local(out, folder, env=dict(TOOLS, WSI2H5=crash))
-    says(p.err, "were kept from being done: again")
+    says(p.err, "7 slides had no turn because their task crashed; trying again")
     st = status_of(out)
     failed = {os.path.basename(f["slide"]): f["reason"] for f in st["failed"]}
     expect(len(failed) == 5 and st["processed"] == 7, "%s", st)
@@ -532,8 +532,8 @@ def test_wrong_use_of_scripts_corpus():
     out = os.path.join(tmp(), "out")
     for argv, word, status in ((["run", "-o", out, "--wsi2h5", "--codec foo", "x.svs"], "--codec foo", 2),
                                (["run", "-o", out, "--h5spec", "--window 100", "x.svs"], "window", 2),
-                               (["run", "-o", out], "no slide given", 2), (["status", "-o", out], "no corpus", 1),
-                               (["run", "-o", out, tmp()], "folder without slides", 1), ([], "run, status or cancel", 2),
+                               (["run", "-o", out], "no slides given", 2), (["status", "-o", out], "not a corpus", 1),
+                               (["run", "-o", out, tmp()], "contains no slides", 1), ([], "run, status or cancel", 2),
                                (["run", "-o", out, "--tasks", "0", "x.svs"], "1 or more", 2)):
         p = corpus(*argv, *(["--scheduler", "local"] if "run" in argv else []), status=status)
         says(p.err, word)

@@ -1,1 +1,10 @@
-"""The modules of scripts/corpus."""
+"""The modules of scripts/corpus; only the standard library is needed.
+
+  options      the command line                 commands   run, status, cancel
+  inputs       which slides a user names        device     GPUs and --device
+  state        the folder OUT                   checks     damage and hashes of finished files
+  logs         what tasks reported              status     what has become of each slide
+  schedulers   Slurm and Grid Engine            cluster    what is submitted
+  steps        look-up and merge                local      a run on this machine
+  progress     progress lines                   files      what all of them use
+"""

@@ -1,10 +1,14 @@
-"""Tasks on a cluster: arrays and what depends on them."""
+"""A run on a cluster: job arrays, and the two small jobs between and after them.
+
+  convert array -> look-up job -> process array -> merge job
+
+With --group-tasks the look-up job submits the rest: one array per slide, one task per group.
+"""
 import os
 import sys
 
-from corpus_lib.files import HERE, read_lines, stem
-from corpus_lib.schedulers import SCHEDULERS
-from corpus_lib.state import groups_of
+from corpus_lib.files import HERE, PART, counted, die, read_lines, say, stem, write_list
+from corpus_lib.schedulers import SCHEDULERS, Refused
 
 
 def script(scheduler, name):
@@ -12,11 +16,13 @@ def script(scheduler, name):
 
 
 def array_size(n, settings, scheduler):
-    """A task a line, but not more than asked for or than the scheduler takes."""
+    """One task per line, but at most as many as asked for and as the scheduler accepts."""
     return max(1, min(n, settings["tasks"] or n, scheduler.limit()))
 
 
-def submit(corpus, run, settings, kind, argv, tasks=0, after=(), log=None, about="", binary=False, gpus=None):
+def submit(corpus, run, settings, kind, argv, tasks=0, after=(), log=None, about="", binary=False,
+           gpus=None):
+    """Submits a job and notes it. Raises Refused."""
     scheduler = SCHEDULERS[settings["scheduler"]]
     own = {"convert": "convert_job", "process": "process_job", "groups": "process_job"}.get(kind)
     number = scheduler.submit(kind, argv, corpus.path("logs", "%d.%s" % (run, log or kind)), tasks,
@@ -26,41 +32,69 @@ def submit(corpus, run, settings, kind, argv, tasks=0, after=(), log=None, about
     return number
 
 
-def step_command(corpus, run, name):
-    return [sys.executable, os.path.join(HERE, "corpus"), "step", name, "-o", corpus.out, "--run", str(run)]
+def submit_step(corpus, run, settings, name, after):
+    command = [sys.executable, os.path.join(HERE, "corpus"), "step", name, "-o", corpus.out, "--run",
+               str(run)]
+    return submit(corpus, run, settings, name, command, after=after, binary=True)
+
+
+def withdraw(corpus, run, settings, reason):
+    """After a refusal: records it, and cancels what the run has submitted already."""
+    corpus.add_problem(run, str(reason))
+    ids = [j[1] for j in corpus.jobs(run) if j[1] != "-"]
+    if ids:
+        SCHEDULERS[settings["scheduler"]].cancel(ids)
+    die("%s\ncorpus: %sno job is left in the queue; correct the options and run again" % (
+        reason, "%s cancelled, " % counted(len(ids), "job") if ids else ""), PART)
 
 
 def submit_all(corpus, run, settings, convert, process):
-    """Arrays and what depends on them. With group tasks the look-up job submits the rest."""
+    """Submits the arrays of a run and what depends on them."""
+    corpus.add_job(run, "begin", "-", 0, settings["scheduler"])
+    write_list(corpus.run_path(run, "convert.txt"), convert)
+    try:
+        after = submit_convert(corpus, run, settings, len(convert)) if convert else []
+        after = [submit_step(corpus, run, settings, "lookup", after)]
+        if settings["group_tasks"]:
+            return
+        n = len(set(convert) | set(process))
+        if n:
+            after = submit_process(corpus, run, settings, n, after)
+        submit_step(corpus, run, settings, "merge", after)
+    except Refused as e:
+        withdraw(corpus, run, settings, e)
+
+
+def submit_convert(corpus, run, settings, n):
     scheduler = SCHEDULERS[settings["scheduler"]]
-    corpus.add_job(run, "begin", "-", 0, scheduler.name)
-    after = []
-    if convert:
-        after = [submit(corpus, run, settings, "convert",
-                        [script(scheduler, "convert"), corpus.stores,
-                         corpus.path("runs", str(run), "convert.txt")] + settings["wsi2h5"],
-                        array_size(len(convert), settings, scheduler), about="")]
-    after = [submit(corpus, run, settings, "lookup", step_command(corpus, run, "lookup"), after=after, binary=True)]
-    if settings["group_tasks"]:
-        return
-    n = len(set(convert) | set(process))
-    if n:
-        after = [submit(corpus, run, settings, "process",
-                        [script(scheduler, "process"), corpus.path("results"),
-                         corpus.path("runs", str(run), "process.txt")] + settings["h5spec"] + settings["device"],
-                        array_size(n, settings, scheduler), after=after, gpus=settings["gpus"])]
-    submit(corpus, run, settings, "merge", step_command(corpus, run, "merge"), after=after, binary=True)
+    command = [script(scheduler, "convert"), corpus.stores, corpus.run_path(run, "convert.txt")]
+    return [submit(corpus, run, settings, "convert", command + settings["wsi2h5"],
+                   array_size(n, settings, scheduler))]
+
+
+def submit_process(corpus, run, settings, n, after):
+    scheduler = SCHEDULERS[settings["scheduler"]]
+    command = [script(scheduler, "process"), corpus.path("results"), corpus.run_path(run, "process.txt")]
+    return [submit(corpus, run, settings, "process", command + settings["h5spec"] + settings["device"],
+                   array_size(n, settings, scheduler), after=after, gpus=settings["gpus"])]
 
 
 def submit_groups(corpus, run, settings):
-    """One array a slide, a task a group, then the merge."""
-    scheduler, after = SCHEDULERS[settings["scheduler"]], []
-    for store in read_lines(corpus.path("runs", str(run), "process.txt")):
-        name, n = stem(store), groups_of(corpus)[store]
-        tasks = array_size(n, settings, scheduler)
-        os.makedirs(corpus.path("parts", name), exist_ok=True)
-        after.append(submit(corpus, run, settings, "groups",
-                            [script(scheduler, "groups"), corpus.path("parts", name), store, str(n), str(tasks)]
-                            + settings["h5spec"] + settings["device"], tasks, log="groups." + name.replace("%", "%%"),
-                            about="%d %s" % (n, name), gpus=settings["gpus"]))
-    submit(corpus, run, settings, "merge", step_command(corpus, run, "merge"), after=after, binary=True)
+    """One array per slide, one task per group, then the merge. Called by the look-up job."""
+    scheduler, after, groups = SCHEDULERS[settings["scheduler"]], [], corpus.groups()
+    try:
+        for store in read_lines(corpus.run_path(run, "process.txt")):
+            name, n = stem(store), groups[store]
+            if corpus.stopped(run):
+                say("the run was cancelled")
+                return
+            tasks = array_size(n, settings, scheduler)
+            os.makedirs(corpus.path("parts", name), exist_ok=True)
+            command = [script(scheduler, "groups"), corpus.path("parts", name), store, str(n), str(tasks)]
+            after.append(submit(corpus, run, settings, "groups",
+                                command + settings["h5spec"] + settings["device"], tasks,
+                                log="groups." + name.replace("%", "%%"), about="%d %s" % (n, name),
+                                gpus=settings["gpus"]))
+        submit_step(corpus, run, settings, "merge", after)
+    except Refused as e:
+        withdraw(corpus, run, settings, e)

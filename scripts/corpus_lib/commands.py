@@ -1,123 +1,161 @@
-"""The commands run, status and cancel."""
+"""The commands run, status and cancel. Each returns the exit status."""
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import time
 
 from corpus_lib.cluster import submit_all
 from corpus_lib.device import choose_device
-from corpus_lib.files import DONE, USAGE, die, program, say, write_whole
+from corpus_lib.files import DONE, PART, USAGE, ask, counted, die, program, say, write_whole
 from corpus_lib.inputs import gather
-from corpus_lib.local import begin_local, run_local
-from corpus_lib.logs import suspects
-from corpus_lib.schedulers import SCHEDULERS, active_tasks, ask, choose_scheduler
-from corpus_lib.state import Corpus, new_run
-from corpus_lib.status import print_status, status_of, verdict
+from corpus_lib.local import run_local
+from corpus_lib.logs import last_suspects
+from corpus_lib.progress import Progress
+from corpus_lib.schedulers import active_tasks, choose_scheduler
+from corpus_lib.state import Corpus
+from corpus_lib.status import headline, look, print_status, status_of, verdict
 
+
+# --- run ---
 
 def check_options(corpus, settings):
-    """Wrong options of the programs are better told now than by every task."""
+    """Wrong options of the programs are reported now, once, and not by every task."""
     for argv in ([program("wsi2h5")] + settings["wsi2h5"] + ["--list", os.devnull, "-o", corpus.stores],
-                 [program("h5spec"), "run"] + settings["h5spec"] + ["-o", corpus.path("results"), "/dev/null/x.h5"]):
+                 [program("h5spec"), "run"] + settings["h5spec"] +
+                 ["-o", corpus.path("results"), "/dev/null/x.h5"]):
         p = ask(*argv)
         if p.returncode == USAGE:
             die(p.stderr.strip().split("\n")[0], USAGE)
 
 
-def keep_settings(corpus, o):
-    """One corpus, one set of parameters."""
+def shared_settings(corpus, o):
+    """The options that all runs of a corpus share: one corpus, one set of parameters."""
     kept = corpus.settings()
     new = {"wsi2h5": o.wsi2h5, "h5spec": o.h5spec, "stores": o.stores and os.path.abspath(o.stores)}
     for name in new:
         if new[name] is None:
             new[name] = kept[name] if kept else None if name == "stores" else []
         elif kept and kept[name] != new[name]:
-            die("%s was begun with --%s '%s'; take another folder for others (with --stores %s, "
-                "to use what is converted)" % (
-                corpus.out, name, kept[name] if name == "stores" else " ".join(kept[name]), corpus.stores))
+            before = kept[name] if name == "stores" else " ".join(map(shlex.quote, kept[name]))
+            die("%s was started with %s; use another folder for other options, with --stores %s to keep "
+                "the converted slides" % (corpus.out, "--%s '%s'" % (name, before) if before else
+                                          "no --" + name, corpus.stores))
+    new["allow_duplicates"] = o.allow_duplicates or bool(kept and kept.get("allow_duplicates"))
     return new
+
+
+def run_settings(o, shared, scheduler):
+    """All settings of one run."""
+    gpus, device = choose_device(o.gpus, scheduler, shared["h5spec"])
+    return dict(shared, scheduler=scheduler, tasks=o.tasks, at_once=o.at_once, gpus=gpus, device=device,
+                group_tasks=o.group_tasks, options=o.options, convert_job=o.convert_job,
+                process_job=o.process_job,
+                programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
 
 
 def command_run(o):
     if os.path.exists(o.out) and not os.path.isdir(o.out):
-        die("%s: is not a folder" % o.out)
+        die("%s is not a folder" % o.out)
     corpus = Corpus(o.out)
-    slides = gather(o.slides, o.list)
+    again = [path for path in corpus.rejected if os.path.lexists(path)]
+    slides, problems = gather(o.slides + again, o.list)
     if not slides and not corpus.slides:
-        die("no slide given", USAGE)
+        for path, problem in problems.items():
+            say("%s: %s" % (path, problem))
+        die("no slides found" if problems else "no slides given", PART if problems else USAGE)
     os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
-    name = choose_scheduler(o.scheduler, o.options)
-    if name != "local" and not re.match(r"^[A-Za-z0-9_./+=@-]+$", corpus.out):
-        die("%s: the schedulers take only plain letters in the path of a folder" % corpus.out)
-    settings = keep_settings(corpus, o)
-    kept = json.dumps(settings) + "\n"
-    gpus, device = choose_device(o.gpus, name, settings["h5spec"])
-    settings.update(scheduler=name, tasks=o.tasks, at_once=o.at_once, group_tasks=o.group_tasks, gpus=gpus, device=device,
-                    options=o.options, convert_job=o.convert_job, process_job=o.process_job,
-                    programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
+    scheduler = choose_scheduler(o.scheduler, o.options)
+    if scheduler != "local" and not re.match(r"^[A-Za-z0-9_./+=@-]+$", corpus.out):
+        die("%s: with a scheduler, the path may have only ASCII letters, digits and _./+=@-" % corpus.out)
+    shared = shared_settings(corpus, o)
+    settings = run_settings(o, shared, scheduler)
     corpus.stores = settings["stores"] or corpus.stores
+    check_options(corpus, settings)
     for folder in ("results", "parts", "runs", "logs", corpus.stores):
         os.makedirs(corpus.path(folder), exist_ok=True)
-    check_options(corpus, settings)
+    held = corpus.lock()
     _, active = active_tasks(corpus)
     if active:
-        die("%s: a run is going on (%d tasks); see status, wait, or cancel it" % (corpus.out, active))
-    if not corpus.settings():
-        write_whole(corpus.path("settings.json"), kept)
-    known = set(corpus.slides)
-    new = [s for s in dict.fromkeys(slides) if s not in known]
-    if new:
-        write_whole(corpus.path("slides.txt"), "".join(s + "\n" for s in corpus.slides + new))
-        corpus = Corpus(o.out)
+        die("%s: a run is going on (%s); see status, wait, or cancel it" % (
+            corpus.out, counted(active, "task")))
+    if corpus.settings() != shared:
+        write_whole(corpus.path("settings.json"), json.dumps(shared) + "\n")
+    corpus.add_inputs(slides, problems)
+    corpus = Corpus(o.out)
     corpus.clean()
-    return start(corpus, settings, o.wait)
+    status = start(corpus, settings, o)
+    held.close()
+    return status
 
 
-def start(corpus, settings, wait):
-    late = suspects(corpus, "convert", "slide")
+def start(corpus, settings, o):
+    """Begins what is missing; with a scheduler it returns before that is done, unless --wait."""
+    corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
+    late = last_suspects(corpus, "convert")
     convert = sorted(corpus.to_convert(), key=lambda s: s in late)
     process = corpus.to_process()
-    results = [corpus.result(s) for s in corpus.slides if not corpus.namesake(s)]
-    if not convert and not process and corpus.merged(results):
+    st = status_of(corpus, None, 0, time.time())
+    if not convert and not process and st["corpus"] and st["corpus"]["current"]:
         say("nothing to do")
-        st = status_of(corpus, None, 0)
         print_status(st)
         return verdict(st)
     if settings["scheduler"] == "local":
-        return run_local(corpus, settings, begin_local(corpus, settings), convert)
-    run = new_run(corpus, settings)
-    write_whole(corpus.path("runs", str(run), "convert.txt"), "".join(s + "\n" for s in convert))
+        return run_local(corpus, settings, convert, o.progress)
+    run = corpus.new_run(settings)
     submit_all(corpus, run, settings, convert, process)
-    say("run %d: %s" % (run, ", ".join("%s %s%s" % (k, n, " (%s tasks)" % t if t != "0" else "")
-                                       for k, n, t, _ in corpus.jobs(run) if n != "-")))
-    if not wait:
-        say("see: %s status -o %s" % (sys.argv[0], corpus.out))
+    say("run %d: %s" % (run, ", ".join("%s %s%s" % (
+        kind, number, " (%s)" % counted(int(n), "task") if n != "0" else "")
+        for kind, number, n, _ in corpus.jobs(run) if number != "-")))
+    if not o.wait:
+        say("see: %s status -o %s" % (sys.argv[0], shlex.quote(corpus.out)))
         return DONE
+    return wait(corpus.out, o.progress)
+
+
+def wait(out, when):
+    """Waits for the last run. Returns the exit status."""
+    progress = Progress(when)
+    corpus, shown = Corpus(out), time.time()
     while active_tasks(corpus)[1]:
         time.sleep(2)
-    st = status_of(corpus, SCHEDULERS[settings["scheduler"]], 0)
+        if progress.on and time.time() - shown >= max(5, progress.pause):
+            progress.show(headline(look(Corpus(out), time.time())))
+            shown = time.time()
+    progress.end()
+    st = look(Corpus(out), time.time())
     print_status(st)
     return verdict(st)
 
 
+# --- status, cancel ---
+
 def known_corpus(out):
     corpus = Corpus(out)
     if not corpus.slides:
-        die("%s: no corpus is there (slides.txt is missing)" % out)
+        die("%s: not a corpus (it has no slides.txt); begin one with: corpus run -o %s SLIDES" % (
+            out, shlex.quote(out)))
     return corpus
 
 
 def command_status(o):
-    corpus = known_corpus(o.out)
-    scheduler, active = active_tasks(corpus)
-    st = status_of(corpus, scheduler, active)
-    if o.json:
-        print(json.dumps(st))
-    else:
-        print_status(st)
-    return verdict(st)
+    known_corpus(o.out)
+    while True:
+        st = look(Corpus(o.out), time.time())
+        last = not o.watch or not st["active_tasks"]
+        if o.json:
+            print(json.dumps(st), flush=True)
+        elif last or sys.stdout.isatty():
+            if o.watch and sys.stdout.isatty():
+                print("\x1b[H\x1b[J", end="")
+            print_status(st)
+        else:
+            print(headline(st), flush=True)
+        if last:
+            return verdict(st)
+        time.sleep(o.watch)
 
 
 def command_cancel(o):
@@ -126,11 +164,13 @@ def command_cancel(o):
     if not active:
         say("nothing is running")
         return DONE
+    run = corpus.runs()[-1]
     if not scheduler:
-        os.kill(int(corpus.jobs(corpus.runs()[-1])[0][1].split(" ")[1]), signal.SIGTERM)
+        os.kill(int(corpus.jobs(run)[0][1].split(" ")[1]), signal.SIGTERM)
         return DONE
+    corpus.stop(run)
     for _ in range(2):  # the look-up job may have submitted others meanwhile
-        scheduler.cancel([j[1] for j in corpus.jobs(corpus.runs()[-1]) if j[1] != "-"])
+        scheduler.cancel([j[1] for j in corpus.jobs(run) if j[1] != "-"])
         time.sleep(0.5)
-    say("cancelled; what is finished stays, run again goes on")
+    say("cancelled; finished slides are kept, run again to continue")
     return DONE

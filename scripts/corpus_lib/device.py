@@ -5,8 +5,7 @@ when the GPU cannot be used; without one it gets `--device cpu`, which uses no G
 """
 import re
 
-from corpus_lib.files import USAGE, die, program, say
-from corpus_lib.schedulers import ask
+from corpus_lib.files import USAGE, ask, die, program, say
 
 
 def has_cuda():

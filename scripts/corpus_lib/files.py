@@ -1,16 +1,17 @@
-"""What every module uses: messages, programs, small text files, ages of files."""
+"""What every module uses: exit statuses, messages, the programs, small text files, ages of files."""
+import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 
-
-HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-
-
-DONE, PART, USAGE, STOPPED = 0, 1, 2, 3
+HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder of scripts/corpus
+DONE, PART, USAGE, STOPPED = 0, 1, 2, 3  # exit statuses
 
 
 def say(text):
+    """A message for people, on stderr."""
     print("corpus: " + text, file=sys.stderr, flush=True)
 
 
@@ -19,15 +20,44 @@ def die(text, status=PART):
     sys.exit(status)
 
 
-def program(name):
-    """wsi2h5 or h5spec: from the environment (WSI2H5, H5SPEC), beside this script, or from PATH."""
-    for path in (os.environ.get(name.upper()), os.path.join(HERE, "..", "build", name), shutil.which(name)):
-        if path and os.access(path, os.X_OK):
-            return os.path.abspath(path)
-    die("%s is not there: build it, put it in PATH, or name it in %s" % (name, name.upper()))
+def counted(n, thing):
+    """`1 slide`, `2 slides`"""
+    return "%d %s%s" % (n, thing, "" if n == 1 else "s")
 
+
+def ask(*argv):
+    """Runs a command; returns what subprocess.run returns, with text of any bytes."""
+    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, universal_newlines=True, errors="surrogateescape")
+
+
+# --- programs ---
+
+def program(name):
+    """The path of wsi2h5 or h5spec, from the first of these places that has it:
+
+    1. the variable WSI2H5 or H5SPEC
+    2. the folder of this command, as it was called (PREFIX/bin)
+    3. the folder bin beside the installed scripts (PREFIX/share/wsi2h5 -> PREFIX/bin)
+    4. the folder build beside scripts/ in the source tree
+    5. PATH
+    """
+    called = os.path.dirname(os.path.abspath(sys.argv[0]))
+    folders = [called, os.path.join(HERE, "..", "..", "bin"), os.path.join(HERE, "..", "build")]
+    for path in [os.environ.get(name.upper())] + [os.path.join(f, name) for f in folders]:
+        if path and os.path.isfile(path) and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    path = shutil.which(name)
+    if not path:
+        die("%s was not found; build it, put it in PATH, or name it in the variable %s" % (
+            name, name.upper()))
+    return os.path.abspath(path)
+
+
+# --- small text files ---
 
 def read_lines(path):
+    """The lines of a file that are not empty; none if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as f:
             return [line for line in f.read().split("\n") if line]
@@ -35,17 +65,38 @@ def read_lines(path):
         return []
 
 
+def read_json(path, default):
+    """The content of a JSON file; `default` if it does not exist or is damaged."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+    except (FileNotFoundError, ValueError):
+        return default
+
+
+def key(path):
+    """A path as it comes back from JSON, where bytes that are not UTF-8 have been replaced."""
+    return re.sub("\ufffd+", "\ufffd", os.fsencode(path).decode("utf-8", "replace"))
+
+
 def write_whole(path, text):
-    """The file stands there whole, or as it was."""
-    with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as f:
+    """Replaces a file: others see the old content or the new one, nothing between."""
+    new = "%s.%s.%d.new" % (path, os.uname().nodename, os.getpid())
+    with open(new, "w", encoding="utf-8", errors="surrogateescape") as f:
         f.write(text)
         f.flush()
         os.fsync(f.fileno())
-    os.rename(path + ".new", path)
+    os.rename(new, path)
 
+
+def write_list(path, lines):
+    write_whole(path, "".join(line + "\n" for line in lines))
+
+
+# --- ages ---
 
 def age(path):
-    """Time of the last change in ns; None when it is not there."""
+    """Time of the last change in ns; None if the file does not exist."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -53,13 +104,13 @@ def age(path):
 
 
 def fresh(made, source):
-    """`made` is there, and not older than what it was made from (which may be gone)."""
+    """`made` exists and is not older than `source`, which need not exist any more."""
     a, b = age(made), age(source)
     return a is not None and (b is None or a >= b)
 
 
 def stem(path):
-    """The slide's name in the corpus, as wsi2h5 calls its store."""
+    """The base name without its ending, as wsi2h5 names the store of a slide."""
     base = os.path.basename(path)
     dot = base.rfind(".")
     return base[:dot] if dot > 0 else base

@@ -1,4 +1,5 @@
-"""A run on this machine: plain processes."""
+"""A run on this machine: plain processes, and progress on stderr."""
+import glob
 import os
 import signal
 import socket
@@ -6,20 +7,23 @@ import subprocess
 import sys
 import time
 
-from corpus_lib.files import STOPPED, program, say, stem, write_whole
-from corpus_lib.logs import key, suspects, words
+from corpus_lib.files import STOPPED, counted, key, program, say, stem, write_list
+from corpus_lib.logs import Reports, last_suspects
+from corpus_lib.progress import LineCounter, Progress, duration
 from corpus_lib.schedulers import started
-from corpus_lib.state import groups_of, new_run
 from corpus_lib.status import print_status, status_of, verdict
 from corpus_lib.steps import step_lookup, step_merge
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+
 
 class Pool:
-    """Plain processes, so many at a time; a signal stops them, and then us."""
+    """Runs processes, `width` at a time. A signal stops them, and then this program."""
 
-    def __init__(self, width):
-        self.width, self.living, self.stopped = width, {}, 0
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+    def __init__(self, corpus, width, progress):
+        self.corpus, self.width, self.progress = corpus, width, progress
+        self.living, self.stopped = {}, 0
+        for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self.stop)
 
@@ -33,15 +37,20 @@ class Pool:
             log = self.living.pop(p)
             if p.returncode < 0:
                 with open(log + ".err", "a") as f:
-                    f.write("corpus: ended by signal %d (%s)\n" % (-p.returncode,
-                                                                  signal.Signals(-p.returncode).name))
+                    f.write("corpus: the program was ended by signal %d (%s)\n" % (
+                        -p.returncode, signal.Signals(-p.returncode).name))
+
+    def wait(self, most):
+        """Until at most so many processes run."""
+        while len(self.living) > most:
+            time.sleep(0.02)
+            self.reap()
+            self.progress.tick()
 
     def run(self, commands):
-        """[(argv, log)]: all of them, unless stopped."""
+        """Runs all [(argv, log)], unless a signal comes."""
         for argv, log in commands:
-            while len(self.living) >= self.width and not self.stopped:
-                time.sleep(0.01)
-                self.reap()
+            self.wait(self.width - 1)
             if self.stopped:
                 break
             with open(log + ".json", "a") as out, open(log + ".err", "a") as err:
@@ -49,86 +58,98 @@ class Pool:
             self.living[p] = log
             if self.stopped:
                 p.send_signal(signal.SIGTERM)
-        while self.living:
-            time.sleep(0.01)
-            self.reap()
+        self.wait(0)
+        self.progress.end()
         if self.stopped:
-            say("stopped by %s; run again to go on" % signal.Signals(self.stopped).name)
+            self.corpus.stop(self.corpus.runs()[-1])
+            say("stopped by %s; run again to continue" % signal.Signals(self.stopped).name)
             sys.exit(STOPPED)
 
 
-def local_shares(corpus, run, pool, kind, lines, argv, threads):
-    """One process a share of the list."""
-    tasks = min(pool.width, len(lines))
-    corpus.add_job(run, kind, "-", tasks)
-    write_whole(corpus.path("runs", str(run), kind + ".txt"), "".join(s + "\n" for s in lines))
-    names = corpus.path("runs", str(run), kind + ".txt")
-    pool.run([(argv + ["--list", names, "--task", "%d/%d" % (t, tasks), "-j", str(threads), "--json",
-                       "--progress", "no"], corpus.path("logs", "%d.%s.%d" % (run, kind, t)))
-              for t in range(1, tasks + 1)])
-
-
 def begin_local(corpus, settings):
-    run = new_run(corpus, settings)
-    pid = os.getpid()
+    """A new run of this process."""
+    run, pid = corpus.new_run(settings), os.getpid()
     corpus.add_job(run, "local", "%s %d %s" % (socket.gethostname(), pid, started(pid)), 1)
     return run
 
 
-def local_phase(corpus, settings, run, pool, kind, field, todo, argv, threads):
-    """A phase; again for those that were kept from being done by another's crash, as long as that helps."""
-    lines, late = todo(), suspects(corpus, kind, field)
-    while lines:
-        local_shares(corpus, run, pool, kind, sorted(lines, key=lambda s: s in late), argv, threads)
-        said, before = words(corpus, kind, field, run), len(lines)
-        late = suspects(corpus, kind, field)
-        missing = set(todo())
-        lines = [s for s in lines if s in missing and key(s) not in said]
-        if not lines or len(lines) == before:
-            break
-        say("%d of them were kept from being done: again" % len(lines))
-        run = begin_local(corpus, settings)
-    return run
+def run_local(corpus, settings, convert, when):
+    """Converts, processes and merges. Returns the exit status. `when`: see Progress."""
+    return Local(corpus, settings, when).all(convert)
 
 
-def run_local(corpus, settings, run, convert):
-    pool = Pool(settings["tasks"] or 1)
-    threads = max(1, len(os.sched_getaffinity(0)) // pool.width)
-    begun = time.time()
+class Local:
+    def __init__(self, corpus, settings, when):
+        self.corpus, self.settings, self.progress = corpus, settings, Progress(when)
+        self.pool = Pool(corpus, settings["tasks"] or 1, self.progress)
+        self.threads = max(1, len(os.sched_getaffinity(0)) // self.pool.width)
+        self.run = begin_local(corpus, settings)
 
-    def took(what, since):
-        say("%s in %.1f s" % (what, time.time() - since))
-    if convert:
-        say("converting %d slides, %d at a time" % (len(convert), pool.width))
-        run = local_phase(corpus, settings, run, pool, "convert", "slide", corpus.to_convert,
-                          [program("wsi2h5"), "-o", corpus.stores] + settings["wsi2h5"], threads)
-        took("converted", begun)
-    todo, since = step_lookup(corpus, run), time.time()
-    if todo:
-        say("processing %d slides" % len(todo))
-    if todo and settings["group_tasks"]:
-        local_groups(corpus, run, pool, settings, todo, threads)
-    elif todo:
-        sound = set(groups_of(corpus))
-        run = local_phase(corpus, settings, run, pool, "process", "store",
-                          lambda: [s for s in map(corpus.store, corpus.to_process()) if s in sound],
-                          [program("h5spec"), "run", "-o", corpus.path("results")] + settings["h5spec"] + settings["device"], threads)
-    if todo:
-        took("processed", since)
-    step_merge(corpus, run)
-    took("all done", begun)
-    st = status_of(corpus, None, 0)
-    print_status(st)
-    return verdict(st)
+    def all(self, convert):
+        corpus, begun = self.corpus, time.time()
+        if convert:
+            argv = [program("wsi2h5"), "-o", corpus.stores] + self.settings["wsi2h5"]
+            self.phase("convert", convert, corpus.to_convert, argv)
+        todo = step_lookup(corpus, self.run)
+        if todo and self.settings["group_tasks"]:
+            self.groups(todo)
+        elif todo:
+            readable = set(corpus.groups())
+            argv = [program("h5spec"), "run", "-o", corpus.path("results")]
+            self.phase("process", todo,
+                       lambda: [s for s in map(corpus.store, corpus.to_process()) if s in readable],
+                       argv + self.settings["h5spec"] + self.settings["device"])
+        step_merge(corpus, self.run)
+        say("finished in %s" % duration(time.time() - begun))
+        st = status_of(corpus, None, 0, time.time())
+        print_status(st)
+        return verdict(st)
 
+    def phase(self, kind, lines, remaining, argv):
+        """Shares out the lines; again those that another's crash kept from being done."""
+        doing, begun = {"convert": "converting", "process": "processing"}[kind], time.time()
+        say("%s %s, %d at a time" % (doing, counted(len(lines), "slide"), self.pool.width))
+        late = last_suspects(self.corpus, kind)
+        while lines:
+            self.share(kind, doing, sorted(lines, key=lambda s: s in late), argv)
+            reports, before = Reports(self.corpus, kind), len(lines)
+            late, missing = reports.suspects(self.run), set(remaining())
+            lines = [s for s in lines if s in missing and key(s) not in reports.of_run[self.run]]
+            if not lines or len(lines) == before:
+                break
+            say("%s had no turn because their task crashed; trying again" % counted(len(lines), "slide"))
+            self.run = begin_local(self.corpus, self.settings)
+        say("%s took %s" % (doing, duration(time.time() - begun)))
 
-def local_groups(corpus, run, pool, settings, todo, threads):
-    commands = []
-    for store in todo:
-        name, n = stem(store), groups_of(corpus)[store]
-        os.makedirs(corpus.path("parts", name), exist_ok=True)
-        corpus.add_job(run, "groups", "-", n, "%d %s" % (n, name))
-        commands += [([program("h5spec"), "run", "-o", corpus.path("parts", name)] + settings["h5spec"] + settings["device"] +
-                      ["--groups", str(g), "-j", str(threads), "--json", "--progress", "no", store],
-                     corpus.path("logs", "%d.groups.%s.%d" % (run, name, g))) for g in range(1, n + 1)]
-    pool.run(commands)
+    def share(self, kind, doing, lines, argv):
+        """One process per share of the list."""
+        corpus, tasks = self.corpus, min(self.pool.width, len(lines))
+        names = corpus.run_path(self.run, kind + ".txt")
+        corpus.add_job(self.run, kind, "-", tasks)
+        write_list(names, lines)
+        self.follow(kind, doing, len(lines), "slides")
+        argv = argv + ["--list", names, "-j", str(self.threads), "--json", "--progress", "no", "--task"]
+        self.pool.run([(argv + ["%d/%d" % (t, tasks)],
+                        corpus.path("logs", "%d.%s.%d" % (self.run, kind, t)))
+                       for t in range(1, tasks + 1)])
+
+    def groups(self, todo):
+        """One process per group of each store."""
+        corpus, commands = self.corpus, []
+        for store in todo:
+            name, n = stem(store), corpus.groups()[store]
+            os.makedirs(corpus.path("parts", name), exist_ok=True)
+            corpus.add_job(self.run, "groups", "-", n, "%d %s" % (n, name))
+            argv = [program("h5spec"), "run", "-o", corpus.path("parts", name)] + self.settings["h5spec"]
+            argv += self.settings["device"] + ["-j", str(self.threads), "--json", "--progress", "no"]
+            commands += [(argv + ["--groups", str(g), store],
+                          corpus.path("logs", "%d.groups.%s.%d" % (self.run, name, g)))
+                         for g in range(1, n + 1)]
+        say("processing %s, %d at a time" % (counted(len(commands), "group"), self.pool.width))
+        self.follow("groups", "processing", len(commands), "groups")
+        self.pool.run(commands)
+
+    def follow(self, kind, doing, total, thing):
+        """Shows how many lines of JSON the logs of a phase have."""
+        pattern = glob.escape(self.corpus.path("logs")) + "/%d.%s.*.json" % (self.run, kind)
+        self.progress.begin(doing, total, LineCounter(pattern).count, thing)

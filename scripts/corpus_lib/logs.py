@@ -1,64 +1,97 @@
-"""What tasks said."""
+"""What tasks have reported: OUT/logs/R.KIND.TASK.json has one line per slide, .err has the messages.
+
+Kinds are convert (lines name a slide), process and groups (lines name a store). Task I of N has the
+lines I, I + N, ... of runs/R/KIND.txt.
+"""
+import collections
 import glob
 import json
 import os
 import re
 
-from corpus_lib.files import age, read_lines
+from corpus_lib.files import age, key, read_lines
+
+FIELD = {"convert": "slide", "process": "store"}  # the name of a line's subject
+
+# status: done, damaged, skipped or failed; seconds it took; time of the log in ns
+Report = collections.namedtuple("Report", "status message seconds changed")
 
 
-def key(path):
-    """A path as it comes back from JSON, where bytes that are not UTF-8 have been replaced."""
-    return re.sub("\ufffd+", "\ufffd", os.fsencode(path).decode("utf-8", "replace"))
+def read_reports(path, field):
+    """[(subject, report)] of one log; a line that a kill has cut off is skipped."""
+    found, changed = [], age(path)
+    for line in read_lines(path):
+        try:
+            row = json.loads(line)
+            found.append((key(row[field]), Report(row["status"], row.get("message") or "",
+                                                  float(row.get("seconds") or 0), changed)))
+        except (ValueError, KeyError, TypeError):
+            pass
+    return found
 
 
-def words(corpus, kind, field, run=None):
-    """The last word about each slide or store: {path: (status, message, time of the log, run)}."""
-    said = {}
-    pattern = glob.escape(corpus.path("logs")) + "/%s.%s.*json" % (run or "*", kind)
-    for number, path in sorted((int(os.path.basename(p).split(".")[0]), p) for p in glob.glob(pattern)):
-        for line in read_lines(path):
-            try:
-                word = json.loads(line)
-                said[key(word[field])] = (word["status"], word.get("message", ""), age(path), number)
-            except (ValueError, KeyError, TypeError):
-                pass  # cut off by a kill
-    return said
+class Reports:
+    """All reports of one kind, and which task had which line."""
+
+    def __init__(self, corpus, kind):
+        self.corpus, self.kind = corpus, kind
+        self.of_run = {run: {} for run in corpus.runs()}  # {run: {subject: last report}}
+        for path in sorted(glob.glob(glob.escape(corpus.path("logs")) + "/*.%s.*json" % kind)):
+            run = int(os.path.basename(path).split(".")[0])
+            self.of_run.setdefault(run, {}).update(read_reports(path, FIELD[kind]))
+        self.had = {}  # {line: (run, task, job id)}: who had it last
+        for run in corpus.runs():
+            for tasks, number, lines in self.shares(run):
+                self.had.update((s, (run, k % tasks + 1, number)) for k, s in enumerate(lines))
+
+    def shares(self, run):
+        """[(number of tasks, job id, lines)] of the arrays of a run."""
+        lines = read_lines(self.corpus.run_path(run, self.kind + ".txt"))
+        return [(int(tasks), number, lines) for kind, number, tasks, _ in self.corpus.jobs(run)
+                if kind == self.kind]
+
+    def last(self, line):
+        """The last report of a line; None if a later task had it and left none."""
+        runs = [run for run in self.of_run if key(line) in self.of_run[run]]
+        if not runs or (line in self.had and self.had[line][0] > max(runs)):
+            return None
+        return self.of_run[max(runs)][key(line)]
+
+    def log(self, run, task):
+        return "%d.%s.%d.err" % (run, self.kind, task)
+
+    def suspects(self, run):
+        """Lines that may have ended their task: the first without a report of each share that began."""
+        found = set()
+        for tasks, _, lines in self.shares(run):
+            for task in range(tasks):
+                if began(self.corpus, self.log(run, task + 1)):
+                    share = lines[task::tasks]
+                    found.update([s for s in share if key(s) not in self.of_run[run]][:1])
+        return found
 
 
-def tasks_of(corpus, kind):
-    """Who had each line of convert.txt or process.txt last: {line: (run, task, job id)}."""
-    had = {}
-    for run in corpus.runs():
-        lines = read_lines(corpus.path("runs", str(run), kind + ".txt"))
-        for _, number, tasks, _ in [j for j in corpus.jobs(run) if j[0] == kind]:
-            had.update((line, (run, k % int(tasks) + 1, number)) for k, line in enumerate(lines))
-    return had
+def last_suspects(corpus, kind):
+    """The suspects of the last run: they are done last in the next one."""
+    runs = corpus.runs()
+    return Reports(corpus, kind).suspects(runs[-1]) if runs else set()
+
+
+def began(corpus, log):
+    """True if a task ran at all: its log exists from its first moment."""
+    return os.path.exists(corpus.path("logs", log))
 
 
 def last_line(path):
-    """The last line that says something beside a run's summary."""
+    """The last message of a log that is neither a summary nor the device in use."""
     lines = [re.sub(r"^(wsi2h5|h5spec|corpus): ", "", line.strip()) for line in read_lines(path)]
-    lines = [line for line in lines if line and not re.match(r"\d+ (converted|done), |device ", line)]
+    lines = [line for line in lines
+             if line and not re.match(r"\d+ (converted|done)\b|device (cpu|cuda)\b|using ", line)]
     return lines[-1] if lines else ""
 
 
 def end_of(corpus, scheduler, log, number, task):
-    """How a task ended that left no word: what its log says last, and what the scheduler says."""
-    end = scheduler.end_of(number, task) if scheduler else ""
-    return "%s%s; run again" % (last_line(corpus.path("logs", log)) or "its task left no word: killed, or never started",
-                                " (%s)" % end if end else "")
-
-
-def suspects(corpus, kind, field):
-    """Those that may have taken their task down: in the last run, the first of a share without a word."""
-    runs = corpus.runs()
-    if not runs:
-        return set()
-    said = words(corpus, kind, field, runs[-1])
-    lines = read_lines(corpus.path("runs", str(runs[-1]), kind + ".txt"))
-    found = set()
-    for tasks in [int(j[2]) for j in corpus.jobs(runs[-1]) if j[0] == kind]:
-        for task in range(tasks):
-            found.update([s for s in lines[task::tasks] if key(s) not in said][:1])
-    return found
+    """How a task ended that left no report: its last message, and what the scheduler says."""
+    end = scheduler.end_of(number, task) if scheduler and number != "-" else ""
+    text = last_line(corpus.path("logs", log)) or "its task ended without a report, perhaps killed"
+    return "%s%s; run again" % (text, " (%s)" % end if end else "")

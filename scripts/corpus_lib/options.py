@@ -1,6 +1,9 @@
-"""The options of the command line."""
+"""The command line."""
 import argparse
 import shlex
+
+STATUS = """Exit status: 0 everything is done, or submitted; 1 something failed, is damaged, or is to do and
+no task is at work; 2 wrong usage; 3 stopped by a signal."""
 
 
 def positive(text):
@@ -17,47 +20,69 @@ def count(text):
     return value
 
 
+def progress(text):
+    return text if text in ("auto", "no") else positive(text)
+
+
+def add_run(commands):
+    run = commands.add_parser(
+        "run", help="do what is missing", formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="corpus run [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]",
+        description="Converts, processes and merges what is missing. Options after -- go to sbatch or\n"
+        "qsub with every job.", epilog="Example:\n  corpus run -o /scratch/breast --convert-job '-p cpu' "
+        "--process-job '-p gpu' /archive/slides\n\n" + STATUS)
+    add = run.add_argument
+    add("slides", nargs="*", metavar="SLIDE", help="a slide, or a folder that is searched for slides")
+    add("--list", action="append", default=[], metavar="FILE", help="slides or folders, one per line")
+    add("-o", "--out", required=True, metavar="OUT", help="folder of the corpus; created if missing")
+    add("--stores", metavar="FOLDER", help="folder of the stores (OUT/stores); name that of another "
+        "corpus to process its stores with other options of h5spec")
+    add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
+        help="auto: the one whose command is in PATH, else local (auto)")
+    add("--tasks", type=positive, default=0, metavar="N", help="tasks per array (one per slide, up to the "
+        "scheduler's limit); local: processes at a time (1)")
+    add("--at-once", type=positive, default=0, metavar="N", help="tasks of an array that run at a time")
+    add("--group-tasks", action="store_true", help="process each slide in an array of its own, with one "
+        "task per group of the store")
+    add("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets --device cuda. "
+        "0: compute on CPUs (1 if h5spec was built with CUDA, else 0; local: h5spec decides)")
+    for name in ("wsi2h5", "h5spec"):
+        add("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of %s; the same in every "
+            "run of a corpus" % name)
+    add("--allow-duplicates", action="store_true", help="merge slides that are the same slide (equal "
+        "quickhash); by default only the first is merged")
+    add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler options of "
+        "the conversion array, after those behind --")
+    add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="the same for processing")
+    add("--wait", action="store_true", help="wait for the jobs and end with their status")
+    add("--progress", type=progress, default="auto", metavar="WHEN", help="auto: a live line on a "
+        "terminal, one line per minute in a file; N: one line every N seconds; no (auto)")
+    return run
+
+
 def parse(argv, description):
+    """The options, with .options = those after --."""
     split = argv.index("--") if "--" in argv else len(argv)
     a = argparse.ArgumentParser(prog="corpus", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                description=description, epilog="Exit status: 0 all done (or submitted), 1 some slides "
-                                "failed or are damaged and the rest was done,\n2 wrong usage, 3 stopped by a signal.")
+                                description=description, epilog=STATUS)
     commands = a.add_subparsers(dest="command", metavar="run | status | cancel")
-    run = commands.add_parser("run", help="do what is missing", usage="corpus run [options] -o OUT SLIDE... [-- "
-                              "SCHEDULER OPTIONS]", description="Converts, processes and merges what is missing. "
-                              "Options after -- go to sbatch or qsub with every job.")
-    run.add_argument("slides", nargs="*", metavar="SLIDE", help="a slide, or a folder that is searched for slides")
-    run.add_argument("--list", action="append", default=[], metavar="FILE", help="slides or folders, one a line")
-    run.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the corpus; it is created")
-    run.add_argument("--stores", metavar="FOLDER", help="the stores' folder (OUT/stores); another corpus's, to compute "
-                     "it anew with other options of h5spec")
-    run.add_argument("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
-                     help="auto takes the one whose command is here (auto)")
-    run.add_argument("--tasks", type=positive, default=0, metavar="N", help="tasks of an array (a task a slide, up to "
-                     "what the scheduler takes); local: processes at a time (1)")
-    run.add_argument("--at-once", type=positive, default=0, metavar="N", help="tasks of an array that run at a time")
-    run.add_argument("--group-tasks", action="store_true", help="process each slide in an array of its own, a task a "
-                     "group of the store")
-    run.add_argument("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets --device cuda. "
-                     "0: compute on CPUs (1 if h5spec was built with CUDA, else 0; local: h5spec decides)")
-    for name in ("wsi2h5", "h5spec"):
-        run.add_argument("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of " + name)
-    run.add_argument("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler options of the "
-                     "conversion array, after those behind --")
-    run.add_argument("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="the same of processing")
-    run.add_argument("--wait", action="store_true", help="wait for the jobs and end with their status")
-    status = commands.add_parser("status", help="what is done, what failed and why")
-    status.add_argument("--json", action="store_true", help="for programs")
-    cancel = commands.add_parser("cancel", help="stop what is running or waiting")
-    step = commands.add_parser("step", help="lookup or merge: what the jobs call")
+    add_run(commands)
+    status = commands.add_parser("status", help="what is done, what failed and why",
+                                 epilog="Example: corpus status -o /scratch/breast --watch")
+    status.add_argument("--json", action="store_true", help="one line of JSON")
+    status.add_argument("--watch", type=positive, nargs="?", const=10, metavar="SECONDS",
+                        help="repeat until no task is at work (every 10 seconds)")
+    cancel = commands.add_parser("cancel", help="stop what runs or waits; finished slides are kept",
+                                 epilog="Example: corpus cancel -o /scratch/breast")
+    step = commands.add_parser("step", help="look-up or merge; called by the jobs")
     step.add_argument("name", choices=("lookup", "merge"))
     step.add_argument("--run", type=int, required=True)
     for c in (status, cancel, step):
         c.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the corpus")
     o = a.parse_args(argv[:split])
     if not o.command:
-        a.error("say run, status or cancel")
+        a.error("expected a command: run, status or cancel")
     o.options = argv[split + 1:]
     if o.options and o.command != "run":
-        a.error("only run takes scheduler options")
+        a.error("only run takes scheduler options after --")
     return o

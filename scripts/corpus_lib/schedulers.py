@@ -1,33 +1,38 @@
-"""Slurm, Grid Engine, and which of the last run's tasks still wait or run."""
+"""Slurm, Grid Engine, and which of the last run's tasks still wait or run.
+
+A scheduler is a class with the same functions: limit() is the largest array, submit() returns the id
+of a new job or raises Refused, active() counts the tasks that wait or run, cancel() ends jobs, and
+end_of() says how a task ended, "" if that is unknown. Arrays have the indices 1 to `tasks`.
+"""
 import os
 import re
 import shlex
 import shutil
 import socket
-import subprocess
 
-from corpus_lib.files import USAGE, die, say
+from corpus_lib.files import USAGE, ask, die, say
 
 
-def ask(*argv):
-    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          universal_newlines=True)
+class Refused(Exception):
+    """The scheduler did not accept a job; the text says why."""
 
 
 class Slurm:
-    name = "slurm"
+    name, needs = "slurm", "sbatch"
 
     @staticmethod
     def limit():
-        """The most tasks of an array (indices from 1)."""
         found = re.search(r"MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config").stdout)
         return max(1, int(found.group(1)) - 1) if found else 1000
 
     @staticmethod
     def submit(kind, argv, log, tasks, at_once, after, options, binary, gpus):
-        command = ["sbatch", "--parsable", "--export=ALL", "--open-mode=append", "--job-name=corpus-" + kind]
+        """Output goes to LOG[.TASK].json (LOG.txt for a `binary`), messages to LOG[.TASK].err."""
+        command = ["sbatch", "--parsable", "--export=ALL", "--open-mode=append",
+                   "--job-name=corpus-" + kind]
         mark = ".%a" if tasks else ""
-        command += ["--output=%s%s.json" % (log, mark), "--error=%s%s.err" % (log, mark)]
+        command += ["--output=%s%s.%s" % (log, mark, "txt" if binary else "json"),
+                    "--error=%s%s.err" % (log, mark)]
         if tasks:
             command.append("--array=1-%d%s" % (tasks, "%%%d" % at_once if at_once else ""))
         if after:
@@ -38,14 +43,14 @@ class Slurm:
         command += ["--wrap", " ".join(shlex.quote(a) for a in argv)] if binary else argv
         p = ask(*command)
         if p.returncode:
-            die("Slurm refused a job: %s\n  %s" % (p.stderr.strip(), " ".join(command)))
+            raise Refused("Slurm refused the %s job: %s" % (kind, p.stderr.strip()))
         return p.stdout.strip().split(";")[0]
 
     @staticmethod
     def active(ids):
         p = ask("squeue", "-h", "-r", "-j", ",".join(ids), "-o", "%i")
         if p.returncode and "Invalid job id" not in p.stderr:
-            die("cannot ask Slurm: " + p.stderr.strip())
+            die("squeue failed: " + p.stderr.strip())
         return len(p.stdout.split())
 
     @staticmethod
@@ -54,11 +59,13 @@ class Slurm:
 
     @staticmethod
     def end_of(number, task):
-        p = ask("sacct", "-n", "-X", "-P", "-j", "%s_%d" % (number, task), "-o", "State,ExitCode")
-        if p.returncode == 0 and "|" in p.stdout:
+        job = "%s_%d" % (number, task) if task else number
+        p = ask("sacct", "-n", "-X", "-P", "-j", job, "-o", "State,ExitCode") \
+            if shutil.which("sacct") else None
+        if p and p.returncode == 0 and "|" in p.stdout:
             state, code = p.stdout.split("\n")[0].split("|")
         else:
-            text = ask("scontrol", "show", "job", "-o", "%s_%d" % (number, task)).stdout
+            text = ask("scontrol", "show", "job", "-o", job).stdout
             found = re.search(r"JobState=(\S+).*?ExitCode=(\S+)", text)
             if not found:
                 return ""
@@ -68,7 +75,7 @@ class Slurm:
 
 
 class GridEngine:
-    name = "sge"
+    name, needs = "sge", "qsub"
 
     @staticmethod
     def limit():
@@ -77,9 +84,11 @@ class GridEngine:
 
     @staticmethod
     def submit(kind, argv, log, tasks, at_once, after, options, binary, gpus):
+        """Output goes to LOG[.TASK].json (LOG.txt for a `binary`), messages to LOG[.TASK].err."""
         mark = ".$TASK_ID" if tasks else ""
-        command = ["qsub", "-terse", "-N", "corpus-" + kind, "-o", "%s%s.json" % (log, mark), "-e",
-                   "%s%s.err" % (log, mark), "-r", "y"]
+        command = ["qsub", "-terse", "-N", "corpus-" + kind,
+                   "-o", "%s%s.%s" % (log, mark, "txt" if binary else "json"),
+                   "-e", "%s%s.err" % (log, mark), "-r", "y"]
         for name in ("PATH", "WSI2H5", "H5SPEC"):
             command += ["-v", "%s=%s" % (name, os.environ[name])]
         if tasks:
@@ -91,14 +100,15 @@ class GridEngine:
         command += options + (["-b", "y", "-shell", "n"] if binary else []) + argv
         p = ask(*command)
         if p.returncode:
-            die("Grid Engine refused a job: %s\n  %s" % (p.stderr.strip() or p.stdout.strip(), " ".join(command)))
+            raise Refused("Grid Engine refused the %s job: %s" % (
+                kind, p.stderr.strip() or p.stdout.strip()))
         return p.stdout.strip().split("\n")[-1].split(".")[0]
 
     @staticmethod
     def active(ids):
         p = ask("qstat", "-u", "*")
         if p.returncode:
-            die("cannot ask Grid Engine: " + p.stderr.strip())
+            die("qstat failed: " + p.stderr.strip())
         return sum(line.split()[:1] != [] and line.split()[0] in ids for line in p.stdout.split("\n"))
 
     @staticmethod
@@ -107,7 +117,7 @@ class GridEngine:
 
     @staticmethod
     def end_of(number, task):
-        text = ask("qacct", "-j", number, "-t", str(task)).stdout
+        text = ask("qacct", "-j", number, *(["-t", str(task)] if task else [])).stdout
         found = re.findall(r"^failed\s+(.*?)\s*$|^exit_status\s+(\d+)", text, re.M)
         failed, code = (next((f[k] for f in found[-2:] if f[k]), "") for k in (0, 1))
         return "Grid Engine: failed %s, exit status %s" % (failed, code) if code not in ("", "0") else ""
@@ -117,21 +127,21 @@ SCHEDULERS = {"slurm": Slurm, "sge": GridEngine}
 
 
 def choose_scheduler(name, options):
+    """The name of the scheduler to use; `options` are those after --."""
     if name == "auto":
         name = ("slurm" if shutil.which("sbatch") else
                 "sge" if shutil.which("qsub") and os.environ.get("SGE_ROOT") else "local")
-        say("scheduler %s: %s" % (name, {"slurm": "sbatch is here", "sge": "qsub is here"}.get(
-            name, "neither sbatch nor qsub is here")))
+        say("scheduler: %s (%s)" % (name, "found %s" % SCHEDULERS[name].needs if name != "local"
+                                    else "found neither sbatch nor qsub"))
     if name == "local" and options:
-        die("options after -- are for a scheduler, and this is run here", USAGE)
-    needs = {"slurm": "sbatch", "sge": "qsub"}.get(name)
-    if needs and not shutil.which(needs):
-        die("--scheduler %s: %s is not in PATH" % (name, needs))
+        die("options after -- are for a scheduler; leave them out with --scheduler local", USAGE)
+    if name != "local" and not shutil.which(SCHEDULERS[name].needs):
+        die("--scheduler %s: %s is not in PATH" % (name, SCHEDULERS[name].needs))
     return name
 
 
 def started(pid):
-    """When a process began, in the kernel's words; None when there is none."""
+    """When a process began, as the kernel counts; None if it does not exist."""
     try:
         with open("/proc/%d/stat" % pid) as f:
             return f.read().rsplit(")", 1)[1].split()[19]
@@ -140,7 +150,7 @@ def started(pid):
 
 
 def active_tasks(corpus):
-    """(scheduler of the last run, or None for this machine; how many of its tasks wait or run)"""
+    """(scheduler of the last run or None for this machine, number of its tasks that wait or run)"""
     runs = corpus.runs()
     jobs = corpus.jobs(runs[-1]) if runs else []
     if not jobs:
@@ -148,8 +158,9 @@ def active_tasks(corpus):
     if jobs[0][0] == "local":
         host, pid, begun = jobs[0][1].split(" ")
         if host != socket.gethostname():
-            say("the last run was on %s: whether it is still going on can only be seen there" % host)
+            say("the last run was started on %s; only there can be seen whether it goes on" % host)
             return None, 0
         return None, int(started(int(pid)) == begun)
     scheduler = SCHEDULERS[jobs[0][3]]
-    return scheduler, scheduler.active([j[1] for j in jobs if j[1] != "-"])
+    ids = [j[1] for j in jobs if j[1] != "-"]
+    return scheduler, scheduler.active(ids) if ids else 0

@@ -1,25 +1,38 @@
-"""OUT, and what stands in it."""
+"""The folder OUT of a corpus: where its files are, and what remains to be done.
+
+Finished files are the state: a store, a result and corpus.h5 exist under their names only when they
+are complete, and count while they are not older than what they were made from.
+"""
 import fcntl
 import glob
 import json
 import os
+import shutil
 
-from corpus_lib.files import age, fresh, read_lines, stem, write_whole
+from corpus_lib.checks import Checks
+from corpus_lib.files import age, die, fresh, read_json, read_lines, stem, write_list, write_whole
 
 
 class Corpus:
-    """OUT, and what stands in it."""
+    """OUT and the files in it. `slides`: the slides in the order in which they were given."""
 
     def __init__(self, out):
         self.out = os.path.abspath(out)
         self.stores = (self.settings() or {}).get("stores") or self.path("stores")
         self.slides = read_lines(self.path("slides.txt"))
-        self.first = {}  # the slide that has a name
+        self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
+        self.checks = Checks(self.path("checked.json"))
+        self.first = {}  # {name: the first slide that has it}
         for s in self.slides:
             self.first.setdefault(stem(s), s)
 
+    # places
+
     def path(self, *parts):
         return os.path.join(self.out, *parts)
+
+    def run_path(self, run, name):
+        return self.path("runs", str(run), name)
 
     def store(self, slide):
         return os.path.join(self.stores, stem(slide) + ".h5")
@@ -30,82 +43,142 @@ class Corpus:
     def parts(self, slide):
         return self.path("parts", stem(slide))
 
+    # settings and inputs
+
+    def settings(self):
+        """The options that all runs of this corpus share; None before the first run."""
+        return read_json(self.path("settings.json"), None)
+
+    def add_inputs(self, slides, problems):
+        """New slides go to the end of slides.txt; `problems` replaces the rejected inputs."""
+        known = set(self.slides)
+        new = [s for s in slides if s not in known]
+        if new:
+            write_list(self.path("slides.txt"), self.slides + new)
+        if problems != self.rejected:
+            write_whole(self.path("rejected.json"), json.dumps(problems, indent=1) + "\n")
+
     def namesake(self, slide):
-        """The slide that has this one's name already, or None."""
+        """An earlier slide whose store has the same name, or None."""
         other = self.first[stem(slide)]
         return None if other == slide else other
 
+    def duplicates(self):
+        """{slide: earlier slide} of stores that hold the same slide (equal quickhash)."""
+        if (self.settings() or {}).get("allow_duplicates"):
+            return {}
+        first, found = {}, {}
+        for s in self.slides:
+            number = "" if self.namesake(s) else self.checks.quickhash(self.store(s))
+            if number and first.setdefault(number, s) != s:
+                found[s] = first[number]
+        return found
+
+    # runs
+
     def runs(self):
+        """The numbers of all runs, ascending."""
         try:
             return sorted(int(r) for r in os.listdir(self.path("runs")) if r.isdigit())
         except FileNotFoundError:
             return []
 
+    def new_run(self, settings):
+        run = (self.runs() or [0])[-1] + 1
+        os.makedirs(self.path("runs", str(run)))
+        write_whole(self.run_path(run, "run.json"), json.dumps(settings, indent=1) + "\n")
+        return run
+
     def jobs(self, run):
-        """[kind, id, number of tasks, what it is about]"""
-        return [line.split("\t") for line in read_lines(self.path("runs", str(run), "jobs"))]
+        """[kind, id, number of tasks, subject] of each job of a run."""
+        return [line.split("\t") for line in read_lines(self.run_path(run, "jobs"))]
 
     def add_job(self, run, kind, number, tasks, about=""):
-        with open(self.path("runs", str(run), "jobs"), "a") as f:
+        with open(self.run_path(run, "jobs"), "a") as f:
             f.write("%s\t%s\t%d\t%s\n" % (kind, number, tasks, about))
 
-    def settings(self):
-        try:
-            with open(self.path("settings.json")) as f:
-                return json.load(f)
-        except FileNotFoundError:
-            return None
+    def problems(self, run):
+        """What stopped a run as a whole, such as a refusal by the scheduler."""
+        return read_json(self.run_path(run, "problems.json"), [])
 
-    # what is to be done
+    def add_problem(self, run, text):
+        write_whole(self.run_path(run, "problems.json"), json.dumps(self.problems(run) + [text]) + "\n")
 
-    def unsound(self):
-        """{store: message} of stores that the last look-up table had to leave out, and that still are so."""
+    def stop(self, run):
+        """Notes that the user ended a run: what it has not done is still to do, and has not failed."""
+        write_whole(self.run_path(run, "cancelled"), "")
+
+    def stopped(self, run):
+        return age(self.run_path(run, "cancelled")) is not None
+
+    # what remains to be done
+
+    def unreadable(self):
+        """{store: message} of stores that the last look-up left out and that have not changed since."""
         for run in reversed(self.runs()):
-            path = self.path("runs", str(run), "unsound.txt")
+            path = self.run_path(run, "unreadable.txt")
             if age(path) is not None:
                 rows = [line.split("\t", 1) for line in read_lines(path)]
                 return {store: message for store, message in rows if not fresh(store, path)}
         return {}
 
     def to_convert(self):
-        unsound = self.unsound()
+        unreadable = self.unreadable()
         return [s for s in self.slides if not self.namesake(s)
-                and (not fresh(self.store(s), s) or self.store(s) in unsound)]
+                and (not fresh(self.store(s), s) or self.store(s) in unreadable)]
+
+    def has_result(self, slide):
+        """The slide's result is newer than its store and not known to be damaged."""
+        result = self.result(slide)
+        return fresh(result, self.store(slide)) and not self.checks.problem(result)
 
     def to_process(self):
-        """Of those that have a store."""
-        return [s for s in self.slides if not self.namesake(s) and age(self.store(s)) is not None
-                and not fresh(self.result(s), self.store(s))]
+        """Slides that have a store and no result."""
+        same = self.duplicates()
+        return [s for s in self.slides if not self.namesake(s) and s not in same
+                and age(self.store(s)) is not None and not self.has_result(s)]
+
+    def groups(self):
+        """{store: number of groups} of the look-up table."""
+        rows = [line.split("\t") for line in read_lines(self.path("lookup.txt"))[1:]]
+        return {store: int(last) - int(first) + 1 for first, last, store in rows}
 
     def merged(self, results):
-        """Does corpus.h5 hold exactly these results?"""
+        """True if corpus.h5 holds exactly these results."""
         corpus = self.path("corpus.h5")
         return (read_lines(self.path("corpus.txt")) == results and age(corpus) is not None
                 and all(fresh(corpus, r) for r in results))
 
+    # care
+
+    def lock(self):
+        """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
+        held = open(self.path("lock"), "w")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            die("%s: a run is going on; see status, wait, or cancel it" % self.out)
+        except OSError:
+            pass  # a file system without locks
+        return held
+
     def clean(self):
-        """Removes what killed tasks left, on whatever host. Nothing of this corpus is running."""
-        for folder in ["stores", "results", "."] + glob.glob(self.path("parts", "*")):
-            for left in glob.glob(os.path.join(glob.escape(self.path(folder)), ".*.h5.*.part")):
-                try:
-                    with open(left) as f:
-                        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a writer still holds it
-                        os.unlink(left)
-                except OSError:
-                    pass
+        """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
+        for pattern in ("stores/.*.h5.*.part", "results/.*.h5.*.part", ".*.h5.*.part", "*.new",
+                        "parts/*/.*.h5.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
+                        "checked.json.*.list"):
+            for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
+                remove_unlocked(left)
+        for s in self.slides:
+            if os.path.isdir(self.parts(s)) and self.has_result(s):
+                shutil.rmtree(self.parts(s))
 
 
-def groups_of(corpus):
-    """{store: number of groups} of the look-up table."""
-    table = {}
-    for line in read_lines(corpus.path("lookup.txt"))[1:]:
-        first, last, store = line.split("\t")
-        table[store] = int(last) - int(first) + 1
-    return table
-
-
-def new_run(corpus, settings):
-    run = (corpus.runs() or [0])[-1] + 1
-    os.makedirs(corpus.path("runs", str(run)))
-    write_whole(corpus.path("runs", str(run), "run.json"), json.dumps(settings, indent=1) + "\n")
-    return run
+def remove_unlocked(path):
+    """Removes a file, unless a writer still holds a lock on it."""
+    try:
+        with open(path) as f:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+    except OSError:
+        pass

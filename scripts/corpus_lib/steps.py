@@ -1,77 +1,105 @@
-"""Steps: what runs between the arrays."""
+"""What runs between the arrays: the look-up before processing, the merge after it."""
 import glob
 import json
 import os
 import shutil
-import subprocess
-import sys
+import time
 
 from corpus_lib.cluster import submit_groups
-from corpus_lib.files import DONE, PART, age, fresh, program, read_lines, say, write_whole
-from corpus_lib.logs import suspects
+from corpus_lib.files import (DONE, age, ask, fresh, program, read_lines, say, write_list,
+                              write_whole)
+from corpus_lib.logs import last_suspects
 from corpus_lib.schedulers import SCHEDULERS
-from corpus_lib.state import Corpus, groups_of
-from corpus_lib.status import print_status, status_of, verdict
+from corpus_lib.state import Corpus
+from corpus_lib.status import States, print_status, status_of, verdict
 
 
 def step_lookup(corpus, run):
-    """The look-up table of all stores, and the stores that are to be processed."""
+    """Writes the look-up table of all stores. Returns the stores to process, suspects last.
+
+    Stores that cannot be read go to runs/R/unreadable.txt with the reason. Hashes of new stores and
+    damage of new results are noted.
+    """
     stores = [corpus.store(s) for s in corpus.slides
               if not corpus.namesake(s) and age(corpus.store(s)) is not None]
-    names = corpus.path("runs", str(run), "stores.txt")
-    write_whole(names, "".join(s + "\n" for s in stores))
+    names, messages, table = corpus.run_path(run, "stores.txt"), [], "Start\tEnd\tName\n"
+    write_list(names, stores)
     if stores:
-        p = subprocess.run([program("h5spec"), "lookup", "--list", names], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, universal_newlines=True, errors="surrogateescape")
-        write_whole(corpus.path("lookup.txt"), p.stdout)
-        said = [line[len("h5spec: "):] for line in p.stderr.split("\n")]
-    else:
-        write_whole(corpus.path("lookup.txt"), "Start\tEnd\tName\n")
-    sound = groups_of(corpus)
-    write_whole(corpus.path("runs", str(run), "unsound.txt"), "".join("%s\t%s\n" % (
-        s, next((m for m in said if m.startswith(s)), s + ": cannot be opened")) for s in stores if s not in sound))
-    late = suspects(corpus, "process", "store")
+        p = ask(program("h5spec"), "lookup", "--list", names)
+        table, messages = p.stdout, p.stderr.split("\n")
+    write_whole(corpus.path("lookup.txt"), table)
+    readable = corpus.groups()
+    write_list(corpus.run_path(run, "unreadable.txt"),
+               ["%s\t%s" % (s, reason_in(messages, s)) for s in stores if s not in readable])
+    corpus.checks.read_stores([s for s in stores if s in readable])
+    corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
+    late = last_suspects(corpus, "process")
     todo = sorted((corpus.store(s) for s in corpus.to_process()), key=lambda s: s in late)
-    todo = [s for s in todo if s in sound]
-    write_whole(corpus.path("runs", str(run), "process.txt"), "".join(s + "\n" for s in todo))
+    todo = [s for s in todo if s in readable]
+    write_list(corpus.run_path(run, "process.txt"), todo)
     return todo
 
 
-def add_groups_up(corpus, slide):
+def reason_in(messages, store):
+    """The first message about a store."""
+    for line in messages:
+        at = line.find(store + ": ")
+        if at >= 0:
+            return line[at:]
+    return store + ": cannot be opened"
+
+
+def merge_groups(corpus, slide):
+    """Makes a slide's result from those of its groups, if all exist."""
     parts = [p for p in sorted(glob.glob(glob.escape(corpus.parts(slide)) + "/*.h5"))
              if fresh(p, corpus.store(slide))]
     if not parts:
         return
     names = corpus.parts(slide) + ".txt"
-    write_whole(names, "".join(p + "\n" for p in parts))
-    if subprocess.call([program("h5spec"), "merge", "-q", "-o", corpus.result(slide), "--list", names]) == 0:
+    write_list(names, parts)
+    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.result(slide), "--list", names)
+    if p.returncode == 0:
         shutil.rmtree(corpus.parts(slide))
+    else:
+        say(p.stderr.strip())
     os.unlink(names)
 
 
 def step_merge(corpus, run):
-    """Groups into slides, slides into corpus.h5."""
+    """Merges groups into results, and results into corpus.h5."""
     corpus.clean()
     for s in corpus.to_process():
-        add_groups_up(corpus, s)
-    unsound = {f["slide"] for f in status_of(corpus, None, 0)["failed"]}
-    results = [corpus.result(s) for s in corpus.slides if s not in unsound]
+        merge_groups(corpus, s)
+    states = States(corpus)
+    results = [corpus.result(s) for s in corpus.slides if states.of(s).reached == "processed"]
     if not results:
         say("no slide has a result: nothing to merge")
+    elif not corpus.merged(results):
+        merge_results(corpus, run, results)
+
+
+def merge_results(corpus, run, results):
+    """Writes corpus.h5. If that fails, verifies every result, so that damaged ones are found."""
+    names = corpus.run_path(run, "merge.txt")
+    write_list(names, results)
+    options = ["--allow-duplicates"] if (corpus.settings() or {}).get("allow_duplicates") else []
+    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.path("corpus.h5"), *options, "--list", names)
+    if p.returncode == 0:
+        write_list(corpus.path("corpus.txt"), results)
+        for r in results:
+            corpus.checks.note(r)
+        corpus.checks.save()
         return
-    if corpus.merged(results):
-        return
-    names = corpus.path("runs", str(run), "merge.txt")
-    write_whole(names, "".join(r + "\n" for r in results))
-    if subprocess.call([program("h5spec"), "merge", "-q", "-o", corpus.path("corpus.h5"), "--list", names]) == 0:
-        write_whole(corpus.path("corpus.txt"), "".join(r + "\n" for r in results))
-    else:
-        sys.exit(PART)
+    corpus.add_problem(run, "merging the results failed: " + p.stderr.strip())
+    say(p.stderr.strip())
+    corpus.checks.read_results(results, again=True)
 
 
 def command_step(o):
+    """What the small jobs of a cluster call."""
     corpus = Corpus(o.out)
-    settings = dict(corpus.settings(), **json.loads("\n".join(read_lines(corpus.path("runs", str(o.run), "run.json")))))
+    settings = dict(corpus.settings(), **json.loads("\n".join(
+        read_lines(corpus.run_path(o.run, "run.json")))))
     os.environ.update(settings["programs"])
     if o.name == "lookup":
         step_lookup(corpus, o.run)
@@ -79,6 +107,6 @@ def command_step(o):
             submit_groups(corpus, o.run, settings)
         return DONE
     step_merge(corpus, o.run)
-    st = status_of(corpus, SCHEDULERS[settings["scheduler"]], 0)
+    st = status_of(corpus, SCHEDULERS[settings["scheduler"]], 0, time.time())
     print_status(st)
     return verdict(st)

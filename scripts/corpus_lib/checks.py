@@ -1,0 +1,99 @@
+"""What has been found in finished files: damage of results, quickhashes of stores.
+
+Reading 3,505 results takes minutes, so findings are kept in OUT/checked.json. A finding holds while
+the file's size and time are those that it had when it was read.
+"""
+import json
+import os
+
+from corpus_lib.files import ask, key, program, read_json, write_list, write_whole
+
+
+class Checks:
+    """{path: [size, mtime in ns, problem or "", quickhash or ""]}"""
+
+    def __init__(self, path):
+        self.path, self.known = path, read_json(path, {})
+
+    def finding(self, path):
+        """(problem, quickhash) of a file that has not changed since it was read; None otherwise."""
+        row = self.known.get(os.fsencode(path).decode("utf-8", "backslashreplace"))
+        try:
+            at = os.stat(path)
+        except OSError:
+            return None
+        return (row[2], row[3]) if row and row[:2] == [at.st_size, at.st_mtime_ns] else None
+
+    def problem(self, path):
+        """What is wrong with a result; "" if nothing is known to be."""
+        return (self.finding(path) or ("", ""))[0]
+
+    def quickhash(self, path):
+        """The slide's hash in a store; "" if it is unknown or the slide has none."""
+        return (self.finding(path) or ("", ""))[1]
+
+    def note(self, path, problem="", quickhash=""):
+        try:
+            at = os.stat(path)
+        except OSError:
+            return
+        self.known[os.fsencode(path).decode("utf-8", "backslashreplace")] = [
+            at.st_size, at.st_mtime_ns, problem, quickhash]
+
+    def save(self):
+        try:
+            write_whole(self.path, json.dumps(self.known, indent=0) + "\n")
+        except OSError:
+            pass  # another user's corpus: the next call reads the files again
+
+    # reading files
+
+    def read_stores(self, stores):
+        """Notes the quickhash of each store that is not known yet."""
+        new = {key(s): s for s in stores if self.finding(s) is None}
+        for line in ask_list(self.path, "info", new.values(), "--json").stdout.split("\n") if new else []:
+            try:
+                row = json.loads(line)
+                self.note(new[key(row["file"])], "", row.get("quickhash") or "")
+            except (ValueError, KeyError, TypeError):
+                pass  # a store that cannot be read; the look-up reports it
+        if new:
+            self.save()
+
+    def read_results(self, results, again=False):
+        """Verifies each result that is not known yet; `again`: all of them."""
+        new = [r for r in results if os.path.exists(r) and (again or self.finding(r) is None)]
+        if not new:
+            return
+        p = ask_list(self.path, "verify", new)
+        problems = problems_of(p, new)
+        for path in new:
+            self.note(path, problems.get(path, ""))
+        self.save()
+
+
+def ask_list(beside, command, paths, *options):
+    """Runs a command of h5spec over a list of files."""
+    names = "%s.%s.%d.list" % (beside, os.uname().nodename, os.getpid())
+    write_list(names, paths)
+    try:
+        return ask(program("h5spec"), command, *options, "--list", names)
+    finally:
+        os.unlink(names)
+
+
+def problems_of(p, paths):
+    """{path: message} from the messages of h5spec verify over a list."""
+    if p.returncode == 0:
+        return {}
+    found = {}
+    for line in p.stderr.split("\n"):
+        for name in ("h5spec: ", "h5spec verify: "):
+            if line.startswith(name):
+                line = line[len(name):]
+        if "not a wsi-patch-store" in line:
+            continue  # this h5spec verifies stores only
+        path = next((q for q in paths if line.startswith(q + ": ")), None)
+        if path:
+            found.setdefault(path, line[len(path) + 2:])
+    return found
