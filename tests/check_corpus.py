@@ -541,6 +541,229 @@ def test_wrong_use_of_scripts_corpus():
         says(corpus(*name, "--help").out, "usage: ")
 
 
+# --- status, progress ---
+
+def slow(program, seconds, name="--task"):
+    """The program, but each call with --task takes a while before it does each line of its list."""
+    return wrapper('''case "$*" in *"--task "*) ;; *) exec %s "$@" ;; esac
+for last; do [ "$prev" != --list ] || list=$last; prev=$last; done
+n=$(wc -l <"$list") k=0
+case "$*" in *"/1"*) ;; *) exec %s "$@" ;; esac
+while [ $k -lt $n ]; do
+    k=$((k + 1)); sleep %g
+    %s "$@" --task $k/$n || status=$?
+done
+exit ${status:-0}
+''' % (program, program, seconds, program))
+
+
+def test_status_counts_what_is_to_do_apart_from_what_failed():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    for s in slides(4):
+        shutil.copy(s, folder)
+    open(folder + "/s001.svs", "w").close()  # fails, after s00
+    argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, folder]
+    p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                         env=dict(os.environ, **dict(TOOLS, WSI2H5=slow(WSI2H5, 0.7))))
+    wait_for_file(out + "/stores/s01.h5")
+    p.send_signal(signal.SIGINT)
+    expect(p.wait(TIMEOUT) == 3, "status %d", p.returncode)
+    st = status_of(out, 1)
+    expect([os.path.basename(f["slide"]) for f in st["failed"]] == ["s001.svs"], "%s", st["failed"])
+    expect(st["slides"] == 5 and len(st["to_do"]) == 4 and st["converted"] in (2, 3), "%s", st)
+    says(corpus("status", "-o", out, status=1).out, "4 to do, 1 failed")
+    os.unlink(folder + "/s001.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
+    st = status_of(out, 1)
+    expect(st["to_do"] == [] and st["processed"] == 4 and len(st["failed"]) == 1, "%s", st)
+    says(st["failed"][0]["reason"], "no such")
+    expect(st["corpus"] == {"file": out + "/corpus.h5", "slides": 4, "current": True}, "%s", st["corpus"])
+
+
+def wait_for_file(path, seconds=60):
+    end = time.time() + seconds
+    while not os.path.exists(path):
+        expect(time.time() < end, "%s never came", path)
+        time.sleep(0.02)
+
+
+def test_status_reports_why_the_scheduler_refused():
+    for kind, jobs in (("convert", 0), ("process", 2)):
+        slurm, out = PretendedSlurm(refuse="--job-name=corpus-" + kind), os.path.join(tmp(), "out")
+        p = corpus("run", "-o", out, "--scheduler", "slurm", *slides(3), env=slurm.env, status=1)
+        says(p.err, "Slurm refused the %s job" % kind, "invalid partition", "run again")
+        expect(len(slurm.cancelled()) == jobs, "%s", slurm.cancelled())
+        st = status_of(out, 1, slurm.env)
+        expect(len(st["to_do"]) == 3 and st["failed"] == [], "%s", st)
+        says(st["problems"][0], "Slurm refused the %s job" % kind, "invalid partition")
+        says(corpus("status", "-o", out, env=slurm.env, status=1).out, "3 to do, 0 failed", "problem: Slurm refused")
+
+
+def test_status_shows_rate_and_time_left_and_watches():
+    out = os.path.join(tmp(), "out")
+    env = dict(TOOLS, WSI2H5=slow(WSI2H5, 1))
+    p = subprocess.Popen([sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, *slides(4)],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, **env))
+    wait_for_file(out + "/stores/s01.h5")
+    st = status_of(out, 0)
+    step = st["steps"][0]
+    expect(step["step"] == "convert" and step["to_do"] == 2 and st["active_tasks"] == 1, "%s", st)
+    expect(step["per_hour"] > 0 and step["seconds_left"] > 0, "%s", step)
+    expect(abs(step["seconds_left"] - step["to_do"] / step["per_hour"] * 3600) < 1e-6, "%s", step)
+    says(corpus("status", "-o", out).out, "1 task queued or running; converting: ", " left")
+    watched = corpus("status", "-o", out, "--watch", "1").out.splitlines()
+    p.wait(TIMEOUT)
+    expect(len(watched) >= 3 and "to do" in watched[0], "%s", watched)
+    expect("4 of 4 slides converted, 4 processed, 0 to do" in "".join(watched[-2:]), "%s", watched)
+    lines = json_lines(corpus("status", "--json", "-o", out, "--watch").out)
+    expect(len(lines) == 1 and lines[0]["seconds_left"] == 0, "%s", lines)
+
+
+def test_local_shows_progress_on_a_terminal_and_little_in_a_file():
+    import pty
+    env = dict(os.environ, **dict(TOOLS, WSI2H5=slow(WSI2H5, 0.7)))
+    argv = [sys.executable, CORPUS, "run", "--scheduler", "local", *slides(3), "-o"]
+    ours, theirs = pty.openpty()
+    p = subprocess.Popen(argv + [os.path.join(tmp(), "out")], stdout=subprocess.DEVNULL, stderr=theirs, env=env)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            data = os.read(ours, 4096)
+        except OSError:
+            break
+        text += data
+    p.wait(TIMEOUT)
+    says(text.decode(), "\r\x1b[Kcorpus: converting: 1 of 3 slides, ", "slides/", " left", "finished in")
+    expect(max(len(part) for part in re.split(r"\r|\n", text.decode())) < 90, "a line is too long")
+    for options, lines in (([], 0), (["--progress", "no"], 0), (["--progress", "1"], 2)):
+        p = run(*argv, os.path.join(tmp(), "out"), *options, env=env)
+        found = re.findall(r"corpus: converting: \d of 3 slides", p.err)
+        expect(lines <= len(found) <= 2 * lines, "%s: %s", options, p.err)
+        expect("\r" not in p.err, p.err)
+
+
+# --- inputs ---
+
+def test_folders_that_are_links_are_searched_and_what_cannot_be_used_is_reported():
+    folder, other, out = tmp(), tmp(), os.path.join(tmp(), "out")
+    s = slides(5)
+    shutil.copy(s[0], folder)
+    shutil.copy(s[1], other)
+    os.symlink(other, folder + "/batch")
+    os.symlink(folder, other + "/loop")
+    os.symlink(other, folder + "/again")  # reached twice: searched once
+    os.symlink(s[2], folder + "/link.svs")
+    os.symlink(folder + "/nowhere.svs", folder + "/dangling.svs")
+    os.symlink(folder + "/nowhere", folder + "/other")  # not a slide's name
+    shutil.copy(s[3], folder + "/two\nlines.svs")
+    shutil.copy(s[4], folder + "/.hidden.svs")
+    os.mkdir(folder + "/empty.svs")
+    p = corpus("run", "--scheduler", "local", "-o", out, folder, tmp("none"), status=1)
+    says(p.out, "3 of 6 slides converted, 3 processed, 0 to do, 3 failed")
+    failed = {os.path.basename(f["slide"]): (f["stage"], f["reason"]) for f in status_of(out, 1)["failed"]}
+    says(failed["dangling.svs"][1], "dangling link to " + folder + "/nowhere.svs")
+    says(failed["two\nlines.svs"][1], "line break", "rename")
+    expect(len(failed) == 3 and "contains no slides" in str(failed), "%s", failed)
+    equal(content(out + "/corpus.h5"), direct(direct_stores(out)), "the others")
+    os.rename(folder + "/two\nlines.svs", folder + "/lines.svs")
+    os.symlink(s[4], folder + "/nowhere.svs")
+    p = corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
+    says(p.out, "6 of 7 slides converted, 5 processed, 0 to do, 2 failed", "nowhere.svs: is the same slide as " + folder)
+    if os.getuid():
+        os.chmod(other, 0)
+        says(corpus("run", "--scheduler", "local", "-o", out, folder, status=1).out, "cannot be read")
+        os.chmod(other, 0o755)
+
+
+def test_the_same_slide_twice_is_merged_once():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    good = [shutil.copy(s, folder) for s in slides(3)]
+    shutil.copy(good[1], folder + "/twin.svs")
+    if not json_lines(run(H5SPEC, "info", "--json", store(good[1])).out)[0]["quickhash"]:
+        raise Skip("stores have no quickhash here")
+    p = corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
+    says(p.out, "4 of 4 slides converted, 3 processed, 0 to do, 1 failed", "twin.svs: is the same slide as " + good[1])
+    expect(not os.path.exists(out + "/results/twin.h5"), "it was computed")
+    equal(content(out + "/corpus.h5"), direct([out + "/stores/s0%d.h5" % k for k in range(3)]), "without the twin")
+    before = os.stat(out + "/corpus.h5").st_mtime_ns
+    says(corpus("run", "--scheduler", "local", "-o", out, folder, status=1).err, "nothing to do")
+    expect(os.stat(out + "/corpus.h5").st_mtime_ns == before, "merged again")
+
+
+# --- care for what exists ---
+
+def test_a_damaged_result_is_noticed_and_computed_again():
+    # h5spec verify is stood in for: files with a changed last byte are damaged
+    out = os.path.join(tmp(), "out")
+    verify = wrapper('''[ "$1" = verify ] || exec %s "$@"
+for last; do [ "$prev" != --list ] || list=$last; prev=$last; done
+while read -r f; do
+    echo "$f" >>%s
+    tail -c 4 "$f" | grep -q spot || continue
+    echo "h5spec: $f: CRC mismatch in window_mean_db" >&2; status=1
+done <"$list"
+exit ${status:-0}
+''' % (H5SPEC, out + ".verified"))
+    env = dict(TOOLS, H5SPEC=verify)
+    corpus("run", "--scheduler", "local", "-o", out, *slides(3), env=env)
+    want = content(out + "/corpus.h5")
+    expect(status_of(out, 0, env)["failed"] == [] and not os.path.exists(out + ".verified"), "merged results were read again")
+    with open(out + "/results/s01.h5", "ab") as f:
+        f.write(b"spot")
+    (bad,) = status_of(out, 1, env)["failed"]
+    says(bad["reason"], "the result is damaged: CRC mismatch in window_mean_db; run again")
+    status_of(out, 1, env)
+    expect(open(out + ".verified").read() == out + "/results/s01.h5\n", "verified: %s", open(out + ".verified").read())
+    os.unlink(out + "/results/s01.h5")  # what h5spec run does with a damaged result is tested with h5spec
+    corpus("run", "--scheduler", "local", "-o", out, *slides(3), env=env)
+    equal(content(out + "/corpus.h5"), want, "the repaired corpus")
+
+
+def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends():
+    out = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, *slides(2))
+    left = ["stores/.s00.h5.1.part", "results/.s00.h5.host.7.part", ".corpus.h5.2.part", "slides.txt.h.1.new",
+            "runs/1/run.json.h.1.new", "parts/s00.txt", "checked.json.h.1.list"]
+    os.makedirs(out + "/parts/s01")
+    open(out + "/parts/s01/.s01.1-1.h5.3.part", "w").close()
+    for options, message in (([], "nothing to do"), ([tmp("none")], "nothing to do"), (["/nowhere.svs"], "converting")):
+        for name in left:
+            open(os.path.join(out, name), "w").close()
+        says(corpus("run", "--scheduler", "local", "-o", out, *slides(2), *options, status=None).err, message)
+        remains = [n for n in left + ["parts/s01"] if os.path.exists(os.path.join(out, n))]
+        expect(remains == [], "%s: %s", options, remains)
+
+
+def test_two_runs_begun_at_the_same_moment():
+    for _ in range(5):
+        out = os.path.join(tmp(), "out")
+        argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, *slides(3)]
+        both = [subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **TOOLS))
+                for _ in range(2)]
+        texts = [p.communicate(timeout=TIMEOUT)[0].decode() for p in both]
+        for p, text in zip(both, texts):
+            expect(p.returncode == 0 or "a run is going on" in text, "status %d: %s", p.returncode, text)
+        expect(0 in [p.returncode for p in both], "%s", texts)
+        equal(content(out + "/corpus.h5"), direct(direct_stores(out)), "the corpus")
+
+
+def test_the_installed_program_finds_its_package_and_the_programs_beside_it():
+    prefix, bare = tmp(), {k: v for k, v in os.environ.items() if k not in TOOLS}
+    share = prefix + "/share/wsi2h5"
+    shutil.copytree(os.path.join(ROOT, "scripts"), share)
+    os.mkdir(prefix + "/bin")
+    os.symlink("../share/wsi2h5/corpus", prefix + "/bin/corpus")
+    for program in (WSI2H5, H5SPEC):
+        os.symlink(program, os.path.join(prefix, "bin", os.path.basename(program)))
+    for name in (prefix + "/bin/corpus", share + "/corpus"):
+        out = os.path.join(tmp(), "out")
+        run(name, "run", "--scheduler", "local", "-o", out, *slides(1), env=bare, cwd="/")
+        (settings,) = json_lines(open(out + "/runs/1/run.json").read().replace("\n", ""))
+        expect(settings["programs"]["H5SPEC"] == prefix + "/bin/h5spec", "%s", settings["programs"])
+    expect(not [d for d, _, _ in os.walk(share) if "__pycache__" in d], "bytecode was written")
+
+
 # --- what is submitted: a pretended Slurm that only writes down its commands ---
 
 class PretendedSlurm:
@@ -555,8 +778,10 @@ if %r and %r in " ".join(sys.argv):
 open(%r, "a").write(json.dumps(sys.argv[1:]) + "\\n")
 print(sum(1 for _ in open(%r)))
 """ % (refuse, refuse, self.noted, self.noted))
-        for name in ("squeue", "scontrol", "sacct", "scancel"):
+        for name in ("squeue", "scontrol", "sacct"):
             self.command(name, "")
+        self.command("scancel", "import sys\nopen(%r, 'a').write('\\n'.join(sys.argv[1:] + ['']))" % (
+            self.noted + ".cancelled"))
         self.env = dict(TOOLS, PATH=self.folder + os.pathsep + os.environ["PATH"])
 
     def command(self, name, text):
@@ -564,6 +789,10 @@ print(sum(1 for _ in open(%r)))
         with open(path, "w") as f:
             f.write("#!%s\n%s" % (sys.executable, text))
         os.chmod(path, 0o755)
+
+    def cancelled(self):
+        path = self.noted + ".cancelled"
+        return open(path).read().split() if os.path.exists(path) else []
 
     def submitted(self, kind):
         """The arguments of the jobs of one kind."""

@@ -144,7 +144,8 @@ def started(pid):
     """When a process began, as the kernel counts; None if it does not exist."""
     try:
         with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[19]
+            fields = f.read().rsplit(")", 1)[1].split()
+        return fields[19] if fields[0] not in "ZX" else None  # ended, but not yet collected
     except (OSError, IndexError):
         return None
 
