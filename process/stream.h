@@ -1,11 +1,14 @@
 /*
  * stream.h - from stores to spectra: one continuous stream over many stores.
  *
- * Each store's chunks are listed once; then extents (consecutive chunks) are read with pread, checked
- * against their CRC, inflated and laid as rows of gray into the backend's buffers, by the same threads
- * that run the backend. Pixel rows are read once, in order, whatever the size of the groups; the next
- * store begins while the last slab of the one before is still being computed. A store that fails is
- * reported and the others go on. What a device was computing when it failed is computed again by the others.
+ * The chunks of each store are listed once. Extents of chunks are then read, checked, unpacked and
+ * put into the backend's buffers by the same threads that run the backend. Rows of pixels are read
+ * once, in order, whatever the size of the groups, and the next store begins while the last slab of
+ * the previous one is still being computed. Three modules do this: job (a store being processed),
+ * schedule (which device gets which rows when) and stream (the threads' work, and the run).
+ *
+ * A store that fails is reported; the others are processed. If a device fails, the others compute
+ * its bands again.
  */
 #ifndef WSI_STREAM_H
 #define WSI_STREAM_H
@@ -16,7 +19,7 @@
 
 #include <stdint.h>
 
-/* How stores are read: past the page cache, through it, or the former when they are not in it. */
+/* How stores are read: past the page cache, through it, or past it if they are not in it. */
 enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED };
 
 struct stream_setup {
@@ -27,21 +30,22 @@ struct stream_setup {
     char *const *paths; /* stores */
     int64_t n_paths;
     int threads;
-    int64_t memory;     /* bytes for pixels in flight; 0: what serves the backend best */
-    int64_t first_group, last_group; /* counted from 1; 0, 0: all */
+    int64_t memory; /* bytes for pixels in flight; 0: what serves the backend best */
+    int64_t first_group, last_group; /* from 1; 0, 0: all */
 
+    /* All callbacks run on the calling thread. */
     void *ctx;
-    /* Store number k is done, in the order of paths: its slide, or NULL and why not. On the calling
-     * thread, for telling and writing it. -1 ends the run. */
-    int (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why, struct err *e);
-    /* Something that does not end a store: store number k, and what; the calling thread. May be NULL. */
+    /* Store k is done; called in the order of paths. `slide` is its result, or NULL, and then `why`
+     * names the store and says why not. Both are valid during the call. -1 ends the run. */
+    int (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why,
+                  struct err *e);
+    /* An event that does not end store k; the text does not name it. May be NULL. */
     void (*note)(void *ctx, int64_t k, const char *text);
-    /* Now and then: fraction of store number k that has been computed; the calling thread. May be
-     * NULL. */
+    /* The fraction of store k that has been computed, now and then. May be NULL. */
     void (*progress)(void *ctx, int64_t k, double fraction);
 };
 
-/* Runs all stores. -1 when the run as a whole failed or was stopped by a signal. */
+/* Processes all stores. -1 if the run as a whole failed, or was stopped by a signal. */
 int stream_run(const struct stream_setup *setup, struct err *e);
 
 #endif
