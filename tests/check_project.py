@@ -439,6 +439,33 @@ def test_short_lines_and_the_build_of_version():
     says(version(), ", build " + head)
 
 
+def test_install_deps():
+    """What is missing is listed; nothing is printed when nothing is. No package is installed here."""
+    script = os.path.join(ROOT, "scripts/install-deps")
+    says(run(script, "--help").out, "Usage:", "--tests")
+    says(run(script, "--test", status=2).err, "--test", "--help")
+    d = tmp()
+    for tool in ("sh", "cat", "awk", "sed", "id", "env", "printf"):
+        if shutil.which(tool):
+            os.symlink(shutil.which(tool), os.path.join(d, tool))
+
+    def stub(name, text):
+        with open(os.path.join(d, name), "w") as f:
+            f.write("#!/bin/sh\n" + text)
+        os.chmod(os.path.join(d, name), 0o755)
+    env = {"PATH": d, "INSTALL_DEPS": "no"}
+    stub("pkg-config", "exit 1\n")
+    says(run(script, env=env, status=1).err, "LZ4 (liblz4)", "OpenSlide (openslide)", "package manager")
+    stub("apt-get", "exit 1\n")
+    stub("dpkg-query", "echo installed pkgconf; echo installed zlib1g-dev\n")
+    err = run(script, env=env, status=1).err
+    says(err, "missing: libhdf5-dev ", "libopenslide-dev")
+    expect("pkg-config" not in err and "zlib1g-dev" not in err, "pkgconf serves as pkg-config: %s", err)
+    stub("dpkg-query", 'shift 2; for p; do echo "installed $p"; done\n')
+    p = run(script, "--bench", env=env)
+    expect(p.out + p.err == "", "%s", p.out + p.err)
+
+
 def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
