@@ -1,8 +1,8 @@
 /*
- * bench_codecs - what a store's chunks could be packed with: real tiles, decoded by OpenSlide, packed and
- * unpacked by each library in memory, one thread.
+ * bench_codecs - codecs for chunks: packs and unpacks real tiles, decoded by OpenSlide, with each
+ * library, in memory, on one thread.
  *
- *   bench_codecs SLIDE      a line a codec: name, packed / unpacked, MB/s packing, MB/s unpacking
+ *   bench_codecs SLIDE      one line per codec: name, ratio, MB/s of packing and of unpacking
  */
 #include <libdeflate.h>
 #include <lz4.h>
@@ -69,7 +69,8 @@ int main(int argc, char **argv)
     int64_t width, height;
     int n = 0;
     const size_t room = 2 * BYTES;
-    unsigned char *tiles = malloc((size_t)MOST * BYTES), *packed = malloc(room), *back = malloc(BYTES);
+    unsigned char *tiles = malloc((size_t)MOST * BYTES);
+    unsigned char *packed = malloc(room), *back = malloc(BYTES);
     uint32_t *argb = malloc(TILE * TILE * sizeof *argb);
     openslide_get_level0_dimensions(o, &width, &height);
     for (int64_t y = 0; y + TILE <= height; y += TILE)
@@ -77,7 +78,8 @@ int main(int argc, char **argv)
             openslide_read_region(o, argb, x, y, 0, TILE, TILE);
             for (int k = 0; k < TILE * TILE; k++)
                 for (int c = 0; c < 3; c++)
-                    tiles[(size_t)n * BYTES + (size_t)(3 * k + c)] = (unsigned char)(argb[k] >> (16 - 8 * c));
+                    tiles[(size_t)n * BYTES + (size_t)(3 * k + c)] =
+                        (unsigned char)(argb[k] >> (16 - 8 * c));
         }
     deflate = libdeflate_alloc_compressor(1);
     inflate = libdeflate_alloc_decompressor();
@@ -96,8 +98,8 @@ int main(int argc, char **argv)
                     return 1;
             }
         const double all = 3.0 * n * BYTES;
-        printf("%-24s %.3f of the pixels, packs %4.0f MB/s, unpacks %4.0f MB/s\n", codecs[c].name, bytes / all,
-               all / 1e6 / packing, all / 1e6 / unpacking);
+        printf("%-24s %.3f of the pixels, packs %4.0f MB/s, unpacks %4.0f MB/s\n",
+               codecs[c].name, bytes / all, all / 1e6 / packing, all / 1e6 / unpacking);
     }
     return 0;
 }

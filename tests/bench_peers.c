@@ -1,13 +1,13 @@
 /*
- * bench_peers - the bare libraries on the same data: what our programs are measured beside.
+ * bench_peers - the bare libraries on the same data, for comparison with our programs.
  *
  *   bench_peers openslide SLIDE ROWS    reads the top ROWS rows, tile by tile: MP/s
- *   bench_peers jpeg SLIDE SECONDS      libjpeg decodes the slide's tiles, which are in memory, into memory: MP/s
- *   bench_peers write SLIDE OUT         the same until 1 GB is decoded, each tile written to OUT: MP/s
+ *   bench_peers jpeg SLIDE SECONDS      libjpeg decodes the tiles from memory to memory: MP/s
+ *   bench_peers write SLIDE OUT         the same for 1 GB of pixels, and writes them to OUT: MP/s
  *   bench_peers luma SLIDE SECONDS      as jpeg, the luma only
- *   bench_peers deflate SLIDE SECONDS   the same as jpeg, and libdeflate level 1 after it
+ *   bench_peers deflate SLIDE SECONDS   as jpeg, then packs with libdeflate level 1
  *   bench_peers j2k SLIDE SECONDS       OpenJPEG decodes the slide's tiles: MP/s
- *   bench_peers fftw SECONDS            256 x 256 real-to-complex transforms, FFTW_ESTIMATE: windows/s
+ *   bench_peers fftw SECONDS            256 x 256 transforms, FFTW_ESTIMATE: windows/s
  *   bench_peers fftw-measure SECONDS    the same, FFTW_MEASURE
  *
  *   bench_peers hold FILE MIB           prints nothing: see bench_hold
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <jpeglib.h> /* wants stdio.h before it */
+#include <jpeglib.h> /* needs stdio.h before it */
 
 static double now(void)
 {
@@ -114,7 +114,8 @@ static void decode_jpeg(struct jpeg_decompress_struct *j, const struct tiles *t,
 }
 
 /* A decompressor that knows the slide's tables. */
-static void open_jpeg(struct jpeg_decompress_struct *j, struct jpeg_error_mgr *manager, const struct tiles *t)
+static void open_jpeg(struct jpeg_decompress_struct *j, struct jpeg_error_mgr *manager,
+                      const struct tiles *t)
 {
     j->err = jpeg_std_error(manager);
     jpeg_create_decompress(j);
@@ -171,10 +172,10 @@ static int bench_write(const char *path, const char *to)
 }
 
 /*
- * Fills FILE, which should be in memory, and frees 15 of 16 pages again. A virtual machine may give memory
- * that is free in pieces of 128 KiB and more back to its host at once (free page reporting); the next to
- * touch it then waits for the host, ten times as long as for the copying. What is free between the
- * pages that are held comes in smaller pieces, and stays.
+ * Fills FILE, which should be in memory, and frees 15 of every 16 pages. A virtual machine may
+ * return free memory to its host in blocks of at least 128 KiB (free page reporting). Whoever
+ * touches such a block next waits for the host, ten times as long as for the copying. The free
+ * memory between the pages that are kept is in smaller blocks, so it is not returned.
  */
 static int bench_hold(const char *path, long long mib)
 {
@@ -270,7 +271,7 @@ int main(int argc, char **argv)
         return bench_fftw(FFTW_ESTIMATE, atof(argv[2]));
     if (argc == 3 && !strcmp(argv[1], "fftw-measure"))
         return bench_fftw(FFTW_MEASURE, atof(argv[2]));
-    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS | fftw|fftw-measure SECONDS |\n"
-          "       write SLIDE OUT | hold FILE MIB\n", stderr);
+    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS |\n"
+          "       fftw|fftw-measure SECONDS | write SLIDE OUT | hold FILE MIB\n", stderr);
     return 2;
 }

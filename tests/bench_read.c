@@ -1,11 +1,11 @@
 /*
- * bench_read - what bounds the GPU backend on the processors' side, with nothing else done:
+ * bench_read - the host's share of the GPU backend, each step alone:
  *
- *   bench_read read STORE THREADS       all chunks' bytes from the page cache, 2 MiB at a time
- *   bench_read check STORE THREADS      the same and their CRC-32
- *   bench_read inflate STORE THREADS    all chunks unpacked, their bytes being in memory already
+ *   bench_read read STORE THREADS       reads all chunks from the page cache, 2 MiB at a time
+ *   bench_read check STORE THREADS      the same, and computes their CRC-32
+ *   bench_read inflate STORE THREADS    unpacks all chunks; their bytes are in memory before
  *
- * Prints seconds, the median of five.
+ * Prints the median of five runs in seconds.
  */
 #include "common/cli.h"
 #include "common/codec.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 2 << 20, RUNS = 5 };
+enum { READ_BYTES = 2 << 20, RUNS = 5 };
 
 struct job {
     struct store *store;
@@ -29,7 +29,7 @@ struct job {
 };
 
 struct item {
-    int64_t first, n; /* chunks that lie together */
+    int64_t first, n; /* consecutive chunks of the file */
 };
 
 static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
@@ -43,8 +43,9 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     it->first = j->next;
     do
         bytes += j->chunks[j->next++].bytes;
-    while (!j->packed && j->next < j->n && bytes + j->chunks[j->next].bytes <= PIECE &&
-           j->chunks[j->next].offset == j->chunks[j->next - 1].offset + j->chunks[j->next - 1].bytes);
+    while (!j->packed && j->next < j->n && bytes + j->chunks[j->next].bytes <= READ_BYTES &&
+           j->chunks[j->next].offset ==
+               j->chunks[j->next - 1].offset + j->chunks[j->next - 1].bytes);
     it->n = j->next - it->first;
     return PIPE_ITEM;
 }
@@ -58,7 +59,8 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     unsigned char *at = j->buffers[thread];
     size_t bytes = 0;
     if (j->packed)
-        return c->raw ? 0 : codec_decode(j->codecs[thread], &params, j->packed[it->first], c->bytes, at);
+        return c->raw ? 0 : codec_decode(j->codecs[thread], &params, j->packed[it->first],
+                                         c->bytes, at);
     for (int64_t k = 0; k < it->n; k++)
         bytes += c[k].bytes;
     if (store_read(j->store, c->offset, at, bytes, e))
@@ -79,7 +81,8 @@ static int list(struct job *j, struct err *e)
 {
     const struct store_info *i = store_info(j->store);
     const int64_t columns = store_chunk_columns(i);
-    j->chunks = calloc((size_t)((i->height / i->chunk_rows + 1 + i->group_count) * columns), sizeof *j->chunks);
+    const int64_t most = (i->height / i->chunk_rows + 1 + i->group_count) * columns;
+    j->chunks = calloc((size_t)most, sizeof *j->chunks);
     for (int64_t g = 0; g < i->group_count; g++) {
         if (!j->chunks || store_map_group(j->store, g, j->chunks + j->n, e))
             return -1;
@@ -113,13 +116,14 @@ int main(int argc, char **argv)
     struct job j = {.check = argc > 1 && !strcmp(argv[1], "check")};
     if (threads < 1)
         return fprintf(stderr, "usage: bench_read read|check|inflate STORE THREADS\n"), 2;
-    if (!(j.store = store_open(argv[2], &e)) || list(&j, &e) || (!strcmp(argv[1], "inflate") && load(&j, &e)))
+    if (!(j.store = store_open(argv[2], &e)) || list(&j, &e) ||
+        (!strcmp(argv[1], "inflate") && load(&j, &e)))
         return fprintf(stderr, "bench_read: %s\n", e.msg), 1;
     struct item *items = calloc((size_t)(8 * threads), sizeof *items);
     j.buffers = calloc((size_t)threads, sizeof *j.buffers);
     j.codecs = calloc((size_t)threads, sizeof *j.codecs);
     for (int t = 0; t < threads; t++) {
-        j.buffers[t] = malloc(2 * PIECE + (size_t)store_chunk_bytes(store_info(j.store)));
+        j.buffers[t] = malloc(2 * READ_BYTES + (size_t)store_chunk_bytes(store_info(j.store)));
         j.codecs[t] = codec_create(&e);
     }
     for (int r = 0; r < RUNS; r++) {

@@ -1,5 +1,5 @@
 """A published converter, written the way it is described: OpenSlide, patches of 448 px on a 224 px grid (a
-halo of 112), h5py, 400 patches a group. Prints MP/s of slide; the first ten groups are enough.
+halo of 112), h5py, 400 patches per group. Prints MP/s of slide, measured on the first ten groups.
 
     bench_system4.py SLIDE OUT.h5
 """

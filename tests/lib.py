@@ -1,7 +1,7 @@
-"""What all check_*.py share: running programs, making slides, saying what passed.
+"""What all check_*.py share: running programs, making slides, reporting what passed.
 
 A test is a function whose name begins with test_. It passes when it returns, is skipped when it
-raises Skip, fails when it raises anything else. main() prints one line a test:
+raises Skip, fails when it raises anything else. main() prints one line per test:
 "ok NAME", "skip NAME: reason", "not ok NAME: why".
 """
 import json
@@ -82,7 +82,7 @@ def real(name):
     d = slides_folder()
     path = d and os.path.join(d, name)
     if not path or not os.path.exists(path):
-        raise Skip("%s is not here (WSI_SLIDES names a folder with it)" % name)
+        raise Skip("%s is missing (WSI_SLIDES=FOLDER holds it)" % name)
     return path
 
 

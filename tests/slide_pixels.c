@@ -1,10 +1,12 @@
 /*
- * slide_pixels - a slide's pixels as OpenSlide gives them, raw RGB on stdout: what stores are compared
- * with. Shares no code with the converter, and reads in bands of an odd height and the full width, so
- * that a mistake about tiles cannot be made twice in the same way; a coarser level in one piece from
- * its corner, because OpenSlide interpolates wherever else one begins.
+ * slide_pixels - the pixels of a slide as OpenSlide returns them, for comparison with stores.
  *
- *   slide_pixels SLIDE [LEVEL]     writes height x width x 3 bytes, says "width height" on stderr
+ *   slide_pixels SLIDE [LEVEL]     writes height x width x 3 bytes of RGB to stdout, and "width
+ *                                  height" to stderr
+ *
+ * It shares no code with the converter. Level 0 is read in strips of full width and an odd height,
+ * which have nothing to do with tiles. A coarser level is read as a whole from its corner, because
+ * OpenSlide interpolates from everywhere else.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BAND = 317 };
+enum { STRIP_ROWS = 317 };
 
 static int fail(const char *path, const char *what)
 {
@@ -35,13 +37,13 @@ int main(int argc, char **argv)
     const double downsample = openslide_get_level_downsample(o, level);
     if (color)
         background = (unsigned)strtoul(color, NULL, 16);
-    const int64_t band = level ? height : BAND;
-    uint32_t *argb = malloc((size_t)(width * band) * sizeof *argb);
+    const int64_t strip = level ? height : STRIP_ROWS;
+    uint32_t *argb = malloc((size_t)(width * strip) * sizeof *argb);
     unsigned char *line = malloc((size_t)width * 3);
     if (!argb || !line)
         return fail(argv[1], "out of memory");
-    for (int64_t y = 0; y < height; y += band) {
-        const int64_t rows = height - y < band ? height - y : band;
+    for (int64_t y = 0; y < height; y += strip) {
+        const int64_t rows = height - y < strip ? height - y : strip;
         openslide_read_region(o, argb, 0, llround((double)y * downsample), level, width, rows);
         if (openslide_get_error(o))
             return fail(argv[1], openslide_get_error(o));
@@ -51,8 +53,8 @@ int main(int argc, char **argv)
                     const int shift = 16 - 8 * c;
                     const uint32_t p = argb[r * width + x];
                     const double clear = (255 - (p >> 24)) / 255.0;
-                    line[3 * x + c] =
-                        (unsigned char)lround((p >> shift & 255) + clear * (background >> shift & 255));
+                    const double under = clear * (background >> shift & 255);
+                    line[3 * x + c] = (unsigned char)lround((p >> shift & 255) + under);
                 }
             if (fwrite(line, 3, (size_t)width, stdout) != (size_t)width)
                 return fail(argv[1], "cannot write");
