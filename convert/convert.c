@@ -28,14 +28,14 @@ enum tissue_origin {
     TISSUE_TILES,    /* the tiles that are converted */
 };
 
-/* One tile on its way. */
+/* One tile between source and sink. */
 struct item {
     int64_t col, row;
     enum store_status status;
-    size_t bytes; /* of what is to be stored: `packed`, or `pixels` when they are store_chunk_bytes */
+    size_t bytes; /* to be stored: of `packed`, or of `pixels` when they are store_chunk_bytes */
     uint32_t crc32;
     uint8_t *pixels, *packed; /* both store_chunk_bytes */
-    struct tissue_sums sums;  /* where the map is made from the tiles that are converted */
+    struct tissue_sums sums;  /* for TISSUE_TILES */
 };
 
 struct convert {
@@ -70,12 +70,12 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     it->row = c->next / c->columns;
     const int64_t stripe = c->info.stripe_rows / c->info.chunk_rows;
     if (it->col == 0 && it->row % stripe == 0 && c->slide->reader->prefetch)
-        c->slide->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe, if not yet, and the next */
+        c->slide->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe and the next */
     c->next++;
     return PIPE_ITEM;
 }
 
-/* Beyond the slide's edge a tile holds what its encoder liked: white instead, always the same. */
+/* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
 static void blank_padding(const struct store_info *i, struct item *it)
 {
     const int64_t width = i->width - it->col * i->chunk_cols;
@@ -101,10 +101,9 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     if (c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
                         &it->status, e))
         return -1;
-    if (it->status != STORE_WHOLE && c->o->refuse_damage)
-        return err_set(e, "the tile at column %" PRId64 ", row %" PRId64 " of level %" PRId64
-                          " is %s; refused, as --on-damage fail asks", it->col, it->row, c->info.level,
-                       it->status == STORE_MISSING ? "missing" : "damaged");
+    if (it->status == STORE_DAMAGED && c->o->refuse_damage)
+        return err_set(e, "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
+                       "because of --on-damage fail", it->row, it->col, c->info.level);
     const int64_t right = c->info.width - x, below = c->info.height - y;
     if (c->tissue_origin == TISSUE_TILES &&
         tissue_sum(&it->sums, it->pixels, right < c->info.chunk_cols ? right : c->info.chunk_cols,
@@ -173,7 +172,7 @@ static int put_head(struct convert *c, struct err *e)
     return r;
 }
 
-/* The map before the tiles, if it is needed then or comes cheap; else it is made along with them. */
+/* Makes the map before the tiles if it is needed then, or cheap; else it is made along with them. */
 static int make_tissue(struct convert *c, struct err *e)
 {
     if (c->o->no_tissue)
@@ -201,8 +200,8 @@ static int put_tissue(struct convert *c, struct err *e)
     return store_put_tissue(c->writer, &t, e);
 }
 
-/* Bytes that the store will at least take. Deflate makes about four times of a JPEG slide's bytes, and
- * seldom more than 0.45 of the pixels'; the estimate is careful, so that nothing is refused wrongly. */
+/* A lower bound of the store's size. Deflate needs about four times the bytes of a JPEG slide, and
+ * seldom more than 0.45 of the pixels'. The estimate is careful, so that nothing is rejected wrongly. */
 static double least_bytes(const struct convert *c)
 {
     const struct store_info *i = &c->info;
@@ -228,15 +227,15 @@ static int check_space(const struct convert *c, const char *target, struct err *
     const bool known = folder && statvfs(folder, &fs) == 0;
     free(folder);
     if (!known)
-        return 0; /* creating the file will say why */
+        return 0; /* creating the file will report the error */
     const double least = least_bytes(c), space = (double)fs.f_bavail * (double)fs.f_frsize;
     if (space >= least)
         return 0;
-    return err_set(e, "too little space left: at least %s are needed, %s are free; free some, or name another "
-                      "output", cli_size(need, least), cli_size(there, space));
+    return err_set(e, "too little disk space left: at least %s are needed, %s are free; free some, or name "
+                      "another output", cli_size(need, least), cli_size(there, space));
 }
 
-static int open_areas(struct convert *c, struct err *e)
+static int open_buffers(struct convert *c, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
     c->depth = 2 * c->o->threads + 2;
@@ -274,7 +273,7 @@ static void close_all(struct convert *c)
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    if (open_areas(c, e) || make_tissue(c, e) || check_space(c, target, e))
+    if (open_buffers(c, e) || make_tissue(c, e) || check_space(c, target, e))
         return -1;
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)
@@ -294,20 +293,26 @@ static int convert(struct convert *c, const char *target, struct convert_report 
 {
     struct stat st;
     if (stat(c->path, &st))
-        return err_sys(e, "%s: cannot look at it", c->path);
+        return err_sys(e, "%s: cannot read its size", c->path);
     if (plan_store(c->path, &st, &c->slide_info, c->o, &c->info, e))
         return -1;
     const int verdict = plan_judge(c->path, &st, target, &c->info, c->o->force, &report->info, e);
     if (verdict < 0)
         return -1;
     if (verdict == PLAN_SKIP) {
+        const struct store_info *old = &report->info;
+        if (c->o->refuse_damage && (old->tiles_damaged || old->source_problem[0]))
+            return err_set(e, "%s: its store %s has %" PRId64 " damaged tiles%s%s; rejected because of "
+                           "--on-damage fail", c->path, target, old->tiles_damaged,
+                           old->source_problem[0] ? ": " : "", old->source_problem);
         report->outcome = CONVERT_SKIPPED;
         report->store_bytes = stat(target, &st) ? 0 : st.st_size;
         return 0;
     }
     report->was_stale = verdict == PLAN_REMAKE;
     if (c->o->refuse_damage && c->slide_info.problem[0])
-        return err_set(e, "%s: %s; refused, as --on-damage fail asks", c->path, c->slide_info.problem);
+        return err_set(e, "%s: %s; rejected because of --on-damage fail", c->path,
+                       c->slide_info.problem);
     c->columns = store_chunk_columns(&c->info);
     c->rows = (c->info.height + c->info.chunk_rows - 1) / c->info.chunk_rows;
     if (make_store(c, target, &report->store_bytes, e))

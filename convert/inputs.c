@@ -2,21 +2,19 @@
 #include "convert/inputs.h"
 
 #include "common/cli.h"
-#include "convert/slide.h"
+#include "convert/search.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_DEPTH = 32 };
-
 static int no_memory(struct err *e)
 {
     return err_set(e, "out of memory");
 }
+
+/* --- adding --- */
 
 /* Takes over `problem`. */
 static int add(struct inputs *in, const char *path, char *problem, struct err *e)
@@ -25,51 +23,34 @@ static int add(struct inputs *in, const char *path, char *problem, struct err *e
     if (!more)
         return no_memory(e);
     in->list = more;
-    in->list[in->n] = (struct input){.path = strdup(path), .problem = problem};
+    in->list[in->n] = (struct input){.path = strdup(path), .problem = problem,
+                                     .below = (size_t)(cli_base_name(path) - path)};
     return in->list[in->n++].path ? 0 : no_memory(e);
 }
 
-static int add_problem(struct inputs *in, const char *path, const char *what, struct err *e)
+static int add_slide(void *ctx, const char *path, struct err *e)
+{
+    return add(ctx, path, NULL, e);
+}
+
+static int add_problem(void *ctx, const char *path, const char *what, struct err *e)
 {
     char *text;
     if (asprintf(&text, "%s: %s", path, what) < 0)
         return no_memory(e);
-    return add(in, path, text, e);
+    return add(ctx, path, text, e);
 }
 
-static bool is_link(const char *path)
+static int add_skipped(void *ctx, const char *path, const char *why, struct err *e)
 {
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-}
-
-/* Every slide below a folder; hidden files, and folders that are links, are left out. */
-static int search(struct inputs *in, const char *folder, int depth, struct err *e)
-{
-    DIR *d = opendir(folder);
-    if (!d)
-        return add_problem(in, folder, strerror(errno), e);
-    int r = 0;
-    for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
-        struct stat st;
-        char *path;
-        if (entry->d_name[0] == '.')
-            continue;
-        if (asprintf(&path, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/",
-                     entry->d_name) < 0) {
-            r = no_memory(e);
-            break;
-        }
-        if (stat(path, &st) == 0) {
-            if (S_ISDIR(st.st_mode) && !is_link(path) && depth < MOST_DEPTH)
-                r = search(in, path, depth + 1, e);
-            else if (S_ISREG(st.st_mode) && slide_has_name(path))
-                r = add(in, path, NULL, e);
-        }
-        free(path);
-    }
-    closedir(d);
-    return r;
+    struct inputs *in = ctx;
+    struct input_skip *more = realloc(in->skipped, (in->n_skipped + 1) * sizeof *more);
+    if (!more)
+        return no_memory(e);
+    in->skipped = more;
+    more[in->n_skipped] = (struct input_skip){strdup(path), strdup(why)};
+    const struct input_skip *new = &more[in->n_skipped++];
+    return new->path && new->why ? 0 : no_memory(e);
 }
 
 static int by_path(const void *a, const void *b)
@@ -77,18 +58,28 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct input *)a)->path, ((const struct input *)b)->path);
 }
 
+/* Everything below a folder. */
+static int add_folder(struct inputs *in, const char *folder, struct err *e)
+{
+    static const struct search_ops ops = {add_slide, add_problem, add_skipped};
+    const size_t before = in->n, length = strlen(folder);
+    if (search_folder(folder, &ops, in, e))
+        return -1;
+    if (in->n == before)
+        return add_problem(in, folder, "a folder without slides (--verbose lists what was skipped)", e);
+    for (size_t k = before; k < in->n; k++)
+        if (strlen(in->list[k].path) > length)
+            in->list[k].below = length + strspn(in->list[k].path + length, "/");
+    qsort(in->list + before, in->n - before, sizeof *in->list, by_path);
+    return 0;
+}
+
 int inputs_add(struct inputs *in, const char *word, struct err *e)
 {
     struct stat st;
-    if (!*word || stat(word, &st) || !S_ISDIR(st.st_mode))
-        return add(in, word, NULL, e);
-    const size_t before = in->n;
-    if (search(in, word, 0, e))
-        return -1;
-    if (in->n == before)
-        return add_problem(in, word, "a folder without slides; give one that has some", e);
-    qsort(in->list + before, in->n - before, sizeof *in->list, by_path);
-    return 0;
+    if (*word && !stat(word, &st) && S_ISDIR(st.st_mode))
+        return add_folder(in, word, e);
+    return add(in, word, NULL, e);
 }
 
 static int add_line(void *ctx, const char *path, struct err *e)
@@ -101,6 +92,8 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e)
     return cli_list(file, add_line, in, e);
 }
 
+/* --- targets --- */
+
 bool inputs_is_file(const char *output)
 {
     struct stat st;
@@ -109,14 +102,16 @@ bool inputs_is_file(const char *output)
            !(stat(output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* FOLDER/NAME.h5, NAME being the slide's without its ending. NULL when out of memory. */
-static char *target_of(const char *folder, const char *path)
+/* FOLDER/NAME.h5, where NAME is the slide's without its ending; with keep_tree FOLDER/BELOW/NAME.h5.
+ * NULL when out of memory. */
+static char *target_of(const char *folder, const struct input *i, bool keep_tree)
 {
     char *target;
-    const char *base = cli_base_name(path), *dot = strrchr(base, '.');
-    const size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+    const char *base = cli_base_name(i->path), *dot = strrchr(base, '.');
+    const char *name = keep_tree ? i->path + i->below : base;
+    const size_t n = dot && dot > base ? (size_t)(dot - name) : strlen(name);
     const char *slash = *folder && folder[strlen(folder) - 1] == '/' ? "" : "/";
-    return asprintf(&target, "%s%s%.*s.h5", folder, slash, (int)n, base) < 0 ? NULL : target;
+    return asprintf(&target, "%s%s%.*s.h5", folder, slash, (int)n, name) < 0 ? NULL : target;
 }
 
 static int by_target(const void *a, const void *b)
@@ -126,7 +121,21 @@ static int by_target(const void *a, const void *b)
     return order ? order : x < y ? -1 : x > y;
 }
 
-/* Marks those whose target an earlier one has. */
+/* Says that `i` would get the store of `first`. */
+static int mark_clash(struct input *i, const struct input *first, struct err *e)
+{
+    const size_t n = (size_t)(cli_base_name(i->path) - i->path);
+    const bool one_folder = n == (size_t)(cli_base_name(first->path) - first->path) &&
+                            !strncmp(i->path, first->path, n);
+    if (asprintf(&i->problem, "%s: would overwrite the store of %s (%s); %s", i->path, first->path,
+                 i->target, one_folder ? "use two output folders"
+                                       : "use --keep-tree, or two output folders") >= 0)
+        return 0;
+    i->problem = NULL;
+    return no_memory(e);
+}
+
+/* Marks the inputs whose target an earlier one has. */
 static int mark_clashes(struct inputs *in, struct err *e)
 {
     struct input **sorted = malloc((in->n + 1) * sizeof *sorted);
@@ -137,16 +146,10 @@ static int mark_clashes(struct inputs *in, struct err *e)
         sorted[k] = &in->list[k];
     qsort(sorted, in->n, sizeof *sorted, by_target);
     for (size_t k = 1, first = 0; k < in->n && r == 0; k++) {
-        if (strcmp(sorted[first]->target, sorted[k]->target)) {
+        if (strcmp(sorted[first]->target, sorted[k]->target))
             first = k;
-            continue;
-        }
-        if (!sorted[k]->problem &&
-            asprintf(&sorted[k]->problem, "%s: its store %s is also that of %s; convert them into two "
-                     "folders", sorted[k]->path, sorted[k]->target, sorted[first]->path) < 0) {
-            sorted[k]->problem = NULL;
-            r = no_memory(e);
-        }
+        else if (!sorted[k]->problem)
+            r = mark_clash(sorted[k], sorted[first], e);
     }
     free(sorted);
     return r;
@@ -159,7 +162,7 @@ static int by_path_then_order(const void *a, const void *b)
     return order ? order : x < y ? -1 : x > y;
 }
 
-/* A slide that was named twice is converted once. */
+/* A slide that is named twice is converted once. */
 static int drop_repeats(struct inputs *in, struct err *e)
 {
     struct input **sorted = malloc((in->n + 1) * sizeof *sorted);
@@ -183,13 +186,13 @@ static int drop_repeats(struct inputs *in, struct err *e)
     return 0;
 }
 
-int inputs_assign(struct inputs *in, const char *output, struct err *e)
+int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e)
 {
     if (drop_repeats(in, e))
         return -1;
     for (size_t k = 0; k < in->n; k++) {
         struct input *i = &in->list[k];
-        i->target = inputs_is_file(output) ? strdup(output) : target_of(output, i->path);
+        i->target = inputs_is_file(output) ? strdup(output) : target_of(output, i, keep_tree);
         if (!i->target)
             return no_memory(e);
     }
@@ -219,6 +222,11 @@ void inputs_free(struct inputs *in)
 {
     for (size_t k = 0; k < in->n; k++)
         input_free(&in->list[k]);
+    for (size_t k = 0; k < in->n_skipped; k++) {
+        free(in->skipped[k].path);
+        free(in->skipped[k].why);
+    }
     free(in->list);
+    free(in->skipped);
     *in = (struct inputs){0};
 }

@@ -11,25 +11,37 @@
 #include <stdint.h>
 
 struct input {
-    char *path;     /* of the slide; owned */
-    char *target;   /* of its store; owned */
-    char *problem;  /* why it cannot be converted; NULL when nothing is known yet; owned */
+    char *path;    /* of the slide; owned */
+    size_t below;  /* path + below is its path below the folder that was given */
+    char *target;  /* path of its store; owned */
+    char *problem; /* why it cannot be converted, naming the path; NULL if nothing is known; owned */
+};
+
+/* A file or folder that a search passed over. */
+struct input_skip {
+    char *path, *why; /* owned */
 };
 
 struct inputs {
     struct input *list;
     size_t n;
+    struct input_skip *skipped;
+    size_t n_skipped;
 };
 
-/* Adds a slide, or, for a folder, every file below it whose name ends like a slide's, sorted. A word
- * that leads to no slide becomes an input with a problem. -1 only when out of memory. */
+/* Adds a slide or, for a folder, every slide below it (search.h), sorted by path. A word that leads to
+ * no slide becomes an input with a problem. -1 only when out of memory. */
 int inputs_add(struct inputs *in, const char *word, struct err *e);
-/* Adds the paths of a file, one a line; empty lines and lines that begin with # are left out. */
+/* Adds the paths of a file (cli_list). */
 int inputs_add_list(struct inputs *in, const char *file, struct err *e);
-/* Gives every input its target: `output` itself if it is a .h5 file, else NAME.h5 in that folder. A
- * path that came before is dropped; an input whose target another has already becomes a problem. */
-int inputs_assign(struct inputs *in, const char *output, struct err *e);
-/* Keeps share `task` of `tasks` (cli_task). After inputs_assign: what clashes does so in every share. */
+/*
+ * Sets the target of every input: `output` itself if it is a .h5 file, else NAME.h5 in that folder;
+ * with `keep_tree` in the same subfolder as below the given folder. A path that occurs twice is
+ * dropped once; an input whose target another one already has becomes a problem.
+ */
+int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e);
+/* Keeps share `task` of `tasks` (cli_task). Call it after inputs_assign, so that name clashes are the
+ * same in every share. */
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
 /* Does -o name a file rather than a folder? */
 bool inputs_is_file(const char *output);

@@ -37,7 +37,7 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     return PIPE_ITEM;
 }
 
-static int64_t part(int64_t size, int64_t tile, int64_t k)
+static int64_t cut(int64_t size, int64_t tile, int64_t k)
 {
     return size - k * tile < tile ? size - k * tile : tile;
 }
@@ -47,7 +47,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     struct pass *p = ctx;
     struct item *it = slot;
     const struct slide_info *i = p->info;
-    const int64_t cols = part(i->width, i->tile_cols, it->col), rows = part(i->height, i->tile_rows, it->row);
+    const int64_t cols = cut(i->width, i->tile_cols, it->col), rows = cut(i->height, i->tile_rows, it->row);
     enum store_status status;
     if (p->shrink == 1 ? p->slide->reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &status, e)
                        : p->slide->reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, e))

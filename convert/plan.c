@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,16 +72,27 @@ static bool is_stale(const struct store_info *old, const struct store_info *new,
            old->source_tag == new->source_tag && source->st_mtime > st.st_mtime;
 }
 
-/* The first option in which two stores differ; NULL when there is none. */
-static const char *other_option(const struct store_info *a, const struct store_info *b)
+/* How two stores differ in an option; false when they do not. */
+static bool describe_difference(const struct store_info *old, const struct store_info *new,
+                                struct err *e)
 {
-    return a->level != b->level               ? "--level"
-           : a->channels != b->channels       ? "--gray"
-           : a->codec != b->codec             ? "--codec"
-           : a->stripe_rows != b->stripe_rows ? "--stripe-rows"
-           : a->group_rows != b->group_rows   ? "--group-bytes"
-           : a->tissue_only != b->tissue_only ? "--tissue-only"
-           : a->identifiers != b->identifiers ? "--keep-identifiers" : NULL;
+    if (old->level != new->level)
+        err_set(e, "with --level %" PRId64, old->level);
+    else if (old->channels != new->channels)
+        err_set(e, "%s --gray", old->channels == 1 ? "with" : "without");
+    else if (old->codec != new->codec)
+        err_set(e, "with --codec %s", old->codec->name);
+    else if (old->stripe_rows != new->stripe_rows)
+        err_set(e, "with --stripe-rows %" PRId64, old->stripe_rows);
+    else if (old->group_rows != new->group_rows)
+        err_set(e, "with another --group-bytes");
+    else if (old->tissue_only != new->tissue_only)
+        err_set(e, "%s --tissue-only", old->tissue_only ? "with" : "without");
+    else if (old->identifiers != new->identifiers)
+        err_set(e, "%s --keep-identifiers", old->identifiers ? "with" : "without");
+    else
+        return false;
+    return true;
 }
 
 static int judge_store(const char *path, const struct stat *source, const char *target,
@@ -89,13 +101,13 @@ static int judge_store(const char *path, const struct stat *source, const char *
     if (!same_source(old, new)) {
         if (is_stale(old, new, source, target))
             return PLAN_REMAKE;
-        return err_set(e, "%s: the store of another slide (%s) stands at %s; take another folder, "
-                          "or --force to replace it", path, old->source_name, target);
+        return err_set(e, "%s: %s is the store of another slide (%s); use another folder, or --force "
+                          "to replace it", path, target, old->source_name);
     }
-    const char *option = other_option(old, new);
-    if (option)
-        return err_set(e, "%s: %s holds it with another %s; take another folder, or --force to "
-                          "replace it", path, target, option);
+    struct err how = {""};
+    if (describe_difference(old, new, &how))
+        return err_set(e, "%s: its store %s was made %s; use another folder, or --force to replace it",
+                       path, target, how.msg);
     return PLAN_SKIP;
 }
 
@@ -108,12 +120,12 @@ int plan_judge(const char *path, const struct stat *source, const char *target,
     case STORE_UNFINISHED: return PLAN_MAKE;
     case STORE_UNKNOWN:
         return force ? PLAN_MAKE
-                     : err_set(e, "%s: what stands there cannot be judged (%s); take another "
+                     : err_set(e, "%s: the existing file cannot be read as a store (%s); use another "
                                "folder, or --force to replace it", target, why.msg);
     case STORE_IS_STORE: return force ? PLAN_MAKE : judge_store(path, source, target, new, old, e);
     case STORE_ERROR: return err_set(e, "%s", why.msg);
     default:
-        return err_set(e, "%s: stands there already and is not a store; it is left alone: name "
-                       "another output", target);
+        return err_set(e, "%s: already exists and is not a patch store; not overwritten; name another "
+                       "output", target);
     }
 }

@@ -31,7 +31,7 @@ ONLY = [  # header, the only files that may include it
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
     (r"cu.*\.h", r"cuda/.*"),
-    (r"wsi_build\.h", r"(convert/(wsi2h5|options)|process/(h5spec|options))\.c"),
+    (r"wsi_build\.h", r"(convert/arguments|process/(h5spec|options))\.c"),
 ]
 
 
@@ -148,7 +148,8 @@ def grouped():
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--gray": [], "--codec": ["none"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
     "--tissue-only": [], "--no-tissue": [], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
-    "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--list": None, "--output": None, "--help": None, "--version": None,
+    "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
+    "--list": None, "--output": None, "--help": None, "--version": None,
 }
 RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],

@@ -100,7 +100,7 @@ def test_finished_store_is_left_alone():
     path = os.path.join(out, "small.h5")
     run(WSI2H5, "-o", out, small())
     os.utime(path, (1, 2 ** 31 - 1))
-    says(run(WSI2H5, "-o", out, small()).err, "0 converted", "1 were there already")
+    says(run(WSI2H5, "-o", out, small()).err, "0 converted", "1 skipped (up to date)")
     expect(os.stat(path).st_mtime == 2 ** 31 - 1, "it was written again")
     says(run(WSI2H5, "--force", "-o", out, small()).err, "1 converted")
     expect(os.stat(path).st_mtime < 2 ** 31 - 1, "--force did nothing")
@@ -126,7 +126,7 @@ def test_store_of_a_slide_that_has_changed_since_is_stale():
     run(WSI2H5, "-o", out, path)
     shutil.copy(made("--size", "700x500", name="y"), path)
     os.utime(path, (2 ** 31 - 1, 2 ** 31 - 1))
-    says(run(WSI2H5, "-o", out, path).err, "1 converted", "before it changed")
+    says(run(WSI2H5, "-o", out, path).err, "1 converted", "has changed since")
     with h5py.File(os.path.join(out, "x.h5"), "r") as f:
         expect(f.attrs["width"] == 700, "the old one")
 
@@ -154,7 +154,7 @@ def test_half_files_are_made_again():
             says(run(WSI2H5, "-o", out, small()).err, "1 converted")
             expect(open(os.path.join(out, "small.h5"), "rb").read() == data, "%d bytes: it differs", n)
         else:  # too short to tell whose it is
-            says(run(WSI2H5, "-o", out, small(), status=1).err, "left alone")
+            says(run(WSI2H5, "-o", out, small(), status=1).err, "not overwritten")
 
 
 def test_store_without_its_mark_is_made_again():
@@ -237,7 +237,7 @@ def test_too_little_space_is_noticed_before_the_work():
     large = store(slide(), "--codec", "none")
     with Tmpfs(os.path.getsize(large) // 1024 - 8000) as out:
         p = run(WSI2H5, "--codec", "none", "-o", out, slide(), status=1)
-        says(p.err, slide(), "too little space left", "are free")
+        says(p.err, slide(), "too little disk space left", "are free")
         expect(os.listdir(out) == [], "left %s", os.listdir(out))
 
 

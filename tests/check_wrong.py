@@ -60,7 +60,7 @@ def test_truncated_slide():
     out = convert_with(write("most.svs", data[:-1000]), "most.svs", "the file is damaged")
     with h5py.File(os.path.join(out, "most.h5"), "r") as f, h5py.File(os.path.join(out, "good.h5"), "r") as g:
         expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
-    convert_with(write("most.svs", data[:-1000]), "refused", options=("--on-damage", "fail"))
+    convert_with(write("most.svs", data[:-1000]), "rejected", options=("--on-damage", "fail"))
 
 
 def test_damaged_tile_is_filled_marked_and_told():
@@ -76,7 +76,7 @@ def test_damaged_tile_is_filled_marked_and_told():
 
 def test_damage_can_be_refused():
     slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
-    out = convert_with(slide, "damaged", "refused", options=("--on-damage", "fail"))
+    out = convert_with(slide, "damaged", "rejected", options=("--on-damage", "fail"))
     expect(not os.path.exists(os.path.join(out, "bad.h5")), "a refused slide has a store")
 
 
@@ -95,7 +95,7 @@ def test_two_slides_of_one_name():
     a, b = made("--size", "300x300", name="same"), made("--size", "400x300", name="same")
     out = tmp()
     p = run(WSI2H5, "-o", out, a, b, status=1)
-    says(p.err, a, b, "two folders", "1 converted")
+    says(p.err, a, b, "would overwrite the store of", "--keep-tree", "1 converted")
 
 
 def test_one_slide_named_twice_is_done_once():
@@ -195,8 +195,8 @@ def test_output_folder_that_cannot_be_written():
 
 
 def test_output_folder_missing():
-    p = run(WSI2H5, "-o", "/nowhere/out", good(), status=1)
-    says(p.err, "/nowhere/out", "create it first")
+    p = run(WSI2H5, "-o", "/proc/nowhere/out", good(), status=1)
+    says(p.err, "/proc/nowhere: cannot create the output folder", "No such file or directory")
     p = run(WSI2H5, "-o", "/nowhere/out.h5", good(), status=1)
     says(p.err, "/nowhere", "create it first")
     p = run(H5SPEC, "-o", "/nowhere/result.h5", store(good()), status=1)
@@ -470,7 +470,7 @@ def test_output_that_is_something_else_is_left_alone():
     with open(path, "wb") as f:
         f.write(b"my notes")
     p = run(WSI2H5, "--force", "-o", d, good(), status=1)
-    says(p.err, path, "left alone")
+    says(p.err, path, "not overwritten")
     expect(open(path, "rb").read() == b"my notes", "it was replaced")
     shutil.copy(store(good()), path)
     before = open(path, "rb").read()
@@ -486,7 +486,7 @@ def test_hdf5_of_someone_else_is_left_alone():
     run(sys.executable, "-c", program % path)  # as a program leaves it that has died
     before = open(path, "rb").read()
     for argv in ([WSI2H5, "-o", d, good()], [WSI2H5, "--force", "-o", d, good()]):
-        says(run(*argv, status=1).err, path, "left alone")
+        says(run(*argv, status=1).err, path, "not overwritten")
     says(run(H5SPEC, "-o", path, store(made("--size", "300x300", name="other")), status=1).err, path, "not overwritten")
     expect(open(path, "rb").read() == before, "it was replaced")
 
@@ -505,7 +505,7 @@ def test_store_of_a_newer_version_is_not_replaced():
     path = changed(newer, source=store(good()))
     out = os.path.dirname(path)
     os.rename(path, os.path.join(out, "good.h5"))
-    says(run(WSI2H5, "-o", out, good(), status=1).err, "cannot be judged", "--force")
+    says(run(WSI2H5, "-o", out, good(), status=1).err, "cannot be read as a store", "--force")
     says(run(WSI2H5, "--force", "-o", out, good()).err, "1 converted")
 
 
@@ -549,7 +549,7 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["-o", "x"], "no slide given"),
     (WSI2H5, ["-o", "x.h5", "a.svs", "b.svs"], "takes one slide"),
     (WSI2H5, ["-o", "x", "--codec", "zip", "a.svs"], "must be deflate|"),
-    (WSI2H5, ["-o", "x", "-j", "0", "a.svs"], "-j 0"),
+    (WSI2H5, ["-o", "x", "-j", "0", "a.svs"], "--threads 0"),
     (WSI2H5, ["-o", "x", "--group-bytes", "1X", "a.svs"], "--group-bytes 1X"),
     (WSI2H5, ["-o", "x", "--group-bytes", "99999999999G", "a.svs"], "--group-bytes"),
     (WSI2H5, ["-o", "x", "--level", "-1", "a.svs"], "--level -1"),

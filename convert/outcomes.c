@@ -1,0 +1,175 @@
+/* outcomes.c - see outcomes.h. */
+#include "convert/outcomes.h"
+
+#include "common/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void outcomes_begin(struct outcomes *r, const struct arguments *o)
+{
+    *r = (struct outcomes){.o = o, .begun = cli_now()};
+}
+
+/* --- JSON --- */
+
+static void json_text(const char *key, const char *value)
+{
+    printf(", \"%s\": ", key);
+    cli_json_string(stdout, value);
+}
+
+static void json_int(const char *key, int64_t value)
+{
+    printf(", \"%s\": %" PRId64, key, value);
+}
+
+/* The fewest digits that give the number again; null when it is unknown. */
+static void json_real(const char *key, double value)
+{
+    char text[32];
+    double again = 0;
+    for (int digits = 6; digits <= 17 && value == value; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (sscanf(text, "%lf", &again) == 1 && again == value)
+            break;
+    }
+    printf(", \"%s\": %s", key, value == value ? text : "null");
+}
+
+static void json_store(const struct convert_report *p)
+{
+    const struct store_info *s = &p->info;
+    json_text("reader", s->reader);
+    json_text("vendor", s->vendor);
+    json_int("level", s->level);
+    json_int("width", s->width);
+    json_int("height", s->height);
+    json_int("channels", s->channels);
+    json_real("mpp_x", s->mpp_x);
+    json_real("mpp_y", s->mpp_y);
+    json_text("codec", s->codec->name);
+    json_int("groups", s->group_count);
+    json_int("tiles_missing", s->tiles_missing);
+    json_int("tiles_damaged", s->tiles_damaged);
+    json_int("source_bytes", s->source_bytes);
+    json_int("store_bytes", p->store_bytes);
+    printf(", \"seconds\": %.3f", p->seconds);
+}
+
+/* `message` and `p` may be NULL. */
+static void json_line(const struct input *i, const char *status, const struct convert_report *p,
+                      const char *message)
+{
+    fputs("{\"slide\": ", stdout);
+    cli_json_string(stdout, i->path);
+    json_text("store", i->target);
+    json_text("status", status);
+    if (message)
+        json_text("message", message);
+    if (p)
+        json_store(p);
+    puts("}");
+    fflush(stdout);
+}
+
+/* --- slides --- */
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* Writes what is damaged into *e. False when nothing is. */
+static bool describe_damage(const struct input *i, const struct store_info *s, struct err *e)
+{
+    const bool problem = s->source_problem[0];
+    if (s->tiles_damaged > 0)
+        err_set(e, "%s: %" PRId64 " damaged tile%s, filled with the background%s%s%s; copy the slide "
+                   "again", i->path, s->tiles_damaged, plural(s->tiles_damaged),
+                problem ? " (" : "", s->source_problem, problem ? ")" : "");
+    else if (problem)
+        err_set(e, "%s: the file is damaged (%s), but its pixels were read; copy the slide again",
+                i->path, s->source_problem);
+    return s->tiles_damaged > 0 || problem;
+}
+
+/* Remarks that are no errors. */
+static void remark(const struct outcomes *r, const struct input *i, const struct convert_report *p)
+{
+    char need[32];
+    const struct store_info *s = &p->info;
+    const int64_t stripe_bytes = s->stripe_rows * s->width * s->channels;
+    if (p->was_stale)
+        cli_say("%s: replaced, because %s has changed since", i->target, i->path);
+    if (s->tiles_missing > 0)
+        cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
+                s->tiles_missing == 1 ? " is" : "s are");
+    if (r->o->group_bytes_given && r->o->convert.group_bytes < stripe_bytes)
+        cli_say("%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",
+                i->path, cli_size(need, (double)stripe_bytes));
+}
+
+void outcomes_slide(struct outcomes *r, const struct input *i, const struct convert_report *p)
+{
+    struct err e = {""};
+    const bool skipped = p->outcome == CONVERT_SKIPPED;
+    const bool damaged = describe_damage(i, &p->info, &e);
+    if (damaged)
+        cli_say("%s", e.msg);
+    if (!r->o->quiet)
+        remark(r, i, p);
+    r->damaged += damaged;
+    if (skipped)
+        r->skipped++;
+    else {
+        r->converted++;
+        r->source_bytes += (double)p->info.source_bytes;
+        r->store_bytes += (double)p->store_bytes;
+        r->pixels += (double)p->info.width * (double)p->info.height;
+    }
+    if (r->o->json)
+        json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? e.msg : NULL);
+}
+
+void outcomes_failure(struct outcomes *r, const struct input *i, const char *message)
+{
+    r->failed++;
+    cli_say("%s", message);
+    if (r->o->json)
+        json_line(i, "failed", NULL, message);
+}
+
+void outcomes_stop(struct outcomes *r, bool begun, size_t left)
+{
+    r->stopped = begun;
+    r->not_begun = (int64_t)left - begun;
+}
+
+/* --- the end --- */
+
+void outcomes_end(const struct outcomes *r)
+{
+    char counts[256], rate[128] = "", memory[32], time[32], in[32], out[32];
+    const double seconds = cli_now() - r->begun;
+    if (r->o->quiet)
+        return;
+    int n = snprintf(counts, sizeof counts, "%" PRId64 " converted, %" PRId64 " skipped (up to date), %"
+                     PRId64 " with damaged tiles, %" PRId64 " failed", r->converted, r->skipped,
+                     r->damaged, r->failed);
+    if (r->stopped || r->not_begun)
+        snprintf(counts + n, sizeof counts - (size_t)n, ", %" PRId64 " stopped, %" PRId64 " not begun",
+                 r->stopped, r->not_begun);
+    if (r->pixels > 0)
+        snprintf(rate, sizeof rate, "%s of slides to %s of stores, %.1f MP/s, ",
+                 cli_size(in, r->source_bytes), cli_size(out, r->store_bytes),
+                 r->pixels / 1e6 / (seconds > 0 ? seconds : 1));
+    cli_say("%s; %s%s, peak memory %s", counts, rate, cli_time(time, seconds),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+int outcomes_status(const struct outcomes *r)
+{
+    return r->failed || (r->damaged && !r->o->accept_damage) ? EXIT_PART : EXIT_DONE;
+}

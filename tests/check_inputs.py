@@ -1,0 +1,235 @@
+"""Which slides a command line names: folders, links, series, lists, name clashes, options that do not fit together."""
+import signal
+import struct
+import threading
+
+import h5py
+
+from lib import *
+
+
+def tiny(seed=1):
+    return made("--size", "100x100", "--seed", str(seed), name="tiny")
+
+
+def tree(*paths):
+    """A folder with copies of a slide at these paths; a path with " -> " is a link."""
+    folder = tmp("tree")
+    for path in paths:
+        name, _, link = path.partition(" -> ")
+        full = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        if link:
+            os.symlink(link, full)
+        else:
+            shutil.copy(tiny(), full)
+    return folder
+
+
+def found(folder, *options, status=0):
+    """Converts a folder: names of the stores, stderr."""
+    out = tmp("out")
+    p = run(WSI2H5, *options, "-o", out, folder, status=status)
+    stores = [os.path.relpath(os.path.join(d, f), out) for d, _, files in os.walk(out) for f in files]
+    return sorted(stores), p.err
+
+
+# --- folders ---
+
+def test_linked_subfolders_are_searched():
+    archive = tree("x.svs", "deep/y.svs")
+    stores, err = found(tree("a.svs", "batch2 -> " + archive))
+    expect(stores == ["a.h5", "x.h5", "y.h5"], "%s: %s", stores, err)
+
+
+def test_link_loops_end():
+    folder = tree("a.svs", "sub/b.svs", "sub/up -> ..", "sub/self -> .", "out -> ../..")
+    stores, err = found(folder, "--verbose")
+    expect(stores == ["a.h5", "b.h5"], "%s", stores)
+    for link in ("sub/up", "sub/self", "out"):
+        says(err, os.path.join(folder, link) + ": skipped: leads to a folder")
+
+
+def test_folder_linked_twice_is_searched_once():
+    archive = tree("x.svs")
+    stores, err = found(tree("p -> " + archive, "q -> " + archive))
+    expect(stores == ["x.h5"], "%s", stores)
+
+
+def test_dangling_link_to_a_slide_is_a_failed_input():
+    folder = tree("a.svs", "gone.svs -> nowhere.svs", "notes -> nowhere")
+    stores, err = found(folder, "--verbose", status=1)
+    expect(stores == ["a.h5"], "%s", stores)
+    says(err, os.path.join(folder, "gone.svs") + ": dangling link", "1 failed",
+         os.path.join(folder, "notes") + ": skipped: dangling link")
+
+
+def test_verbose_lists_what_is_skipped():
+    folder = tree("a.svs", ".hidden.svs", "notes.txt")
+    says(found(folder, "--verbose")[1], ".hidden.svs: skipped: hidden", "notes.txt: skipped: its name")
+    expect("skipped:" not in found(folder)[1], "listed without --verbose")
+
+
+def test_help_states_the_rule():
+    text = " ".join(run(WSI2H5, "--help").out.split())
+    says(text, "also in its subfolders and through links", "DICOM series", "MIRAX")
+
+
+# --- series ---
+
+def element(group, number, vr, value, length=None):
+    head = struct.pack("<HH2s", group, number, vr)
+    n = len(value) if length is None else length
+    return head + (struct.pack("<HI", 0, n) if vr in (b"SQ", b"OB", b"UN") else struct.pack("<H", n)) + value
+
+
+def uid(text):
+    return text.encode() + b"\0" * (len(text) % 2)
+
+
+def dicom(series, syntax="1.2.840.10008.1.2.1", nested=b""):
+    """The head of a DICOM file."""
+    meta = element(2, 1, b"OB", b"\0\1") + element(2, 0x10, b"UI", uid(syntax))
+    data = element(8, 0x60, b"CS", b"SM") + nested + element(0x10, 0x10, b"PN", b"NOBODY")
+    data += element(0x20, 0xd, b"UI", uid("1.2.3")) + element(0x20, 0xe, b"UI", uid(series))
+    return b"\0" * 128 + b"DICM" + meta + data
+
+
+ITEM, ITEM_END, END = (struct.pack("<HHI", 0xfffe, n, length) for n, length in
+                       ((0xe000, 0xffffffff), (0xe00d, 0), (0xe0dd, 0)))
+# a sequence and an item of undefined length, with a series of another slide inside
+NESTED = element(8, 0x1140, b"SQ", ITEM + element(0x20, 0xe, b"UI", uid("9.9")) + ITEM_END + END, 0xffffffff)
+
+
+def files(**contents):
+    folder = tmp("dicom")
+    for name, data in contents.items():
+        with open(os.path.join(folder, name + ".dcm"), "wb") as f:
+            f.write(data)
+    return folder
+
+
+def test_dicom_series_is_one_slide():
+    folder = files(a=dicom("1.2.3.4"), b=dicom("1.2.3.4"), c=dicom("1.2.3.4", nested=NESTED),
+                   d=dicom("1.2.3.5"))
+    open(os.path.join(folder, "b.dcm"), "ab").write(b"\0" * 999)  # the largest stands for the series
+    _, err = found(folder, "--verbose", status=1)  # OpenSlide 3 cannot open them, 4 finds no pixels
+    says(err, "a.dcm: skipped: belongs to the DICOM series of b.dcm", "c.dcm: skipped: belongs", "2 failed")
+    expect("b.dcm: skipped" not in err and "d.dcm: skipped" not in err, "%s", err)
+
+
+def test_dicom_header_that_lies():
+    whole = dicom("1.2.3.4", nested=NESTED)
+    at = whole.index(b"1.2.3.4")
+    folder = files(whole=whole, cut=whole[:at + 3], long=whole[:at - 2] + b"\xff\xff" + whole[at:],
+                   deep=dicom("1.2.3.4", nested=element(8, 0x1140, b"SQ", ITEM, 0xffffffff) * 60),
+                   text=whole.replace(b"1.2.3.4", b"../../a"), deflated=dicom("1.2.3.4", "1.2.840.10008.1.2.1.99"),
+                   empty=b"", nothing=b"\0" * 128 + b"DICM")
+    _, err = found(folder, status=1)
+    says(err, "8 failed")  # none is taken for a part of another
+    for k in range(0, len(whole), 13):
+        open(os.path.join(folder, "cut.dcm"), "wb").write(whole[:k])
+        open(os.path.join(folder, "long.dcm"), "wb").write(whole[:k] + b"\xff" * 8 + whole[k + 8:])
+        found(folder, status=1)
+
+
+def test_mirax_slide_with_its_folder_is_one_slide():
+    folder = tree("m.mrxs", "m/Slidedat.ini", "m/extra.tif", "other/a.svs")
+    stores, err = found(folder, "--verbose", status=None)
+    says(err, os.path.join(folder, "m") + ": skipped: holds the data of a MIRAX slide")
+    expect("a.h5" in stores and "extra.h5" not in stores, "%s", stores)
+
+
+def test_vms_set_is_one_slide():
+    folder = os.path.dirname(real("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.vms"))
+    _, err = found(folder, status=None)
+    says(err, "0 converted, 0 skipped (up to date), 0 with damaged tiles, 1 failed")
+
+
+# --- lists and names ---
+
+def test_list_from_stdin():
+    out = tmp()
+    p = subprocess.run([WSI2H5, "-o", out, "--list", "-"], input=("# slides\n%s\n" % tiny()).encode(),
+                       stderr=subprocess.PIPE)
+    expect(p.returncode == 0 and os.listdir(out) == ["tiny.h5"], "%s", p.stderr)
+
+
+def test_output_folder_is_created():
+    out = os.path.join(tmp(), "stores", "of", "today")
+    run(WSI2H5, "-o", out, tiny())
+    expect(os.listdir(out) == ["tiny.h5"], "%s", os.listdir(out))
+    run(WSI2H5, "-o", out + "/", tiny())
+    p = run(WSI2H5, "-o", tiny(), tiny(), status=1)
+    says(p.err, tiny(), "is neither a folder nor a .h5 file")
+
+
+def test_keep_tree_separates_slides_of_one_name():
+    folder = tree("patient1/slide.svs", "patient2/slide.svs", "slide.svs")
+    stores, err = found(folder, status=1)
+    expect(stores == ["slide.h5"], "%s", stores)
+    says(err, "would overwrite the store of", "--keep-tree", "2 failed")
+    stores, err = found(folder, "--keep-tree")
+    expect(stores == ["patient1/slide.h5", "patient2/slide.h5", "slide.h5"], "%s", stores)
+    stores, _ = found(folder + "/", "--keep-tree")
+    expect(stores == ["patient1/slide.h5", "patient2/slide.h5", "slide.h5"], "%s", stores)
+
+
+def test_names_with_control_characters_do_not_reach_the_terminal():
+    for name in ("a\x1b[2Jb.svs", "line\nbreak.svs", "tab\tname.svs", "bell\a.svs", "rubout\x7f.svs"):
+        folder = tree("x.svs")
+        os.rename(os.path.join(folder, "x.svs"), os.path.join(folder, name))
+        p = run(WSI2H5, "--progress", "yes", "--verbose", "-o", tmp(), folder)
+        bad = [c for c in p.err if (ord(c) < 32 and c not in "\n\r") or ord(c) == 127]
+        expect(not [c for c in bad if c != "\x1b"] and "\x1b[2J" not in p.err and p.err.count("\n") == 1, "%r", p.err)
+        os.truncate(os.path.join(folder, name), 0)
+        p = run(WSI2H5, "-o", tmp(), folder, status=1)
+        expect(not [c for c in p.err if ord(c) < 32 and c != "\n"] and p.err.count("\n") == 2, "%r", p.err)
+
+
+# --- options ---
+
+REJECTED = [  # options that contradict each other or have no effect, a word of the message
+    (["--tissue-only", "--no-tissue"], "--no-tissue"), (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
+    (["-q", "--verbose"], "--verbose"), (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
+    (["--on-damage", "ignore"], "--on-damage"), (["--stripe-rows", "0"], "--stripe-rows"),
+    (["--group-bytes", "0"], "--group-bytes"), (["--level", "-1"], "--level"),
+]
+
+
+def test_options_that_contradict_each_other():
+    for options, word in REJECTED:
+        p = run(WSI2H5, *options, "-o", os.path.join(tmp(), "new"), tiny(), status=2)
+        says(p.err, "wsi2h5: ", word, "Try 'wsi2h5 --help'")
+    for options in (["--keep-tree"], ["--task", "1/2"]):
+        p = run(WSI2H5, *options, "-o", os.path.join(tmp(), "x.h5"), tiny(), status=2)
+        says(p.err, "x.h5 is a file", options[0])
+
+
+def test_group_smaller_than_a_stripe_is_reported():
+    says(run(WSI2H5, "--group-bytes", "1", "-o", tmp(), tiny()).err, "more than --group-bytes", "one stripe")
+
+
+def test_json_numbers_have_sensible_digits():
+    slide = made("--size", "100x100", "--mpp", "0.4990", name="digits")
+    text = run(WSI2H5, "--json", "-o", tmp(), slide).out
+    says(text, '"mpp_x": 0.499,', '"mpp_y": 0.499,')
+    seconds = text.split('"seconds": ')[1].rstrip("}\n")
+    expect(len(seconds.split(".")[1]) == 3, "%s", seconds)
+
+
+def test_counts_after_a_stop():
+    folder = tmp("many")
+    slow = made("--size", "3000x3000", name="slow")
+    for k in range(4):
+        shutil.copy(slow, os.path.join(folder, "s%d.svs" % k))
+    p = subprocess.Popen([WSI2H5, "-j", "1", "-o", tmp(), folder], stderr=subprocess.PIPE)
+    threading.Timer(0.3, p.send_signal, (signal.SIGINT,)).start()
+    err = p.communicate(timeout=TIMEOUT)[1].decode()
+    expect(p.returncode == 3, "%d: %s", p.returncode, err)
+    numbers = [int(w) for w in err.splitlines()[-1].split(";")[0].split() if w.isdigit()]
+    expect(len(numbers) == 6 and sum(numbers) == 4 and numbers[4] == 1, "%s: %s", numbers, err)
+    says(err, "1 stopped, ", "not begun")
+
+
+main(globals())
