@@ -160,24 +160,36 @@ static haddr_t address_of(hid_t parent, const H5L_info_t *info)
 #endif
 }
 
-/* Looks at an object of an input file before the library does; see h5_guard.h. */
-static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct err *e)
+/* The descriptor of an input file; -1 for one that is being written; -2 on failure. */
+static int descriptor_of(hid_t object, struct err *e)
 {
     unsigned intent = H5F_ACC_RDWR;
-    int *fd = NULL;
-    hid_t file = H5Iget_file_id(parent);
-    int r = file < 0 || H5Fget_intent(file, &intent) < 0 ? h5_error(e, "cannot open %s", name) : 0;
-    if (r == 0 && intent == H5F_ACC_RDONLY) {
-        if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0)
-            r = h5_error(e, "cannot open %s", name);
-        else if (guard_object(*fd, address_of(parent, info), e)) {
-            system_failed = system_failed || errno != 0;
-            r = err_add(e, "%s is damaged", name);
-        }
+    int *fd = NULL, found = -1;
+    hid_t file = H5Iget_file_id(object);
+    if (file < 0 || H5Fget_intent(file, &intent) < 0 ||
+        (intent == H5F_ACC_RDONLY && H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0)) {
+        h5_error(e, "cannot read the file");
+        found = -2;
     }
+    if (fd)
+        found = *fd;
     if (file >= 0)
         H5Fclose(file);
-    return r;
+    return found;
+}
+
+/* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists them. */
+static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct guard_chunk *chunks,
+                 uint64_t n, struct err *e)
+{
+    const int fd = descriptor_of(parent, e);
+    if (fd < 0)
+        return fd == -1 ? 0 : -1;
+    const haddr_t address = address_of(parent, info);
+    if (!(chunks ? guard_chunks(fd, address, chunks, n, e) : guard_object(fd, address, e)))
+        return 0;
+    system_failed = system_failed || errno != 0;
+    return err_add(e, "%s is damaged", name);
 }
 
 /* The link must exist, be hard, and lead to an object of this kind. */
@@ -190,7 +202,7 @@ static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, struct
     }
     if (info.type != H5L_TYPE_HARD)
         return err_set(e, "%s is reached by a link that may lead out of the file: rejected", name);
-    if (guard(parent, &info, name, e))
+    if (guard(parent, &info, name, NULL, 0, e))
         return -1;
     hid_t o = H5Oopen(parent, name, H5P_DEFAULT);
     if (o < 0)
@@ -272,6 +284,14 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
         return ds;
     H5Dclose(ds);
     return -1;
+}
+
+int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n, struct err *e)
+{
+    H5L_info_t info;
+    if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0)
+        return h5_error(e, "%s is missing", name);
+    return guard(parent, &info, name, out, n, e);
 }
 
 static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)

@@ -61,6 +61,10 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);
 
+/* Lists the n chunks of a dataset of a file that is open for reading; see guard_chunks(). */
+struct guard_chunk;
+int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n, struct err *e);
+
 /* --- errors --- */
 
 /* As err_set, and appends the library's own cause. Returns -1. */

@@ -4,7 +4,7 @@
  * The names of structures and messages are those of the HDF5 File Format Specification, version 3.0.
  * Checksums are left to the library: whoever forges metadata forges them, too.
  */
-#include "common/h5_guard.h"
+#include "common/h5_guard_parts.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -17,8 +17,6 @@ enum {
     MOST_MESSAGES = 1 << 20, /* bytes of one block of messages */
     MOST_BLOCKS = 4096,      /* blocks of one header */
     MOST_HEAP = 1 << 26,     /* bytes of one collection of the global heap */
-    MOST_RANK = 32,
-    SIGNATURE = 4,
 };
 
 enum message {
@@ -28,23 +26,7 @@ enum message {
     MSG_ATTRIBUTE_INFO = 0x15,
 };
 
-struct guard {
-    int fd;
-    uint64_t file_bytes;
-    struct err *e;
-    unsigned char *heap; /* the collection of the global heap that was read last */
-    uint64_t heap_address, heap_bytes;
-    int rank;            /* of the dataset, once its dataspace is known; else -1 */
-    uint64_t size[MOST_RANK], most[MOST_RANK];
-};
-
-/* A run of bytes that is being decoded. */
-struct bytes {
-    const unsigned char *at;
-    size_t left;
-};
-
-static uint64_t little_endian(const unsigned char *p, size_t n)
+uint64_t guard_number(const unsigned char *p, size_t n)
 {
     uint64_t v = 0;
     while (n-- > 0)
@@ -54,10 +36,10 @@ static uint64_t little_endian(const unsigned char *p, size_t n)
 
 uint64_t guard_u64(const unsigned char *p)
 {
-    return little_endian(p, 8);
+    return guard_number(p, 8);
 }
 
-static int reject(const struct guard *g, const char *what)
+int guard_reject(const struct guard *g, const char *what)
 {
     err_set(g->e, "%s", what);
     errno = 0;
@@ -65,17 +47,17 @@ static int reject(const struct guard *g, const char *what)
 }
 
 /* Takes a number of n bytes. */
-static bool take(struct bytes *b, size_t n, uint64_t *out)
+bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out)
 {
     if (b->left < n)
         return false;
-    *out = little_endian(b->at, n);
+    *out = guard_number(b->at, n);
     b->at += n;
     b->left -= n;
     return true;
 }
 
-static bool skip(struct bytes *b, size_t n)
+bool guard_skip(struct guard_bytes *b, size_t n)
 {
     if (b->left < n)
         return false;
@@ -84,15 +66,15 @@ static bool skip(struct bytes *b, size_t n)
     return true;
 }
 
-static bool inside(const struct guard *g, uint64_t address, uint64_t n)
+bool guard_inside(const struct guard *g, uint64_t address, uint64_t n)
 {
     return address <= g->file_bytes && n <= g->file_bytes - address;
 }
 
-static int read_at(const struct guard *g, uint64_t address, void *out, size_t n)
+int guard_read(const struct guard *g, uint64_t address, void *out, size_t n)
 {
-    if (!inside(g, address, n))
-        return reject(g, "an address lies outside the file");
+    if (!guard_inside(g, address, n))
+        return guard_reject(g, "an address lies outside the file");
     for (size_t have = 0; have < n;) {
         const ssize_t got = pread(g->fd, (char *)out + have, n - have, (off_t)(address + have));
         if (got < 0 && errno == EINTR)
@@ -100,19 +82,19 @@ static int read_at(const struct guard *g, uint64_t address, void *out, size_t n)
         if (got < 0)
             return err_sys(g->e, "cannot read");
         if (got == 0)
-            return reject(g, "the file ends too early");
+            return guard_reject(g, "the file ends too early");
         have += (size_t)got;
     }
     return 0;
 }
 
 /* Reads n bytes that begin with a signature of four letters. */
-static int read_signed(const struct guard *g, uint64_t address, const char *signature, unsigned char *out,
+int guard_read_signed(const struct guard *g, uint64_t address, const char *signature, unsigned char *out,
                        size_t n)
 {
-    if (read_at(g, address, out, n))
+    if (guard_read(g, address, out, n))
         return -1;
-    return memcmp(out, signature, SIGNATURE) ? reject(g, "a block of metadata is of the wrong kind") : 0;
+    return memcmp(out, signature, GUARD_SIGNATURE) ? guard_reject(g, "a block of metadata is of the wrong kind") : 0;
 }
 
 /* --- texts of variable length --- */
@@ -123,17 +105,17 @@ static int read_heap(struct guard *g, uint64_t address)
     unsigned char head[16];
     if (g->heap && g->heap_address == address)
         return 0;
-    if (read_signed(g, address, "GCOL", head, sizeof head))
+    if (guard_read_signed(g, address, "GCOL", head, sizeof head))
         return -1;
     const uint64_t n = guard_u64(head + 8);
-    if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !inside(g, address, n))
-        return reject(g, "a heap of texts has invalid sizes");
+    if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !guard_inside(g, address, n))
+        return guard_reject(g, "a heap of texts has invalid sizes");
     free(g->heap);
     if (!(g->heap = malloc((size_t)n)))
         return err_sys(g->e, "out of memory");
     g->heap_address = address;
     g->heap_bytes = n;
-    return read_at(g, address, g->heap, (size_t)n);
+    return guard_read(g, address, g->heap, (size_t)n);
 }
 
 /* The heap's objects follow one another: index 2, count 2, unused 4, size 8, bytes padded to 8. */
@@ -144,41 +126,41 @@ static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t in
         return 0;
     if (read_heap(g, address))
         return -1;
-    struct bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
+    struct guard_bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
     while (b.left >= 16) {
-        const uint64_t number = little_endian(b.at, 2), size = guard_u64(b.at + 8);
+        const uint64_t number = guard_number(b.at, 2), size = guard_u64(b.at + 8);
         if (number == 0) /* free space up to the end */
             break;
-        if (size > b.left || !skip(&b, 16) || !skip(&b, (size_t)(size + 7) / 8 * 8))
-            return reject(g, "a heap of texts has invalid sizes");
+        if (size > b.left || !guard_skip(&b, 16) || !guard_skip(&b, (size_t)(size + 7) / 8 * 8))
+            return guard_reject(g, "a heap of texts has invalid sizes");
         if (number == index && (found || size != n))
-            return reject(g, "a text has another length than it says");
+            return guard_reject(g, "a text has another length than it says");
         found = found || number == index;
     }
-    return found ? 0 : reject(g, "a text is missing in the heap");
+    return found ? 0 : guard_reject(g, "a text is missing in the heap");
 }
 
 /* Version 3: version, flags, sizes of name, type and space, character set; then these, and the value. */
-static int check_attribute(struct guard *g, struct bytes b)
+static int check_attribute(struct guard *g, struct guard_bytes b)
 {
     enum { INTEGER = 0, FLOAT = 1, STRING = 3, VARIABLE = 9, SCALAR = 0 };
     uint64_t version, flags, name, type, space, set, length, address, index;
-    if (!take(&b, 1, &version) || !take(&b, 1, &flags) || !take(&b, 2, &name) || !take(&b, 2, &type) ||
-        !take(&b, 2, &space) || !take(&b, 1, &set) || version != 3 || flags != 0 || type < 8 || space < 4 ||
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) || !guard_take(&b, 2, &type) ||
+        !guard_take(&b, 2, &space) || !guard_take(&b, 1, &set) || version != 3 || flags != 0 || type < 8 || space < 4 ||
         name < 1 || b.left < name + type + space || b.at[name - 1] != 0)
-        return reject(g, "an attribute is damaged");
+        return guard_reject(g, "an attribute is damaged");
     const unsigned char *t = b.at + name, *s = t + type;
     const int class = t[0] & 15;
-    const uint64_t bytes = little_endian(t + 4, 4);
+    const uint64_t bytes = guard_number(t + 4, 4);
     if ((class == INTEGER || class == FLOAT) && bytes <= 8)
         return 0;
     if (class == STRING && bytes > 0 && s[1] == SCALAR)
-        return skip(&b, (size_t)(name + type + space)) && bytes <= b.left ? 0
-               : reject(g, "a text is longer than its attribute");
+        return guard_skip(&b, (size_t)(name + type + space)) && bytes <= b.left ? 0
+               : guard_reject(g, "a text is longer than its attribute");
     if (class != VARIABLE || (t[1] & 15) != 1 || bytes != 16 || s[0] != 2 || s[1] != SCALAR ||
-        !skip(&b, (size_t)(name + type + space)) || !take(&b, 4, &length) || !take(&b, 8, &address) ||
-        !take(&b, 4, &index))
-        return reject(g, "an attribute is of a type that these files do not have");
+        !guard_skip(&b, (size_t)(name + type + space)) || !guard_take(&b, 4, &length) || !guard_take(&b, 8, &address) ||
+        !guard_take(&b, 4, &index))
+        return guard_reject(g, "an attribute is of a type that these files do not have");
     return check_text(g, length, address, index);
 }
 
@@ -188,15 +170,15 @@ static int check_attribute(struct guard *g, struct bytes b)
 static int check_fractal_heap(const struct guard *g, uint64_t address)
 {
     unsigned char h[146];
-    if (read_signed(g, address, "FRHP", h, sizeof h))
+    if (guard_read_signed(g, address, "FRHP", h, sizeof h))
         return -1;
-    const uint64_t start = guard_u64(h + 112), bits = little_endian(h + 128, 2);
-    const uint64_t root = guard_u64(h + 132), rows = little_endian(h + 140, 2);
+    const uint64_t start = guard_u64(h + 112), bits = guard_number(h + 128, 2);
+    const uint64_t root = guard_u64(h + 132), rows = guard_number(h + 140, 2);
     const bool links = start == 512 && bits == 32, attributes = start == 1024 && bits == 40;
-    if (h[4] != 0 || little_endian(h + 5, 2) > 8 || little_endian(h + 7, 2) != 0 || (h[9] & ~2) != 0 ||
-        little_endian(h + 10, 4) != 4096 || little_endian(h + 110, 2) != 4 || (!links && !attributes) ||
-        guard_u64(h + 120) != 65536 || little_endian(h + 130, 2) != 1 || rows > 32 || !inside(g, root, 64))
-        return reject(g, "a heap of metadata has parameters that the library never writes");
+    if (h[4] != 0 || guard_number(h + 5, 2) > 8 || guard_number(h + 7, 2) != 0 || (h[9] & ~2) != 0 ||
+        guard_number(h + 10, 4) != 4096 || guard_number(h + 110, 2) != 4 || (!links && !attributes) ||
+        guard_u64(h + 120) != 65536 || guard_number(h + 130, 2) != 1 || rows > 32 || !guard_inside(g, root, 64))
+        return guard_reject(g, "a heap of metadata has parameters that the library never writes");
     return 0;
 }
 
@@ -204,137 +186,44 @@ static int check_fractal_heap(const struct guard *g, uint64_t address)
 static int check_tree(const struct guard *g, uint64_t address)
 {
     unsigned char h[38];
-    if (read_signed(g, address, "BTHD", h, sizeof h))
+    if (guard_read_signed(g, address, "BTHD", h, sizeof h))
         return -1;
-    const uint64_t record = little_endian(h + 10, 2), want = h[5] == 5 ? 11 : h[5] == 8 ? 17 : 0;
-    const uint64_t root = guard_u64(h + 16), in_root = little_endian(h + 24, 2);
-    if (h[4] != 0 || record != want || little_endian(h + 6, 4) != 512 || little_endian(h + 12, 2) > 8 ||
+    const uint64_t record = guard_number(h + 10, 2), want = h[5] == 5 ? 11 : h[5] == 8 ? 17 : 0;
+    const uint64_t root = guard_u64(h + 16), in_root = guard_number(h + 24, 2);
+    if (h[4] != 0 || record != want || guard_number(h + 6, 4) != 512 || guard_number(h + 12, 2) > 8 ||
         h[14] != 100 || h[15] != 40 || in_root * record > 502 ||
-        (in_root > 0 && (!inside(g, root, 512) || guard_u64(h + 26) < in_root)))
-        return reject(g, "an index of metadata has parameters that the library never writes");
+        (in_root > 0 && (!guard_inside(g, root, 512) || guard_u64(h + 26) < in_root)))
+        return guard_reject(g, "an index of metadata has parameters that the library never writes");
     return 0;
 }
 
 /* Link info and attribute info: version, flags, [largest number], heap, index of names. */
-static int check_info(const struct guard *g, struct bytes b, size_t number_bytes)
+static int check_info(const struct guard *g, struct guard_bytes b, size_t number_bytes)
 {
     uint64_t version, flags, heap, tree;
-    if (!take(&b, 1, &version) || !take(&b, 1, &flags) || version != 0 || flags > 1 ||
-        !skip(&b, flags ? number_bytes : 0) || !take(&b, 8, &heap) || !take(&b, 8, &tree))
-        return reject(g, "the index of names is damaged");
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || version != 0 || flags > 1 ||
+        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) || !guard_take(&b, 8, &tree))
+        return guard_reject(g, "the index of names is damaged");
     if (heap == UINT64_MAX && tree == UINT64_MAX)
         return 0;
     return check_fractal_heap(g, heap) || check_tree(g, tree) ? -1 : 0;
 }
 
-/* --- datasets --- */
-
-static int take_space(struct guard *g, struct bytes b)
-{
-    uint64_t version, rank, flags, type;
-    if (!take(&b, 1, &version) || !take(&b, 1, &rank) || !take(&b, 1, &flags) || !take(&b, 1, &type) ||
-        version != 2 || rank > MOST_RANK || flags > 1)
-        return reject(g, "the shape is damaged");
-    g->rank = (int)rank;
-    for (uint64_t k = 0; k < rank; k++)
-        if (!take(&b, 8, &g->size[k]))
-            return reject(g, "the shape is damaged");
-    for (uint64_t k = 0; k < rank; k++) {
-        g->most[k] = g->size[k];
-        if (flags == 1 && (!take(&b, 8, &g->most[k]) || g->most[k] < g->size[k]))
-            return reject(g, "the shape is damaged");
-    }
-    return 0;
-}
-
-/* The number of chunks, 0 if it is out of all proportion to the file. */
-static uint64_t count_chunks(const struct guard *g, const uint64_t *chunk)
-{
-    uint64_t n = 1;
-    for (int k = 0; k < g->rank; k++) {
-        if (chunk[k] == 0 || g->most[k] > UINT64_MAX - chunk[k])
-            return 0;
-        const uint64_t along = (g->most[k] + chunk[k] - 1) / chunk[k];
-        if (along == 0 || n > g->file_bytes / along)
-            return 0;
-        n *= along;
-    }
-    return n;
-}
-
-/* FAHD: version, client, bytes per entry, bits of a page, number of entries, data block. */
-static int check_fixed_array(const struct guard *g, uint64_t address, uint64_t chunks)
-{
-    unsigned char h[28], d[14];
-    if (read_signed(g, address, "FAHD", h, 24))
-        return -1;
-    const uint64_t entry = h[6], entries = guard_u64(h + 8), block = guard_u64(h + 16);
-    if (h[4] != 0 || h[5] > 1 || entry < 8 || entry > 8 + 8 + 4 || h[7] != 10 || entries != chunks)
-        return reject(g, "the index of chunks does not match the shape");
-    if (block == UINT64_MAX) /* no chunk is stored */
-        return 0;
-    if (read_signed(g, block, "FADB", d, sizeof d))
-        return -1;
-    if (d[4] != 0 || d[5] != h[5] || guard_u64(d + 6) != address || !inside(g, block, entries * entry))
-        return reject(g, "the index of chunks lies outside the file");
-    return 0;
-}
-
-static int check_chunks(const struct guard *g, struct bytes b)
-{
-    enum { SINGLE = 1, FIXED_ARRAY = 3 };
-    uint64_t flags, n, width, kind, address, chunk[MOST_RANK + 1], unused;
-    if (!take(&b, 1, &flags) || !take(&b, 1, &n) || !take(&b, 1, &width) || g->rank < 1 ||
-        n != (uint64_t)g->rank + 1 || width < 1 || width > 8)
-        return reject(g, "the layout of chunks does not match the shape");
-    for (uint64_t k = 0; k < n; k++)
-        if (!take(&b, (size_t)width, &chunk[k]))
-            return reject(g, "the layout of chunks is damaged");
-    const uint64_t chunks = count_chunks(g, chunk);
-    if (chunks == 0 || !take(&b, 1, &kind))
-        return reject(g, "the layout of chunks does not match the shape");
-    if (kind == SINGLE) {
-        if ((flags & 2 && !skip(&b, 12)) || !take(&b, 8, &address) || chunks != 1)
-            return reject(g, "the layout of chunks is damaged");
-        return address == UINT64_MAX || inside(g, address, 1) ? 0
-               : reject(g, "a chunk lies outside the file");
-    }
-    if (kind != FIXED_ARRAY || !take(&b, 1, &unused) || !take(&b, 8, &address))
-        return reject(g, "the index of chunks is of a kind that these files do not have");
-    return address == UINT64_MAX ? 0 : check_fixed_array(g, address, chunks);
-}
-
-static int check_layout(const struct guard *g, struct bytes b)
-{
-    enum { CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3 };
-    uint64_t version, class, address, n;
-    if (!take(&b, 1, &version) || !take(&b, 1, &class) || (version != 3 && version != 4))
-        return reject(g, "the layout is of a version that these files do not have");
-    if (class == VIRTUAL)
-        return reject(g, "its data lie outside the file: rejected");
-    if (class == CHUNKED && version == 4)
-        return check_chunks(g, b);
-    if (class != CONTIGUOUS || !take(&b, 8, &address) || !take(&b, 8, &n))
-        return reject(g, "the layout is of a kind that these files do not have");
-    return address == UINT64_MAX || inside(g, address, n) ? 0
-           : reject(g, "the data lie beyond the end of the file");
-}
-
 /* --- the header --- */
 
-static int check_message(struct guard *g, enum message type, struct bytes b, struct bytes *layout)
+static int check_message(struct guard *g, enum message type, struct guard_bytes b, struct guard_bytes *layout)
 {
     switch (type) {
-    case MSG_DATASPACE: return take_space(g, b);
+    case MSG_DATASPACE: return guard_space(g, b);
     case MSG_LAYOUT: *layout = b; return 0; /* checked when the shape is known */
     case MSG_ATTRIBUTE: return check_attribute(g, b);
     case MSG_LINK_INFO: return check_info(g, b, 8);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
-    case MSG_EXTERNAL: return reject(g, "its data lie outside the file: rejected");
+    case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
     case MSG_NIL: case MSG_DATATYPE: case MSG_FILL: case MSG_LINK: case MSG_GROUP_INFO:
     case MSG_FILTERS: case MSG_CONTINUATION: case MSG_TIME: return 0;
     }
-    return reject(g, "the header has a message that these files do not have");
+    return guard_reject(g, "the header has a message that these files do not have");
 }
 
 /* The blocks of a header: the first one, and those that continuation messages name. */
@@ -348,44 +237,44 @@ struct blocks {
 static int add_block(const struct guard *g, struct blocks *all, uint64_t address, uint64_t n)
 {
     if (all->n == MOST_BLOCKS || n > MOST_MESSAGES)
-        return reject(g, "the header is larger than headers can be");
+        return guard_reject(g, "the header is larger than headers can be");
     for (int k = 0; k < all->n; k++)
         if (all->address[k] == address)
-            return reject(g, "the header refers to itself");
+            return guard_reject(g, "the header refers to itself");
     unsigned char *bytes = malloc((size_t)n + 1);
     if (!bytes)
         return err_sys(g->e, "out of memory");
     all->bytes[all->n] = bytes;
     all->size[all->n] = (size_t)n;
     all->address[all->n++] = address;
-    return read_at(g, address, bytes, (size_t)n);
+    return guard_read(g, address, bytes, (size_t)n);
 }
 
 /* A continuation: "OCHK", messages, checksum. */
-static int add_continuation(const struct guard *g, struct blocks *all, struct bytes b)
+static int add_continuation(const struct guard *g, struct blocks *all, struct guard_bytes b)
 {
     uint64_t address, n;
-    if (!take(&b, 8, &address) || !take(&b, 8, &n) || n < 8)
-        return reject(g, "the header is damaged");
+    if (!guard_take(&b, 8, &address) || !guard_take(&b, 8, &n) || n < 8)
+        return guard_reject(g, "the header is damaged");
     if (add_block(g, all, address, n - 4)) /* without its checksum */
         return -1;
-    return memcmp(all->bytes[all->n - 1], "OCHK", SIGNATURE) ? reject(g, "the header is damaged") : 0;
+    return memcmp(all->bytes[all->n - 1], "OCHK", GUARD_SIGNATURE) ? guard_reject(g, "the header is damaged") : 0;
 }
 
-static int check_block(struct guard *g, struct blocks *all, struct bytes b, bool numbered,
-                       struct bytes *layout)
+static int check_block(struct guard *g, struct blocks *all, struct guard_bytes b, bool numbered,
+                       struct guard_bytes *layout)
 {
     uint64_t type, n, flags;
     while (b.left >= (numbered ? 6u : 4u)) {
-        if (!take(&b, 1, &type) || !take(&b, 2, &n) || !take(&b, 1, &flags) ||
-            (numbered && !skip(&b, 2)) || n > b.left)
-            return reject(g, "the header is damaged");
-        const struct bytes body = {b.at, (size_t)n};
+        if (!guard_take(&b, 1, &type) || !guard_take(&b, 2, &n) || !guard_take(&b, 1, &flags) ||
+            (numbered && !guard_skip(&b, 2)) || n > b.left)
+            return guard_reject(g, "the header is damaged");
+        const struct guard_bytes body = {b.at, (size_t)n};
         if (flags & 2)
-            return reject(g, "the header shares a message with another one");
+            return guard_reject(g, "the header shares a message with another one");
         if (type == MSG_CONTINUATION && add_continuation(g, all, body))
             return -1;
-        if (check_message(g, (enum message)type, body, layout) || !skip(&b, (size_t)n))
+        if (check_message(g, (enum message)type, body, layout) || !guard_skip(&b, (size_t)n))
             return -1;
     }
     return 0;
@@ -396,40 +285,54 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
 {
     unsigned char h[34] = {0};
     const uint64_t left = address < g->file_bytes ? g->file_bytes - address : 0;
-    if (read_signed(g, address, "OHDR", h, left < sizeof h ? (size_t)left : sizeof h))
+    if (guard_read_signed(g, address, "OHDR", h, left < sizeof h ? (size_t)left : sizeof h))
         return -1;
     const unsigned flags = h[5];
     const size_t at = 6u + (flags & 0x20 ? 16u : 0u) + (flags & 0x10 ? 4u : 0u);
     const size_t width = (size_t)1 << (flags & 3);
-    struct bytes layout = {NULL, 0};
+    struct guard_bytes layout = {NULL, 0};
     if (h[4] != 2 || flags & 0xc0)
-        return reject(g, "the header is of a version that these files do not have");
-    if (add_block(g, all, address + at + width, little_endian(h + at, width)))
+        return guard_reject(g, "the header is of a version that these files do not have");
+    if (add_block(g, all, address + at + width, guard_number(h + at, width)))
         return -1;
     for (int k = 0; k < all->n; k++) {
-        struct bytes b = {all->bytes[k], all->size[k]};
-        if ((k > 0 && !skip(&b, SIGNATURE)) || check_block(g, all, b, flags & 4, &layout))
+        struct guard_bytes b = {all->bytes[k], all->size[k]};
+        if ((k > 0 && !guard_skip(&b, GUARD_SIGNATURE)) || check_block(g, all, b, flags & 4, &layout))
             return -1;
     }
-    return layout.at ? check_layout(g, layout) : 0;
+    return layout.at ? guard_layout(g, layout) : 0;
 }
 
-int guard_object(int fd, uint64_t address, struct err *e)
+static int look_at(struct guard *g, uint64_t address)
 {
     struct stat st;
-    struct guard g = {.fd = fd, .e = e, .rank = -1};
-    if (fstat(fd, &st))
-        return err_sys(e, "cannot look at the file");
-    g.file_bytes = (uint64_t)st.st_size;
+    if (fstat(g->fd, &st))
+        return err_sys(g->e, "cannot read the file's size");
+    g->file_bytes = (uint64_t)st.st_size;
+    g->rank = -1;
     struct blocks *all = calloc(1, sizeof *all);
     if (!all)
-        return err_sys(e, "out of memory");
-    int r = check_header(&g, all, address);
+        return err_sys(g->e, "out of memory");
+    int r = check_header(g, all, address);
     const int why = errno;
     for (int k = 0; k < all->n; k++)
         free(all->bytes[k]);
     free(all);
-    free(g.heap);
+    free(g->heap);
     errno = why;
     return r;
+}
+
+int guard_object(int fd, uint64_t address, struct err *e)
+{
+    struct guard g = {.fd = fd, .e = e};
+    return look_at(&g, address);
+}
+
+int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e)
+{
+    struct guard g = {.fd = fd, .e = e, .chunks = out, .n_chunks = n};
+    for (uint64_t k = 0; k < n; k++)
+        out[k] = (struct guard_chunk){.address = UINT64_MAX};
+    return look_at(&g, address);
 }

@@ -1,16 +1,11 @@
 /*
  * store_read.c - reads a store; see store.h.
  *
- * HDF5 is asked once where the chunks lie; their bytes are then read with pread on any thread, past
- * the library and its lock.
- *
- * Asking is the hard part. In HDF5 1.10, H5Dget_chunk_info_by_coord walks the index from its start:
- * 94 s for 48,780 chunks. H5Dget_chunk_storage_size is a look-up: 0.1 s. As chunks lie one after the
- * other, sizes give the places: the place of a run's first chunk plus the sizes before. So a run is
- * asked for its first and last place only, and halved where they do not fit, which happens once or
- * twice a group, where the library put a page of its index between.
+ * The index of the chunks is read once per group (h5_guard.h); their bytes are then read with pread on
+ * any thread, past the library and its lock.
  */
 #include "common/h5_file.h"
+#include "common/h5_guard.h"
 #include "common/store.h"
 
 #include <errno.h>
@@ -210,109 +205,25 @@ void store_prefetch(const struct store *s, uint64_t offset, uint64_t n)
 
 /* --- where the chunks lie --- */
 
-struct listing {
-    const struct store_info *info;
-    hid_t pixels;
-    int64_t columns;
-    struct store_chunk *chunks;
-};
-
-/* The place of the first byte of chunk number k. */
-static int ask_place(const struct listing *l, int64_t k, uint64_t *place, struct err *e)
+/* Joins the index of the chunks with what the two tables say. */
+static int fill_in(const struct store *s, const struct guard_chunk *index, const uint8_t *status,
+                   const uint32_t *crc32, struct store_chunk *out, int64_t n, struct err *e)
 {
-    hsize_t at[3] = {(hsize_t)(k / l->columns * l->info->chunk_rows),
-                     (hsize_t)(k % l->columns * l->info->chunk_cols), 0}, size;
-    haddr_t address;
-    unsigned mask;
-    if (H5Dget_chunk_info_by_coord(l->pixels, at, &mask, &address, &size) < 0)
-        return h5_error(e, "cannot find a chunk");
-    if (address == HADDR_UNDEF)
-        return err_set(e, "the chunk index contradicts itself");
-    *place = address;
-    return 0;
-}
-
-/* Places of the stored chunks from `a`, which lies at place_a, to `b`, which lies at place_b. */
-static int list_run(const struct listing *l, int64_t a, uint64_t place_a, int64_t b,
-                    uint64_t place_b, struct err *e)
-{
-    uint64_t before = 0, middle_place;
-    int64_t stored = 0, middle = -1;
-    for (int64_t k = a; k < b; k++)
-        before += l->chunks[k].bytes;
-    if (place_b == place_a + before) {
-        for (uint64_t place = place_a; a <= b; place += l->chunks[a++].bytes)
-            l->chunks[a].offset = place;
-        return 0;
-    }
-    for (int64_t k = a + 1; k < b; k++)
-        stored += l->chunks[k].bytes > 0;
-    if (stored == 0) {
-        l->chunks[a].offset = place_a;
-        l->chunks[b].offset = place_b;
-        return 0;
-    }
-    for (int64_t k = a + 1, seen = 0; middle < 0; k++)
-        if (l->chunks[k].bytes > 0 && seen++ == stored / 2)
-            middle = k;
-    return ask_place(l, middle, &middle_place, e) ||
-           list_run(l, a, place_a, middle, middle_place, e) ||
-           list_run(l, middle, middle_place, b, place_b, e) ? -1 : 0;
-}
-
-static int list_places(const struct listing *l, int64_t n, struct err *e)
-{
-    int64_t first = 0, last = n - 1;
-    uint64_t first_place, last_place;
-    while (first < n && l->chunks[first].bytes == 0)
-        first++;
-    while (last > first && l->chunks[last].bytes == 0)
-        last--;
-    if (first == n)
-        return 0;
-    return ask_place(l, first, &first_place, e) || ask_place(l, last, &last_place, e) ||
-           list_run(l, first, first_place, last, last_place, e) ? -1 : 0;
-}
-
-/* Without a codec all chunks that are stored have one size; then the sum tells whether they are. */
-static bool all_whole(const struct listing *l, int64_t n, const uint8_t *status)
-{
-    uint64_t stored = 0;
-    if (l->info->codec->id != CODEC_NONE)
-        return false;
-    for (int64_t k = 0; k < n; k++)
-        stored += status[k] != STORE_LEFT_OUT;
-    return H5Dget_storage_size(l->pixels) == stored * (uint64_t)store_chunk_bytes(l->info);
-}
-
-/* Stored bytes of chunk number k; 0: none. */
-static hsize_t ask_size(const struct listing *l, int64_t k)
-{
-    hsize_t size = 0, at[3] = {(hsize_t)(k / l->columns * l->info->chunk_rows),
-                               (hsize_t)(k % l->columns * l->info->chunk_cols), 0};
-    if (H5Dget_chunk_storage_size(l->pixels, at, &size) >= 0)
-        return size;
-    H5Eclear2(H5E_DEFAULT); /* HDF5 1.14 fails for a chunk that is not stored */
-    return 0;
-}
-
-/* Sizes, and what the two tables say. */
-static int list_sizes(struct store *s, const struct listing *l, int64_t rows, const uint8_t *status,
-                      const uint32_t *crc32, struct err *e)
-{
-    const hsize_t whole = (hsize_t)store_chunk_bytes(l->info);
-    const int64_t n = rows * l->columns;
-    const bool known = all_whole(l, n, status);
+    const uint64_t whole = (uint64_t)store_chunk_bytes(&s->info);
+    const bool packs = s->info.codec->id != CODEC_NONE;
     for (int64_t k = 0; k < n; k++) {
-        const hsize_t size = !known ? ask_size(l, k) : status[k] == STORE_LEFT_OUT ? 0 : whole;
-        if (size > whole || size > s->bytes)
-            return err_set(e, "a chunk is larger than it can be");
-        if (status[k] > STORE_LEFT_OUT || (size == 0) != (status[k] == STORE_LEFT_OUT))
-            return err_set(e, "chunk %lld: its status does not fit its data", (long long)k);
-        /* In HDF5 1.10 only a slow walk of the index yields the filter mask. The codecs so far store
-         * a chunk packed only if that makes it smaller, so the size states the same. */
-        l->chunks[k] = (struct store_chunk){.bytes = (uint32_t)size, .crc32 = crc32[k],
-                                            .status = status[k], .raw = size == whole};
+        const bool stored = index[k].address != UINT64_MAX;
+        const bool raw = !packs || (index[k].mask & 1);
+        const uint64_t bytes = !stored ? 0 : packs ? index[k].bytes : whole;
+        if (bytes > whole || (stored && (bytes == 0 || (raw && bytes != whole))))
+            return err_set(e, "chunk %lld is %s than it can be (%llu bytes)", (long long)k,
+                           bytes > whole ? "larger" : "smaller", (unsigned long long)bytes);
+        if (status[k] > STORE_LEFT_OUT || stored == (status[k] == STORE_LEFT_OUT))
+            return err_set(e, "chunk %lld: its status contradicts its data", (long long)k);
+        if (stored && (index[k].address > s->bytes || bytes > s->bytes - index[k].address))
+            return err_set(e, "chunk %lld lies outside the file", (long long)k);
+        out[k] = (struct store_chunk){.offset = stored ? index[k].address : 0, .bytes = (uint32_t)bytes,
+                                      .crc32 = crc32[k], .status = status[k], .raw = raw};
     }
     return 0;
 }
@@ -340,37 +251,31 @@ static int map_group(struct store *s, hid_t group, int64_t number, struct store_
                      struct err *e)
 {
     const struct store_info *i = &s->info;
-    int64_t rows = store_group_chunk_rows(i, number), height = store_group_height(i, number), v;
-    struct listing l = {.info = i, .columns = store_chunk_columns(i), .chunks = out, .pixels = -1};
-    hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
-    hsize_t table[2] = {(hsize_t)rows, (hsize_t)l.columns};
-    size_t n = (size_t)(rows * l.columns);
+    const int64_t rows = store_group_chunk_rows(i, number), columns = store_chunk_columns(i);
+    const int64_t height = store_group_height(i, number);
+    const hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
+    const hsize_t table[2] = {(hsize_t)rows, (hsize_t)columns};
+    const size_t n = (size_t)(rows * columns);
     uint8_t *status = malloc(n);
     uint32_t *crc32 = malloc(n * sizeof *crc32);
-    int r = -1;
-    if (!status || !crc32) {
-        err_set(e, "out of memory");
-        goto out;
-    }
-    if (h5_get_int(group, "first_row", number * i->group_rows, number * i->group_rows, &v, e) ||
-        h5_get_int(group, "rows", height, height, &v, e) ||
-        h5_read_array(group, "tile_status", H5T_NATIVE_UINT8, 2, table, status, e) ||
-        h5_read_array(group, "tile_crc32", H5T_NATIVE_UINT32, 2, table, crc32, e) ||
-        (l.pixels = h5_open_array(group, "pixels", H5T_NATIVE_UINT8, 3, dims, e)) < 0 ||
-        check_layout(l.pixels, i, e) || list_sizes(s, &l, rows, status, crc32, e) ||
-        list_places(&l, (int64_t)n, e))
-        goto out;
-    for (size_t k = 0; k < n; k++)
-        if (out[k].bytes > 0 && (out[k].offset > s->bytes || out[k].bytes > s->bytes - out[k].offset)) {
-            err_set(e, "a chunk lies outside the file");
-            goto out;
-        }
-    r = 0;
-out:
-    if (l.pixels >= 0)
-        H5Dclose(l.pixels);
+    struct guard_chunk *index = malloc(n * sizeof *index);
+    hid_t pixels = -1;
+    int64_t v;
+    int r = !status || !crc32 || !index ? err_set(e, "out of memory") : 0;
+    if (r == 0 &&
+        (h5_get_int(group, "first_row", number * i->group_rows, number * i->group_rows, &v, e) ||
+         h5_get_int(group, "rows", height, height, &v, e) ||
+         h5_read_array(group, "tile_status", H5T_NATIVE_UINT8, 2, table, status, e) ||
+         h5_read_array(group, "tile_crc32", H5T_NATIVE_UINT32, 2, table, crc32, e) ||
+         (pixels = h5_open_array(group, "pixels", H5T_NATIVE_UINT8, 3, dims, e)) < 0 ||
+         check_layout(pixels, i, e) || h5_list_chunks(group, "pixels", index, n, e) ||
+         fill_in(s, index, status, crc32, out, (int64_t)n, e)))
+        r = -1;
+    if (pixels >= 0)
+        H5Dclose(pixels);
     free(status);
     free(crc32);
+    free(index);
     return r;
 }
 

@@ -362,6 +362,21 @@ def test_thumbnail_has_the_slide_s_colours():
     expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
 
 
+# --- the index of chunks ---
+
+def test_index_of_many_chunks_in_pages():
+    """HDF5 keeps more than 1,024 chunks in pages, and a page in which nothing is stored does not exist."""
+    slide = made("--size", "4000x3000", "--tile", "32", "--tissue-fraction", "0.1")
+    for options in ((), ("--tissue-only",), ("--tissue-only", "--codec", "none")):
+        path = store(slide, *options)
+        with h5py.File(path, "r") as f:
+            px, status = f["groups/00001/pixels"], f["groups/00001/tile_status"][()].ravel()
+            expect(status.size == 125 * 94 and px.id.get_num_chunks() == (status != 3).sum(), "chunks")
+            empty = [k for k in range(0, status.size, 1024) if (status[k:k + 1024] == 3).all()]
+            expect(bool(empty) == bool(options), "pages without a chunk: %s", empty)
+        says(run(H5SPEC, "verify", path).out, "sound", "%d chunks" % (status != 3).sum())
+
+
 # --- texts and checksums ---
 
 def every_object(f):

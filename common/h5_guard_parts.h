@@ -1,0 +1,50 @@
+/*
+ * h5_guard_parts.h - what h5_guard.c (headers, attributes, heaps) and h5_layout.c (datasets) share.
+ */
+#ifndef WSI_H5_GUARD_PARTS_H
+#define WSI_H5_GUARD_PARTS_H
+
+#include "common/h5_guard.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4 };
+
+struct guard {
+    int fd;
+    uint64_t file_bytes;
+    struct err *e;
+    unsigned char *heap; /* the collection of the global heap that was read last; owned */
+    uint64_t heap_address, heap_bytes;
+    int rank;            /* of the dataset, once its dataspace is known; else -1 */
+    uint64_t size[GUARD_RANK], most[GUARD_RANK];
+    struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
+    uint64_t n_chunks;
+};
+
+/* A run of bytes that is being decoded. */
+struct guard_bytes {
+    const unsigned char *at;
+    size_t left;
+};
+
+/* n bytes, little-endian. */
+uint64_t guard_number(const unsigned char *p, size_t n);
+/* Takes a number of n bytes, or skips n bytes; false if fewer are left. */
+bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out);
+bool guard_skip(struct guard_bytes *b, size_t n);
+/* Sets the message and errno = 0; returns -1. */
+int guard_reject(const struct guard *g, const char *what);
+/* Do n bytes from this address lie in the file? */
+bool guard_inside(const struct guard *g, uint64_t address, uint64_t n);
+int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
+/* Reads n bytes that begin with a signature of four letters. */
+int guard_read_signed(const struct guard *g, uint64_t address, const char *signature, unsigned char *out,
+                      size_t n);
+
+/* The message with the shape of a dataset, and the one that says where its data lie. */
+int guard_space(struct guard *g, struct guard_bytes b);
+int guard_layout(const struct guard *g, struct guard_bytes b);
+
+#endif
