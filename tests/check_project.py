@@ -116,6 +116,20 @@ def test_readme_is_short():
     no_offences(["README.md has %d words, more than 1500" % words] if words > 1500 else [])
 
 
+def test_every_test_and_target_is_described():
+    with open(os.path.join(ROOT, "tests/README.md"), encoding="utf-8") as f:
+        described = f.read()
+    for path in sources("tests/check_*.py", "tests/test_*.c"):
+        name = os.path.basename(path)
+        name = name[:-2] if name.endswith(".c") else name
+        expect("`%s`" % name in described, "tests/README.md does not describe %s", name)
+    with open(os.path.join(ROOT, "Makefile")) as f:
+        targets = set(re.search(r"^\.PHONY: (.*)", f.read(), re.M).group(1).split())
+    listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
+    internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "help"}
+    expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
+
+
 def test_releases_agree():
     """The version and its date are the same in every document."""
     def find(pattern, *path):
