@@ -1,6 +1,8 @@
 /* cli.c - see cli.h. */
 #include "common/cli.h"
 
+#include "common/progress.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -25,6 +27,20 @@ void cli_start(const char *program)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+int cli_finish(int status)
+{
+    struct err e;
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return status;
+    if (errno)
+        err_sys(&e, "cannot write to standard output");
+    else
+        err_set(&e, "cannot write to standard output; some of it is missing");
+    cli_say("%s", e.msg);
+    return status == EXIT_DONE ? EXIT_PART : status;
+}
+
 /* --- messages --- */
 
 static void say(const char *name, const char *fmt, va_list ap)
@@ -33,6 +49,7 @@ static void say(const char *name, const char *fmt, va_list ap)
     if (vasprintf(&text, fmt, ap) < 0)
         return;
     err_clean(text);
+    progress_clear();
     fprintf(stderr, "%s: %s\n", name, text);
     free(text);
 }
@@ -86,9 +103,11 @@ int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int
     }
     if (*s)
         goto bad;
-    if (v < low || v > high)
-        return err_set(e, "%s %s: must be between %lld and %lld bytes", what, text, (long long)low,
-                       (long long)high);
+    if (v < low || v > high) {
+        char least[32], most[32];
+        return err_set(e, "%s %s: must be between %s and %s", what, text,
+                       cli_size(least, (double)low), cli_size(most, (double)high));
+    }
     *out = v;
     return 0;
 bad:
@@ -315,35 +334,13 @@ const char *cli_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* --- progress --- */
-
-void cli_progress_begin(struct cli_progress *p, enum cli_when when)
+const char *cli_stem(const char *path, size_t *n)
 {
-    *p = (struct cli_progress){.tty = isatty(STDERR_FILENO) == 1};
-    p->on = when == CLI_YES || (when == CLI_AUTO && p->tty);
-    p->start = p->last = cli_now();
-}
-
-void cli_progress_show(struct cli_progress *p, const char *label, double done, double total)
-{
-    double now = cli_now();
-    if (!p->on || now - p->last < (p->tty ? 0.2 : 10))
-        return;
-    p->last = now;
-    char left[32] = "?";
-    if (done > 0 && total > 0)
-        cli_time(left, (now - p->start) * (total - done) / done);
-    fprintf(stderr, "%s%s: %.1f %%, %s left%s", p->tty ? "\r\033[K" : "", label,
-            total > 0 ? 100 * done / total : 0, left, p->tty ? "" : "\n");
-    fflush(stderr);
-    p->drawn = p->tty;
-}
-
-void cli_progress_clear(struct cli_progress *p)
-{
-    if (p->drawn)
-        fputs("\r\033[K", stderr);
-    p->drawn = false;
+    const char *base = cli_base_name(path);
+    *n = strlen(base);
+    if (*n > 3 && !strcmp(base + *n - 3, ".h5"))
+        *n -= 3;
+    return base;
 }
 
 /* --- JSON --- */
@@ -366,8 +363,12 @@ static int utf8_length(const unsigned char *s)
 
 void cli_print_text(FILE *f, const char *s)
 {
-    for (; *s; s++)
-        fputc((unsigned char)*s < 32 || *s == 127 ? '?' : *s, f);
+    char *copy = strdup(s);
+    if (!copy)
+        return;
+    err_clean(copy);
+    fputs(copy, f);
+    free(copy);
 }
 
 void cli_json_string(FILE *f, const char *text)
@@ -382,6 +383,8 @@ void cli_json_string(FILE *f, const char *text)
             fprintf(f, "\\%c", *s);
         else if (*s < 32 || *s == 127)
             fprintf(f, "\\u%04x", *s);
+        else if (*s == 0xc2 && s[1] < 0xa0) /* C1 control characters */
+            fprintf(f, "\\u%04x", s[1]);
         else
             fwrite(s, 1, (size_t)n, f);
         s += n ? n : 1;

@@ -28,6 +28,10 @@ enum {
  * limit on the size of files is reported as EFBIG. `program` is the name in messages. */
 void cli_start(const char *program);
 
+/* To be called last in main(), with the exit status: flushes stdout. If that fails (the disk is full)
+ * it says so and returns EXIT_PART instead of EXIT_DONE. */
+int cli_finish(int status);
+
 /* Prints one line on stderr, "PROGRAM: text". Control characters are replaced by '?', as names of
  * files could otherwise move a terminal's cursor. All messages of both programs go through here. */
 void cli_say(const char *fmt, ...) ERR_PRINTF(1, 2);
@@ -78,21 +82,20 @@ const char *cli_time(char buf[32], double seconds);
 
 /* The part of a path after the last slash. Points into path. */
 const char *cli_base_name(const char *path);
+/* The name of a slide: the base name of its store without ".h5". Points into path; *n gets its
+ * length. */
+const char *cli_stem(const char *path, size_t *n);
 
 enum cli_when { CLI_AUTO, CLI_YES, CLI_NO };
 /* "auto", "yes", "no". */
 int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e);
 
-/* One line of progress on stderr, redrawn in place on a terminal, five times a second at most
- * (every ten seconds as a line of its own elsewhere). */
+/* The interface before common/progress.h, for wsi2h5 until it uses that: done of total items. */
 struct cli_progress {
-    bool on, tty, drawn;
-    double start, last;
+    bool on;
 };
 void cli_progress_begin(struct cli_progress *p, enum cli_when when);
-/* `done` of `total` units (any unit); `label` says what is being done. */
 void cli_progress_show(struct cli_progress *p, const char *label, double done, double total);
-/* Takes the line away, so that other talk can be printed. */
 void cli_progress_clear(struct cli_progress *p);
 
 /* Prints s for people: what could move a terminal's cursor becomes '?'. */
