@@ -158,6 +158,9 @@ int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
 void store_close(struct store *s);
 
+/* Does the file say that it is a store? It may be unfinished or damaged. */
+bool store_is(const char *path);
+
 /* What is at `path`, where a store is about to be made? */
 enum store_found {
     STORE_NONE,       /* nothing */

@@ -325,6 +325,11 @@ int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
     return err_add(e, "%s: tissue map", s->path);
 }
 
+bool store_is(const char *path)
+{
+    return h5_look(path, STORE_FORMAT, NULL) != H5_OTHER;
+}
+
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
     static const enum store_found found[] = {

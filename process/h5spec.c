@@ -23,6 +23,10 @@ static int merge_main(struct options *o)
 {
     struct err e = {""};
     cli_catch_signals();
+    if (o->files.failed) {
+        cli_say("nothing was merged, as inputs are missing");
+        return EXIT_PART;
+    }
     if (result_check_target(o->output, &e) ||
         result_merge(o->output, o->files.paths, o->files.n, o->partial, &e)) {
         cli_say("%s", e.msg);
@@ -64,10 +68,12 @@ static int verify_one(const char *path, const struct options *o)
         cli_say("%s (%" PRId64 " of %" PRId64 " chunks are damaged)", r.first.msg, r.bad, r.chunks);
         return EXIT_PART;
     }
-    if (!o->quiet)
-        printf("%s: sound: %" PRId64 " chunks, %s; tiles missing in the slide %" PRId64
+    if (!o->quiet) {
+        cli_print_text(stdout, path);
+        printf(": sound: %" PRId64 " chunks, %s; tiles missing in the slide %" PRId64
                ", damaged there %" PRId64 ", left out %" PRId64 "\n",
-               path, r.chunks, cli_size(size, (double)r.bytes), r.missing, r.damaged, r.left_out);
+               r.chunks, cli_size(size, (double)r.bytes), r.missing, r.damaged, r.left_out);
+    }
     return EXIT_DONE;
 }
 
@@ -87,9 +93,10 @@ static int lookup_main(struct options *o)
     struct err e = {""};
     int64_t groups = 0;
     int status = EXIT_DONE;
-    lookup_begin();
+    if (!o->json)
+        lookup_begin();
     for (int k = 0; k < o->files.n; k++)
-        if (lookup_print(o->files.paths[k], &groups, &e)) {
+        if (lookup_print(o->files.paths[k], o->json, &groups, &e)) {
             cli_say("%s", e.msg);
             status = EXIT_PART;
         }
@@ -191,6 +198,8 @@ static int start(const struct row *row, int argc, char **argv)
     int status = options_parse(row->command, argc, argv, &o);
     if (status < 0)
         status = row->main(&o);
+    if (status == EXIT_DONE && o.files.failed)
+        status = EXIT_PART;
     options_free(&o);
     return status;
 }
@@ -217,5 +226,5 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     cli_start("h5spec");
-    h5_exit(dispatch(argc, argv));
+    h5_exit(cli_finish(dispatch(argc, argv)));
 }

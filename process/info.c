@@ -20,7 +20,8 @@ static void store_text(const char *path, const struct store_info *i, double file
     int64_t rows = 0;
     for (int64_t g = 0; g < i->group_count; g++)
         rows += store_group_chunk_rows(i, g);
-    printf("%s: patch store, complete, %s\n  slide    ", path, cli_size(size, file_bytes));
+    cli_print_text(stdout, path);
+    printf(": patch store, complete, %s\n  slide    ", cli_size(size, file_bytes));
     cli_print_text(stdout, i->source_name);
     fputs(" (", stdout);
     cli_print_text(stdout, i->vendor);
@@ -122,7 +123,8 @@ static void moments_text(const struct result_params *p, const struct result_coun
 static int result_text(const char *path, struct result *r, struct err *e)
 {
     const struct result_params *p = result_params(r);
-    printf("%s: spectrum of %" PRId64 " slide%s, complete\n", path, result_slides(r),
+    cli_print_text(stdout, path);
+    printf(": spectrum of %" PRId64 " slide%s, complete\n", result_slides(r),
            result_slides(r) == 1 ? "" : "s");
     printf("  window %" PRId64 ", stride %" PRId64 ", sigma %g, taper %s, %" PRId64
            " bins from %g to %g dB\n", p->window, p->stride, p->sigma, p->taper, p->bins, p->low_db,

@@ -2,15 +2,20 @@
 #include "process/list.h"
 
 #include "common/cli.h"
+#include "common/folder.h"
+#include "common/result.h"
+#include "common/store.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int list_add(struct list *l, const char *path, struct err *e)
 {
     if (l->n == INT_MAX)
-        return err_set(e, "more files than can be counted");
+        return err_set(e, "too many input files");
     if ((l->n & (l->n + 1)) == 0) { /* grows at 0, 1, 3, 7 ... */
         char **more = realloc(l->paths, (2 * (size_t)l->n + 2) * sizeof *more);
         if (!more)
@@ -18,7 +23,10 @@ int list_add(struct list *l, const char *path, struct err *e)
         l->paths = more;
     }
     l->paths[l->n] = strdup(path);
-    return l->paths[l->n] ? (l->n++, 0) : err_set(e, "out of memory");
+    if (!l->paths[l->n])
+        return err_set(e, "out of memory");
+    l->n++;
+    return 0;
 }
 
 static int add_line(void *ctx, const char *path, struct err *e)
@@ -30,6 +38,91 @@ int list_add_file(struct list *l, const char *file, struct err *e)
 {
     return cli_list(file, add_line, l, e);
 }
+
+/* --- folders --- */
+
+struct search {
+    struct list *out;
+    enum list_kind kind;
+    int problems;
+};
+
+static bool has_ending(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 3 && !strcmp(name + n - 3, ".h5");
+}
+
+static bool is_hdf5(const char *path)
+{
+    char head[8];
+    FILE *f = fopen(path, "r");
+    const bool is = f && fread(head, 1, 8, f) == 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
+    if (f)
+        fclose(f);
+    return is;
+}
+
+/* Only what is certainly something else is skipped: a damaged store must not vanish from the list. */
+static bool is_wanted(const char *path, enum list_kind kind)
+{
+    return (kind != LIST_RESULTS && store_is(path)) || (kind != LIST_STORES && result_is(path)) ||
+           !is_hdf5(path);
+}
+
+static int add_found(void *ctx, const char *path, const char *problem, struct err *e)
+{
+    struct search *s = ctx;
+    if (problem) {
+        cli_say("%s: %s", path, problem);
+        s->problems++;
+        return 0;
+    }
+    return is_wanted(path, s->kind) ? list_add(s->out, path, e) : 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
+{
+    static const char *const what[] = {"stores", "results", "stores or results"};
+    struct search s = {.out = out, .kind = kind};
+    const struct folder_search search = {.ctx = &s, .wants = has_ending, .add = add_found};
+    const int before = out->n;
+    if (folder_find(folder, &search, e))
+        return -1;
+    if (out->n == before && s.problems == 0) {
+        cli_say("%s: a folder without %s; name a folder that contains some", folder, what[kind]);
+        s.problems++;
+    }
+    out->failed += s.problems;
+    if (out->n > before)
+        qsort(out->paths + before, (size_t)(out->n - before), sizeof *out->paths, by_path);
+    return 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int list_expand(struct list *l, enum list_kind kind, struct err *e)
+{
+    struct list out = {0};
+    int r = 0;
+    for (int k = 0; k < l->n && r == 0; k++)
+        r = is_folder(l->paths[k]) ? expand_folder(&out, l->paths[k], kind, e)
+                                   : list_add(&out, l->paths[k], e);
+    list_free(l);
+    *l = out;
+    return r;
+}
+
+/* --- shares --- */
 
 void list_share(struct list *l, int64_t task, int64_t tasks)
 {

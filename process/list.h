@@ -1,6 +1,6 @@
 /*
- * list.h - the files that a command works on: words of the command line, lines of --list files, and a
- * task's share of them.
+ * list.h - the files that a command works on: words of the command line and lines of --list files,
+ * with folders replaced by what they contain, and a task's share of them.
  */
 #ifndef WSI_LIST_H
 #define WSI_LIST_H
@@ -12,13 +12,23 @@
 struct list {
     char **paths; /* each owned */
     int n;
+    int failed; /* inputs that list_expand() has reported and dropped */
 };
 
+/* What folders are searched for: files with the ending .h5 that are stores, results or either, also
+ * when they are damaged. */
+enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH };
+
+/* Adds a path; -1 when memory is short. */
 int list_add(struct list *l, const char *path, struct err *e);
-/* Adds the paths of a file, one a line; empty lines and lines that begin with # are left out. */
+/* Adds the lines of a file (cli_list). */
 int list_add_file(struct list *l, const char *file, struct err *e);
+/* Replaces each folder by the files in it, sorted by path. Reports and counts dangling links,
+ * folders that cannot be read and folders without such files. -1 when memory is short. */
+int list_expand(struct list *l, enum list_kind kind, struct err *e);
 /* Keeps share `task` of `tasks` (cli_task); it can be empty. */
 void list_share(struct list *l, int64_t task, int64_t tasks);
-void list_free(struct list *l); /* what it owns, not l */
+/* Frees what the list owns and empties it. */
+void list_free(struct list *l);
 
 #endif

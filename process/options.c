@@ -248,6 +248,23 @@ static int check(const struct options *o, struct err *e)
     return o->files.n > 0 ? 0 : err_set(e, "no input file given");
 }
 
+/* What the folders among the inputs of a command are searched for. */
+static enum list_kind input_kind(const struct command *c)
+{
+    if (c == &options_merge)
+        return LIST_RESULTS;
+    return c == &options_info || c == &options_verify ? LIST_BOTH : LIST_STORES;
+}
+
+/* Takes the words of the command line; -1 when memory is short. */
+static int add_inputs(struct options *o, char **words, int n, struct err *e)
+{
+    for (int k = 0; k < n; k++)
+        if (list_add(&o->files, words[k], e))
+            return -1;
+    return 0;
+}
+
 int options_parse(const struct command *c, int argc, char **argv, struct options *o)
 {
     struct err e = {""};
@@ -257,13 +274,14 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     const int status = command_parse(c, argc, argv, o, &first);
     if (status >= 0)
         return status;
-    for (int k = first; k < argc; k++)
-        if (list_add(&o->files, argv[k], &e)) {
-            cli_say("%s", e.msg);
-            return EXIT_PART;
-        }
     o->params.radius = spectrum_radius(o->params.sigma);
-    return check(o, &e) ? command_usage_error(c, &e) : -1;
+    int bad = add_inputs(o, argv + first, argc - first, &e);
+    if (!bad && check(o, &e))
+        return command_usage_error(c, &e);
+    bad = bad || list_expand(&o->files, input_kind(c), &e);
+    if (bad)
+        cli_say("%s", e.msg);
+    return bad || o->files.n == 0 ? EXIT_PART : -1;
 }
 
 void options_free(struct options *o)

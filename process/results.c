@@ -2,6 +2,7 @@
 #include "process/results.h"
 
 #include "common/cli.h"
+#include "common/folder.h"
 #include "common/store.h"
 
 #include <errno.h>
@@ -27,14 +28,6 @@ bool results_is_folder(const char *output)
     return (n > 0 && output[n - 1] == '/') || (stat(output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-static int check_folder(const char *folder, struct err *e)
-{
-    struct stat st;
-    if (stat(folder, &st))
-        return err_sys(e, "%s: no such output folder; create it first", folder);
-    return S_ISDIR(st.st_mode) ? 0 : err_set(e, "%s: is not a folder", folder);
-}
-
 struct results *results_open(const char *output, const struct result_params *p, int64_t first_group,
                              int64_t last_group, struct err *e)
 {
@@ -45,7 +38,7 @@ struct results *results_open(const char *output, const struct result_params *p, 
     }
     *r = (struct results){.output = output, .params = p, .first_group = first_group,
                           .last_group = last_group, .folder = results_is_folder(output)};
-    int bad = r->folder ? check_folder(output, e)
+    int bad = r->folder ? folder_make(output, e)
                         : result_check_target(output, e) || !(r->one = result_create(output, p, e));
     if (!bad)
         return r;
@@ -53,7 +46,7 @@ struct results *results_open(const char *output, const struct result_params *p, 
     return NULL;
 }
 
-/* The file of one slide in the folder. NULL when out of memory. */
+/* Path of the file of one slide in the folder. NULL when out of memory. */
 static char *target_of(const struct results *r, const char *name, size_t n)
 {
     char *target;
@@ -65,10 +58,11 @@ static char *target_of(const struct results *r, const char *name, size_t n)
     return got < 0 ? NULL : target;
 }
 
-/* --- is it there already? --- */
+/* --- existing results --- */
 
-/* Is the slide that of the store, and does it hold the groups that are asked for? */
-static int same(const struct results *r, const struct result_slide *s, const struct store_info *i)
+/* Is the slide that of the store, with the groups that are asked for? */
+static bool is_same(const struct results *r, const struct result_slide *s,
+                    const struct store_info *i)
 {
     const int64_t first = r->first_group ? r->first_group : 1;
     const int64_t last = r->first_group ? r->last_group : i->group_count;
@@ -76,63 +70,89 @@ static int same(const struct results *r, const struct result_slide *s, const str
         s->source_bytes != i->source_bytes || s->level != i->level || s->width != i->width ||
         s->height != i->height || s->source_gray != (i->channels == 1) ||
         s->group_rows != i->group_rows || s->group_count != i->group_count)
-        return 0;
+        return false;
     for (int64_t g = 0; g < s->group_count; g++)
         if (s->groups[g] != (g + 1 >= first && g + 1 <= last))
-            return 0;
-    return 1;
+            return false;
+    return true;
 }
 
-/* 1, or -1 saying what is another. */
-static int judge_slide(const struct results *r, struct result *old, const char *store, const char *target,
-                       struct err *e)
+/* 1 or -1: does the slide belong to the store? */
+static int judge_slide(const struct results *r, const struct result_slide *slide, const char *store,
+                       const char *target, struct err *e)
+{
+    struct store *s = store_open(store, e);
+    if (!s)
+        return -1;
+    const bool same = is_same(r, slide, store_info(s));
+    store_close(s);
+    if (same)
+        return 1;
+    return err_set(e, "%s: %s exists and is the result of another store; name another folder, or "
+                   "replace it with --force", store, target);
+}
+
+/* As results_have, of a result that can be opened. */
+static int judge_result(const struct results *r, struct result *old, const char *store,
+                        const char *target, char quickhash[80], struct err *e)
 {
     struct err why = {""};
     struct result_slide slide;
     if (result_same_params(result_params(old), r->params, &why))
-        return err_set(e, "%s: its result %s has other parameters (%s); take another folder, or --force to "
-                          "replace it", store, target, why.msg);
-    if (result_slides(old) != 1 || result_load_slide(old, 0, &slide, &why))
-        return err_set(e, "%s: %s is not the result of one slide; take another folder, or --force to replace "
-                          "it", store, target);
-    struct store *s = store_open(store, e);
-    int is = s ? same(r, &slide, store_info(s)) : -1;
-    store_close(s);
+        return err_set(e, "%s: %s exists with other parameters (%s); name another folder, or "
+                       "replace it with --force", store, target, why.msg);
+    if (result_slides(old) != 1)
+        return err_set(e, "%s: %s exists and is not the result of one slide; name another folder, "
+                       "or replace it with --force", store, target);
+    if (result_load_slide(old, 0, &slide, &why)) {
+        err_set(e, "%s; computed again", why.msg);
+        return 0;
+    }
+    const int is = judge_slide(r, &slide, store, target, e);
+    snprintf(quickhash, 80, "%s", slide.quickhash);
     result_slide_free(&slide);
-    return is ? is : err_set(e, "%s: the result of another store stands at %s; take another folder, or "
-                                "--force to replace it", store, target);
+    return is;
 }
 
-static int judge(const struct results *r, const char *store, const char *target, struct err *e)
+static bool is_older(const struct stat *a, const struct stat *b)
 {
-    struct stat mine, its;
+    return a->st_mtim.tv_sec < b->st_mtim.tv_sec ||
+           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec < b->st_mtim.tv_nsec);
+}
+
+static int judge(const struct results *r, const char *store, const char *target, char quickhash[80],
+                 struct err *e)
+{
+    struct stat result, source;
     struct err why = {""};
-    if (stat(target, &mine) && errno == ENOENT)
-        return 0;
+    if (stat(target, &result))
+        return errno == ENOENT ? 0 : err_sys(e, "%s: cannot look for its result %s", store, target);
     if (result_check_target(target, e))
         return err_add(e, "%s", store);
-    if (!stat(store, &its) && (its.st_mtim.tv_sec > mine.st_mtim.tv_sec ||
-                               (its.st_mtim.tv_sec == mine.st_mtim.tv_sec &&
-                                its.st_mtim.tv_nsec > mine.st_mtim.tv_nsec)))
-        return 0; /* the store has been made anew since */
+    if (stat(store, &source))
+        return err_sys(e, "%s: cannot read", store);
+    if (is_older(&result, &source)) {
+        err_set(e, "%s: older than its store; computed again", target);
+        return 0;
+    }
     struct result *old = result_open(target, &why);
-    if (!old)
-        return 0; /* damaged */
-    int is = judge_slide(r, old, store, target, e);
+    if (!old) {
+        err_set(e, "%s; computed again", why.msg);
+        return 0;
+    }
+    const int is = judge_result(r, old, store, target, quickhash, e);
     result_close(old);
     return is;
 }
 
-int results_have(const struct results *r, const char *store, struct err *e)
+int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e)
 {
-    const char *base = cli_base_name(store);
-    size_t n = strlen(base);
+    size_t n;
+    const char *name = cli_stem(store, &n);
     if (!r->folder)
         return 0;
-    if (n > 3 && !strcmp(base + n - 3, ".h5"))
-        n -= 3;
-    char *target = target_of(r, base, n);
-    int is = target ? judge(r, store, target, e) : err_set(e, "out of memory");
+    char *target = target_of(r, name, n);
+    const int is = target ? judge(r, store, target, quickhash, e) : err_set(e, "out of memory");
     free(target);
     return is;
 }

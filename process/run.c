@@ -1,43 +1,97 @@
 /* run.c - see run.h. */
 #include "process/run.h"
 
-#include "process/options.h"
+#include "common/progress.h"
 #include "process/results.h"
 #include "process/spectrum.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct run {
     struct options *o;
     struct results *out;
-    struct cli_progress progress;
-    int64_t stores, skipped, failed;
+    int64_t done, skipped, failed;
     struct result_counts counts;
+    void *seen;    /* tsearch() tree of struct seen: the slides of this run */
+    double *bytes; /* [n + 1]: size of the stores before store k; for progress only, else NULL */
 };
 
-static void json_store(const char *path, const struct result_params *p, const struct result_slide *s,
+/* --- one slide, one store --- */
+
+struct seen {
+    char quickhash[80];
+    char *path; /* of the store; owned */
+};
+
+static int by_quickhash(const void *a, const void *b)
+{
+    return strcmp(((const struct seen *)a)->quickhash, ((const struct seen *)b)->quickhash);
+}
+
+static void seen_free(void *node)
+{
+    struct seen *s = node;
+    free(s->path);
+    free(s);
+}
+
+/* Notes the slide of a store. -1 when another store of this run has the same slide, and stores
+ * without a quickhash are never the same. */
+static int check_duplicate(struct run *r, const char *path, const char *quickhash, struct err *e)
+{
+    if (r->o->allow_duplicates || !*quickhash)
+        return 0;
+    struct seen *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return err_set(e, "%s: out of memory", path);
+    }
+    snprintf(s->quickhash, sizeof s->quickhash, "%s", quickhash);
+    struct seen *const *first = tsearch(s, &r->seen, by_quickhash);
+    if (first && *first == s)
+        return 0;
+    seen_free(s);
+    if (!first)
+        return err_set(e, "%s: out of memory", path);
+    return err_set(e, "%s: rejected: same slide as %s (equal quickhash); give --allow-duplicates to "
+                   "count both", path, (*first)->path);
+}
+
+/* --- reports --- */
+
+static void json_slide(const struct result_params *p, const struct result_slide *s)
+{
+    double mean, std;
+    result_moments(p, s->counts.histogram, &mean, &std);
+    printf(", \"windows\": %" PRId64 ", \"mean_db\": ", s->counts.windows);
+    cli_json_number(stdout, mean);
+    fputs(", \"std_db\": ", stdout);
+    cli_json_number(stdout, std);
+    printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
+    cli_json_string(stdout, s->device);
+    printf(", \"kernel\": \"%s\", \"io\": \"%s\"", s->kernel, s->io);
+    for (int k = 0; k < RESULT_STAGES; k++)
+        printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
+}
+
+/* A JSON line: done with a slide, failed with a reason, else skipped. */
+static void json_store(const struct run *r, const char *path, const struct result_slide *s,
                        const struct err *why)
 {
+    if (!r->o->json)
+        return;
     fputs("{\"store\": ", stdout);
     cli_json_string(stdout, path);
     printf(", \"status\": \"%s\"", s ? "done" : why ? "failed" : "skipped");
-    if (s) {
-        double mean, std;
-        result_moments(p, s->counts.histogram, &mean, &std);
-        printf(", \"windows\": %" PRId64 ", \"mean_db\": ", s->counts.windows);
-        cli_json_number(stdout, mean);
-        fputs(", \"std_db\": ", stdout);
-        cli_json_number(stdout, std);
-        printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
-        cli_json_string(stdout, s->device);
-        printf(", \"kernel\": \"%s\", \"io\": \"%s\"", s->kernel, s->io);
-        for (int k = 0; k < RESULT_STAGES; k++)
-            printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
-    } else if (why) {
+    if (s)
+        json_slide(&r->o->params, s);
+    if (why) {
         fputs(", \"message\": ", stdout);
         cli_json_string(stdout, why->msg);
     }
@@ -45,22 +99,32 @@ static void json_store(const char *path, const struct result_params *p, const st
     fflush(stdout);
 }
 
-static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why, struct err *e)
+static void report_failure(struct run *r, const char *path, const struct err *why)
+{
+    r->failed++;
+    json_store(r, path, NULL, why);
+    cli_say("%s", why->msg);
+}
+
+static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
+                        struct err *e)
 {
     struct run *r = ctx;
+    struct err duplicate = {""};
     const char *path = r->o->files.paths[k];
-    cli_progress_clear(&r->progress);
-    if (r->o->json)
-        json_store(path, &r->o->params, s, why);
+    if (s && check_duplicate(r, path, s->quickhash, &duplicate)) {
+        s = NULL;
+        why = &duplicate;
+    }
     if (!s) {
-        r->failed++;
-        cli_say("%s", why->msg);
+        report_failure(r, path, why);
         return 0;
     }
+    json_store(r, path, s, NULL);
     if (s->nx * s->ny == 0 && !r->o->quiet)
         cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
                 " px, nothing to compute", path, s->width, s->height, r->o->params.window);
-    r->stores++;
+    r->done++;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
     return results_put(r->out, s, e);
 }
@@ -68,47 +132,78 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
 static void note_store(void *ctx, int64_t k, const char *text)
 {
     struct run *r = ctx;
-    cli_progress_clear(&r->progress);
     cli_say("%s: %s", r->o->files.paths[k], text);
+}
+
+static void last_line(const struct run *r, double seconds)
+{
+    char memory[32], time[32], skipped[64] = "", moments[64] = "";
+    double mean, std;
+    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    if (r->skipped)
+        snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
+    if (!isnan(mean))
+        snprintf(moments, sizeof moments, ", mean %.3f dB, std %.3f dB", mean, std);
+    cli_say("%" PRId64 " done, %s%" PRId64 " failed: %" PRId64 " windows%s; %s, %.0f windows/s, "
+            "peak memory %s", r->done, skipped, r->failed, r->counts.windows, moments,
+            cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+/* --- progress --- */
+
+/* Sizes of the stores, so that the time left is that of the bytes left. -1: out of memory. */
+static int weigh(struct run *r, struct err *e)
+{
+    const struct list *files = &r->o->files;
+    if (!progress_is_on())
+        return 0;
+    r->bytes = calloc((size_t)files->n + 1, sizeof *r->bytes);
+    if (!r->bytes)
+        return err_set(e, "out of memory");
+    for (int k = 0; k < files->n; k++) {
+        struct stat st;
+        const double size = stat(files->paths[k], &st) ? 0 : (double)st.st_size;
+        r->bytes[k + 1] = r->bytes[k] + (size > 1 ? size : 1);
+    }
+    return 0;
 }
 
 static void show_progress(void *ctx, int64_t k, double fraction)
 {
     struct run *r = ctx;
-    cli_progress_show(&r->progress, cli_base_name(r->o->files.paths[k]), (double)k + fraction,
-                      r->o->files.n);
+    const double before = r->bytes[k], share = r->bytes[k + 1] - before;
+    const double all = r->bytes[r->o->files.n];
+    progress_item(k, cli_base_name(r->o->files.paths[k]), before / all, share / all);
+    progress_show(fraction, (before + share * fraction) / 1e6);
 }
 
-/* Length of a store's name in the result: without its folder and without ".h5". */
-static size_t name_length(const char *base)
-{
-    const size_t n = strlen(base);
-    return n > 3 && !strcmp(base + n - 3, ".h5") ? n - 3 : n;
-}
+/* --- the list of stores --- */
 
-static int by_name(const void *a, const void *b)
+static int by_stem(const void *a, const void *b)
 {
-    const char *x = cli_base_name(*(char *const *)a), *y = cli_base_name(*(char *const *)b);
-    const size_t n = name_length(x), m = name_length(y);
+    size_t n, m;
+    const char *x = cli_stem(*(char *const *)a, &n), *y = cli_stem(*(char *const *)b, &m);
     const int order = memcmp(x, y, n < m ? n : m);
     return order ? order : n < m ? -1 : n > m;
 }
 
-/* A result has a slide under the store's base name: no two may have the same. */
-static int check_names(const struct options *o, struct err *e)
+/* A slide's name in a result is its store's stem: no two may have the same. */
+static int check_names(const struct list *files, struct err *e)
 {
-    const size_t n = (size_t)o->files.n;
+    const size_t n = (size_t)files->n;
     char **sorted = malloc(n * sizeof *sorted);
     int r = 0;
     if (!sorted)
         return err_set(e, "out of memory");
-    memcpy(sorted, o->files.paths, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_name);
+    memcpy(sorted, files->paths, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_stem);
     for (size_t k = 0; k < n && r == 0; k++) {
         const char *base = cli_base_name(sorted[k]);
-        if (strlen(base) > 250 || !strcmp(base, ".") || !strcmp(base, "..h5"))
-            r = err_set(e, "%s: cannot be the name of a slide in a result", sorted[k]);
-        else if (k > 0 && !by_name(&sorted[k - 1], &sorted[k]))
+        if (strlen(base) > 250 || !*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
+            r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
+                        sorted[k]);
+        else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
             r = err_set(e, "%s and %s: two stores of one name; run them into two results",
                         sorted[k - 1], sorted[k]);
     }
@@ -116,60 +211,67 @@ static int check_names(const struct options *o, struct err *e)
     return r;
 }
 
-static void last_line(const struct run *r, double seconds)
+/* Is there an up-to-date result of the store, or another reason not to compute it? */
+static bool is_finished(struct run *r, const char *path)
 {
-    char memory[32], time[32];
-    double mean, std;
-    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
-    fprintf(stderr, "h5spec: %" PRId64 " done, ", r->stores);
-    if (r->skipped)
-        fprintf(stderr, "%" PRId64 " were there already, ", r->skipped);
-    fprintf(stderr, "%" PRId64 " failed: %" PRId64 " windows", r->failed, r->counts.windows);
-    if (!isnan(mean))
-        fprintf(stderr, ", mean %.3f dB, std %.3f dB", mean, std);
-    fprintf(stderr, "; %s, %.0f windows/s, peak memory %s\n", cli_time(time, seconds),
-            (double)r->counts.windows / (seconds > 0 ? seconds : 1),
-            cli_size(memory, (double)cli_peak_memory()));
+    struct err e = {""};
+    char quickhash[80] = "";
+    int have = results_have(r->out, path, quickhash, &e);
+    if (have == 0 && *e.msg && !r->o->quiet)
+        cli_say("%s", e.msg);
+    if (have > 0 && check_duplicate(r, path, quickhash, &e))
+        have = -1;
+    if (have < 0)
+        report_failure(r, path, &e);
+    if (have > 0) {
+        r->skipped++;
+        json_store(r, path, NULL, NULL);
+    }
+    return have != 0;
 }
 
-/* Takes out the stores that have a result already, or another store's result in its place. */
-static void leave_out_finished(struct run *r)
+/* Drops the stores of the list that need not or cannot be computed. */
+static void drop_finished(struct run *r)
 {
     struct list *files = &r->o->files;
     int kept = 0;
     for (int k = 0; k < files->n; k++) {
-        struct err e = {""};
-        char *path = files->paths[k];
-        const int have = r->o->force || cli_stopped() ? 0 : results_have(r->out, path, &e);
-        if (have == 0) {
-            files->paths[kept++] = path;
-            continue;
-        }
-        r->skipped += have > 0;
-        r->failed += have < 0;
-        if (have < 0)
-            cli_say("%s", e.msg);
-        if (r->o->json)
-            json_store(path, &r->o->params, NULL, have < 0 ? &e : NULL);
-        free(path);
+        if (r->o->force || cli_stopped() || !is_finished(r, files->paths[k]))
+            files->paths[kept++] = files->paths[k];
+        else
+            free(files->paths[k]);
     }
     files->n = kept;
+}
+
+/* --- the run --- */
+
+static int stream(struct run *r, const struct spectrum_backend *backend, struct err *e)
+{
+    const struct options *o = r->o;
+    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "MB/s");
+    if (weigh(r, e))
+        return -1;
+    const struct stream_setup setup = {
+        .backend = backend, .devices = spectrum_device_numbers(o->device), .io = o->io,
+        .params = o->params, .paths = o->files.paths, .n_paths = o->files.n,
+        .threads = (int)o->threads, .memory = o->memory, .first_group = o->first_group,
+        .last_group = o->last_group, .ctx = r, .report = report_store, .note = note_store,
+        .progress = progress_is_on() ? show_progress : NULL};
+    const int bad = stream_run(&setup, e);
+    progress_end();
+    return bad;
 }
 
 static int run_stores(struct run *r, const struct spectrum_backend *backend)
 {
     struct err e = {""};
     r->out = results_open(r->o->output, &r->o->params, r->o->first_group, r->o->last_group, &e);
-    if (r->out)
-        leave_out_finished(r);
-    const struct stream_setup setup = {
-        .backend = backend, .devices = spectrum_device_numbers(r->o->device), .io = r->o->io,
-        .params = r->o->params, .paths = r->o->files.paths,
-        .n_paths = r->o->files.n, .threads = (int)r->o->threads, .memory = r->o->memory,
-        .first_group = r->o->first_group, .last_group = r->o->last_group, .ctx = r,
-        .report = report_store, .note = note_store, .progress = r->progress.on ? show_progress : NULL};
-    int bad = !r->out || (setup.n_paths > 0 && stream_run(&setup, &e));
-    cli_progress_clear(&r->progress);
+    int bad = !r->out;
+    if (!bad)
+        drop_finished(r);
+    if (!bad && r->o->files.n > 0)
+        bad = stream(r, backend, &e);
     if (bad)
         results_abort(r->out);
     else
@@ -181,25 +283,32 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
     return bad || r->failed ? EXIT_PART : EXIT_DONE;
 }
 
-static int run_share(struct options *o, const struct spectrum_backend *backend)
+static void share_list(struct options *o)
 {
-    struct run r = {.o = o};
     const int all = o->files.n;
-    if (o->tasks)
-        list_share(&o->files, o->task, o->tasks);
+    if (!o->tasks)
+        return;
+    list_share(&o->files, o->task, o->tasks);
     if (o->files.n == 0 && !o->quiet)
         cli_say("share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do", o->task,
                 o->tasks, all);
+}
+
+static int run_share(struct options *o, const struct spectrum_backend *backend)
+{
+    struct run r = {.o = o, .failed = o->files.failed};
+    share_list(o);
     r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
     if (!r.counts.histogram) {
         cli_say("out of memory");
         return EXIT_PART;
     }
     const double begun = cli_now();
-    cli_progress_begin(&r.progress, o->quiet ? CLI_NO : o->progress);
     const int status = run_stores(&r, backend);
     if (!o->quiet && status != EXIT_STOPPED)
         last_line(&r, cli_now() - begun);
+    tdestroy(r.seen, seen_free);
+    free(r.bytes);
     free(r.counts.histogram);
     return status;
 }
@@ -210,9 +319,7 @@ int run_main(struct options *o)
     char why[256];
     if (o->first_group && o->files.n > 1)
         err_set(&e, "--groups takes one store at a time");
-    else
-        check_names(o, &e);
-    if (*e.msg)
+    if (*e.msg || check_names(&o->files, &e))
         return command_usage_error(o->command, &e);
     cli_catch_signals();
     const struct spectrum_backend *backend = spectrum_find(o->device, why, &e);

@@ -302,8 +302,9 @@ static int print_table(struct tune *t, struct err *e)
     double speed[64];
     int64_t bytes[64], before = 0;
     int n = 0;
-    printf("%s: %" PRId64 " x %" PRId64 " px, %s, chunks of %" PRId64 " x %" PRId64 "\n",
-           store_path(t->store), i->width, i->height, i->codec->name, i->chunk_cols, i->chunk_rows);
+    cli_print_text(stdout, store_path(t->store));
+    printf(": %" PRId64 " x %" PRId64 " px, %s, chunks of %" PRId64 " x %" PRId64 "\n", i->width,
+           i->height, i->codec->name, i->chunk_cols, i->chunk_rows);
     printf("opening: %.1f ms, listing: %.1f us per chunk%s\n", t->open_seconds * 1e3,
            t->list_seconds * 1e6,
            t->cold ? "" : "; the file stays in the page cache here: nothing is cold");

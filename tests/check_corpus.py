@@ -55,7 +55,7 @@ def test_lookup():
     expect([line.split("\t")[0] for line in p.out.splitlines()] == ["Start", "1", "5"], p.out)
     tab = os.path.join(tmp(), "a\tb.h5")
     shutil.copy(stores[0], tab)
-    says(run(H5SPEC, "lookup", tab, status=1).err, "rename it")
+    says(run(H5SPEC, "lookup", tab, status=1).err, "rename the file")
 
 
 def test_lists():
@@ -77,7 +77,6 @@ def test_shares_into_a_folder():
     run(H5SPEC, "merge", "-q", "-o", whole, *glob.glob(out + "/*.h5"))
     equal(content(whole), direct(stores), "shares")
     says(run(H5SPEC, "--task", "1/3", "-o", whole, *stores, status=2).err, "--task needs a folder")
-    says(run(H5SPEC, "-o", out + "/none/", *stores, status=1).err, "no such output folder")
 
 
 def test_results_that_are_there():
@@ -119,7 +118,7 @@ def test_groups_into_a_folder():
     for g in ("1", "2-3", "4"):
         run(H5SPEC, "-q", "--groups", g, "-o", out, s)
     expect(sorted(os.listdir(out)) == ["s00.1-1.h5", "s00.2-3.h5", "s00.4-4.h5"], "%s", os.listdir(out))
-    says(run(H5SPEC, "--groups", "2-3", "-o", out, s).err, "1 were there already")
+    says(run(H5SPEC, "--groups", "2-3", "-o", out, s).err, "1 skipped")
     shutil.copy(os.path.join(out, "s00.1-1.h5"), os.path.join(out, "s00.2-2.h5"))
     says(run(H5SPEC, "--groups", "2", "-o", out, s, status=1).err, "another store")
     os.unlink(os.path.join(out, "s00.2-2.h5"))
@@ -155,7 +154,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
     peak = []
     for n in (20, 200):
         for output in (os.path.join(tmp(), "r.h5"), tmp()):
-            p = run(H5SPEC, "-j", "2", "-o", output, *stores[:n])
+            p = run(H5SPEC, "-j", "2", "--allow-duplicates", "-o", output, *stores[:n])
             value, unit = p.err.rsplit("peak memory ", 1)[1].split()
             peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
     # the library keeps some bytes of metadata a slide of the file that it writes

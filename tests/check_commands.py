@@ -1,0 +1,338 @@
+"""The commands of h5spec: help, usage errors, lists of inputs, outputs, progress, messages."""
+import fcntl
+import glob
+import pty
+import re
+import resource
+import select
+import signal
+import struct
+import termios
+
+import h5py
+import numpy as np
+
+from lib import *
+
+COMMANDS = ("run", "merge", "info", "verify", "lookup", "tune")
+
+
+def slide(name="slide", size="600x900", *options):
+    return made("--size", size, *options, name=name)
+
+
+def stores(n, folder=None):
+    """Stores of n different slides, a.h5, b.h5 ... in one new folder."""
+    folder = folder or tmp("stores")
+    out = []
+    for k in range(n):
+        name = chr(ord("a") + k)
+        out.append(shutil.copy(store(slide(name, "%dx400" % (400 + 10 * k))), folder))
+    return out
+
+
+def names(result):
+    with h5py.File(result, "r") as f:
+        return sorted(f["slides"])
+
+
+# --- help and usage errors ---
+
+def test_each_command_has_its_own_help():
+    texts = set()
+    for command in COMMANDS:
+        p = run(H5SPEC, command, "--help")
+        expect(p.err == "" and p.out.startswith("Usage: h5spec %s " % command), p.out[:200])
+        (example,) = re.findall(r"^Example:\n  (.*)$", p.out, re.M)
+        says(example, "h5spec " + command)
+        options = re.findall(r"^  (?:-\w, |    )--[a-z-]+( \S+)?(?=$|  )", p.out, re.M)
+        expect(len(options) == len(re.findall(r"^ {2,6}-", p.out, re.M)) > 2, "layout: %s", p.out)
+        expect(max(map(len, p.out.splitlines())) <= 80, "longer than 80 columns")
+        expect(run(H5SPEC, "help", command).out == p.out, "help %s" % command)
+        texts.add(p.out)
+    expect(len(texts) == len(COMMANDS), "two commands have the same help")
+    says(run(H5SPEC, "run", "--help").out, "(default: 256)", "(default: 0:160)")
+    p = run(H5SPEC, "--help")
+    says(p.out, *("\n  " + c for c in COMMANDS))
+    expect(p.out == run(H5SPEC, "help").out == run(H5SPEC, "-h").out, "help")
+
+
+def test_mistyped_commands():
+    (s,) = stores(1)
+    for argv in (["foo"], ["runn", "-o", "o.h5", s], ["infos", s], ["help", "foo"], []):
+        p = run(H5SPEC, *argv, status=2, cwd=tmp())
+        says(p.err, "command", *COMMANDS)
+        says(p.err, "Try 'h5spec --help'.")
+    run(H5SPEC, "-q", "-o", "o.h5", os.path.basename(s), cwd=os.path.dirname(s))
+    shutil.copy(s, os.path.join(os.path.dirname(s), "b"))  # a file without ending is no command
+    run(H5SPEC, "b", "-q", "-o", "o.h5", cwd=os.path.dirname(s))
+
+
+USAGE = [  # arguments, what the message must say
+    (["verify", "--jsn"], "h5spec verify: unrecognized option '--jsn'"),
+    (["verify", "--jsn=3"], "h5spec verify: unrecognized option '--jsn'"),
+    (["lookup", "-o", "x", "s.h5"], "h5spec lookup: unrecognized option '-o'"),
+    (["run", "--p", "yes", "s.h5", "--min"], "option '--min-tissue' requires an argument: F"),
+    (["run", "--ta"], "option '--ta' is ambiguous"),
+    (["run", "-o"], "option '-o' requires an argument: RESULT"),
+    (["info", "--json=yes", "s.h5"], "option '--json' takes no argument"),
+    (["run", "-o", "-", "s.h5"], "standard output"),
+    (["run", "-o", "", "s.h5"], "-o: the name is empty"),
+    (["merge", "-o", "", "s.h5"], "-o: the name is empty"),
+    (["merge", "-o", "-", "s.h5"], "standard output"),
+    (["run", "-o", "x.h5", "--min-tissue", "0.3", "s.h5"], "no effect without --tissue-only"),
+    (["run", "-o", "x.h5", "--task", "1/1", "s.h5"], "--task needs a folder"),
+    (["run", "-o", "x.h5", "--force", "s.h5"], "--force has no effect"),
+    (["run", "-o", "x.h5", "-q", "--progress", "yes", "s.h5"], "contradict"),
+    (["run", "-o", "x.h5", "--memory", "1K", "s.h5"], "between 1.0 MiB and 1.0 PiB"),
+    (["info", "--json", "--csv", "s.h5"], "exclude each other"),
+    (["info", "--json", "--histogram", "s.h5"], "exclude each other"),
+    (["run", "-o", "x.h5", "\x1b[2J/../s.h5", "\x1b[2J/s.h5"], "two stores of one name"),
+    (["verify", "--\x1b[2J"], "unrecognized option '--?[2J'"),
+]
+
+
+def test_usage_errors_name_the_command():
+    for argv, words in USAGE:
+        d = tmp()
+        p = run(H5SPEC, *argv, status=2, cwd=d)
+        says(p.err, words, "h5spec %s: " % argv[0], "Try 'h5spec %s --help'." % argv[0])
+        expect(p.out == "" and os.listdir(d) == [] and "\x1b" not in p.err, "%s: %s", argv, p.err)
+
+
+# --- inputs ---
+
+def test_folders_of_stores():
+    folder, elsewhere = tmp("folder"), tmp("elsewhere")
+    a, b, c = stores(3)
+    for path, at in ((a, "2.h5"), (b, "below/1.h5")):
+        os.makedirs(os.path.dirname(os.path.join(folder, at)), exist_ok=True)
+        shutil.copy(path, os.path.join(folder, at))
+    shutil.copy(c, os.path.join(elsewhere, "3.h5"))
+    os.symlink(elsewhere, os.path.join(folder, "linked"))
+    for name, to in (("loop", "."), ("below/up", ".."), ("linked2", elsewhere)):
+        os.symlink(to, os.path.join(folder, name))
+    spectrum_of_a = spectrum(a)
+    shutil.copy(spectrum_of_a, os.path.join(folder, "result.h5"))
+    for name, data in (("notes.txt", b"x"), (".hidden.h5", b"x")):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(data)
+    with h5py.File(os.path.join(folder, "foreign.h5"), "w") as f:
+        f["x"] = 1
+    out = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "-q", "-o", out, folder)
+    expect(names(out) == ["1", "2", "3"], "%s", names(out))
+    rows = [r.split("\t")[2] for r in run(H5SPEC, "lookup", folder).out.splitlines()[1:]]
+    expect(rows == [os.path.join(folder, n) for n in ("2.h5", "below/1.h5", "linked/3.h5")], "%s", rows)
+    found = [j["file"] for j in json_lines(run(H5SPEC, "info", "--json", folder + "/").out)]
+    expect([os.path.basename(f) for f in found] == ["2.h5", "1.h5", "3.h5", "result.h5"], "%s", found)
+    merged = os.path.join(tmp(), "m.h5")
+    run(H5SPEC, "merge", "-q", "-o", merged, folder)
+    expect(names(merged) == ["a"], "%s", names(merged))
+
+
+def test_a_folder_hides_nothing():
+    """Dangling links and damaged stores in a folder are failed inputs, the others are computed."""
+    folder, out = tmp("folder"), os.path.join(tmp(), "r.h5")
+    (a,) = stores(1, folder)
+    os.symlink("/nowhere/batch2", os.path.join(folder, "batch2"))
+    os.symlink("gone.h5", os.path.join(folder, "link.h5"))
+    with open(a, "rb") as f, open(os.path.join(folder, "half.h5"), "wb") as g:
+        g.write(f.read()[:-100])
+    open(os.path.join(folder, "empty.h5"), "w").close()
+    p = run(H5SPEC, "run", "-o", out, folder, status=1)
+    for name in ("batch2: No such file", "link.h5: No such file", "half.h5: truncated", "empty.h5: the file is empty",
+                 "1 done, 4 failed"):
+        says(p.err, name)
+    expect(names(out) == ["a"], "%s", names(out))
+    p = run(H5SPEC, "run", "-o", os.path.join(tmp(), "r.h5"), tmp("empty"), a, status=1)
+    says(p.err, "a folder without stores", "1 done, 1 failed")
+    run(H5SPEC, "info", tmp("empty"), status=1)
+    merged = os.path.join(tmp(), "m.h5")
+    says(run(H5SPEC, "merge", "-o", merged, out, tmp("empty"), status=1).err, "a folder without results")
+    expect(not os.path.exists(merged), "a merge without all of its inputs")
+
+
+def test_list_from_stdin():
+    a, b = stores(2)
+    out = os.path.join(tmp(), "r.h5")
+    p = subprocess.run([H5SPEC, "run", "-q", "-o", out, "--list", "-"], input=("# two\n%s\n%s\n" % (a, b)).encode(),
+                       stderr=subprocess.PIPE, cwd=tmp(), timeout=TIMEOUT)
+    expect(p.returncode == 0 and names(out) == ["a", "b"], "%s", p.stderr)
+
+
+# --- the same slide twice ---
+
+def test_the_same_slide_twice():
+    folder = tmp("twice")
+    s = slide("one")
+    a, b = store(s), shutil.copy(store(s, "--codec", "none"), os.path.join(folder, "two.h5"))
+    out = os.path.join(tmp(), "r.h5")
+    p = run(H5SPEC, "run", "--json", "-o", out, a, b, status=1)
+    says(p.err, b, "same slide as " + a, "--allow-duplicates", "1 done, 1 failed")
+    expect([j["status"] for j in json_lines(p.out)] == ["done", "failed"] and names(out) == ["one"], "%s", p.out)
+    run(H5SPEC, "run", "-q", "--allow-duplicates", "-o", out, a, b)
+    expect(names(out) == ["one", "two"], "%s", names(out))
+    results = tmp("results")
+    run(H5SPEC, "run", "-q", "-o", results, a)
+    p = run(H5SPEC, "run", "-o", results, a, b, status=1)  # the first is up to date already
+    says(p.err, "same slide as " + a, "0 done, 1 skipped (up to date), 1 failed")
+    expect(os.listdir(results) == ["one.h5"], "%s", os.listdir(results))
+
+
+def test_slides_without_a_quickhash_are_never_the_same():
+    def forget(path):
+        with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+            for name in ("quickhash", "text_crc32"):
+                del f.attrs[name]
+            f.attrs["quickhash"] = np.bytes_("")
+        return path
+    a, b = (forget(path) for path in stores(2))
+    run(H5SPEC, "run", "-q", "-o", os.path.join(tmp(), "r.h5"), a, b)
+
+
+# --- outputs ---
+
+def test_an_output_folder_is_created():
+    (a,) = stores(1)
+    out = os.path.join(tmp(), "new", "results/")
+    run(H5SPEC, "run", "-q", "-o", out, a)
+    expect(os.listdir(out) == ["a.h5"], "%s", os.listdir(out))
+    says(run(H5SPEC, "run", "-o", a + "/", a, status=1).err, a)
+
+
+def flip(path, dataset, at):
+    with h5py.File(path, "r") as f:
+        d = f[dataset]
+        start = d.id.get_offset() or d.id.get_chunk_info(0).byte_offset
+    with open(path, "r+b") as f:
+        f.seek(start + at)
+        b = f.read(1)
+        f.seek(-1, 1)
+        f.write(bytes([b[0] ^ 4]))
+
+
+def test_a_damaged_result_is_computed_again():
+    s, out = store(slide("damaged", "900x900")), tmp("out")
+    run(H5SPEC, "run", "-q", "-o", out, s)
+    path = os.path.join(out, "damaged.h5")
+    good = content(path)
+    for dataset in ("slides/damaged/window_mean_db", "slides/damaged/histogram", "histogram"):
+        flip(path, dataset, 0)
+        p = run(H5SPEC, "run", "--json", "-o", out, s)
+        says(p.err, path, "computed again", "1 done")
+        expect(content(path) == good, "%s: not repaired", dataset)
+    says(run(H5SPEC, "run", "-o", out, s).err, "0 done, 1 skipped (up to date)")
+
+
+def test_a_result_that_cannot_be_looked_at():
+    (a,), out = stores(1), tmp("out")
+    os.symlink("a.h5", os.path.join(out, "a.h5"))  # a link to itself
+    says(run(H5SPEC, "run", "-o", out, a, status=1).err, "cannot look for its result", "symbolic links")
+
+
+# --- progress ---
+
+def on_a_terminal(argv, columns):
+    """What a program prints on stderr, a terminal of so many columns."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    out = b""
+    while True:
+        try:
+            select.select([master], [], [], TIMEOUT)
+            data = os.read(master, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            break
+        out += data
+    os.close(master)
+    expect(p.wait(TIMEOUT) == 0, "%s: %s", argv, out)
+    return out.decode()
+
+
+NAME = "TCGA-A1-A0SB-01Z-00-DX1.B34C267B-CAAD-4C2B-8A0E-2F8D9B0B9A5D"
+
+
+def long_names():
+    folder = tmp("long")
+    paths = [os.path.join(folder, NAME + end + ".h5") for end in ("", "X")]
+    for path, size in zip(paths, ("4500x4500", "4400x4500")):
+        shutil.copy(store(slide("big", size, "--levels", "1")), path)
+    return paths
+
+
+def drawn(text):
+    """The progress lines of a terminal's output, in the order in which they were drawn."""
+    return [part for part in re.split(r"\r\x1b\[K|\r\n", text) if "%" in part and " left" in part]
+
+
+def test_progress_fits_the_terminal():
+    paths = long_names()
+    for columns in (80, 40):
+        text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o",
+                              os.path.join(tmp(), "r.h5"), *paths], columns)
+        lines = drawn(text)
+        expect(len(lines) >= 2, "%s", text)
+        for line in lines:
+            expect(len(line) < columns, "%d of %d columns: %s", len(line), columns, line)
+        says(lines[0], "1 of 2: TCGA", "…")
+        if columns == 80:
+            expect(re.search(r" \d+ %, [\d.]+ \S+/s, .* left in total$", lines[-1]), "%s", lines[-1])
+
+
+def test_messages_and_progress_do_not_mix():
+    text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o", os.path.join(tmp(), "r.h5"),
+                          store(slide("big", "4500x4500", "--levels", "1"))], 80)
+    says(text, "\r\x1b[Kh5spec: 1 done")
+
+
+# --- messages ---
+
+def test_names_cannot_move_the_cursor():
+    folder = tmp("evil")
+    s = shutil.copy(stores(1)[0], os.path.join(folder, "a\x1b[2J\x9bb.h5"))
+    missing = os.path.join(folder, "no\x1b[2J\r.h5")
+    out = os.path.join(folder, "r\x1b[2J.h5")
+    for argv in (["run", "-o", out, s], ["run", "-o", os.path.join(tmp(), "x.h5"), s, missing], ["verify", s, missing],
+                 ["merge", "-o", os.path.join(tmp(), "x.h5"), out], ["lookup", s], ["lookup", missing], ["info", s, out],
+                 ["info", missing], ["tune", "-j", "1", s], ["tune", missing], ["run", "-o", folder, folder]):
+        p = run(H5SPEC, *argv, status=None)
+        for text in (p.stdout if argv != ["lookup", s] else b"", p.stderr):
+            expect(b"\x1b" not in text and b"\xc2\x9b" not in text and b"\r" not in text, "%s: %s", argv[0], text)
+
+
+def test_a_full_stdout_is_reported():
+    (a,) = stores(1)
+    for argv in (["info", a], ["lookup", a], ["verify", a], ["--help"]):
+        with open("/dev/full", "w") as full:
+            p = subprocess.run([H5SPEC, *argv], stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT)
+        expect(p.returncode == 1, "%s: status %d", argv, p.returncode)
+        says(p.stderr.decode(), "h5spec: cannot write to standard output")
+
+
+def test_a_limit_on_file_sizes_is_reported():
+    (a,) = stores(1)
+    for program, argv in ((H5SPEC, ["run", "-o", "r.h5", a]),):
+        out = tmp("limit")
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        p = run(program, *argv, status=1, cwd=out, preexec_fn=limit)
+        says(p.err, "File too large")
+        expect(os.listdir(out) == [], "left: %s", os.listdir(out))
+
+
+def test_closed_descriptors_do_not_damage_a_result():
+    (a,) = stores(1)
+    missing = ["/nowhere/%d.h5" % k for k in range(400)]
+    for closing in ("2>&-", ">&-", "<&-", "<&- >&- 2>&-"):
+        out = os.path.join(tmp(), "r.h5")
+        script = 'exec "$@" ' + closing
+        subprocess.run(["sh", "-c", script, "sh", H5SPEC, "run", "--json", "--device", "cpu", "-o", out, a, *missing],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT)
+        run(H5SPEC, "merge", "-q", "-o", os.path.join(tmp(), "m.h5"), out)
+
+
+main(globals())
