@@ -90,14 +90,6 @@ enum cli_when { CLI_AUTO, CLI_YES, CLI_NO };
 /* "auto", "yes", "no". */
 int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e);
 
-/* The interface before common/progress.h, for wsi2h5 until it uses that: done of total items. */
-struct cli_progress {
-    bool on;
-};
-void cli_progress_begin(struct cli_progress *p, enum cli_when when);
-void cli_progress_show(struct cli_progress *p, const char *label, double done, double total);
-void cli_progress_clear(struct cli_progress *p);
-
 /* Prints s for people: what could move a terminal's cursor becomes '?'. */
 void cli_print_text(FILE *f, const char *s);
 /* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */

@@ -91,12 +91,30 @@ static int search_folder(struct find *f, const char *folder, const struct stat *
     return r;
 }
 
+/* Notes the folders above the first one as searched, so that no link leads out through them. */
+static int note_above(struct find *f, const char *folder, struct err *e)
+{
+    char *real = realpath(folder, NULL);
+    int r = 0;
+    for (char *slash; real && real[1] && r >= 0 && (slash = strrchr(real, '/'));) {
+        struct stat st;
+        *slash = 0;
+        if (!stat(slash == real ? "/" : real, &st))
+            r = is_new(f, &st, e);
+    }
+    free(real);
+    return r < 0 ? -1 : 0;
+}
+
 int folder_find(const char *folder, const struct folder_search *search, struct err *e)
 {
     struct find f = {.search = search};
     struct stat st;
-    const int r = stat(folder, &st) ? search->add(search->ctx, folder, strerror(errno), e)
-                                    : search_folder(&f, folder, &st, e);
+    int r = note_above(&f, folder, e);
+    if (r == 0 && stat(folder, &st))
+        r = search->add(search->ctx, folder, strerror(errno), e);
+    else if (r == 0)
+        r = search_folder(&f, folder, &st, e);
     tdestroy(f.seen, free);
     return r;
 }
@@ -113,7 +131,7 @@ static int make_one(const char *path, struct err *e)
     if (!stat(path, &st) && S_ISDIR(st.st_mode))
         return 0;
     if (code == EEXIST)
-        return err_set(e, "%s: exists and is not a folder; name another output", path);
+        return err_set(e, "%s: is neither a folder nor a .h5 file; name another output", path);
     errno = code;
     return err_sys(e, "%s: cannot create the output folder", path);
 }

@@ -18,8 +18,9 @@ struct folder_search {
 };
 
 /* Calls add() for all files below a folder whose names are wanted, in order of their names. Names
- * that begin with a dot are skipped. Links to folders are followed; each folder is searched once,
- * however many links lead to it. -1 when add() fails or memory is short. */
+ * that begin with a dot are skipped. Links to folders are followed. Each folder is searched once,
+ * however many links lead to it, and links to the folders above the first one are skipped. -1 when
+ * add() fails or memory is short. */
 int folder_find(const char *folder, const struct folder_search *search, struct err *e);
 
 /* Creates the folder and those above it, as mkdir -p does. */

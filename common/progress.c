@@ -119,24 +119,3 @@ void progress_end(void)
     progress_clear();
     now.on = false;
 }
-
-void cli_progress_begin(struct cli_progress *p, enum cli_when when)
-{
-    progress_begin(when, "slide", 1, "");
-    p->on = now.on;
-}
-
-void cli_progress_show(struct cli_progress *p, const char *label, double done, double total)
-{
-    const int64_t k = (int64_t)done;
-    (void)p;
-    now.items = (int64_t)total;
-    progress_item(k, label, (double)k / total, 1 / total);
-    progress_show(done - (double)k, 0);
-}
-
-void cli_progress_clear(struct cli_progress *p)
-{
-    (void)p;
-    progress_clear();
-}

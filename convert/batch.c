@@ -2,7 +2,8 @@
 #include "convert/batch.h"
 
 #include "common/cli.h"
-#include "convert/folder.h"
+#include "common/folder.h"
+#include "common/progress.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
 
@@ -13,7 +14,6 @@ struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
-    struct cli_progress progress;
     size_t now; /* the slide that is converted */
 };
 
@@ -42,11 +42,13 @@ static void list_skipped(const struct batch *b)
 
 /* --- slides --- */
 
-static void show_progress(void *ctx, double fraction)
+static void show_progress(void *ctx, double fraction, double pixels)
 {
     struct batch *b = ctx;
-    cli_progress_show(&b->progress, cli_base_name(b->in.list[b->now].path),
-                      (double)b->now + fraction, (double)b->in.n);
+    const double n = (double)b->in.n;
+    progress_item((int64_t)b->now, cli_base_name(b->in.list[b->now].path), (double)b->now / n,
+                  1 / n);
+    progress_show(fraction, (b->outcomes.pixels + fraction * pixels) / 1e6);
 }
 
 static int convert_one(struct batch *b, const struct input *i, struct convert_report *report,
@@ -68,7 +70,6 @@ static int convert_all(struct batch *b)
         struct convert_report report;
         const bool begun = !cli_check_stop(&e);
         const int bad = begun ? convert_one(b, i, &report, &e) : -1;
-        cli_progress_clear(&b->progress);
         if (bad && cli_stopped()) {
             cli_say("%s", e.msg);
             outcomes_stop(&b->outcomes, begun, b->in.n - b->now);
@@ -99,9 +100,10 @@ static int run_batch(struct batch *b, char **words, int n)
         err_set(&e, "-o %s takes one slide; name a folder for several", b->o->output);
         return arguments_usage_error(&e);
     }
-    cli_progress_begin(&b->progress, b->o->quiet ? CLI_NO : b->o->progress);
+    progress_begin(b->o->quiet ? CLI_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
     outcomes_begin(&b->outcomes, b->o);
     const int stopped = convert_all(b);
+    progress_end();
     outcomes_end(&b->outcomes);
     return stopped ? EXIT_STOPPED : outcomes_status(&b->outcomes);
 }

@@ -51,7 +51,7 @@ struct convert {
     struct codec_work **codecs;        /* [threads] */
     struct item *items;                /* [depth] */
     int depth;
-    void (*progress)(void *ctx, double fraction);
+    void (*progress)(void *ctx, double fraction, double pixels);
     void *progress_ctx;
 };
 
@@ -131,7 +131,8 @@ static int sink(void *ctx, void *slot, struct err *e)
         return -1;
     c->done++;
     if (c->progress)
-        c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows));
+        c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows),
+                    (double)c->info.width * (double)c->info.height);
     return 0;
 }
 
@@ -322,7 +323,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
 }
 
 int convert_slide(const char *path, const char *target, const struct convert_options *o,
-                  void (*progress)(void *ctx, double fraction), void *ctx,
+                  void (*progress)(void *ctx, double fraction, double pixels), void *ctx,
                   struct convert_report *report, struct err *e)
 {
     struct convert c = {.path = path, .o = o, .progress = progress, .progress_ctx = ctx};

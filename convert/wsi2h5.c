@@ -20,5 +20,5 @@ int main(int argc, char **argv)
     int status = arguments_parse(argc, argv, &o, &first);
     if (status < 0)
         status = batch_run(&o, argv + first, argc - first);
-    h5_exit(status);
+    h5_exit(cli_finish(status));
 }

@@ -103,14 +103,17 @@ def test_usage_errors_name_the_command():
 # --- inputs ---
 
 def test_folders_of_stores():
-    folder, elsewhere = tmp("folder"), tmp("elsewhere")
+    above, elsewhere = tmp("above"), tmp("elsewhere")
+    folder = os.path.join(above, "folder")
+    os.mkdir(folder)
     a, b, c = stores(3)
+    shutil.copy(a, os.path.join(above, "not-below.h5"))
     for path, at in ((a, "2.h5"), (b, "below/1.h5")):
         os.makedirs(os.path.dirname(os.path.join(folder, at)), exist_ok=True)
         shutil.copy(path, os.path.join(folder, at))
     shutil.copy(c, os.path.join(elsewhere, "3.h5"))
     os.symlink(elsewhere, os.path.join(folder, "linked"))
-    for name, to in (("loop", "."), ("below/up", ".."), ("linked2", elsewhere)):
+    for name, to in (("loop", "."), ("below/up", ".."), ("below/out", "../.."), ("linked2", elsewhere)):
         os.symlink(to, os.path.join(folder, name))
     spectrum_of_a = spectrum(a)
     shutil.copy(spectrum_of_a, os.path.join(folder, "result.h5"))
@@ -284,6 +287,18 @@ def test_progress_fits_the_terminal():
             expect(re.search(r" \d+ %, [\d.]+ \S+/s, .* left in total$", lines[-1]), "%s", lines[-1])
 
 
+def test_progress_of_wsi2h5_fits_the_terminal():
+    big = slide("big", "4500x4500", "--levels", "1")
+    folder = tmp("slides")
+    for end in ("", "X"):
+        os.symlink(big, os.path.join(folder, NAME + end + ".svs"))
+    lines = drawn(on_a_terminal([WSI2H5, "-j", "1", "-o", tmp(), folder], 80))
+    expect(len(lines) >= 2, "%s", lines)
+    for line in lines:
+        expect(len(line) < 80 and re.match(r"slide \d of 2: TCGA.*…", line), "%d columns: %s", len(line), line)
+    says(lines[-1], "MP/s")
+
+
 def test_messages_and_progress_do_not_mix():
     text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o", os.path.join(tmp(), "r.h5"),
                           store(slide("big", "4500x4500", "--levels", "1"))], 80)
@@ -307,16 +322,17 @@ def test_names_cannot_move_the_cursor():
 
 def test_a_full_stdout_is_reported():
     (a,) = stores(1)
-    for argv in (["info", a], ["lookup", a], ["verify", a], ["--help"]):
+    for argv in ([H5SPEC, "info", a], [H5SPEC, "lookup", a], [H5SPEC, "verify", a], [H5SPEC, "--help"],
+                 [WSI2H5, "--json", "-o", tmp(), slide()]):
         with open("/dev/full", "w") as full:
-            p = subprocess.run([H5SPEC, *argv], stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT)
+            p = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT)
         expect(p.returncode == 1, "%s: status %d", argv, p.returncode)
-        says(p.stderr.decode(), "h5spec: cannot write to standard output")
+        says(p.stderr.decode(), os.path.basename(argv[0]) + ": cannot write to standard output")
 
 
 def test_a_limit_on_file_sizes_is_reported():
     (a,) = stores(1)
-    for program, argv in ((H5SPEC, ["run", "-o", "r.h5", a]),):
+    for program, argv in ((H5SPEC, ["run", "-o", "r.h5", a]), (WSI2H5, ["-o", "r.h5", slide()])):
         out = tmp("limit")
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         p = run(program, *argv, status=1, cwd=out, preexec_fn=limit)
