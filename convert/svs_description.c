@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_KEYS = 512, MOST_LENGTH = 120 };
+
 /* The value of "key = value" between bars, or NULL; *n is its length. */
 static const char *find(const char *description, const char *key, size_t *n)
 {
@@ -42,18 +44,42 @@ double svs_description_number(const char *description, const char *key)
     return end != text && !*end && isfinite(x) && x > 0 ? x : NAN;
 }
 
+/* Splits the description at its bars, in place. Returns the number of "key = value" parts. */
+static size_t split(char *description, char *keys[MOST_KEYS], char *values[MOST_KEYS])
+{
+    size_t n = 0;
+    for (char *part; n < MOST_KEYS && (part = strsep(&description, "|"));) {
+        char *equals = strstr(part, " = ");
+        if (!equals || equals == part || equals - part > MOST_LENGTH)
+            continue;
+        *equals = 0;
+        keys[n] = part;
+        values[n++] = equals + 3;
+    }
+    return n;
+}
+
+/* Does the key come again? Then the later value counts, as in OpenSlide. */
+static int comes_again(char *const keys[], size_t k, size_t n)
+{
+    for (size_t later = k + 1; later < n; later++)
+        if (!strcmp(keys[k], keys[later]))
+            return 1;
+    return 0;
+}
+
 int svs_description_properties(const char *description,
                                int (*put)(void *ctx, const char *key, const char *value),
                                void *ctx)
 {
+    char *keys[MOST_KEYS], *values[MOST_KEYS], *copy = strdup(description);
     int r = put(ctx, "tiff.ImageDescription", description);
-    char *copy = strdup(description), *rest = copy;
-    for (char *part; copy && r == 0 && (part = strsep(&rest, "|"));) {
-        char key[128], *equals = strstr(part, " = ");
-        if (!equals || equals == part)
-            continue;
-        snprintf(key, sizeof key, "aperio.%.*s", (int)(equals - part), part);
-        r = put(ctx, key, equals + 3);
+    const size_t n = copy ? split(copy, keys, values) : 0;
+    for (size_t k = 0; k < n && r == 0; k++) {
+        char key[MOST_LENGTH + 16];
+        snprintf(key, sizeof key, "aperio.%s", keys[k]);
+        if (!comes_again(keys, k, n))
+            r = put(ctx, key, values[k]);
     }
     free(copy);
     return r;

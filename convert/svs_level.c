@@ -93,18 +93,15 @@ static int take_places(TIFF *t, struct svs_level *l, struct err *e)
     return 0;
 }
 
-/* Is the second directory the thumbnail? It has strips, is not marked as label (1) or macro (9), and
+/* Is the current directory the thumbnail? It has strips, is not marked as label (1) or macro (9), and
  * has the slide's proportions. */
-static bool is_thumbnail_next(TIFF *t, uint32_t width, uint32_t height)
+static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
 {
     uint32_t type = 0, w = 0, h = 0;
-    if (!TIFFReadDirectory(t))
-        return false;
     TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type);
-    const bool good = !TIFFIsTiled(t) && type == 0 && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
-                      TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 &&
-                      fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
-    return TIFFSetDirectory(t, 0) && good;
+    return !TIFFIsTiled(t) && type == 0 && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+           TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 &&
+           fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
 }
 
 static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct err *e)
@@ -120,7 +117,10 @@ static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct 
         return err_set(e, "out of memory");
     if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) && n > 0 && (l->icc = copy_of(icc, n)))
         l->icc_bytes = n;
-    l->has_thumbnail = is_thumbnail_next(t, width, height);
+    l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
+    /* a failed read leaves libtiff without a directory, so the first one is read again */
+    if (!TIFFSetDirectory(t, 0))
+        return err_set(e, "its first directory cannot be read again");
     if (!go_to_level(t, level) || !take_format(t, l))
         return 0;
     if (take_places(t, l, e))

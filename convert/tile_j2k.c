@@ -19,6 +19,42 @@ struct tile_j2k {
     uint32_t *words;            /* [cols] */
 };
 
+/* --- the stream --- */
+
+static uint32_t u16(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t u32(const uint8_t *p)
+{
+    return u16(p) << 16 | u16(p + 2);
+}
+
+/*
+ * Does the SIZ segment describe a tile of this format? It must: OpenJPEG allocates memory for every
+ * component and every inner tile that the segment states. Three components of 8 bits, unsigned; the
+ * first whole, the others whole or of half width or height.
+ */
+static bool check_size(const uint8_t *b, size_t n, const struct tile_format *f)
+{
+    enum { SIZ = 4, COMPONENTS = SIZ + 38, MOST_INNER_TILES = 4096 };
+    if (n < COMPONENTS + 9 || u16(b + 2) != 0xff51 || u16(b + SIZ) != 38 + 9 || u16(b + 40) != 3)
+        return false;
+    const uint32_t x1 = u32(b + 8), y1 = u32(b + 12), x0 = u32(b + 16), y0 = u32(b + 20);
+    const uint32_t cols = u32(b + 24), rows = u32(b + 28);
+    if (x1 <= x0 || y1 <= y0 || x1 - x0 != f->cols || y1 - y0 != f->rows || cols < 1 || rows < 1 ||
+        (f->cols / cols + 2) * (f->rows / rows + 2) > MOST_INNER_TILES)
+        return false;
+    for (int c = 0; c < 3; c++) {
+        const uint8_t *p = b + COMPONENTS + 3 * c;
+        if (p[0] != 7 || p[1] < 1 || p[1] > 2 || p[2] < 1 || p[2] > 2 ||
+            (c == 0 && (p[1] != 1 || p[2] != 1)))
+            return false;
+    }
+    return true;
+}
+
 struct memory {
     const uint8_t *bytes;
     size_t n, at;
@@ -53,7 +89,7 @@ static OPJ_BOOL memory_seek(OPJ_OFF_T to, void *ctx)
     return OPJ_TRUE;
 }
 
-/* Errors and warnings alike: the first is kept. */
+/* Takes errors and warnings alike; keeps the first. */
 static void on_j2k_message(const char *text, void *ctx)
 {
     char *message = ctx;
@@ -82,7 +118,6 @@ static opj_image_t *read_j2k(struct tile_j2k *d, const uint8_t *bytes, size_t n)
         opj_set_error_handler(codec, on_j2k_message, d->message);
         opj_set_warning_handler(codec, on_j2k_message, d->message);
         good = opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, &image) &&
-               image->x1 - image->x0 == d->format->cols && image->y1 - image->y0 == d->format->rows &&
                opj_decode(codec, stream, image) && opj_end_decompress(codec, stream);
     }
     if (codec)
@@ -100,16 +135,16 @@ static uint8_t clamp_byte(int v)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Components must be 8 bits, unsigned, whole or of half width or height but for the first. */
+/* Has OpenJPEG decoded every component to the size that its subsampling gives? */
 static bool is_expected(const opj_image_t *image, const struct tile_format *f)
 {
     if (image->numcomps != 3)
         return false;
     for (int c = 0; c < 3; c++) {
         const opj_image_comp_t *p = &image->comps[c];
-        if (p->prec != 8 || p->sgnd || !p->data || p->dx < 1 || p->dx > 2 || p->dy < 1 || p->dy > 2 ||
-            (c == 0 && (p->dx != 1 || p->dy != 1)) || p->w != (f->cols + p->dx - 1) / p->dx ||
-            p->h != (f->rows + p->dy - 1) / p->dy)
+        if (p->prec != 8 || p->sgnd || !p->data || p->dx < 1 || p->dx > 2 || p->dy < 1 ||
+            p->dy > 2 || (c == 0 && (p->dx != 1 || p->dy != 1)) ||
+            p->w != (f->cols + p->dx - 1) / p->dx || p->h != (f->rows + p->dy - 1) / p->dy)
             return false;
     }
     return true;
@@ -126,8 +161,9 @@ static void rgb_from_ycbcr(int y, int cb, int cr, uint8_t *rgb)
     rgb[2] = clamp_byte(y + ((116130 * cb + half) >> 16));
 }
 
-/* A row of three whole components as RGB, if all of its values are bytes, as they nearly always are:
- * words first, which vectorises; then four bytes at a time, each time one too many. */
+/* A row of three whole components as RGB, if all values are bytes, as they nearly always are. Builds
+ * words first, which vectorises; then copies four bytes per pixel, of which the next pixel overwrites
+ * one. */
 static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
                        uint32_t *restrict words, uint8_t *restrict rgb)
 {
@@ -145,8 +181,8 @@ static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *
 }
 
 /* One row of three components as RGB; the second and third may have half as many values. */
-static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n, int shift_b,
-                       int shift_c, uint32_t *words, uint8_t *rgb)
+static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
+                       int shift_b, int shift_c, uint32_t *words, uint8_t *rgb)
 {
     if (shift_b == 0 && shift_c == 0 && pack_bytes(a, b, c, n, words, rgb))
         return;
@@ -157,7 +193,7 @@ static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *
     }
 }
 
-/* Row by row in a line that stays in the first cache. */
+/* Lays the components into out, row by row, in a line that stays in the first-level cache. */
 static void lay_j2k(const struct tile_j2k *d, const opj_image_t *image, int channels, uint8_t *out)
 {
     const opj_image_comp_t *c = image->comps;
@@ -180,10 +216,12 @@ int tile_j2k_decode(struct tile_j2k *d, const uint8_t *bytes, size_t n, int chan
 {
     if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
         return err_set(e, "not a JPEG 2000 codestream");
+    if (!check_size(bytes, n, d->format))
+        return err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
     d->message[0] = 0;
     opj_image_t *image = read_j2k(d, bytes, n);
     if (!image)
-        return err_set(e, "%s", d->message[0] ? d->message : "the stream is not of the tile's size");
+        return err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
     const bool good = is_expected(image, d->format);
     if (good)
         lay_j2k(d, image, channels, out);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jpeglib.h> /* needs stdio.h before it */
 
@@ -15,7 +16,7 @@ struct tile_jpeg {
     jmp_buf failed;
     char message[JMSG_LENGTH_MAX];
     bool made;       /* jpeg has been created */
-    bool own_tables; /* the last tile brought its own tables, over the slide's */
+    bool own_tables; /* the last tile brought tables, which must not outlive it */
     uint8_t **lines; /* [rows] */
 };
 
@@ -28,10 +29,10 @@ static void on_error(j_common_ptr jpeg)
 
 static void on_message(j_common_ptr jpeg)
 {
-    (void)jpeg; /* warnings are counted by libjpeg itself */
+    (void)jpeg; /* libjpeg counts warnings itself */
 }
 
-/* Loads the slide's tables (again). */
+/* Loads the slide's tables. */
 static int load_tables(struct tile_jpeg *d, struct err *e)
 {
     if (!d->format->tables)
@@ -43,12 +44,16 @@ static int load_tables(struct tile_jpeg *d, struct err *e)
     jpeg_mem_src(&d->jpeg, d->format->tables, (unsigned long)d->format->tables_bytes);
     const int what = jpeg_read_header(&d->jpeg, FALSE);
     jpeg_abort_decompress(&d->jpeg); /* keeps the tables */
-    d->own_tables = false;
     return what == JPEG_HEADER_TABLES_ONLY ? 0 : err_set(e, "its JPEG tables are not tables");
 }
 
-static int open_jpeg(struct tile_jpeg *d, struct err *e)
+/* Begins with the slide's tables and no others. libjpeg cannot forget a table, so the object is made
+ * anew. */
+static int restart(struct tile_jpeg *d, struct err *e)
 {
+    if (d->made)
+        jpeg_destroy_decompress(&d->jpeg);
+    d->made = d->own_tables = false;
     d->jpeg.err = jpeg_std_error(&d->manager);
     d->manager.error_exit = on_error;
     d->manager.output_message = on_message;
@@ -73,7 +78,7 @@ struct tile_jpeg *tile_jpeg_create(const struct tile_format *f, struct err *e)
         err_set(e, "out of memory");
         return NULL;
     }
-    if (open_jpeg(d, e)) {
+    if (restart(d, e)) {
         tile_jpeg_free(d);
         return NULL;
     }
@@ -90,27 +95,30 @@ void tile_jpeg_free(struct tile_jpeg *d)
     free(d);
 }
 
-/* Does a stream bring quantisation or Huffman tables? They would stay for the tiles after it. */
+/* Does a stream bring quantisation or Huffman tables? libjpeg would keep them for later tiles. In
+ * entropy-coded data 0xff is followed by 0 or a restart marker, so these markers are found anywhere. */
 static bool has_tables(const uint8_t *b, size_t n)
 {
-    for (size_t k = 2; k + 4 <= n && b[k] == 0xff && b[k + 1] != 0xda;
-         k += 2 + ((size_t)b[k + 2] << 8 | b[k + 3]))
-        if (b[k + 1] == 0xdb || b[k + 1] == 0xc4)
+    const uint8_t *end = b + n;
+    while ((b = memchr(b, 0xff, (size_t)(end - b))) && ++b < end)
+        if (*b == 0xdb || *b == 0xc4)
             return true;
     return false;
 }
 
-/* Header and colours; what is then decoded must have the tile's size. */
-static int start_jpeg(struct tile_jpeg *d, const uint8_t *bytes, size_t n, int channels, unsigned scale,
-                      struct err *e)
+/* Reads the header and sets the colours. The stream must have the tile's size. */
+static int start_jpeg(struct tile_jpeg *d, const uint8_t *bytes, size_t n, int channels,
+                      unsigned scale, struct err *e)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     const bool ycbcr = d->format->photometric == TILE_PHOTOMETRIC_YCBCR;
     jpeg_mem_src(j, bytes, (unsigned long)n);
     jpeg_read_header(j, TRUE);
-    if (j->image_width != d->format->cols || j->image_height != d->format->rows || j->num_components != 3)
-        return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d", j->image_width,
-                       j->image_height, j->num_components, (int)d->format->cols, (int)d->format->rows);
+    if (j->image_width != d->format->cols || j->image_height != d->format->rows ||
+        j->num_components != 3)
+        return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d px",
+                       j->image_width, j->image_height, j->num_components, (int)d->format->cols,
+                       (int)d->format->rows);
     j->jpeg_color_space = ycbcr ? JCS_YCbCr : JCS_RGB;
     j->out_color_space = ycbcr && channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     j->scale_num = 1;
@@ -119,35 +127,39 @@ static int start_jpeg(struct tile_jpeg *d, const uint8_t *bytes, size_t n, int c
     return 0;
 }
 
-/* out [lines][pitch bytes]. */
+/* Decodes all lines into out [lines][pitch]. */
+static void read_lines(struct tile_jpeg *d, uint8_t *out, size_t pitch)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    for (JDIMENSION k = 0; k < j->output_height; k++)
+        d->lines[k] = out + k * pitch;
+    while (j->output_scanline < j->output_height)
+        jpeg_read_scanlines(j, d->lines + j->output_scanline, j->output_height - j->output_scanline);
+    jpeg_finish_decompress(j);
+}
+
 int tile_jpeg_decode(struct tile_jpeg *d, const uint8_t *bytes, size_t n, int channels,
                      unsigned scale, uint8_t *out, size_t pitch, struct err *e)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     if (n < 4 || bytes[0] != 0xff || bytes[1] != 0xd8)
         return err_set(e, "not a JPEG stream");
-    if (d->own_tables && load_tables(d, e))
+    if (d->own_tables && restart(d, e))
         return -1;
     d->own_tables = has_tables(bytes, n);
+    d->manager.num_warnings = 0;
     if (setjmp(d->failed)) {
         jpeg_abort_decompress(j);
-        d->own_tables = d->format->tables != NULL;
         return err_set(e, "%s", d->message);
     }
     if (start_jpeg(d, bytes, n, channels, scale, e)) {
         jpeg_abort_decompress(j);
         return -1;
     }
-    for (JDIMENSION k = 0; k < j->output_height; k++)
-        d->lines[k] = out + k * pitch;
-    while (j->output_scanline < j->output_height)
-        jpeg_read_scanlines(j, d->lines + j->output_scanline, j->output_height - j->output_scanline);
-    jpeg_finish_decompress(j);
+    read_lines(d, out, pitch);
     if (d->manager.num_warnings == 0)
         return 0;
-    d->own_tables = d->format->tables != NULL;
     d->manager.format_message((j_common_ptr)j, d->message);
-    d->manager.num_warnings = 0;
     return err_set(e, "%s", d->message);
 }
 

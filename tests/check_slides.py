@@ -1,8 +1,12 @@
 """Every kind of slide there is: damage, metadata, and the files of the field with what must become of them."""
+import re
+import struct
+
 import h5py
 import numpy as np
 
 from lib import *
+from tiffpatch import *
 
 WHITE = 255
 
@@ -10,6 +14,8 @@ WHITE = 255
 def convert(slide, *options, status=0):
     out = os.path.join(tmp(), "out.h5")
     p = run(WSI2H5, "--json", *options, "-o", out, slide, status=status)
+    lines = [line for line in p.err.splitlines() if line and "GLib-CRITICAL" not in line]  # OpenSlide's own
+    expect(all(line.startswith("wsi2h5: ") for line in lines), "a foreign line: %s", p.err)
     return out, p, (json_lines(p.out) or [{}])[-1]
 
 
@@ -21,6 +27,9 @@ DAMAGES = [  # option of mkslide, status of the tile
 KINDS = [  # what the slide is made of
     (), ("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256"), ("--complete-tiles",),
     ("--compression", "33003", "--tile", "256"), ("--compression", "33005", "--tile", "256"), ("--bigtiff",),
+]
+THROUGH_OPENSLIDE = [  # what the slide is made of, the damages that OpenSlide notices and opens the slide with
+    (("--compression", "deflate"), DAMAGES[:3]), (("--compression", "none", "--tile", "256"), DAMAGES[:2]),
 ]
 
 
@@ -55,6 +64,13 @@ def test_damaged_tiles_of_every_kind():
             check_damage(kind, option, status, rest)
 
 
+def test_damaged_tiles_through_openslide():
+    for kind, damages in THROUGH_OPENSLIDE:
+        for option, status, rest in damages:
+            for options in ((), ("--gray",), ("-j", "1")):
+                check_damage(kind, option, status, rest, *options)
+
+
 def test_damaged_tiles_in_gray():
     for option, status, rest in DAMAGES:
         check_damage(KINDS[1], option, status, rest, "--gray")
@@ -64,6 +80,39 @@ def test_damaged_tiles_in_gray():
 def test_a_foreign_tile_s_tables_do_not_stay():
     # --foreign brings tables of its own: the tiles after it must be decoded with the slide's
     check_damage(("--quality", "35"), "--foreign", 2, "")
+
+
+def test_a_tile_without_tables_is_not_decoded_with_another_s():
+    for kind in ((), ("--photometric", "ycbcr", "--tile", "256")):
+        t = Tiff(made("--size", "800x700", "--complete-tiles", *kind))
+        at, stream = t.tile(5)
+        for marker in (b"\xff\xdb", b"\xff\xc4"):  # tables become application data
+            t.data[at:at + len(stream)] = bytes(t.data[at:at + len(stream)]).replace(marker, b"\xff\xef")
+        slide = t.save(os.path.join(tmp(), "bare.svs"))
+        for options in (("-j", "1"), ("-j", "2"), ("-j", "1", "--gray")):
+            out, _, j = convert(slide, *options, status=1)
+            with h5py.File(out, "r") as f:
+                status = f["groups/00001/tile_status"][()].flatten()
+            expect(status[5] == 2 and (status != 0).sum() == 1, "%s", status)
+
+
+def test_jpeg_2000_header_is_checked_before_memory_is_allocated():
+    slide = made("--size", "800x700", "--compression", "33005", "--tile", "256")
+    _, stream = Tiff(slide).tile(0)
+    size = stream[4:51]  # the SIZ segment
+    expect(stream[:4] == b"\xff\x4f\xff\x51" and size[:2] == struct.pack(">H", 47), "SIZ")
+    more = struct.pack(">H", 38 + 3 * 8000) + size[2:36] + struct.pack(">H", 8000) + size[38:41] * 8000
+    headers = [more, size[:38] + b"\x0f" + size[39:],  # components; 16 bits
+               size[:20] + struct.pack(">II", 1, 1) + size[28:],  # 65,536 inner tiles
+               size[:4] + struct.pack(">II", 1 << 16, 1 << 16) + size[12:]]  # another size
+    for header in headers:
+        t = Tiff(slide)
+        for k in range(12):
+            t.replace_tile(k, stream[:4] + header + stream[51:])
+        _, p, j = convert(t.save(os.path.join(tmp(), "x.svs")), "-j", "2", status=1)
+        expect(j["tiles_damaged"] == 12, "%s", j)
+        peak = re.search(r"peak memory ([0-9.]+) (\w+)", p.err).groups()
+        expect(peak[1] == "MiB" and float(peak[0]) < (2000 if SAN else 200), "%s MiB", peak)
 
 
 def test_tile_that_begins_with_0x11():
@@ -138,6 +187,24 @@ def test_properties_where_openslide_cannot_open():
     with h5py.File(path, "r") as f:
         expect(f.attrs["mpp_x"] == 0.5 and f["properties"].attrs["aperio.AppMag"] in ("20", b"20"), "properties")
         expect("Patient" not in str(dict(f["properties"].attrs)), "a name")
+
+
+def test_description_that_repeats_a_key():
+    text = "Aperio Image|A = 1|MPP = 0.5|A = 2|AppMag = 20|MPP = 0.5|" + "k" * 500 + " = 1"
+    slide = made("--size", "800x700", "--description", text, "--outside", "1,1", name="repeats")
+    path, p, j = convert(slide, "--keep-identifiers", status=1)
+    expect(j["status"] == "damaged", "%s", j)
+    with h5py.File(path, "r") as f:
+        expect(str(f["properties"].attrs["aperio.A"]) in ("2", "b'2'"), "%s", f["properties"].attrs["aperio.A"])
+
+
+def test_second_directory_that_cannot_be_read():
+    t = Tiff(made("--size", "800x700"))
+    t.put_u32(t.links[1], len(t.data) + 1000)
+    path, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=1)
+    expect(j["status"] == "damaged" and j["reader"] == "svs" and j["tiles_damaged"] == 0, "%s", j)
+    with h5py.File(path, "r") as f, h5py.File(store(made("--size", "800x700")), "r") as g:
+        expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
 
 
 # --- the field ---

@@ -1,0 +1,53 @@
+"""Changes tags and tiles of the classic little-endian TIFF files that mkslide makes."""
+import struct
+
+SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 16: 8}
+WIDTH, LENGTH, DESCRIPTION, TILE_OFFSETS, TILE_BYTES, ICC = 256, 257, 270, 324, 325, 34675
+
+
+class Tiff:
+    """The bytes of a file; its directories are dicts from a tag to (type, count, where the entry is)."""
+
+    def __init__(self, path):
+        self.data = bytearray(open(path, "rb").read())
+        self.links, self.directories, at = [4], [], self.u32(4)
+        while at:
+            n = struct.unpack_from("<H", self.data, at)[0]
+            entries = {}
+            for k in range(n):
+                tag, kind, count = struct.unpack_from("<HHI", self.data, at + 2 + 12 * k)
+                entries[tag] = (kind, count, at + 2 + 12 * k)
+            self.directories.append(entries)
+            self.links.append(at + 2 + 12 * n)
+            at = self.u32(self.links[-1])
+
+    def u32(self, at):
+        return struct.unpack_from("<I", self.data, at)[0]
+
+    def put_u32(self, at, value):
+        struct.pack_into("<I", self.data, at, value)
+
+    def place(self, tag, k=0, directory=0):
+        """Where value k of a tag lies."""
+        kind, count, entry = self.directories[directory][tag]
+        at = entry + 8 if SIZES[kind] * count <= 4 else self.u32(entry + 8)
+        return at + k * SIZES[kind]
+
+    def set(self, tag, value, k=0, directory=0):
+        kind = self.directories[directory][tag][0]
+        struct.pack_into("<H" if kind == 3 else "<I", self.data, self.place(tag, k, directory), value)
+
+    def tile(self, k, directory=0):
+        """Offset and bytes of a tile."""
+        at = self.u32(self.place(TILE_OFFSETS, k, directory))
+        return at, bytes(self.data[at:at + self.u32(self.place(TILE_BYTES, k, directory))])
+
+    def replace_tile(self, k, stream, directory=0):
+        self.set(TILE_OFFSETS, len(self.data), k, directory)
+        self.set(TILE_BYTES, len(stream), k, directory)
+        self.data += stream
+
+    def save(self, path):
+        with open(path, "wb") as f:
+            f.write(self.data)
+        return path
