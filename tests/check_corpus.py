@@ -400,7 +400,7 @@ def test_local_run_again_does_only_what_is_missing():
     expect(changed == {"results/s03.h5", "stores/s04.h5", "results/s04.h5"}, "%s", changed)
     check_corpus(out, direct_stores(out))
     with open(out + "/stores/s05.h5", "r+b") as f:  # damaged later on: made anew by the second run
-        f.truncate(50000)
+        f.truncate(100000)
     says(local(out, folder).out, "s05.svs", "truncated")
     local(out, folder)
     check_corpus(out, direct_stores(out))
@@ -808,14 +808,15 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
     (slide,), cuda, cpu = slides(1), h5spec_with("cpu, cuda"), h5spec_with("cpu")
     for program, options, gres, device in (
             (cuda, [], "gpu:1", "cuda"), (cuda, ["--gpus", "2"], "gpu:2", "cuda"), (cuda, ["--gpus", "0"], "none", "cpu"),
-            (cuda, ["--h5spec", "--device cpu"], "none", "cpu"), (cuda, ["--h5spec=--device=cuda:0"], "gpu:1", "cuda:0"),
+            (cuda, ["--h5spec", "--device cpu"], "none", "cpu"),
+            (cuda, ["--h5spec", "--device=cpu"], "none", "cpu"), (cuda, ["--h5spec=--device=cuda:0"], "gpu:1", "cuda:0"),
             (cpu, [], "none", "cpu"), (cpu, ["--gpus", "0"], "none", "cpu")):
         slurm = PretendedSlurm()
         p = corpus("run", "-o", os.path.join(tmp(), "out"), "--scheduler", "slurm", *options, slide,
                    env=dict(slurm.env, H5SPEC=program))
         (argv,) = slurm.submitted("process")
         expect("--gres=" + gres in argv, "%s: %s", options, argv)
-        expect(re.findall("--device[ =](\\S+)", " ".join(argv)) == [device], "%s: %s", options, argv)
+        expect(re.findall("--device[ =](\S+)", " ".join(argv)) == [device], "%s: %s", options, argv)
         expect(("built without CUDA" in p.err) == (program == cpu and not options), p.err)
     out = os.path.join(tmp(), "out")
     p = corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "1", slide, status=2,
@@ -904,7 +905,7 @@ def wait_for(path, seconds=60):
 
 
 def line_of(out, kind, name):
-    """The task that has a slide, a line a task."""
+    """The task that has a slide, with one line per task."""
     lines = open(os.path.join(out, "runs", "1", kind + ".txt")).read().splitlines()
     return str([os.path.basename(x).split(".")[0] for x in lines].index(name) + 1)
 
@@ -1008,6 +1009,27 @@ def test_array_scripts_of_slurm_keep_json_apart_from_messages():
               ["s00", "s01", "s02"], "store")
         check(submit("--gres=none", script + "/groups.sh", "parts/", stores[0], "4", "4", "--device", "cpu"),
               "h5spec-groups", [os.path.basename(stores[0])[:3]] * 4, "store")
+
+
+def test_the_slurm_commands_of_the_readme():
+    """The blocks of scripts/README.md that need Slurm, on a Slurm that has the partitions they name."""
+    text = open(os.path.join(ROOT, "scripts", "README.md")).read()
+    blocks = re.findall(r"```sh skip needs Slurm.*\n((?:.*\n)*?)```", text)
+    expect(len(blocks) == 3, "%d blocks", len(blocks))
+    folder = tmp()
+    shutil.copytree(os.path.join(ROOT, "scripts"), folder + "/scripts")
+    os.mkdir(folder + "/slides")
+    for s in slides(3):
+        shutil.copy(s, folder + "/slides")
+    with Cluster("slurm", "-n", "1", "-c", "8", "-g", "1") as c:
+        for partition in ("cpu", "gpu"):
+            c.ask("scontrol", "create", "PartitionName=" + partition, "Nodes=ALL")
+        c.env["PATH"] = BUILD + os.pathsep + c.env["PATH"]
+        for block in blocks:
+            run("bash", "-ec", block.replace("--watch", "--watch 1"), env=c.env, cwd=folder)
+    want = content(spectrum(sorted(glob.glob(folder + "/stores/*.h5"))))
+    for out in ("study/", "small/", ""):
+        equal(content("%s/%scorpus.h5" % (folder, out)), want, out)
 
 
 def test_grid_engine():

@@ -51,7 +51,8 @@ class Checks:
     def read_stores(self, stores):
         """Notes the quickhash of each store that is not known yet."""
         new = {key(s): s for s in stores if self.finding(s) is None}
-        for line in ask_list(self.path, "info", new.values(), "--json").stdout.split("\n") if new else []:
+        text = ask_list(self.path, "info", new.values(), "--json").stdout if new else ""
+        for line in text.split("\n"):
             try:
                 row = json.loads(line)
                 self.note(new[key(row["file"])], "", row.get("quickhash") or "")

@@ -33,8 +33,8 @@ def submit(corpus, run, settings, kind, argv, tasks=0, after=(), log=None, about
 
 
 def submit_step(corpus, run, settings, name, after):
-    command = [sys.executable, os.path.join(HERE, "corpus"), "step", name, "-o", corpus.out, "--run",
-               str(run)]
+    command = [sys.executable, os.path.join(HERE, "corpus"), "step", name, "-o", corpus.out,
+               "--run", str(run)]
     return submit(corpus, run, settings, name, command, after=after, binary=True)
 
 
@@ -74,8 +74,9 @@ def submit_convert(corpus, run, settings, n):
 
 def submit_process(corpus, run, settings, n, after):
     scheduler = SCHEDULERS[settings["scheduler"]]
-    command = [script(scheduler, "process"), corpus.path("results"), corpus.run_path(run, "process.txt")]
-    return [submit(corpus, run, settings, "process", command + settings["h5spec"] + settings["device"],
+    command = [script(scheduler, "process"), corpus.path("results"),
+               corpus.run_path(run, "process.txt")] + settings["h5spec"] + settings["device"]
+    return [submit(corpus, run, settings, "process", command,
                    array_size(n, settings, scheduler), after=after, gpus=settings["gpus"])]
 
 
@@ -90,7 +91,8 @@ def submit_groups(corpus, run, settings):
                 return
             tasks = array_size(n, settings, scheduler)
             os.makedirs(corpus.path("parts", name), exist_ok=True)
-            command = [script(scheduler, "groups"), corpus.path("parts", name), store, str(n), str(tasks)]
+            command = [script(scheduler, "groups"), corpus.path("parts", name), store, str(n),
+                       str(tasks)]
             after.append(submit(corpus, run, settings, "groups",
                                 command + settings["h5spec"] + settings["device"], tasks,
                                 log="groups." + name.replace("%", "%%"), about="%d %s" % (n, name),

@@ -23,7 +23,8 @@ from corpus_lib.status import headline, look, print_status, status_of, verdict
 
 def check_options(corpus, settings):
     """Wrong options of the programs are reported now, once, and not by every task."""
-    for argv in ([program("wsi2h5")] + settings["wsi2h5"] + ["--list", os.devnull, "-o", corpus.stores],
+    for argv in ([program("wsi2h5")] + settings["wsi2h5"] +
+                 ["--list", os.devnull, "-o", corpus.stores],
                  [program("h5spec"), "run"] + settings["h5spec"] +
                  ["-o", corpus.path("results"), "/dev/null/x.h5"]):
         p = ask(*argv)
@@ -40,9 +41,10 @@ def shared_settings(corpus, o):
             new[name] = kept[name] if kept else None if name == "stores" else []
         elif kept and kept[name] != new[name]:
             before = kept[name] if name == "stores" else " ".join(map(shlex.quote, kept[name]))
-            die("%s was started with %s; use another folder for other options, with --stores %s to keep "
-                "the converted slides" % (corpus.out, "--%s '%s'" % (name, before) if before else
-                                          "no --" + name, corpus.stores))
+            die("%s was started with %s; use another folder for other options, with --stores %s to "
+                "keep the converted slides" % (
+                    corpus.out, "--%s '%s'" % (name, before) if before else "no --" + name,
+                    corpus.stores))
     new["allow_duplicates"] = o.allow_duplicates or bool(kept and kept.get("allow_duplicates"))
     return new
 
@@ -50,9 +52,9 @@ def shared_settings(corpus, o):
 def run_settings(o, shared, scheduler):
     """All settings of one run."""
     gpus, device = choose_device(o.gpus, scheduler, shared["h5spec"])
-    return dict(shared, scheduler=scheduler, tasks=o.tasks, at_once=o.at_once, gpus=gpus, device=device,
-                group_tasks=o.group_tasks, options=o.options, convert_job=o.convert_job,
-                process_job=o.process_job,
+    return dict(shared, scheduler=scheduler, tasks=o.tasks, at_once=o.at_once, gpus=gpus,
+                device=device, group_tasks=o.group_tasks, options=o.options,
+                convert_job=o.convert_job, process_job=o.process_job,
                 programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
 
 
@@ -69,7 +71,8 @@ def command_run(o):
     os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
     scheduler = choose_scheduler(o.scheduler, o.options)
     if scheduler != "local" and not re.match(r"^[A-Za-z0-9_./+=@-]+$", corpus.out):
-        die("%s: with a scheduler, the path may have only ASCII letters, digits and _./+=@-" % corpus.out)
+        die("%s: with a scheduler, the path may have only ASCII letters, digits and _./+=@-" %
+            corpus.out)
     shared = shared_settings(corpus, o)
     settings = run_settings(o, shared, scheduler)
     corpus.stores = settings["stores"] or corpus.stores
@@ -92,7 +95,7 @@ def command_run(o):
 
 
 def start(corpus, settings, o):
-    """Begins what is missing; with a scheduler it returns before that is done, unless --wait."""
+    """Begins what remains; with a scheduler it returns before that is done, unless --wait."""
     corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
     late = last_suspects(corpus, "convert")
     convert = sorted(corpus.to_convert(), key=lambda s: s in late)

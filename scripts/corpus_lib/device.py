@@ -1,7 +1,7 @@
 """Where h5spec computes: how many GPUs a task asks the scheduler for, and its option --device.
 
-A task never holds a GPU while it computes on the CPU: with a GPU it gets `--device cuda`, which fails
-when the GPU cannot be used; without one it gets `--device cpu`, which uses no GPU that others hold.
+A task never holds a GPU while it computes on the CPU: with a GPU it gets `--device cuda`, which
+fails if the GPU cannot be used; without one it gets `--device cpu`, which uses no GPU of others.
 """
 import re
 
@@ -10,7 +10,8 @@ from corpus_lib.files import USAGE, ask, die, program, say
 
 def has_cuda():
     """True if h5spec was built with its CUDA backend. A GPU need not be present here."""
-    return bool(re.search(r"^backends?:[^;]*\bcuda\b", ask(program("h5spec"), "--version").stdout, re.M))
+    text = ask(program("h5spec"), "--version").stdout
+    return bool(re.search(r"^backends?:[^;]*\bcuda\b", text, re.M))
 
 
 def given_device(options):
@@ -43,11 +44,11 @@ def choose_device(asked, scheduler, options):
     device = given_device(options)
     gpus = choose_gpus(asked, scheduler, device)
     if gpus and not has_cuda():
-        die("--gpus %d: %s was built without CUDA; use --gpus 0 to compute on CPUs, or name another "
-            "build in H5SPEC" % (gpus, program("h5spec")), USAGE)
+        die("--gpus %d: %s was built without CUDA; use --gpus 0 to compute on CPUs, or name "
+            "another build in H5SPEC" % (gpus, program("h5spec")), USAGE)
     if device is None:
         return gpus, [] if gpus is None else ["--device", "cuda" if gpus else "cpu"]
     if gpus is not None and (gpus > 0) != device.startswith("cuda"):
-        die("--gpus %d and --h5spec '--device %s' contradict each other; leave one out" % (gpus, device),
-            USAGE)
+        die("--gpus %d and --h5spec '--device %s' contradict each other; leave one out" % (
+            gpus, device), USAGE)
     return gpus, []

@@ -1,4 +1,4 @@
-"""What every module uses: exit statuses, messages, the programs, small text files, ages of files."""
+"""What every module uses: exit statuses, messages, programs, small text files, ages of files."""
 import json
 import os
 import re
@@ -28,7 +28,8 @@ def counted(n, thing):
 def ask(*argv):
     """Runs a command; returns what subprocess.run returns, with text of any bytes."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, universal_newlines=True, errors="surrogateescape")
+                          stdin=subprocess.DEVNULL, universal_newlines=True,
+                          errors="surrogateescape")
 
 
 # --- programs ---

@@ -10,7 +10,8 @@ import re
 
 from corpus_lib.files import read_lines
 
-ENDS = (".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif", ".dcm")
+ENDS = (".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif",
+        ".dcm")
 
 
 def bad_name(path):
@@ -51,7 +52,7 @@ def search(folder):
 
 
 def gather(words, lists):
-    """([slide], {path: problem}) of slides and folders, and of lists of them; all paths absolute."""
+    """([slide], {path: problem}) of slides, folders and lists of them; all paths absolute."""
     slides, problems = {}, {}
     lines = [line for name in lists for line in read_lines(name) if not line.startswith("#")]
     for word in map(os.path.abspath, words + lines):

@@ -14,7 +14,8 @@ from corpus_lib.schedulers import started
 from corpus_lib.status import print_status, status_of, verdict
 from corpus_lib.steps import step_lookup, step_merge
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+           signal.SIGXCPU)
 
 
 class Pool:
@@ -117,7 +118,8 @@ class Local:
             lines = [s for s in lines if s in missing and key(s) not in reports.of_run[self.run]]
             if not lines or len(lines) == before:
                 break
-            say("%s had no turn because their task crashed; trying again" % counted(len(lines), "slide"))
+            say("%s had no turn because their task crashed; trying again" %
+                counted(len(lines), "slide"))
             self.run = begin_local(self.corpus, self.settings)
         say("%s took %s" % (doing, duration(time.time() - begun)))
 
@@ -128,7 +130,8 @@ class Local:
         corpus.add_job(self.run, kind, "-", tasks)
         write_list(names, lines)
         self.follow(kind, doing, len(lines), "slides")
-        argv = argv + ["--list", names, "-j", str(self.threads), "--json", "--progress", "no", "--task"]
+        argv = argv + ["--list", names, "-j", str(self.threads), "--json", "--progress", "no",
+                       "--task"]
         self.pool.run([(argv + ["%d/%d" % (t, tasks)],
                         corpus.path("logs", "%d.%s.%d" % (self.run, kind, t)))
                        for t in range(1, tasks + 1)])
@@ -140,8 +143,9 @@ class Local:
             name, n = stem(store), corpus.groups()[store]
             os.makedirs(corpus.path("parts", name), exist_ok=True)
             corpus.add_job(self.run, "groups", "-", n, "%d %s" % (n, name))
-            argv = [program("h5spec"), "run", "-o", corpus.path("parts", name)] + self.settings["h5spec"]
-            argv += self.settings["device"] + ["-j", str(self.threads), "--json", "--progress", "no"]
+            argv = [program("h5spec"), "run", "-o", corpus.path("parts", name)]
+            argv += self.settings["h5spec"] + self.settings["device"]
+            argv += ["-j", str(self.threads), "--json", "--progress", "no"]
             commands += [(argv + ["--groups", str(g), store],
                           corpus.path("logs", "%d.groups.%s.%d" % (self.run, name, g)))
                          for g in range(1, n + 1)]

@@ -1,4 +1,4 @@
-"""What tasks have reported: OUT/logs/R.KIND.TASK.json has one line per slide, .err has the messages.
+"""What tasks have reported: OUT/logs/R.KIND.TASK.json has one line per slide, .err the messages.
 
 Kinds are convert (lines name a slide), process and groups (lines name a store). Task I of N has the
 lines I, I + N, ... of runs/R/KIND.txt.
@@ -61,7 +61,7 @@ class Reports:
         return "%d.%s.%d.err" % (run, self.kind, task)
 
     def suspects(self, run):
-        """Lines that may have ended their task: the first without a report of each share that began."""
+        """Lines that may have ended their task: the first without a report of each begun share."""
         found = set()
         for tasks, _, lines in self.shares(run):
             for task in range(tasks):

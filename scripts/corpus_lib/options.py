@@ -1,9 +1,15 @@
 """The command line."""
 import argparse
+import os
 import shlex
+import sys
 
-STATUS = """Exit status: 0 everything is done, or submitted; 1 something failed, is damaged, or is to do and
-no task is at work; 2 wrong usage; 3 stopped by a signal."""
+STATUS = """Exit status: 0 everything is done, or submitted; 1 something failed, is damaged, or is
+to do and no task is at work; 2 wrong usage; 3 stopped by a signal."""
+EXAMPLE = """Example:
+  corpus run -o study --convert-job '--partition=cpu' --process-job '--partition=gpu' slides/
+
+"""
 
 
 def positive(text):
@@ -24,36 +30,51 @@ def progress(text):
     return text if text in ("auto", "no") else positive(text)
 
 
+def joined(argv):
+    """Joins options that hold options to their value, because argparse takes -x for an option."""
+    out, holds = [], ("--wsi2h5", "--h5spec", "--convert-job", "--process-job")
+    for word in argv:
+        if out and out[-1] in holds:
+            out[-1] += "=" + word
+        else:
+            out.append(word)
+    return out
+
+
 def add_run(commands):
     run = commands.add_parser(
-        "run", help="do what is missing", formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="corpus run [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]",
-        description="Converts, processes and merges what is missing. Options after -- go to sbatch or\n"
-        "qsub with every job.", epilog="Example:\n  corpus run -o /scratch/breast --convert-job '-p cpu' "
-        "--process-job '-p gpu' /archive/slides\n\n" + STATUS)
+        "run", help="do what remains", formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]",
+        description="Converts, processes and merges what remains. Options after -- go to sbatch\n"
+        "or qsub with every job.", epilog=EXAMPLE + STATUS)
     add = run.add_argument
-    add("slides", nargs="*", metavar="SLIDE", help="a slide, or a folder that is searched for slides")
-    add("--list", action="append", default=[], metavar="FILE", help="slides or folders, one per line")
-    add("-o", "--out", required=True, metavar="OUT", help="folder of the corpus; created if missing")
-    add("--stores", metavar="FOLDER", help="folder of the stores (OUT/stores); name that of another "
-        "corpus to process its stores with other options of h5spec")
+    add("slides", nargs="*", metavar="SLIDE", help="a slide, or a folder to search for slides")
+    add("--list", action="append", default=[], metavar="FILE",
+        help="slides or folders, one per line")
+    add("-o", "--out", required=True, metavar="OUT",
+        help="folder of the corpus; created if missing")
+    add("--stores", metavar="FOLDER", help="folder of the stores (OUT/stores); name that of "
+        "another corpus to process its stores with other options of h5spec")
     add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
         help="auto: the one whose command is in PATH, else local (auto)")
-    add("--tasks", type=positive, default=0, metavar="N", help="tasks per array (one per slide, up to the "
-        "scheduler's limit); local: processes at a time (1)")
-    add("--at-once", type=positive, default=0, metavar="N", help="tasks of an array that run at a time")
-    add("--group-tasks", action="store_true", help="process each slide in an array of its own, with one "
-        "task per group of the store")
-    add("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets --device cuda. "
-        "0: compute on CPUs (1 if h5spec was built with CUDA, else 0; local: h5spec decides)")
+    add("--tasks", type=positive, default=0, metavar="N", help="tasks per array (one per slide, up "
+        "to the scheduler's limit); local: processes at a time (1)")
+    add("--at-once", type=positive, default=0, metavar="N",
+        help="tasks of an array that run at a time")
+    add("--group-tasks", action="store_true", help="process each slide in an array of its own, "
+        "with one task per group of the store")
+    add("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets "
+        "--device cuda. 0: compute on CPUs (1 if h5spec was built with CUDA, else 0; local: h5spec "
+        "decides)")
     for name in ("wsi2h5", "h5spec"):
-        add("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of %s; the same in every "
-            "run of a corpus" % name)
-    add("--allow-duplicates", action="store_true", help="merge slides that are the same slide (equal "
-        "quickhash); by default only the first is merged")
-    add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler options of "
-        "the conversion array, after those behind --")
-    add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="the same for processing")
+        add("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of %s; the same in "
+            "every run of a corpus" % name)
+    add("--allow-duplicates", action="store_true", help="merge slides that are the same slide "
+        "(equal quickhash); by default only the first is merged")
+    add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler "
+        "options of the conversion array, after those behind --")
+    add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'",
+        help="the same for processing")
     add("--wait", action="store_true", help="wait for the jobs and end with their status")
     add("--progress", type=progress, default="auto", metavar="WHEN", help="auto: a live line on a "
         "terminal, one line per minute in a file; N: one line every N seconds; no (auto)")
@@ -63,8 +84,9 @@ def add_run(commands):
 def parse(argv, description):
     """The options, with .options = those after --."""
     split = argv.index("--") if "--" in argv else len(argv)
-    a = argparse.ArgumentParser(prog="corpus", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                description=description, epilog=STATUS)
+    a = argparse.ArgumentParser(prog=os.path.basename(sys.argv[0]), epilog=STATUS,
+                                description=description,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = a.add_subparsers(dest="command", metavar="run | status | cancel")
     add_run(commands)
     status = commands.add_parser("status", help="what is done, what failed and why",
@@ -79,7 +101,7 @@ def parse(argv, description):
     step.add_argument("--run", type=int, required=True)
     for c in (status, cancel, step):
         c.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the corpus")
-    o = a.parse_args(argv[:split])
+    o = a.parse_args(joined(argv[:split]))
     if not o.command:
         a.error("expected a command: run, status or cancel")
     o.options = argv[split + 1:]

@@ -74,7 +74,8 @@ class Progress:
         text = "%s: %d of %d %s" % (self.what, done, self.total, self.thing)
         if done:
             rate = done / max(passed, 1e-3)
-            text += ", %s, %s left" % (rate_text(rate, self.thing), duration((self.total - done) / rate))
+            text += ", %s, %s left" % (rate_text(rate, self.thing),
+                                       duration((self.total - done) / rate))
         return text
 
     def tick(self):

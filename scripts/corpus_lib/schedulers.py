@@ -1,8 +1,8 @@
 """Slurm, Grid Engine, and which of the last run's tasks still wait or run.
 
-A scheduler is a class with the same functions: limit() is the largest array, submit() returns the id
-of a new job or raises Refused, active() counts the tasks that wait or run, cancel() ends jobs, and
-end_of() says how a task ended, "" if that is unknown. Arrays have the indices 1 to `tasks`.
+A scheduler is a class with the same functions: limit() is the largest array, submit() returns the
+id of a new job or raises Refused, active() counts the tasks that wait or run, cancel() ends jobs,
+and end_of() says how a task ended, "" if that is unknown. Arrays have the indices 1 to `tasks`.
 """
 import os
 import re
@@ -109,7 +109,8 @@ class GridEngine:
         p = ask("qstat", "-u", "*")
         if p.returncode:
             die("qstat failed: " + p.stderr.strip())
-        return sum(line.split()[:1] != [] and line.split()[0] in ids for line in p.stdout.split("\n"))
+        first = [line.split()[0] for line in p.stdout.split("\n") if line.split()]
+        return sum(word in ids for word in first)
 
     @staticmethod
     def cancel(ids):
@@ -120,7 +121,9 @@ class GridEngine:
         text = ask("qacct", "-j", number, *(["-t", str(task)] if task else [])).stdout
         found = re.findall(r"^failed\s+(.*?)\s*$|^exit_status\s+(\d+)", text, re.M)
         failed, code = (next((f[k] for f in found[-2:] if f[k]), "") for k in (0, 1))
-        return "Grid Engine: failed %s, exit status %s" % (failed, code) if code not in ("", "0") else ""
+        if code in ("", "0"):
+            return ""
+        return "Grid Engine: failed %s, exit status %s" % (failed, code)
 
 
 SCHEDULERS = {"slurm": Slurm, "sge": GridEngine}

@@ -102,10 +102,11 @@ class Corpus:
         return read_json(self.run_path(run, "problems.json"), [])
 
     def add_problem(self, run, text):
-        write_whole(self.run_path(run, "problems.json"), json.dumps(self.problems(run) + [text]) + "\n")
+        known = self.problems(run)
+        write_whole(self.run_path(run, "problems.json"), json.dumps(known + [text]) + "\n")
 
     def stop(self, run):
-        """Notes that the user ended a run: what it has not done is still to do, and has not failed."""
+        """Notes that the user ended a run: what it has not done is to do, and has not failed."""
         write_whole(self.run_path(run, "cancelled"), "")
 
     def stopped(self, run):
@@ -114,7 +115,7 @@ class Corpus:
     # what remains to be done
 
     def unreadable(self):
-        """{store: message} of stores that the last look-up left out and that have not changed since."""
+        """{store: message} of stores that the last look-up left out, if unchanged since."""
         for run in reversed(self.runs()):
             path = self.run_path(run, "unreadable.txt")
             if age(path) is not None:

@@ -16,7 +16,8 @@ from corpus_lib.schedulers import active_tasks
 
 DOING = {"convert": "converting", "process": "processing"}
 
-# reached: "", "converted" or "processed"; next: "", "convert" or "process"; reason: None unless failed
+# reached: "", "converted" or "processed"; next: "", "convert" or "process";
+# reason: None unless failed
 State = collections.namedtuple("State", "reached next reason")
 
 
@@ -59,7 +60,8 @@ class States:
         missing = [g for g in range(1, n + 1) if str(g) not in made]
         if not missing:
             return "its groups could not be merged; see logs/%d.merge.err" % run
-        logs = [(g, "%d.groups.%s.%d.err" % (run, stem(slide), (g - 1) % tasks + 1)) for g in missing]
+        logs = [(g, "%d.groups.%s.%d.err" % (run, stem(slide), (g - 1) % tasks + 1))
+                for g in missing]
         logs = [(g, log) for g, log in logs if began(self.corpus, log)]
         if not logs:
             return None
@@ -84,7 +86,8 @@ class States:
         if made is None or (report and report.status == "failed" and report.changed > made):
             return State("", "convert", self.why("convert", s))
         if store in self.unreadable:
-            return State("", "convert", None if self.active else self.unreadable[store] + "; run again")
+            return State("", "convert",
+                         None if self.active else self.unreadable[store] + "; run again")
         if s in self.duplicates:
             return State("converted", "process", "is the same slide as %s; remove one, or use "
                          "--allow-duplicates" % self.duplicates[s])
@@ -118,7 +121,8 @@ def steps_of(states, to_do, now):
     converting = sum(row["stage"] == "convert" for row in to_do)
     for kind, n, paths in (
             ("convert", converting, {key(s): corpus.store(s) for s in corpus.slides}),
-            ("process", len(to_do), {key(corpus.store(s)): corpus.result(s) for s in corpus.slides})):
+            ("process", len(to_do),
+             {key(corpus.store(s)): corpus.result(s) for s in corpus.slides})):
         reports = states.reports[kind]
         at_work = now if kind == "convert" or not converting else None
         rate = rate_of(reports, paths, at_work if n else None)
@@ -168,7 +172,8 @@ def status_of(corpus, scheduler, active, now):
     left = [row["seconds_left"] for row in out["steps"]]
     out["seconds_left"] = None if None in left else sum(left)
     if age(corpus.path("corpus.h5")) is not None:
-        out["corpus"] = {"file": corpus.path("corpus.h5"), "slides": len(read_lines(corpus.path("corpus.txt"))),
+        out["corpus"] = {"file": corpus.path("corpus.h5"),
+                         "slides": len(read_lines(corpus.path("corpus.txt"))),
                          "current": corpus.merged(results)}
     done = not out["to_do"] and (not results or corpus.merged(results))
     out["problems"] = [] if active or done else problems_of(corpus, scheduler)

@@ -83,7 +83,8 @@ def merge_results(corpus, run, results):
     names = corpus.run_path(run, "merge.txt")
     write_list(names, results)
     options = ["--allow-duplicates"] if (corpus.settings() or {}).get("allow_duplicates") else []
-    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.path("corpus.h5"), *options, "--list", names)
+    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.path("corpus.h5"), *options, "--list",
+            names)
     if p.returncode == 0:
         write_list(corpus.path("corpus.txt"), results)
         for r in results:

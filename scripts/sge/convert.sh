@@ -5,7 +5,7 @@
 #   qsub -t 1-100 scripts/sge/convert.sh stores/ slides.txt [options of wsi2h5]
 #
 # One JSON line per slide goes to wsi2h5.oJOB.TASK, messages go to wsi2h5.eJOB.TASK, both in the current
-# folder. Existing stores are kept, so the same command submitted again does what is missing.
+# folder. Existing stores are kept, so the same command submitted again does what remains.
 # WSI2H5 names the program if it is not in PATH. On small nodes: qsub -pe smp 1 ...
 #$ -N wsi2h5
 #$ -pe smp 4

@@ -7,7 +7,7 @@
 #
 # On CPUs: qsub -l gpu=0 ... scripts/sge/process.sh results/ stores.txt --device cpu
 # One JSON line per store goes to h5spec.oJOB.TASK, messages go to h5spec.eJOB.TASK, both in the current
-# folder. Existing results are kept, so the same command submitted again does what is missing.
+# folder. Existing results are kept, so the same command submitted again does what remains.
 # H5SPEC names the program if it is not in PATH.
 # The task asks for one slot, because many sites count the gpu per slot; elsewhere give -pe smp 4.
 #$ -N h5spec

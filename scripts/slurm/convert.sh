@@ -5,7 +5,7 @@
 #   sbatch --array=1-100 scripts/slurm/convert.sh stores/ slides.txt [options of wsi2h5]
 #
 # One JSON line per slide goes to wsi2h5-JOB_TASK.json, messages go to wsi2h5-JOB_TASK.err, both in the
-# current folder. Existing stores are kept, so the same command submitted again does what is missing.
+# current folder. Existing stores are kept, so the same command submitted again does what remains.
 # WSI2H5 names the program if it is not in PATH. On small nodes: sbatch --cpus-per-task=1 ...
 #SBATCH --job-name=wsi2h5
 #SBATCH --output=wsi2h5-%A_%a.json

@@ -7,7 +7,7 @@
 #
 # On CPUs: sbatch --gres=none ... scripts/slurm/process.sh results/ stores.txt --device cpu
 # One JSON line per store goes to h5spec-JOB_TASK.json, messages go to h5spec-JOB_TASK.err, both in the
-# current folder. Existing results are kept, so the same command submitted again does what is missing.
+# current folder. Existing results are kept, so the same command submitted again does what remains.
 # H5SPEC names the program if it is not in PATH. On small nodes: sbatch --cpus-per-task=1 ...
 #SBATCH --job-name=h5spec
 #SBATCH --output=h5spec-%A_%a.json
