@@ -15,8 +15,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Under --device auto a device with less free memory is left out. */
+static const size_t LEAST_MEMORY = 256 << 20;
+
 struct device {
     struct check_device check;
+    size_t shared_bytes; /* of memory that a block can have */
     struct result_params params;
     struct counts_bins bins;
     /* Weights of the Gaussian; `down` is for gray of scale 1. */
@@ -86,6 +90,11 @@ int device_count(struct err *e)
     return 0;
 }
 
+int device_number(const struct device *d)
+{
+    return d->check.number;
+}
+
 const char *device_name(const struct device *d)
 {
     return d->check.name;
@@ -113,33 +122,30 @@ static void set_numbers(struct device *d)
         p->low_db == 0 && p->offset >= 1 && p->high_db > 20 * log10(256 * n * n + p->offset);
 }
 
-static int choose_kernel(struct device *d, struct err *e)
+static int check_kernels(struct device *d, const cudaDeviceProp *p, struct err *e)
 {
-    const struct result_params *p = &d->params;
-    int shared = 0;
-    if (CU(&d->check,
-           cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                  d->check.number),
-           e))
-        return -1;
-    if (p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
-        !strcmp(p->taper, "rectangular") && (size_t)shared >= fused_shared_bytes())
-        return CU(&d->check, fused_prepare(), e);
-    d->windows = windows_create(&d->check, p, d->compute, e);
-    return d->windows ? 0 : -1;
+    char text[160];
+    const cudaError_t r = smooth_check();
+    if (r != cudaErrorNoKernelImageForDevice && r != cudaErrorInvalidDeviceFunction &&
+        r != cudaErrorUnsupportedPtxVersion)
+        return check_result(&d->check, r, "cudaFuncGetAttributes", e);
+    snprintf(text, sizeof text, "this build has no kernels for compute capability %d.%d (%.80s)",
+             p->major, p->minor, cudaGetErrorString(r));
+    return check_failed(&d->check, r, "cudaFuncGetAttributes", text, e);
 }
 
 static int open_all(struct device *d, int staging, struct err *e)
 {
-    cudaDeviceProp properties;
-    if (CU(&d->check, cudaGetDeviceProperties(&properties, d->check.number), e) ||
-        CU(&d->check, cudaSetDevice(d->check.number), e))
+    cudaDeviceProp p;
+    if (CU(&d->check, cudaGetDeviceProperties(&p, d->check.number), e))
         return -1;
-    snprintf(d->check.name, sizeof d->check.name, "%.63s", properties.name);
-    if (!(d->copies = copies_create(&d->check, staging, e)) ||
+    snprintf(d->check.name, sizeof d->check.name, "%.63s", p.name);
+    d->shared_bytes = p.sharedMemPerBlockOptin;
+    if (CU(&d->check, cudaSetDevice(d->check.number), e) || check_kernels(d, &p, e) ||
+        !(d->copies = copies_create(&d->check, staging, e)) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e))
         return -1;
-    return choose_kernel(d, e) || buffers_open(&d->buffers, &d->check, &d->params, e) ||
+    return buffers_open(&d->buffers, &d->check, &d->params, e) ||
                    sums_open(&d->sums, &d->check, &d->params, e)
                ? -1
                : 0;
@@ -156,6 +162,36 @@ int device_open(struct device **out, int number, const struct result_params *p, 
     d->params = *p;
     set_numbers(d);
     return open_all(d, staging, e) ? give_up(d, e) : 0;
+}
+
+int device_check_memory(struct device *d, struct err *e)
+{
+    size_t free_bytes = 0, all = 0;
+    if (enter(d, e))
+        return -1;
+    if (CU(&d->check, cudaMemGetInfo(&free_bytes, &all), e))
+        return give_up(d, e);
+    if (free_bytes >= LEAST_MEMORY)
+        return 0;
+    return err_set(e, "%s (cuda:%d): only %zu of its %zu MiB of memory are free", d->check.name,
+                   d->check.number, free_bytes >> 20, all >> 20);
+}
+
+bool device_can_fuse(const struct device *d)
+{
+    const struct result_params *p = &d->params;
+    return p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
+           !strcmp(p->taper, "rectangular") && d->shared_bytes >= fused_shared_bytes();
+}
+
+int device_choose_kernel(struct device *d, bool fused, struct err *e)
+{
+    if (enter(d, e))
+        return -1;
+    if (fused)
+        return CU(&d->check, fused_prepare(), e) ? give_up(d, e) : 0;
+    d->windows = windows_create(&d->check, &d->params, d->compute, e);
+    return d->windows ? 0 : give_up(d, e);
 }
 
 /* What the calls return does not matter any more. */

@@ -24,11 +24,18 @@ int device_count(struct err *e);
 
 struct device;
 
-/* `staging`: the number of staging buffers. *d is set on failure, too: close it. */
+/* `staging`: the number of staging buffers. *d is set on failure, too: close it. A kernel must be
+ * chosen before anything else is done. */
 int device_open(struct device **d, int number, const struct result_params *p, int staging,
                 struct err *e);
+/* Fails if little of the device's memory is free. */
+int device_check_memory(struct device *d, struct err *e);
+/* Can it compute windows with the fused kernel? Otherwise it needs cuFFT. */
+bool device_can_fuse(const struct device *d);
+int device_choose_kernel(struct device *d, bool fused, struct err *e);
 void device_close(struct device *d);
 bool device_alive(const struct device *d);
+int device_number(const struct device *d);
 const char *device_name(const struct device *d);
 /* How it computes windows: "fused" or "cuFFT". */
 const char *device_kernel(const struct device *d);

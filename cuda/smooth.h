@@ -27,6 +27,8 @@ struct smooth_args {
     float across[SPECTRUM_MAX_RADIUS + 1]; /* of the horizontal one */
 };
 
+/* Can the current device run this build's kernels? */
+cudaError_t smooth_check(void);
 /* Queues it on the stream. Errors are left for cudaGetLastError(). */
 void smooth_rows(const struct smooth_args *a, cudaStream_t stream);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    MOST_DEVICES = 64,
+    MOST_DEVICES = SPECTRUM_MOST_DEVICES,
     MOST_LOADS = 24, /* of a device at once: more do not make its bus faster */
     STAGING = 2, /* of a thread: one is filled while the other is copied */
     STAGING_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
@@ -26,7 +26,6 @@ struct staging {
 struct spectrum {
     struct device *devices[MOST_DEVICES];
     int n_devices, threads;
-    char name[128];
     int64_t memory;   /* bytes of staging buffers at most */
     uint8_t *pages;   /* page-locked, for all staging buffers */
     size_t bytes;     /* of pixels in a staging buffer */
@@ -97,7 +96,45 @@ static int cuda_send(struct spectrum *b, const struct spectrum_slab *s, const st
     return device_send(d, s, p->number, from, offset, bytes, e);
 }
 
-/* --- the backend --- */
+/* --- opening and closing --- */
+
+static void append(char *text, size_t bytes, const char *more)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s", more);
+}
+
+/* Is device k the first of its name among those in the mask? */
+static bool is_first_of_name(const struct spectrum *b, uint64_t mask, int k)
+{
+    for (int i = 0; i < k; i++)
+        if (mask >> i & 1 && !strcmp(device_name(b->devices[i]), device_name(b->devices[k])))
+            return false;
+    return true;
+}
+
+/* Devices of one name are listed together: "cuda:0,1 NVIDIA H200, cuda:2 NVIDIA A100". */
+static void cuda_describe(const struct spectrum *b, uint64_t devices, char *text, size_t bytes)
+{
+    const uint64_t mask = devices ? devices : UINT64_MAX;
+    *text = 0;
+    for (int k = 0; k < b->n_devices; k++) {
+        const char *name = device_name(b->devices[k]), *separator = "cuda:";
+        if (!(mask >> k & 1) || !is_first_of_name(b, mask, k))
+            continue;
+        append(text, bytes, *text ? ", " : "");
+        for (int i = k; i < b->n_devices; i++) {
+            char number[16];
+            if (!(mask >> i & 1) || strcmp(device_name(b->devices[i]), name))
+                continue;
+            snprintf(number, sizeof number, "%s%d", separator, device_number(b->devices[i]));
+            append(text, bytes, number);
+            separator = ",";
+        }
+        append(text, bytes, " ");
+        append(text, bytes, name);
+    }
+}
 
 static void cuda_close(struct spectrum *b)
 {
@@ -111,69 +148,119 @@ static void cuda_close(struct spectrum *b)
     free(b);
 }
 
-/* The numbers in "0,1"; all devices for "". */
-static int parse_devices(const char *text, int count, int *numbers, int *n, struct err *e)
-{
-    for (*n = 0; !*text && *n < count && *n < MOST_DEVICES; ++*n)
-        numbers[*n] = *n;
-    while (*text) {
-        char *end;
-        const long k = strtol(text, &end, 10);
-        if (end == text || (*end && (*end != ',' || !end[1])))
-            return err_set(e, "cuda:%s: not numbers of devices", text);
-        if (k < 0 || k >= count)
-            return err_set(e, "there is no device cuda:%ld: this machine has %d, cuda:0%s%.0d", k, count,
-                           count > 1 ? " to cuda:" : "", count > 1 ? count - 1 : 0);
-        for (int i = 0; i < *n; i++)
-            if (numbers[i] == (int)k)
-                return err_set(e, "device cuda:%ld is named twice", k);
-        if (*n == MOST_DEVICES)
-            return err_set(e, "too many devices");
-        numbers[(*n)++] = (int)k;
-        text = *end ? end + 1 : end;
-    }
-    return 0;
-}
-
-static struct spectrum *create(int threads, int64_t memory)
+static struct spectrum *create(const struct spectrum_setup *s, struct err *e)
 {
     struct spectrum *b = calloc(1, sizeof *b);
-    if (!b)
-        return NULL;
-    b->threads = threads;
-    b->memory = memory;
-    b->staging = calloc((size_t)threads * STAGING, sizeof *b->staging);
-    b->turns = calloc((size_t)threads, sizeof *b->turns);
-    if (b->staging && b->turns)
+    if (b) {
+        b->threads = s->threads;
+        b->memory = s->memory ? s->memory : INT64_MAX;
+        b->staging = calloc((size_t)s->threads * STAGING, sizeof *b->staging);
+        b->turns = calloc((size_t)s->threads, sizeof *b->turns);
+    }
+    if (b && b->staging && b->turns)
         return b;
+    err_set(e, "out of memory");
     cuda_close(b);
     return NULL;
 }
 
-static int cuda_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads,
-                     int64_t memory, struct err *e)
+/* Appends to the note on the devices. */
+static void add_note(struct err *note, const char *what, const char *text)
 {
-    int numbers[MOST_DEVICES], n;
-    const int count = device_count(e);
-    *out = NULL;
-    if (count == 0 || parse_devices(devices, count, numbers, &n, e))
+    const struct err before = *note;
+    err_set(note, "%.600s%s%s%.400s", before.msg, *before.msg ? "; " : "", what, text);
+}
+
+static void drop_device(struct spectrum *b, int k)
+{
+    device_close(b->devices[k]);
+    b->n_devices--;
+    for (; k < b->n_devices; k++)
+        b->devices[k] = b->devices[k + 1];
+}
+
+/* Device k has failed. Is it left out, so that the others go on? */
+static bool leave_out(struct spectrum *b, const struct spectrum_setup *s, int k, struct err *note,
+                      const struct err *why)
+{
+    if (s->choice.kind != SPECTRUM_AUTO)
+        return false;
+    drop_device(b, k);
+    add_note(note, "left out ", why->msg);
+    return true;
+}
+
+static int open_device(struct spectrum *b, const struct spectrum_setup *s, int number,
+                       struct err *e)
+{
+    struct device **d = &b->devices[b->n_devices++];
+    if (device_open(d, number, &s->params, s->threads * STAGING, e))
         return -1;
-    struct spectrum *b = create(threads, memory);
-    if (!b)
-        return err_set(e, "out of memory");
-    for (; b->n_devices < n; b->n_devices++)
-        if (device_open(&b->devices[b->n_devices], numbers[b->n_devices], p, threads * STAGING, e)) {
-            device_close(b->devices[b->n_devices]);
-            cuda_close(b);
+    return s->choice.kind == SPECTRUM_AUTO ? device_check_memory(*d, e) : 0;
+}
+
+static int open_devices(struct spectrum *b, const struct spectrum_setup *s, struct err *note,
+                        struct err *e)
+{
+    const struct spectrum_choice *c = &s->choice;
+    const int count = device_count(e), most = count < MOST_DEVICES ? count : MOST_DEVICES;
+    const int n = c->n ? c->n : most;
+    for (int k = 0; k < n && count > 0; k++) {
+        const int number = c->n ? c->numbers[k] : k;
+        if (number >= count)
+            return err_set(e, "there is no device cuda:%d: this machine has %d, numbered from 0",
+                           number, count);
+        if (open_device(b, s, number, e) && !leave_out(b, s, b->n_devices - 1, note, e))
             return -1;
-        }
-    if (n == 1)
-        snprintf(b->name, sizeof b->name, "%s", device_name(b->devices[0]));
-    else
-        snprintf(b->name, sizeof b->name, "%d x %s", n, device_name(b->devices[0]));
+    }
+    return count > 0 ? 0 : -1;
+}
+
+/* All devices use the same kernel, so that counts do not depend on which device computes what. */
+static int choose_kernels(struct spectrum *b, const struct spectrum_setup *s, struct err *note,
+                          struct err *e)
+{
+    int fuse = 0, cannot = 0;
+    for (int k = 0; k < b->n_devices; k++)
+        if (device_can_fuse(b->devices[k]))
+            fuse++;
+        else
+            cannot = k;
+    const bool fused = fuse == b->n_devices;
+    if (fuse > 0 && !fused) {
+        char names[128];
+        cuda_describe(b, UINT64_C(1) << cannot, names, sizeof names);
+        add_note(note, "all devices use cuFFT, because the fused kernel needs more shared memory "
+                 "than there is on ", names);
+    }
+    for (int k = 0; k < b->n_devices;)
+        if (!device_choose_kernel(b->devices[k], fused, e))
+            k++;
+        else if (!leave_out(b, s, k, note, e))
+            return -1;
+    return 0;
+}
+
+static int cuda_open(struct spectrum **out, const struct spectrum_setup *s, struct err *note,
+                     struct err *e)
+{
+    struct spectrum *b = create(s, e);
+    *out = NULL;
+    if (!b)
+        return -1;
+    if (open_devices(b, s, note, e) || choose_kernels(b, s, note, e)) {
+        cuda_close(b);
+        return -1;
+    }
+    if (b->n_devices == 0) {
+        cuda_close(b);
+        return err_set(e, "no CUDA device can be used: %.900s", note->msg);
+    }
     *out = b;
     return 0;
 }
+
+/* --- the backend --- */
 
 static int cuda_devices(const struct spectrum *b)
 {
@@ -183,11 +270,6 @@ static int cuda_devices(const struct spectrum *b)
 static bool cuda_alive(const struct spectrum *b, int device)
 {
     return device_alive(b->devices[device]);
-}
-
-static const char *cuda_device_name(const struct spectrum *b)
-{
-    return b->name;
 }
 
 static const char *cuda_kernel(const struct spectrum *b)
@@ -246,7 +328,7 @@ const struct spectrum_backend spectrum_cuda = {
     .close = cuda_close,
     .devices = cuda_devices,
     .alive = cuda_alive,
-    .device_name = cuda_device_name,
+    .describe = cuda_describe,
     .kernel = cuda_kernel,
     .fits = cuda_fits,
     .reserve = cuda_reserve,

@@ -71,7 +71,6 @@ static void describe(struct job *j)
     snprintf(r->source_name, sizeof r->source_name, "%s", i->source_name);
     snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
     snprintf(r->backend, sizeof r->backend, "%s", b->name);
-    snprintf(r->device, sizeof r->device, "%s", b->device_name(j->terms->spectrum));
     snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel(j->terms->spectrum));
     r->source_bytes = i->source_bytes;
     r->level = i->level;
@@ -400,6 +399,8 @@ void job_line_done(struct job_line *l, struct job *j)
     r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
     r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
     r->seconds = cli_now() - j->begun;
+    j->terms->setup->backend->describe(j->terms->spectrum, j->devices, r->device,
+                                       sizeof r->device);
     atomic_store(&l->states[j->number], JOB_DONE);
 }
 

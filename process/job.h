@@ -78,6 +78,7 @@ struct job {
     atomic_llong read_us, unpack_us, wait_us;
     int64_t rows, rows_done; /* of pixels, over all bands */
     int64_t bands_done;
+    uint64_t devices; /* bits of those that have computed its bands */
 };
 
 /* The job has failed: its remaining items do nothing. The first error counts. e names the file. Any

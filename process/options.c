@@ -127,11 +127,10 @@ static const char *value(int id, char buf[64])
 void options_version(void)
 {
     struct err no = {""};
-    char why[256];
     printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", h5_library(),
            codec_library());
     printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
-    if (!spectrum_find("cuda", why, &no))
+    if (!spectrum_has_cuda(&no))
         printf("no cuda: %s\n", no.msg);
     puts(WSI_BUGS);
 }
@@ -186,7 +185,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_OUTPUT: o->output = arg; return 0;
     case OPT_QUIET: o->quiet = true; return 0;
     case OPT_THREADS: return cli_int("-j", arg, 1, 1024, &o->threads, e);
-    case OPT_DEVICE: o->device = arg; return 0;
+    case OPT_DEVICE: o->device = arg; return spectrum_parse_choice(arg, &o->choice, e);
     case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
     case OPT_MEMORY:
         return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
@@ -230,8 +229,6 @@ static int check_run(const struct options *o, struct err *e)
                        "replaced", o->output);
     if (o->min_tissue && !o->params.tissue_only)
         return err_set(e, "--min-tissue has no effect without --tissue-only; add it");
-    if (!spectrum_is_device(o->device))
-        return err_set(e, "--device %s: must be auto, cpu or cuda[:0,1,...]", o->device);
     return result_check_params(&o->params, e);
 }
 

@@ -19,7 +19,8 @@ struct options {
     const struct command *command;
     struct list files; /* inputs; owned */
     const char *output;
-    const char *device;
+    const char *device;            /* the word */
+    struct spectrum_choice choice; /* what it means */
     struct result_params params;
     int64_t first_group, last_group; /* counted from 1; 0, 0: all */
     int64_t threads, memory;

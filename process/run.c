@@ -246,24 +246,41 @@ static void drop_finished(struct run *r)
 
 /* --- the run --- */
 
-static int stream(struct run *r, const struct spectrum_backend *backend, struct err *e)
+static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
     progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "MB/s");
     if (weigh(r, e))
         return -1;
     const struct stream_setup setup = {
-        .backend = backend, .devices = spectrum_device_numbers(o->device), .io = o->io,
-        .params = o->params, .paths = o->files.paths, .n_paths = o->files.n,
-        .threads = (int)o->threads, .memory = o->memory, .first_group = o->first_group,
-        .last_group = o->last_group, .ctx = r, .report = report_store, .note = note_store,
+        .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
+        .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
+        .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
+        .ctx = r, .report = report_store, .note = note_store,
         .progress = progress_is_on() ? show_progress : NULL};
     const int bad = stream_run(&setup, e);
     progress_end();
     return bad;
 }
 
-static int run_stores(struct run *r, const struct spectrum_backend *backend)
+static int open_and_stream(struct run *r, struct err *e)
+{
+    const struct options *o = r->o;
+    const struct spectrum_setup want = {.choice = o->choice, .params = o->params,
+                                        .threads = (int)o->threads, .memory = o->memory};
+    struct spectrum_use use;
+    struct err note;
+    int bad = spectrum_open(&use, &want, &note, e);
+    if (bad)
+        err_add(e, "--device %s", o->device);
+    else if (*note.msg && !o->quiet)
+        cli_say("%s", note.msg);
+    bad = bad || stream(r, &use, e);
+    spectrum_close(&use);
+    return bad ? -1 : 0;
+}
+
+static int run_stores(struct run *r)
 {
     struct err e = {""};
     r->out = results_open(r->o->output, &r->o->params, r->o->first_group, r->o->last_group, &e);
@@ -271,7 +288,7 @@ static int run_stores(struct run *r, const struct spectrum_backend *backend)
     if (!bad)
         drop_finished(r);
     if (!bad && r->o->files.n > 0)
-        bad = stream(r, backend, &e);
+        bad = open_and_stream(r, &e);
     if (bad)
         results_abort(r->out);
     else
@@ -294,7 +311,7 @@ static void share_list(struct options *o)
                 o->tasks, all);
 }
 
-static int run_share(struct options *o, const struct spectrum_backend *backend)
+static int run_share(struct options *o)
 {
     struct run r = {.o = o, .failed = o->files.failed};
     share_list(o);
@@ -304,7 +321,7 @@ static int run_share(struct options *o, const struct spectrum_backend *backend)
         return EXIT_PART;
     }
     const double begun = cli_now();
-    const int status = run_stores(&r, backend);
+    const int status = run_stores(&r);
     if (!o->quiet && status != EXIT_STOPPED)
         last_line(&r, cli_now() - begun);
     tdestroy(r.seen, seen_free);
@@ -316,19 +333,10 @@ static int run_share(struct options *o, const struct spectrum_backend *backend)
 int run_main(struct options *o)
 {
     struct err e = {""};
-    char why[256];
     if (o->first_group && o->files.n > 1)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e))
         return command_usage_error(o->command, &e);
     cli_catch_signals();
-    const struct spectrum_backend *backend = spectrum_find(o->device, why, &e);
-    if (!backend) {
-        err_add(&e, "--device %s", o->device);
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
-    if (!strcmp(o->device, "auto") && !o->quiet)
-        cli_say("device %s%s%s", backend->name, *why ? ": " : "", why);
-    return run_share(o, backend);
+    return run_share(o);
 }

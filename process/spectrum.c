@@ -2,57 +2,8 @@
 #include "process/spectrum.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- backends --- */
-
-const char *spectrum_backends(void)
-{
-#ifdef HAVE_CUDA
-    return "cpu, cuda";
-#else
-    return "cpu";
-#endif
-}
-
-static const struct spectrum_backend *find_cuda(struct err *e)
-{
-#ifdef HAVE_CUDA
-    return spectrum_cuda.available(e) ? &spectrum_cuda : NULL;
-#else
-    err_set(e, "this build has no CUDA backend: it was made without nvcc, or with CUDA=0");
-    return NULL;
-#endif
-}
-
-int spectrum_is_device(const char *word)
-{
-    return !strcmp(word, "auto") || !strcmp(word, "cpu") || !strcmp(word, "cuda") ||
-           (!strncmp(word, "cuda:", 5) && strspn(word + 5, "0123456789,") == strlen(word + 5) &&
-            word[5] >= '0');
-}
-
-const char *spectrum_device_numbers(const char *word)
-{
-    return !strncmp(word, "cuda:", 5) ? word + 5 : "";
-}
-
-const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e)
-{
-    struct err no = {""};
-    *why = 0;
-    if (!strcmp(device, "cpu"))
-        return &spectrum_cpu;
-    if (strcmp(device, "auto"))
-        return find_cuda(e);
-    const struct spectrum_backend *b = find_cuda(&no);
-    if (b)
-        return b;
-    snprintf(why, 256, "%.255s", no.msg);
-    return &spectrum_cpu;
-}
 
 /* --- parameters --- */
 

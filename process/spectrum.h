@@ -40,6 +40,7 @@ extern "C" {
 #endif
 
 enum {
+    SPECTRUM_MOST_DEVICES = 64,
     SPECTRUM_BUFFERS = 4,
     SPECTRUM_SUMS = 8,
     SPECTRUM_MAX_RADIUS = 30,
@@ -106,6 +107,21 @@ struct spectrum_times {
 
 struct spectrum; /* a backend's state */
 
+/* What --device names. */
+enum spectrum_kind { SPECTRUM_AUTO, SPECTRUM_CPU, SPECTRUM_CUDA };
+struct spectrum_choice {
+    enum spectrum_kind kind;
+    int n; /* SPECTRUM_CUDA: devices that are named; 0: all */
+    int numbers[SPECTRUM_MOST_DEVICES];
+};
+
+struct spectrum_setup {
+    struct spectrum_choice choice;
+    struct result_params params;
+    int threads;    /* that call `compute` and `staging` */
+    int64_t memory; /* bytes of all staging buffers together; 0: what serves the backend best */
+};
+
 /*
  * Functions return 0, or -1 with the error set.
  *
@@ -125,15 +141,15 @@ struct spectrum_backend {
     int most_loads;
     /* Can this machine use it at all? If not, the reason is in *e. */
     bool (*available)(struct err *e);
-    /* Allocates what does not depend on a slide. `threads` threads will call `compute` and `staging`.
-     * `devices`: numbers as in "0,1"; "" for all. `memory`: bytes of all staging buffers together. */
-    int (*open)(struct spectrum **b, const char *devices, const struct result_params *p, int threads,
-                int64_t memory, struct err *e);
+    /* Allocates what does not depend on a slide. *note: as of spectrum_open(). */
+    int (*open)(struct spectrum **b, const struct spectrum_setup *s, struct err *note,
+                struct err *e);
     int (*devices)(const struct spectrum *b);
     /* False once the device has failed. */
     bool (*alive)(const struct spectrum *b, int device);
-    /* Names of the devices and of the kernel, for people. */
-    const char *(*device_name)(const struct spectrum *b);
+    /* Names of the devices whose bits are set, as in "cuda:0,1 NVIDIA H200"; 0: of all. */
+    void (*describe)(const struct spectrum *b, uint64_t devices, char *text, size_t bytes);
+    /* The kind of kernel, the same on all devices. */
     const char *(*kernel)(const struct spectrum *b);
     /* Has the band's device room for SPECTRUM_BUFFERS buffers of so many bytes, and for all that follows
      * from the band? */
@@ -166,13 +182,23 @@ struct spectrum_backend {
 extern const struct spectrum_backend spectrum_cpu;
 extern const struct spectrum_backend spectrum_cuda; /* only with HAVE_CUDA */
 
-/* Is this a --device word: "auto", "cpu", "cuda", "cuda:0,1"? */
-int spectrum_is_device(const char *word);
-/* "0,1" of "cuda:0,1"; "" of the others. */
-const char *spectrum_device_numbers(const char *word);
-/* The backend for a --device word. NULL with the reason when it
- * cannot be had. For auto, *why (256 bytes) says why it was taken. */
-const struct spectrum_backend *spectrum_find(const char *device, char *why, struct err *e);
+/* A backend in use. */
+struct spectrum_use {
+    const struct spectrum_backend *backend;
+    struct spectrum *state;
+};
+
+/* Reads a --device word: auto, cpu, cuda, or cuda:0,1. */
+int spectrum_parse_choice(const char *word, struct spectrum_choice *c, struct err *e);
+/* Opens the chosen backend. With SPECTRUM_AUTO, devices that cannot be used are left out; with none
+ * left, the CPU computes. *note says what was taken and why, or is "". Call spectrum_close() either
+ * way. */
+int spectrum_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
+                  struct err *e);
+void spectrum_close(struct spectrum_use *u);
+/* Can this build use a CUDA device on this machine? If not, the reason is in *e. */
+bool spectrum_has_cuda(struct err *e);
+
 /* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell` px;
  * mask [rows][cols], wanted [ny][nx]. */
 void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,

@@ -19,6 +19,7 @@
 #include "process/lanes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,10 +72,10 @@ const char *spectrum_cpu_vectors(void)
     return lanes_best()->name;
 }
 
-static const char *cpu_device_name(const struct spectrum *b)
+static void cpu_describe(const struct spectrum *b, uint64_t devices, char *text, size_t bytes)
 {
-    (void)b;
-    return "CPU";
+    (void)b, (void)devices;
+    snprintf(text, bytes, "CPU");
 }
 
 /* --- opening and closing --- */
@@ -194,14 +195,15 @@ static int open_tables(struct spectrum *b, struct err *e)
     return make_cells(b) ? err_set(e, "out of memory") : 0;
 }
 
-static int cpu_open(struct spectrum **out, const char *devices, const struct result_params *p, int threads,
-                    int64_t memory, struct err *e)
+static int cpu_open(struct spectrum **out, const struct spectrum_setup *s, struct err *note,
+                    struct err *e)
 {
-    (void)devices, (void)memory;
+    const int threads = s->threads;
+    (void)note;
     struct spectrum *b = *out = calloc(1, sizeof *b);
     if (!b)
         return err_set(e, "out of memory");
-    b->params = *p;
+    b->params = s->params;
     b->threads = threads;
     b->lanes = lanes_best();
     choose_unit(b);
@@ -575,7 +577,7 @@ const struct spectrum_backend spectrum_cpu = {
     .close = cpu_close,
     .devices = cpu_devices,
     .alive = cpu_alive,
-    .device_name = cpu_device_name,
+    .describe = cpu_describe,
     .kernel = cpu_kernel,
     .fits = cpu_fits,
     .reserve = cpu_reserve,

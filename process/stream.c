@@ -291,6 +291,7 @@ static void sink_finish(struct stream *s, struct item *it)
         result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
     j->result.stages[RESULT_COPY] += it->times.copy;
     j->result.stages[RESULT_KERNELS] += it->times.kernels;
+    j->devices |= UINT64_C(1) << it->band->geometry.assigned.device;
     if (++j->bands_done == j->n_bands)
         job_line_done(&s->line, j);
 }
@@ -340,16 +341,12 @@ static int make_items(struct stream *s, struct err *e)
 static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
-    const struct spectrum_backend *b = setup->backend;
-    const int64_t staging = setup->memory ? setup->memory : INT64_MAX;
     s->scratch = calloc((size_t)setup->threads, sizeof *s->scratch);
     if (!s->scratch)
         return err_set(e, "out of memory");
-    if (b->open(&s->terms.spectrum, setup->devices ? setup->devices : "", &setup->params,
-                setup->threads, staging, e))
-        return -1;
     s->terms.setup = setup;
-    s->terms.n_devices = b->devices(s->terms.spectrum);
+    s->terms.spectrum = setup->spectrum;
+    s->terms.n_devices = setup->backend->devices(setup->spectrum);
     s->terms.memory = buffer_memory(setup, s->terms.n_devices);
     if (job_line_create(&s->line, &s->terms, e) || make_items(s, e))
         return -1;
@@ -367,7 +364,6 @@ static void close_all(struct stream *s)
     free(s->scratch);
     schedule_free(s->schedule);
     job_line_free(&s->line);
-    s->setup->backend->close(s->terms.spectrum); /* NULL if it was not opened */
 }
 
 int stream_run(const struct stream_setup *setup, struct err *e)

@@ -24,7 +24,7 @@ enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED };
 
 struct stream_setup {
     const struct spectrum_backend *backend;
-    const char *devices; /* for the backend's open; NULL: all */
+    struct spectrum *spectrum; /* its state, opened for `params`, `threads` and `memory` */
     enum stream_io io;
     struct result_params params;
     char *const *paths; /* stores */

@@ -23,7 +23,7 @@ def need_stub():
 
 
 def stub(stores, *options, status=0, device="cuda", **settings):
-    """Runs h5spec over the stub. Settings: devices, fail, memory, order, calls. Returns the run; .result is its file."""
+    """Runs h5spec over the stub. Settings: devices, fail, memory, odd, order, calls. Returns the run; .result is its file."""
     need_stub()
     env = dict(os.environ, **{"WSI_STUB_" + k.upper(): str(v) for k, v in settings.items() if v is not None})
     out = os.path.join(tmp("result"), "result.h5")
@@ -124,7 +124,7 @@ def test_rgb_and_gray():
     for s in (rgb(), gray()):
         p = right(s, "--json")
         (j,) = json_lines(p.out)
-        expect(j["backend"] == "cuda" and j["kernel"] == "fused" and j["device"] == "Stub", "%s", j)
+        expect(j["backend"] == "cuda" and j["kernel"] == "fused" and j["device"] == "cuda:0 Stub", "%s", j)
 
 
 def test_slabs():
@@ -218,7 +218,7 @@ def test_several_devices():
     for devices in (1, 2, 3):
         for order in (None, 0, 1, 2):
             p = right(rgb(), "--memory", "%dM" % (4 * devices), "--json", devices=devices, order=order)
-            expect(json_lines(p.out)[0]["device"] == ("%d x Stub" % devices if devices > 1 else "Stub"), p.out)
+            expect(json_lines(p.out)[0]["device"] == "cuda:%s Stub" % ",".join(map(str, range(devices))), p.out)
         right([rgb(), gray()] + small(4), devices=devices)
         right([gray(), rgb()], "--memory", "12M", "-j", "5", devices=devices, order=3)
     right(rgb(), device="cuda:2,0", devices=3)
@@ -349,14 +349,15 @@ def test_growing_when_device_memory_is_little():
 # --- which device ---
 
 def test_words_for_devices():
-    says(stub(gray(), device="cuda:5", devices=2, status=1).err, "there is no device cuda:5", "cuda:0 to cuda:1")
-    says(stub(gray(), device="cuda:1", status=1).err, "there is no device cuda:1", "this machine has 1, cuda:0")
-    says(stub(gray(), device="cuda:0,0", devices=2, status=1).err, "cuda:0 is named twice")
-    says(stub(gray(), device="cuda:99999999999999999999", status=1).err, "there is no device")
+    says(stub(gray(), device="cuda:5", devices=2, status=1).err, "there is no device cuda:5", "this machine has 2, numbered from 0")
+    says(stub(gray(), device="cuda:1", status=1).err, "there is no device cuda:1", "this machine has 1, numbered from 0")
+    says(stub(gray(), device="cuda:0,0", devices=2, status=2).err, "cuda:0 is named twice")
+    says(stub(gray(), device="cuda:99999999999999999999", status=2).err, "there is no device")
+    says(stub(gray(), device="cuda:" + ",".join(map(str, range(65))), status=2).err, "more than 64 devices")
     for word in ("cuda:x", "cuda:", "cuda:,", "cuda:0;1", "cuda1", "gpu", "cuda:-1"):
         says(stub(gray(), device=word, status=2).err, word)
     for word in ("cuda:0,", "cuda:0,,1"):
-        expect(stub(gray(), device=word, status=None, devices=2).returncode in (1, 2), "--device %s", word)
+        says(stub(gray(), device=word, status=2, devices=2).err, word)
     right(gray(), device="cuda:1", devices=2)
 
 
@@ -370,6 +371,79 @@ def test_auto():
     with h5py.File(p.result, "r") as f:
         expect(f["slides/gray"].attrs["backend"] == b"cpu" or f["slides/gray"].attrs["backend"] == "cpu", "backend")
     says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected")
+
+
+def attributes(result, slide="gray"):
+    with h5py.File(result, "r") as f:
+        return {k: v.decode() if isinstance(v, bytes) else v for k, v in f["slides"][slide].attrs.items()}
+
+
+ODD = {"busy": "busy or unavailable", "old": "this build has no kernels for compute capability 3.0",
+       "full": "only 100 of its 65536 MiB of memory are free"}
+
+
+def test_auto_leaves_out_devices_that_cannot_be_used():
+    for odd, why in ODD.items():
+        for where, left, taken in ((odd, 0, 1), ("," + odd, 1, 0)):
+            p = right(gray(), device="auto", devices=2, odd=where)
+            says(p.err, "device cuda:%d Stub; left out " % taken, "Stub (cuda:%d)" % left, why)
+            expect(attributes(p.result)["device"] == "cuda:%d Stub" % taken, "%s", attributes(p.result))
+        p = stub(gray(), device="auto", odd=odd)
+        says(p.err, "device cpu: no CUDA device can be used: left out", "Stub (cuda:0)", why)
+        expect(attributes(p.result)["backend"] == "cpu" and attributes(p.result)["device"] == "CPU", "not the CPU")
+        p = stub(gray(), "-q", device="auto", odd=odd)
+        expect(p.err == "", "--quiet: %s", p.err)
+
+
+def test_a_named_device_that_cannot_be_used_is_an_error():
+    for odd in ("busy", "old"):
+        for device in ("cuda:1", "cuda", "cuda:0,1"):
+            p = stub(gray(), device=device, devices=2, odd="," + odd, status=1)
+            says(p.err, "--device " + device, "Stub (cuda:1)", ODD[odd])
+            expect(not os.path.exists(p.result), "a result of nothing")
+    right(gray(), device="cuda:0", devices=2, odd=",busy")
+
+
+def test_all_devices_use_one_kernel():
+    for odd in ("small", ",small"):
+        for device in ("auto", "cuda"):
+            p = right([rgb(), gray()], "--memory", "8M", device=device, devices=2, odd=odd)
+            says(p.err, "all devices use cuFFT", "Small Stub")
+            for s in ("rgb", "gray"):
+                expect(attributes(p.result, s)["kernel"] == "cuFFT", "%s", attributes(p.result, s))
+    p = right(gray(), device="cuda", devices=2, odd="small,small")
+    expect("all devices" not in p.err, p.err)
+
+
+def test_a_result_names_the_devices_that_computed_it():
+    p = right(rgb(), "--memory", "8M", device="cuda", devices=3, odd=",small")
+    expect(attributes(p.result, "rgb")["device"] == "cuda:0,2 Stub, cuda:1 Small Stub", "%s", attributes(p.result, "rgb"))
+    stores = small(8)
+    p = right(stores, devices=2, order=1)
+    used = [attributes(p.result, name_of(s))["device"] for s in stores]
+    expect(set(used[:-1]) == {"cuda:0 Stub", "cuda:1 Stub"} and used[-1] == "cuda:0,1 Stub", "%s", used)  # the last is shared
+
+
+def test_every_call_can_fail_under_auto():
+    stores = small(3)
+    for devices in (1, 2):
+        calls = calls_of(stores, "-j", 1, device="auto", devices=devices)["calls"]
+        seen = set()
+        opening = 60 * devices
+        for k in itertools.chain(range(1, opening, 7 if SAN else 2), range(opening, calls + 1, 90 if SAN else 29)):
+            for code in (2, 719):
+                p = stub(stores, "-j", 1, device="auto", devices=devices, status=None, fail="%d:%d" % (k, code))
+                what = "call %d of %d fails with %d on %d devices: %s" % (k, calls, code, devices, p.err)
+                opened = "device cuda:" in p.err
+                expect(opened or "device cpu: " in p.err, what)
+                expect(opened or (devices == 1 or k <= 2), what)
+                if not opened:
+                    expect(p.returncode == 0 and all(attributes(p.result, name_of(s))["backend"] == "cpu" for s in stores), what)
+                elif devices == 2 or p.returncode == 0:
+                    check_result(p.result, stores)
+                    expect(p.returncode == 0, what)
+                seen.add("cpu" if not opened else "left out" if "left out" in p.err else "right" if p.returncode == 0 else "failed")
+        expect(seen == ({"cpu", "right", "failed"} if devices == 1 else {"cpu", "left out", "right"}), "%s", seen)
 
 
 def test_everything_is_released():

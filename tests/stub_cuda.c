@@ -9,6 +9,8 @@
  *   WSI_STUB_DEVICES=N      devices (1)
  *   WSI_STUB_FAIL=K:CODE    the K-th call fails; any code but 2 (out of memory) stays with the device
  *   WSI_STUB_MEMORY=BYTES   of each device
+ *   WSI_STUB_ODD=WHAT,...   of device 0, 1, ...: "busy" (cannot be set), "old" (no kernel image), "small"
+ *                           (little shared memory), "full" (little free memory); else an ordinary one
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed has it and CUDA
  *                           allows (0: as late as possible); else at once
  *   WSI_STUB_CALLS=FILE     at the end: calls, things not released, kernels run
@@ -467,10 +469,21 @@ cudaError_t cudaGetDeviceCount(int *n)
     return leave(r ? r : *n ? cudaSuccess : cudaErrorNoDevice);
 }
 
+/* Is this the device's word in WSI_STUB_ODD? */
+static bool is_odd(int device, const char *what)
+{
+    const char *word = getenv("WSI_STUB_ODD");
+    for (int k = 0; word && k < device; k++)
+        word = (word = strchr(word, ',')) ? word + 1 : NULL;
+    return word && strcspn(word, ",") == strlen(what) && !strncmp(word, what, strlen(what));
+}
+
 cudaError_t cudaSetDevice(int device)
 {
     check(device >= 0 && device < MOST_DEVICES, "cudaSetDevice");
     cudaError_t r = enter(device);
+    if (!r && is_odd(device, "busy"))
+        r = cudaErrorDevicesUnavailable;
     if (!r)
         current = device;
     return leave(r);
@@ -480,15 +493,28 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     cudaError_t r = enter(device);
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "Stub");
+    const bool small = is_odd(device, "small"), old = is_odd(device, "old");
+    snprintf(p->name, sizeof p->name, "%sStub", small ? "Small " : old ? "Old " : "");
+    p->sharedMemPerBlockOptin = small ? PLAIN_SHARED_BYTES : SHARED_BYTES;
+    p->major = old ? 3 : 9;
     return leave(r);
 }
 
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
-    cudaError_t r = enter(device);
-    check(what == cudaDevAttrMaxSharedMemoryPerBlockOptin, "an attribute that the stub does not know");
-    *value = r ? 0 : SHARED_BYTES;
+    cudaError_t r = enter(current);
+    *all = stub.memory ? stub.memory : (size_t)64 << 30;
+    *free_bytes = is_odd(current, "full") ? 100 << 20 : *all - stub.used[current];
+    return leave(r);
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *host)
+{
+    cudaError_t r = enter(current);
+    (void)host;
+    memset(a, 0, sizeof *a);
+    if (!r && is_odd(current, "old"))
+        r = cudaErrorNoKernelImageForDevice;
     return leave(r);
 }
 
@@ -508,6 +534,8 @@ const char *cudaGetErrorString(cudaError_t code)
     case 100: return "no CUDA-capable device is detected";
     case 700: return "an illegal memory access was encountered";
     case 719: return "unspecified launch failure";
+    case 46: return "CUDA-capable device(s) is/are busy or unavailable";
+    case 209: return "no kernel image is available for execution on the device";
     default: return "another error";
     }
 }

@@ -70,17 +70,18 @@ static float *read_rows(const char *path, int64_t *width, int64_t *height, int64
 }
 
 /* The whole slide as one slab. */
-static int plain(const struct spectrum_backend *b, const char *path, struct result_slide *out)
+static int plain(const struct spectrum_use *use, const char *path, struct result_slide *out)
 {
     const struct result_params p = spectrum_defaults();
+    const struct spectrum_backend *b = use->backend;
+    struct spectrum *s = use->state;
     struct err e = {""};
-    struct spectrum *s;
     struct spectrum_band d = {0};
     float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
     out->nx = d.nx = spectrum_windows(d.width, &p);
     out->ny = d.ny = spectrum_windows(d.height, &p);
     out->group_count = 1;
-    if (result_slide_alloc(out, p.bins, &e) || b->open(&s, "", &p, 1, 0, &e) ||
+    if (result_slide_alloc(out, p.bins, &e) ||
         b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e))
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;
@@ -95,7 +96,6 @@ static int plain(const struct spectrum_backend *b, const char *path, struct resu
     struct spectrum_times times = {0, 0};
     if (b->finish)
         b->finish(s, &d, &out->counts, &times, &e);
-    b->close(s);
     free(rows);
     return 0;
 }
@@ -115,20 +115,23 @@ static const char *difference(const struct result_slide *a, const struct result_
     return NULL;
 }
 
+enum { THREADS = 3, MEMORY = 64 << 20 }; /* so little that there are several slabs */
+
 int main(int argc, char **argv)
 {
-    char why[256];
-    struct err e = {""};
-    const struct spectrum_backend *b = spectrum_find("cpu", why, &e);
-    int bad = !b;
-    for (int k = 1; k < argc && b; k++) {
+    const struct spectrum_setup want_cpu = {.choice = {.kind = SPECTRUM_CPU}, .threads = THREADS,
+                                            .params = spectrum_defaults(), .memory = MEMORY};
+    struct spectrum_use use;
+    struct err e = {""}, note;
+    int bad = spectrum_open(&use, &want_cpu, &note, &e);
+    for (int k = 1; k < argc && !bad; k++) {
         struct copy got = {0};
         struct result_slide want = {0};
-        /* so little memory that there are several slabs */
-        const struct stream_setup setup = {.backend = b, .params = spectrum_defaults(),
-                                           .paths = argv + k, .n_paths = 1, .threads = 3,
-                                           .memory = 64 << 20, .ctx = &got, .report = keep};
-        if (stream_run(&setup, &e) || got.failed || plain(b, argv[k], &want))
+        const struct stream_setup setup = {.backend = use.backend, .spectrum = use.state,
+                                           .params = want_cpu.params, .paths = argv + k,
+                                           .n_paths = 1, .threads = THREADS, .memory = MEMORY,
+                                           .ctx = &got, .report = keep};
+        if (stream_run(&setup, &e) || got.failed || plain(&use, argv[k], &want))
             return fprintf(stderr, "test_stream: %s\n", e.msg), 1;
         const char *what = difference(&got.slide, &want);
         printf(what ? "different %s: %s\n" : "equal %s\n", argv[k], what);
@@ -136,5 +139,6 @@ int main(int argc, char **argv)
         result_slide_free(&got.slide);
         result_slide_free(&want);
     }
+    spectrum_close(&use);
     return bad;
 }
