@@ -294,6 +294,28 @@ int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint
     return guard(parent, &info, name, out, n, e);
 }
 
+int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e)
+{
+    hid_t ds = open_object(parent, name, H5I_DATASET, e), space = ds < 0 ? -1 : H5Dget_space(ds);
+    const bool good = space >= 0 && H5Sget_simple_extent_ndims(space) == rank &&
+                      H5Sget_simple_extent_dims(space, dims, NULL) == rank;
+    if (ds >= 0 && !good)
+        err_set(e, "%s has the wrong shape or type", name);
+    if (space >= 0)
+        H5Sclose(space);
+    if (ds >= 0)
+        H5Dclose(ds);
+    return good ? 0 : -1;
+}
+
+bool h5_has_link(hid_t parent, const char *name)
+{
+    const htri_t there = H5Lexists(parent, name, H5P_DEFAULT);
+    if (there < 0)
+        h5_forget();
+    return there > 0;
+}
+
 static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)
 {
     int64_t want;

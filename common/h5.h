@@ -57,6 +57,10 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
  * (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                     struct err *e);
+/* The dimensions of a dataset of this rank. */
+int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e);
+/* Is there a link of this name? */
+bool h5_has_link(hid_t parent, const char *name);
 /* Reads a dataset. If it has the attribute crc32, the values must match. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);

@@ -160,10 +160,21 @@ const char *result_slide_name(const struct result *r, int64_t k); /* sorted by n
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
 void result_close(struct result *r);
 
-/* Adds n results up into one. With `partial`, groups may be missing. */
-int result_merge(const char *out, char *const *paths, int n, bool partial, struct err *e);
+struct result_merge_options {
+    bool partial;          /* groups may be missing */
+    bool allow_duplicates; /* a slide (an equal, non-empty quickhash) may appear under several names */
+};
 
-/* May a result be written to this path: nothing stands there, or a result (even a damaged one)? */
+/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same slide,
+ * level and groups, and no group may be in two of them. Messages name the files. */
+int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
+                 struct err *e);
+
+/* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the slides
+ * against the totals, mean and std against the histograms. The message names the file. */
+int result_check(const char *path, struct err *e);
+
+/* May a result be written to this path? Yes if nothing is there, or a result, even a damaged one. */
 int result_check_target(const char *path, struct err *e);
 
 #endif

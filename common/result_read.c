@@ -4,6 +4,7 @@
 #include "common/h5_file.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,4 +275,61 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
         return 0;
     result_slide_free(s);
     return err_add(e, "%s: slide %s", r->path, r->names[k]);
+}
+
+/* --- everything --- */
+
+/* mean_db and std_db must be those of the histogram. */
+static int check_moments(hid_t o, const struct result_params *p, const struct result_counts *c,
+                         struct err *e)
+{
+    double mean, std, mean_said, std_said;
+    if (h5_get_real(o, "mean_db", &mean_said, e) || h5_get_real(o, "std_db", &std_said, e))
+        return -1;
+    result_moments(p, c->histogram, &mean, &std);
+    const bool same = isnan(mean) ? isnan(mean_said) && isnan(std_said)
+                                  : fabs(mean - mean_said) < 1e-6 && fabs(std - std_said) < 1e-6;
+    return same ? 0 : err_set(e, "mean_db or std_db does not match the histogram");
+}
+
+static int add_slide(struct result *r, int64_t k, struct result_counts *sum, struct err *e)
+{
+    struct result_slide s;
+    hid_t o = -1;
+    if (result_load_slide(r, k, &s, e))
+        return -1;
+    result_add_counts(sum, &s.counts, r->params.bins);
+    int bad = (o = h5_open_group(r->slides, r->names[k], e)) < 0 ||
+              check_moments(o, &r->params, &s.counts, e);
+    if (bad)
+        err_add(e, "%s: slide %s", r->path, r->names[k]);
+    if (o >= 0)
+        H5Gclose(o);
+    result_slide_free(&s);
+    return bad ? -1 : 0;
+}
+
+static int check_totals(const struct result *r, const struct result_counts *sum, struct err *e)
+{
+    const struct result_counts *t = &r->totals;
+    if (sum->windows != t->windows || sum->underflow != t->underflow || sum->overflow != t->overflow ||
+        memcmp(sum->histogram, t->histogram, (size_t)r->params.bins * sizeof *t->histogram))
+        return err_set(e, "%s: the totals are not the sum of the slides; make the file again", r->path);
+    return check_moments(r->file, &r->params, t, e) ? err_add(e, "%s", r->path) : 0;
+}
+
+int result_check(const char *path, struct err *e)
+{
+    struct result_counts sum = {0};
+    struct result *r = result_open(path, e);
+    if (!r)
+        return -1;
+    int bad = (sum.histogram = calloc((size_t)r->params.bins, sizeof *sum.histogram))
+                  ? 0 : err_set(e, "%s: out of memory", path);
+    for (int64_t k = 0; k < r->count && !bad; k++)
+        bad = add_slide(r, k, &sum, e);
+    bad = bad || check_totals(r, &sum, e);
+    free(sum.histogram);
+    result_close(r);
+    return bad ? -1 : 0;
 }

@@ -142,6 +142,9 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
 /* Reads the tissue map; t->mask is to be free()d. 1, or 0 when the store has none. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
+/* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map, properties,
+ * thumbnail, ICC profile. (Opening a store checks its attributes, store_map_group() the tables.) */
+int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
 enum { STORE_PAGE = 4096 };

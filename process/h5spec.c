@@ -22,13 +22,14 @@
 static int merge_main(struct options *o)
 {
     struct err e = {""};
+    const struct result_merge_options how = {o->partial, o->allow_duplicates};
     cli_catch_signals();
     if (o->files.failed) {
         cli_say("nothing was merged, as inputs are missing");
         return EXIT_PART;
     }
     if (result_check_target(o->output, &e) ||
-        result_merge(o->output, o->files.paths, o->files.n, o->partial, &e)) {
+        result_merge(o->output, o->files.paths, o->files.n, &how, &e)) {
         cli_say("%s", e.msg);
         return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
     }

@@ -463,14 +463,24 @@ def test_files_of_the_old_kind_stay_readable():
     equal(content(out), content(files_of_both_formats()[1]), "old result")
 
 
-def test_a_flipped_bit_in_a_map_or_a_histogram():
-    r = files_of_both_formats()[1]
-    with h5py.File(r, "r") as f:
-        slide = "/slides/" + list(f["slides"])[0]
-        places = {name: f[slide][name].id.get_offset() for name in ("window_mean_db", "window_std_db", "histogram")}
-    for name, offset in places.items():
-        bad = flipped(r, offset + 8)
-        says(run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), bad, status=1).err, bad, name, "CRC mismatch")
+def bytes_of(path, name):
+    """Offset of the middle of a dataset's stored bytes."""
+    with h5py.File(path, "r") as f:
+        ds = f[name].id
+        if ds.get_offset() is not None:
+            return ds.get_offset() + ds.get_storage_size() // 2
+        return ds.get_chunk_info(0).byte_offset + ds.get_chunk_info(0).size // 2
+
+
+def test_verify_reads_everything():
+    """Tissue map, thumbnail, ICC profile, properties and the tables of tiles, not only the pixels."""
+    s = files_of_both_formats()[0]
+    for name in ("tissue/mask", "associated/thumbnail", "icc_profile", "groups/00001/tile_status", "groups/00001/tile_crc32"):
+        bad = flipped(s, bytes_of(s, name))
+        says(run(H5SPEC, "verify", bad, status=1).err, bad, name.split("/")[-1])
+    data = open(s, "rb").read()
+    bad = flipped(s, data.index(b"0.499", data.index(b"GCOL")))
+    says(run(H5SPEC, "verify", bad, status=1).err, bad, "properties", "text attributes")
 
 
 def peak_growth(seed, small, large):

@@ -1,0 +1,90 @@
+"""Results: adding them up, checking them, and what may be replaced."""
+import h5py
+import numpy as np
+
+from lib import *
+
+
+def slide(name="one", *options):
+    return made("--size", "600x900", *options, name=name)
+
+
+def grouped(name="one"):
+    return store(slide(name), "--stripe-rows", "240", "--group-bytes", "1")
+
+
+def merge(*argv, status=0):
+    out = os.path.join(tmp("merge"), "sum.h5")
+    return out, run(H5SPEC, "merge", "-o", out, *argv, status=status)
+
+
+def flipped(path, offset, bit=1):
+    copy = os.path.join(tmp("flipped"), os.path.basename(path))
+    data = bytearray(open(path, "rb").read())
+    data[offset] ^= bit
+    with open(copy, "wb") as f:
+        f.write(data)
+    return copy
+
+
+def test_a_flipped_bit_in_a_map_or_a_histogram():
+    r = spectrum(grouped())
+    with h5py.File(r, "r") as f:
+        places = {name: f["slides/one"][name].id.get_offset() for name in ("window_mean_db", "window_std_db", "histogram")}
+    for name, offset in places.items():
+        bad = flipped(r, offset + 8)
+        says(merge(bad, status=1)[1].err, bad, "slide one", name, "CRC mismatch")
+
+
+def copy_of(path, name):
+    """The same slide under another name."""
+    copy = os.path.join(tmp("copy"), name + ".h5")
+    shutil.copy(path, copy)
+    return copy
+
+
+def test_the_same_slide_under_two_names():
+    a = spectrum(grouped())
+    b = spectrum(copy_of(grouped(), "two"))
+    out, p = merge(a, b, status=1)
+    says(p.err, a, b, "one", "two", "same slide", "--allow-duplicates")
+    expect(not os.path.exists(out), "a sum was written")
+    out, _ = merge("--allow-duplicates", a, b)
+    with h5py.File(out, "r") as f:
+        expect(sorted(f["slides"]) == ["one", "two"], "%s", sorted(f["slides"]))
+
+
+def test_groups_of_one_slide_are_no_duplicates():
+    parts = [spectrum(grouped(), "--groups", g) for g in ("1-2", "3-4")]
+    equal(content(merge(*parts)[0]), content(spectrum(grouped())), "merged groups")
+
+
+def test_slides_without_a_quickhash_are_no_duplicates():
+    results = []
+    for name in ("x", "y"):
+        path = copy_of(grouped(), name)
+        with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+            f.attrs["quickhash"] = ""
+            reseal(f)
+        results.append(spectrum(path))
+    merge(*results)
+
+
+def test_a_merge_that_cannot_write_names_its_file():
+    import resource
+    import signal
+    results = [spectrum(store(slide(name, "--seed", str(k)))) for k, name in enumerate(("a", "b", "c"))]
+    out = os.path.join(tmp(), "sum.h5")
+    run(H5SPEC, "merge", "-o", out, *results)
+    size = os.path.getsize(out)
+    os.unlink(out)
+    for limit in range(1000, size, size // 12):
+        def lower():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        p = run(H5SPEC, "merge", "-o", out, *results, status=1, preexec_fn=lower)
+        says(p.err, out, "too large")
+        expect(os.listdir(os.path.dirname(out)) == [], "left %s", os.listdir(os.path.dirname(out)))
+
+
+main(globals())
