@@ -1,13 +1,14 @@
-/* gray.c - gray of RGB rows, four pixels at a time where the processor can; see gray.h. */
+/* gray.c - gray of RGB rows, four pixels at a time if the processor has SSSE3; see gray.h. */
 #include "common/gray.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Neighbouring pairs of 16 bits times their weights: R and G in one step, B in the other. Returns how many
- * pixels it has done; each step reads 16 bytes for its 12. */
-__attribute__((target("ssse3"))) static size_t by_fours(const uint8_t *restrict rgb, float *restrict gray,
-                                                        size_t n)
+/* Four pixels per step: 16-bit R and G times their weights, added in pairs, then B. A step reads 16
+ * bytes for its 12, so the last pixels are left to the caller. Returns the number of pixels done.
+ */
+__attribute__((target("ssse3"))) static size_t by_fours(const uint8_t *restrict rgb,
+                                                        float *restrict gray, size_t n)
 {
     const __m128i rg = _mm_setr_epi8(0, -1, 1, -1, 3, -1, 4, -1, 6, -1, 7, -1, 9, -1, 10, -1);
     const __m128i b = _mm_setr_epi8(2, -1, -1, -1, 5, -1, -1, -1, 8, -1, -1, -1, 11, -1, -1, -1);

@@ -1,4 +1,4 @@
-"""One result whatever the threads, groups, codecs, memory and order: to the last count."""
+"""One result for any threads, groups, codecs, memory, order and devices, to the last count."""
 import itertools
 import random
 
@@ -11,7 +11,7 @@ SIZE = ("--size", "1700x2300")
 
 
 def numbers(path):
-    """Histogram and maps only: for stores that are cut into groups in different ways."""
+    """Histogram and maps only, to compare stores that differ in their groups."""
     return {k: v for k, v in content(path).items()
             if k.endswith(("/histogram", "_db", "/windows", "/underflow", "/overflow"))}
 
@@ -66,8 +66,10 @@ def test_result_says_what_the_time_went_to():
     with h5py.File(out, "r") as f:
         at = f["slides/slide"].attrs
         for name in ("seconds", *(stage + "_seconds" for stage in STAGES)):
-            expect(0 <= at[name] and abs(at[name] - line[name]) < 0.002, "%s: %s, %s", name, at[name], line[name])
-        expect(at["read_seconds"] + at["unpack_seconds"] > 0 and at["io"] == b"buffered", "%s", dict(at))
+            near = abs(at[name] - line[name]) < 0.002
+            expect(0 <= at[name] and near, "%s: %s, %s", name, at[name], line[name])
+        expect(at["read_seconds"] + at["unpack_seconds"] > 0 and at["io"] == "buffered",
+               "%s", dict(at))
         expect(at["kernel"].decode() == line["kernel"], "%s", line)
     info = json_lines(run(H5SPEC, "info", "--json", out).out)[0]["slides"][0]
     expect(info["io"] == "buffered" and info["unpack_seconds"] > 0, "%s", info)
@@ -75,12 +77,13 @@ def test_result_says_what_the_time_went_to():
 
 def test_groups_one_by_one_merged_in_any_order():
     slide = made(*SIZE)
-    for options in (("--stripe-rows", "240", "--group-bytes", "1"), ("--stripe-rows", "480", "--group-bytes", "1")):
-        s = store(slide, *options)
+    for rows in ("240", "480"):
+        s = store(slide, "--stripe-rows", rows, "--group-bytes", "1")
         with h5py.File(s, "r") as f:
             n = int(f.attrs["group_count"])
         want = content(spectrum(s))
-        parts = [spectrum(s, "--groups", "%d-%d" % (k, k), "-j", 1 + k % 3) for k in range(1, n + 1)]
+        parts = [spectrum(s, "--groups", "%d-%d" % (k, k), "-j", 1 + k % 3)
+                 for k in range(1, n + 1)]
         rng = random.Random(1)
         for _ in range(3):
             rng.shuffle(parts)
@@ -101,7 +104,8 @@ def test_ranges_of_groups_and_merges_of_merges():
 
 def test_several_slides_in_one_run_and_merged():
     stores = [store(made(*SIZE)), store(made("--size", "900x700", "--seed", "5", name="b")),
-              store(made("--size", "300x300", name="c"), "--gray"), store(made("--size", "100x90", name="d"))]
+              store(made("--size", "300x300", name="c"), "--gray"),
+              store(made("--size", "100x90", name="d"))]
     want = content(spectrum(stores))
     for order in itertools.islice(itertools.permutations(stores), 0, 24, 5):
         equal(content(spectrum(list(order), "-j", "3")), want, "order")
@@ -118,7 +122,8 @@ def test_merges_in_any_order_are_equal_bytes():
     for k, part in enumerate(parts):  # whose sum as floats depends on the order
         with h5py.File(part, "r+", libver=("v110", "v110")) as f:
             f["slides/slide"].attrs.modify("seconds", (0.1 * k, 3e6 + 0.1)[k % 2])
-    parts += [spectrum(store(made("--size", "900x700", "--seed", str(k), name="s%d" % k))) for k in range(3)]
+    parts += [spectrum(store(made("--size", "900x700", "--seed", str(k), name="s%d" % k)))
+              for k in range(3)]
     want = None
     rng = random.Random(2)
     for _ in range(6):
@@ -133,76 +138,89 @@ def test_merges_in_any_order_are_equal_bytes():
 
 
 def test_wide_slide_after_a_narrow_one():
-    # the ring of rows has to grow in the middle of the run
-    stores = [store(made("--size", "600x1300", name="narrow")), store(made("--size", "2600x600", name="wide"))]
+    # buffers must grow in the middle of the run
+    stores = [store(made("--size", "600x1300", name="narrow")),
+              store(made("--size", "2600x600", name="wide"))]
     out = os.path.join(tmp(), "sum.h5")
     run(H5SPEC, "merge", "-q", "-o", out, *[spectrum(s) for s in stores])
     equal(content(spectrum(stores, "-j", "3")), content(out), "wide after narrow")
 
 
 def test_equal_to_plain_h5dread():
-    stores = [store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1"), store(made(*SIZE), "--gray"),
+    # with the CPU, and with devices that take chunks, some of which fail: see test_stream.c
+    stores = [store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1"),
+              store(made(*SIZE), "--gray"),
               store(made("--size", "900x4700", "--tile", "512"), "--codec", "none")]
     try:
         stores.append(store(real("CMU-1-Small-Region.svs")))
     except Skip:
         pass
-    p = run(os.path.join(BUILD, "tests", "test_stream"), *stores)
-    expect(p.out.count("equal") == len(stores), p.out)
+    p = run(os.path.join(BUILD, "tests", "test_stream"), *stores, status=None)
+    bad = [line for line in p.out.splitlines() if not line.startswith("equal ")]
+    expect(p.returncode == 0 and not bad, "%s", "\n".join(bad) + p.err)
+    expect(p.out.count("equal ") == 9 * len(stores), "%d ways and stores", p.out.count("equal "))
 
 
 def test_each_window_belongs_to_the_group_it_begins_in():
-    s = store(made("--size", "600x1300", name="begin"), "--stripe-rows", "240", "--group-bytes", "1")
+    s = store(made("--size", "600x1300", name="begin"), "--stripe-rows", "240", "--group-bytes",
+              "1")
     for stride in (128, 239, 37):
         tops = range(0, 1300 - 256 + 1, stride)
         for g in range(6):
-            want = sum(240 * g <= y < 240 * (g + 1) for y in tops) * len(range(0, 600 - 256 + 1, stride))
+            rows = sum(240 * g <= y < 240 * (g + 1) for y in tops)
+            want = rows * len(range(0, 600 - 256 + 1, stride))
             with h5py.File(spectrum(s, "--stride", stride, "--groups", g + 1), "r") as f:
-                expect(f.attrs["windows"] == want, "stride %d, group %d: %d windows, not %d", stride, g + 1,
-                       f.attrs["windows"], want)
+                expect(f.attrs["windows"] == want, "stride %d, group %d: %d windows, not %d",
+                       stride, g + 1, f.attrs["windows"], want)
 
 
 def test_many_threads_on_a_narrow_slide_in_little_memory():
-    # many READs could run ahead of one slow RUN: they must wait for the rows they write over
+    # many LOADs could run ahead of a slow COMPUTE: they must wait for the rows that they overwrite
     s = store(made("--size", "600x3900", name="narrow-long"))
     want = numbers(spectrum(s, "-j", "1"))
     for j in (4, 8, 16):
         for _ in range(3):
-            expect(numbers(spectrum(s, "-j", j, "--memory", 240 * 608 * 4 * 4)) == want, "%d threads", j)
+            got = numbers(spectrum(s, "-j", j, "--memory", 240 * 608 * 4 * 4))
+            expect(got == want, "%d threads", j)
 
 
 def test_least_memory():
     s = store(made("--size", "900x1500", "--tile", "16", name="least"))
-    least = 4 * 144 * 912 * 4  # slots, rows (131 in whole tiles), pitch, float
+    least = 4 * 144 * 912 * 4  # buffers, rows (131 in whole tiles), pitch, float
     want = numbers(spectrum(s))
     for j in (1, 8):
         expect(numbers(spectrum(s, "--memory", least, "-j", j)) == want, "%d threads", j)
-    says(run(H5SPEC, "--memory", least - 1, "-o", os.path.join(tmp(), "x.h5"), s, status=1).err, "needs --memory")
+    p = run(H5SPEC, "--memory", least - 1, "-o", os.path.join(tmp(), "x.h5"), s, status=1)
+    says(p.err, "needs --memory")
 
 
 def test_windows_that_end_at_the_last_row_of_a_slab():
-    # 240 k = 6 j + 64 + 3 - 1 has solutions: a window too early by one row would be computed
+    # 240 k = 6 j + 64 + 3 - 1 has solutions: a window would be computed one row too early
     s = store(made("--size", "250x1500", name="ends"))
     options = ("--window", "64", "--stride", "6")
-    equal_numbers = numbers(spectrum(s, *options))
-    expect(numbers(spectrum(s, *options, "--memory", "1M", "-j", "3")) == equal_numbers, "slabs of 240 rows")
+    want = numbers(spectrum(s, *options))
+    expect(numbers(spectrum(s, *options, "--memory", "1M", "-j", "3")) == want, "slabs of 240 rows")
 
 
 def test_coarse_bins_are_sums_of_fine_ones():
-    # bins of 0.1 dB take a shorter way from a float to its class than finer ones
+    # the look-up of a class takes a shorter path for bins of 0.1 dB than for finer ones
     s = store(made("--size", "600x500", name="bins"))
     histograms = []
     for bins in (1600, 3200, 16000):
         with h5py.File(spectrum(s, "--bins", bins), "r") as f:
             histograms.append(f["histogram"][()].reshape(1600, -1).sum(1))
-    expect((histograms[0] == histograms[1]).all() and (histograms[0] == histograms[2]).all(), "bins differ")
+    for finer in histograms[1:]:
+        expect((histograms[0] == finer).all(), "bins differ")
 
 
-def test_parts_of_any_shape():
-    # windows beside each other share columns, below each other rows; the slide's parts and slabs cut both
-    s = store(made("--size", "3100x900", name="parts"), "--stripe-rows", "240", "--group-bytes", "1")
+def test_units_of_any_shape():
+    # windows share columns with their neighbours beside and rows with those below; units and slabs
+    # cut both
+    s = store(made("--size", "3100x900", name="units"), "--stripe-rows", "240", "--group-bytes",
+              "1")
     for options in (("--window", "64", "--stride", "37"),
-                    ("--window", "128", "--stride", "128", "--taper", "hann"), ("--window", "512", "--stride", "300"),
+                    ("--window", "128", "--stride", "128", "--taper", "hann"),
+                    ("--window", "512", "--stride", "300"),
                     ("--sigma", "4", "--stride", "50")):
         want = numbers(spectrum(s, *options, "-j", "1"))
         equal(numbers(spectrum(s, *options, "-j", "3", "--memory", "24M")), want, " ".join(options))

@@ -83,7 +83,8 @@ static void test_codec(void)
     struct err e = {""};
     enum { N = 100000 };
     unsigned char *in = malloc(N), *out = malloc(N), *back = malloc(N);
-    const struct codec_params p = {codec_find("deflate"), 250, 400, 1}, shorter = {p.codec, N - 1, 1, 1};
+    const struct codec_params p = {codec_find("deflate"), 250, 400, 1},
+                              shorter = {p.codec, N - 1, 1, 1};
     struct codec_work *w = codec_create(&e);
     size_t n = 0;
     EXPECT(codec_find("nonsense") == NULL && w);

@@ -1,0 +1,301 @@
+/*
+ * device.h - a backend for tests: devices of plain C that take chunks as the GPU backend does.
+ *
+ * A device checks the contract of spectrum.h: every chunk of a slab is sent exactly once before the
+ * slab is computed, and a slab's rows are still there while the next slab of its band is computed.
+ * It collects the rows of a band, and in `finish` has the CPU backend compute the band in one go. A
+ * device can be made to fail at its n-th call.
+ */
+#ifndef TESTS_DEVICE_H
+#define TESTS_DEVICE_H
+
+#include "common/codec.h"
+#include "process/spectrum.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICES = 2, STAGING_BYTES = 1 << 20, THREADS = 3 };
+
+/* Set before a run. */
+static struct {
+    int devices;
+    int failing;       /* number of the device that fails; -1: none */
+    int64_t fail_call; /* at which of its calls */
+} device_plan = {1, -1, 0};
+
+struct device_buffer {
+    uint8_t *bytes;
+    uint8_t *sent; /* [chunks]: 1 if sent and not yet computed */
+    const struct spectrum_band *band;
+    int64_t row; /* of the slab that it holds */
+};
+
+struct device {
+    struct spectrum *cpu;
+    bool failed;
+    int64_t calls; /* that change it */
+    size_t buffer_bytes;
+    struct device_buffer buffers[SPECTRUM_BUFFERS];
+    struct device_rows { /* of the bands in progress */
+        const struct spectrum_band *band;
+        float *gray; /* [rows][pitch] */
+    } rows[SPECTRUM_SUMS];
+};
+
+struct spectrum { /* the state of this backend; the CPU's stays behind its pointer */
+    pthread_mutex_t lock;
+    struct device devices[DEVICES];
+    uint8_t *staging[THREADS];
+};
+
+static int device_open(struct spectrum **out, const struct spectrum_setup *s, struct err *note,
+                       struct err *e)
+{
+    struct spectrum *b = *out = calloc(1, sizeof *b);
+    if (!b || s->threads > THREADS)
+        return err_set(e, "out of memory");
+    pthread_mutex_init(&b->lock, NULL);
+    for (int t = 0; t < s->threads; t++)
+        if (!(b->staging[t] = aligned_alloc(SPECTRUM_PAGE, STAGING_BYTES + SPECTRUM_STAGING_MORE)))
+            return err_set(e, "out of memory");
+    for (int k = 0; k < device_plan.devices; k++)
+        if (spectrum_cpu.open(&b->devices[k].cpu, s, note, e))
+            return -1;
+    return 0;
+}
+
+static void device_close(struct spectrum *b)
+{
+    for (int k = 0; b && k < device_plan.devices; k++) {
+        struct device *d = &b->devices[k];
+        spectrum_cpu.close(d->cpu);
+        for (int n = 0; n < SPECTRUM_BUFFERS; n++) {
+            free(d->buffers[n].bytes);
+            free(d->buffers[n].sent);
+        }
+        for (int n = 0; n < SPECTRUM_SUMS; n++)
+            free(d->rows[n].gray);
+    }
+    for (int t = 0; b && t < THREADS; t++)
+        free(b->staging[t]);
+    free(b);
+}
+
+static int device_count(const struct spectrum *b)
+{
+    (void)b;
+    return device_plan.devices;
+}
+
+static bool device_alive(const struct spectrum *b, int device)
+{
+    return !b->devices[device].failed;
+}
+
+static void device_describe(const struct spectrum *b, uint64_t devices, char *text, size_t bytes)
+{
+    (void)b;
+    snprintf(text, bytes, "devices %x", (unsigned)devices);
+}
+
+static const char *device_kernel(const struct spectrum *b)
+{
+    (void)b;
+    return "test";
+}
+
+static bool device_fits(const struct spectrum *b, const struct spectrum_band *d, size_t bytes)
+{
+    return b->devices[d->assigned.device].buffer_bytes >= bytes;
+}
+
+static int device_reserve(struct spectrum *b, const struct spectrum_band *g, size_t bytes,
+                          struct err *e)
+{
+    struct device *d = &b->devices[g->assigned.device];
+    for (int k = 0; k < SPECTRUM_BUFFERS; k++) {
+        struct device_buffer *u = &d->buffers[k];
+        free(u->bytes);
+        free(u->sent);
+        u->bytes = malloc(bytes);
+        u->sent = calloc(bytes / 16, 1); /* no chunk is smaller */
+        if (!u->bytes || !u->sent)
+            return err_set(e, "out of memory");
+    }
+    d->buffer_bytes = bytes;
+    return 0;
+}
+
+static bool device_buffer_free(const struct spectrum *b, int device, int k)
+{
+    return (b->devices[device].calls + k) % 3 != 0; /* now and then the device is busy */
+}
+
+static struct spectrum_staging device_staging(struct spectrum *b, int thread)
+{
+    return (struct spectrum_staging){.memory = b->staging[thread], .bytes = STAGING_BYTES};
+}
+
+/* Counts a call; -1 if the device has failed, or fails now. */
+static int device_call(struct spectrum *b, int number, struct err *e)
+{
+    struct device *d = &b->devices[number];
+    if (++d->calls >= device_plan.fail_call && number == device_plan.failing)
+        d->failed = true;
+    return d->failed ? err_set(e, "test device %d has failed", number) : 0;
+}
+
+static int64_t slab_chunks(const struct spectrum_slab *s)
+{
+    const struct spectrum_band *g = s->band;
+    const int64_t columns = (g->width + g->chunk_cols - 1) / g->chunk_cols;
+    return (s->rows + g->chunk_rows - 1) / g->chunk_rows * columns;
+}
+
+static int send_locked(struct spectrum *b, const struct spectrum_slab *s, const uint8_t *from,
+                       size_t offset, size_t bytes, struct err *e)
+{
+    const struct spectrum_band *g = s->band;
+    const size_t whole = (size_t)(g->chunk_rows * g->chunk_cols * g->channels);
+    struct device_buffer *u = &b->devices[g->assigned.device].buffers[s->buffer];
+    if (device_call(b, g->assigned.device, e))
+        return -1;
+    if (offset % whole || bytes % whole || (offset + bytes) / whole > (size_t)slab_chunks(s))
+        return err_set(e, "a chunk is sent to a wrong place");
+    if (u->band != g) /* whatever a store that has failed left there */
+        memset(u->sent, 0, b->devices[g->assigned.device].buffer_bytes / 16);
+    else if (u->row != s->row &&
+             memchr(u->sent, 1, b->devices[g->assigned.device].buffer_bytes / 16))
+        return err_set(e, "a slab is sent over one that was not computed");
+    for (size_t k = offset / whole; k < (offset + bytes) / whole; k++)
+        if (u->sent[k]++)
+            return err_set(e, "a chunk is sent over another one");
+    memcpy(u->bytes + offset, from, bytes);
+    u->band = g;
+    u->row = s->row;
+    return 0;
+}
+
+static int device_send(struct spectrum *b, const struct spectrum_slab *s,
+                       const struct spectrum_staging *staging, const uint8_t *from, size_t offset,
+                       size_t bytes, struct err *e)
+{
+    if (from < staging->memory || bytes > STAGING_BYTES ||
+        from + bytes > staging->memory + STAGING_BYTES + SPECTRUM_STAGING_MORE)
+        return err_set(e, "the chunks are not in the staging buffer");
+    pthread_mutex_lock(&b->lock);
+    const int r = send_locked(b, s, from, offset, bytes, e);
+    pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
+static int64_t device_units(const struct spectrum *b, const struct spectrum_slab *s)
+{
+    (void)b, (void)s;
+    return 1;
+}
+
+/* Adds the rows of a slab to those of its band. */
+static void collect(const struct spectrum_slab *s, const uint8_t *bytes, float *rows)
+{
+    const struct spectrum_band *g = s->band;
+    const int64_t columns = (g->width + g->chunk_cols - 1) / g->chunk_cols;
+    for (int64_t y = 0; y < s->rows; y++)
+        for (int64_t x = 0; x < g->width; x++) {
+            const int64_t chunk = y / g->chunk_rows * columns + x / g->chunk_cols;
+            const int64_t at = (chunk * g->chunk_rows + y % g->chunk_rows) * g->chunk_cols;
+            const uint8_t *p = bytes + (at + x % g->chunk_cols) * g->channels;
+            const int rgb = g->channels == 3 ? 299 * p[0] + 587 * p[1] + 114 * p[2] : p[0];
+            rows[(s->row - g->first_row + y) * g->pitch + x] = (float)rgb;
+        }
+}
+
+static int compute_locked(struct spectrum *b, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_band *g = s->band;
+    struct device *d = &b->devices[g->assigned.device];
+    struct device_buffer *u = &d->buffers[s->buffer];
+    const struct device_buffer *above =
+        &d->buffers[(s->buffer + SPECTRUM_BUFFERS - 1) % SPECTRUM_BUFFERS];
+    struct device_rows *r = &d->rows[g->assigned.number % SPECTRUM_SUMS];
+    if (device_call(b, g->assigned.device, e))
+        return -1;
+    for (int64_t k = 0; k < slab_chunks(s); k++)
+        if (!u->sent[k])
+            return err_set(e, "a slab is computed before its chunks are there");
+    memset(u->sent, 0, (size_t)slab_chunks(s));
+    if (s->row > g->first_row && (above->band != g || above->row + g->slab_rows != s->row))
+        return err_set(e, "a slab was overwritten while windows needed it");
+    if (r->band != g) {
+        free(r->gray);
+        r->gray = calloc((size_t)((g->end_row - g->first_row) * g->pitch), sizeof *r->gray);
+        r->band = g;
+    }
+    if (!r->gray)
+        return err_set(e, "out of memory");
+    collect(s, u->bytes, r->gray);
+    return 0;
+}
+
+static int device_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t unit,
+                          int thread, struct result_counts *counts, struct err *e)
+{
+    (void)unit, (void)thread, (void)counts;
+    pthread_mutex_lock(&b->lock);
+    const int r = compute_locked(b, s, e);
+    pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
+static int device_finish(struct spectrum *b, const struct spectrum_band *g,
+                         struct result_counts *counts, struct spectrum_times *times, struct err *e)
+{
+    struct device *d = &b->devices[g->assigned.device];
+    struct device_rows *rows = &d->rows[g->assigned.number % SPECTRUM_SUMS];
+    struct spectrum_band whole = *g;
+    const size_t bytes = (size_t)((g->end_row - g->first_row) * g->pitch) * sizeof(float);
+    pthread_mutex_lock(&b->lock);
+    int r = device_call(b, g->assigned.device, e);
+    pthread_mutex_unlock(&b->lock);
+    whole.slab_rows = g->end_row - g->first_row;
+    whole.assigned = (struct spectrum_assignment){0};
+    if (r == 0)
+        r = spectrum_cpu.reserve(d->cpu, &whole, bytes, e);
+    if (r == 0)
+        memcpy(spectrum_cpu.buffer(d->cpu, 0), rows->gray, bytes);
+    const struct spectrum_slab s = {.band = &whole,
+                                    .row = whole.first_row,
+                                    .rows = whole.slab_rows,
+                                    .wy = whole.first_wy,
+                                    .end_wy = whole.end_wy};
+    for (int64_t k = 0; r == 0 && k < spectrum_cpu.units(d->cpu, &s); k++)
+        r = spectrum_cpu.compute(d->cpu, &s, k, 0, counts, e);
+    rows->band = NULL;
+    times->copy = times->kernels = 0;
+    return r;
+}
+
+static const struct spectrum_backend device_backend = {.name = "test",
+                                                       .layout = SPECTRUM_CHUNKS,
+                                                       .memory = 4 << 20,
+                                                       .unpacks = 1u << CODEC_NONE,
+                                                       .most_loads = 4,
+                                                       .open = device_open,
+                                                       .devices = device_count,
+                                                       .alive = device_alive,
+                                                       .describe = device_describe,
+                                                       .kernel = device_kernel,
+                                                       .fits = device_fits,
+                                                       .reserve = device_reserve,
+                                                       .buffer_free = device_buffer_free,
+                                                       .staging = device_staging,
+                                                       .send = device_send,
+                                                       .units = device_units,
+                                                       .compute = device_compute,
+                                                       .finish = device_finish,
+                                                       .close = device_close};
+
+#endif
