@@ -164,11 +164,13 @@ static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t r
 {
     const struct codec_params p = store_codec_params(store_info(c->store));
     const struct store_chunk *one = chunk_at(c, row, col);
-    *pixels = one->raw ? stored : room;
-    if (one->raw)
-        return 0;
+    *pixels = room;
     if (one->bytes == 0) {
         memset(room, 255, codec_pixel_bytes(&p));
+        return 0;
+    }
+    if (one->raw) {
+        *pixels = stored;
         return 0;
     }
     if (!s->codec && !(s->codec = codec_create(NULL)))
@@ -274,7 +276,7 @@ int chunks_load_stored(const struct chunks *c, struct chunks_scratch *s, struct 
 static bool all_raw(const struct chunks *c, struct chunks_extent x)
 {
     for (int64_t k = 0; k < x.n; k++)
-        if (!chunk_at(c, x.row, x.col + k)->raw)
+        if (!chunk_at(c, x.row, x.col + k)->raw || chunk_at(c, x.row, x.col + k)->bytes == 0)
             return false;
     return true;
 }

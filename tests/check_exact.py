@@ -51,7 +51,8 @@ def test_little_memory():
     out = os.path.join(tmp(), "x.h5")
     direct = run(H5SPEC, "--io", "direct", "--json", "-o", out, s, status=None)
     if direct.returncode == 0:
-        equal(content(out), want, "--io direct")
+        without = (*OF_THE_RUN, "text_crc32")  # of texts, of which "io" is one
+        equal(content(out, without), content(spectrum(s), without), "--io direct")
         expect(json.loads(direct.out)["io"] == "direct", direct.out)
     else:  # a file system in memory
         says(direct.err, s, "cannot be read past the page cache")
@@ -70,7 +71,7 @@ def test_result_says_what_the_time_went_to():
             expect(0 <= at[name] and near, "%s: %s, %s", name, at[name], line[name])
         expect(at["read_seconds"] + at["unpack_seconds"] > 0 and at["io"] == "buffered",
                "%s", dict(at))
-        expect(at["kernel"].decode() == line["kernel"], "%s", line)
+        expect(at["kernel"] == line["kernel"], "%s", line)
     info = json_lines(run(H5SPEC, "info", "--json", out).out)[0]["slides"][0]
     expect(info["io"] == "buffered" and info["unpack_seconds"] > 0, "%s", info)
 
@@ -150,7 +151,9 @@ def test_equal_to_plain_h5dread():
     # with the CPU, and with devices that take chunks, some of which fail: see test_stream.c
     stores = [store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1"),
               store(made(*SIZE), "--gray"),
-              store(made("--size", "900x4700", "--tile", "512"), "--codec", "none")]
+              store(made("--size", "900x4700", "--tile", "512"), "--codec", "none"),
+              store(made("--size", "1500x1200", "--tissue-fraction", "0.2", name="left-out"),
+                    "--tissue-only", "--codec", "none")]
     try:
         stores.append(store(real("CMU-1-Small-Region.svs")))
     except Skip:
