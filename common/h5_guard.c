@@ -166,6 +166,9 @@ static int check_attribute(struct guard *g, struct guard_bytes b)
 
 /* --- many attributes or links: a fractal heap and a B-tree, with the library's own parameters --- */
 
+/* The root of a heap is a block of data, or a list of blocks, which has 53 bytes at least. */
+enum { LEAST_ROOT = 53 };
+
 /* FRHP: version 0, no filters, tables of 4 columns, blocks from 512 or 1024 bytes to 64 KiB. */
 static int check_fractal_heap(const struct guard *g, uint64_t address)
 {
@@ -177,7 +180,8 @@ static int check_fractal_heap(const struct guard *g, uint64_t address)
     const bool links = start == 512 && bits == 32, attributes = start == 1024 && bits == 40;
     if (h[4] != 0 || guard_number(h + 5, 2) > 8 || guard_number(h + 7, 2) != 0 || (h[9] & ~2) != 0 ||
         guard_number(h + 10, 4) != 4096 || guard_number(h + 110, 2) != 4 || (!links && !attributes) ||
-        guard_u64(h + 120) != 65536 || guard_number(h + 130, 2) != 1 || rows > 32 || !guard_inside(g, root, 64))
+        guard_u64(h + 120) != 65536 || guard_number(h + 130, 2) != 1 || rows > 32 ||
+        !guard_inside(g, root, LEAST_ROOT))
         return guard_reject(g, "a heap of metadata has parameters that the library never writes");
     return 0;
 }
