@@ -394,9 +394,10 @@ void cli_json_string(FILE *f, const char *text)
 
 const char *cli_number(char buf[32], double x)
 {
+    const bool plain = fabs(x) >= 1e-4 && fabs(x) < 1e15; /* 160, not 1.6e+02 */
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(buf, 32, "%.*g", digits, x);
-        if (strtod(buf, NULL) == x)
+        if (strtod(buf, NULL) == x && !(plain && strchr(buf, 'e')))
             break;
     }
     return buf;
