@@ -44,10 +44,9 @@ static int info_main(struct options *o)
     int status = EXIT_DONE;
     const enum info_form form = o->histogram ? INFO_HISTOGRAM : o->json ? INFO_JSON
                                 : o->csv ? INFO_CSV : INFO_TEXT;
-    if (form == INFO_CSV)
-        info_csv_head();
+    info_begin(form, o->files.n);
     for (int k = 0; k < o->files.n; k++)
-        if (info_print(o->files.paths[k], form, &e)) {
+        if (info_print(o->files.paths[k], form, o->files.n, &e)) {
             fflush(stdout);
             cli_say("%s", e.msg);
             status = EXIT_PART;

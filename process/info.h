@@ -1,5 +1,5 @@
 /*
- * info.h - what a store or a result holds, on stdout: for people, for programs, for a plot.
+ * info.h - what a store or a result contains, on stdout: for people, for programs, for tables.
  */
 #ifndef WSI_INFO_H
 #define WSI_INFO_H
@@ -7,14 +7,17 @@
 #include "common/err.h"
 
 enum info_form {
-    INFO_TEXT,      /* for people */
-    INFO_JSON,      /* one object a line */
-    INFO_CSV,       /* results only: the columns of info_csv_head, a line a slide, then the sum */
-    INFO_HISTOGRAM, /* results only: "low_db<TAB>high_db<TAB>count", a line a bin, after a header */
+    INFO_TEXT,      /* for people: names are shortened, control characters become '?' */
+    INFO_JSON,      /* one object per line; names are exact */
+    INFO_CSV,       /* results only: one row per slide and one for their sum. UTF-8: names are
+                       made printable as for people, but not shortened */
+    INFO_HISTOGRAM, /* results only: one row per bin, columns separated by tabs */
 };
 
-void info_csv_head(void);
-/* Prints one file; the message of a failure names it. */
-int info_print(const char *path, enum info_form form, struct err *e);
+/* Prints what comes before the first of n files: the names of the columns. Of several files each
+ * row of a histogram begins with the file's name. */
+void info_begin(enum info_form form, int n);
+/* Prints one of n files. The message of a failure names the file. */
+int info_print(const char *path, enum info_form form, int n, struct err *e);
 
 #endif

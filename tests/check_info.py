@@ -1,0 +1,327 @@
+"""`h5spec info`: everything it prints against h5py, its columns, and hostile names."""
+
+import csv
+import io
+import json
+import os
+import re
+import unicodedata
+
+import h5py
+import numpy as np
+
+from lib import H5SPEC, STAGES, expect, json_lines, made, main, run, says, spectrum, store, tmp
+
+SMALL = ("--size", "900x700")
+PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue"
+STORE_TEXTS = "source_name quickhash vendor reader codec creator source_problem"
+STORE_NUMBERS = (
+    "source_bytes level downsample width height channels chunk_rows chunk_cols stripe_rows"
+    " group_rows group_count format_version"
+)
+SLIDE_TEXTS = "source_name quickhash backend device kernel io groups_missing"
+SLIDE_NUMBERS = "source_bytes level width height group_rows group_count"
+COUNTS = "windows samples underflow overflow mean_db std_db"
+
+
+def text_of(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def info(path, *options):
+    (j,) = json_lines(run(H5SPEC, "info", "--json", *options, path).out)
+    return j
+
+
+def a_store(*options):
+    return store(made(*SMALL, "--icc", "fake:500", name="info"), *options)
+
+
+def damaged_store():
+    damage = ("--missing", "1,1", "--garbage", "0,1", "--mpp", "none", "--appmag", "none")
+    path = os.path.join(tmp(), "damaged.h5")
+    slide = made(*SMALL, *damage, "--no-thumbnail", name="damaged")
+    run(os.path.join(os.path.dirname(H5SPEC), "wsi2h5"), "-q", "-o", path, slide, status=1)
+    return path
+
+
+def named(name, *options):
+    """A result with a slide of this name."""
+    path = os.path.join(tmp(), name + ".h5")
+    os.link(store(made("--size", "400x400", name="plain")), path)
+    return spectrum(path, *options)
+
+
+# --- stores ---
+
+
+def check_store(path):
+    j = info(path)
+    with h5py.File(path, "r") as f:
+        groups = [f["groups"][g] for g in f["groups"]]
+        status = np.concatenate([g["tile_status"][()].ravel() for g in groups])
+        stored = sum(g["pixels"].id.get_storage_size() for g in groups)
+        chunk = int(f.attrs["chunk_rows"] * f.attrs["chunk_cols"] * f.attrs["channels"])
+        for key in STORE_TEXTS.split():
+            want = text_of(f.attrs.get(key, ""))
+            expect(j[key] == want, "%s: %r, not %r", key, j[key], want)
+        for key in STORE_NUMBERS.split():
+            expect(j[key] == f.attrs[key], "%s: %s, not %s", key, j[key], f.attrs[key])
+        for key in ("mpp_x", "mpp_y", "objective_power"):
+            expect(j[key] == f.attrs.get(key), "%s: %s, not %s", key, j[key], f.attrs.get(key))
+        for key in ("tissue_only", "identifiers"):
+            expect(j[key] is bool(f.attrs[key]), "%s: %s", key, j[key])
+        fraction = f["tissue/mask"].attrs["tissue_fraction"] if "tissue" in f else None
+        expect(j["tissue_fraction"] == fraction, "tissue: %s %s", j["tissue_fraction"], fraction)
+        expect(j["thumbnail"] is ("associated/thumbnail" in f), "thumbnail")
+        expect(j["icc_profile"] is ("icc_profile" in f), "ICC profile")
+    for k, key in enumerate(("tiles_missing", "tiles_damaged", "tiles_left_out"), 1):
+        expect(j[key] == (status == k).sum(), "%s: %s", key, j[key])
+    expect(j["tiles"] == len(status) and j["bytes"] == os.path.getsize(path), "sizes")
+    expect(j["stored_bytes"] == stored, "stored bytes: %d, not %d", j["stored_bytes"], stored)
+    ratio = float((status != 3).sum()) * chunk / stored
+    expect(j["codec_ratio"] == ratio, "ratio: %s, not %s", j["codec_ratio"], ratio)
+    return j, run(H5SPEC, "info", path).out
+
+
+def test_store_of_a_slide():
+    j, text = check_store(a_store())
+    says(text, "900 x 700, RGB", "0.499 x 0.499 um/px", "objective 20x", "thumbnail, ICC profile",
+         "codec      deflate", "%.2f times smaller" % j["codec_ratio"], "0 missing, 0 damaged",
+         "%.1f %% of the slide" % (100 * j["tissue_fraction"]), "made by " + j["creator"])
+    expect("left out\n" in text and "; tiles without tissue" not in text, "%s", text)
+
+
+def test_store_with_damage():
+    j, text = check_store(damaged_store())
+    expect(j["tiles_damaged"] == j["tiles_missing"] == 1 and j["mpp_x"] is None, "%s", j)
+    says(text, "1 missing, 1 damaged", "no thumbnail", "no ICC profile", "size of a pixel unknown")
+    half = made("--size", "900x900", "--tissue-fraction", "0.2", name="half")
+    j, text = check_store(store(half, "--tissue-only"))
+    expect(j["tiles_left_out"] > 0 and j["tissue_only"], "%s", j)
+    says(text, "%d left out" % j["tiles_left_out"], "; tiles without tissue are left out")
+
+
+def test_stores_of_every_kind():
+    for options in (["--codec", "none"], ["--gray"], ["--group-bytes", "1", "--stripe-rows", "240"],
+                    ["--keep-identifiers"]):
+        j, text = check_store(a_store(*options))
+        says(text, j["codec"], "%d group" % j["group_count"],
+             "RGB" if j["channels"] == 3 else "8-bit gray",
+             "properties kept" if j["identifiers"] else "no identifying properties")
+
+
+# --- results ---
+
+
+def results():
+    """Results whose parameters all differ from the defaults, of several slides."""
+    stores = [a_store("--tissue-only"), store(made(*SMALL, "--seed", "4", name="b"), "--gray")]
+    other = ("--window", "128", "--stride", "100", "--sigma", "0.7", "--taper", "hann", "--bins",
+             "300", "--range", "3.5:77.7", "--tissue-only", "--min-tissue", "0.3")
+    return [spectrum(stores), spectrum(stores, *other)]
+
+
+def of_group(g, counts=True):
+    """What h5py says of a slide or of the whole file."""
+    keys = COUNTS.split() if counts else []
+    return {k: g.attrs[k] for k in keys}
+
+
+def check_same(got, want, what):
+    for key, value in want.items():
+        value = text_of(value) if isinstance(value, (str, bytes)) else value
+        expect(got[key] == value, "%s: %s is %r, not %r", what, key, got[key], value)
+
+
+def test_result_as_json():
+    for path in results():
+        j = info(path)
+        with h5py.File(path, "r") as f:
+            both = {**f.attrs, **f["histogram"].attrs}
+            check_same(j, {k: both[k] for k in PARAMETERS.split()}, "parameters")
+            check_same(j, {k: f.attrs[k] for k in ("creator", "format_version")}, "file")
+            check_same(j, of_group(f), "sum")
+            expect(j["tissue_only"] in (True, False), "tissue_only is no truth value")
+            expect([s["slide"] for s in j["slides"]] == sorted(f["slides"]), "slides")
+            expect(j["slide_count"] == len(j["slides"]) == 2, "slide_count")
+            for s in j["slides"]:
+                g = f["slides"][s["slide"]]
+                times = ["seconds"] + [k + "_seconds" for k in STAGES]
+                keys = SLIDE_TEXTS.split() + SLIDE_NUMBERS.split() + times
+                check_same(s, {**of_group(g), **{k: g.attrs[k] for k in keys}}, s["slide"])
+                expect(s["source_gray"] is bool(g.attrs["source_gray"]), "source_gray")
+                shape = g["window_mean_db"].shape
+                expect((s["windows_y"], s["windows_x"]) == shape, "map")
+
+
+def test_result_as_csv():
+    paths = results()
+    rows = list(csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", *paths).out)))
+    expect([r["kind"] for r in rows] == ["slide", "slide", "corpus"] * 2, "%s", rows)
+    for path, part in zip(paths, (rows[:3], rows[3:])):
+        j = info(path)
+        for row, want in zip(part, j["slides"] + [j]):
+            expect(row["file"] == path and row["slide"] == want.get("slide", ""), "%s", row)
+            numbers = "windows underflow overflow mean_db std_db".split()
+            if "slide" in want:
+                numbers += "width height level seconds source_gray".split()
+                for key in SLIDE_TEXTS.split():
+                    expect(row[key] == want[key], "%s: %r", key, row[key])
+            for key in numbers:
+                expect(float(row[key]) == want[key], "%s: %s, not %s", key, row[key], want[key])
+            for key in PARAMETERS.split():
+                value = row[key] if key == "taper" else float(row[key])
+                expect(value == j[key], "%s: %s, not %s", key, row[key], j[key])
+            expect(row["creator"] == j["creator"] and None not in row, "columns: %s", row)
+
+
+def test_result_as_text():
+    plain, other = results()
+    says(run(H5SPEC, "info", plain).out, "256 x 256 px, stride 128 px, rectangular taper",
+         "all windows", "sigma 1 px, radius 3 px", "1600 bins from 0 to 160 dB",
+         "20 log10(|F| + 1)", "2 slides on cpu", "1 from 8-bit gray", "format 1, made by h5spec")
+    text = run(H5SPEC, "info", other).out
+    j = info(other)
+    says(text, "128 x 128 px, stride 100 px, hann taper", "windows with at least 30 % tissue",
+         "sigma 0.7 px, radius %d px" % j["radius"], "300 bins from 3.5 to 77.7 dB",
+         "kernel " + j["slides"][0]["kernel"],
+         "%d below, %d above" % (j["underflow"], j["overflow"]))
+    for s in j["slides"] + [{**j, "slide": "all"}]:
+        says(text, "%-20s %12d %10.3f %10.3f" %
+             (s["slide"], s["windows"], s["mean_db"], s["std_db"]))
+    says(run(H5SPEC, "info", spectrum(store(made(*SMALL, name="c")), "--sigma", "0")).out,
+         "smoothing  none")
+
+
+def test_missing_groups_are_named():
+    s = store(made("--size", "600x1400", name="groups"), "--stripe-rows", "240",
+              "--group-bytes", "1")
+    r = spectrum(s, "--groups", "2-3")
+    (slide,) = info(r)["slides"]
+    n = slide["group_count"]
+    want = "1,4" if n == 4 else "1,4-%d" % n
+    expect(slide["groups_missing"] == want, "%s", slide["groups_missing"])
+    says(run(H5SPEC, "info", r).out, "without group %s of %d" % (want, n))
+
+
+def test_slide_without_windows():
+    r = spectrum(store(made("--size", "200x200", name="tiny")))
+    j = info(r)
+    expect(j["mean_db"] is None and j["windows"] == 0, "%s", j)
+    (row, _) = csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", r).out))
+    expect(row["mean_db"] == row["std_db"] == "" and row["windows"] == "0", "%s", row)
+    says(run(H5SPEC, "info", r).out, "0          -          -")
+
+
+# --- numbers ---
+
+
+def test_numbers_have_as_few_digits_as_they_need():
+    """0.069867 was printed as 0.069866999999999999."""
+    small = spectrum(a_store(), "--sigma", "0.1", "--range", "-1e-5:160")
+    for path in [*results(), a_store(), small]:
+        text = run(H5SPEC, "info", "--json", path).out
+        seen = []
+        json.loads(text, parse_float=lambda s: seen.append(s) or float(s))
+        expect(len(seen) > 3, "no numbers")
+        for s in seen:
+            expect(len(s) <= len(repr(float(s))), "%s for %r", s, float(s))
+        expect(not re.search(r'": -?\d(\.\d+)?e\+0?\d\b', text), "%s", text)
+
+
+def test_histograms_of_several_files_are_named():
+    a, b = results()
+    single = run(H5SPEC, "info", "--histogram", a).out.splitlines()
+    expect(single[0] == "low_db\thigh_db\tcount", "%s", single[0])
+    rows = [r.split("\t") for r in run(H5SPEC, "info", "--histogram", a, b).out.splitlines()]
+    expect(rows[0] == ["file", "low_db", "high_db", "count"], "%s", rows[0])
+    expect(["\t".join(r[1:]) for r in rows[1:1601]] == single[1:], "rows")
+    for path, part in ((a, rows[1:1601]), (b, rows[1601:])):
+        with h5py.File(path, "r") as f:
+            h = f["histogram"]
+            edges = np.linspace(h.attrs["low_db"], h.attrs["high_db"], len(h) + 1)
+            expect([r[0] for r in part] == [path] * len(h), "file")
+            expect((np.array([int(r[3]) for r in part]) == h[()]).all(), "counts")
+            got = np.array([[float(v) for v in r[1:3]] for r in part])
+            want = np.column_stack([edges[:-1], edges[1:]])
+            expect(np.abs(got - want).max() < 1e-3, "edges")
+
+
+# --- names ---
+
+
+def columns_of(text):
+    return sum(0 if unicodedata.combining(c) else
+               2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def table_of(text):
+    """Rows of the table: from its head to the sum."""
+    lines = text.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.split()[:1] == ["slide"])
+    last = next(k for k, line in enumerate(lines) if line.split()[:1] == ["all"])
+    return lines[first:last + 1]
+
+
+def test_columns_stay_in_line():
+    """Long names pushed the numbers out of their columns; bytes were counted as columns."""
+    tcga = "TCGA-A1-A0SB-01Z-00-DX1.B34C267B-CAAD-4C2B-8A0E-2F8D9B0B9A5D"
+    for name, shown in (("\u67d3\u8272\u4f53" * 3, "\u67d3\u8272\u4f53" * 3), ("a", "a"),
+                        ("e\u0301tude", "e\u0301tude"), (tcga, tcga),
+                        ("x" * 100 + "-end", "x" * 32 + "\u2026"),
+                        ("\u67d3" * 60, "\u2026"), ("z" * 64, "z" * 64)):
+        rows = table_of(run(H5SPEC, "info", named(name)).out)
+        expect(len({columns_of(r) for r in rows}) == 1, "%s", rows)
+        says(rows[1], shown)
+        expect(columns_of(rows[1]) <= 2 + 64 + 35, "%s", rows[1])
+    row = table_of(run(H5SPEC, "info", named("x" * 100 + "-end")).out)[1]
+    expect(row.split()[0].endswith("-end"), "the end of a name is what tells slides apart")
+
+
+def test_hostile_names():
+    for name in ('a"b,c\n=d', "\x1b[31mred", "l1\nl2\ttab", os.fsdecode(b"latin-\xe4\xff1"),
+                 "rtl\u202egnp", "'; drop", "semi;colon, comma"):
+        r = named(name)
+        run_bytes = run(H5SPEC, "info", r).stdout + run(H5SPEC, "info", "--csv", r).stdout
+        run_bytes.decode("utf-8")
+        expect(not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", run_bytes.decode()), "%r", run_bytes)
+        (slide,) = info(r)["slides"]
+        exact = os.fsencode(name).decode("utf-8", errors="replace")
+        expect(slide["slide"] == exact, "%r, not %r", slide["slide"], exact)
+        rows = list(csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", r).out, newline="")))
+        shown = re.sub("[\x00-\x1f\x7f\u202e]", "?", exact)
+        expect(len(rows) == 2 and rows[0]["slide"] == shown, "%r, not %r", rows[0]["slide"], shown)
+        expect(len({columns_of(x) for x in table_of(run(H5SPEC, "info", r).out)}) == 1, "columns")
+
+
+def test_hostile_file_names():
+    folder = os.path.join(tmp(), 'f"o,l\td\n\x1b')
+    os.mkdir(folder)
+    path = os.path.join(folder, "r.h5")
+    os.link(named("plain"), path)
+    shown = re.sub("[\x00-\x1f]", "?", path)
+    (row, _) = csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", path).out, newline=""))
+    expect(row["file"] == shown and info(path)["file"] == path, "%s", row)
+    says(run(H5SPEC, "info", path).out, shown + ": spectrum of 1 slide")
+    rows = run(H5SPEC, "info", "--histogram", path, path).out.splitlines()
+    expect(all(r.startswith(shown + "\t") and r.count("\t") == 3 for r in rows[1:]), "%s", rows[1])
+
+
+def test_what_cannot_be_shown_is_named():
+    s, r = a_store(), results()[0]
+    bad = os.path.join(tmp(), "bad.h5")
+    with open(r, "rb") as f, open(bad, "wb") as out:
+        out.write(f.read()[:5000])
+    for option in ("--csv", "--histogram"):
+        p = run(H5SPEC, "info", option, s, r, status=1)
+        says(p.err, s, "is a store, which has no spectrum; name a result")
+        found = r in p.out if option == "--csv" else len(p.out.splitlines()) > 1000
+        expect(found, "the other file is shown")
+    p = run(H5SPEC, "info", bad, "/nowhere/x.h5", r, status=1)
+    says(p.err, bad, "/nowhere/x.h5")
+    says(p.out, r)
+
+
+if __name__ == "__main__":
+    main(globals())
