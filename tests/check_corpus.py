@@ -9,6 +9,7 @@ import io
 import random
 import re
 import signal
+import struct
 
 from lib import *
 
@@ -677,6 +678,49 @@ def test_folders_that_are_links_are_searched_and_what_cannot_be_used_is_reported
         os.chmod(other, 0o755)
 
 
+def dicom(series, extra=0, implicit=False, sequence=False):
+    """The bytes of a DICOM header, with so many bytes after it."""
+    def element(group, number, vr, value, explicit=True):
+        value += b"\0" * (len(value) % 2)
+        head = struct.pack("<HH", group, number)
+        if not explicit:
+            return head + struct.pack("<I", len(value)) + value
+        long = struct.pack("<HI", 0, len(value)) if vr in (b"OB", b"SQ") else struct.pack("<H", len(value))
+        return head + vr + long + value
+    syntax = b"1.2.840.10008.1.2" if implicit else b"1.2.840.10008.1.2.1"
+    body = element(2, 1, b"OB", b"\0\1") + element(2, 0x10, b"UI", syntax)
+    body += element(8, 0x60, b"CS", b"SM", not implicit)
+    if sequence:  # of undefined length, with an item that names another series
+        end = [struct.pack("<HHI", 0xfffe, n, 0) for n in (0xe00d, 0xe0dd)]
+        body += struct.pack("<HH2sHI", 8, 0x1115, b"SQ", 0, 0xffffffff) + struct.pack("<HHI", 0xfffe, 0xe000, 0xffffffff)
+        body += element(0x20, 0xe, b"UI", b"9.9.9") + end[0] + end[1]
+    return b"\0" * 128 + b"DICM" + body + element(0x20, 0xe, b"UI", series, not implicit) + b"x" * extra
+
+
+def test_a_dicom_series_and_a_mirax_set_are_one_slide():
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.inputs import search
+    folder = tmp()
+    files = {"a1.dcm": dicom(b"1.2.3"), "a2.DCM": dicom(b"1.2.3", 100), "a3.dcm": dicom(b"1.2.3", 20, implicit=True),
+             "b.dcm": dicom(b"1.2.4", sequence=True), "cut.dcm": dicom(b"1.2.4")[:150], "text.dcm": b"text",
+             "c/a4.dcm": dicom(b"1.2.3"), "m.mrxs": b"", "m/Slidedat.ini": b"", "m/x.tif": b"", "n/x.tif": b""}
+    for name, data in files.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        open(os.path.join(folder, name), "wb").write(data)
+    os.symlink("..", folder + "/up")
+    found, problems = search(folder)
+    expect([os.path.relpath(p, folder) for p in found] ==
+           ["a2.DCM", "b.dcm", "c/a4.dcm", "cut.dcm", "m.mrxs", "n/x.tif", "text.dcm"] and not problems, "%s", found)
+    random.seed(7)  # damaged headers end the reading, nothing else
+    from corpus_lib.dicom import series_of
+    for _ in range(300):
+        data = bytearray(dicom(b"1.2.3", 10, sequence=True))
+        data[random.randrange(128, len(data))] = random.randrange(256)
+        open(folder + "/b.dcm", "wb").write(data)
+        expect(series_of(folder + "/b.dcm") is None or re.match("^[0-9.]+$", series_of(folder + "/b.dcm")), "%s", data)
+
+
 def test_the_same_slide_twice_is_merged_once():
     folder, out = tmp(), os.path.join(tmp(), "out")
     good = [shutil.copy(s, folder) for s in slides(3)]
@@ -690,6 +734,9 @@ def test_the_same_slide_twice_is_merged_once():
     before = os.stat(out + "/corpus.h5").st_mtime_ns
     says(corpus("run", "--scheduler", "local", "-o", out, folder, status=1).err, "nothing to do")
     expect(os.stat(out + "/corpus.h5").st_mtime_ns == before, "merged again")
+    says(corpus("run", "--scheduler", "local", "-o", out, "--allow-duplicates", folder).out,
+         "4 of 4 slides converted, 4 processed, 0 to do, 0 failed", "corpus.h5: 4 slides")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
 
 
 # --- care for what exists ---
@@ -718,6 +765,25 @@ exit ${status:-0}
     expect(open(out + ".verified").read() == out + "/results/s01.h5\n", "verified: %s", open(out + ".verified").read())
     os.unlink(out + "/results/s01.h5")  # what h5spec run does with a damaged result is tested with h5spec
     corpus("run", "--scheduler", "local", "-o", out, *slides(3), env=env)
+    equal(content(out + "/corpus.h5"), want, "the repaired corpus")
+
+
+def test_a_flipped_bit_in_a_map_is_repaired_by_running_again():
+    import h5py
+    out = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, *slides(3))
+    want = content(out + "/corpus.h5")
+    path = out + "/results/s01.h5"
+    with h5py.File(path, "r") as f:
+        at = f["slides/s01/window_mean_db"].id.get_offset()
+    with open(path, "r+b") as f:
+        f.seek(at + 5)
+        byte = f.read(1)
+        f.seek(at + 5)
+        f.write(bytes([byte[0] ^ 1]))
+    for _ in range(2):  # the first merge may be what notices it
+        corpus("run", "--scheduler", "local", "-o", out, *slides(3), status=None)
+    expect(status_of(out, 0)["corpus"]["current"], "%s", status_of(out))
     equal(content(out + "/corpus.h5"), want, "the repaired corpus")
 
 

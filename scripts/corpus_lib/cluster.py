@@ -75,7 +75,7 @@ def submit_convert(corpus, run, settings, n):
 def submit_process(corpus, run, settings, n, after):
     scheduler = SCHEDULERS[settings["scheduler"]]
     command = [script(scheduler, "process"), corpus.path("results"),
-               corpus.run_path(run, "process.txt")] + settings["h5spec"] + settings["device"]
+               corpus.run_path(run, "process.txt")] + settings["h5spec"] + settings["process"]
     return [submit(corpus, run, settings, "process", command,
                    array_size(n, settings, scheduler), after=after, gpus=settings["gpus"])]
 
@@ -94,7 +94,7 @@ def submit_groups(corpus, run, settings):
             command = [script(scheduler, "groups"), corpus.path("parts", name), store, str(n),
                        str(tasks)]
             after.append(submit(corpus, run, settings, "groups",
-                                command + settings["h5spec"] + settings["device"], tasks,
+                                command + settings["h5spec"] + settings["process"], tasks,
                                 log="groups." + name.replace("%", "%%"), about="%d %s" % (n, name),
                                 gpus=settings["gpus"]))
         submit_step(corpus, run, settings, "merge", after)

@@ -51,9 +51,11 @@ def shared_settings(corpus, o):
 
 def run_settings(o, shared, scheduler):
     """All settings of one run."""
-    gpus, device = choose_device(o.gpus, scheduler, shared["h5spec"])
+    gpus, process = choose_device(o.gpus, scheduler, shared["h5spec"])
+    if shared["allow_duplicates"]:
+        process = process + ["--allow-duplicates"]
     return dict(shared, scheduler=scheduler, tasks=o.tasks, at_once=o.at_once, gpus=gpus,
-                device=device, group_tasks=o.group_tasks, options=o.options,
+                process=process, group_tasks=o.group_tasks, options=o.options,
                 convert_job=o.convert_job, process_job=o.process_job,
                 programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
 

@@ -1,13 +1,16 @@
 """The slides that a user names: files, folders, lists of both.
 
-A folder is searched with its subfolders. Links are followed; a folder that is reached twice is
-searched once, so a loop ends. Hidden names are skipped. What cannot be used is reported with its
-reason, and the other slides are still used: a dangling link that has the name of a slide, a folder
-that cannot be read or holds no slide, a file name that cannot be in a list.
+The search of folders follows the rule of wsi2h5 (convert/search.h): links are followed; each folder
+is searched once, and none above the first, so loops end; the DICOM files of one series in one folder
+are one slide, named after the largest; the folder NAME of a MIRAX slide NAME.mrxs is not searched;
+hidden names are skipped. What cannot be used is reported with its reason, and the other slides are
+still used: a dangling link that has the name of a slide, a folder that cannot be read or holds no
+slide, a file name that cannot be in a list.
 """
 import os
 import re
 
+from corpus_lib.dicom import series_of
 from corpus_lib.files import read_lines
 
 ENDS = (".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif",
@@ -21,31 +24,69 @@ def bad_name(path):
         "\n": "line break", "\r": "carriage return", "\t": "tab"}[found.group()]
 
 
+def identity(folder):
+    at = os.stat(folder)
+    return at.st_dev, at.st_ino
+
+
+def above(folder):
+    """The identities of the folders above one."""
+    found, here = set(), os.path.realpath(folder)
+    while os.path.dirname(here) != here:
+        here = os.path.dirname(here)
+        found.add(identity(here))
+    return found
+
+
+def is_mirax_data(folder):
+    return os.path.exists(folder + ".mrxs") and os.path.exists(os.path.join(folder, "Slidedat.ini"))
+
+
+def one_per_series(paths):
+    """Of the DICOM files of a folder, the largest of each series; those without a series all."""
+    best, found = {}, []
+    for path in paths:
+        series = series_of(path)
+        if series is None:
+            found.append(path)
+        elif series not in best or os.path.getsize(path) > os.path.getsize(best[series]):
+            best[series] = path
+    return found + list(best.values())
+
+
+def search_one(folder):
+    """([slide], {path: problem}, [subfolder]) of one folder."""
+    slides, dicom, problems, below = [], [], {}, []
+    for entry in sorted(os.scandir(folder), key=lambda e: os.fsencode(e.name)):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            below += [entry.path] if not is_mirax_data(entry.path) else []
+        elif entry.name.lower().endswith(ENDS):
+            if entry.is_file():
+                (dicom if entry.name.lower().endswith(".dcm") else slides).append(entry.path)
+            elif entry.is_symlink() and not os.path.exists(entry.path):
+                problems[entry.path] = "dangling link to %s; mount or fetch its target" % (
+                    os.readlink(entry.path))
+    return slides + one_per_series(dicom), problems, below
+
+
 def search(folder):
     """([slide], {path: problem}) of everything below a folder."""
-    slides, problems, seen, waiting = [], {}, set(), [folder]
+    slides, problems, seen, waiting = [], {}, above(folder), [folder]
     while waiting:
-        here = waiting.pop()
+        here = waiting.pop(0)
         try:
-            at = os.stat(here)
-            if (at.st_dev, at.st_ino) in seen:
+            if identity(here) in seen:
                 continue
-            seen.add((at.st_dev, at.st_ino))
-            entries = sorted(os.scandir(here), key=lambda e: e.name)
+            seen.add(identity(here))
+            found, bad, below = search_one(here)
         except OSError as e:
             problems[here] = "the folder cannot be read: %s" % e.strerror
             continue
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                waiting.append(entry.path)
-            elif entry.name.lower().endswith(ENDS):
-                if entry.is_file():
-                    slides.append(entry.path)
-                elif entry.is_symlink() and not os.path.exists(entry.path):
-                    problems[entry.path] = "dangling link to %s; mount or fetch its target" % (
-                        os.readlink(entry.path))
+        slides += found
+        problems.update(bad)
+        waiting += below
     if not slides and not problems:
         problems[folder] = "the folder contains no slides"
     return sorted(slides), problems

@@ -99,7 +99,7 @@ class Local:
             argv = [program("h5spec"), "run", "-o", corpus.path("results")]
             self.phase("process", todo,
                        lambda: [s for s in map(corpus.store, corpus.to_process()) if s in readable],
-                       argv + self.settings["h5spec"] + self.settings["device"])
+                       argv + self.settings["h5spec"] + self.settings["process"])
         step_merge(corpus, self.run)
         say("finished in %s" % duration(time.time() - begun))
         st = status_of(corpus, None, 0, time.time())
@@ -144,7 +144,7 @@ class Local:
             os.makedirs(corpus.path("parts", name), exist_ok=True)
             corpus.add_job(self.run, "groups", "-", n, "%d %s" % (n, name))
             argv = [program("h5spec"), "run", "-o", corpus.path("parts", name)]
-            argv += self.settings["h5spec"] + self.settings["device"]
+            argv += self.settings["h5spec"] + self.settings["process"]
             argv += ["-j", str(self.threads), "--json", "--progress", "no"]
             commands += [(argv + ["--groups", str(g), store],
                           corpus.path("logs", "%d.groups.%s.%d" % (self.run, name, g)))
