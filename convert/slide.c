@@ -1,6 +1,8 @@
 /* slide.c - the table of readers; see slide.h. */
 #include "convert/slide.h"
 
+#include "convert/file_kind.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -22,7 +24,7 @@ static int check_file(const char *path, struct err *e)
     int bad = fstat(fd, &st);
     close(fd);
     if (bad)
-        return err_sys(e, "%s: cannot look at it", path);
+        return err_sys(e, "%s: cannot read its size", path);
     if (!S_ISREG(st.st_mode))
         return err_set(e, "%s: not a file", path);
     if (st.st_size == 0)
@@ -47,7 +49,7 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
             return NULL;
         }
     }
-    err_set(e, "%s: not a slide that is known here; check that the file is complete", path);
+    file_kind_reject(path, e);
     return NULL;
 }
 

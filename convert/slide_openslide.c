@@ -8,6 +8,7 @@
 
 #include "common/gray.h"
 #include "convert/slide_metadata.h"
+#include "convert/tiff_file.h"
 
 #include <math.h>
 #include <openslide.h>
@@ -28,6 +29,7 @@ struct openslide_reader {
     char *path;
     struct slide_info info;
     struct slide_metadata *metadata;
+    uint8_t *empty; /* tiff_file_empty_tiles */
     int threads;
     struct scratch *scratch; /* [threads] */
 };
@@ -51,6 +53,7 @@ static void reader_close(struct slide *s)
     }
     slide_metadata_close(r->metadata);
     free(r->scratch);
+    free(r->empty);
     free(r->path);
     free(r);
 }
@@ -74,6 +77,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return err_set(e, "out of memory");
     }
+    r->empty = tiff_file_empty_tiles(path, info);
     *out = &r->slide;
     return 1;
 }
@@ -145,17 +149,45 @@ static uint32_t *thread_pixels(struct scratch *t, size_t n, struct err *e)
     return t->argb;
 }
 
-/* Aperio slides have no transparent pixels: OpenSlide returns them for missing tiles. */
-static bool is_missing(const struct slide_info *i, const uint32_t *argb, int64_t columns,
-                       int64_t rows, int64_t pitch)
+/* A rectangle of the open level, and where to begin reading it. */
+struct region {
+    int64_t x, y, columns, rows; /* the tile, cut at the slide's edge */
+    int64_t x0, y0;              /* where to begin, at most (x, y) */
+    int64_t pitch, lines;        /* what is read, from (x0, y0) */
+};
+
+static struct region region_of(const struct slide_info *i, int64_t col, int64_t row)
 {
-    if (strcmp(i->vendor, "aperio"))
-        return false;
-    for (int64_t y = 0; y < rows; y++)
-        for (int64_t x = 0; x < columns; x++)
-            if (argb[y * pitch + x] >> 24)
-                return false;
-    return true;
+    struct region g = {.x = col * i->tile_cols, .y = row * i->tile_rows};
+    g.columns = i->width - g.x < i->tile_cols ? i->width - g.x : i->tile_cols;
+    g.rows = i->height - g.y < i->tile_rows ? i->height - g.y : i->tile_rows;
+    g.x0 = step_back(i->downsample, g.x);
+    g.y0 = step_back(i->downsample, g.y);
+    g.pitch = g.x - g.x0 + g.columns;
+    g.lines = g.y - g.y0 + g.rows;
+    return g;
+}
+
+/* Is the tile empty in the file? OpenSlide 3 cannot read such tiles of generic TIFF; in Aperio slides
+ * it fills them from other levels. */
+static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
+{
+    const int64_t cols = (r->info.width + r->info.tile_cols - 1) / r->info.tile_cols;
+    return r->empty && r->empty[row * cols + col];
+}
+
+/* Reads a region into argb [lines][pitch]. STORE_DAMAGED when OpenSlide cannot. */
+static enum store_status read_region(const struct openslide_reader *r, struct scratch *t,
+                                     const struct region *g)
+{
+    const double scale = r->info.downsample;
+    openslide_read_region(t->handle, t->argb, llround((double)g->x0 * scale),
+                          llround((double)g->y0 * scale), (int32_t)r->info.level, g->pitch, g->lines);
+    if (!openslide_get_error(t->handle))
+        return STORE_WHOLE;
+    openslide_close(t->handle);
+    t->handle = NULL;
+    return STORE_DAMAGED;
 }
 
 static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
@@ -164,27 +196,16 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
     struct openslide_reader *r = from_slide(s);
     struct scratch *t = &r->scratch[thread];
     const struct slide_info *i = &r->info;
-    const int64_t x = col * i->tile_cols, y = row * i->tile_rows;
-    const int64_t columns = i->width - x < i->tile_cols ? i->width - x : i->tile_cols;
-    const int64_t rows = i->height - y < i->tile_rows ? i->height - y : i->tile_rows;
-    const int64_t x0 = step_back(i->downsample, x), y0 = step_back(i->downsample, y);
-    const int64_t pitch = x - x0 + columns, lines = y - y0 + rows;
-    openslide_t *o = thread_handle(r, t, e);
-    uint32_t *argb = thread_pixels(t, (size_t)(pitch * lines), e);
-    if (!o || !argb)
+    const struct region g = region_of(i, col, row);
+    const size_t n = (size_t)(g.pitch * g.lines);
+    if (!thread_handle(r, t, e) || !thread_pixels(t, n, e))
         return -1;
-    openslide_read_region(o, argb, llround((double)x0 * i->downsample),
-                          llround((double)y0 * i->downsample), (int32_t)i->level, pitch, lines);
-    argb += (y - y0) * pitch + x - x0;
-    *status = openslide_get_error(o) ? STORE_DAMAGED : STORE_WHOLE;
-    if (*status == STORE_DAMAGED) {
-        openslide_close(o);
-        t->handle = NULL;
-        memset(t->argb, 0, (size_t)(pitch * lines) * sizeof *argb); /* transparent */
-    } else if (is_missing(i, argb, columns, rows, pitch))
-        *status = STORE_MISSING;
-    for (int64_t k = 0; k < rows; k++)
-        put_row(i, argb + k * pitch, columns, channels, out + k * i->tile_cols * channels);
+    *status = is_empty(r, col, row) ? STORE_MISSING : read_region(r, t, &g);
+    if (*status != STORE_WHOLE)
+        memset(t->argb, 0, n * sizeof *t->argb); /* transparent: background */
+    const uint32_t *argb = t->argb + (g.y - g.y0) * g.pitch + g.x - g.x0;
+    for (int64_t k = 0; k < g.rows; k++)
+        put_row(i, argb + k * g.pitch, g.columns, channels, out + k * i->tile_cols * channels);
     return 0;
 }
 

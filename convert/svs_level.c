@@ -1,6 +1,9 @@
 /* svs_level.c - see svs_level.h. The only file that uses libtiff. */
 #include "convert/svs_level.h"
 
+#include "convert/tiff_file.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,18 +82,57 @@ static bool take_format(TIFF *t, struct svs_level *l)
     return true;
 }
 
+/* Compares the picture's size with the length of the file's own tables: libtiff computes the number
+ * of tiles from the size, so it cannot notice a damaged one. */
+static int check_tables(const char *path, uint64_t directory, const struct svs_level *l,
+                        struct err *e)
+{
+    struct tiff_file f;
+    struct tiff_directory d;
+    if (!tiff_file_open(&f, path) || !tiff_file_directory(&f, directory, &d)) {
+        tiff_file_close(&f);
+        return err_set(e, "its directory cannot be read; copy the slide again");
+    }
+    const struct tiff_tag *offsets = tiff_directory_tag(&d, TIFF_FILE_TILE_OFFSETS);
+    const struct tiff_tag *bytes = tiff_directory_tag(&d, TIFF_FILE_TILE_BYTES);
+    const uint64_t n_offsets = offsets ? offsets->count : 0, n_bytes = bytes ? bytes->count : 0;
+    tiff_directory_free(&d);
+    tiff_file_close(&f);
+    if (n_offsets == n_bytes && n_offsets == (uint64_t)(l->cols * l->rows))
+        return 0;
+    return err_set(e, "damaged: %" PRId64 " x %" PRId64 " px have %" PRId64 " tiles, but its tables have "
+                   "%" PRIu64 " and %" PRIu64 " entries; copy the slide again", l->width, l->height,
+                   l->cols * l->rows, n_offsets, n_bytes);
+}
+
+/* A file that lacks more than half of its tiles is rejected. */
+static int check_places(const struct svs_level *l, uint64_t file_bytes, struct err *e)
+{
+    const int64_t n = l->cols * l->rows;
+    int64_t outside = 0;
+    for (int64_t k = 0; k < n; k++)
+        outside += l->places[k].bytes > 0 && (l->places[k].offset > file_bytes ||
+                                              l->places[k].bytes > file_bytes - l->places[k].offset);
+    if (2 * outside <= n)
+        return 0;
+    return err_set(e, "damaged: %" PRId64 " of %" PRId64 " tiles lie beyond the end of the file; copy the "
+                   "slide again", outside, n);
+}
+
 static int take_places(TIFF *t, struct svs_level *l, struct err *e)
 {
     const int64_t n = l->cols * l->rows;
-    if (n != (int64_t)TIFFNumberOfTiles(t) || (l->format.tables_bytes && !l->tables))
-        return err_set(e, "its list of tiles does not fit its size");
+    if (l->format.tables_bytes && !l->tables)
+        return err_set(e, "out of memory");
+    if (check_tables(TIFFFileName(t), TIFFCurrentDirOffset(t), l, e))
+        return -1;
     l->places = malloc((size_t)n * sizeof *l->places);
     if (!l->places)
         return err_set(e, "out of memory");
     for (int64_t k = 0; k < n; k++)
         l->places[k] = (struct svs_place){TIFFGetStrileOffset(t, (uint32_t)k),
                                           TIFFGetStrileByteCount(t, (uint32_t)k)};
-    return 0;
+    return check_places(l, TIFFGetSizeProc(t)(TIFFClientdata(t)), e);
 }
 
 /* Is the current directory the thumbnail? It has strips, is not marked as label (1) or macro (9), and

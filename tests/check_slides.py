@@ -132,6 +132,56 @@ def test_tile_that_begins_with_0x11():
             expect(differs.sum() <= 240 * 240, "more than one tile differs")
 
 
+def test_empty_tiles_of_generic_tiff_are_missing():
+    for kind in (("--compression", "deflate"), ("--compression", "none"), ("--bigtiff", "--photometric", "ycbcr")):
+        options = ("--size", "800x700", "--tile", "256", "--description", "scanned elsewhere", *kind)
+        slide = made(*options, "--missing", "1,2", "--missing", "0,0", name="sparse")
+        for extra in ((), ("--gray",), ("--on-damage", "fail")):
+            path, p, j = convert(slide, *extra)
+            expect((j["vendor"], j["tiles_missing"], j["tiles_damaged"]) == ("generic-tiff", 2, 0), "%s", j)
+            says(p.err, slide + ": 2 tiles are empty in the file (sparse TIFF)")
+        path, _, _ = convert(slide)
+        with h5py.File(path, "r") as f, h5py.File(store(made(*options)), "r") as g:
+            status = f["groups/00001/tile_status"][()]
+            expect(status[2, 1] == status[0, 0] == 1 and (status != 0).sum() == 2, "%s", status)
+            same = (f["pixels"][()] == g["pixels"][()]).all(2)
+            expect(same[256:512].all() and (f["pixels"][:256, :256] == 255).all(), "pixels")
+
+
+def test_size_that_does_not_fit_the_tables():
+    for tag, value in ((LENGTH, 400), (LENGTH, 700 + (1 << 20)), (WIDTH, 300), (WIDTH, 5000)):
+        t = Tiff(made("--size", "800x700"))
+        t.set(tag, value)
+        out, _, j = convert(t.save(os.path.join(tmp(), "size.svs")), status=1)
+        expect(j["status"] == "failed" and not os.path.exists(out), "%s", j)
+        says(j["message"], "damaged: ", "12 and 12 entries", "copy the slide again")
+
+
+def test_slide_that_lacks_more_than_half_of_its_tiles():
+    t = Tiff(made("--size", "800x700"))
+    for k in range(7):
+        t.set(TILE_OFFSETS, len(t.data) + 1000 * k, k)
+    out, _, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=1)
+    says(j["message"], "7 of 12 tiles lie beyond the end of the file")
+
+
+KINDS_OF_FILES = [  # name, bytes, words of the message
+    ("page.svs", b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>503", "an HTML page"), ("notes.svs", b"see the other disk", "a text file"),
+    ("zero.svs", bytes(9999), "all zero"), ("archive.svs", b"PK\3\4...", "a compressed archive"),
+    ("store.svs", b"\x89HDF\r\n\x1a\n", "h5spec"), ("cut.tif", b"II*\0\x99\x99\0\0" + bytes(90), "directory is damaged"),
+    ("bytes.svs", bytes(range(1, 256)), "not a slide in a known format"), ("cut.dcm", bytes(128) + b"DICM", "a DICOM file"),
+    ("picture.svs", b"\xff\xd8\xff\xe0....", "a JPEG picture"), ("big.tif", b"MM\0\x2b" + b"\xff" * 60, "directory is damaged"),
+]
+
+
+def test_message_says_what_a_file_is():
+    for name, data, words in KINDS_OF_FILES:
+        path = os.path.join(tmp(), name)
+        open(path, "wb").write(data)
+        _, p, j = convert(path, status=1)
+        says(j["message"], path + ": not a slide", words)
+
+
 # --- metadata ---
 
 SCALES = [  # --mpp, --appmag, what the store says
@@ -218,19 +268,19 @@ FILES = [  # file of the folder of real slides, status of each reading, words of
     ("valid_tiff.tif", "done", "openslide"),
     ("yb10kx5k.zstd.tiff", "done", "openslide"),
     ("unreadable.svs", "damaged", "1 damaged"),
-    ("boxes_0.dcm", "failed", "not a slide"),
-    ("OS-1-detail.ome.tif", "failed", "not a slide"),
+    ("boxes_0.dcm", "failed", "a DICOM file; OpenSlide 4 reads DICOM slides"),
+    ("OS-1-detail.ome.tif", "failed", "an OME-TIFF"),
     ("XYC_-compression_zlib_-tilex_128_-tiley_128_-pyramid-scale_2_-merge.ome.tiff", "failed",
-     "not a slide"),
-    ("bad_header1.tif", "failed", "not a slide"),
+     "an OME-TIFF"),
+    ("bad_header1.tif", "failed", "not a slide in a known format"),
     ("bad_ifd_offset.tif", "failed", "not a slide"),
     ("bad_jpeg.tif", "failed", "not a slide"),
     ("bad_tag_offset.tif", "failed", ""),
-    ("broken-html.svs", "failed", "not a slide"),
-    ("grey10kx5k.tif", "failed", "not a slide"),
+    ("broken-html.svs", "failed", "an HTML page, perhaps a failed download"),
+    ("grey10kx5k.tif", "failed", "10000 x 5000 px without tiles"),
     ("unopenable.tiff", "failed", "Unsupported TIFF compression"),
     ("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.vms", "failed", "No restart markers"),
-    ("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.jpg", "failed", "not a slide"),
+    ("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.jpg", "failed", "a JPEG picture"),
 ]
 
 

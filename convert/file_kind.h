@@ -1,0 +1,12 @@
+/*
+ * file_kind.h - what a file is that no reader recognises, and what its owner can do.
+ */
+#ifndef WSI_FILE_KIND_H
+#define WSI_FILE_KIND_H
+
+#include "common/err.h"
+
+/* Sets the message "PATH: not a slide ...: what it is; remedy". Returns -1. */
+int file_kind_reject(const char *path, struct err *e);
+
+#endif
