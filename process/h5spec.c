@@ -10,14 +10,13 @@
 #include "process/plot.h"
 #include "process/run.h"
 #include "process/tune.h"
-#include "process/verify.h"
+#include "process/verify_command.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- merge, info, verify, lookup, tune --- */
+/* --- merge, info, lookup, tune --- */
 
 static int merge_main(struct options *o)
 {
@@ -51,40 +50,6 @@ static int info_main(struct options *o)
             cli_say("%s", e.msg);
             status = EXIT_PART;
         }
-    return status;
-}
-
-static int verify_one(const char *path, const struct options *o)
-{
-    struct verify_report r;
-    struct err e = {""};
-    char size[32];
-    const struct verify_options options = {.threads = (int)o->threads};
-    if (verify_store(path, &options, &r, &e)) {
-        cli_say("%s", e.msg);
-        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
-    }
-    if (r.bad) {
-        cli_say("%s (%" PRId64 " of %" PRId64 " chunks are damaged)", r.first.msg, r.bad, r.chunks);
-        return EXIT_PART;
-    }
-    if (!o->quiet) {
-        cli_print_text(stdout, path);
-        printf(": sound: %" PRId64 " chunks, %s; tiles missing in the slide %" PRId64
-               ", damaged there %" PRId64 ", left out %" PRId64 "\n",
-               r.chunks, cli_size(size, (double)r.bytes), r.missing, r.damaged, r.left_out);
-    }
-    return EXIT_DONE;
-}
-
-static int verify_main(struct options *o)
-{
-    int status = EXIT_DONE;
-    cli_catch_signals();
-    for (int k = 0; k < o->files.n && status != EXIT_STOPPED; k++) {
-        const int one = verify_one(o->files.paths[k], o);
-        status = one > status ? one : status;
-    }
     return status;
 }
 

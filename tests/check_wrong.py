@@ -297,7 +297,7 @@ def test_store_with_one_byte_flipped():
     process_with(path, "CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again")
     p = run(H5SPEC, "verify", store(good()), path, status=1)
     says(p.err, path, "1 of 9 chunks", "chunk at row 1, column 1 of group 1")
-    says(p.out, store(good()), "sound")
+    says(p.out, store(good()), "valid")
 
 
 def test_pixels_in_external_storage():
@@ -667,6 +667,20 @@ def test_thumbnail_has_the_slide_s_colours():
     px = px[rows.astype(int)][:, cols.astype(int)].astype(int)
     far, near = np.abs(t[..., ::-1] - px).mean(), np.abs(t - px).mean()
     expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
+
+
+def test_verify_of_stores_and_results():
+    good_result, bad = spectrum(store(good())), os.path.join(tmp(), "bad.h5")
+    shutil.copy(good_result, bad)
+    move_a_count(bad, "slides/good")
+    p = run(H5SPEC, "verify", store(good()), bad, good_result, status=1)
+    says(p.out, store(good()) + ": valid: 9 chunks", good_result + ": valid result")
+    expect(bad not in p.out and len(p.err.splitlines()) == 1, "%s", p.out + p.err)
+    says(p.err, bad)
+    lines = json_lines(run(H5SPEC, "verify", "--json", store(good()), bad, status=1).out)
+    expect([(x["file"], x["kind"], x["status"]) for x in lines] ==
+           [(store(good()), "store", "valid"), (bad, "result", "failed")], "%s", lines)
+    expect(lines[0]["chunks"] == 9 and lines[1]["message"].startswith(bad), "%s", lines)
 
 
 def test_a_flipped_byte_that_unpacks():
