@@ -672,7 +672,7 @@ def test_thumbnail_has_the_slide_s_colours():
 def test_verify_of_stores_and_results():
     good_result, bad = spectrum(store(good())), os.path.join(tmp(), "bad.h5")
     shutil.copy(good_result, bad)
-    move_a_count(bad, "slides/good")
+    move_a_count(bad, "slides/good/histogram")
     p = run(H5SPEC, "verify", store(good()), bad, good_result, status=1)
     says(p.out, store(good()) + ": valid: 9 chunks", good_result + ": valid result")
     expect(bad not in p.out and len(p.err.splitlines()) == 1, "%s", p.out + p.err)
