@@ -13,7 +13,9 @@
 struct counts_windows {
     int64_t nx;              /* windows in a row of them */
     int64_t first_wy, end_wy; /* rows of windows to compute */
-    const uint8_t *d_wanted; /* [ny][nx], 1 where a window is to be counted; NULL: all are */
+    int64_t band_wy;          /* the band's first row of windows */
+    const uint8_t *d_wanted;  /* [wy - band_wy][nx], 1 where a window is to be counted; NULL: all
+                                 are */
 };
 
 /* bin = floor((log2(|F| + offset) + start) * slope), class = bin + 1: 0 underflow, bins + 1 overflow. */
@@ -25,8 +27,8 @@ struct counts_bins {
 
 struct counts_sums {
     unsigned long long *d_histogram; /* [bins + 2], by class */
-    unsigned long long *d_windows;   /* [ny][nx][2]: samples in bins << 40 | sum of their bin numbers; sum of the
-                                        squares of these */
+    unsigned long long *d_windows;   /* [wy - band_wy][nx][2]: samples in bins << 40 | sum of their
+                                        bin numbers; sum of the squares of these */
 };
 
 enum { COUNTS_SHIFT = 40 };

@@ -359,10 +359,10 @@ __device__ __forceinline__ void strip(struct shared &s, const struct fused_args 
                                       int64_t end_wy)
 {
     const uint8_t *wanted = a.windows.d_wanted ? a.windows.d_wanted + wx : NULL;
-    const int64_t nx = a.windows.nx;
+    const int64_t nx = a.windows.nx, band = a.windows.band_wy;
     for (int64_t half = wy; half <= end_wy; half++) {
-        const bool last = half > wy && (!wanted || wanted[(half - 1) * nx]);
-        const bool next = half < end_wy && (!wanted || wanted[half * nx]);
+        const bool last = half > wy && (!wanted || wanted[(half - 1 - band) * nx]);
+        const bool next = half < end_wy && (!wanted || wanted[(half - band) * nx]);
         if (last || next)
             transform_rows<ODD>(
                 s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE, a.pitch,
@@ -372,7 +372,7 @@ __device__ __forceinline__ void strip(struct shared &s, const struct fused_args 
             continue;
         struct tally twice = {0, 0, 0}, once = {0, 0, 0};
         count_columns<ODD, CLAMP>(s, a.bins, (int)(half & 1) ^ 1, &twice, &once);
-        add_window(twice, once, a.sums.d_windows + 2 * ((half - 1) * nx + wx));
+        add_window(twice, once, a.sums.d_windows + 2 * ((half - 1 - band) * nx + wx));
     }
 }
 

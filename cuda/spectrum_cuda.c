@@ -9,6 +9,7 @@
 
 enum {
     MOST_DEVICES = SPECTRUM_MOST_DEVICES,
+    MOST_WINDOWS = 1 << 19, /* of a band: SPECTRUM_SUMS x 8 MiB on the device and on the host */
     MOST_LOADS = 24, /* of a device at once: more do not make its bus faster */
     STAGING = 2, /* of a thread: one is filled while the other is copied */
     STAGING_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
@@ -321,6 +322,7 @@ const struct spectrum_backend spectrum_cuda = {
     .name = "cuda",
     .layout = SPECTRUM_CHUNKS,
     .memory = INT64_C(768) << 20,
+    .most_windows = MOST_WINDOWS,
     .unpacks = 1u << CODEC_NONE,
     .most_loads = MOST_LOADS,
     .available = cuda_available,

@@ -45,9 +45,14 @@ struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d)
 
 /* --- memory --- */
 
+static int64_t windows_of(const struct spectrum_band *d)
+{
+    return d->nx * (d->end_wy - d->first_wy);
+}
+
 static size_t windows_bytes(const struct spectrum_band *d)
 {
-    return (size_t)(d->nx * d->ny) * 2 * sizeof(unsigned long long);
+    return (size_t)windows_of(d) * 2 * sizeof(unsigned long long);
 }
 
 bool sums_fit(const struct sums_set *s, const struct spectrum_band *d)
@@ -88,7 +93,7 @@ int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *
 struct counts_windows sums_windows(struct sums_set *s, const struct spectrum_band *d,
                                    int64_t first_wy, int64_t end_wy)
 {
-    return {d->nx, first_wy, end_wy, d->wanted ? sums_of(s, d)->d_wanted : NULL};
+    return {d->nx, first_wy, end_wy, d->first_wy, d->wanted ? sums_of(s, d)->d_wanted : NULL};
 }
 
 struct counts_sums sums_counters(struct sums_set *s, const struct spectrum_band *d)
@@ -107,7 +112,7 @@ int sums_begin(struct sums_set *s, const struct spectrum_band *d, cudaStream_t s
     if (!d->wanted)
         return 0;
     return CU(s->device,
-              cudaMemcpyAsync(t->d_wanted, d->wanted, (size_t)(d->nx * d->ny),
+              cudaMemcpyAsync(t->d_wanted, d->wanted + d->first_wy * d->nx, (size_t)windows_of(d),
                               cudaMemcpyHostToDevice, stream),
               e);
 }
@@ -116,15 +121,13 @@ int sums_fetch(struct sums_set *s, const struct spectrum_band *d, cudaStream_t s
                struct err *e)
 {
     struct sums *t = sums_of(s, d);
-    const size_t first = (size_t)(d->first_wy * d->nx) * 2,
-                 n = (size_t)((d->end_wy - d->first_wy) * d->nx) * 2;
     if (CU(s->device,
            cudaMemcpyAsync(t->histogram, t->d_histogram, histogram_bytes(s),
                            cudaMemcpyDeviceToHost, stream),
            e) ||
         CU(s->device,
-           cudaMemcpyAsync(t->windows + first, t->d_windows + first, n * sizeof *t->windows,
-                           cudaMemcpyDeviceToHost, stream),
+           cudaMemcpyAsync(t->windows, t->d_windows, windows_bytes(d), cudaMemcpyDeviceToHost,
+                           stream),
            e))
         return -1;
     return CU(s->device, cudaEventRecord(t->done, stream), e);
@@ -142,7 +145,7 @@ static int64_t expected_windows(const struct spectrum_band *d)
 {
     int64_t n = 0;
     if (!d->wanted)
-        return (d->end_wy - d->first_wy) * d->nx;
+        return windows_of(d);
     for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++)
         n += d->wanted[k];
     return n;
@@ -158,7 +161,7 @@ static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct 
     unsigned long long all = 0, in_windows = 0;
     for (int64_t k = 0; k < bins + 2; k++)
         all += t->histogram[k];
-    for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++)
+    for (int64_t k = 0; k < windows_of(d); k++)
         in_windows += t->windows[2 * k] >> COUNTS_SHIFT;
     if (all == want && in_windows == all - t->histogram[0] - t->histogram[bins + 1])
         return 0;
@@ -168,12 +171,12 @@ static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct 
 
 static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, const struct sums *t)
 {
-    for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++) {
-        const unsigned long long n = t->windows[2 * k] >> COUNTS_SHIFT;
+    const unsigned long long *in = t->windows;
+    for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++, in += 2) {
+        const struct spectrum_window w = {in[0] >> COUNTS_SHIFT,
+                                          in[0] & ((1ull << COUNTS_SHIFT) - 1), in[1]};
         if (!d->wanted || d->wanted[k])
-            spectrum_window_moments(s->params, n,
-                                    t->windows[2 * k] & ((1ull << COUNTS_SHIFT) - 1),
-                                    t->windows[2 * k + 1], &d->mean_db[k], &d->std_db[k]);
+            spectrum_put_window(s->params, d, k, &w);
     }
 }
 

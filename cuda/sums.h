@@ -15,8 +15,8 @@
 /* Of one band. */
 struct sums {
     unsigned long long *d_histogram, *histogram; /* [bins + 2] */
-    unsigned long long *d_windows, *windows;     /* [ny][nx][2] */
-    uint8_t *d_wanted;                           /* [ny][nx] */
+    unsigned long long *d_windows, *windows;     /* [rows of windows of the band][nx][2] */
+    uint8_t *d_wanted;                           /* [rows of windows of the band][nx] */
     cudaEvent_t done;                            /* all of it is on the host */
     struct copies_times copied;
     int64_t kernels_us; /* atomic */

@@ -34,7 +34,7 @@ struct place {
 __device__ __forceinline__ int64_t window_number(const struct windows_args &a, const struct batch &b,
                                                  const struct place &w)
 {
-    return (b.wy + w.row) * a.windows.nx + w.wx;
+    return (b.wy - a.windows.band_wy + w.row) * a.windows.nx + w.wx;
 }
 
 __device__ __forceinline__ struct place window_at(const struct windows_args &a, const struct batch &b, unsigned k)

@@ -121,11 +121,11 @@ static int choose_windows(struct job *j, struct err *e)
     if (found == 0)
         return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
     j->wanted = malloc((size_t)(r->nx * r->ny) + 1);
-    if (j->wanted)
-        spectrum_tissue_windows(&j->terms->setup->params, t.mask, t.cols, t.rows, STORE_CELL, r->nx,
-                                r->ny, j->wanted);
+    int bad = j->wanted ? 0 : err_set(e, "out of memory");
+    bad = bad || spectrum_tissue_windows(&j->terms->setup->params, t.mask, t.cols, t.rows,
+                                         STORE_CELL, r->nx, r->ny, j->wanted, e);
     free(t.mask);
-    return j->wanted ? 0 : no_memory(j, e);
+    return bad ? err_add(e, "%s", j->path) : 0;
 }
 
 /* How the store is read. With `auto`, a device that copies itself gets files that are not in the
@@ -200,18 +200,23 @@ static int set_band(struct job *j, struct band *band, int64_t first_wy, int64_t 
                                .chunk_cols = i->chunk_cols,
                                .channels = i->channels,
                                .scale = i->channels == 3 ? GRAY_SCALE_RGB : 1,
-                               .mean_db = j->result.maps[RESULT_MEAN].values,
-                               .std_db = j->result.maps[RESULT_STD].values,
+                               .maps = j->result.maps,
                                .wanted = j->wanted};
     j->rows += band->geometry.end_row - band->geometry.first_row;
     return choose_slab(j, &band->geometry, e);
 }
 
-/* A store is one band, unless too few stores are left to keep all devices busy. */
+/* A store is one band, unless it has too many windows for one, or too few stores are left to keep
+ * all devices busy. */
 static int64_t count_bands(const struct job *j, int64_t window_rows)
 {
+    const struct stream_setup *setup = j->terms->setup;
     const int devices = job_devices_alive(j->terms);
-    const int64_t bands = j->terms->setup->n_paths - j->number >= devices ? 1 : devices;
+    const int64_t most = setup->backend->most_windows;
+    const int64_t rows = most > j->result.nx ? most / j->result.nx : 1; /* of windows, per band */
+    const int64_t least = most ? (window_rows + rows - 1) / rows : 1;
+    int64_t bands = setup->n_paths - j->number >= devices ? 1 : devices;
+    bands = bands > least ? bands : least;
     return bands < window_rows ? bands : window_rows;
 }
 

@@ -1,6 +1,8 @@
 /* spectrum.c - what all backends share; see spectrum.h. */
 #include "process/spectrum.h"
 
+#include "common/cli.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,35 +47,63 @@ void spectrum_taper(const struct result_params *p, float *taper, double dft[2])
     dft[1] = hann ? -n / 4 : 0;
 }
 
-/* Px of cell k within [from, from + n). */
-static int64_t overlap(int64_t k, int64_t cell, int64_t from, int64_t n)
-{
-    const int64_t a = k * cell > from ? k * cell : from;
-    const int64_t b = (k + 1) * cell < from + n ? (k + 1) * cell : from + n;
-    return b > a ? b - a : 0;
-}
+/* --- tissue --- */
 
-static int64_t tissue_area(const uint8_t *mask, int64_t cols, int64_t rows, int64_t cell, int64_t x,
-                           int64_t y, int64_t n)
+/* Tissue cells left of and above a corner of cells: [rows + 1][cols + 1]. */
+struct tissue_table {
+    const int64_t *cells;
+    int64_t cols, rows, cell;
+};
+
+static int64_t *sum_table(const uint8_t *mask, int64_t cols, int64_t rows)
 {
-    int64_t area = 0;
-    for (int64_t r = y / cell; r < rows && r * cell < y + n; r++) {
-        int64_t wide = 0;
-        for (int64_t c = x / cell; c < cols && c * cell < x + n; c++)
-            wide += mask[r * cols + c] ? overlap(c, cell, x, n) : 0;
-        area += wide * overlap(r, cell, y, n);
+    const int64_t pitch = cols + 1;
+    int64_t *sum = calloc((size_t)(pitch * (rows + 1)), sizeof *sum);
+    for (int64_t r = 0; sum && r < rows; r++) {
+        int64_t in_row = 0;
+        for (int64_t c = 0; c < cols; c++) {
+            in_row += mask[r * cols + c] != 0;
+            sum[(r + 1) * pitch + c + 1] = sum[r * pitch + c + 1] + in_row;
+        }
     }
-    return area;
+    return sum;
 }
 
-void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,
-                             int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted)
+/* Px of tissue left of x and above y. */
+static int64_t tissue_before(const struct tissue_table *t, int64_t x, int64_t y)
+{
+    const int64_t pitch = t->cols + 1, c = x / t->cell, r = y / t->cell;
+    const bool right = c >= t->cols, below = r >= t->rows;
+    const int64_t dx = right ? 0 : x % t->cell, dy = below ? 0 : y % t->cell;
+    const int64_t *at = t->cells + (below ? t->rows : r) * pitch + (right ? t->cols : c);
+    const int64_t across = right ? 0 : at[1] - at[0];
+    const int64_t down = below ? 0 : at[pitch] - at[0];
+    const int64_t own = right || below ? 0 : at[pitch + 1] - at[pitch] - at[1] + at[0];
+    return t->cell * (t->cell * at[0] + dx * across + dy * down) + dx * dy * own;
+}
+
+static int64_t tissue_area(const struct tissue_table *t, int64_t x, int64_t y, int64_t n)
+{
+    return tissue_before(t, x + n, y + n) - tissue_before(t, x, y + n) -
+           tissue_before(t, x + n, y) + tissue_before(t, x, y);
+}
+
+int spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols,
+                            int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
+                            struct err *e)
 {
     const double least = p->min_tissue * (double)p->window * (double)p->window;
-    for (int64_t j = 0; j < ny; j++)
+    int64_t *sum = sum_table(mask, cols, rows);
+    const struct tissue_table t = {sum, cols, rows, cell};
+    int r = sum ? 0 : err_set(e, "out of memory");
+    for (int64_t j = 0; j < ny && r == 0; j++) {
         for (int64_t i = 0; i < nx; i++)
-            wanted[j * nx + i] = (double)tissue_area(mask, cols, rows, cell, i * p->stride, j * p->stride,
-                                                     p->window) >= least;
+            wanted[j * nx + i] =
+                (double)tissue_area(&t, i * p->stride, j * p->stride, p->window) >= least;
+        r = cli_check_stop(e);
+    }
+    free(sum);
+    return r;
 }
 
 /* --- classes --- */
@@ -147,16 +177,25 @@ void spectrum_classes_free(struct spectrum_classes *c)
     *c = (struct spectrum_classes){0};
 }
 
-void spectrum_window_moments(const struct result_params *p, uint64_t n, uint64_t sum,
-                             uint64_t squares, float *mean_db, float *std_db)
+/* --- maps --- */
+
+void spectrum_window_moments(const struct result_params *p, const struct spectrum_window *w,
+                             float *mean_db, float *std_db)
 {
-    if (n == 0) {
+    if (w->n == 0) {
         *mean_db = *std_db = NAN;
         return;
     }
-    const double width = (p->high_db - p->low_db) / (double)p->bins;
-    const double mean = (double)sum / (double)n;
-    const double variance = (double)squares / (double)n - mean * mean;
+    const double n = (double)w->n, width = (p->high_db - p->low_db) / (double)p->bins;
+    const double mean = (double)w->sum / n;
+    const double variance = (double)w->squares / n - mean * mean;
     *mean_db = (float)(p->low_db + width * (mean + 0.5));
     *std_db = (float)(width * sqrt(variance > 0 ? variance : 0));
+}
+
+void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
+                         const struct spectrum_window *w)
+{
+    float *mean = d->maps[RESULT_MEAN].values, *std = d->maps[RESULT_STD].values;
+    spectrum_window_moments(p, w, &mean[k], &std[k]);
 }

@@ -75,7 +75,7 @@ struct spectrum_band {
     int64_t pitch;               /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
     float scale;                 /* value of a pixel / gray level: 1000 or 1 */
-    float *mean_db, *std_db;     /* [ny][nx], the maps to fill in; windows not computed are kept */
+    const struct result_map *maps; /* [RESULT_MAPS] of [ny][nx]; windows not computed are kept */
     const uint8_t *wanted;       /* [ny][nx], 1 where the window is to be counted; NULL: all are */
     struct spectrum_assignment assigned;
 };
@@ -133,6 +133,8 @@ struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
     int64_t memory; /* bytes of buffers per device that serve it best */
+    /* Windows of one band, so that what it keeps for each of them stays small; 0: any number. */
+    int64_t most_windows;
     /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. The stream unpacks
      * all others. */
     uint32_t unpacks;
@@ -199,10 +201,11 @@ void spectrum_close(struct spectrum_use *u);
 /* Can this build use a CUDA device on this machine? If not, the reason is in *e. */
 bool spectrum_has_cuda(struct err *e);
 
-/* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell` px;
- * mask [rows][cols], wanted [ny][nx]. */
-void spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols, int64_t rows,
-                             int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted);
+/* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell`
+ * px; mask [rows][cols], wanted [ny][nx]. -1 without memory or when a stop is requested. */
+int spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols,
+                            int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
+                            struct err *e);
 
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);
@@ -259,10 +262,18 @@ static inline uint32_t spectrum_class(const struct spectrum_classes *c, float p)
     return k;
 }
 
-/* A window's mean and std from its own histogram: n samples in bins, sum and sum of squares of their
- * bin numbers. NaN for n = 0. */
-void spectrum_window_moments(const struct result_params *p, uint64_t n, uint64_t sum,
-                             uint64_t squares, float *mean_db, float *std_db);
+/* What a window's own histogram adds up to. */
+struct spectrum_window {
+    uint64_t n;            /* samples in bins */
+    uint64_t sum, squares; /* of their bin numbers */
+};
+
+/* Its mean and standard deviation; NaN without samples. */
+void spectrum_window_moments(const struct result_params *p, const struct spectrum_window *w,
+                             float *mean_db, float *std_db);
+/* Fills in the values of window number k, counted row by row, in all maps of the band. */
+void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
+                         const struct spectrum_window *w);
 
 #ifdef __cplusplus
 }

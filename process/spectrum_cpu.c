@@ -481,14 +481,14 @@ static void count_first(const struct spectrum *b, struct scratch *w, uint32_t ti
         w->edge[class_of(b, w->power[x * LANES])] += times;
 }
 
-/* Adds the thread's counters to the counts and clears them; notes the window's mean and std. */
-static void collect(const struct spectrum *b, struct scratch *w, struct result_counts *counts,
-                    float *mean_db, float *std_db)
+/* Adds the thread's counters to the counts and clears them. */
+static struct spectrum_window collect(const struct spectrum *b, struct scratch *w,
+                                      struct result_counts *counts)
 {
     const size_t classes = (size_t)b->params.bins + 2;
     const uint32_t *in = w->inner;
     uint32_t *c = w->edge;
-    uint64_t n = 0, sum = 0, squares = 0;
+    struct spectrum_window window = {0};
     for (size_t k = 0; k < classes; k++)
         c[k] += 2 * (in[k] + in[k + classes] + in[k + 2 * classes] + in[k + 3 * classes]);
     counts->underflow += c[0];
@@ -496,14 +496,14 @@ static void collect(const struct spectrum *b, struct scratch *w, struct result_c
     for (uint64_t k = 0; k < classes - 2; k++) {
         const uint64_t here = c[k + 1];
         counts->histogram[k] += here;
-        n += here;
-        sum += here * k;
-        squares += here * k * k;
+        window.n += here;
+        window.sum += here * k;
+        window.squares += here * k * k;
     }
     memset(w->inner, 0, COUNTERS * classes * sizeof *w->inner);
     memset(w->edge, 0, classes * sizeof *w->edge);
     counts->windows++;
-    spectrum_window_moments(&b->params, n, sum, squares, mean_db, std_db);
+    return window;
 }
 
 static void count_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t i, int64_t j,
@@ -524,7 +524,8 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
         else
             count_first(b, w, 1); /* so does row window / 2, the only one of the last block */
     }
-    collect(b, w, counts, &u->band->mean_db[j * u->band->nx + i], &u->band->std_db[j * u->band->nx + i]);
+    const struct spectrum_window window = collect(b, w, counts);
+    spectrum_put_window(&b->params, u->band, j * u->band->nx + i, &window);
 }
 
 /* --- a unit --- */

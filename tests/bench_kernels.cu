@@ -92,7 +92,7 @@ static struct counts_bins contract_bins()
 
 static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked)
 {
-    return {s.d_smooth, s.ring_rows, s.pitch, {s.nx, wy, end_wy, masked ? s.d_mask : NULL}, contract_bins(), {s.d_histogram, s.d_windows}};
+    return {s.d_smooth, s.ring_rows, s.pitch, {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL}, contract_bins(), {s.d_histogram, s.d_windows}};
 }
 
 /* --- versions --- */

@@ -194,6 +194,37 @@ def test_chunk_columns_of_odd_sizes():
         right(store(made("--size", "610x720", "--tile", tile, name="odd" + tile), "--codec", "none"))
 
 
+def dense_bins(path, window):
+    """expected_bins for stride 1 and radius 0."""
+    gray = 6 * picture(path).astype(np.uint64)
+    ny, nx = (n - window + 1 for n in gray.shape)
+    return sum(gray[y:y + ny, x:x + nx] * np.uint64(1 + (7 * y + 13 * x) % 256)
+               for y in range(window) for x in range(window)).astype(np.int64) % BINS
+
+
+def test_more_windows_than_one_band_has():
+    # what is kept per window is bounded: at small strides a slide is computed in several bands
+    need_stub()
+    if SAN:
+        raise Skip("takes minutes with sanitizers")
+    s = store(made("--size", "640x1000", "--tile", "48", name="dense"), "--gray")
+    bins, calls = dense_bins(s, 64), os.path.join(tmp(), "calls")
+    expect(bins.size > 1 << 19, "of no use: %d windows", bins.size)
+    with h5py.File(s, "r") as f:
+        mask = np.repeat(np.repeat(f["tissue/mask"][()].astype(np.int64), 32, 0), 32, 1)[:1000, :640]
+    area = np.pad(mask.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    area = area[64:, 64:] - area[:-64, 64:] - area[64:, :-64] + area[:-64, :-64]
+    counts = area >= 64 * 64 / 2
+    expect(counts.any() and not counts.all(), "of no use")
+    for options, where, settings in (((), None, {"calls": calls}), (("--tissue-only",), counts, {"devices": 2, "order": 0})):
+        p = stub(s, "--window", 64, "--stride", 1, "--sigma", 0, *options, **settings)
+        with h5py.File(p.result, "r") as f:
+            check_slide(f["slides/dense"], bins, 64, where)
+    with open(calls) as f:
+        locked = json.load(f)["locked_bytes"]
+    expect(locked <= (64 << 20) + (1 << 20), "%d bytes of page-locked memory", locked)
+
+
 def test_windows_by_cufft():
     for window, stride in ((128, 128), (64, 37), (512, 200), (256, 100)):
         for options, settings in (((), {}), (("--memory", "7M"), {"memory": 24 << 20}), (("--memory", "7M"), {"order": 0})):

@@ -13,7 +13,7 @@
  *                           (little shared memory), "full" (little free memory); else an ordinary one
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed has it and CUDA
  *                           allows (0: as late as possible); else at once
- *   WSI_STUB_CALLS=FILE     at the end: calls, things not released, kernels run
+ *   WSI_STUB_CALLS=FILE     at the end: calls, the most page-locked bytes, things not released, kernels run
  */
 #include "cuda/fused.h"
 #include "cuda/smooth.h"
@@ -91,7 +91,7 @@ static struct {
     bool begun, queued, late;
     int devices, fail_code;
     long calls, fail_at, run[WHATS];
-    size_t memory, used[MOST_DEVICES];
+    size_t memory, used[MOST_DEVICES], locked, most_locked;
     cudaError_t lost[MOST_DEVICES];
     unsigned seed;
     struct block *blocks;
@@ -173,6 +173,8 @@ static void remove_block(const void *p, bool host, bool ours)
             *b = gone->next;
             if (!host)
                 stub.used[gone->device] -= gone->bytes;
+            else if (ours)
+                stub.locked -= gone->bytes;
             if (ours)
                 free(gone->p);
             free(gone);
@@ -248,11 +250,18 @@ static void add_window(const struct counts_sums *s, const struct counts_bins *b,
     out[1] += samples * bin * bin;
 }
 
+/* The number of a window of the slide, counted from the first one of the band. */
+static int64_t in_band(const struct counts_windows *w, int64_t k)
+{
+    return k - w->band_wy * w->nx;
+}
+
 static bool is_wanted(const struct counts_windows *w, int64_t k, int device)
 {
-    if (w->d_wanted)
-        check_memory(w->d_wanted + k, 1, device, "which windows count");
-    return !w->d_wanted || w->d_wanted[k];
+    const uint8_t *wanted = w->d_wanted ? w->d_wanted + in_band(w, k) : NULL;
+    if (wanted)
+        check_memory(wanted, 1, device, "which windows are wanted");
+    return !wanted || *wanted;
 }
 
 static void run_fused(const struct fused_args *a, int device)
@@ -263,7 +272,7 @@ static void run_fused(const struct fused_args *a, int device)
         if (is_wanted(&a->windows, k, device))
             add_window(&a->sums, &a->bins,
                        checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * FUSED_STRIDE, k % nx * FUSED_STRIDE, FUSED_WINDOW, device),
-                       FUSED_WINDOW, k, device);
+                       FUSED_WINDOW, in_band(&a->windows, k), device);
 }
 
 /* The checksum goes where the window's pixels begin, TRANSFORM carries it to its spectrum, COUNT reads it there. */
@@ -284,8 +293,9 @@ static void run_windows(const struct windows_args *a, enum what what, unsigned b
         } else {
             check_memory(a->d_spectra + i * half, (size_t)half * sizeof *a->d_spectra, device, "spectra");
             memcpy(&sum, a->d_spectra + i * half, sizeof sum);
-            a->sums.d_windows[2 * k] = a->sums.d_windows[2 * k + 1] = 0; /* as the kernel: stored, not added */
-            add_window(&a->sums, &a->bins, sum, a->window, k, device);
+            const int64_t at = in_band(&a->windows, k);
+            a->sums.d_windows[2 * at] = a->sums.d_windows[2 * at + 1] = 0; /* as the kernel: stored, not added */
+            add_window(&a->sums, &a->bins, sum, a->window, at, device);
         }
     }
     if (a->d_taper)
@@ -570,6 +580,9 @@ cudaError_t cudaMallocHost(void **p, size_t bytes)
     cudaError_t r = enter(current);
     if (!r && !(*p = new_block(bytes, -1)))
         r = cudaErrorMemoryAllocation;
+    if (!r)
+        stub.locked += bytes;
+    stub.most_locked = stub.locked > stub.most_locked ? stub.locked : stub.most_locked;
     return leave(r);
 }
 
@@ -966,7 +979,7 @@ __attribute__((destructor)) static void tell(void)
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f)
         return;
-    fprintf(f, "{\"calls\": %ld, \"not_released\": %ld, \"smooth\": %ld, \"fused\": %ld, \"gather\": %ld, \"count\": %ld}\n", stub.calls,
+    fprintf(f, "{\"calls\": %ld, \"locked_bytes\": %zu, \"not_released\": %ld, \"smooth\": %ld, \"fused\": %ld, \"gather\": %ld, \"count\": %ld}\n", stub.calls, stub.most_locked,
             not_released(), stub.run[SMOOTH], stub.run[FUSED], stub.run[GATHER], stub.run[COUNT]);
     fclose(f);
 }

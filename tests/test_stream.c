@@ -105,8 +105,7 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;
     d.end_row = d.slab_rows = d.height;
-    d.mean_db = out->maps[RESULT_MEAN].values;
-    d.std_db = out->maps[RESULT_STD].values;
+    d.maps = out->maps;
     memcpy(b->buffer(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
     const struct spectrum_slab slab = {.band = &d, .rows = d.height, .end_wy = d.ny};
     for (int64_t k = 0; k < b->units(s, &slab); k++)

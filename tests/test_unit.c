@@ -190,9 +190,9 @@ static void test_moments(void)
     h[200] = 1;
     result_moments(&p, h, &mean, &std);
     EXPECT(fabs(mean - 12.55) < 1e-12 && fabs(std - sqrt(18.75)) < 1e-12);
-    spectrum_window_moments(&p, 4, 500, 3 * 10000 + 40000, &m, &s);
+    spectrum_window_moments(&p, &(struct spectrum_window){4, 500, 3 * 10000 + 40000}, &m, &s);
     EXPECT(fabsf(m - 12.55f) < 1e-5f && fabsf(s - sqrtf(18.75f)) < 1e-5f);
-    spectrum_window_moments(&p, 0, 0, 0, &m, &s);
+    spectrum_window_moments(&p, &(struct spectrum_window){0}, &m, &s);
     EXPECT(isnan(m) && isnan(s));
     for (int64_t k = 0; k < p.bins; k++) /* a corpus: no cancellation */
         h[k] = UINT64_C(1) << 50;
