@@ -188,8 +188,9 @@ static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct 
     const haddr_t address = address_of(parent, info);
     if (!(chunks ? guard_chunks(fd, address, chunks, n, e) : guard_object(fd, address, e)))
         return 0;
-    system_failed = system_failed || errno != 0;
-    return err_add(e, "%s is damaged", name);
+    const bool system = errno != 0;
+    system_failed = system_failed || system;
+    return err_add(e, system ? "%s" : "%s is damaged", name);
 }
 
 /* The link must exist, be hard, and lead to an object of this kind. */

@@ -193,7 +193,7 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
     h.kind = H5_WHOLE;
     if (guard_object(h.fd, h.root, e)) {
         h.kind = errno ? H5_ERROR : judge(h.fd, format, H5_UNFINISHED);
-        err_add(e, "%s: damaged, or not written by wsi2h5 or h5spec", path);
+        err_add(e, h.kind == H5_ERROR ? "%s" : "%s: damaged, or not written by wsi2h5 or h5spec", path);
         goto out;
     }
     hid_t fapl = access_list();

@@ -27,7 +27,7 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* This host's name with nothing in it that a pattern could trip over. */
+/* This host's name without the characters that separate the parts of a temporary name. */
 static void host_name(char host[64])
 {
     if (gethostname(host, 64) || !host[0])
@@ -76,88 +76,84 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
     closedir(d);
 }
 
-int publish_begin(struct publish *p, const char *final_path, struct err *e)
+/* Creates ".BASE.HOST-PID-NUMBER.part" with a number that is free. */
+static int create_temp(struct publish *p, const char *folder, const char *host, struct err *e)
 {
     static unsigned count;
+    do {
+        free(p->temp_path);
+        if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base_of(p->final_path), host,
+                     (long)getpid(), ++count) < 0) {
+            p->temp_path = NULL;
+            return err_set(e, "out of memory");
+        }
+        p->fd = open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (p->fd < 0 && errno == EEXIST);
+    if (p->fd >= 0)
+        return 0;
+    free(p->temp_path);
+    p->temp_path = NULL;
+    return err_sys(e, "cannot create a file in the folder %s%s", folder,
+                   errno == ENOENT ? " (create it first)" : "");
+}
+
+int publish_begin(struct publish *p, const char *final_path, struct err *e)
+{
     char host[64];
     *p = (struct publish){.fd = -1};
     char *folder = folder_of(final_path);
     p->final_path = strdup(final_path);
     host_name(host);
-    if (!folder || !p->final_path) {
-        err_set(e, "out of memory");
-        goto fail;
-    }
-    remove_leftovers(folder, base_of(final_path), host);
-    do {
-        free(p->temp_path);
-        if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base_of(final_path), host,
-                     (long)getpid(), ++count) < 0) {
-            p->temp_path = NULL;
-            err_set(e, "out of memory");
-            goto fail;
-        }
-        p->fd = open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (p->fd < 0 && errno == EEXIST);
-    if (p->fd < 0) {
-        free(p->temp_path);
-        p->temp_path = NULL;
-        err_sys(e, "cannot create a file in the folder %s%s", folder,
-                errno == ENOENT ? " (create it first)" : "");
-        goto fail;
+    int r = folder && p->final_path ? 0 : err_set(e, "out of memory");
+    if (r == 0) {
+        remove_leftovers(folder, base_of(final_path), host);
+        r = create_temp(p, folder, host, e);
     }
     free(folder);
+    if (r) {
+        publish_abort(p);
+        return -1;
+    }
     if (flock(p->fd, LOCK_EX | LOCK_NB))
-        errno = 0; /* only a help for remove_leftovers; some network file systems have no locks */
+        errno = 0; /* it only helps remove_leftovers(); some network file systems have no locks */
     return 0;
-fail:
-    free(folder);
-    publish_abort(p);
-    return -1;
 }
 
 static int sync_folder(const char *folder, struct err *e)
 {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     if (fd < 0 && errno == EACCES)
-        return 0; /* may be written but not read: then it cannot be synced either */
-    if (fd < 0)
-        return err_sys(e, "cannot open the folder %s", folder);
-    int r = fsync(fd);
-    if (r && errno != EINVAL && errno != EROFS) { /* some file systems cannot sync a folder */
-        err_sys(e, "cannot write the folder %s to disk", folder);
+        return 0; /* it may be written but not read: then it cannot be synced either */
+    if (fd < 0 || (fsync(fd) && errno != EINVAL && errno != EROFS)) /* some folders cannot be synced */
+        r = err_sys(e, "the file is complete, but its folder %s cannot be written to disk, and a power "
+                       "failure may lose the file; check the disk and run again with --force", folder);
+    if (fd >= 0)
         close(fd);
-        return -1;
-    }
-    close(fd);
+    return r;
+}
+
+/* Everything up to the rename. */
+static int put_in_place(struct publish *p, struct err *e)
+{
+    int fd = p->fd;
+    if (fsync(fd))
+        return err_sys(e, "cannot write to disk");
+    p->fd = -1;
+    if (close(fd))
+        return err_sys(e, "cannot write to disk");
+    if (rename(p->temp_path, p->final_path))
+        return err_sys(e, "cannot rename the temporary file");
+    free(p->temp_path);
+    p->temp_path = NULL;
     return 0;
 }
 
 int publish_commit(struct publish *p, struct err *e)
 {
     char *folder = folder_of(p->final_path);
-    int fd = p->fd, r = -1;
-    if (!folder) {
-        err_set(e, "out of memory");
-        goto out;
-    }
-    if (fsync(fd)) {
-        err_sys(e, "cannot write %s to disk", p->final_path);
-        goto out;
-    }
-    p->fd = -1;
-    if (close(fd)) {
-        err_sys(e, "cannot write %s to disk", p->final_path);
-        goto out;
-    }
-    if (rename(p->temp_path, p->final_path)) {
-        err_sys(e, "cannot give %s its name", p->final_path);
-        goto out;
-    }
-    free(p->temp_path);
-    p->temp_path = NULL;
-    r = sync_folder(folder, e);
-out:
+    int r = folder ? put_in_place(p, e) : err_set(e, "out of memory");
+    if (r == 0)
+        r = sync_folder(folder, e);
     free(folder);
     publish_abort(p);
     return r;
@@ -167,7 +163,7 @@ void publish_abort(struct publish *p)
 {
     if (p->temp_path) {
         if (p->fd >= 0 && ftruncate(p->fd, 0))
-            errno = 0; /* the blocks go with the last descriptor then */
+            errno = 0; /* then the last descriptor frees the blocks */
         unlink(p->temp_path);
     }
     if (p->fd >= 0)

@@ -138,7 +138,8 @@ struct result_writer;
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
 /* Names must differ. */
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
-/* Finishes, publishes and frees; after a failure nothing stands under the final name that did not. */
+/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception that
+ * publish_commit() has. */
 int result_commit(struct result_writer *w, struct err *e);
 void result_abort(struct result_writer *w);
 

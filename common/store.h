@@ -108,8 +108,8 @@ int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_
                     enum store_status status, struct err *e);
 /* What the store holds so far, with its counts of tiles. Valid until store_commit or store_abort. */
 const struct store_info *store_written(const struct store_writer *w);
-/* Finishes, publishes and frees. On failure nothing stands under the final name that did not before.
- * *bytes gets the file's size. */
+/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception that
+ * publish_commit() has. *bytes gets the file's size. */
 int store_commit(struct store_writer *w, int64_t *bytes, struct err *e);
 /* Drops everything. NULL is fine. */
 void store_abort(struct store_writer *w);
@@ -148,7 +148,11 @@ int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
 enum { STORE_PAGE = 4096 };
-/* Is most of the file in the page cache? */
+/* Is the page with this byte in the page cache? 1, 0, or -1 if the kernel does not say. (mincore() is
+ * only the second choice: since Linux 5.2 it calls every page of a file resident that the process
+ * neither owns nor may write.) Any thread. */
+int store_page_is_cached(const struct store *s, uint64_t offset);
+/* Is most of the file known to be in the page cache? */
 bool store_is_cached(const struct store *s);
 /* From here on reads go past the page cache (O_DIRECT). -1 where the file system cannot. */
 int store_read_directly(struct store *s, struct err *e);

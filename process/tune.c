@@ -21,7 +21,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { EXTENT_BYTES = 2 << 20, REPEATS = 3, MOST_BYTES = 1 << 30 };
@@ -126,26 +125,14 @@ static double read_windows(struct tune *t, int64_t row, int64_t n, struct err *e
 
 /* --- the kernel's pages --- */
 
-/* The fraction of these rows of chunks that the kernel has in memory. */
+/* The fraction of these rows of chunks that the kernel has in memory, as far as it says. */
 static double resident(const struct tune *t, int64_t row, int64_t n)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uint64_t offset, bytes;
-    size_t there = 0;
+    uint64_t offset, bytes, there = 0, pages = 0;
     if (!chunks_range(&t->chunks, row, n, &offset, &bytes))
         return 1;
-    const size_t skip = (size_t)(offset % page), length = (size_t)bytes + skip;
-    const size_t pages = (length + page - 1) / page;
-    unsigned char *seen = malloc(pages);
-    void *map = mmap(NULL, length, PROT_READ, MAP_SHARED, t->fd, (off_t)(offset - skip));
-    if (!seen || map == MAP_FAILED || mincore(map, length, seen))
-        there = pages;
-    else
-        for (size_t k = 0; k < pages; k++)
-            there += seen[k] & 1;
-    if (map != MAP_FAILED)
-        munmap(map, length);
-    free(seen);
+    for (uint64_t at = 0; at < bytes; at += STORE_PAGE, pages++)
+        there += store_page_is_cached(t->store, offset + at) > 0;
     return (double)there / (double)pages;
 }
 

@@ -1,4 +1,5 @@
 """Nothing ever stands under a final name that is not whole."""
+import errno
 import fcntl
 import pty
 import signal
@@ -348,6 +349,108 @@ def test_store_of_another_level_is_not_taken():
     out, s = tmp(), made("--size", "2048x2048", "--tile", "256", "--levels", "2", name="levels")
     run(WSI2H5, "-o", out, s)
     says(run(WSI2H5, "-o", out, "--level", "1", s, status=1).err, s, "--level", "--force")
+
+
+# --- calls that fail, through the shim of the sweeps ---
+
+SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
+
+
+def failing(calls, under, at, do, *argv, forever=False, status=None):
+    """Runs a program whose call number `at` of these on files in a folder fails with errno `do`."""
+    if SAN:
+        raise Skip("a sanitizer does not go with a preloaded library")
+    env = dict(os.environ, LD_PRELOAD=SHIM, TORTURE_CALLS=calls, TORTURE_UNDER=under, TORTURE_AT=str(at),
+               TORTURE_DO=str(do))
+    if forever:
+        env["TORTURE_FOREVER"] = "1"
+    return run(*argv, status=status, env=env)
+
+
+def test_folder_that_cannot_be_written_to_disk():
+    """The file exists under its final name then, and the message says so."""
+    out = tmp()
+    p = failing("fsync", out, 2, errno.EIO, WSI2H5, "-o", out, small(), status=1)
+    says(p.err, small(), "the file is complete", "power failure", "Input/output error")
+    run(H5SPEC, "verify", os.path.join(out, "small.h5"))
+    expect(os.listdir(out) == ["small.h5"], "%s", os.listdir(out))
+
+
+def test_file_that_cannot_be_written_to_disk():
+    out = tmp()
+    p = failing("fsync", out, 1, errno.EIO, WSI2H5, "-o", out, small(), status=1)
+    says(p.err, small(), "cannot write to disk", "Input/output error")
+    expect(os.listdir(out) == [], "%s", os.listdir(out))
+
+
+def test_short_and_interrupted_reads_of_the_head():
+    """A signal or a network file system can cut the first read of 48 bytes short."""
+    folder = tmp()
+    path = os.path.join(folder, "small.h5")
+    shutil.copy(store(small()), path)
+    for do, forever in (("short", True), ("short", False), (errno.EINTR, False)):
+        for k in (1, 2, 3):
+            p = failing("pread", folder, k, do, H5SPEC, "verify", path, forever=forever)
+            expect(p.returncode == 0, "pread %d, %s: %s", k, do, p.err)
+
+
+def test_failed_writes_leave_no_descriptors_open():
+    import resource
+
+    def lower():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+    folder, out = tmp(), tmp()
+    for k in range(40):
+        os.symlink(small(), os.path.join(folder, "s%02d.svs" % k))
+    p = run(WSI2H5, "-j", "1", "-o", out, *sorted(os.path.join(folder, f) for f in os.listdir(folder)), status=1,
+            preexec_fn=lower)
+    expect(p.err.count("too large") == 40 and "open files" not in p.err, "%s", p.err[-1500:])
+    expect(os.listdir(out) == [], "left %s", os.listdir(out)[:5])
+
+
+def rewritten(path, copy):
+    """The file as h5repack or h5py writes it: everything is there, in an older version of HDF5's format."""
+    with h5py.File(path, "r") as a, h5py.File(copy, "w") as b:
+        for name, value in a.attrs.items():
+            b.attrs[name] = value
+        for name in a:
+            a.copy(name, b)
+    data = open(copy, "rb").read()
+    expect(data[8] == 0, "superblock version %d", data[8])
+    return data
+
+
+def test_store_that_another_tool_has_rewritten_is_kept():
+    out = tmp()
+    path = os.path.join(out, "small.h5")
+    data = rewritten(store(small()), path)
+    says(run(WSI2H5, "-o", out, small(), status=1).err, path, "another program", "--force")
+    expect(open(path, "rb").read() == data, "it was replaced")
+    says(run(H5SPEC, "verify", path, status=1).err, path, "another program")
+
+
+def test_result_that_another_tool_has_rewritten_is_kept():
+    s = store(small())
+    path = os.path.join(tmp(), "r.h5")
+    data = rewritten(spectrum(s), path)
+    says(run(H5SPEC, "-o", path, s, status=1).err, path, "another program", "not overwritten")
+    expect(open(path, "rb").read() == data, "it was replaced")
+
+
+def test_a_passing_error_is_no_damage():
+    """Without descriptors, memory or a readable disk an existing store is neither damaged nor replaced."""
+    for calls, do in (("open,openat", errno.EMFILE), ("pread,read", errno.EIO)):
+        for k in (1, 2, 3, 5):
+            out = tmp()
+            path = os.path.join(out, "small.h5")
+            shutil.copy(store(small()), path)
+            before = os.stat(path).st_ino
+            p = failing(calls, out, k, do, WSI2H5, "-o", out, small(), forever=True)
+            expect(os.stat(path).st_ino == before, "%s %d: replaced: %s", calls, k, p.err)
+            expect(p.returncode in (0, 1) and (p.returncode == 0 or path in p.err), "%s %d: %s", calls, k, p.err)
+            expect(p.returncode == 0 or "damaged" not in p.err.split("\n")[0], "%s %d: %s", calls, k, p.err)
 
 
 main(globals())

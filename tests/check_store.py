@@ -362,6 +362,35 @@ def test_thumbnail_has_the_slide_s_colours():
     expect(near < 0.8 * far, "it is %.1f from the slide, and %.1f with red and blue exchanged", near, far)
 
 
+# --- the page cache ---
+
+def test_cold_files_of_other_owners():
+    """mincore() calls each page of a file resident that the process neither owns nor may write."""
+    if os.geteuid():
+        raise Skip("needs root, to become another user")
+    folder = tmp("other")
+    path = os.path.join(folder, "s.h5")
+    shutil.copy(store(made("--size", "1500x1100"), "--codec", "none"), path)
+    os.chmod(TMP, 0o755)
+    os.chmod(folder, 0o755)
+
+    def nobody():
+        os.setgid(65534)
+        os.setuid(65534)
+    with open(path, "rb") as f:
+        os.fsync(f.fileno())
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        try:
+            os.preadv(f.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+            raise Skip("the pages stay in memory here")
+        except BlockingIOError:
+            pass
+        except OSError:
+            raise Skip("no RWF_NOWAIT on this file system")
+    p = run(H5SPEC, "tune", "-j", "1", path, preexec_fn=nobody)
+    expect("nothing is cold" not in p.out + p.err and "not cold" not in p.out + p.err, "%s", p.out + p.err)
+
+
 # --- the index of chunks ---
 
 def test_index_of_many_chunks_in_pages():
