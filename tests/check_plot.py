@@ -9,8 +9,8 @@ import numpy as np
 
 from lib import H5SPEC, expect, made, main, run, says, spectrum, store, tmp
 from svg_numbers import (
-    SVG, Panel, blocks_of, brightness, caption, check_curve, map_cells, number, of_class, parse,
-    shares, texts,
+    SVG, Panel, blocks_of, brightness, caption, check_curve, check_map, ladder, number, of_class,
+    parse, shares, texts, window_means,
 )
 
 SMALL = ("--size", "900x700")
@@ -209,30 +209,9 @@ def test_incomplete_and_empty_slides_are_named():
 # --- the map ---
 
 
-def ladder():
-    """The colours of the bar, from low to high."""
-    root = parse(plot("--map", slide_result())[0])
-    bar = next(g for g in root.iter(SVG + "g") if g.get("class") == "crisp")
-    return [r.get("fill") for r in bar]
-
-
-def window_means(result):
-    with h5py.File(result, "r") as f:
-        (s,) = f["slides"].values()
-        return s["window_mean_db"][()]
-
-
-def check_map(root, values, low, high):
-    first, last = np.moveaxis(map_cells(root, ladder(), *values.shape[::-1]), 2, 0)
-    expect((np.isnan(values) == (first == -1)).all(), "hatching is not where no value is")
-    want = np.clip((values - low) / (high - low), 0, 1) * 255
-    known = first >= 0
-    away = np.maximum(first - want, want - last)[known].max()
-    expect(away < 0.501, "colours differ by %g of 255", away)
-
-
 def test_map_of_a_slide():
-    colours = ladder()
+    root = parse(plot("--map", slide_result())[0])
+    colours = ladder(root)
     runs = 1 + np.count_nonzero([a != b for a, b in zip(colours, colours[1:])])
     expect(
         len(colours) == 256
@@ -322,9 +301,20 @@ def test_slides_are_chosen_by_name_or_pattern():
     says(p.err, "--slide nobody", "matches no slide")
     path, p = plot("--slide", "slide-01", "--slide", "x*", *results, status=1)
     says(p.err, "--slide x*", "matches no slide")
-    expect(
-        len(Panel(parse(plot("--map", "--slide", "slide-03", *results)[0])).curves()) == 1, "map"
-    )
+    one = Panel(parse(plot("--map", "--slide", "slide-03", *results)[0]))
+    expect(len(one.curves()) == 1, "map")
+
+
+def test_folders_are_searched_for_results():
+    folder = tmp()
+    for k, r in enumerate(corpus(3)):
+        os.link(r, os.path.join(folder, "%d.h5" % k))
+    os.link(store(made(*SMALL, name="tissue"), "--tissue-only"), os.path.join(folder, "s.h5"))
+    expect(len(Panel(parse(plot(folder)[0])).curves()) == 3, "the results of a folder")
+    os.symlink("nothing.h5", os.path.join(folder, "dangling.h5"))
+    path, p = plot(folder, status=1)
+    says(p.err, "dangling.h5")
+    expect(not os.path.exists(path), "a picture without one of its results")
 
 
 def test_equal_names_show_their_files():

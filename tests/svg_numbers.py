@@ -112,8 +112,15 @@ def brightness(colour):
     return 1.16 * y ** (1 / 3) - 0.16 if y > 0.008856 else 9.033 * y
 
 
-def map_cells(root, bar, nx, ny):
+def ladder(root):
+    """The colours of the map's bar, from low to high."""
+    bar = next(g for g in root.iter(SVG + "g") if g.get("class") == "crisp")
+    return [r.get("fill") for r in bar]
+
+
+def map_cells(root, nx, ny):
     """[ny][nx][2]: first and last number of the window's colour; -1 where hatching shows."""
+    bar = ladder(root)
     numbers = {c: (bar.index(c), 255 - bar[::-1].index(c)) for c in bar}
     out = np.full((ny, nx, 2), -1)
     (group,) = [g for g in root.iter(SVG + "g") if "map" in g.get("class", "").split()]
@@ -133,3 +140,19 @@ def blocks_of(values, b):
             if not np.isnan(block).all():
                 out[y : y + b, x : x + b] = np.nanmean(block)
     return out
+
+
+def window_means(result):
+    with h5py.File(result, "r") as f:
+        (s,) = f["slides"].values()
+        return s["window_mean_db"][()]
+
+
+def check_map(root, values, low, high):
+    """The map's colours are those of values[ny][nx], and cells without a value are hatched."""
+    first, last = np.moveaxis(map_cells(root, *values.shape[::-1]), 2, 0)
+    expect((np.isnan(values) == (first == -1)).all(), "hatching is not where no value is")
+    want = np.clip((values - low) / (high - low), 0, 1) * 255
+    known = first >= 0
+    away = np.maximum(first - want, want - last)[known].max()
+    expect(away < 0.501, "colours differ by %g of 255", away)
