@@ -187,7 +187,7 @@ demo:
 # --- installation ---
 DEST      = $(DESTDIR)$(PREFIX)
 MAN       = $(wildcard convert/*.1 process/*.1)
-DOCS      = $(wildcard *.md */README.md CITATION.cff LICENSE *.svg)
+DOCS      = $(wildcard *.md */README.md */*.svg CITATION.cff LICENSE)
 SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/man-options scripts/completion/% %.pyc, \
               $(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))

@@ -499,8 +499,13 @@ def test_install_and_uninstall():
     env = {"PATH": os.path.join(prefix, "bin") + ":" + os.environ["PATH"]}
     for name in ("wsi-corpus", "wsi-plan"):
         says(run(os.path.join(prefix, "bin", name), "--help", env={**os.environ, **env}).out.lower(), "usage")
+    out = os.path.join(tmp(), "corpus")  # with the installed programs, which are not in PATH
+    run(os.path.join(prefix, "bin/wsi-corpus"), "run", "--scheduler", "local", "-o", out, slide(), timeout=300)
+    says(run(os.path.join(prefix, "bin/h5spec"), "info", os.path.join(out, "corpus.h5")).out, "complete")
+    says(run("man", "-l", os.path.join(prefix, "share/man/man1/h5spec.1")).out, "EXIT STATUS") if shutil.which("man") else None
     have = files_below(prefix)
-    for name in ("share/doc/wsi2h5/README.md", "share/wsi2h5/slurm/process.sh"):
+    for name in ("share/man/man1/wsi2h5.1", "share/bash-completion/completions/h5spec", "share/doc/wsi2h5/process/example.svg",
+                 "share/zsh/site-functions/_h5spec", "share/doc/wsi2h5/README.md", "share/wsi2h5/slurm/process.sh"):
         expect(name in have, "%s is not in %s", name, have)
     for name in have:
         path = os.path.join(prefix, name)
