@@ -24,11 +24,11 @@ HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword \
 HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword \
                $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial, \
                  $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
-SLIDE_PC  = openslide libtiff-4 libjpeg libopenjp2
+SLIDE_PC  = $(if $(call on,$(OPENSLIDE)),openslide) libtiff-4 libjpeg libopenjp2
 LIBDEFLATE ?= $(call has,libdeflate)
 LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
-OPENSLIDE  ?= $(call has,$(SLIDE_PC))
+OPENSLIDE  ?= $(call has,openslide)
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
 TIFF_JPEG  := $(call has,libtiff-4 libjpeg libopenjp2)
 
@@ -47,7 +47,7 @@ BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
             $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
-            $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4)
+            $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
             $(if $(call on,$(ZSTD)),libzstd)
 LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
@@ -63,10 +63,12 @@ NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call o
 
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(call objects,common/*.c)
-CONVERT  := $(call objects,convert/*.c)
+# without OpenSlide, wsi2h5 reads SVS only
+CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_openslide.c, \
+              convert/slide_metadata.c convert/slide_openslide.c)),$(call objects,convert/*.c))
 PROCESS  := $(call objects,process/*.c)
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
-PROGRAMS := $(B)/h5spec $(if $(call on,$(OPENSLIDE)),$(B)/wsi2h5)
+PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub)
@@ -83,7 +85,8 @@ compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
 link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
 all: $(PROGRAMS)
-	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 is not built: OpenSlide, libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
+	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
+	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS only: OpenSlide is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
 
 h5spec: $(B)/h5spec
@@ -192,7 +195,7 @@ SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scr
               $(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX
-FILES     = $(foreach p,h5spec $(if $(call on,$(OPENSLIDE)),wsi2h5),bin/$(p)=$(B)/$(p)) \
+FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
             $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
             $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \

@@ -303,9 +303,10 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (verdict == PLAN_SKIP) {
         const struct store_info *old = &report->info;
         if (c->o->refuse_damage && (old->tiles_damaged || old->source_problem[0]))
-            return err_set(e, "%s: its store %s has %" PRId64 " damaged tiles%s%s; rejected because of "
+            return err_set(e, "%s: its store %s has %" PRId64 " damaged tile%s%s%s; rejected because of "
                            "--on-damage fail", c->path, target, old->tiles_damaged,
-                           old->source_problem[0] ? ": " : "", old->source_problem);
+                           old->tiles_damaged == 1 ? "" : "s", old->source_problem[0] ? ": " : "",
+                           old->source_problem);
         report->outcome = CONVERT_SKIPPED;
         report->store_bytes = stat(target, &st) ? 0 : st.st_size;
         return 0;

@@ -37,6 +37,9 @@ static int reject_directory(const char *path, const struct tiff_file *t,
                        "pyramid first, for example with bfconvert or vips", path);
     if (!tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
         return reject_strips(path, t, d, e);
+    if (!slide_metadata_available())
+        return err_set(e, "%s: not a slide that this build reads: a tiled TIFF file that is no Aperio SVS; "
+                       "build wsi2h5 with OpenSlide", path);
     return err_set(e, "%s: not a slide that this program reads: a tiled TIFF file with compression %"
                    PRIu64 ", %" PRIu64 " samples of %" PRIu64 " bits; convert it first, for example "
                    "with vips", path, tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1),
@@ -132,6 +135,8 @@ int file_kind_reject(const char *path, struct err *e)
         return r;
     }
     const char *what = describe(head, n);
-    return what ? err_set(e, "%s: not a slide: %s", path, what)
-                : err_set(e, "%s: not a slide in a known format; check that the file is complete", path);
+    if (what)
+        return err_set(e, "%s: not a slide: %s", path, what);
+    return err_set(e, "%s: not a slide in a known format%s; check that the file is complete", path,
+                   slide_metadata_available() ? "" : " (this build has no OpenSlide and reads SVS only)");
 }

@@ -57,19 +57,45 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
 
 /* --- what exists --- */
 
-static bool same_source(const struct store_info *a, const struct store_info *b)
+static bool same_name(const struct store_info *a, const struct store_info *b)
 {
-    return a->source_bytes == b->source_bytes && !strcmp(a->source_name, b->source_name) &&
-           !strcmp(a->quickhash, b->quickhash);
+    return !strcmp(a->source_name, b->source_name);
 }
 
-/* Has the slide file changed since the store was made? Else the store is another slide's. */
+/* Do two stores come from one slide? A build without OpenSlide has no quickhash; then the folder
+ * counts instead. */
+static bool same_source(const struct store_info *a, const struct store_info *b)
+{
+    const bool hashes = a->quickhash[0] && b->quickhash[0];
+    return a->source_bytes == b->source_bytes && same_name(a, b) &&
+           (hashes ? !strcmp(a->quickhash, b->quickhash) : a->source_tag == b->source_tag);
+}
+
+static bool has_damage(const struct store_info *i)
+{
+    return i->tiles_damaged > 0 || i->source_problem[0];
+}
+
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/*
+ * Has the slide file changed since the store was made? A newer one of another size or quickhash has.
+ * After damage any change counts: a better copy may have kept the old time (cp -p, rsync -a), and
+ * quickhash-1 covers the coarsest level only.
+ */
 static bool is_stale(const struct store_info *old, const struct store_info *new,
                      const struct stat *source, const char *target)
 {
     struct stat st;
-    return !strcmp(old->source_name, new->source_name) && !stat(target, &st) &&
-           old->source_tag == new->source_tag && source->st_mtime > st.st_mtime;
+    if (!same_name(old, new) || old->source_tag != new->source_tag || stat(target, &st))
+        return false;
+    if (!has_damage(old))
+        return source->st_mtime > st.st_mtime && !same_source(old, new);
+    return old->source_bytes != new->source_bytes || strcmp(old->quickhash, new->quickhash) != 0 ||
+           is_later(&source->st_mtim, &st.st_mtim) || is_later(&source->st_ctim, &st.st_mtim);
 }
 
 /* How two stores differ in an option; false when they do not. */
@@ -98,12 +124,11 @@ static bool describe_difference(const struct store_info *old, const struct store
 static int judge_store(const char *path, const struct stat *source, const char *target,
                        const struct store_info *new, const struct store_info *old, struct err *e)
 {
-    if (!same_source(old, new)) {
-        if (is_stale(old, new, source, target))
-            return PLAN_REMAKE;
+    if (is_stale(old, new, source, target))
+        return PLAN_REMAKE;
+    if (!same_source(old, new))
         return err_set(e, "%s: %s is the store of another slide (%s); use another folder, or --force "
                           "to replace it", path, target, old->source_name);
-    }
     struct err how = {""};
     if (describe_difference(old, new, &how))
         return err_set(e, "%s: its store %s was made %s; use another folder, or --force to replace it",

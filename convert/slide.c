@@ -10,7 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct slide_reader *const readers[] = {&slide_svs, &slide_openslide};
+static const struct slide_reader *const readers[] = {
+    &slide_svs,
+#ifdef HAVE_OPENSLIDE
+    &slide_openslide,
+#endif
+};
 
 /* Rejects what is no readable file before any reader is asked. */
 static int check_file(const char *path, struct err *e)

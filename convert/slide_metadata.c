@@ -16,6 +16,11 @@ struct slide_metadata {
     uint8_t background[3];
 };
 
+bool slide_metadata_available(void)
+{
+    return true;
+}
+
 const char *slide_metadata_library(void)
 {
     static char text[64];

@@ -17,6 +17,9 @@
 
 struct slide_metadata;
 
+/* Is OpenSlide in this build? Without it slide_metadata_open returns 0. */
+bool slide_metadata_available(void);
+
 /* 1: *m is open and *info describes the level. 0: OpenSlide does not know the format. -1: it cannot
  * open the file, or the slide does not have the level. */
 int slide_metadata_open(struct slide_metadata **m, const char *path, int64_t level,

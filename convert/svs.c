@@ -37,6 +37,7 @@ struct svs {
     int fd;
     uint64_t file_bytes;
     struct slide_info info;
+    char *path;
     struct svs_level level;
     struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
     int threads;
@@ -62,6 +63,7 @@ static void svs_close(struct slide *s)
         close(v->fd);
     free(v->scratch);
     svs_level_free(&v->level);
+    free(v->path);
     free(v);
 }
 
@@ -76,6 +78,8 @@ static void describe(struct svs *v, int64_t level)
     i->has_eighth = l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 &&
                     i->tile_rows % 8 == 0;
     memset(i->background, 255, 3);
+    i->levels = l->levels;
+    memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
     snprintf(i->vendor, sizeof i->vendor, "aperio");
     i->mpp_x = i->mpp_y = svs_description_number(l->description, "MPP");
     i->objective_power = svs_description_number(l->description, "AppMag");
@@ -87,6 +91,8 @@ static int take_metadata(struct svs *v, const char *path, int64_t level)
     struct slide_info w;
     struct err why = {""};
     struct slide_info *i = &v->info;
+    if (!slide_metadata_available())
+        return 1;
     const int known = slide_metadata_open(&v->metadata, path, level, &w, &why);
     if (known <= 0) {
         snprintf(i->problem, sizeof i->problem, "%.200s",
@@ -127,7 +133,9 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
     }
     if (r > 0)
         r = open_file(v, path, e);
-    if (r > 0 && !(v->scratch = calloc((size_t)threads, sizeof *v->scratch)))
+    v->path = strdup(path);
+    v->scratch = calloc((size_t)threads, sizeof *v->scratch);
+    if (r > 0 && (!v->path || !v->scratch))
         r = err_set(e, "out of memory");
     if (r <= 0) {
         svs_close(&v->slide);
@@ -272,7 +280,8 @@ static int svs_properties(struct slide *s,
 static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height)
 {
     const struct svs *v = from_slide(s);
-    return v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height) : 0;
+    return v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height)
+                       : svs_level_thumbnail(v->path, rgb, width, height);
 }
 
 static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tiffio.h>
 
-enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_DIRECTORIES = 1024 };
+enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_DIRECTORIES = 1024, MOST_THUMBNAIL = 1 << 26 };
 
 static void keep_quiet(const char *module, const char *fmt, va_list ap)
 {
@@ -27,6 +27,23 @@ static int small_tag(TIFF *t, uint32_t tag, int otherwise)
 {
     uint16_t v = 0;
     return TIFFGetFieldDefaulted(t, tag, &v) ? v : otherwise;
+}
+
+static double downsample(double width, double height, double level_width, double level_height)
+{
+    return (width / level_width + height / level_height) / 2;
+}
+
+/* Notes the downsamples of all levels. */
+static void list_levels(TIFF *t, struct svs_level *l, uint32_t width, uint32_t height)
+{
+    int k = 0;
+    do {
+        uint32_t w = 0, h = 0;
+        if (TIFFIsTiled(t) && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+            TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0)
+            l->downsamples[l->levels++] = downsample(width, height, w, h);
+    } while (++k < MOST_DIRECTORIES && l->levels < SVS_LEVELS && TIFFReadDirectory(t));
 }
 
 /* Goes to the directory of a level. Levels are the tiled directories, in the order of the file. */
@@ -163,19 +180,27 @@ static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct 
     /* a failed read leaves libtiff without a directory, so the first one is read again */
     if (!TIFFSetDirectory(t, 0))
         return err_set(e, "its first directory cannot be read again");
+    list_levels(t, l, width, height);
+    if (!TIFFSetDirectory(t, 0))
+        return err_set(e, "its first directory cannot be read again");
     if (!go_to_level(t, level) || !take_format(t, l))
         return 0;
     if (take_places(t, l, e))
         return -1;
-    l->downsample = ((double)width / (double)l->width + (double)height / (double)l->height) / 2;
+    l->downsample = downsample(width, height, (double)l->width, (double)l->height);
     return 1;
+}
+
+static void silence(void)
+{
+    TIFFSetErrorHandler(keep_quiet);
+    TIFFSetWarningHandler(keep_quiet);
 }
 
 int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct err *e)
 {
     *l = (struct svs_level){0};
-    TIFFSetErrorHandler(keep_quiet);
-    TIFFSetWarningHandler(keep_quiet);
+    silence();
     TIFF *t = TIFFOpen(path, "rm");
     if (!t)
         return 0;
@@ -184,6 +209,42 @@ int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct 
     if (r <= 0)
         svs_level_free(l);
     return r;
+}
+
+/* The current directory as RGB; NULL on failure. */
+static uint8_t *read_rgb(TIFF *t, uint32_t width, uint32_t height)
+{
+    const size_t n = (size_t)width * height;
+    uint32_t *abgr = malloc(n * sizeof *abgr);
+    uint8_t *rgb = malloc(3 * n);
+    const bool good = abgr && rgb &&
+                      TIFFReadRGBAImageOriented(t, width, height, abgr, ORIENTATION_TOPLEFT, 1);
+    for (size_t k = 0; good && k < n; k++) {
+        rgb[3 * k] = (uint8_t)TIFFGetR(abgr[k]);
+        rgb[3 * k + 1] = (uint8_t)TIFFGetG(abgr[k]);
+        rgb[3 * k + 2] = (uint8_t)TIFFGetB(abgr[k]);
+    }
+    free(abgr);
+    if (good)
+        return rgb;
+    free(rgb);
+    return NULL;
+}
+
+bool svs_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height)
+{
+    uint32_t w = 0, h = 0;
+    silence();
+    TIFF *t = TIFFOpen(path, "rm");
+    *rgb = NULL;
+    if (t && TIFFReadDirectory(t) && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+        TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 && w <= MOST_THUMBNAIL / h)
+        *rgb = read_rgb(t, w, h);
+    if (t)
+        TIFFClose(t);
+    *width = w;
+    *height = h;
+    return *rgb != NULL;
 }
 
 void svs_level_free(struct svs_level *l)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SVS_LEVELS = 32 };
+
 /* Where a tile's bytes lie. */
 struct svs_place {
     uint64_t offset, bytes;
@@ -28,11 +30,16 @@ struct svs_level {
     uint8_t *icc;               /* the slide's ICC profile, NULL without */
     size_t icc_bytes;
     bool has_thumbnail;         /* the file's second picture is the thumbnail, not the label */
+    int64_t levels;             /* of the slide; entries of downsamples[] */
+    double downsamples[SVS_LEVELS];
 };
 
 /* 1: *l is filled; svs_level_free it. 0: not an Aperio file, or tiles of a kind that tile.h does not
  * decode. -1: an Aperio file that is damaged. */
 int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct err *e);
+/* The thumbnail of a slide whose level has_thumbnail: *rgb is [*height][*width][3] u8, to be free()d.
+ * False when it cannot be read. */
+bool svs_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height);
 /* Frees what is in *l; a zeroed one is allowed. */
 void svs_level_free(struct svs_level *l);
 

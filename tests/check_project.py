@@ -2,6 +2,8 @@
 import glob
 import re
 
+import h5py
+
 from lib import *
 
 
@@ -384,7 +386,24 @@ def test_without_anything_but_hdf5_and_zlib():
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CUDA backend")
     says(run(h5spec, "verify", grouped()).out, "valid")
-    expect(not os.path.exists(os.path.join(d, "build/wsi2h5")), "wsi2h5 was built")
+    wsi2h5 = os.path.join(d, "build/wsi2h5")
+    expect("openslide" not in run("readelf", "-d", wsi2h5).out, "wsi2h5 needs OpenSlide")
+    check_svs_without_openslide(wsi2h5)
+
+
+def check_svs_without_openslide(wsi2h5):
+    slide = made("--size", "1500x1100", "--levels", "2", "--icc", "fake:200", "--mpp", "0.25")
+    out = os.path.join(tmp(), "s.h5")
+    run(wsi2h5, "-o", out, slide)
+    with h5py.File(out, "r") as f, h5py.File(store(slide), "r") as g:
+        for name in ("pixels", "tissue/mask", "associated/thumbnail", "icc_profile"):
+            expect((f[name][()] == g[name][()]).all(), "%s differs", name)
+        expect(f.attrs["mpp_x"] == g.attrs["mpp_x"] == 0.25, "mpp_x")
+    says(run(wsi2h5, "--version").out, "no OpenSlide")
+    says(run(WSI2H5, "-o", out, slide).err, "1 skipped (up to date)")  # stores of both builds go together
+    other = made("--size", "300x300", "--compression", "deflate", name="deflate")
+    says(run(wsi2h5, "-o", tmp(), other, status=1).err, other, "not a slide that this build reads",
+         "build wsi2h5 with OpenSlide")
 
 
 def test_zlib_instead_of_libdeflate():
@@ -435,7 +454,7 @@ def test_libraries_are_found():
         expect("-DHAVE_" + library not in lines, "%s", library)
         says(make("B=" + b, "-n", "V=1", library + "=1", "h5spec", cwd=ROOT, env=env).out, "-DHAVE_" + library)
     expect("-lz" in lines, "zlib is linked without libdeflate")
-    expect("wsi2h5" not in make("B=" + b, "-n", "OPENSLIDE=0", "CUDA=0", cwd=ROOT).out, "wsi2h5 and its news")
+    expect("wsi2h5 reads" not in make("B=" + b, "-n", "OPENSLIDE=0", "CUDA=0", cwd=ROOT).out, "no news")
     says(make("B=" + b, "-n", cwd=ROOT, env=env).out, "wsi2h5 is not built")
     expect("-Werror" not in lines, "warnings are no errors")
     says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")

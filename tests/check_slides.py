@@ -165,6 +165,32 @@ def test_slide_that_lacks_more_than_half_of_its_tiles():
     says(j["message"], "7 of 12 tiles lie beyond the end of the file")
 
 
+def test_a_better_copy_of_a_damaged_slide_is_converted():
+    good = made("--size", "800x700", "--levels", "2", name="slide")
+    bad_tile = made("--size", "800x700", "--levels", "2", "--garbage", "1,1", name="bad")
+    data = open(good, "rb").read()
+    for bad in (data[:-1000], open(bad_tile, "rb").read()):  # another size; another tile
+        folder, out = tmp("in"), tmp("out")
+        slide = os.path.join(folder, "slide.svs")
+        open(slide, "wb").write(bad)
+        run(WSI2H5, "-o", out, slide, status=1)
+        says(run(WSI2H5, "-o", out, slide, status=1).err, "0 converted, 1 skipped (up to date), 1 with damaged tiles")
+        shutil.copy2(good, slide)  # keeps the old time
+        says(run(WSI2H5, "-o", out, slide).err, "has changed since", "1 converted")
+        says(run(WSI2H5, "-o", out, slide).err, "1 skipped (up to date)")
+
+
+def test_damage_is_reported_by_every_run():
+    slide = made("--size", "800x700", "--garbage", "1,1", name="bad")
+    out = os.path.join(tmp(), "bad.h5")
+    for status, options in ((1, ()), (1, ()), (0, ("--accept-damage",)), (1, ("-q",))):
+        p = run(WSI2H5, *options, "-o", out, slide, status=status)
+        says(p.err, slide + ": 1 damaged tile, filled with the background", "copy the slide again")
+    p = run(WSI2H5, "--on-damage", "fail", "-o", out, slide, status=1)
+    says(p.err, out, "1 damaged tile", "rejected because of --on-damage fail")
+    run(WSI2H5, "--accept-damage", "-o", os.path.join(tmp(), "x.h5"), slide)
+
+
 KINDS_OF_FILES = [  # name, bytes, words of the message
     ("page.svs", b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>503", "an HTML page"), ("notes.svs", b"see the other disk", "a text file"),
     ("zero.svs", bytes(9999), "all zero"), ("archive.svs", b"PK\3\4...", "a compressed archive"),
