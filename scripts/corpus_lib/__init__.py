@@ -7,5 +7,5 @@
   logs         what tasks reported              status     what has become of each slide
   schedulers   Slurm and Grid Engine            cluster    what is submitted
   steps        look-up and merge                local      a run on this machine
-  progress     progress lines
+  progress     progress lines                   names      what slides are called in the corpus
 """

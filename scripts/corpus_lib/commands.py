@@ -91,6 +91,7 @@ def command_run(o):
     corpus.add_inputs(slides, problems)
     corpus = Corpus(o.out)
     corpus.clean()
+    corpus.prepare_inputs()
     status = start(corpus, settings, o)
     held.close()
     return status
@@ -100,8 +101,8 @@ def start(corpus, settings, o):
     """Begins what remains; with a scheduler it returns before that is done, unless --wait."""
     corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
     late = last_suspects(corpus, "convert")
-    convert = sorted(corpus.to_convert(), key=lambda s: s in late)
-    process = corpus.to_process()
+    convert = sorted(map(corpus.input, corpus.to_convert()), key=lambda s: s in late)
+    process = [corpus.input(s) for s in corpus.to_process()]
     st = status_of(corpus, None, 0, time.time())
     if not convert and not process and st["corpus"] and st["corpus"]["current"]:
         say("nothing to do")

@@ -1,7 +1,7 @@
 """The slides that a user names: files, folders, lists of both.
 
 The search of folders follows the rule of wsi2h5 (convert/search.h): links are followed; each folder
-is searched once, and none above the first, so loops end; the DICOM files of one series in one folder
+is searched once, and none above the first, so loops end; DICOM files of one series in one folder
 are one slide, named after the largest; the folder NAME of a MIRAX slide NAME.mrxs is not searched;
 hidden names are skipped. What cannot be used is reported with its reason, and the other slides are
 still used: a dangling link that has the name of a slide, a folder that cannot be read or holds no

@@ -90,7 +90,7 @@ class Local:
         corpus, begun = self.corpus, time.time()
         if convert:
             argv = [program("wsi2h5"), "-o", corpus.stores] + self.settings["wsi2h5"]
-            self.phase("convert", convert, corpus.to_convert, argv)
+            self.phase("convert", convert, lambda: map(corpus.input, corpus.to_convert()), argv)
         todo = step_lookup(corpus, self.run)
         if todo and self.settings["group_tasks"]:
             self.groups(todo)

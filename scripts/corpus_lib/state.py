@@ -11,6 +11,7 @@ import shutil
 
 from corpus_lib.checks import Checks
 from corpus_lib.files import age, die, fresh, read_json, read_lines, stem, write_list, write_whole
+from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
 
 
 class Corpus:
@@ -22,9 +23,8 @@ class Corpus:
         self.slides = read_lines(self.path("slides.txt"))
         self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
         self.checks = Checks(self.path("checked.json"))
-        self.first = {}  # {name: the first slide that has it}
-        for s in self.slides:
-            self.first.setdefault(stem(s), s)
+        shared = os.path.join(os.path.dirname(self.stores), "names.txt")
+        self.names = unique_names(self.slides, read_names(shared) if self.shares_stores() else {})
 
     # places
 
@@ -35,13 +35,23 @@ class Corpus:
         return self.path("runs", str(run), name)
 
     def store(self, slide):
-        return os.path.join(self.stores, stem(slide) + ".h5")
+        return os.path.join(self.stores, self.names[slide] + ".h5")
 
     def result(self, slide):
-        return self.path("results", stem(slide) + ".h5")
+        return self.path("results", self.names[slide] + ".h5")
 
     def parts(self, slide):
-        return self.path("parts", stem(slide))
+        return self.path("parts", self.names[slide])
+
+    def input(self, slide):
+        """What wsi2h5 converts: the slide, or a link to it that has its name in the corpus."""
+        if self.names[slide] == stem(slide):
+            return slide
+        return link_of(self.path(".links"), slide, self.names[slide])
+
+    def shares_stores(self):
+        """True if the stores are those of another corpus."""
+        return self.stores != self.path("stores")
 
     # settings and inputs
 
@@ -58,10 +68,15 @@ class Corpus:
         if problems != self.rejected:
             write_whole(self.path("rejected.json"), json.dumps(problems, indent=1) + "\n")
 
-    def namesake(self, slide):
-        """An earlier slide whose store has the same name, or None."""
-        other = self.first[stem(slide)]
-        return None if other == slide else other
+    def prepare_inputs(self):
+        """Makes names.txt and the links of numbered slides."""
+        write_list(self.path("names.txt"), ["%s\t%s" % (self.names[s], s) for s in self.slides])
+        make_links(self.path(".links"), {s: self.names[s] for s in self.slides
+                                         if self.input(s) != s and not self.clashes(s)})
+
+    def clashes(self, slide):
+        """The slide needs another name, and cannot have one."""
+        return self.input(slide) != slide and slide.lower().endswith(SEVERAL_FILES)
 
     def duplicates(self):
         """{slide: earlier slide} of stores that hold the same slide (equal quickhash)."""
@@ -69,7 +84,7 @@ class Corpus:
             return {}
         first, found = {}, {}
         for s in self.slides:
-            number = "" if self.namesake(s) else self.checks.quickhash(self.store(s))
+            number = "" if self.clashes(s) else self.checks.quickhash(self.store(s))
             if number and first.setdefault(number, s) != s:
                 found[s] = first[number]
         return found
@@ -125,7 +140,7 @@ class Corpus:
 
     def to_convert(self):
         unreadable = self.unreadable()
-        return [s for s in self.slides if not self.namesake(s)
+        return [s for s in self.slides if not self.clashes(s)
                 and (not fresh(self.store(s), s) or self.store(s) in unreadable)]
 
     def has_result(self, slide):
@@ -136,7 +151,7 @@ class Corpus:
     def to_process(self):
         """Slides that have a store and no result."""
         same = self.duplicates()
-        return [s for s in self.slides if not self.namesake(s) and s not in same
+        return [s for s in self.slides if not self.clashes(s) and s not in same
                 and age(self.store(s)) is not None and not self.has_result(s)]
 
     def groups(self):

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from corpus_lib.files import DONE, PART, age, counted, fresh, key, read_lines, stem
+from corpus_lib.files import DONE, PART, age, counted, fresh, key, read_lines
 from corpus_lib.logs import Reports, began, end_of
 from corpus_lib.progress import duration, rate_text
 from corpus_lib.schedulers import active_tasks
@@ -52,7 +52,7 @@ class States:
 
     def why_groups(self, slide):
         """The same for a slide whose groups are computed by one task each."""
-        run, number, tasks, n = self.groups[stem(slide)]
+        run, number, tasks, n = self.groups[self.corpus.names[slide]]
         if self.active or self.corpus.stopped(run):
             return None
         made = {re.sub(r".*\.(\d+)-\d+\.h5$", r"\1", p) for p in glob.glob(
@@ -60,7 +60,8 @@ class States:
         missing = [g for g in range(1, n + 1) if str(g) not in made]
         if not missing:
             return "its groups could not be merged; see logs/%d.merge.err" % run
-        logs = [(g, "%d.groups.%s.%d.err" % (run, stem(slide), (g - 1) % tasks + 1))
+        logs = [(g, "%d.groups.%s.%d.err" % (
+            run, self.corpus.names[slide], (g - 1) % tasks + 1))
                 for g in missing]
         logs = [(g, log) for g, log in logs if began(self.corpus, log)]
         if not logs:
@@ -73,18 +74,17 @@ class States:
         problem = self.corpus.checks.problem(self.corpus.result(s))
         if problem and fresh(self.corpus.result(s), self.corpus.store(s)):
             return None if self.active else "the result is damaged: %s; run again" % problem
-        if stem(s) in self.groups and os.path.isdir(self.corpus.parts(s)):
+        if self.corpus.names[s] in self.groups and os.path.isdir(self.corpus.parts(s)):
             return self.why_groups(s)
         return self.why("process", self.corpus.store(s))
 
     def of(self, s):
         corpus, store = self.corpus, self.corpus.store(s)
-        made, report = age(store), self.reports["convert"].last(s)
-        if corpus.namesake(s):
-            return State("", "convert", "%s has the same name, and so the same store; rename one" %
-                         corpus.namesake(s))
+        made, report = age(store), self.reports["convert"].last(corpus.input(s))
+        if corpus.clashes(s):
+            return State("", "convert", "another slide has the same name; rename one")
         if made is None or (report and report.status == "failed" and report.changed > made):
-            return State("", "convert", self.why("convert", s))
+            return State("", "convert", self.why("convert", corpus.input(s)))
         if store in self.unreadable:
             return State("", "convert",
                          None if self.active else self.unreadable[store] + "; run again")
@@ -120,7 +120,7 @@ def steps_of(states, to_do, now):
     corpus, rows = states.corpus, []
     converting = sum(row["stage"] == "convert" for row in to_do)
     for kind, n, paths in (
-            ("convert", converting, {key(s): corpus.store(s) for s in corpus.slides}),
+            ("convert", converting, {key(corpus.input(s)): corpus.store(s) for s in corpus.slides}),
             ("process", len(to_do),
              {key(corpus.store(s)): corpus.result(s) for s in corpus.slides})):
         reports = states.reports[kind]
@@ -157,11 +157,12 @@ def status_of(corpus, scheduler, active, now):
     results = []
     for s in corpus.slides:
         reached, stage, reason = states.of(s)
-        report = states.reports["convert"].last(s)
+        report = states.reports["convert"].last(corpus.input(s))
         out["converted"] += reached != ""
         if reached == "processed":
             results.append(corpus.result(s))
         elif reason:
+            reason = reason.replace(corpus.input(s), s)  # the slide, not the link to it
             out["failed"].append({"slide": s, "stage": stage, "reason": reason})
         else:
             out["to_do"].append({"slide": s, "stage": stage})

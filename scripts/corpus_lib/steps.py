@@ -23,7 +23,7 @@ def step_lookup(corpus, run):
     damage of new results are noted.
     """
     stores = [corpus.store(s) for s in corpus.slides
-              if not corpus.namesake(s) and age(corpus.store(s)) is not None]
+              if not corpus.clashes(s) and age(corpus.store(s)) is not None]
     names, messages, table = corpus.run_path(run, "stores.txt"), [], "Start\tEnd\tName\n"
     write_list(names, stores)
     if stores:
