@@ -74,7 +74,7 @@ static int tune_main(struct options *o)
     int status = EXIT_DONE;
     cli_catch_signals();
     for (int k = 0; k < o->files.n && !cli_stopped(); k++)
-        if (tune_print(o->files.paths[k], (int)o->threads, &e)) {
+        if (tune_print(o->files.paths[k], (int)o->threads, o->json, &e)) {
             fflush(stdout);
             cli_say("%s", e.msg);
             status = EXIT_PART;

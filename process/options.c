@@ -91,6 +91,7 @@ static const struct command_option lookup_rows[] = {
 static const struct command_option tune_rows[] = {
     LIST,
     {"Computing", 'j', "threads", "N", OPT_THREADS, "most threads to try"},
+    {"Output", 0, "json", NULL, OPT_JSON, "print one JSON line per store instead of the table"},
     COMMAND_LAST_ROWS};
 
 /* --- live defaults --- */

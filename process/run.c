@@ -17,6 +17,7 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t done, skipped, failed;
+    int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
     double *bytes; /* [n + 1]: size of the stores before store k; for progress only, else NULL */
@@ -112,6 +113,7 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
     struct run *r = ctx;
     struct err duplicate = {""};
     const char *path = r->o->files.paths[k];
+    r->computed += s ? s->nx * s->ny : 0;
     if (s && check_duplicate(r, path, s->quickhash, &duplicate)) {
         s = NULL;
         why = &duplicate;
@@ -169,13 +171,13 @@ static int weigh(struct run *r, struct err *e)
     return 0;
 }
 
-static void show_progress(void *ctx, int64_t k, double fraction)
+static void show_progress(void *ctx, int64_t k, double fraction, int64_t windows)
 {
     struct run *r = ctx;
     const double before = r->bytes[k], share = r->bytes[k + 1] - before;
     const double all = r->bytes[r->o->files.n];
     progress_item(k, cli_base_name(r->o->files.paths[k]), before / all, share / all);
-    progress_show(fraction, (before + share * fraction) / 1e6);
+    progress_show(fraction, (double)r->computed + fraction * (double)windows);
 }
 
 /* --- the list of stores --- */
@@ -249,7 +251,7 @@ static void drop_finished(struct run *r)
 static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
-    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "MB/s");
+    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "windows/s");
     if (weigh(r, e))
         return -1;
     const struct stream_setup setup = {

@@ -53,12 +53,24 @@ static void report_notes(struct stream *s)
         }
 }
 
+/* Number of windows that are to be computed for a job. */
+static int64_t count_windows(const struct job *j)
+{
+    int64_t n = 0;
+    for (int64_t b = 0; b < j->n_bands; b++) {
+        const struct spectrum_band *g = &j->bands[b].geometry;
+        n += (g->end_wy - g->first_wy) * g->nx;
+    }
+    return n;
+}
+
 static void show_progress(struct stream *s)
 {
-    const int64_t now = atomic_load(&s->progress);
+    const int64_t now = atomic_load(&s->progress), k = now / 100;
     atomic_store(&s->shown, now);
-    if (s->setup->progress && now / 100 >= atomic_load(&s->line.reported))
-        s->setup->progress(s->setup->ctx, now / 100, (double)(now % 100) / 100);
+    if (s->setup->progress && now > 0 && k >= atomic_load(&s->line.reported))
+        s->setup->progress(s->setup->ctx, k, (double)(now % 100) / 100,
+                           count_windows(s->line.jobs[k]));
 }
 
 static bool due(void *ctx)

@@ -41,8 +41,9 @@ struct stream_setup {
                   struct err *e);
     /* An event that does not end store k; the text does not name it. May be NULL. */
     void (*note)(void *ctx, int64_t k, const char *text);
-    /* The fraction of store k that has been computed, now and then. May be NULL. */
-    void (*progress)(void *ctx, int64_t k, double fraction);
+    /* The fraction of store k that has been computed, now and then, and the number of windows to
+     * compute for it. May be NULL. */
+    void (*progress)(void *ctx, int64_t k, double fraction, int64_t windows);
 };
 
 /* Processes all stores. -1 if the run as a whole failed, or was stopped by a signal. */

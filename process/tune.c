@@ -35,6 +35,7 @@ struct tune {
     int threads;
     double open_seconds, list_seconds; /* list_seconds: per chunk */
     bool cold;                         /* the kernel does drop the file's pages */
+    FILE *json;                        /* takes rows of JSON; NULL: they are printed as text */
     int64_t row, end, col;             /* where source is */
 };
 
@@ -185,33 +186,73 @@ static void print_factor(double windows, double whole)
         printf(" %11s", "-");
 }
 
+/* What was measured of one size with one number of threads; 0 seconds: not measured. */
+struct row {
+    int64_t rows;
+    double bytes;
+    int threads;
+    double cold, warm;                 /* seconds for the group */
+    double cold_windows, warm_windows; /* seconds for its windows, one by one */
+};
+
+static void print_row(const struct row *r)
+{
+    char size[32];
+    printf("%9s %7" PRId64 " %7d", cli_size(size, r->bytes), r->rows, r->threads);
+    print_speed(r->bytes, r->cold);
+    print_speed(r->bytes, r->warm);
+    print_factor(r->cold_windows, r->cold);
+    print_factor(r->warm_windows, r->warm);
+    puts("");
+    fflush(stdout);
+}
+
+/* a / b, or null. */
+static void json_ratio(FILE *f, const char *name, double a, double b)
+{
+    fprintf(f, ", \"%s\": ", name);
+    if (a > 0 && b > 0)
+        fprintf(f, "%.4g", a / b);
+    else
+        fputs("null", f);
+}
+
+static void json_row(FILE *f, const struct row *r)
+{
+    fprintf(f, "%s{\"bytes\": %.0f, \"rows\": %" PRId64 ", \"threads\": %d",
+            ftell(f) > 0 ? ", " : "", r->bytes, r->rows, r->threads);
+    json_ratio(f, "cold_mb_per_s", r->bytes / 1e6, r->cold);
+    json_ratio(f, "warm_mb_per_s", r->bytes / 1e6, r->warm);
+    json_ratio(f, "cold_speedup", r->cold_windows, r->cold);
+    json_ratio(f, "warm_speedup", r->warm_windows, r->warm);
+    fputc('}', f);
+}
+
 /* Prints the lines of one size; *speed gets the bytes per second of a task with one such group. */
 static int print_size(struct tune *t, int64_t n, double *speed, struct err *e)
 {
     const struct store_info *i = store_info(t->store);
     const int64_t rows = n * i->chunk_rows < i->height ? n * i->chunk_rows : i->height;
-    const double bytes = (double)rows * (double)i->width * (double)i->channels;
-    double cold_windows = 0, warm_windows = 0, cold = 0, warm = 0;
-    char size[32];
-    if (measure(t, n, 1, false, true, &warm_windows, e) ||
-        (t->cold && measure(t, n, 1, true, true, &cold_windows, e)))
+    struct row r = {.rows = rows, .bytes = (double)rows * (double)i->width * (double)i->channels};
+    if (measure(t, n, 1, false, true, &r.warm_windows, e) ||
+        (t->cold && measure(t, n, 1, true, true, &r.cold_windows, e)))
         return -1;
     for (int j = 1;; j = 2 * j < t->threads ? 2 * j : t->threads) {
-        if ((t->cold && measure(t, n, j, true, false, &cold, e)) ||
-            measure(t, n, j, false, false, &warm, e))
+        if ((t->cold && measure(t, n, j, true, false, &r.cold, e)) ||
+            measure(t, n, j, false, false, &r.warm, e))
             return -1;
-        printf("%9s %7" PRId64 " %7d", cli_size(size, bytes), rows, j);
-        print_speed(bytes, t->cold ? cold : 0);
-        print_speed(bytes, warm);
-        print_factor(t->cold ? cold_windows : 0, cold);
-        print_factor(warm_windows, warm);
-        puts("");
-        fflush(stdout);
+        r.threads = j;
+        r.cold = t->cold ? r.cold : 0;
+        r.cold_windows = t->cold ? r.cold_windows : 0;
+        if (t->json)
+            json_row(t->json, &r);
+        else
+            print_row(&r);
         if (j == t->threads)
             break;
     }
     const double listing = t->list_seconds * (double)(n * t->chunks.columns);
-    *speed = bytes / (t->open_seconds + listing + (t->cold ? cold : warm));
+    *speed = r.bytes / (t->open_seconds + listing + (t->cold ? r.cold : r.warm));
     return 0;
 }
 
@@ -268,27 +309,21 @@ static void close_all(struct tune *t)
         close(t->fd);
 }
 
-/* Prints the smallest size that is within a tenth of the best, in whole MiB. */
-static void recommend(const struct tune *t, const double *speed, const int64_t *bytes, int n)
+/* The smallest size that is within a tenth of the best; *best gets the best speed. */
+static int64_t recommended(const double *speed, const int64_t *bytes, int n, double *best)
 {
-    double best = 0;
     int k = 0;
+    *best = 0;
     for (int s = 0; s < n; s++)
-        best = speed[s] > best ? speed[s] : best;
-    while (speed[k] < 0.9 * best)
+        *best = speed[s] > *best ? speed[s] : *best;
+    while (speed[k] < 0.9 * *best)
         k++;
-    printf("within a tenth of the fastest (%.0f MB/s with %d threads, %s, opening and listing "
-           "included):\n--group-bytes %" PRId64 "M\n",
-           best / 1e6, t->threads, t->cold ? "cold" : "warm", (bytes[k] >> 20) + 1);
+    return bytes[k];
 }
 
-static int print_table(struct tune *t, struct err *e)
+static void print_head(const struct tune *t)
 {
     const struct store_info *i = store_info(t->store);
-    const int64_t row_bytes = i->chunk_rows * i->width * i->channels;
-    double speed[64];
-    int64_t bytes[64], before = 0;
-    int n = 0;
     cli_print_text(stdout, store_path(t->store));
     printf(": %" PRId64 " x %" PRId64 " px, %s, chunks of %" PRId64 " x %" PRId64 "\n", i->width,
            i->height, i->codec->name, i->chunk_cols, i->chunk_rows);
@@ -298,24 +333,73 @@ static int print_table(struct tune *t, struct err *e)
     printf("%9s %7s %7s %9s %9s %11s %11s\n", "group", "rows", "threads", "cold", "warm", "cold",
            "warm");
     printf("%9s %7s %7s %9s %9s %23s\n", "", "", "", "MB/s", "MB/s", "over window by window");
+}
+
+/* The end of the table, or the JSON line: all sizes are in `sizes`. The size is in whole MiB. */
+static void print_end(const struct tune *t, const char *sizes, int64_t bytes, double best)
+{
+    const int64_t mib = (bytes >> 20) + 1;
+    if (!t->json) {
+        printf("within a tenth of the fastest (%.0f MB/s with %d threads, %s, opening and listing "
+               "included):\n--group-bytes %" PRId64 "M\n",
+               best / 1e6, t->threads, t->cold ? "cold" : "warm", mib);
+        return;
+    }
+    fputs("{\"store\": ", stdout);
+    cli_json_string(stdout, store_path(t->store));
+    printf(", \"codec\": \"%s\", \"open_seconds\": %.6f, \"list_seconds_per_chunk\": %.9f, "
+           "\"cold\": %s, \"group_bytes\": %" PRId64 ", \"mb_per_s\": %.4g, \"sizes\": [%s]}\n",
+           store_info(t->store)->codec->name, t->open_seconds, t->list_seconds,
+           t->cold ? "true" : "false", mib << 20, best / 1e6, sizes);
+}
+
+/* Measures all sizes and prints them; the JSON rows go to t->json. */
+static int measure_sizes(struct tune *t, int64_t *bytes, double *best, struct err *e)
+{
+    const struct store_info *i = store_info(t->store);
+    const int64_t row_bytes = i->chunk_rows * i->width * i->channels;
+    double speed[64];
+    int64_t size[64], before = 0;
+    int n = 0;
     for (int64_t want = row_bytes;; want *= 2) {
         int64_t rows = want / row_bytes < t->rows ? want / row_bytes : t->rows;
         rows = rows * row_bytes > MOST_BYTES && n > 0 ? MOST_BYTES / row_bytes : rows;
         if (rows <= before)
             break;
-        bytes[n] = rows * row_bytes;
+        size[n] = rows * row_bytes;
         if (print_size(t, rows, &speed[n++], e))
             return -1;
         before = rows;
     }
-    recommend(t, speed, bytes, n);
+    *bytes = recommended(speed, size, n, best);
     return 0;
 }
 
-int tune_print(const char *path, int threads, struct err *e)
+static int print_all(struct tune *t, bool json, struct err *e)
+{
+    char *sizes = NULL;
+    size_t n_sizes = 0;
+    int64_t bytes;
+    double best;
+    if (json && !(t->json = open_memstream(&sizes, &n_sizes)))
+        return err_set(e, "%s: out of memory", store_path(t->store));
+    if (!json)
+        print_head(t);
+    const int r = measure_sizes(t, &bytes, &best, e);
+    if (json)
+        fclose(t->json);
+    if (r == 0 && json && !sizes)
+        return err_set(e, "%s: out of memory", store_path(t->store));
+    if (r == 0)
+        print_end(t, sizes, bytes, best);
+    free(sizes);
+    return r;
+}
+
+int tune_print(const char *path, int threads, bool json, struct err *e)
 {
     struct tune t = {.threads = threads, .fd = -1};
-    int r = open_all(&t, path, e) || print_table(&t, e) ? -1 : 0;
+    int r = open_all(&t, path, e) || print_all(&t, json, e) ? -1 : 0;
     close_all(&t);
     return r;
 }

@@ -164,6 +164,19 @@ def test_list_from_stdin():
     expect(p.returncode == 0 and names(out) == ["a", "b"], "%s", p.stderr)
 
 
+def test_json_of_lookup_and_tune():
+    a, b = stores(2)
+    rows = json_lines(run(H5SPEC, "lookup", "--json", a, b).out)
+    expect(rows == [{"start": 1, "end": 1, "name": a}, {"start": 2, "end": 2, "name": b}], "%s", rows)
+    rows = json_lines(run(H5SPEC, "tune", "-j", "2", "--json", a, b).out)
+    expect([r["store"] for r in rows] == [a, b], "%s", rows)
+    for r in rows:
+        expect(r["group_bytes"] >= 1 << 20 and r["group_bytes"] % (1 << 20) == 0, "%s", r)
+        expect({s["threads"] for s in r["sizes"]} == {1, 2} and all(s["warm_mb_per_s"] > 0 for s in r["sizes"]), "%s", r)
+    p = run(H5SPEC, "tune", "--json", a, "/nowhere/x.h5", status=1)
+    expect(len(json_lines(p.out)) == 1, p.out)
+
+
 # --- the same slide twice ---
 
 def test_the_same_slide_twice():
@@ -284,7 +297,7 @@ def test_progress_fits_the_terminal():
             expect(len(line) < columns, "%d of %d columns: %s", len(line), columns, line)
         says(lines[0], "1 of 2: TCGA", "…")
         if columns == 80:
-            expect(re.search(r" \d+ %, [\d.]+ \S+/s, .* left in total$", lines[-1]), "%s", lines[-1])
+            expect(re.search(r" \d+ %, [\d.]+ windows/s, .* left in total$", lines[-1]), "%s", lines[-1])
 
 
 def test_progress_of_wsi2h5_fits_the_terminal():

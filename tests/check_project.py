@@ -181,7 +181,7 @@ OTHER_OPTIONS = {
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
-    "lookup": {"--json": []}, "tune": {"--threads": ["1"]},
+    "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
 
