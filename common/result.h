@@ -164,6 +164,9 @@ void result_close(struct result *r);
 struct result_merge_options {
     bool partial;          /* groups may be missing */
     bool allow_duplicates; /* a slide (an equal, non-empty quickhash) may appear under several names */
+    /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
+    void (*progress)(void *ctx, int64_t done, int64_t slides);
+    void *ctx;
 };
 
 /* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same slide,

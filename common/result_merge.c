@@ -232,6 +232,8 @@ static int merge_all(struct merge *m, const char *out, struct err *e)
     for (int64_t a = 0, b; a < m->n_parts; a = b) {
         for (b = a + 1; b < m->n_parts && !strcmp(m->parts[a].name, m->parts[b].name); b++)
             ;
+        if (m->options.progress)
+            m->options.progress(m->options.ctx, a, m->n_parts);
         if (cli_check_stop(e) || merge_slide(m, a, b, out, e))
             return -1;
     }

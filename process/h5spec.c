@@ -6,6 +6,7 @@
 #include "common/store.h"
 #include "process/info.h"
 #include "process/lookup.h"
+#include "process/merge_command.h"
 #include "process/options.h"
 #include "process/plot.h"
 #include "process/run.h"
@@ -16,26 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- merge, info, lookup, tune --- */
-
-static int merge_main(struct options *o)
-{
-    struct err e = {""};
-    const struct result_merge_options how = {o->partial, o->allow_duplicates};
-    cli_catch_signals();
-    if (o->files.failed) {
-        cli_say("nothing was merged, as inputs are missing");
-        return EXIT_PART;
-    }
-    if (result_check_target(o->output, &e) ||
-        result_merge(o->output, o->files.paths, o->files.n, &how, &e)) {
-        cli_say("%s", e.msg);
-        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
-    }
-    if (!o->quiet)
-        cli_say("merged %d result%s into %s", o->files.n, o->files.n == 1 ? "" : "s", o->output);
-    return EXIT_DONE;
-}
+/* --- info, lookup, tune --- */
 
 static int info_main(struct options *o)
 {

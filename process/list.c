@@ -122,7 +122,20 @@ int list_expand(struct list *l, enum list_kind kind, struct err *e)
     return r;
 }
 
-/* --- shares --- */
+/* --- sizes and shares --- */
+
+double *list_sizes(const struct list *l, struct err *e)
+{
+    double *sum = calloc((size_t)l->n + 1, sizeof *sum);
+    if (!sum)
+        err_set(e, "out of memory");
+    for (int k = 0; sum && k < l->n; k++) {
+        struct stat st;
+        const double size = stat(l->paths[k], &st) ? 0 : (double)st.st_size;
+        sum[k + 1] = sum[k] + (size > 1 ? size : 1);
+    }
+    return sum;
+}
 
 void list_share(struct list *l, int64_t task, int64_t tasks)
 {

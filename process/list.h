@@ -26,6 +26,9 @@ int list_add_file(struct list *l, const char *file, struct err *e);
 /* Replaces each folder by the files in it, sorted by path. Reports and counts dangling links,
  * folders that cannot be read and folders without such files. -1 when memory is short. */
 int list_expand(struct list *l, enum list_kind kind, struct err *e);
+/* Sizes of the files in bytes, added up: [k] is that of all files before file k, [n] that of all n.
+ * Each file counts as one byte at least. To be free()d; NULL when memory is short. */
+double *list_sizes(const struct list *l, struct err *e);
 /* Keeps share `task` of `tasks` (cli_task); it can be empty. */
 void list_share(struct list *l, int64_t task, int64_t tasks);
 /* Frees what the list owns and empties it. */

@@ -104,10 +104,8 @@ static int judge_result(const struct results *r, struct result *old, const char 
     if (result_slides(old) != 1)
         return err_set(e, "%s: %s exists and is not the result of one slide; name another folder, "
                        "or replace it with --force", store, target);
-    if (result_load_slide(old, 0, &slide, &why)) {
-        err_set(e, "%s; computed again", why.msg);
-        return 0;
-    }
+    if (result_load_slide(old, 0, &slide, e))
+        return -1;
     const int is = judge_slide(r, &slide, store, target, e);
     snprintf(quickhash, 80, "%s", slide.quickhash);
     result_slide_free(&slide);
@@ -135,7 +133,7 @@ static int judge(const struct results *r, const char *store, const char *target,
         err_set(e, "%s: older than its store; computed again", target);
         return 0;
     }
-    struct result *old = result_open(target, &why);
+    struct result *old = result_check(target, &why) ? NULL : result_open(target, &why);
     if (!old) {
         err_set(e, "%s; computed again", why.msg);
         return 0;

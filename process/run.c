@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct run {
     struct options *o;
@@ -154,23 +153,6 @@ static void last_line(const struct run *r, double seconds)
 
 /* --- progress --- */
 
-/* Sizes of the stores, so that the time left is that of the bytes left. -1: out of memory. */
-static int weigh(struct run *r, struct err *e)
-{
-    const struct list *files = &r->o->files;
-    if (!progress_is_on())
-        return 0;
-    r->bytes = calloc((size_t)files->n + 1, sizeof *r->bytes);
-    if (!r->bytes)
-        return err_set(e, "out of memory");
-    for (int k = 0; k < files->n; k++) {
-        struct stat st;
-        const double size = stat(files->paths[k], &st) ? 0 : (double)st.st_size;
-        r->bytes[k + 1] = r->bytes[k] + (size > 1 ? size : 1);
-    }
-    return 0;
-}
-
 static void show_progress(void *ctx, int64_t k, double fraction, int64_t windows)
 {
     struct run *r = ctx;
@@ -252,7 +234,7 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
     progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "windows/s");
-    if (weigh(r, e))
+    if (progress_is_on() && !(r->bytes = list_sizes(&o->files, e)))
         return -1;
     const struct stream_setup setup = {
         .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,

@@ -1,126 +1,156 @@
 /* verify_command.c - see verify_command.h. */
 #include "process/verify_command.h"
 
-#include "common/cli.h"
 #include "common/progress.h"
-#include "common/result.h"
 #include "process/verify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-struct verify_run {
-    struct options *o;
+struct job {
+    const struct options *o;
     double *bytes; /* [n + 1]: size of the files before file k */
-    int k;         /* the file being verified */
+    int k;         /* the file being read */
+    int64_t valid, bad;
 };
 
-/* --- progress --- */
-
-static int weigh(struct verify_run *r)
-{
-    const struct list *files = &r->o->files;
-    if (!(r->bytes = calloc((size_t)files->n + 1, sizeof *r->bytes)))
-        return -1;
-    for (int k = 0; k < files->n; k++) {
-        struct stat st;
-        const double size = stat(files->paths[k], &st) ? 0 : (double)st.st_size;
-        r->bytes[k + 1] = r->bytes[k] + (size > 1 ? size : 1);
-    }
-    return 0;
-}
+/* What was found in a file. */
+struct finding {
+    const char *path;
+    bool is_result;
+    struct verify_report store;
+    int64_t slides, windows; /* of a result */
+    struct err why;
+};
 
 static void show_progress(void *ctx, double fraction)
 {
-    const struct verify_run *r = ctx;
-    const double before = r->bytes[r->k], share = r->bytes[r->k + 1] - before;
-    const double all = r->bytes[r->o->files.n];
-    progress_item(r->k, cli_base_name(r->o->files.paths[r->k]), before / all, share / all);
-    progress_show(fraction, (before + share * fraction) / 1e6);
+    const struct job *v = ctx;
+    const double before = v->bytes[v->k], size = v->bytes[v->k + 1] - before;
+    const double all = v->bytes[v->o->files.n];
+    progress_item(v->k, cli_base_name(v->o->files.paths[v->k]), before / all, size / all);
+    progress_show(fraction, (before + fraction * size) / 1e6);
 }
 
-/* --- one line per file --- */
+/* --- reports --- */
 
-static void print_json(const char *path, bool result, const struct verify_report *r,
-                       const struct err *why)
+static void print_text(const struct finding *f)
 {
+    const struct verify_report *s = &f->store;
+    char size[32];
+    cli_print_text(stdout, f->path);
+    if (f->is_result) {
+        printf(": valid result: %" PRId64 " slide%s, %" PRId64 " windows\n", f->slides,
+               f->slides == 1 ? "" : "s", f->windows);
+        return;
+    }
+    printf(": valid: %" PRId64 " chunk%s, %s", s->chunks, s->chunks == 1 ? "" : "s",
+           cli_size(size, (double)s->bytes));
+    if (s->missing + s->damaged + s->left_out > 0)
+        printf("; tiles of the slide: %" PRId64 " missing, %" PRId64 " damaged, %" PRId64 " left out",
+               s->missing, s->damaged, s->left_out);
+    puts("");
+}
+
+static void print_json(const struct finding *f)
+{
+    const struct verify_report *s = &f->store;
     fputs("{\"file\": ", stdout);
-    cli_json_string(stdout, path);
-    printf(", \"status\": \"%s\"", *why->msg ? "failed" : "valid");
-    if (result)
-        fputs(", \"kind\": \"result\"", stdout);
-    else if (r->chunks > 0 || !*why->msg)
-        printf(", \"kind\": \"store\", \"chunks\": %" PRId64 ", \"bytes\": %" PRId64
-               ", \"damaged_chunks\": %" PRId64 ", \"tiles_missing\": %" PRId64
-               ", \"tiles_damaged\": %" PRId64 ", \"tiles_left_out\": %" PRId64,
-               r->chunks, r->bytes, r->bad, r->missing, r->damaged, r->left_out);
-    if (*why->msg) {
+    cli_json_string(stdout, f->path);
+    printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store", *f->why.msg ? "failed" : "valid");
+    if (f->is_result)
+        printf(", \"slides\": %" PRId64 ", \"windows\": %" PRId64, f->slides, f->windows);
+    else
+        printf(", \"chunks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"damaged_chunks\": %" PRId64
+               ", \"tiles_missing\": %" PRId64 ", \"tiles_damaged\": %" PRId64
+               ", \"tiles_left_out\": %" PRId64,
+               s->chunks, s->bytes, s->bad, s->missing, s->damaged, s->left_out);
+    if (*f->why.msg) {
         fputs(", \"message\": ", stdout);
-        cli_json_string(stdout, why->msg);
+        cli_json_string(stdout, f->why.msg);
     }
     puts("}");
 }
 
-static void print_text(const char *path, bool result, const struct verify_report *r)
+static void report(struct job *v, const struct finding *f)
 {
-    char size[32];
-    cli_print_text(stdout, path);
-    if (result)
-        puts(": valid result");
-    else
-        printf(": valid: %" PRId64 " chunks, %s; tiles missing %" PRId64 ", damaged %" PRId64
-               ", left out %" PRId64 "\n",
-               r->chunks, cli_size(size, (double)r->bytes), r->missing, r->damaged, r->left_out);
+    const bool valid = !*f->why.msg;
+    v->valid += valid;
+    v->bad += !valid;
+    progress_clear();
+    if (v->o->json)
+        print_json(f);
+    else if (valid && !v->o->quiet)
+        print_text(f);
+    fflush(stdout);
+    if (!valid)
+        cli_say("%s", f->why.msg);
 }
 
-/* --- the command --- */
-
-static int verify_one(struct verify_run *run, const char *path)
+static void last_line(const struct job *v, double bytes, double seconds)
 {
-    const struct options *o = run->o;
-    const struct verify_options how = {.threads = (int)o->threads,
-                                       .progress = progress_is_on() ? show_progress : NULL,
-                                       .ctx = run};
-    struct verify_report r = {0};
-    struct err why = {""};
-    const bool result = result_is(path);
-    if (result)
-        result_check(path, &why);
-    else if (verify_store(path, &how, &r, &why) == 0 && r.bad)
-        err_set(&why, "%s (%" PRId64 " of %" PRId64 " chunks are damaged)", r.first.msg, r.bad,
-                r.chunks);
-    progress_clear();
-    if (cli_stopped()) {
-        cli_say("%s", why.msg);
-        return EXIT_STOPPED;
+    char size[32], memory[32], time[32];
+    cli_say("%" PRId64 " valid, %" PRId64 " failed: %s; %s, %.0f MB/s, peak memory %s",
+            v->valid, v->bad, cli_size(size, bytes), cli_time(time, seconds),
+            bytes / 1e6 / (seconds > 0 ? seconds : 1),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+/* --- checks --- */
+
+static void check_result(struct finding *f)
+{
+    struct result *r = result_check(f->path, &f->why) ? NULL : result_open(f->path, &f->why);
+    if (!r)
+        return;
+    f->slides = result_slides(r);
+    f->windows = result_totals(r)->windows;
+    result_close(r);
+}
+
+static void check_store(struct job *v, struct finding *f)
+{
+    const struct verify_options how = {.threads = (int)v->o->threads, .progress = show_progress,
+                                       .ctx = v};
+    if (verify_store(f->path, &how, &f->store, &f->why) == 0 && f->store.bad)
+        err_set(&f->why, "%s (%" PRId64 " of %" PRId64 " chunks are damaged)", f->store.first.msg,
+                f->store.bad, f->store.chunks);
+}
+
+/* Checks file v->k. -1 when a signal stopped it. */
+static int check_file(struct job *v)
+{
+    const char *path = v->o->files.paths[v->k];
+    struct finding f = {.path = path, .is_result = result_is(path)};
+    if (f.is_result)
+        check_result(&f);
+    else
+        check_store(v, &f);
+    if (*f.why.msg && cli_stopped()) {
+        cli_say("%s", f.why.msg);
+        return -1;
     }
-    if (o->json)
-        print_json(path, result, &r, &why);
-    else if (!o->quiet && !*why.msg)
-        print_text(path, result, &r);
-    fflush(stdout);
-    if (*why.msg)
-        cli_say("%s", why.msg);
-    return *why.msg ? EXIT_PART : EXIT_DONE;
+    report(v, &f);
+    return 0;
 }
 
 int verify_main(struct options *o)
 {
-    struct verify_run run = {.o = o};
-    int status = EXIT_DONE;
+    const double begun = cli_now();
+    struct err e = {""};
+    struct job v = {.o = o, .bad = o->files.failed};
     cli_catch_signals();
-    if (weigh(&run)) {
-        cli_say("out of memory");
+    if (!(v.bytes = list_sizes(&o->files, &e))) {
+        cli_say("%s", e.msg);
         return EXIT_PART;
     }
     progress_begin(o->quiet ? CLI_NO : o->progress, "file", o->files.n, "MB/s");
-    for (; run.k < o->files.n && status != EXIT_STOPPED; run.k++) {
-        const int one = verify_one(&run, o->files.paths[run.k]);
-        status = one > status ? one : status;
-    }
+    while (v.k < o->files.n && !check_file(&v))
+        v.k++;
     progress_end();
-    free(run.bytes);
-    return status;
+    if (!o->quiet)
+        last_line(&v, v.bytes[v.k], cli_now() - begun);
+    free(v.bytes);
+    return v.k < o->files.n ? EXIT_STOPPED : v.bad ? EXIT_PART : EXIT_DONE;
 }

@@ -196,6 +196,18 @@ def test_the_same_slide_twice():
     expect(os.listdir(results) == ["one.h5"], "%s", os.listdir(results))
 
 
+def test_the_same_slide_twice_in_a_merge():
+    s = slide("one")
+    a = spectrum(store(s))
+    b = spectrum(shutil.copy(store(s), os.path.join(tmp(), "two.h5")))
+    out = os.path.join(tmp(), "m.h5")
+    p = run(H5SPEC, "merge", "-o", out, a, b, status=1)
+    says(p.err, a, b, "--allow-duplicates")
+    expect(not os.path.exists(out), "a part of the results was merged")
+    run(H5SPEC, "merge", "-q", "--allow-duplicates", "-o", out, a, b)
+    expect(names(out) == ["one", "two"], "%s", names(out))
+
+
 def test_slides_without_a_quickhash_are_never_the_same():
     def forget(path):
         with h5py.File(path, "r+", libver=("v110", "v110")) as f:
@@ -205,6 +217,45 @@ def test_slides_without_a_quickhash_are_never_the_same():
         return path
     a, b = (forget(path) for path in stores(2))
     run(H5SPEC, "run", "-q", "-o", os.path.join(tmp(), "r.h5"), a, b)
+
+
+# --- verify and merge ---
+
+def test_verify_takes_stores_and_results():
+    a, b = stores(2)
+    r = spectrum([a, b])
+    p = run(H5SPEC, "verify", a, r)
+    expect(p.out.splitlines() == [a + ": valid: 4 chunks, " + p.out.split("chunks, ")[1].split("\n")[0],
+                                  r + ": valid result: 2 slides, 8 windows"], p.out)
+    says(p.err, "2 valid, 0 failed", "peak memory")
+    damaged = shutil.copy(r, os.path.join(tmp(), "damaged.h5"))
+    flip(damaged, "slides/b/window_std_db", 0)
+    folder = os.path.dirname(a)
+    p = run(H5SPEC, "verify", "--json", folder, damaged, "/nowhere/x.h5", status=1)
+    rows = json_lines(p.out)
+    expect([(j["kind"], j["status"]) for j in rows] ==
+           [("store", "valid"), ("store", "valid"), ("result", "failed"), ("store", "failed")], "%s", rows)
+    expect(rows[0]["chunks"] == 4 and rows[0]["damaged_chunks"] == 0 and damaged in rows[2]["message"], "%s", rows)
+    says(p.err, damaged, "/nowhere/x.h5", "2 valid, 2 failed")
+    p = run(H5SPEC, "verify", "-q", a, r)
+    expect(p.out == p.err == "", "talk: %s%s", p.out, p.err)
+
+
+def test_verify_counts_the_tiles_of_the_slide():
+    s = os.path.join(tmp(), "bad.h5")
+    run(WSI2H5, "-q", "-o", s, made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad"), status=1)
+    says(run(H5SPEC, "verify", s).out, "9 chunks", "tiles of the slide: 0 missing, 1 damaged, 0 left out")
+
+
+def test_merge_says_what_it_made():
+    a, b = stores(2)
+    parts, out = [spectrum(a), spectrum(b)], os.path.join(tmp(), "m.h5")
+    p = run(H5SPEC, "merge", "--json", "-o", out, *parts)
+    (j,) = json_lines(p.out)
+    expect(j["output"] == out and (j["results"], j["slides"], j["windows"]) == (2, 2, 8), "%s", j)
+    with h5py.File(out, "r") as f:
+        expect(f.attrs["mean_db"] == j["mean_db"], "%s", j)
+    says(p.err, "merged 2 results into " + out + ": 2 slides, 8 windows", "peak memory")
 
 
 # --- outputs ---
@@ -312,6 +363,21 @@ def test_progress_of_wsi2h5_fits_the_terminal():
     says(lines[-1], "MP/s")
 
 
+def test_progress_of_verify_and_merge():
+    paths = long_names()
+    lines = drawn(on_a_terminal([H5SPEC, "verify", "-j", "1"] + paths * 8, 80))
+    expect(lines and all(len(line) < 80 for line in lines), "%s", lines)
+    expect(re.match(r"file \d+ of 16: TCGA.*…", lines[0]) and " MB/s" in lines[0], "%s", lines)
+    (a,) = stores(1)
+    copies = [shutil.copy(a, os.path.join(os.path.dirname(a), "%s-%03d.h5" % (NAME, k))) for k in range(120)]
+    results = tmp("results")
+    run(H5SPEC, "run", "-q", "--allow-duplicates", "--bins", "60000", "-o", results, *copies)
+    lines = drawn(on_a_terminal([H5SPEC, "merge", "--allow-duplicates", "-o", os.path.join(tmp(), NAME * 2 + ".h5"),
+                                 results], 80))
+    expect(lines and all(len(line) < 80 for line in lines), "%s", lines)
+    expect(re.match(r"TCGA.*…", lines[0]) and " slides/s" in lines[0], "%s", lines)
+
+
 def test_messages_and_progress_do_not_mix():
     text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o", os.path.join(tmp(), "r.h5"),
                           store(slide("big", "4500x4500", "--levels", "1"))], 80)
@@ -355,7 +421,7 @@ def test_a_limit_on_file_sizes_is_reported():
 
 def test_closed_descriptors_do_not_damage_a_result():
     (a,) = stores(1)
-    missing = ["/nowhere/%d.h5" % k for k in range(400)]
+    missing = ["/nowhere/%d.h5" % k for k in range(120)]
     for closing in ("2>&-", ">&-", "<&-", "<&- >&- 2>&-"):
         out = os.path.join(tmp(), "r.h5")
         script = 'exec "$@" ' + closing

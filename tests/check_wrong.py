@@ -675,8 +675,8 @@ def test_verify_of_stores_and_results():
     move_a_count(bad, "slides/good/histogram")
     p = run(H5SPEC, "verify", store(good()), bad, good_result, status=1)
     says(p.out, store(good()) + ": valid: 9 chunks", good_result + ": valid result")
-    expect(bad not in p.out and len(p.err.splitlines()) == 1, "%s", p.out + p.err)
-    says(p.err, bad)
+    expect(bad not in p.out and len(p.err.splitlines()) == 2, "%s", p.out + p.err)
+    says(p.err, bad, "2 valid, 1 failed")
     lines = json_lines(run(H5SPEC, "verify", "--json", store(good()), bad, status=1).out)
     expect([(x["file"], x["kind"], x["status"]) for x in lines] ==
            [(store(good()), "store", "valid"), (bad, "result", "failed")], "%s", lines)

@@ -1,0 +1,76 @@
+/* merge_command.c - see merge_command.h. */
+#include "process/merge_command.h"
+
+#include "common/progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+static void show_progress(void *ctx, int64_t done, int64_t slides)
+{
+    progress_item(0, cli_base_name(((const struct options *)ctx)->output), 0, 1);
+    progress_show((double)done / (double)slides, (double)done);
+}
+
+static void print_json(const struct options *o, const struct result *r, double seconds)
+{
+    const struct result_counts *c = result_totals(r);
+    double mean, std;
+    result_moments(result_params(r), c->histogram, &mean, &std);
+    fputs("{\"output\": ", stdout);
+    cli_json_string(stdout, o->output);
+    printf(", \"results\": %d, \"slides\": %" PRId64 ", \"windows\": %" PRId64 ", \"mean_db\": ",
+           o->files.n, result_slides(r), c->windows);
+    cli_json_number(stdout, mean);
+    fputs(", \"std_db\": ", stdout);
+    cli_json_number(stdout, std);
+    printf(", \"seconds\": %.3f}\n", seconds);
+}
+
+static void last_line(const struct options *o, const struct result *r, double seconds)
+{
+    const int64_t slides = result_slides(r);
+    char memory[32], time[32];
+    cli_say("merged %d result%s into %s: %" PRId64 " slide%s, %" PRId64 " windows; %s, %.0f slides/s, "
+            "peak memory %s", o->files.n, o->files.n == 1 ? "" : "s", o->output, slides,
+            slides == 1 ? "" : "s", result_totals(r)->windows, cli_time(time, seconds),
+            (double)slides / (seconds > 0 ? seconds : 1),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+static int merge(struct options *o, struct err *e)
+{
+    const struct result_merge_options how = {
+        .partial = o->partial, .allow_duplicates = o->allow_duplicates,
+        .progress = show_progress, .ctx = o};
+    if (result_check_target(o->output, e))
+        return -1;
+    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", 1, "slides/s");
+    const int bad = result_merge(o->output, o->files.paths, o->files.n, &how, e);
+    progress_end();
+    return bad;
+}
+
+int merge_main(struct options *o)
+{
+    const double begun = cli_now();
+    struct err e = {""};
+    cli_catch_signals();
+    if (o->files.failed) {
+        cli_say("nothing was merged, because inputs are missing");
+        return EXIT_PART;
+    }
+    struct result *r = merge(o, &e) ? NULL : result_open(o->output, &e);
+    if (!r) {
+        cli_say("%s", e.msg);
+        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
+    }
+    const double seconds = cli_now() - begun;
+    if (o->json)
+        print_json(o, r, seconds);
+    if (!o->quiet)
+        last_line(o, r, seconds);
+    result_close(r);
+    return EXIT_DONE;
+}
