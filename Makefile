@@ -71,7 +71,7 @@ CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
-            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub)
+            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2)
 
 # Written only when they change: the configuration, on which every object depends, and the
 # commit, on which only the files with --version depend.
@@ -100,7 +100,7 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 # loops over pixels, for the compiler to vectorise
-$(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/stream common/gray common/chunks \
+$(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/cpu_unit process/stream common/gray common/chunks \
   convert/convert convert/slide_openslide convert/slide_metadata \
   convert/tile_j2k convert/tissue)): EXTRA += -O3
 
@@ -122,11 +122,13 @@ $(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
 $(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 # h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
-$(B)/tests/stub_cuda.o: EXTRA = -isystem $(CUDA_INC)
-$(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(B)/tests/stub_cuda.o $(COMMON)
+$(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC)
+$(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(call objects,tests/stub*.c) $(COMMON)
 	$(link) -lstdc++ $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
+$(B)/tests/gpu_log2: $(B)/tests/gpu_log2.o $(B)/cuda/check.o $(COMMON)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)

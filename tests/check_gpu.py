@@ -84,6 +84,17 @@ def test_tissue_only():
     close(store(made(*SIZE), "--tissue-only"), "--tissue-only", "--window", "128", "--stride", "100")
 
 
+def test_logarithms_are_never_negative():
+    # the fused kernel counts into shared memory by the logarithm of |F| + 1 without a clamp
+    program = os.path.join(BUILD, "tests", "gpu_log2")
+    if not os.path.exists(program):
+        raise Skip("this build has no CUDA part: nvcc was not found, or CUDA=0")
+    p = run(program, status=None)
+    if p.returncode == 77:
+        raise Skip(p.out.strip())
+    expect(p.returncode == 0 and " 0 negative, 0 outside the bins" in p.out, "%s%s", p.out, p.err)
+
+
 # --- to the count ---
 
 def painted(base, value):

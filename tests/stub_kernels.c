@@ -1,0 +1,294 @@
+/* stub_kernels.c - what takes the place of the kernels, and how nvcc's objects launch them; see
+ * stub.h. */
+#include "tests/stub.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- kernels --- */
+
+/* Gray of row y, clamped, as the slabs have it. */
+static void gray_row(const struct smooth_args *a, int64_t y, int device, float *out)
+{
+    const int64_t row = y < 0 ? 0 : y >= a->height ? a->height - 1 : y;
+    const struct smooth_slab *s = row < a->slab.row ? &a->above : &a->slab;
+    const int64_t r = row - s->row, pitch = (int64_t)a->layout.chunk_cols * a->layout.channels,
+                  chunk = a->layout.chunk_rows * pitch;
+    stub_check(r >= 0 && r < s->rows, "smoothing wants a row that is in no slab");
+    stub_check(s == &a->slab || r >= s->rows - 2 * a->radius,
+               "smoothing wants too high a row of the slab above");
+    for (int64_t col = 0; col < a->layout.columns; col++) {
+        const uint8_t *p = s->d_chunks +
+                           (r / a->layout.chunk_rows * a->layout.columns + col) * chunk +
+                           r % a->layout.chunk_rows * pitch;
+        const int64_t left = a->width - col * a->layout.chunk_cols,
+                      n = left < a->layout.chunk_cols ? left : a->layout.chunk_cols;
+        stub_check_memory(p, (size_t)pitch, device, "pixels to smooth");
+        for (int64_t x = 0; x < n; x++, p += a->layout.channels)
+            out[col * a->layout.chunk_cols + x] =
+                (float)(a->layout.channels == 3 ? 299 * p[0] + 587 * p[1] + 114 * p[2] : p[0]);
+    }
+}
+
+/* Instead of the smoothed row y: gray of row y + 2 gray of y - radius + 3 gray of y + radius,
+ * exact. */
+static void run_smooth(const struct smooth_args *a, int device)
+{
+    float weights = a->down[0],
+          *rows = malloc(3 * (size_t)(a->width + a->layout.chunk_cols) * sizeof *rows);
+    stub_check(rows && a->pitch >= a->width && a->pitch % 4 == 0 && a->above.rows > 0,
+               "smoothing: arguments");
+    float *up = rows + a->width + a->layout.chunk_cols,
+          *down = up + a->width + a->layout.chunk_cols;
+    for (int k = 1; k <= a->radius; k++)
+        weights += 2 * a->down[k];
+    weights *= a->layout.channels == 3 ? 1000.0f : 1.0f;
+    stub_check(weights > 0.9999f && weights < 1.0001f,
+               "smoothing: the weights are not of the scale of gray");
+    for (int64_t y = a->first; y < a->end; y++) {
+        float *out = a->d_smooth + y % a->ring_rows * a->pitch;
+        gray_row(a, y, device, rows);
+        gray_row(a, y - a->radius, device, up);
+        gray_row(a, y + a->radius, device, down);
+        stub_check_memory(out, (size_t)a->pitch * sizeof *out, device, "ring of smoothed rows");
+        for (int64_t x = 0; x < a->width; x++)
+            out[x] = rows[x] + 2 * up[x] + 3 * down[x];
+    }
+    free(rows);
+}
+
+/* Of n x n px of the ring: each value times a weight of its place. */
+static uint64_t checksum(const float *d_smooth, int64_t ring_rows, int64_t pitch, int64_t top,
+                         int64_t left, int n, int device)
+{
+    uint64_t sum = 0;
+    stub_check(left + n <= pitch, "a window beyond the ring's pitch");
+    for (int y = 0; y < n; y++) {
+        const float *row = d_smooth + (top + y) % ring_rows * pitch + left;
+        stub_check_memory(row, (size_t)n * sizeof *row, device, "a window's row");
+        for (int x = 0; x < n; x++)
+            sum += (uint64_t)row[x] * (unsigned)(1 + (7 * y + 13 * x) % 256);
+    }
+    return sum;
+}
+
+/* All values of a window fall into the bin that its checksum says. */
+static void add_window(const struct counts_sums *s, const struct counts_bins *b, uint64_t sum,
+                       int n, int64_t window, int device)
+{
+    const unsigned long long bin = sum % (unsigned)b->bins,
+                             samples = (unsigned long long)n * (unsigned)n;
+    unsigned long long *out = s->d_windows + 2 * window;
+    stub_check_memory(s->d_histogram, (size_t)(b->bins + 2) * sizeof *out, device, "histogram");
+    stub_check_memory(out, 2 * sizeof *out, device, "sums of a window");
+    s->d_histogram[bin + 1] += samples;
+    out[0] += samples << COUNTS_SHIFT | samples * bin;
+    out[1] += samples * bin * bin;
+}
+
+/* The number of a window of the slide, counted from the first one of the band. */
+static int64_t in_band(const struct counts_windows *w, int64_t k)
+{
+    return k - w->band_wy * w->nx;
+}
+
+static bool is_wanted(const struct counts_windows *w, int64_t k, int device)
+{
+    const uint8_t *wanted = w->d_wanted ? w->d_wanted + in_band(w, k) : NULL;
+    if (wanted)
+        stub_check_memory(wanted, 1, device, "which windows are wanted");
+    return !wanted || *wanted;
+}
+
+static void run_fused(const struct fused_args *a, int device)
+{
+    const int64_t nx = a->windows.nx;
+    stub_check(a->ring_rows % FUSED_STRIDE == 0 && a->pitch % 4 == 0, "fused: the ring");
+    for (int64_t k = a->windows.first_wy * nx; k < a->windows.end_wy * nx; k++)
+        if (is_wanted(&a->windows, k, device))
+            add_window(&a->sums, &a->bins,
+                       checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * FUSED_STRIDE,
+                                k % nx * FUSED_STRIDE, FUSED_WINDOW, device),
+                       FUSED_WINDOW, in_band(&a->windows, k), device);
+}
+
+/* The checksum goes where the window's pixels begin, TRANSFORM carries it to its spectrum, COUNT
+ * reads it there. */
+static void run_windows(const struct windows_args *a, enum what what, unsigned blocks, int device)
+{
+    const int64_t n = a->window, half = n * (n / 2 + 1), nx = a->windows.nx;
+    stub_check(blocks == (uint64_t)a->n, "windows: blocks");
+    for (int64_t i = 0; i < a->n; i++) {
+        const int64_t k = a->windows.first_wy * nx + a->first + i;
+        uint64_t sum;
+        if (!is_wanted(&a->windows, k, device))
+            continue;
+        if (what == GATHER) {
+            sum = checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * a->stride,
+                           k % nx * a->stride, a->window, device);
+            stub_check_memory(a->d_gathered + i * n * n, (size_t)(n * n) * sizeof *a->d_gathered,
+                              device, "gathered windows");
+            stub_check_memory(a->d_mean + i, sizeof *a->d_mean, device, "means of windows");
+            memcpy(a->d_gathered + i * n * n, &sum, sizeof sum);
+        } else {
+            stub_check_memory(a->d_spectra + i * half, (size_t)half * sizeof *a->d_spectra, device,
+                              "spectra");
+            memcpy(&sum, a->d_spectra + i * half, sizeof sum);
+            const int64_t at = in_band(&a->windows, k);
+            a->sums.d_windows[2 * at] = a->sums.d_windows[2 * at + 1] =
+                0; /* as the kernel: stored, not added */
+            add_window(&a->sums, &a->bins, sum, a->window, at, device);
+        }
+    }
+    if (a->d_taper)
+        stub_check_memory(a->d_taper, (size_t)n * sizeof *a->d_taper, device, "taper");
+}
+
+void stub_run_kernel(const struct op *o, int device)
+{
+    if (o->what == SMOOTH)
+        run_smooth(&o->smooth, device);
+    else if (o->what == FUSED)
+        run_fused(&o->fused, device);
+    else
+        run_windows(&o->windows, o->what, o->blocks, device);
+}
+
+/* --- the runtime: kernels --- */
+
+void **__cudaRegisterFatBinary(void *binary);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                            int limit, void *tid, void *bid, void *block, void *grid, int *warp);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared,
+                                       cudaStream_t *stream);
+cudaError_t __cudaGetKernel(struct kernel **kernel, const void *host);
+cudaError_t __cudaLaunchKernel(struct kernel *k, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t s);
+
+void **__cudaRegisterFatBinary(void *binary)
+{
+    static void *handle;
+    (void)binary;
+    return &handle;
+}
+
+void __cudaRegisterFatBinaryEnd(void **handle)
+{
+    (void)handle;
+}
+
+void __cudaUnregisterFatBinary(void **handle)
+{
+    (void)handle;
+}
+
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                            int limit, void *tid, void *bid, void *block, void *grid, int *warp)
+{
+    static const struct {
+        const char *word;
+        enum what what;
+    } words[] = {{"smooth_kernel", SMOOTH},
+                 {"smooth_plain_kernel", SMOOTH},
+                 {"fused_kernel", FUSED},
+                 {"gather_kernel", GATHER},
+                 {"count_kernel", COUNT}};
+    (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
+        (void)warp;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (strstr(name, words[k].word)) {
+            stub_check(stub.n_kernels < MOST_KERNELS, "too many kernels");
+            stub.kernels[stub.n_kernels++] = (struct kernel){.host = host, .what = words[k].what};
+            return;
+        }
+    stub_die("a kernel that the stub does not know: %s", name);
+}
+
+static struct kernel *kernel_of(const void *host)
+{
+    for (int k = 0; k < stub.n_kernels; k++)
+        if (stub.kernels[k].host == host)
+            return &stub.kernels[k];
+    stub_die("a kernel that was not registered");
+}
+
+cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute what, int value)
+{
+    cudaError_t r = stub_enter(stub_device);
+    stub_check(what == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= SHARED_BYTES,
+               "an attribute of a kernel");
+    if (!r)
+        kernel_of(host)->shared[stub_device] = value;
+    return stub_leave(r);
+}
+
+static _Thread_local struct {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+} configuration;
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+{
+    configuration.grid = grid;
+    configuration.block = block;
+    configuration.shared = shared;
+    configuration.stream = stream;
+    return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared,
+                                       cudaStream_t *stream)
+{
+    *grid = configuration.grid;
+    *block = configuration.block;
+    *shared = configuration.shared;
+    *stream = configuration.stream;
+    return cudaSuccess;
+}
+
+cudaError_t __cudaGetKernel(struct kernel **kernel, const void *host)
+{
+    *kernel = kernel_of(host);
+    return cudaSuccess;
+}
+
+static cudaError_t launch(const struct kernel *k, dim3 grid, void **args, size_t shared,
+                          cudaStream_t s)
+{
+    static const size_t bytes[WHATS] = {[SMOOTH] = sizeof(struct smooth_args),
+                                        [FUSED] = sizeof(struct fused_args),
+                                        [GATHER] = sizeof(struct windows_args),
+                                        [COUNT] = sizeof(struct windows_args)};
+    cudaError_t r = stub_enter(s->device);
+    stub_check(s->device == stub_device, "a kernel while another device is set");
+    if (!r && (shared > PLAIN_SHARED_BYTES && (int)shared > k->shared[stub_device]))
+        r = cudaErrorInvalidValue;
+    if (!r && (grid.x == 0 || grid.y == 0 || grid.y > 65535))
+        r = cudaErrorInvalidConfiguration;
+    if (r)
+        return stub_leave(r);
+    struct op *o = stub_queue(s, k->what);
+    memcpy((char *)o + offsetof(struct op, smooth), args[0],
+           bytes[k->what]); /* where all of the union begins */
+    o->blocks = grid.x;
+    return stub_leave(stub_queued(s));
+}
+
+cudaError_t __cudaLaunchKernel(struct kernel *k, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t s)
+{
+    (void)block;
+    return launch(k, grid, args, shared, s);
+}
+
+/* As CUDA 12 has it. */
+cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **args, size_t shared,
+                             cudaStream_t s)
+{
+    (void)block;
+    return launch(kernel_of(host), grid, args, shared, s);
+}
