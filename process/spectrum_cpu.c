@@ -1,71 +1,12 @@
-/*
- * spectrum_cpu.c - the CPU backend: every window on 16 lanes of the processor's vectors (lanes.h).
- *
- * A unit is a block of window columns, over a few of the window rows that a slab completes. It is done in
- * strips of columns, from left to right: a strip is smoothed, then each of its columns is transformed,
- * for each row of windows, into a ring that holds the last `window` columns and one strip more. So a
- * column of pixels is transformed once for all windows side by side that contain it. As soon as a window's
- * last column is in the ring, its rows of frequencies are transformed, 16 at a time, and counted.
- *
- * Every float that leads to a count is computed in one fixed order, whatever the unit, strip or lane it lies
- * in, and whatever the vectors of the processor: counts do not depend on threads, slabs, groups or machine.
- *
- * What would cost accuracy in float is kept apart: the mean of each column, and then the mean over the
- * window of the rows in which those show (frequency 0, and 1 with Hann's taper). The few bins in which
- * this second mean shows are summed up in double.
- */
-#include "process/spectrum.h"
-
-#include "process/lanes.h"
+/* spectrum_cpu.c - the CPU backend: all threads together are one device; cpu_unit.h computes. */
+#include "process/cpu_unit.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNTERS = 4, ROWS = 2, AHEAD = 8, CELL_SHIFT = 17, ROW_BYTES = 2 * LANES * (int)sizeof(float) };
-
-/* Scratch memory of one thread. */
-struct scratch {
-    const float **rows; /* the pixel rows of the unit, `radius` more above and below */
-    float *across;      /* [rows + 2 radius][LANES_STRIP]: smoothed along the rows */
-    float *strip;       /* [LANES_STRIP / LANES][strip_rows][LANES]: smoothed */
-    size_t strip_rows;
-    float *columns;     /* for lanes->columns */
-    float *ring;        /* [rows of windows][blocks][ring][2][LANES] */
-    float *mean;        /* [rows of windows][ring]: taken off the columns */
-    double (*low)[2];   /* [window]: one row of frequencies */
-    float *data;        /* [window][2][LANES]: one block of rows of frequencies */
-    float *power;       /* [window][LANES] */
-    uint32_t *inner;    /* [COUNTERS][bins + 2]: classes of the rows that count twice */
-    uint32_t *edge;     /* [bins + 2]: of the two that count once */
-};
-
-struct spectrum {
-    struct result_params params;
-    struct spectrum_classes classes;
-    uint32_t *cells; /* NULL: use classes */
-    double weights[SPECTRUM_MAX_RADIUS + 1];
-    float *taper;
-    double taper_dft[2];
-    double (*circle)[2]; /* [window]: exp(-2 pi i k / window) */
-    const struct lanes *lanes;
-    struct lanes_plan plan;
-    struct lanes_real real;
-    int64_t ring;       /* columns */
-    int64_t rows;       /* rows of windows of a unit, at most */
-    int64_t block;      /* columns of windows of a unit */
-    float *buffers;
-    size_t buffer_bytes;
-    struct scratch *scratch; /* [threads] */
-    int threads;
-};
-
-/* Windows wx .. end_wx - 1 of rows wy .. end_wy - 1. */
-struct unit {
-    const struct spectrum_band *band;
-    int64_t wx, end_wx, wy, end_wy;
-};
+enum { ROWS = 2, PAGE = 4096 };
 
 const char *spectrum_cpu_vectors(void)
 {
@@ -119,11 +60,6 @@ static float *floats(size_t n)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-static size_t ring_floats(const struct spectrum *b)
-{
-    return (size_t)lanes_blocks((int)b->params.window) * (size_t)b->ring * 2 * LANES;
-}
-
 static int open_scratch(const struct spectrum *b, struct scratch *w)
 {
     const size_t n = (size_t)b->params.window, classes = (size_t)b->params.bins + 2;
@@ -133,41 +69,44 @@ static int open_scratch(const struct spectrum *b, struct scratch *w)
     w->across = floats(rows * LANES_STRIP);
     w->strip = floats(w->strip_rows * LANES_STRIP);
     w->columns = floats(lanes_real_work((int)n));
-    w->ring = floats((size_t)b->rows * ring_floats(b));
+    w->ring = floats((size_t)b->rows * cpu_ring_floats(b));
     w->mean = floats((size_t)(b->rows * b->ring));
     w->low = calloc(n, sizeof *w->low);
     w->data = floats(n * 2 * LANES);
     w->power = floats(n * LANES);
-    w->inner = calloc(COUNTERS * classes, sizeof(uint32_t));
+    w->inner = calloc(CPU_COUNTERS * classes, sizeof(uint32_t));
     w->edge = calloc(classes, sizeof(uint32_t));
-    return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low && w->data &&
-           w->power && w->inner && w->edge ? 0 : -1;
+    return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low &&
+                   w->data && w->power && w->inner && w->edge
+               ? 0
+               : -1;
 }
 
 /*
- * Where no cell of the classes' table has more than one edge within, as with the default bins, a float's class
- * takes one addition: to its bits is added what makes them reach the next multiple of a cell at the edge,
- * and the class below the edge instead of the cell's number.
+ * Where no cell of the classes' table has more than one edge within, as with the default bins, a
+ * float's class takes one addition: to its bits is added what makes them reach the next multiple of
+ * a cell at the edge, and the class below the edge instead of the cell's number.
  */
 static int make_cells(struct spectrum *b)
 {
     const struct spectrum_classes *c = &b->classes;
-    const uint32_t size = 1 << CELL_SHIFT;
-    if (c->steps > 1 || c->shift != CELL_SHIFT || c->n_edges >= UINT32_MAX >> CELL_SHIFT)
+    const uint32_t size = 1 << CPU_CELL_SHIFT;
+    if (c->steps > 1 || c->shift != CPU_CELL_SHIFT || c->n_edges >= UINT32_MAX >> CPU_CELL_SHIFT)
         return 0;
     if (!(b->cells = malloc(c->cells * sizeof *b->cells)))
         return -1;
     for (uint32_t k = 0; k < c->cells; k++) {
         uint32_t edge;
         memcpy(&edge, &c->edges[c->start[k]], sizeof edge); /* NaN after the last */
-        const uint32_t in_cell = edge >> CELL_SHIFT == k ? size - edge % size : 0;
+        const uint32_t in_cell = edge >> CPU_CELL_SHIFT == k ? size - edge % size : 0;
         b->cells[k] = (c->start[k] - k) * size + in_cell;
     }
     return 0;
 }
 
-/* How much is done together: rows of windows that share pixels, so that these are smoothed once for both,
- * and columns for which those to the left of a unit's first full window are a small matter. */
+/* How much is done together: rows of windows that share pixels, so that these are smoothed once for
+ * both, and columns for which those to the left of a unit's first full window are a small matter.
+ */
 static void choose_unit(struct spectrum *b)
 {
     const int64_t n = b->params.window, stride = b->params.stride;
@@ -245,19 +184,18 @@ static bool cpu_fits(const struct spectrum *b, const struct spectrum_band *s, si
     return buffer_bytes <= b->buffer_bytes;
 }
 
-static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes, struct err *e)
+static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes,
+                       struct err *e)
 {
+    const size_t bytes = (buffer_bytes + PAGE - 1) / PAGE * PAGE;
     (void)s;
     free(b->buffers);
-    b->buffers = aligned_alloc(4096, SPECTRUM_BUFFERS * ((buffer_bytes + 4095) / 4096 * 4096));
-    b->buffer_bytes = b->buffers ? (buffer_bytes + 4095) / 4096 * 4096 : 0;
-    return b->buffers ? 0 : err_set(e, "out of memory: cannot have %zu MiB; take a smaller --memory",
-                                  SPECTRUM_BUFFERS * buffer_bytes >> 20);
-}
-
-static float *buffer_of(const struct spectrum *b, int k)
-{
-    return b->buffers + (size_t)k * (b->buffer_bytes / sizeof(float));
+    b->buffers = aligned_alloc(PAGE, SPECTRUM_BUFFERS * bytes);
+    b->buffer_bytes = b->buffers ? bytes : 0;
+    return b->buffers
+               ? 0
+               : err_set(e, "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
+                         SPECTRUM_BUFFERS * buffer_bytes >> 20);
 }
 
 static bool cpu_buffer_free(const struct spectrum *b, int device, int k)
@@ -268,7 +206,7 @@ static bool cpu_buffer_free(const struct spectrum *b, int device, int k)
 
 static float *cpu_buffer(struct spectrum *b, int k)
 {
-    return buffer_of(b, k);
+    return cpu_buffer_of(b, k);
 }
 
 static int64_t blocks_across(const struct spectrum *b, const struct spectrum_slab *s)
@@ -286,280 +224,23 @@ static int64_t cpu_units(const struct spectrum *b, const struct spectrum_slab *s
     return s->end_wy > s->wy ? blocks_across(b, s) * blocks_down(b, s) : 0;
 }
 
-static int64_t clamp(int64_t v, int64_t low, int64_t high)
-{
-    return v < low ? low : v > high ? high : v;
-}
-
 static struct unit unit_of(const struct spectrum *b, const struct spectrum_slab *s, int64_t k)
 {
     const int64_t across = blocks_across(b, s), down = blocks_down(b, s), rows = s->end_wy - s->wy;
     const int64_t wx = k % across * b->block, row = k / across;
-    return (struct unit){.band = s->band, .wx = wx, .end_wx = clamp(wx + b->block, 0, s->band->nx),
-                         .wy = s->wy + rows * row / down, .end_wy = s->wy + rows * (row + 1) / down};
-}
-
-static bool is_wanted(const struct spectrum_band *s, int64_t i, int64_t j)
-{
-    return !s->wanted || s->wanted[j * s->nx + i];
-}
-
-/* Does a window of row j that counts lie over the strip at x? */
-static bool needs_strip(const struct spectrum *b, const struct unit *u, int64_t j, int64_t x)
-{
-    const int64_t n = b->params.window, stride = b->params.stride;
-    int64_t i = x < n ? 0 : (x - n) / stride + 1; /* the first that reaches beyond x */
-    for (i = i < u->wx ? u->wx : i; i < u->end_wx && i * stride < x + LANES_STRIP; i++)
-        if (is_wanted(u->band, i, j))
-            return true;
-    return false;
-}
-
-/* --- smoothing --- */
-
-/* Row y of the slide in the buffers; beyond the slide's edge, its edge row. */
-static const float *row_of(const struct spectrum *b, const struct spectrum_band *s, int64_t y)
-{
-    const int64_t r = clamp(y, 0, s->height - 1) - s->first_row;
-    const int64_t slab = r / s->slab_rows;
-    return buffer_of(b, (int)((s->assigned.first_buffer + slab) % SPECTRUM_BUFFERS)) + r % s->slab_rows * s->pitch;
-}
-
-/* The pixels from `radius` left of the strip at x to as many right of it; where the slide ends, in a copy
- * whose columns repeat its edge. */
-static const float *line_of(const struct spectrum *b, const struct spectrum_band *s, const float *row,
-                            int64_t x, float *copy)
-{
-    const int64_t radius = b->params.radius;
-    if (x >= radius && x + LANES_STRIP + radius <= s->width)
-        return row + x - radius;
-    for (int64_t k = 0; k < LANES_STRIP + 2 * radius; k++)
-        copy[k] = row[clamp(x - radius + k, 0, s->width - 1)];
-    return copy;
-}
-
-/* Rows are far apart in memory: the processor does not guess which comes next. */
-static void fetch(const float *p, int n)
-{
-    for (int k = 0; k < n; k += 16)
-        __builtin_prefetch(p + k);
-}
-
-static void smooth_strip(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t x)
-{
-    const int radius = (int)b->params.radius;
-    const int64_t rows = (u->end_wy - 1 - u->wy) * b->params.stride + b->params.window;
-    const float *from[2 * SPECTRUM_MAX_RADIUS + 1];
-    float copy[LANES_STRIP + 2 * SPECTRUM_MAX_RADIUS];
-    float across[SPECTRUM_MAX_RADIUS + 1], down[SPECTRUM_MAX_RADIUS + 1];
-    for (int t = 0; t <= radius; t++) {
-        across[t] = (float)(b->weights[t] / (double)u->band->scale);
-        down[t] = (float)b->weights[t];
-    }
-    for (int64_t y = 0; y < rows + 2 * radius; y++) {
-        const float *line = line_of(b, u->band, w->rows[y], x, copy);
-        if (y + AHEAD < rows + 2 * radius)
-            fetch(w->rows[y + AHEAD] + x, LANES_STRIP + 16);
-        for (int t = 0; t <= 2 * radius; t++)
-            from[t] = line + t;
-        b->lanes->smooth(from, across, radius, w->across + y * LANES_STRIP, LANES);
-    }
-    for (int64_t y = 0; y < rows; y++) {
-        for (int t = 0; t <= 2 * radius; t++)
-            from[t] = w->across + (y + t) * LANES_STRIP;
-        b->lanes->smooth(from, down, radius, w->strip + y * LANES, w->strip_rows * LANES);
-    }
-}
-
-/* --- one window --- */
-
-static void fill_ring(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t j, int64_t x)
-{
-    const int64_t row = j - u->wy, at = (x - u->wx * b->params.stride) % b->ring;
-    const float *in = w->strip + row * b->params.stride * LANES;
-    float *ring = w->ring + (size_t)row * ring_floats(b) + at * 2 * LANES;
-    float *mean = w->mean + row * b->ring + at;
-    for (size_t c = 0; c < LANES_STRIP; c += LANES)
-        b->lanes->columns(&b->real, in + c * w->strip_rows, w->columns, mean + c, ring + c * 2 * LANES,
-                          (size_t)b->ring * 2 * LANES);
-}
-
-/* Row f of the frequencies as it is with the columns' means, into low[]; its mean into mu. */
-static void row_with_means(const struct spectrum *b, struct scratch *w, const struct lanes_ring *r,
-                           const float *mean, int f, double mu[2])
-{
-    const int n = (int)b->params.window;
-    double sum[2][4] = {{0}};
-    for (int x = 0; x < n; x++) {
-        const int k = r->at + x < r->length ? r->at + x : r->at + x - r->length;
-        const float *z = r->values + k * 2 * LANES + f;
-        w->low[x][0] = (double)z[0] + (double)mean[k] * b->taper_dft[f];
-        w->low[x][1] = (double)z[LANES];
-        sum[0][x % 4] += w->low[x][0];
-        sum[1][x % 4] += w->low[x][1];
-    }
-    for (int part = 0; part < 2; part++)
-        mu[part] = ((sum[part][0] + sum[part][1]) + (sum[part][2] + sum[part][3])) / (double)n;
-}
-
-/* The square of the magnitude of frequency k of low[]. */
-static float low_power(const struct spectrum *b, const struct scratch *w, int64_t k)
-{
-    const int64_t n = b->params.window;
-    double re = 0, im = 0;
-    for (int64_t x = 0; x < n; x++) {
-        const double *z = w->low[x], *c = b->circle[k * x & (n - 1)], t = (double)b->taper[x];
-        re += t * (z[0] * c[0] - z[1] * c[1]);
-        im += t * (z[0] * c[1] + z[1] * c[0]);
-    }
-    return (float)(re * re + im * im);
-}
-
-/* The first block: its rows in which the columns' means show are transformed without their mean, and the
- * bins in which that mean shows are computed apart. */
-static void power_of_first(const struct spectrum *b, struct scratch *w, const struct lanes_ring *r,
-                           const float *mean)
-{
-    const int n = (int)b->params.window, rows = r->taper ? 2 : 1, bins = r->taper ? 3 : 1;
-    const int bin[3] = {0, 1, n - 1}, first = n < r->length - r->at ? n : r->length - r->at;
-    const struct lanes_ring copy = {.values = w->data, .length = n, .taper = r->taper};
-    float exact[2][3];
-    memcpy(w->data, r->values + r->at * 2 * LANES, (size_t)first * ROW_BYTES);
-    memcpy(w->data + first * 2 * LANES, r->values, (size_t)(n - first) * ROW_BYTES);
-    for (int f = 0; f < rows; f++) {
-        double mu[2];
-        row_with_means(b, w, r, mean, f, mu);
-        for (int k = 0; k < bins; k++)
-            exact[f][k] = low_power(b, w, bin[k]);
-        for (int x = 0; x < n; x++) {
-            w->data[x * 2 * LANES + f] = (float)(w->low[x][0] - mu[0]);
-            w->data[(x * 2 + 1) * LANES + f] = (float)(w->low[x][1] - mu[1]);
-        }
-    }
-    b->lanes->power(&b->plan, &copy, LANES, w->data, w->power);
-    for (int f = 0; f < rows; f++)
-        for (int k = 0; k < bins; k++)
-            w->power[b->plan.place[bin[k]] * LANES + f] = exact[f][k];
-}
-
-/* --- counting --- */
-
-static inline uint32_t class_of(const struct spectrum *b, float p)
-{
-    return spectrum_class(&b->classes, p);
-}
-
-static inline uint32_t class_by_cell(const uint32_t *cells, float p)
-{
-    uint32_t bits;
-    memcpy(&bits, &p, sizeof bits);
-    return (bits + cells[bits >> CELL_SHIFT]) >> CELL_SHIFT;
-}
-
-/* The power spectrum of one block into the counters of what counts twice; neighbours use different
- * counters, so that one of them need not wait for the other. */
-static void count_twice(const struct spectrum *b, struct scratch *w)
-{
-    const size_t n = (size_t)b->params.window * LANES, classes = (size_t)b->params.bins + 2;
-    const float *p = w->power;
-    const uint32_t *cells = b->cells;
-    uint32_t *c0 = w->inner, *c1 = c0 + classes, *c2 = c1 + classes, *c3 = c2 + classes;
-    for (size_t k = 0; cells && k < n; k += COUNTERS) {
-        c0[class_by_cell(cells, p[k])]++;
-        c1[class_by_cell(cells, p[k + 1])]++;
-        c2[class_by_cell(cells, p[k + 2])]++;
-        c3[class_by_cell(cells, p[k + 3])]++;
-    }
-    for (size_t k = 0; !cells && k < n; k++)
-        c0[class_of(b, p[k])]++;
-}
-
-/* Adds `times` to the counters of what counts once, for each value of the first lane. */
-static void count_first(const struct spectrum *b, struct scratch *w, uint32_t times)
-{
-    for (int64_t x = 0; x < b->params.window; x++)
-        w->edge[class_of(b, w->power[x * LANES])] += times;
-}
-
-/* Adds the thread's counters to the counts and clears them. */
-static struct spectrum_window collect(const struct spectrum *b, struct scratch *w,
-                                      struct result_counts *counts)
-{
-    const size_t classes = (size_t)b->params.bins + 2;
-    const uint32_t *in = w->inner;
-    uint32_t *c = w->edge;
-    struct spectrum_window window = {0};
-    for (size_t k = 0; k < classes; k++)
-        c[k] += 2 * (in[k] + in[k + classes] + in[k + 2 * classes] + in[k + 3 * classes]);
-    counts->underflow += c[0];
-    counts->overflow += c[classes - 1];
-    for (uint64_t k = 0; k < classes - 2; k++) {
-        const uint64_t here = c[k + 1];
-        counts->histogram[k] += here;
-        window.n += here;
-        window.sum += here * k;
-        window.squares += here * k * k;
-    }
-    memset(w->inner, 0, COUNTERS * classes * sizeof *w->inner);
-    memset(w->edge, 0, classes * sizeof *w->edge);
-    counts->windows++;
-    return window;
-}
-
-static void count_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t i, int64_t j,
-                         struct result_counts *counts)
-{
-    const int64_t row = j - u->wy;
-    const int last = lanes_blocks((int)b->params.window) - 1;
-    struct lanes_ring r = {.values = w->ring + (size_t)row * ring_floats(b), .length = (int)b->ring,
-                           .at = (int)((i - u->wx) * b->params.stride % b->ring), .taper = b->real.taper};
-    power_of_first(b, w, &r, w->mean + row * b->ring);
-    count_twice(b, w);
-    count_first(b, w, (uint32_t)-1); /* row 0 counts once */
-    for (int k = 1; k <= last; k++) {
-        r.values += b->ring * 2 * LANES;
-        b->lanes->power(&b->plan, &r, k < last ? LANES : 1, w->data, w->power);
-        if (k < last)
-            count_twice(b, w);
-        else
-            count_first(b, w, 1); /* so does row window / 2, the only one of the last block */
-    }
-    const struct spectrum_window window = collect(b, w, counts);
-    spectrum_put_window(&b->params, u->band, j * u->band->nx + i, &window);
-}
-
-/* --- a unit --- */
-
-static void do_strip(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t x)
-{
-    bool smooth = false;
-    for (int64_t j = u->wy; j < u->end_wy; j++) {
-        if (!needs_strip(b, u, j, x))
-            continue;
-        if (!smooth)
-            smooth_strip(b, u, w, x);
-        smooth = true;
-        fill_ring(b, u, w, j, x);
-    }
+    return (struct unit){.band = s->band,
+                         .wx = wx,
+                         .end_wx = cpu_clamp(wx + b->block, 0, s->band->nx),
+                         .wy = s->wy + rows * row / down,
+                         .end_wy = s->wy + rows * (row + 1) / down};
 }
 
 static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
-                   struct result_counts *counts, struct err *e)
+                       struct result_counts *counts, struct err *e)
 {
-    const int64_t n = b->params.window, stride = b->params.stride;
     const struct unit u = unit_of(b, s, k);
-    struct scratch *w = &b->scratch[thread];
-    const int64_t rows = (u.end_wy - 1 - u.wy) * stride + n + 2 * b->params.radius;
     (void)e;
-    for (int64_t y = 0; y < rows; y++)
-        w->rows[y] = row_of(b, u.band, u.wy * stride - b->params.radius + y);
-    for (int64_t i = u.wx, x = u.wx * stride; i < u.end_wx; x += LANES_STRIP) {
-        do_strip(b, &u, w, x);
-        for (; i < u.end_wx && i * stride + n <= x + LANES_STRIP; i++)
-            for (int64_t j = u.wy; j < u.end_wy; j++)
-                if (is_wanted(u.band, i, j))
-                    count_window(b, &u, w, i, j, counts);
-    }
+    cpu_unit_compute(b, &u, &b->scratch[thread], counts);
     return 0;
 }
 
