@@ -199,18 +199,26 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int curves_quantile(const struct curves *c, double q, double *out, struct err *e)
+/* Of n sorted values. */
+static double quantile(const double *sorted, int64_t n, double q)
+{
+    const double at = q * (double)(n - 1);
+    const int64_t below = (int64_t)at, above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
+}
+
+int curves_quantiles(const struct curves *c, const double *q, int n, double *const *out,
+                     struct err *e)
 {
     double *values = malloc((size_t)c->n * sizeof *values);
-    const double at = q * (double)(c->n - 1);
-    const int64_t below = (int64_t)at, above = below + 1 < c->n ? below + 1 : below;
     if (!values)
         return err_set(e, "out of memory");
     for (int64_t cell = 0; cell < c->cells; cell++) {
         for (int64_t k = 0; k < c->n; k++)
             values[k] = c->list[k].share[cell];
         qsort(values, (size_t)c->n, sizeof *values, by_value);
-        out[cell] = values[below] + (at - (double)below) * (values[above] - values[below]);
+        for (int k = 0; k < n; k++)
+            out[k][cell] = quantile(values, c->n, q[k]);
     }
     free(values);
     return 0;

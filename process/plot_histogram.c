@@ -44,10 +44,8 @@ static int make_bands(struct plot_histogram *h, struct err *e)
         h->quantiles[k] = calloc(cells, sizeof(double));
         if (!h->quantiles[k])
             return err_set(e, "out of memory");
-        if (curves_quantile(h->c, probabilities[k], h->quantiles[k], e))
-            return -1;
     }
-    return 0;
+    return curves_quantiles(h->c, probabilities, PLOT_QUANTILES, h->quantiles, e);
 }
 
 static double largest(const struct curves *c, const double *share)
