@@ -54,6 +54,7 @@ int result_same_params(const struct result_params *a, const struct result_params
         {"high_db", a->high_db, b->high_db},
         {"tissue_only", a->tissue_only, b->tissue_only},
         {"min_tissue", a->min_tissue, b->min_tissue},
+        {"skip_damaged", a->skip_damaged, b->skip_damaged},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (rows[k].a != rows[k].b)
@@ -70,8 +71,17 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
     a->windows += b->windows;
     a->underflow += b->underflow;
     a->overflow += b->overflow;
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        a->touching[k] = a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];
     for (int64_t k = 0; k < bins; k++)
         a->histogram[k] += b->histogram[k];
+}
+
+const char *result_touching_name(int k)
+{
+    static const char *const names[RESULT_TOUCHING] = {"", "windows_missing", "windows_damaged",
+                                                       "windows_left_out", "windows_skipped"};
+    return names[k];
 }
 
 const char *result_stage_name(int stage)

@@ -3,6 +3,7 @@
  *
  *   /                  attributes: `format` "wsi-spectrum", `format_version` 1, `creator`, the
  *                      parameters (struct result_params), windows, samples, underflow, overflow,
+ *                      windows_missing, windows_damaged, windows_left_out, windows_skipped,
  *                      mean_db, std_db, slide_count, groups_missing (their number over all slides),
  *                      and `complete` (uint8 1), written last
  *   /histogram         uint64 [bins] over everything in the file; attributes low_db, high_db
@@ -43,13 +44,27 @@ struct result_params {
     double low_db, high_db;
     bool tissue_only;
     double min_tissue;
+    bool skip_damaged; /* windows that touch damaged tiles are not counted; absent in older files */
 };
+
+/* Windows that touch tiles that are not the slide's own pixels; process/filled.h defines "touch". The
+ * first three count among the windows, the fourth does not. */
+enum result_touching {
+    RESULT_MISSING = 1,  /* windows_missing: ... tiles that the slide lacks */
+    RESULT_DAMAGED = 2,  /* windows_damaged: ... tiles that are damaged in the slide */
+    RESULT_LEFT_OUT = 3, /* windows_left_out: ... tiles that the store leaves out */
+    RESULT_SKIPPED = 4,  /* windows_skipped: not counted, because of skip_damaged */
+    RESULT_TOUCHING
+};
+/* The name of the attribute, "windows_missing" and so on. k from RESULT_MISSING on. */
+const char *result_touching_name(int k);
 
 /* Counts: of a slide, of a part of it, or of a corpus. */
 struct result_counts {
     int64_t windows;             /* that counted */
     uint64_t underflow, overflow; /* samples below low_db, at or above high_db */
     uint64_t *histogram;         /* [bins] */
+    int64_t touching[RESULT_TOUCHING]; /* by enum result_touching; -1: not known (older files) */
 };
 
 /* What a slide's time went to, seconds: reading and unpacking over all threads, copies to the device and

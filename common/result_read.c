@@ -36,7 +36,7 @@ int result_check_target(const char *path, struct err *e)
 
 static int get_params(hid_t file, struct result_params *p, struct err *e)
 {
-    int64_t tissue_only;
+    int64_t tissue_only, skip_damaged = 0;
     hid_t ds = -1;
     if (h5_get_int(file, "window", 0, INT32_MAX, &p->window, e) ||
         h5_get_int(file, "stride", 0, INT32_MAX, &p->stride, e) ||
@@ -46,9 +46,11 @@ static int get_params(hid_t file, struct result_params *p, struct err *e)
         h5_get_real(file, "offset", &p->offset, e) ||
         h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
         h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
+        (h5_has(file, "skip_damaged") && h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e)) ||
         h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e))
         return -1;
     p->tissue_only = tissue_only;
+    p->skip_damaged = skip_damaged;
     hsize_t dims[1] = {(hsize_t)p->bins};
     ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 || h5_get_real(ds, "low_db", &p->low_db, e) ||
@@ -58,6 +60,19 @@ static int get_params(hid_t file, struct result_params *p, struct err *e)
     return r ? r : result_check_params(p, e);
 }
 
+/* Files of version 0.1 lack these counts. */
+static int get_touching(hid_t o, struct result_counts *c, struct err *e)
+{
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++) {
+        const char *name = result_touching_name(k);
+        const int64_t most = k == RESULT_SKIPPED ? INT64_MAX >> 20 : c->windows;
+        c->touching[k] = -1;
+        if (h5_has(o, name) && h5_get_int(o, name, 0, most, &c->touching[k], e))
+            return -1;
+    }
+    return 0;
+}
+
 static int get_counts(hid_t o, const struct result_params *p, struct result_counts *c,
                       struct err *e)
 {
@@ -65,7 +80,7 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
     int64_t under, over;
     if (h5_get_int(o, "windows", 0, INT64_MAX >> 20, &c->windows, e) ||
         h5_get_int(o, "underflow", 0, INT64_MAX, &under, e) ||
-        h5_get_int(o, "overflow", 0, INT64_MAX, &over, e) ||
+        h5_get_int(o, "overflow", 0, INT64_MAX, &over, e) || get_touching(o, c, e) ||
         h5_read_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, c->histogram, e))
         return -1;
     c->underflow = (uint64_t)under;
@@ -313,6 +328,7 @@ static int check_totals(const struct result *r, const struct result_counts *sum,
 {
     const struct result_counts *t = &r->totals;
     if (sum->windows != t->windows || sum->underflow != t->underflow || sum->overflow != t->overflow ||
+        memcmp(sum->touching, t->touching, sizeof sum->touching) ||
         memcmp(sum->histogram, t->histogram, (size_t)r->params.bins * sizeof *t->histogram))
         return err_set(e, "%s: the totals are not the sum of the slides; make the file again", r->path);
     return check_moments(r->file, &r->params, t, e) ? err_add(e, "%s", r->path) : 0;

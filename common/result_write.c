@@ -53,7 +53,16 @@ static int put_params(hid_t o, const struct result_params *p, struct err *e)
            h5_put_real(o, "sigma", p->sigma, e) || h5_put_int(o, "radius", p->radius, e) ||
            h5_put_text(o, "taper", p->taper, e) || h5_put_real(o, "offset", p->offset, e) ||
            h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
-           h5_put_real(o, "min_tissue", p->min_tissue, e) ? -1 : 0;
+           h5_put_real(o, "min_tissue", p->min_tissue, e) ||
+           h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ? -1 : 0;
+}
+
+static int put_touching(hid_t o, const struct result_counts *c, struct err *e)
+{
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        if (c->touching[k] >= 0 && h5_put_int(o, result_touching_name(k), c->touching[k], e))
+            return -1;
+    return 0;
 }
 
 static int put_counts(hid_t o, const struct result_params *p, const struct result_counts *c,
@@ -65,7 +74,8 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
     if (h5_put_int(o, "windows", c->windows, e) ||
         h5_put_int(o, "samples", (int64_t)result_samples(p, c), e) ||
         h5_put_int(o, "underflow", (int64_t)c->underflow, e) ||
-        h5_put_int(o, "overflow", (int64_t)c->overflow, e) || h5_put_int(o, "bins", p->bins, e) ||
+        h5_put_int(o, "overflow", (int64_t)c->overflow, e) || put_touching(o, c, e) ||
+        h5_put_int(o, "bins", p->bins, e) ||
         h5_put_real(o, "mean_db", mean, e) || h5_put_real(o, "std_db", std, e) ||
         h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, 0, c->histogram, e))
         return -1;

@@ -52,6 +52,11 @@ static void put_counts(const struct result_params *p, const struct result_counts
     next_real(mean);
     next_real(std);
     printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        if (c->touching[k] >= 0)
+            next_int(c->touching[k]);
+        else
+            putchar(','); /* a file of version 0.1 does not say */
 }
 
 static void put_source(const struct result_slide *s)
@@ -89,17 +94,20 @@ static void put_parameters(const struct result *r)
     next_real(p->high_db);
     next_int(p->tissue_only);
     next_real(p->min_tissue);
+    next_int(p->skip_damaged);
     next_text(result_creator(r));
     putchar('\n');
 }
 
 static const char parameter_columns[] = ",window,stride,sigma,radius,taper,offset,bins,low_db,"
-                                        "high_db,tissue_only,min_tissue,creator";
+                                        "high_db,tissue_only,min_tissue,skip_damaged,creator";
 
 void info_csv_head(void)
 {
-    printf("file,kind,slide,windows,mean_db,std_db,underflow,overflow%s%s\n", source_columns,
-           parameter_columns);
+    fputs("file,kind,slide,windows,mean_db,std_db,underflow,overflow", stdout);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        printf(",%s", result_touching_name(k));
+    printf("%s%s\n", source_columns, parameter_columns);
 }
 
 int info_result_csv(const char *path, struct result *r, struct err *e)

@@ -107,6 +107,7 @@ static void put_parameters(const struct result_params *p)
     put_real("high_db", p->high_db);
     put_bool("tissue_only", p->tissue_only);
     put_real("min_tissue", p->min_tissue);
+    put_bool("skip_damaged", p->skip_damaged);
 }
 
 static void put_counts(const struct result_params *p, const struct result_counts *c)
@@ -119,6 +120,9 @@ static void put_counts(const struct result_params *p, const struct result_counts
     put_count("overflow", c->overflow);
     put_real("mean_db", mean);
     put_real("std_db", std);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        if (c->touching[k] >= 0)
+            put_int(result_touching_name(k), c->touching[k]);
 }
 
 static void put_source(const struct result_slide *s)

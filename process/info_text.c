@@ -134,9 +134,10 @@ static void print_parameters(const struct result_params *p)
            p->stride, p->taper);
     label("counted");
     if (p->tissue_only)
-        printf("windows with at least %g %% tissue\n", 100 * p->min_tissue);
+        printf("windows with at least %g %% tissue", 100 * p->min_tissue);
     else
-        puts("all windows");
+        fputs("all windows", stdout);
+    puts(p->skip_damaged ? ", except those that touch damaged tiles" : "");
     label("smoothing");
     if (p->sigma > 0)
         printf("sigma %g px, radius %" PRId64 " px\n", p->sigma, p->radius);
@@ -247,6 +248,17 @@ static int print_rows(struct result *r, int columns, struct origins *o, struct e
     return 0;
 }
 
+/* Windows over pixels that the slides do not have. */
+static void print_touching(const struct result_counts *c)
+{
+    static const char *const texts[RESULT_TOUCHING] = {
+        "", "touch tiles missing in the slide", "touch damaged tiles", "touch left-out tiles",
+        "that touch damaged tiles are not counted"};
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        if (c->touching[k] > 0)
+            printf("  %" PRId64 " windows %s\n", c->touching[k], texts[k]);
+}
+
 static void print_total(const struct result *r, int columns)
 {
     const struct result_counts *c = result_totals(r);
@@ -256,6 +268,7 @@ static void print_total(const struct result *r, int columns)
     if (c->underflow || c->overflow)
         printf("  outside the range: %" PRIu64 " below, %" PRIu64 " above\n", c->underflow,
                c->overflow);
+    print_touching(c);
 }
 
 int info_result_text(const char *path, struct result *r, struct err *e)

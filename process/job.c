@@ -4,6 +4,7 @@
 #include "common/cli.h"
 #include "common/gray.h"
 #include "common/store.h"
+#include "process/filled.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -273,6 +274,10 @@ static int open_store(struct job *j, struct err *e)
     if (!(j->store = store_open(j->path, e)))
         return -1;
     describe(j);
+    const int64_t damaged = store_info(j->store)->tiles_damaged;
+    if (j->terms->setup->reject_damaged && damaged > 0)
+        return err_set(e, "%s: %" PRId64 " damaged tile%s; rejected (--on-damage fail)", j->path,
+                       damaged, damaged == 1 ? "" : "s");
     if (result_slide_alloc(&j->result, p->bins, NULL))
         return no_memory(j, e);
     if (choose_groups(j, &first_wy, &end_wy, e) || (p->tissue_only && choose_windows(j, e)) ||
@@ -292,12 +297,41 @@ static int list_next_group(struct job *j, struct err *e)
     return store_map_group(j->store, g, out, e);
 }
 
+/* The store's groups are listed: which windows touch filled tiles? */
+static int count_filled(struct job *j, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    const struct filled f = {.params = &j->terms->setup->params,
+                             .info = i,
+                             .list = j->list,
+                             .first_row = j->first_group * (i->group_rows / i->chunk_rows),
+                             .rows = j->listed_rows,
+                             .nx = j->result.nx,
+                             .ny = j->result.ny,
+                             .first_wy = j->bands[0].geometry.first_wy,
+                             .end_wy = j->bands[j->n_bands - 1].geometry.end_wy};
+    if (filled_count(&f, &j->wanted, &j->result.counts))
+        return no_memory(j, e);
+    for (int64_t k = 0; k < j->n_bands; k++)
+        j->bands[k].geometry.wanted = j->wanted;
+    return 0;
+}
+
+static int open_further(struct job *j, struct err *e)
+{
+    if (!j->store)
+        return open_store(j, e);
+    if (list_next_group(j, e))
+        return -1;
+    return j->next_group == j->end_group ? count_filled(j, e) : 0;
+}
+
 /* Returns whether the job is open, or has failed. */
 static bool open_step(struct job *j)
 {
     const double begun = cli_now();
     struct err why = {""};
-    if (j->store ? list_next_group(j, &why) : open_store(j, &why))
+    if (open_further(j, &why))
         job_fail(j, &why);
     j->opening += cli_now() - begun;
     if (j->next_group < j->end_group && !atomic_load(&j->failed))
@@ -404,8 +438,7 @@ void job_line_done(struct job_line *l, struct job *j)
     r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
     r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
     r->seconds = cli_now() - j->begun;
-    j->terms->setup->backend->describe(j->terms->spectrum, j->devices, r->device,
-                                       sizeof r->device);
+    j->terms->setup->backend->describe(j->terms->spectrum, j->devices, r->device, sizeof r->device);
     atomic_store(&l->states[j->number], JOB_DONE);
 }
 

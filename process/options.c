@@ -16,7 +16,8 @@
 
 enum {
     OPT_OUTPUT = COMMAND_OWN, OPT_THREADS, OPT_QUIET, OPT_DEVICE, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA,
-    OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE, OPT_MEMORY, OPT_IO,
+    OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
+    OPT_SKIP_DAMAGED, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
     OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
     OPT_DUPLICATES,
 };
@@ -52,6 +53,11 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY, "count only windows with enough tissue"},
     {NULL, 0, "min-tissue", "F", OPT_MIN_TISSUE,
      "tissue share of a window's area that is enough, from 0 to 1"},
+    {NULL, 0, "skip-damaged", NULL, OPT_SKIP_DAMAGED,
+     "do not count windows that touch tiles damaged in the slide"},
+    {NULL, 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
+     "stores with damaged tiles: count (their windows count unless --skip-damaged) or fail (the "
+     "store is rejected)"},
     {"Computing", 0, "device", "WHERE", OPT_DEVICE, "auto, cpu, cuda or cuda:0,1,..."},
     {NULL, 'j', "threads", "N", OPT_THREADS, "number of threads"},
     {NULL, 0, "memory", "BYTES", OPT_MEMORY,
@@ -121,6 +127,7 @@ static const char *value(int id, char buf[64])
     case OPT_DEVICE:
     case OPT_IO:
     case OPT_PROGRESS: return "auto";
+    case OPT_ON_DAMAGE: return "count";
     default: return parameter_value(id, buf);
     }
 }
@@ -163,6 +170,13 @@ static int parse_io(const char *text, enum stream_io *io, struct err *e)
     return err_set(e, "--io %s: must be auto, direct or buffered", text);
 }
 
+static int parse_on_damage(const char *text, bool *reject, struct err *e)
+{
+    *reject = !strcmp(text, "fail");
+    return *reject || !strcmp(text, "count")
+               ? 0 : err_set(e, "--on-damage %s: must be count or fail", text);
+}
+
 static int set_parameter(struct result_params *p, int id, const char *arg, struct err *e)
 {
     switch (id) {
@@ -173,6 +187,7 @@ static int set_parameter(struct result_params *p, int id, const char *arg, struc
     case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
     case OPT_RANGE: return parse_range(arg, p, e);
     case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
+    case OPT_SKIP_DAMAGED: p->skip_damaged = true; return 0;
     case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
     default: return err_set(e, "unknown option");
     }
@@ -191,6 +206,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_MEMORY:
         return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
     case OPT_IO: return parse_io(arg, &o->io, e);
+    case OPT_ON_DAMAGE: return parse_on_damage(arg, &o->reject_damaged, e);
     case OPT_JSON: o->json = true; return 0;
     case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
     case OPT_PARTIAL: o->partial = true; return 0;
@@ -228,6 +244,8 @@ static int check_run(const struct options *o, struct err *e)
     if (o->force && !folder)
         return err_set(e, "--force has no effect here: -o %s is a single file, which is always "
                        "replaced", o->output);
+    if (o->params.skip_damaged && o->reject_damaged)
+        return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
     if (o->min_tissue && !o->params.tissue_only)
         return err_set(e, "--min-tissue has no effect without --tissue-only; add it");
     return result_check_params(&o->params, e);

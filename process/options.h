@@ -28,7 +28,8 @@ struct options {
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
     enum cli_when progress;
     bool json, histogram, csv, partial, force, quiet, allow_duplicates;
-    bool min_tissue; /* --min-tissue was given */
+    bool min_tissue;     /* --min-tissue was given */
+    bool reject_damaged; /* --on-damage fail */
 };
 
 extern const struct command options_run, options_merge, options_info, options_verify,

@@ -73,6 +73,8 @@ static void json_slide(const struct result_params *p, const struct result_slide 
     cli_json_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
     cli_json_number(stdout, std);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        printf(", \"%s\": %" PRId64, result_touching_name(k), s->counts.touching[k]);
     printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
     cli_json_string(stdout, s->device);
     printf(", \"kernel\": \"%s\", \"io\": \"%s\"", s->kernel, s->io);
@@ -106,6 +108,20 @@ static void report_failure(struct run *r, const char *path, const struct err *wh
     cli_say("%s", why->msg);
 }
 
+/* Windows over pixels that the slide does not have. Left-out tiles were left out on request. */
+static void report_filled(const char *path, const struct result_counts *c)
+{
+    if (c->touching[RESULT_DAMAGED])
+        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch damaged tiles (--skip-damaged leaves "
+                "them out)", path, c->touching[RESULT_DAMAGED], c->windows);
+    if (c->touching[RESULT_SKIPPED])
+        cli_say("%s: %" PRId64 " windows that touch damaged tiles are not counted", path,
+                c->touching[RESULT_SKIPPED]);
+    if (c->touching[RESULT_MISSING])
+        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch tiles that are missing in the slide",
+                path, c->touching[RESULT_MISSING], c->windows);
+}
+
 static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
                         struct err *e)
 {
@@ -125,6 +141,8 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
     if (s->nx * s->ny == 0 && !r->o->quiet)
         cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
                 " px, nothing to compute", path, s->width, s->height, r->o->params.window);
+    if (!r->o->quiet)
+        report_filled(path, &s->counts);
     r->done++;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
     return results_put(r->out, s, e);
@@ -240,7 +258,7 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
         .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
         .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
         .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
-        .ctx = r, .report = report_store, .note = note_store,
+        .reject_damaged = o->reject_damaged, .ctx = r, .report = report_store, .note = note_store,
         .progress = progress_is_on() ? show_progress : NULL};
     const int bad = stream_run(&setup, e);
     progress_end();

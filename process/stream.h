@@ -17,6 +17,7 @@
 #include "common/result.h"
 #include "process/spectrum.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How stores are read: past the page cache, through it, or past it if they are not in it. */
@@ -32,6 +33,7 @@ struct stream_setup {
     int threads;
     int64_t memory; /* bytes for pixels in flight; 0: what serves the backend best */
     int64_t first_group, last_group; /* from 1; 0, 0: all */
+    bool reject_damaged;             /* a store with damaged tiles fails */
 
     /* All callbacks run on the calling thread. */
     void *ctx;

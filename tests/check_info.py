@@ -13,7 +13,8 @@ import numpy as np
 from lib import H5SPEC, STAGES, expect, json_lines, made, main, run, says, spectrum, store, tmp
 
 SMALL = ("--size", "900x700")
-PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue"
+PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue" \
+    " skip_damaged"
 STORE_TEXTS = "source_name quickhash vendor reader codec creator source_problem"
 STORE_NUMBERS = (
     "source_bytes level downsample width height channels chunk_rows chunk_cols stripe_rows"
@@ -21,7 +22,8 @@ STORE_NUMBERS = (
 )
 SLIDE_TEXTS = "source_name quickhash backend device kernel io groups_missing"
 SLIDE_NUMBERS = "source_bytes level width height group_rows group_count"
-COUNTS = "windows samples underflow overflow mean_db std_db"
+TOUCHING = "windows_missing windows_damaged windows_left_out windows_skipped"
+COUNTS = "windows samples underflow overflow mean_db std_db " + TOUCHING
 
 
 def text_of(value):
@@ -163,7 +165,7 @@ def test_result_as_csv():
         j = info(path)
         for row, want in zip(part, j["slides"] + [j]):
             expect(row["file"] == path and row["slide"] == want.get("slide", ""), "%s", row)
-            numbers = "windows underflow overflow mean_db std_db".split()
+            numbers = ("windows underflow overflow mean_db std_db " + TOUCHING).split()
             if "slide" in want:
                 numbers += "width height level seconds source_gray".split()
                 for key in SLIDE_TEXTS.split():

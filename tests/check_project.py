@@ -170,6 +170,7 @@ WSI2H5_OPTIONS = {
 RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"], "--tissue-only": [],
+    "--skip-damaged": [], "--on-damage": ["fail"],
     "--min-tissue": ["0.25", "--tissue-only"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
     "--json": [], "--progress": ["no"], "--quiet": [], "--allow-duplicates": [],
     "--task": ["1/1"], "--force": [],  # these two need a folder

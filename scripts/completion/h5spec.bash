@@ -9,6 +9,7 @@ _h5spec() {
     case $previous in
     --device) words='auto cpu cuda' ;;
     --io) words='auto direct buffered' ;;
+    --on-damage) words='count fail' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --task) words='auto' ;;
