@@ -140,26 +140,50 @@ static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t in
     return found ? 0 : guard_reject(g, "a text is missing in the heap");
 }
 
+enum { INTEGER = 0, REAL = 1, STRING = 3, VARIABLE = 9 };
+
+/* A datatype: class and version, 3 bytes of flags, size 4, and what the class adds. */
+static bool is_number(const unsigned char *t, size_t n)
+{
+    const int class = t[0] & 15;
+    const uint64_t size = guard_number(t + 4, 4);
+    return n >= 12 && (class == INTEGER || class == REAL) &&
+           (size == 1 || size == 2 || size == 4 || size == 8);
+}
+
+/* A text of variable length is a sequence of single bytes: length 4, address 8, index 4. */
+static bool is_variable_text(const unsigned char *t, size_t n)
+{
+    return n >= 20 && (t[0] & 15) == VARIABLE && (t[1] & 15) == 1 && guard_number(t + 4, 4) == 16 &&
+           (t[8] & 15) == INTEGER && guard_number(t + 12, 4) == 1;
+}
+
+/* The values of a dataset are numbers. */
+static int check_type(const struct guard *g, struct guard_bytes b)
+{
+    return b.left >= 8 && is_number(b.at, b.left) ? 0
+           : guard_reject(g, "the values are of a type that these files do not have");
+}
+
 /* Version 3: version, flags, sizes of name, type and space, character set; then these, and the value. */
 static int check_attribute(struct guard *g, struct guard_bytes b)
 {
-    enum { INTEGER = 0, FLOAT = 1, STRING = 3, VARIABLE = 9, SCALAR = 0 };
     uint64_t version, flags, name, type, space, set, length, address, index;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) || !guard_take(&b, 2, &type) ||
-        !guard_take(&b, 2, &space) || !guard_take(&b, 1, &set) || version != 3 || flags != 0 || type < 8 || space < 4 ||
-        name < 1 || b.left < name + type + space || b.at[name - 1] != 0)
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) ||
+        !guard_take(&b, 2, &type) || !guard_take(&b, 2, &space) || !guard_take(&b, 1, &set) ||
+        version != 3 || flags != 0 || type < 8 || space < 4 || name < 1 ||
+        b.left < name + type + space || b.at[name - 1] != 0)
         return guard_reject(g, "an attribute is damaged");
     const unsigned char *t = b.at + name, *s = t + type;
-    const int class = t[0] & 15;
-    const uint64_t bytes = guard_number(t + 4, 4);
-    if ((class == INTEGER || class == FLOAT) && bytes <= 8)
+    const bool scalar = s[0] == 2 && s[1] == 0;
+    if (is_number(t, (size_t)type))
         return 0;
-    if (class == STRING && bytes > 0 && s[1] == SCALAR)
-        return guard_skip(&b, (size_t)(name + type + space)) && bytes <= b.left ? 0
-               : guard_reject(g, "a text is longer than its attribute");
-    if (class != VARIABLE || (t[1] & 15) != 1 || bytes != 16 || s[0] != 2 || s[1] != SCALAR ||
-        !guard_skip(&b, (size_t)(name + type + space)) || !guard_take(&b, 4, &length) || !guard_take(&b, 8, &address) ||
-        !guard_take(&b, 4, &index))
+    guard_skip(&b, (size_t)(name + type + space));
+    const uint64_t bytes = guard_number(t + 4, 4);
+    if ((t[0] & 15) == STRING && scalar && bytes > 0 && bytes <= b.left)
+        return 0;
+    if (!is_variable_text(t, (size_t)type) || !scalar || !guard_take(&b, 4, &length) ||
+        !guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
         return guard_reject(g, "an attribute is of a type that these files do not have");
     return check_text(g, length, address, index);
 }
@@ -220,11 +244,12 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     switch (type) {
     case MSG_DATASPACE: return guard_space(g, b);
     case MSG_LAYOUT: *layout = b; return 0; /* checked when the shape is known */
+    case MSG_DATATYPE: return check_type(g, b);
     case MSG_ATTRIBUTE: return check_attribute(g, b);
     case MSG_LINK_INFO: return check_info(g, b, 8);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
-    case MSG_NIL: case MSG_DATATYPE: case MSG_FILL: case MSG_LINK: case MSG_GROUP_INFO:
+    case MSG_NIL: case MSG_FILL: case MSG_LINK: case MSG_GROUP_INFO:
     case MSG_FILTERS: case MSG_CONTINUATION: case MSG_TIME: return 0;
     }
     return guard_reject(g, "the header has a message that these files do not have");

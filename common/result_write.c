@@ -101,13 +101,26 @@ static hid_t stored_type(enum result_type type)
     return type == RESULT_FLOAT32 ? H5T_IEEE_F32LE : type == RESULT_INT16 ? H5T_STD_I16LE : H5T_STD_U8LE;
 }
 
+/* What the stored numbers mean, for maps whose values are not the numbers themselves. */
+static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t *dims, struct err *e)
+{
+    if (kind->scale == 1)
+        return 0;
+    hid_t ds = h5_open_array(o, kind->name, stored_type(kind->type), 2, dims, e);
+    const int r = ds < 0 ? -1 : h5_put_real(ds, "scale", kind->scale, e);
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r;
+}
+
 /* Not compressed: that would take several times as long as everything else. */
 static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
-        const struct result_map *map = &s->maps[m];
-        if (h5_write_array(o, map->kind->name, stored_type(map->kind->type), 2, dims, 0, map->values, e))
+        const struct result_map_kind *kind = s->maps[m].kind;
+        if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values, e) ||
+            put_scale(o, kind, dims, e))
             return -1;
     }
     return 0;

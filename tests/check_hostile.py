@@ -1,0 +1,150 @@
+"""Forged HDF5 metadata with valid checksums: rejected before HDF5 sees it.
+
+tests/torture has the random sweep. Here are the single cases that once crashed the library, made it loop,
+or made it allocate gigabytes.
+"""
+import struct
+
+import h5py
+import numpy as np
+
+from lib import *
+
+H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
+
+
+def small():
+    return store(made("--size", "600x500", name="small"))
+
+
+def forged(path, change):
+    """A copy after change(bytes of the file), with the checksums of HDF5's metadata repaired."""
+    copy = os.path.join(tmp("forged"), os.path.basename(path))
+    blocks = run(H5SUM, path).out.split()
+    data = bytearray(open(path, "rb").read())
+    change(data)
+    with open(copy, "wb") as f:
+        f.write(data)
+    run(H5SUM, copy, *blocks)
+    return copy
+
+
+def rejected(path, *words):
+    """By every command that reads a store, at once, with a message and without a crash."""
+    for argv in (["info"], ["verify"], ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")]):
+        p = run(H5SPEC, *argv, path, status=1, timeout=20)
+        says(p.err, path, *words)
+
+
+def attribute(data, obj, name):
+    """Offsets of an attribute's type and value in its object's header."""
+    at = data.index(name.encode() + b"\0", obj)
+    sizes = struct.unpack_from("<HHH", data, at - 7)
+    expect(data[at - 9] == 3 and sizes[0] == len(name) + 1, "%s is not an attribute of version 3", name)
+    return at + sizes[0], at + sum(sizes)
+
+
+def test_superblock_extension():
+    """A cache image in the extension makes HDF5 write outside its memory."""
+    def change(data):
+        data[20:28] = struct.pack("<Q", 2048)
+    rejected(forged(small(), change), "another program")
+
+
+def test_a_target_with_a_superblock_extension():
+    out = tmp()
+    path = os.path.join(out, "small.h5")
+    data = bytearray(open(small(), "rb").read())
+    data[20:28] = struct.pack("<Q", 2048)
+    with open(path, "wb") as f:
+        f.write(data)
+    says(run(WSI2H5, "-o", out, made("--size", "600x500", name="small"), status=1).err, path, "--force")
+    expect(open(path, "rb").read() == data, "it was replaced")
+
+
+def test_text_with_a_false_length():
+    """HDF5 1.10 allocates the length that the attribute says and copies what the heap says."""
+    for length in (1, 6, 8, 1000, 2 ** 32 - 1):
+        def change(data):
+            _, value = attribute(data, 48, "codec")
+            expect(struct.unpack_from("<I", data, value)[0] == len("deflate"), "not the length")
+            struct.pack_into("<I", data, value, length)
+        rejected(forged(small(), change), "another length")
+
+
+def test_text_that_the_heap_does_not_have():
+    def index(data):
+        _, value = attribute(data, 48, "codec")
+        struct.pack_into("<I", data, value + 12, 999)
+    rejected(forged(small(), index), "missing in the heap")
+
+    def address(data):
+        _, value = attribute(data, 48, "codec")
+        struct.pack_into("<Q", data, value + 4, 2 ** 60)
+    rejected(forged(small(), address), "outside the file")
+
+
+def test_text_of_large_characters():
+    """A text of seven "bytes" of 300 MB each kept HDF5 busy for minutes."""
+    def change(data):
+        kind, _ = attribute(data, 48, "codec")
+        expect(struct.unpack_from("<I", data, kind + 12)[0] == 1, "not the size")
+        struct.pack_into("<I", data, kind + 12, 300 << 20)
+    rejected(forged(small(), change), "of a type that these files do not have")
+
+
+def test_index_of_chunks_that_is_too_short():
+    """HDF5 reads beyond the index if the shape promises more chunks."""
+    def change(data):
+        at = data.index(b"FAHD")
+        expect(struct.unpack_from("<Q", data, at + 8)[0] == 9, "not the number of chunks")
+        struct.pack_into("<Q", data, at + 8, 4)
+    p = run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20)
+    says(p.err, "index of chunks does not match the shape")
+
+
+def test_index_of_chunks_outside_the_file():
+    def change(data):
+        struct.pack_into("<Q", data, data.index(b"FAHD") + 16, 2 ** 62)
+    says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "outside the file")
+
+
+def test_chunk_outside_the_file():
+    def change(data):
+        struct.pack_into("<Q", data, data.index(b"FADB") + 14, 2 ** 40)
+    says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "outside the file")
+
+
+def test_no_attribute_lies_in_a_heap_of_its_own():
+    """Nearly all crashes of HDF5 were in fractal heaps and their B-trees."""
+    s = store(made("--size", "600x500", "--icc", "fake:200"))
+    for path in (s, spectrum(s)):
+        data = open(path, "rb").read()
+        expect(b"FRHP" not in data and b"BTHD" not in data, "%s has a heap", path)
+
+
+def dense():
+    """A store of the old kind: its root has more attributes than fit into the header."""
+    path = os.path.join(tmp("dense"), "dense.h5")
+    with h5py.File(small(), "r") as a, h5py.File(path, "w", libver=("v110", "v110")) as b:
+        for name, value in a.attrs.items():
+            if name != "text_crc32":
+                b.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+        for name in a:
+            a.copy(name, b)
+    return path
+
+
+def test_forged_heap_of_attributes():
+    path = dense()
+    run(H5SPEC, "verify", path)
+    # table width, block size, largest block, bits of the heap; node size, record size, address of the root
+    for signature, at, width, value in (("FRHP", 110, "<H", 0), ("FRHP", 112, "<Q", 0), ("FRHP", 120, "<Q", 3), ("FRHP", 128, "<H", 64),
+                                        ("FRHP", 132, "<Q", 2 ** 50), ("BTHD", 6, "<I", 0), ("BTHD", 6, "<I", 2 ** 31),
+                                        ("BTHD", 10, "<H", 0), ("BTHD", 16, "<Q", 2 ** 50), ("BTHD", 24, "<H", 65535)):
+        def change(data):
+            struct.pack_into(width, data, data.index(signature.encode()) + at, value)
+        rejected(forged(path, change), "damaged")
+
+
+main(globals())
