@@ -5,6 +5,7 @@ the file's size and time are those that it had when it was read.
 """
 import json
 import os
+import re
 
 from corpus_lib.files import ask, key, program, read_json, write_list, write_whole
 
@@ -63,14 +64,19 @@ class Checks:
 
     def read_results(self, results, again=False):
         """Verifies each result that is not known yet; `again`: all of them."""
-        new = [r for r in results if os.path.exists(r) and (again or self.finding(r) is None)]
-        if not new:
-            return
-        p = ask_list(self.path, "verify", new)
-        problems = problems_of(p, new)
-        for path in new:
-            self.note(path, problems.get(path, ""))
-        self.save()
+        new = {key(r): r for r in results
+               if os.path.exists(r) and (again or self.finding(r) is None)}
+        text = ask_list(self.path, "verify", new.values(), "--json", "-q").stdout if new else ""
+        for line in text.split("\n"):
+            try:
+                row = json.loads(line)
+                path, message = new[key(row["file"])], row.get("message") or ""
+                if message or row["status"] != "failed":
+                    self.note(path, message.replace(path + ": ", "", 1))
+            except (ValueError, KeyError, TypeError):
+                pass  # the program was stopped: unknown still
+        if new:
+            self.save()
 
 
 def ask_list(beside, command, paths, *options):
@@ -83,17 +89,11 @@ def ask_list(beside, command, paths, *options):
         os.unlink(names)
 
 
-def problems_of(p, paths):
-    """{path: message} from the messages of h5spec verify over a list."""
-    if p.returncode == 0:
-        return {}
+def problems_in(messages, paths):
+    """{path: message} of the first message of h5spec about each file."""
     found = {}
-    for line in p.stderr.split("\n"):
-        for name in ("h5spec: ", "h5spec verify: "):
-            if line.startswith(name):
-                line = line[len(name):]
-        if "not a wsi-patch-store" in line:
-            continue  # this h5spec verifies stores only
+    for line in messages.split("\n"):
+        line = re.sub(r"^h5spec( \w+)?: ", "", line)
         path = next((q for q in paths if line.startswith(q + ": ")), None)
         if path:
             found.setdefault(path, line[len(path) + 2:])

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 
-from corpus_lib.checks import problems_of
+from corpus_lib.checks import problems_in
 from corpus_lib.cluster import submit_groups
 from corpus_lib.files import (DONE, age, ask, fresh, program, read_lines, say, write_list,
                               write_whole)
@@ -96,7 +96,7 @@ def merge_results(corpus, run, results):
     corpus.add_problem(run, "merging the results failed: " + p.stderr.strip())
     say(p.stderr.strip())
     corpus.checks.read_results(results, again=True)
-    for path, problem in problems_of(p, results).items():
+    for path, problem in problems_in(p.stderr, results).items():
         if re.search(r"damaged|CRC|truncated", problem):
             corpus.checks.note(path, problem)
     corpus.checks.save()
