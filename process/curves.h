@@ -46,7 +46,7 @@ double curves_low(const struct curves *c, int64_t cell);
 double curves_high(const struct curves *c, int64_t cell);
 /* out[cells]: the mean of the curves, each slide with the same weight. */
 void curves_mean(const struct curves *c, double *out);
-/* out[n][cells]: in each cell the quantiles q[n] (0 to 1) of the curves, linear between neighbours. */
+/* out[n][cells]: in each cell the quantiles q[n] (0 to 1) of the curves, linear between them. */
 int curves_quantiles(const struct curves *c, const double *q, int n, double *const *out,
                      struct err *e);
 /* Widens [*low, *high] to what holds a curve but for 0.05 % of its values on each side. */
