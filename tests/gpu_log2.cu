@@ -1,9 +1,10 @@
 /*
  * gpu_log2 - what cuda/fused.cu relies on and PTX does not promise: lg2.approx of x >= 1 is never
- * negative. A negative one would count outside the histogram in shared memory. Tries every float that
- * |F| + 1 can be, on each device.
+ * negative. A negative one would count outside the histogram in shared memory. Tries every float
+ * that |F| + 1 can be, on each device.
  *
- *   gpu_log2      prints one line per device; exit status 1 if any value is wrong, 77 without a device
+ *   gpu_log2      prints one line per device; exit status 1 if any value is wrong, 77 without a
+ * device
  */
 #include "cuda/check.h"
 
@@ -11,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-namespace {
+namespace
+{
 
-const float MOST = 2.7e8f;        /* above 256 gray levels x 1024^2 px + 1 */
+const float MOST = 2.7e8f;         /* above 256 gray levels x 1024^2 px + 1 */
 const float MOST_FUSED = 16777216; /* 256 gray levels x 256^2 px + 1 */
 
 /* The contract's histogram: 1600 bins of 0.1 dB. */
