@@ -162,13 +162,17 @@ man: $(PROGRAMS)
 	@for p in $(PROGRAMS); do scripts/man-options $$p $$(ls */$${p##*/}.1); done
 
 # what CI also runs; no output is a good sign
-lint: lint-shell lint-c lint-man
+lint: lint-shell lint-c lint-gcc lint-man
 lint-shell:
 	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
-	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_CUDA common convert process
+	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_CUDA common convert process cuda
+# gcc's analyzer, without those of its warnings that are false alarms here
+lint-gcc:
+	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
+	  $(patsubst %,-Wno-analyzer-%,malloc-leak null-dereference null-argument use-of-uninitialized-value)' all
 lint-man:
 	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
 
@@ -226,7 +230,7 @@ help:
 	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make man           the options in the manual pages, from --help'
-	@echo 'make lint          shellcheck, cppcheck and groff over the sources'
+	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, and groff over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE'
 	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
@@ -235,6 +239,6 @@ help:
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -89,9 +89,9 @@ PER = (r"\b(a|an|one|two|\d+) (byte|line|task|result|row|block|thread|lane|folde
        r"an? (slide|store|pixel|line|window|bin|task|file|chunk|thread|device|node|test|core|group|result)\b")
 WORDS = [  # not in plain English (CONTRIBUTING.md); the glossary is in process/README.md
     r"\b(is|are|was|were) told\b(?! (apart|from))", r"\btells? (what|which|how|it|them)\b",
-    r"\bstands? (there|already|between)\b", r"\btalk\b", r"\bhalf believed\b", r"\b(left|leaves?) alone\b",
+    r"\bstands? (there|already|between|under)\b", r"\btalk\b", r"\bhalf believed\b", r"\b(left|leaves?) alone\b",
     r"\bwhat is there\b", r"\b(is|are|was|were) there already\b", r"\bcannot be had\b", r"\bover night\b",
-    r"\bhas had it\b", PER,
+    r"\bhas had it\b", r"\bhalf[- ]done\b", r"\bgiv(e|es|en|ing) back\b", PER,
 ]
 
 
@@ -110,6 +110,13 @@ def test_words():
     bad = re.compile("|".join("(?:%s)" % w for w in WORDS), re.I)
     no_offences(["%s:%d: %s" % (name, n, bad.search(line).group(0)) for name, lines in texts()
                  for n, line in enumerate(lines, 1) if bad.search(line)])
+
+
+def test_lanes_are_those_of_vectors():
+    """The glossary gives the word lane to vector instructions and warps."""
+    simd = ("process/lanes", "process/spectrum_cpu", "tests/test_lanes", "cuda/fused.cu", "cuda/smooth.cu", "cuda/windows.cu")
+    no_offences(["%s:%d" % (name, n) for name, lines in code() for n, line in enumerate(lines, 1)
+                 if re.search(r"\blanes?\b", line, re.I) and not name.startswith(simd)])
 
 
 def test_readme_is_short():
