@@ -154,7 +154,7 @@ def test_store_without_a_map():
     with h5py.File(path, "r") as f:
         expect("tissue" not in f, "a map")
     p = run(H5SPEC, "--tissue-only", "-o", os.path.join(tmp(), "r.h5"), path, status=1)
-    says(p.err, path, "no map of the tissue", "--no-tissue")
+    says(p.err, path, "has no tissue map", "--no-tissue")
 
 
 def test_slide_without_tissue():
