@@ -1,7 +1,7 @@
-"""A corpus: shares, tables, resumption, kills, and the whole way on this machine, Slurm and Grid Engine.
+"""Corpora: shares, tables, interrupted runs, kills; on this machine, under Slurm and Grid Engine.
 
-A test of what survives a kill runs twice: on our programs, and on a deliberately naive one, where it must
-fail.
+A test of what survives a kill runs twice: with our programs, and with a naive program that writes in
+place, with which it must fail.
 """
 import csv
 import glob
@@ -100,7 +100,7 @@ def test_results_that_are_there():
         says(err, mine, "other parameters", options[0][2:], "--force")
     expect(again("--force")[0] == "done", "--force")
     expect(os.stat(path).st_mtime < 2 ** 31 - 1, "--force did nothing")
-    os.utime(mine, (2 ** 31 - 1, 2 ** 31 - 1))  # the store has been made anew since
+    os.utime(mine, (2 ** 31 - 1, 2 ** 31 - 1))  # a newer store
     expect(again()[0] == "done", "a stale result was taken")
     os.utime(mine, (1, 1))
     with open(path, "r+b") as f:
@@ -160,7 +160,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
             p = run(H5SPEC, "-j", "2", "--allow-duplicates", "-o", output, *stores[:n])
             value, unit = p.err.rsplit("peak memory ", 1)[1].split()
             peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
-    # the library keeps some bytes of metadata a slide of the file that it writes
+    # HDF5 keeps some metadata per slide of the file that it writes
     expect(SAN or (peak[2] < peak[0] + 12 and peak[3] < peak[1] + 4), "20 stores: %s, 200: %s MiB", peak[:2], peak[2:])
 
 
@@ -204,7 +204,7 @@ def near(got, want):
 
 
 def test_plan_by_numbers_that_can_be_had_by_hand():
-    # 100 Mpx a slide; 10 Mpx/s a core; 2 GB of bytes a slide in all for the conversion
+    # 100 Mpx per slide; 10 Mpx/s per core; converting reads and writes 2 GB per slide
     rates = ["--size", "10000x10000", "--mp-per-core", "10", "--windows-per-core", "100", "--slide-bytes", "10",
              "--store-bytes", "10", "--start", "0", "--task-cores", "1"]
     n = 77 * 77
@@ -224,7 +224,7 @@ def test_plan_by_numbers_that_can_be_had_by_hand():
     sizes = os.path.join(tmp(), "sizes")
     open(sizes, "w").write("10000x10000\n20000x10000\n")
     p = planned("--sizes", sizes, "--cores", "2", "--storage", "300M", *rates)
-    # both want 0.2 GB/s and get 0.15: the first is done after 13.3 s, the other has 2 GB left, at full speed
+    # both want 0.2 GB/s and get 0.15: the first ends after 13.3 s, the other has 2 GB left, at full speed
     near(p["convert"][0], 2 / 0.15 + 10)
     says(plan("--slides", "400", "--cores", "1", "--hours", "0.2", "--storage", "1T", *rates).out, "40 nodes")  # ten each
     says(plan("--slides", "400", "--hours", "0.2", "--storage", "100M", *rates, status=1).out, "no number of nodes")
@@ -245,7 +245,7 @@ def test_plan_takes_the_rates_of_a_run():
 # --- kills ---
 
 NAIVE = """#!/bin/sh
-# writes in place, under the final name, as the program that it stands for would without care
+# writes in place, under the final name
 for last; do :; done
 [ "$NAIVE_WHOLE" ] || exit 1
 while [ $# -gt 0 ]; do
@@ -272,7 +272,7 @@ def naive():
 
 
 def kill_at_random(argv, out, name, same, kills, long, env=None):
-    """Kills a run with -9 at random instants; what then stands under the final name must be the same."""
+    """Kills a run with -9 at random moments; a file under the final name must be the complete one."""
     path, stopped = os.path.join(out, name), 0
     for k in range(kills):
         p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
@@ -285,11 +285,11 @@ def kill_at_random(argv, out, name, same, kills, long, env=None):
         if os.path.exists(path):
             expect(same(path), "kill %d left a %s that differs", k, name)
             os.unlink(path)
-    expect(stopped >= kills / 3, "only %d of %d were killed: the test shows nothing", stopped, kills)
+    expect(stopped >= kills / 3, "only %d of %d were killed: too few for a test", stopped, kills)
 
 
 def kills_of(name, argv, inputs, content_of, kills):
-    """Kills of one of our programs, and of the naive one in its place."""
+    """Kills one of our programs, and the naive one in its place."""
     out = tmp()
     begun = time.time()
     run(*argv, "-o", out, *inputs)
@@ -301,7 +301,7 @@ def kills_of(name, argv, inputs, content_of, kills):
     def same(path):
         try:
             return content_of(path) == want
-        except OSError:  # not even a file of HDF5
+        except OSError:  # not even HDF5
             return False
     kill_at_random(argv + ["-o", out] + inputs, out, name, same, kills, 1.1 * long)
     run(*argv, "-o", out, *inputs)
@@ -313,7 +313,7 @@ def kills_of(name, argv, inputs, content_of, kills):
     except Failed as e:
         says(str(e), "differs")
         return
-    raise Failed("the naive program passed, too")
+    raise Failed("the naive program passed the same test")
 
 
 def test_300_kills_of_wsi2h5():
@@ -326,13 +326,13 @@ def test_300_kills_of_h5spec():
     kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], [s], content, 20 if SAN else 300)
 
 
-# --- scripts/corpus on this machine ---
+# --- corpus on this machine ---
 
 BAD = {"cut.svs": "cut.svs: ", "empty.svs": "empty", "gone.svs": "no such", "z/s01.svs": "is the same slide as"}
 
 
 def folder_of_slides(n=8, **sizes):
-    """n good slides and four bad ones; the list of the good ones."""
+    """A folder with n good slides and four bad ones. Returns it and the list of the good ones."""
     folder, good = tmp("slides"), []
     for k in range(n):
         name = "s%02d" % k
@@ -351,7 +351,7 @@ def begin(folder):
 
 
 def check_corpus(out, stores, env=TOOLS):
-    """corpus.h5 is that of one direct run; the status lists exactly the bad ones, with their reasons."""
+    """corpus.h5 equals one direct run; the status lists exactly the bad slides, with their reasons."""
     equal(content(os.path.join(out, "corpus.h5")), direct(stores), "corpus.h5")
     st = status_of(out, 1, env)
     expect(st["slides"] == 12 and st["converted"] == 9 and st["processed"] == st["corpus"]["slides"] == 8, "%s", st)
@@ -364,7 +364,7 @@ def check_corpus(out, stores, env=TOOLS):
 
 
 def direct_stores(out):
-    """The stores but for that of z/s01.svs, which is the same slide as s07."""
+    """The stores except that of z/s01.svs, which is the same slide as s07."""
     return sorted(set(glob.glob(os.path.join(out, "stores", "*.h5"))) - {os.path.join(out, "stores", "s01-2.h5")})
 
 
@@ -402,7 +402,7 @@ def test_local_run_again_does_only_what_is_missing():
     changed = {os.path.relpath(f, out) for f in times if os.stat(f).st_mtime_ns != times[f]}
     expect(changed == {"results/s03.h5", "stores/s04.h5", "results/s04.h5"}, "%s", changed)
     check_corpus(out, direct_stores(out))
-    with open(out + "/stores/s05.h5", "r+b") as f:  # damaged later on: made anew by the second run
+    with open(out + "/stores/s05.h5", "r+b") as f:  # damaged later: converted again by the second run
         f.truncate(100000)
     says(local(out, folder).out, "s05.svs", "truncated")
     local(out, folder)
@@ -425,7 +425,7 @@ def test_local_nothing_but_bad_slides():
 
 
 def wrapper(text):
-    """A program in place of ours: the shell script `text`, which may run "$REAL"."""
+    """A program in place of ours: the shell script `text`."""
     path = os.path.join(tmp("wrapper"), "program")
     with open(path, "w") as f:
         f.write("#!/bin/sh\n" + text)
@@ -434,7 +434,7 @@ def wrapper(text):
 
 
 def test_local_a_slide_that_crashes_its_program():
-    # of one share: the others are done all the same, and the status names the one
+    # the other slides of its share are done, and the status names it
     folder, good = folder_of_slides()
     out = os.path.join(tmp(), "out")
     crash = wrapper('''case "$*" in *"--task "*) ;; *) exec %s "$@" ;; esac
@@ -455,7 +455,7 @@ done <"$list"
 
 
 def kill_corpus(out, folder, env, number, long, times):
-    """Kills everything of a local run at random instants, then lets it finish."""
+    """Kills a local run with its tasks at random moments, then lets one finish."""
     for _ in range(times):
         argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, "--tasks", "2", "--wsi2h5", GROUPS]
         p = subprocess.Popen(argv + begin(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -488,7 +488,7 @@ def test_local_kills_and_signals():
         for s in direct_stores(whole):
             twin = os.path.join(out, "stores", os.path.basename(s))
             expect(open(s, "rb").read() == open(twin, "rb").read(), "%s differs", twin)
-    try:  # the same with a converter that writes in place
+    try:  # the same with a converter that writes in place must fail
         env = dict(TOOLS, WSI2H5=naive_converter(whole))
         for _ in range(5):
             out = os.path.join(tmp(), "out")
@@ -496,7 +496,7 @@ def test_local_kills_and_signals():
             check_corpus(out, direct_stores(whole))
     except Failed:
         return
-    raise Failed("a naive converter passed, too")
+    raise Failed("a naive converter passed the same test")
 
 
 def naive_converter(whole):
@@ -585,13 +585,13 @@ def test_status_counts_what_is_to_do_apart_from_what_failed():
 def wait_for_file(path, seconds=60):
     end = time.time() + seconds
     while not os.path.exists(path):
-        expect(time.time() < end, "%s never came", path)
+        expect(time.time() < end, "%s did not appear", path)
         time.sleep(0.02)
 
 
 def test_status_reports_why_the_scheduler_refused():
     for kind, jobs in (("convert", 0), ("process", 2)):
-        slurm, out = PretendedSlurm(refuse="--job-name=corpus-" + kind), os.path.join(tmp(), "out")
+        slurm, out = ImitatedSlurm(refuse="--job-name=corpus-" + kind), os.path.join(tmp(), "out")
         p = corpus("run", "-o", out, "--scheduler", "slurm", *slides(3), env=slurm.env, status=1)
         says(p.err, "Slurm refused the %s job" % kind, "invalid partition", "run again")
         expect(len(slurm.cancelled()) == jobs, "%s", slurm.cancelled())
@@ -860,10 +860,10 @@ def test_the_installed_program_finds_its_package_and_the_programs_beside_it():
     expect(not [d for d, _, _ in os.walk(share) if "__pycache__" in d], "bytecode was written")
 
 
-# --- what is submitted: a pretended Slurm that only writes down its commands ---
+# --- what is submitted: an imitation of Slurm that records its commands ---
 
-class PretendedSlurm:
-    """sbatch, squeue and scontrol in PATH: sbatch notes its arguments, one JSON list per line."""
+class ImitatedSlurm:
+    """sbatch, squeue, scontrol in PATH: sbatch records its arguments, one JSON list per line."""
 
     def __init__(self, refuse=""):
         self.folder = tmp("slurm")
@@ -896,7 +896,7 @@ print(sum(1 for _ in open(%r)))
 
 
 def h5spec_with(backends):
-    """h5spec, but for what --version says."""
+    """h5spec, except for what --version says."""
     return wrapper('''[ "$1" != --version ] || { echo "h5spec 0"; echo "backends: %s; vectors"; exit 0; }
 exec %s "$@"''' % (backends, H5SPEC))
 
@@ -908,7 +908,7 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
             (cuda, ["--h5spec", "--device cpu"], "none", "cpu"),
             (cuda, ["--h5spec", "--device=cpu"], "none", "cpu"), (cuda, ["--h5spec=--device=cuda:0"], "gpu:1", "cuda:0"),
             (cpu, [], "none", "cpu"), (cpu, ["--gpus", "0"], "none", "cpu")):
-        slurm = PretendedSlurm()
+        slurm = ImitatedSlurm()
         p = corpus("run", "-o", os.path.join(tmp(), "out"), "--scheduler", "slurm", *options, slide,
                    env=dict(slurm.env, H5SPEC=program))
         (argv,) = slurm.submitted("process")
@@ -917,7 +917,7 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
         expect(("built without CUDA" in p.err) == (program == cpu and not options), p.err)
     out = os.path.join(tmp(), "out")
     p = corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "1", slide, status=2,
-               env=dict(PretendedSlurm().env, H5SPEC=cpu))
+               env=dict(ImitatedSlurm().env, H5SPEC=cpu))
     says(p.err, "built without CUDA", "--gpus 0")
     expect(not os.path.exists(out + "/runs"), "a run was begun")
     p = corpus("run", "-o", out, "--scheduler", "local", "--gpus", "1", "--h5spec", "--device cpu", slide, status=2,
@@ -935,7 +935,7 @@ def cluster_script(name):
 
 
 class Cluster:
-    """A real scheduler of our own, for a while; its variables are in .env."""
+    """A real scheduler, started for one test; its variables are in .env."""
 
     def __init__(self, name, *options):
         if SAN:
@@ -944,14 +944,14 @@ class Cluster:
         self.options = options
 
     def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="wsi-")  # short: it will hold sockets
+        self.folder = tempfile.mkdtemp(prefix="wsi-")  # a short path: it holds sockets
         try:
             p = run(self.up, *self.options, self.folder, status=None, timeout=300)
         except subprocess.TimeoutExpired:
-            raise Skip("%s did not come up in 300 s" % self.up)
+            raise Skip("%s did not start within 300 s" % self.up)
         if p.returncode:
             shutil.rmtree(self.folder, ignore_errors=True)
-            raise Skip("it cannot be started here: %s" % p.err.strip().split("\n")[-1])
+            raise Skip("it cannot be started: %s" % p.err.strip().split("\n")[-1])
         text = run("bash", "-c", ". %s/env.sh; env -0" % self.folder).out
         self.env = dict(v.split("=", 1) for v in text.split("\0") if "=" in v)
         self.env.update(TOOLS)
@@ -978,8 +978,8 @@ class Cluster:
 
 
 def recorded(program, folder):
-    """Our program, but an array task notes its process in folder/TASK and stops itself where folder/stop has
-    a line TASK, so that a test can do something to it in the middle of its life."""
+    """Our program, but task T of an array pauses if folder/stop has a line T, and writes its process id to
+    folder/T, so that a test can kill or requeue it at that moment."""
     return wrapper('''t=${SLURM_ARRAY_TASK_ID:-0}
 if grep -qx "$t" %s/stop 2>/dev/null && [ ! -e %s/$t ]; then
     %s "$@" &
@@ -996,7 +996,7 @@ exec %s "$@"
 def wait_for(path, seconds=60):
     end = time.time() + seconds
     while not os.path.exists(path):
-        expect(time.time() < end, "%s never came", path)
+        expect(time.time() < end, "%s did not appear", path)
         time.sleep(0.05)
     return int(open(path).read())
 
@@ -1032,11 +1032,11 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
         requeued, late = line_of(out, "convert", "s01"), line_of(out, "convert", "s02")
         expect((requeued, late) == ("4", "5"), "%s", (requeued, late))
         wait_for(notes["convert"] + "/" + requeued)
-        wait_for(notes["convert"] + "/" + late)  # this one stays stopped until the time limit ends it
+        wait_for(notes["convert"] + "/" + late)  # this one stays paused until the time limit ends it
         expect(glob.glob(out + "/stores/.s01.*part") and glob.glob(out + "/stores/.s02.*part"), "not in the middle")
         c.ask("scontrol", "requeue", "%s_%s" % (converting, requeued))
         says(c.corpus("run", "-o", out, *begin(folder), status=1).err, "a run is going on")
-        # the processing array begins when the time limit has ended its task: without s02, 7 tasks
+        # processing begins when the time limit has ended that task: 7 tasks, without s02
         names = ["s00", "s01", "s03", "s04", "s05", "s06", "s07"]
         stop = [str(names.index(n) + 1) for n in ("s03", "s04")]
         open(notes["process"] + "/stop", "w").write("\n".join(stop) + "\n")
@@ -1133,7 +1133,7 @@ def test_grid_engine():
     folder, good = folder_of_slides()
     with Cluster("sge") as c:
         conf = re.sub(r"(?m)^max_aj_tasks .*", "max_aj_tasks 5", c.ask("qconf", "-sconf"))
-        open(c.folder + "/global", "w").write("\n".join(conf.splitlines()[1:]) + "\n")  # without its title
+        open(c.folder + "/global", "w").write("\n".join(conf.splitlines()[1:]) + "\n")  # without its headline
         c.ask("qconf", "-Mconf", c.folder + "/global")
         for options, tasks in (([], 5), (["--group-tasks", "--tasks", "3"], 3)):
             out = os.path.join(tmp(), "out")

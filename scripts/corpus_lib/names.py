@@ -1,7 +1,7 @@
 """The names of slides in a corpus: stores and results are called after them.
 
 A slide's name is that of its file without the ending. Later slides with a name that is taken get a
-number: slide, slide-2, slide-3. (A folder's name would tell them apart, too, but it may identify a
+number: slide, slide-2, slide-3. (The name of a folder would distinguish them, too, but may identify a
 person.) wsi2h5 names a store after its input, so a numbered slide is converted through a link with
 that name, OUT/.links/slide-2.svs. Slides that consist of several files cannot be linked so, except
 MIRAX, whose data folder is linked as well.
