@@ -318,6 +318,19 @@ def test_completion_of_zsh():
         expect(have == options_of(H5SPEC, command), "%s: %s", command, have)
 
 
+def test_completion_knows_every_argument():
+    """After each option that takes an argument: words, files or nothing, on purpose."""
+    helps = {"wsi2h5": [run(WSI2H5, "--help").out], "h5spec": [run(H5SPEC, c, "--help").out for c in commands_of_h5spec()]}
+    for program, texts_ in helps.items():
+        taking = set(re.findall(r"^  (?:-., |    )--([a-z-]+) [A-Z]", "".join(texts_), re.M))
+        bash = open(os.path.join(ROOT, "scripts/completion", program + ".bash")).read()
+        zsh = open(os.path.join(ROOT, "scripts/completion/_" + program)).read()
+        in_bash = set(re.findall(r"--([a-z-]+)(?=[ |)])", bash.split("case $previous")[1].split("*)")[0]))
+        expect(taking == in_bash, "%s.bash: %s", program, taking ^ in_bash)
+        in_zsh = set(re.findall(r"[a-z-]+", " ".join(re.findall(r"^        ([a-z|-]+)\) action", zsh, re.M))))
+        expect(taking - {"output", "list"} == in_zsh, "_%s: %s", program, (taking - {"output", "list"}) ^ in_zsh)
+
+
 def test_completed_values_are_accepted():
     """The words that completion offers after an option, which are not in the help."""
     for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/wsi2h5.bash")).read(), re.M):

@@ -10,10 +10,11 @@ _h5spec() {
     --device) words='auto cpu cuda' ;;
     --io) words='auto direct buffered' ;;
     --on-damage) words='count fail' ;;
+    --on-damage) words='count fail' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --task) words='auto' ;;
-    --bins | --groups | --map-range | --memory | --min-tissue | --range | --sigma | --slide | --stride | --threads | \
+    --bins | --groups | --memory | --min-tissue | --range | --sigma | --slide | --stride | --threads | \
         --title | --window | -j) return ;;
     -o | --output | --list) ;;
     *)
