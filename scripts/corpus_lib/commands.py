@@ -23,6 +23,9 @@ from corpus_lib.status import headline, look, print_status, status_of, verdict
 
 def check_options(corpus, settings):
     """Wrong options of the programs are reported now, once, and not by every task."""
+    if "--keep-tree" in settings["wsi2h5"]:
+        die("--wsi2h5 --keep-tree: a corpus has one folder of stores; slides with the same name get "
+            "numbers", USAGE)
     for argv in ([program("wsi2h5")] + settings["wsi2h5"] +
                  ["--list", os.devnull, "-o", corpus.stores],
                  [program("h5spec"), "run"] + settings["h5spec"] +
