@@ -1,8 +1,9 @@
 /*
- * buffers.h - the memory of one device for pixels: the buffers of slabs, and a ring of smoothed rows.
+ * buffers.h - the memory of one device for pixels: the buffers of slabs, and a ring of smoothed
+ * rows.
  *
- * It is allocated when the first band needs it and grows between bands only. When the device is short
- * of memory, less is computed at a time: buffers_halve().
+ * It is allocated when the first band needs it and grows between bands only. When the device is
+ * short of memory, less is computed at a time: buffers_halve().
  *
  * Functions return 0, or -1 with the device, the call and CUDA's own message.
  */

@@ -1,9 +1,9 @@
 /*
  * copies.h - copies from staging buffers to one device, and their times.
  *
- * A staging buffer belongs to one thread at a time. The thread fills it, sends it, and waits for the
- * copy before it fills it again. Only some of the copies are timed: an event before each of them
- * would cost a tenth of the bus.
+ * A staging buffer belongs to one thread at a time. The thread fills it, sends it, and waits for
+ * the copy before it fills it again. Only some of the copies are timed: an event before each of
+ * them would cost a tenth of the bus.
  *
  * Any thread may call any function. Functions return 0, or -1 with the device, the call and CUDA's
  * own message.
@@ -38,7 +38,8 @@ struct copies *copies_create(struct check_device *d, int n, struct err *e);
 void copies_free(struct copies *c);
 cudaStream_t copies_stream(const struct copies *c);
 
-/* Queues a copy of `bytes` from staging buffer number `staging` to the buffer that `guard` guards. */
+/* Queues a copy of `bytes` from staging buffer number `staging` to the buffer that `guard` guards.
+ */
 int copies_send(struct copies *c, int staging, const void *from, void *to, size_t bytes,
                 struct copies_guard *guard, struct copies_times *times, int64_t number,
                 struct err *e);

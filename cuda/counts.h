@@ -11,18 +11,19 @@
 
 /* Windows of a band. */
 struct counts_windows {
-    int64_t nx;              /* windows in a row of them */
+    int64_t nx;               /* windows in a row */
     int64_t first_wy, end_wy; /* rows of windows to compute */
     int64_t band_wy;          /* the band's first row of windows */
     const uint8_t *d_wanted;  /* [wy - band_wy][nx], 1 where a window is to be counted; NULL: all
                                  are */
 };
 
-/* bin = floor((log2(|F| + offset) + start) * slope), class = bin + 1: 0 underflow, bins + 1 overflow. */
+/* bin = floor((log2(|F| + offset) + start) * slope), class = bin + 1: 0 underflow, bins + 1
+ * overflow. */
 struct counts_bins {
     float offset, start, slope;
     int bins;
-    bool all_inside; /* start is 0, and no value that pixels can lead to lies outside the bins */
+    bool all_inside; /* start is 0, and no pixels lead to a value outside the bins */
 };
 
 struct counts_sums {
@@ -34,7 +35,7 @@ struct counts_sums {
 enum { COUNTS_SHIFT = 40 };
 
 #ifdef __CUDACC__
-/* Class of a squared magnitude, by the special function unit: its error of some 1e-6 of an octave
+/* Class of a squared magnitude, by the special function unit. Its error of about 1e-6 octave
  * moves a value to the next bin only when it is that close to an edge. */
 __device__ __forceinline__ int counts_class(const struct counts_bins &b, float squared)
 {

@@ -35,10 +35,10 @@ struct device {
     struct err why;
 
     /* progress in the present band */
-    int64_t batch;     /* rows of windows at a time */
+    int64_t batch; /* rows of windows at a time */
     int64_t ring_rows;
-    int64_t next_wy;   /* first row of windows not yet computed */
-    int64_t next_row;  /* first row not yet smoothed */
+    int64_t next_wy;  /* first row of windows not yet computed */
+    int64_t next_row; /* first row not yet smoothed */
     struct smooth_slab above;
     struct buffer *above_buffer;
 };
@@ -431,8 +431,9 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
     if (n <= 0 || (n < d->batch && s->end_wy < b->end_wy))
         return 0;
     const struct fused_args a = {
-        d->buffers.d_ring, d->ring_rows, buffers_pitch(b),
-        sums_windows(&d->sums, b, d->next_wy, s->end_wy), d->bins, sums_counters(&d->sums, b)};
+        d->buffers.d_ring, d->ring_rows,
+        buffers_pitch(b),  sums_windows(&d->sums, b, d->next_wy, s->end_wy),
+        d->bins,           sums_counters(&d->sums, b)};
     d->next_wy = s->end_wy;
     if (d->windows)
         return windows_count(d->windows, &a, e);

@@ -1,10 +1,10 @@
 /*
  * device.h - one CUDA device: slabs of pixels go onto it, and the counts of a band come back.
  *
- * It has two streams. On one, pixels are copied from page-locked staging buffers into the buffers of
- * slabs (copies.h). On the other, the kernels of the slab before run. device_compute() only queues
- * work. Smoothed rows stay in a ring on the device, so a window that begins in one slab and ends in
- * the next needs nothing twice.
+ * It has two streams. On one, pixels are copied from page-locked staging buffers into the buffers
+ * of slabs (copies.h). On the other, the kernels of the slab before run. device_compute() only
+ * queues work. Smoothed rows stay in a ring on the device, so a window that begins in one slab and
+ * ends in the next needs nothing twice.
  *
  * Functions return 0, or -1 with the device, the call and CUDA's own message. After a failure the
  * device is not used again: device_alive() is false, and all functions fail with the first message.

@@ -9,13 +9,22 @@ struct c32 {
     float x, y;
 };
 
-__device__ __forceinline__ c32 operator+(c32 a, c32 b) { return {a.x + b.x, a.y + b.y}; }
-__device__ __forceinline__ c32 operator-(c32 a, c32 b) { return {a.x - b.x, a.y - b.y}; }
+__device__ __forceinline__ c32 operator+(c32 a, c32 b)
+{
+    return {a.x + b.x, a.y + b.y};
+}
+__device__ __forceinline__ c32 operator-(c32 a, c32 b)
+{
+    return {a.x - b.x, a.y - b.y};
+}
 __device__ __forceinline__ c32 operator*(c32 a, c32 b)
 {
     return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
 }
-__device__ __forceinline__ c32 minus_i(c32 a) { return {a.y, -a.x}; }
+__device__ __forceinline__ c32 minus_i(c32 a)
+{
+    return {a.y, -a.x};
+}
 
 /* In place, natural order in and out. */
 

@@ -1,41 +1,44 @@
 /*
  * fused.cu - see fused.h.
  *
- * A block owns one column of windows and one parity of spectral columns, and marches down consecutive
- * windows. With the row x[n] of a window cut into halves a, b, its even columns X[2k] are the
- * 128-point transform of a + b and its odd ones X[2k + 1] that of (a - b) w^n (decimation in
- * frequency; Cooley & Tukey 1965): so the row spectra of a block take 128 KB of shared memory and not
- * 264. They are kept as a ring of two halves of 128 rows. The next window down needs just one new
- * half, so every row segment is transformed once.
+ * A block owns one column of windows and one parity of spectral columns, and marches down
+ * consecutive windows. With the row x[n] of a window cut into halves a, b, its even columns X[2k]
+ * are the 128-point transform of a + b and its odd ones X[2k + 1] that of (a - b) w^n (decimation
+ * in frequency; Cooley & Tukey 1965). So the row spectra of a block take 128 KB of shared memory
+ * instead of 264 KB. They are kept in a ring of two halves of 128 rows. The next window down needs
+ * one new half only, so every row segment is transformed once.
  *
- *   rows     64 transforms of 128 complex points a half: rows r and r + 64 as real and imaginary
- *            part. 8 threads each, 16 points a thread: radix 16, exchange, radix 8.
- *   columns  64 transforms of 256 points a window: rows are told apart by the symmetry of a real row's
- *            spectrum. 16 threads each, 16 points a thread: radix 16, exchange, radix 16. Of the
- *            even columns, 0 and 128 are both real, and are transformed as one.
- *   counts   straight from the registers into the block's histogram in shared memory. Columns 1 to
- *            127 count twice.
+ *   rows     Per half, 64 transforms of 128 complex points: rows r and r + 64 are the real and the
+ *            imaginary part. 8 threads per transform, 16 points per thread: radix 16, exchange,
+ *            radix 8.
+ *   columns  Per window, 64 transforms of 256 points. The symmetry of a real row's spectrum
+ * separates the two rows. 16 threads per transform, 16 points per thread: radix 16, exchange,
+ *            radix 16. Columns 0 and 128 are both real and are transformed as one.
+ *   counts   From the registers into the block's histogram in shared memory. Columns 1 to 127 count
+ *            twice.
  *
- * All exchanges go through shared memory without bank conflicts: an element's index is XORed with what
- * tells the lanes of a half warp apart.
+ * All exchanges go through shared memory without bank conflicts: an element's index is XORed with a
+ * number that differs between the lanes of a half warp.
  *
- * Float is kept exact where it matters by taking off each row segment's mean before its transform (odd
- * columns do not see it), and the mean of these means before the transform of column 0; it comes back
+ * Subtracting each row segment's mean before its transform keeps float accurate; odd columns do not
+ * depend on it. The mean of these means is subtracted before the transform of column 0 and returns
  * as bin (0, 0).
  */
 #include "cuda/fused.h"
 
 #include "cuda/dft.h"
 
-namespace {
+namespace
+{
 
 enum {
     THREADS = 512,
-    HALF = 128,          /* rows of a half, and points of a row's transform */
-    PACKED = HALF / 2,   /* complex rows of a half */
-    COLUMNS = 64,        /* spectral columns of a parity */
+    HALF = 128,        /* rows of a half, and points of a row's transform */
+    PACKED = HALF / 2, /* complex rows of a half */
+    COLUMNS = 64,      /* spectral columns of a parity */
     AT_ONCE = THREADS / 16,
-    MAGIC = 0x4b400000,  /* bits of 1.5 * 2^23: a float added to it is rounded to an integer in its low bits */
+    MAGIC =
+        0x4b400000, /* bits of 1.5 * 2^23: adding it rounds a float to an integer in the low bits */
 };
 
 struct alignas(16) pair {
@@ -43,12 +46,12 @@ struct alignas(16) pair {
 };
 
 struct shared {
-    c32 ring[2][PACKED][HALF];     /* row spectra: point k of packed row r at k ^ (r & 15) */
+    c32 ring[2][PACKED][HALF]; /* row spectra: point k of packed row r at k ^ (r & 15) */
     c32 exchange[AT_ONCE][256];
-    pair column_twiddle[3][16];    /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
-    pair odd_twiddle[16];          /* w256^n, n < 32 */
-    float2 mean[2][PACKED];        /* twice the means of rows r, r + 64 */
-    unsigned twice[FUSED_MOST_BINS + 2], once[FUSED_MOST_BINS + 2]; /* histograms of what counts so often */
+    pair column_twiddle[3][16]; /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
+    pair odd_twiddle[16];       /* w256^n, n < 32 */
+    float2 mean[2][PACKED];     /* twice the means of rows r, r + 64 */
+    unsigned twice[FUSED_MOST_BINS + 2], once[FUSED_MOST_BINS + 2]; /* histograms by weight */
 };
 
 /* v times w8^k, 0 <= k < 4 */
@@ -81,7 +84,7 @@ __device__ __forceinline__ c32 root128(int k)
 
 /* --- rows --- */
 
-/* Which packed row of the half this thread works on: the two of a half warp differ in bit 3. */
+/* The packed row of the half that this thread works on. The two of a half warp differ in bit 3. */
 __device__ __forceinline__ int packed_row(int thread)
 {
     const int warp = thread / 32, lane = thread % 32;
@@ -96,7 +99,7 @@ __device__ __forceinline__ float sum8(float v)
     return v + __shfl_xor_sync(~0u, v, 4);
 }
 
-/* Takes the rows' means off; returns twice them. */
+/* Subtracts the rows' means. Returns twice the means. */
 __device__ __forceinline__ float2 take_mean(c32 *v)
 {
     c32 sum = v[0];
@@ -112,7 +115,8 @@ __device__ __forceinline__ float2 take_mean(c32 *v)
 
 /* Transforms the 128 rows at `rows` into half number `half` of the ring. */
 template <int ODD>
-__device__ __forceinline__ void transform_rows(struct shared &s, const float *rows, int64_t pitch, int half)
+__device__ __forceinline__ void transform_rows(struct shared &s, const float *rows, int64_t pitch,
+                                               int half)
 {
     const int r = packed_row((int)threadIdx.x), t = (int)threadIdx.x & 7;
     const float4 *above = (const float4 *)(rows + r * pitch) + t,
@@ -127,8 +131,10 @@ __device__ __forceinline__ void transform_rows(struct shared &s, const float *ro
                      d = below[8 * j + HALF / 4];
         pair z0, z1;
         if (ODD) {
-            z0 = {eighth(c32{a.x - b.x, c.x - d.x}, j) * w0.a, eighth(c32{a.y - b.y, c.y - d.y}, j) * w0.b};
-            z1 = {eighth(c32{a.z - b.z, c.z - d.z}, j) * w1.a, eighth(c32{a.w - b.w, c.w - d.w}, j) * w1.b};
+            z0 = {eighth(c32{a.x - b.x, c.x - d.x}, j) * w0.a,
+                  eighth(c32{a.y - b.y, c.y - d.y}, j) * w0.b};
+            z1 = {eighth(c32{a.z - b.z, c.z - d.z}, j) * w1.a,
+                  eighth(c32{a.w - b.w, c.w - d.w}, j) * w1.b};
         } else {
             z0 = {{a.x + b.x, c.x + d.x}, {a.y + b.y, c.y + d.y}};
             z1 = {{a.z + b.z, c.z + d.z}, {a.w + b.w, c.w + d.w}};
@@ -181,14 +187,17 @@ struct tally {
     unsigned samples, sum, squares; /* in bins; their bin numbers */
 };
 
-/* Counts a value whose squared magnitude is a quarter of z's. */
+/* Counts a value whose squared magnitude is a quarter of that of z. Without CLAMP it relies on
+ * lg2.approx(x) >= 0 for x >= 1, which tests/gpu_log2.cu checks. */
 template <bool CLAMP>
-__device__ __forceinline__ void count(unsigned *histogram, const struct counts_bins &b, c32 z, struct tally *t)
+__device__ __forceinline__ void count(unsigned *histogram, const struct counts_bins &b, c32 z,
+                                      struct tally *t)
 {
     float magnitude, octave;
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(magnitude) : "f"(fmaf(z.x, z.x, z.y * z.y)));
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(octave) : "f"(fmaf(magnitude, 0.5f, b.offset)));
-    int bin = __float_as_int(__fmaf_rd(CLAMP ? octave + b.start : octave, b.slope, __int_as_float(MAGIC)));
+    int bin = __float_as_int(
+        __fmaf_rd(CLAMP ? octave + b.start : octave, b.slope, __int_as_float(MAGIC)));
     if (CLAMP) {
         bin = min(max(bin, MAGIC - 1), MAGIC + b.bins) - MAGIC;
         atomicAdd(&histogram[bin + 1], 1);
@@ -205,7 +214,8 @@ __device__ __forceinline__ void count(unsigned *histogram, const struct counts_b
 }
 
 /* Columns 0 and 128, both of real values: their transforms from the one of column 0 + i column 128,
- * V: F0[y] = (V[y] + conj V[-y]) / 2, F128[y] = (V[y] - conj V[-y]) / 2i. 16 threads; u holds V[u + 16 p]. */
+ * V: F0[y] = (V[y] + conj V[-y]) / 2, F128[y] = (V[y] - conj V[-y]) / 2i. 16 threads; u holds V[u +
+ * 16 p]. */
 template <bool CLAMP>
 __device__ __forceinline__ void count_real_columns(struct shared &s, const struct counts_bins &b,
                                                    const c32 *v, int u, float mean, struct tally *t)
@@ -226,7 +236,7 @@ __device__ __forceinline__ void count_real_columns(struct shared &s, const struc
     }
 }
 
-/* The 256 values of a column, in the order of the transform: rows u + 16 j. They are twice the spectra. */
+/* The 256 values of a column in the order of the transform, rows u + 16 j: twice the spectra. */
 template <int ODD>
 __device__ __forceinline__ void load_column(const struct shared &s, int top, int k, int u, c32 *v)
 {
@@ -234,7 +244,8 @@ __device__ __forceinline__ void load_column(const struct shared &s, int top, int
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         const c32 a = s.ring[top][u + 16 * j][k ^ u], b = s.ring[top][u + 16 * j][mirror ^ u];
-        const c32 c = s.ring[top ^ 1][u + 16 * j][k ^ u], d = s.ring[top ^ 1][u + 16 * j][mirror ^ u];
+        const c32 c = s.ring[top ^ 1][u + 16 * j][k ^ u],
+                  d = s.ring[top ^ 1][u + 16 * j][mirror ^ u];
         v[j] = {a.x + b.x, a.y - b.y};
         v[j + 4] = {a.y + b.y, b.x - a.x};
         v[j + 8] = {c.x + d.x, c.y - d.y};
@@ -242,7 +253,7 @@ __device__ __forceinline__ void load_column(const struct shared &s, int top, int
     }
 }
 
-/* The same for column 0 + i column 128. Returns what was taken off column 0, as bin (0, 0) of its transform. */
+/* The same for column 0 + i column 128. Returns bin (0, 0): what was subtracted from column 0. */
 __device__ __forceinline__ float load_real_columns(const struct shared &s, int top, int u, c32 *v)
 {
     float sum = 0;
@@ -274,7 +285,8 @@ __device__ __forceinline__ void transform_column(struct shared &s, int team, int
     dft16(v);
     c32 *out = s.exchange[team];
     const pair *pairs = (const pair *)out;
-    const pair t0 = s.column_twiddle[0][u], t1 = s.column_twiddle[1][u], t2 = s.column_twiddle[2][u];
+    const pair t0 = s.column_twiddle[0][u], t1 = s.column_twiddle[1][u],
+               t2 = s.column_twiddle[2][u];
     const c32 ones[4] = {{1, 0}, t0.a, t0.b, t1.a}, fours[4] = {{1, 0}, t1.b, t2.a, t2.b};
 #pragma unroll
     for (int q = 0; q < 16; q++) {
@@ -292,10 +304,10 @@ __device__ __forceinline__ void transform_column(struct shared &s, int team, int
     dft16(v);
 }
 
-/* All columns of a window whose upper half lies in half `top` of the ring: those that count twice, and once. */
+/* Counts all columns of a window whose upper half is half `top` of the ring. */
 template <int ODD, bool CLAMP>
-__device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b, int top,
-                                              struct tally *twice, struct tally *once)
+__device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b,
+                                              int top, struct tally *twice, struct tally *once)
 {
     const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
 #pragma unroll 1
@@ -309,7 +321,7 @@ __device__ __forceinline__ void count_columns(struct shared &s, const struct cou
         if (k + AT_ONCE < COLUMNS)
             __syncwarp();
         else
-            __syncthreads(); /* from here on the upper half may be written over */
+            __syncthreads(); /* now the upper half may be overwritten */
         transform_column(s, team, u, v);
         if (!ODD && k == 0)
             count_real_columns<CLAMP>(s, b, v, u, mean, once);
@@ -339,7 +351,8 @@ __device__ __forceinline__ void fill_tables(struct shared &s)
 /* Sum over the warp of values below 2^30. */
 __device__ __forceinline__ unsigned long long warp_sum(unsigned v)
 {
-    return ((unsigned long long)__reduce_add_sync(~0u, v >> 8) << 8) + __reduce_add_sync(~0u, v & 0xff);
+    return ((unsigned long long)__reduce_add_sync(~0u, v >> 8) << 8) +
+           __reduce_add_sync(~0u, v & 0xff);
 }
 
 __device__ __forceinline__ void add_window(const struct tally &twice, const struct tally &once,
@@ -355,8 +368,8 @@ __device__ __forceinline__ void add_window(const struct tally &twice, const stru
 }
 
 template <int ODD, bool CLAMP>
-__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx, int64_t wy,
-                                      int64_t end_wy)
+__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx,
+                                      int64_t wy, int64_t end_wy)
 {
     const uint8_t *wanted = a.windows.d_wanted ? a.windows.d_wanted + wx : NULL;
     const int64_t nx = a.windows.nx, band = a.windows.band_wy;
@@ -365,8 +378,8 @@ __device__ __forceinline__ void strip(struct shared &s, const struct fused_args 
         const bool next = half < end_wy && (!wanted || wanted[(half - band) * nx]);
         if (last || next)
             transform_rows<ODD>(
-                s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE, a.pitch,
-                (int)(half & 1));
+                s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE,
+                a.pitch, (int)(half & 1));
         __syncthreads();
         if (!last)
             continue;
@@ -377,7 +390,8 @@ __device__ __forceinline__ void strip(struct shared &s, const struct fused_args 
 }
 
 template <bool CLAMP>
-__global__ void __launch_bounds__(THREADS, 1) fused_kernel(const __grid_constant__ struct fused_args a)
+__global__ void __launch_bounds__(THREADS, 1)
+    fused_kernel(const __grid_constant__ struct fused_args a)
 {
     extern __shared__ __align__(2048) unsigned char memory[];
     struct shared &s = *(struct shared *)memory;
@@ -404,8 +418,9 @@ size_t fused_shared_bytes(void)
 
 cudaError_t fused_prepare(void)
 {
-    const cudaError_t e = cudaFuncSetAttribute(
-        fused_kernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(struct shared));
+    const cudaError_t e =
+        cudaFuncSetAttribute(fused_kernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)sizeof(struct shared));
     return e ? e
              : cudaFuncSetAttribute(fused_kernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)sizeof(struct shared));

@@ -19,11 +19,11 @@ struct fused_args {
 
 enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };
 
-/* Shared memory that a block needs; only devices that can give it can run the kernel. */
+/* Shared memory that a block needs. Only devices that have it can run the kernel. */
 size_t fused_shared_bytes(void);
-/* Once for each device, before the first launch: lets the kernel have its shared memory. */
+/* Allows the kernel its shared memory. Once per device, before the first launch. */
 cudaError_t fused_prepare(void);
-/* Queues it on the stream. Errors are left for cudaGetLastError(). */
+/* Queues it on the stream. Errors are reported by cudaGetLastError(). */
 void fused_windows(const struct fused_args *a, cudaStream_t stream);
 
 #endif

@@ -1,26 +1,36 @@
 /*
  * smooth.cu - see smooth.h.
  *
- * A warp owns a strip of 128 columns, a lane four neighbours of it, and marches down: the gray values that
- * the vertical sums need stay in registers, so each pixel is loaded and turned into gray once a strip.
- * What the horizontal sums need of their neighbours comes from the next lanes; so those at both ends
- * write nothing. Nothing goes through shared memory, and no warp waits for another.
+ * A warp owns a strip of 128 columns and marches down; each lane owns four neighbouring columns.
+ * The gray values that the vertical sums need stay in registers, so each pixel is loaded and
+ * converted to gray once per strip. The horizontal sums get their neighbours from the next lanes,
+ * so the lanes at both ends write nothing. Nothing goes through shared memory, and no warp waits
+ * for another.
  *
- * Radii above 4 (sigma above 4/3 px), and chunks of odd sizes, take the plain kernel, which sums what it
- * needs anew for every pixel.
+ * Radii above 4 (sigma above 4/3 px) and chunks whose width is no multiple of 4 take the plain
+ * kernel, which computes every pixel's sums anew.
  */
 #include "cuda/smooth.h"
 
-namespace {
+namespace
+{
 
-enum { QUAD = 4, LANES = 32, WARPS = 4, ROWS = 4, STRIP_ROWS = 64, MOST_RADIUS = QUAD, THREADS = 256 };
+enum {
+    QUAD = 4,
+    LANES = 32,
+    WARPS = 4,
+    ROWS = 4,
+    STRIP_ROWS = 64,
+    MOST_RADIUS = QUAD,
+    THREADS = 256
+};
 
 __device__ __forceinline__ int64_t clamped(int64_t v, int64_t end)
 {
     return v < 0 ? 0 : v >= end ? end - 1 : v;
 }
 
-/* A row of the slide, going down. Above and below what there is, it stays on the edge. */
+/* A row of the slide, going down. Beyond the slide it stays on the edge row. */
 struct walker {
     const uint8_t *p; /* its first pixel */
     int64_t y;
@@ -61,28 +71,26 @@ __device__ __forceinline__ void step_down(struct walker *w, const struct smooth_
         w->p += pitch;
 }
 
-/* In the units that `down` expects: thousandths of an RGB store's gray, bytes of a gray one's. */
-template <int CHANNELS>
-__device__ __forceinline__ float gray_at(const uint8_t *p)
+/* In the units that `down` expects: thousandths of gray for RGB, bytes for gray. */
+template <int CHANNELS> __device__ __forceinline__ float gray_at(const uint8_t *p)
 {
     return CHANNELS == 1 ? (float)p[0] : (float)(299 * p[0] + 587 * p[1] + 114 * p[2]);
 }
 
-/* The same of the lowest three bytes, R being the lowest. */
+/* The same for the lowest three bytes; R is the lowest. */
 __device__ __forceinline__ float gray_of(unsigned rgb)
 {
     return (float)__dp2a_lo(587u << 16 | 299u, rgb, __dp2a_hi(114u, rgb, 0u));
 }
 
-/* Columns of a lane: where they begin, and whether those of all lanes lie within the slide. */
+/* The columns of a lane: where they begin; whether those of all lanes are within the slide. */
 struct columns {
     int64_t x, offset;
     bool all_inside;
 };
 
 /* Gray of four neighbours from their bytes. */
-template <int CHANNELS>
-__device__ __forceinline__ void gray_of_quad(const unsigned *w, float *gray)
+template <int CHANNELS> __device__ __forceinline__ void gray_of_quad(const unsigned *w, float *gray)
 {
     if (CHANNELS == 1) {
 #pragma unroll
@@ -96,14 +104,16 @@ __device__ __forceinline__ void gray_of_quad(const unsigned *w, float *gray)
     }
 }
 
-/* The next N rows. They are loaded together where they lie in one chunk and the strip within the slide. */
+/* The next N rows. They are loaded together if they are in one chunk and the strip is within the
+ * slide. */
 template <int N, int CHANNELS>
-__device__ __forceinline__ void walk(struct walker *w, const struct smooth_args &a, const struct columns &c,
-                                     float (*gray)[QUAD])
+__device__ __forceinline__ void walk(struct walker *w, const struct smooth_args &a,
+                                     const struct columns &c, float (*gray)[QUAD])
 {
     if (N == 0)
         return;
-    if (c.all_inside && w->y >= 0 && w->y + N <= rows_end(a) && w->in_chunk + N <= a.layout.chunk_rows) {
+    if (c.all_inside && w->y >= 0 && w->y + N <= rows_end(a) &&
+        w->in_chunk + N <= a.layout.chunk_rows) {
         const int pitch = a.layout.chunk_cols * CHANNELS;
         unsigned words[N ? N : 1][CHANNELS];
 #pragma unroll
@@ -128,7 +138,8 @@ __device__ __forceinline__ void walk(struct walker *w, const struct smooth_args 
 
 /* Vertical sums of the rows around v[RADIUS]. */
 template <int RADIUS>
-__device__ __forceinline__ void sum_down(const struct smooth_args &a, const float (*v)[QUAD], float *sum)
+__device__ __forceinline__ void sum_down(const struct smooth_args &a, const float (*v)[QUAD],
+                                         float *sum)
 {
 #pragma unroll
     for (int c = 0; c < QUAD; c++) {
@@ -168,14 +179,16 @@ __host__ __device__ constexpr int strip_columns(int radius)
 }
 
 template <int RADIUS, int CHANNELS>
-__global__ void __launch_bounds__(WARPS * LANES) smooth_kernel(const __grid_constant__ struct smooth_args a)
+__global__ void __launch_bounds__(WARPS *LANES)
+    smooth_kernel(const __grid_constant__ struct smooth_args a)
 {
     const int lane = (int)threadIdx.x % LANES, edge = RADIUS ? 1 : 0;
     const int64_t strip = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANES;
     const int64_t x = strip * strip_columns(RADIUS) + (lane - edge) * QUAD;
     const int64_t top = a.first + (int64_t)blockIdx.y * STRIP_ROWS;
     const int64_t end = top + STRIP_ROWS < a.end ? top + STRIP_ROWS : a.end;
-    const struct columns c = {x, column_offset(a, x), __all_sync(~0u, x >= 0 && x + QUAD <= a.width) != 0};
+    const struct columns c = {x, column_offset(a, x),
+                              __all_sync(~0u, x >= 0 && x + QUAD <= a.width) != 0};
     const bool writes = lane >= edge && lane < LANES - edge && x < a.width;
     struct walker w = walk_from(a, top - RADIUS);
     int64_t out_row = top % a.ring_rows;
@@ -206,12 +219,15 @@ __device__ float down_at(const struct smooth_args &a, int64_t x, int64_t y)
     struct walker w = walk_from(a, y - a.radius);
     float sum = 0;
     for (int r = -a.radius; r <= a.radius; r++, step_down(&w, a))
-        sum += a.down[r < 0 ? -r : r] * (a.layout.channels == 1 ? gray_at<1>(w.p + column) : gray_at<3>(w.p + column));
+        sum += a.down[r < 0 ? -r : r] *
+               (a.layout.channels == 1 ? gray_at<1>(w.p + column) : gray_at<3>(w.p + column));
     return sum;
 }
 
-/* Any radius: vertical sums of the block's columns into shared memory, then horizontal ones. */
-__global__ void __launch_bounds__(THREADS) smooth_plain_kernel(const __grid_constant__ struct smooth_args a)
+/* Any radius: vertical sums of the block's columns go to shared memory, then the horizontal sums.
+ */
+__global__ void __launch_bounds__(THREADS)
+    smooth_plain_kernel(const __grid_constant__ struct smooth_args a)
 {
     __shared__ float line[THREADS + 2 * SPECTRUM_MAX_RADIUS];
     const int64_t left = (int64_t)blockIdx.x * THREADS, y = a.first + blockIdx.y;
@@ -230,10 +246,10 @@ unsigned blocks(int64_t n, int64_t each)
     return (unsigned)((n + each - 1) / each);
 }
 
-template <int RADIUS>
-void launch(const struct smooth_args *a, cudaStream_t stream)
+template <int RADIUS> void launch(const struct smooth_args *a, cudaStream_t stream)
 {
-    const dim3 grid(blocks(a->width, WARPS * strip_columns(RADIUS)), blocks(a->end - a->first, STRIP_ROWS));
+    const dim3 grid(blocks(a->width, WARPS * strip_columns(RADIUS)),
+                    blocks(a->end - a->first, STRIP_ROWS));
     if (a->layout.channels == 1)
         smooth_kernel<RADIUS, 1><<<grid, WARPS * LANES, 0, stream>>>(*a);
     else
@@ -257,7 +273,7 @@ void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
     case 3: launch<3>(a, stream); return;
     case MOST_RADIUS: launch<MOST_RADIUS>(a, stream); return;
     default:
-        smooth_plain_kernel<<<dim3(blocks(a->width, THREADS), (unsigned)(a->end - a->first)), THREADS, 0,
-                              stream>>>(*a);
+        smooth_plain_kernel<<<dim3(blocks(a->width, THREADS), (unsigned)(a->end - a->first)),
+                              THREADS, 0, stream>>>(*a);
     }
 }

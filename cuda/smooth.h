@@ -12,24 +12,26 @@
 /* A slab on the device. */
 struct smooth_slab {
     const uint8_t *d_chunks; /* as layout.h describes them */
-    int64_t row, rows; /* of the slide */
+    int64_t row, rows;       /* of the slide */
 };
 
 struct smooth_args {
-    struct smooth_slab above, slab; /* the slab before, whose last 2 radius rows are used, and this one */
-    int64_t width, height;          /* of the slide, px */
+    struct smooth_slab above,
+        slab; /* the slab before, of which the last 2 radius rows are used, and this one */
+    int64_t width, height; /* of the slide, px */
     struct layout layout;
-    int64_t first, end;   /* rows to smooth */
-    float *d_smooth;      /* [ring_rows][pitch]: row y of the slide is row y mod ring_rows; gray levels */
+    int64_t first, end; /* rows to smooth */
+    float
+        *d_smooth; /* [ring_rows][pitch]: row y of the slide is row y mod ring_rows; gray levels */
     int64_t ring_rows, pitch;
     int radius;
-    float down[SPECTRUM_MAX_RADIUS + 1];   /* weights of the vertical pass, over the scale of gray */
+    float down[SPECTRUM_MAX_RADIUS + 1]; /* weights of the vertical pass, over the scale of gray */
     float across[SPECTRUM_MAX_RADIUS + 1]; /* of the horizontal one */
 };
 
 /* Can the current device run this build's kernels? */
 cudaError_t smooth_check(void);
-/* Queues it on the stream. Errors are left for cudaGetLastError(). */
+/* Queues it on the stream. Errors are reported by cudaGetLastError(). */
 void smooth_rows(const struct smooth_args *a, cudaStream_t stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* spectrum_cuda.c - the CUDA backend: several devices as one; see device.h for what one does. */
+/* spectrum_cuda.c - the CUDA backend: several devices as one; device.h is one device. */
 #include "cuda/device.h"
 
 #include "common/codec.h"
@@ -10,28 +10,28 @@
 enum {
     MOST_DEVICES = SPECTRUM_MOST_DEVICES,
     MOST_WINDOWS = 1 << 19, /* of a band: SPECTRUM_SUMS x 8 MiB on the device and on the host */
-    MOST_LOADS = 24, /* of a device at once: more do not make its bus faster */
-    STAGING = 2, /* of a thread: one is filled while the other is copied */
-    STAGING_BYTES = 2 << 20, /* of pixels; smaller ones are copied slower */
-    MOST_BYTES = 1 << 30,  /* of all staging buffers */
-    /* With more devices than FEW what is on its way must stay in the processors' caches, as their memory is
-     * not fast enough to take it and give it again. */
+    MOST_LOADS = 24,        /* of a device at once: more do not make its bus faster */
+    STAGING = 2, /* staging buffers per thread: one is filled while the other is copied */
+    STAGING_BYTES = 2 << 20, /* of pixels; smaller buffers are copied more slowly */
+    MOST_BYTES = 1 << 30,    /* of all staging buffers */
+    /* With more devices than FEW the staging buffers must stay in the processors' caches: the
+     * memory of the host is too slow for writing and reading all bytes once more. */
     FEW = 2,
     SMALL_STAGING_BYTES = 1 << 20,
 };
 
 struct staging {
-    struct device *sent_to; /* NULL: nothing is under way */
+    struct device *sent_to; /* NULL: nothing is being copied */
 };
 
 struct spectrum {
     struct device *devices[MOST_DEVICES];
     int n_devices, threads;
-    int64_t memory;   /* bytes of staging buffers at most */
-    uint8_t *pages;   /* page-locked, for all staging buffers */
-    size_t bytes;     /* of pixels in a staging buffer */
+    int64_t memory;          /* bytes of staging buffers at most */
+    uint8_t *pages;          /* page-locked, for all staging buffers */
+    size_t bytes;            /* of pixels in a staging buffer */
     struct staging *staging; /* [threads][STAGING] */
-    int *turns;           /* [threads]: which of its staging buffers a thread has had last */
+    int *turns;              /* [threads]: the staging buffer that the thread used last */
 };
 
 /* --- staging buffers --- */
@@ -41,7 +41,7 @@ static size_t bytes_apart(size_t bytes)
     return (bytes + SPECTRUM_PAGE - 1) / SPECTRUM_PAGE * SPECTRUM_PAGE + SPECTRUM_STAGING_MORE;
 }
 
-/* Nobody fills one any more. */
+/* No thread fills one any more. */
 static void release_staging(struct spectrum *b)
 {
     int alive = 0;
@@ -60,18 +60,23 @@ static void release_staging(struct spectrum *b)
 
 static int reserve_staging(struct spectrum *b, const struct spectrum_band *s, struct err *e)
 {
-    const int64_t chunk = s->chunk_rows * s->chunk_cols * s->channels, n = (int64_t)b->threads * STAGING;
-    const int64_t most = b->n_devices > FEW ? SMALL_STAGING_BYTES : STAGING_BYTES, share = b->memory / n - SPECTRUM_STAGING_MORE;
+    const int64_t chunk = s->chunk_rows * s->chunk_cols * s->channels,
+                  n = (int64_t)b->threads * STAGING;
+    const int64_t most = b->n_devices > FEW ? SMALL_STAGING_BYTES : STAGING_BYTES,
+                  share = b->memory / n - SPECTRUM_STAGING_MORE;
     int64_t bytes = share < most ? share : most;
     bytes = bytes < chunk ? chunk : bytes;
     uint8_t *pages;
     if ((size_t)chunk <= b->bytes)
         return 0;
     if (chunk > STAGING_BYTES && (chunk > MOST_BYTES / n || chunk > b->memory / n))
-        return err_set(e, "its chunks of %lld MiB are too large for %d threads within --memory; take fewer (-j)",
+        return err_set(e,
+                       "its chunks of %lld MiB are too large for %d threads within --memory; "
+                       "choose fewer (-j)",
                        (long long)(chunk >> 20), b->threads);
-    /* where this fails, other devices' bands go on with the staging buffers that exist */
-    if (device_lock_pages(b->devices[s->assigned.device], (size_t)n * bytes_apart((size_t)bytes), &pages, e))
+    /* If this fails, other devices go on with the existing staging buffers. */
+    if (device_lock_pages(b->devices[s->assigned.device], (size_t)n * bytes_apart((size_t)bytes),
+                          &pages, e))
         return -1;
     release_staging(b);
     b->pages = pages;
@@ -86,12 +91,14 @@ static struct spectrum_staging cuda_staging(struct spectrum *b, int thread)
     if (p->sent_to)
         device_wait(p->sent_to, number);
     p->sent_to = NULL;
-    return (struct spectrum_staging){.memory = b->pages + (size_t)number * bytes_apart(b->bytes), .bytes = b->bytes,
+    return (struct spectrum_staging){.memory = b->pages + (size_t)number * bytes_apart(b->bytes),
+                                     .bytes = b->bytes,
                                      .number = number};
 }
 
-static int cuda_send(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_staging *p,
-                     const uint8_t *from, size_t offset, size_t bytes, struct err *e)
+static int cuda_send(struct spectrum *b, const struct spectrum_slab *s,
+                     const struct spectrum_staging *p, const uint8_t *from, size_t offset,
+                     size_t bytes, struct err *e)
 {
     struct device *d = b->staging[p->number].sent_to = b->devices[s->band->assigned.device];
     return device_send(d, s, p->number, from, offset, bytes, e);
@@ -231,8 +238,10 @@ static int choose_kernels(struct spectrum *b, const struct spectrum_setup *s, st
     if (fuse > 0 && !fused) {
         char names[128];
         cuda_describe(b, UINT64_C(1) << cannot, names, sizeof names);
-        add_note(note, "all devices use cuFFT, because the fused kernel needs more shared memory "
-                 "than there is on ", names);
+        add_note(note,
+                 "all devices use cuFFT, because the fused kernel needs more shared memory "
+                 "than there is on ",
+                 names);
     }
     for (int k = 0; k < b->n_devices;)
         if (!device_choose_kernel(b->devices[k], fused, e))
@@ -284,9 +293,13 @@ static bool cuda_fits(const struct spectrum *b, const struct spectrum_band *s, s
            device_fits(b->devices[s->assigned.device], s, buffer_bytes);
 }
 
-static int cuda_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes, struct err *e)
+static int cuda_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes,
+                        struct err *e)
 {
-    return reserve_staging(b, s, e) || device_reserve(b->devices[s->assigned.device], s, buffer_bytes, e) ? -1 : 0;
+    return reserve_staging(b, s, e) ||
+                   device_reserve(b->devices[s->assigned.device], s, buffer_bytes, e)
+               ? -1
+               : 0;
 }
 
 static bool cuda_buffer_free(const struct spectrum *b, int device, int k)
@@ -297,18 +310,18 @@ static bool cuda_buffer_free(const struct spectrum *b, int device, int k)
 static int64_t cuda_units(const struct spectrum *b, const struct spectrum_slab *s)
 {
     (void)b, (void)s;
-    return 1; /* also a slab that completes no window must reach the device */
+    return 1; /* a slab that completes no window must reach the device, too */
 }
 
 static int cuda_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
-                    struct result_counts *counts, struct err *e)
+                        struct result_counts *counts, struct err *e)
 {
-    (void)k, (void)thread, (void)counts; /* the device counts; cuda_finish() tells */
+    (void)k, (void)thread, (void)counts; /* the device counts; cuda_finish() reports */
     return device_compute(b->devices[s->band->assigned.device], s, e);
 }
 
-static int cuda_finish(struct spectrum *b, const struct spectrum_band *s, struct result_counts *counts,
-                       struct spectrum_times *times, struct err *e)
+static int cuda_finish(struct spectrum *b, const struct spectrum_band *s,
+                       struct result_counts *counts, struct spectrum_times *times, struct err *e)
 {
     return device_finish(b->devices[s->assigned.device], s, counts, times, e);
 }

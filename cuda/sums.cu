@@ -122,8 +122,8 @@ int sums_fetch(struct sums_set *s, const struct spectrum_band *d, cudaStream_t s
 {
     struct sums *t = sums_of(s, d);
     if (CU(s->device,
-           cudaMemcpyAsync(t->histogram, t->d_histogram, histogram_bytes(s),
-                           cudaMemcpyDeviceToHost, stream),
+           cudaMemcpyAsync(t->histogram, t->d_histogram, histogram_bytes(s), cudaMemcpyDeviceToHost,
+                           stream),
            e) ||
         CU(s->device,
            cudaMemcpyAsync(t->windows, t->d_windows, windows_bytes(d), cudaMemcpyDeviceToHost,
@@ -151,7 +151,8 @@ static int64_t expected_windows(const struct spectrum_band *d)
     return n;
 }
 
-/* Every value of every window must have been counted, as often in the windows as in the histogram. */
+/* Every value of every window must have been counted, as often in the windows as in the histogram.
+ */
 static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct err *e)
 {
     const struct sums *t = sums_of(s, d);

@@ -1,6 +1,6 @@
 /*
- * sums.h - what one device counts: for each band in progress a histogram and sums per window, on the
- * device and, page-locked, on the host.
+ * sums.h - what one device counts: for each band in progress a histogram and sums per window, on
+ * the device and, page-locked, on the host.
  *
  * Functions return 0, or -1 with the device, the call and CUDA's own message.
  */

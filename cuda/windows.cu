@@ -10,20 +10,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-namespace {
+namespace
+{
 
 enum {
     THREADS = 256,
     SHARED_BINS = 8192,
-    SUMMED = 8,             /* so many pixels are summed in float, their sums in double */
-    BATCH_BYTES = 1 << 28   /* of gathered windows that cuFFT transforms at a time */
+    SUMMED = 8,           /* so many pixels are summed in float, their sums in double */
+    BATCH_BYTES = 1 << 28 /* of gathered windows that cuFFT transforms at a time */
 };
 
 /* The first window of a batch. */
 struct batch {
     int64_t wy;
     unsigned wx;
-    unsigned ring_row; /* that its first row of pixels lies in */
+    unsigned ring_row; /* of its first row of pixels */
 };
 
 struct place {
@@ -31,13 +32,14 @@ struct place {
     bool wanted;
 };
 
-__device__ __forceinline__ int64_t window_number(const struct windows_args &a, const struct batch &b,
-                                                 const struct place &w)
+__device__ __forceinline__ int64_t window_number(const struct windows_args &a,
+                                                 const struct batch &b, const struct place &w)
 {
     return (b.wy - a.windows.band_wy + w.row) * a.windows.nx + w.wx;
 }
 
-__device__ __forceinline__ struct place window_at(const struct windows_args &a, const struct batch &b, unsigned k)
+__device__ __forceinline__ struct place window_at(const struct windows_args &a,
+                                                  const struct batch &b, unsigned k)
 {
     const unsigned nx = (unsigned)a.windows.nx, x = b.wx + k;
     struct place w = {x / nx, x % nx, true};
@@ -45,9 +47,8 @@ __device__ __forceinline__ struct place window_at(const struct windows_args &a, 
     return w;
 }
 
-/* Sum over the block, the same in every thread, always in the same order. */
-template <typename T>
-__device__ T block_sum(T v)
+/* Sum over the block, in a fixed order; every thread gets it. */
+template <typename T> __device__ T block_sum(T v)
 {
     __shared__ T part[THREADS / 32];
     for (int lanes = 16; lanes > 0; lanes /= 2)
@@ -62,7 +63,7 @@ __device__ T block_sum(T v)
     return sum;
 }
 
-/* Rows of the window in one column of it, one after the other. */
+/* One column of the window, row by row. */
 struct column {
     const float *p;
     unsigned row, rows; /* of the ring */
@@ -77,17 +78,19 @@ struct column {
     }
 };
 
-__device__ __forceinline__ struct column column_at(const struct windows_args &a, const struct batch &b,
-                                                   const struct place &w, int x, int y)
+__device__ __forceinline__ struct column
+column_at(const struct windows_args &a, const struct batch &b, const struct place &w, int x, int y)
 {
     const unsigned rows = (unsigned)a.ring_rows;
     const unsigned row = (b.ring_row + w.row * (unsigned)a.stride) % rows + (unsigned)y;
-    return {a.d_smooth + (int64_t)w.wx * a.stride + x, row - (row >= rows ? rows : 0), rows, a.pitch};
+    return {a.d_smooth + (int64_t)w.wx * a.stride + x, row - (row >= rows ? rows : 0), rows,
+            a.pitch};
 }
 
 /* Copies the window minus its mean, times the taper. */
 __global__ void __launch_bounds__(THREADS)
-    gather_kernel(const __grid_constant__ struct windows_args a, const __grid_constant__ struct batch b)
+    gather_kernel(const __grid_constant__ struct windows_args a,
+                  const __grid_constant__ struct batch b)
 {
     const struct place w = window_at(a, b, blockIdx.x);
     const int n = a.window, across = n < THREADS ? n : THREADS, step = THREADS / across;
@@ -127,8 +130,8 @@ struct tally {
 };
 
 template <bool SHARED>
-__device__ __forceinline__ void count(const struct windows_args &a, unsigned *histogram, float2 z, unsigned weight,
-                                      struct tally *t)
+__device__ __forceinline__ void count(const struct windows_args &a, unsigned *histogram, float2 z,
+                                      unsigned weight, struct tally *t)
 {
     const int c = counts_class(a.bins, fmaf(z.x, z.x, z.y * z.y));
     if (SHARED)
@@ -145,7 +148,8 @@ __device__ __forceinline__ void count(const struct windows_args &a, unsigned *hi
 
 template <bool SHARED>
 __global__ void __launch_bounds__(THREADS)
-    count_kernel(const __grid_constant__ struct windows_args a, const __grid_constant__ struct batch b)
+    count_kernel(const __grid_constant__ struct windows_args a,
+                 const __grid_constant__ struct batch b)
 {
     extern __shared__ unsigned histogram[];
     const struct place w = window_at(a, b, blockIdx.x);
@@ -174,7 +178,8 @@ __global__ void __launch_bounds__(THREADS)
     }
     for (int y = (int)threadIdx.x; y < n; y += THREADS)
         count<SHARED>(a, histogram, in[y * columns + half], 1, &t);
-    const unsigned long long samples = block_sum((unsigned long long)t.samples << COUNTS_SHIFT | t.sum);
+    const unsigned long long samples =
+        block_sum((unsigned long long)t.samples << COUNTS_SHIFT | t.sum);
     const unsigned long long squares = block_sum(t.squares);
     if (threadIdx.x == 0) {
         unsigned long long *out = a.sums.d_windows + 2 * window_number(a, b, w);

@@ -1,6 +1,6 @@
 /*
- * windows.h - windows of any size, stride and taper, in batches: gathered, transformed by cuFFT, and
- * counted.
+ * windows.h - windows of any size, stride and taper, in batches: gathered, transformed by cuFFT,
+ * and counted.
  *
  * Functions return 0, or -1 with the device, the call and CUDA's or cuFFT's own message.
  */

@@ -26,7 +26,7 @@ static bool is_wanted(const struct spectrum_band *s, int64_t i, int64_t j)
     return !s->wanted || s->wanted[j * s->nx + i];
 }
 
-/* Does a window of row j that counts lie over the strip at x? */
+/* Does a wanted window of row j contain a column of the strip at x? */
 static bool needs_strip(const struct spectrum *b, const struct unit *u, int64_t j, int64_t x)
 {
     const int64_t n = b->params.window, stride = b->params.stride;
@@ -39,7 +39,7 @@ static bool needs_strip(const struct spectrum *b, const struct unit *u, int64_t 
 
 /* --- smoothing --- */
 
-/* Row y of the slide in the buffers; beyond the slide's edge, its edge row. */
+/* Row y of the slide in the buffers. Beyond the slide's edge it is the edge row. */
 static const float *row_of(const struct spectrum *b, const struct spectrum_band *s, int64_t y)
 {
     const int64_t r = cpu_clamp(y, 0, s->height - 1) - s->first_row;
@@ -48,8 +48,8 @@ static const float *row_of(const struct spectrum *b, const struct spectrum_band 
            r % s->slab_rows * s->pitch;
 }
 
-/* The pixels from `radius` left of the strip at x to as many right of it; where the slide ends, in
- * a copy whose columns repeat its edge. */
+/* The pixels from `radius` left of the strip at x to `radius` right of it. At the slide's edge they
+ * are a copy that repeats the edge column. */
 static const float *line_of(const struct spectrum *b, const struct spectrum_band *s,
                             const float *row, int64_t x, float *copy)
 {
@@ -61,7 +61,7 @@ static const float *line_of(const struct spectrum *b, const struct spectrum_band
     return copy;
 }
 
-/* Rows are far apart in memory: the processor does not guess which comes next. */
+/* Rows are far apart in memory, so the processor does not predict the next one. */
 static void fetch(const float *p, int n)
 {
     for (int k = 0; k < n; k += 16)
@@ -109,7 +109,7 @@ static void fill_ring(const struct spectrum *b, const struct unit *u, struct scr
                           ring + c * 2 * LANES, (size_t)b->ring * 2 * LANES);
 }
 
-/* Row f of the frequencies as it is with the columns' means, into low[]; its mean into mu. */
+/* Row f of the frequencies, with the columns' means added, to low[]; its mean to mu. */
 static void row_with_means(const struct spectrum *b, struct scratch *w, const struct lanes_ring *r,
                            const float *mean, int f, double mu[2])
 {
@@ -127,7 +127,7 @@ static void row_with_means(const struct spectrum *b, struct scratch *w, const st
         mu[part] = ((sum[part][0] + sum[part][1]) + (sum[part][2] + sum[part][3])) / (double)n;
 }
 
-/* The square of the magnitude of frequency k of low[]. */
+/* The squared magnitude of frequency k of low[]. */
 static float low_power(const struct spectrum *b, const struct scratch *w, int64_t k)
 {
     const int64_t n = b->params.window;
@@ -140,8 +140,8 @@ static float low_power(const struct spectrum *b, const struct scratch *w, int64_
     return (float)(re * re + im * im);
 }
 
-/* The first block: its rows in which the columns' means show are transformed without their mean,
- * and the bins in which that mean shows are computed apart. */
+/* The first block. The rows in which the columns' means show are transformed without their own
+ * mean; the bins in which that mean shows are computed in double. */
 static void power_of_first(const struct spectrum *b, struct scratch *w, const struct lanes_ring *r,
                            const float *mean)
 {
@@ -181,8 +181,8 @@ static inline uint32_t class_by_cell(const uint32_t *cells, float p)
     return (bits + cells[bits >> CPU_CELL_SHIFT]) >> CPU_CELL_SHIFT;
 }
 
-/* The power spectrum of one block into the counters of what counts twice; neighbours use different
- * counters, so that one of them need not wait for the other. */
+/* Adds the power spectrum of one block to the counters of what counts twice. Neighbouring values
+ * use different counters, so that they need not wait for each other. */
 static void count_twice(const struct spectrum *b, struct scratch *w)
 {
     const size_t n = (size_t)b->params.window * LANES, classes = (size_t)b->params.bins + 2;
@@ -199,7 +199,7 @@ static void count_twice(const struct spectrum *b, struct scratch *w)
         c0[class_of(b, p[k])]++;
 }
 
-/* Adds `times` to the counters of what counts once, for each value of the first lane. */
+/* Adds `times` for each value of the first lane to the counters of what counts once. */
 static void count_first(const struct spectrum *b, struct scratch *w, uint32_t times)
 {
     for (int64_t x = 0; x < b->params.window; x++)

@@ -4,26 +4,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LANES_VECTOR  16
+#define LANES_VECTOR 16
 #define LANES_TARGET
 #define LANES_NAME(f) f##_plain
-#define LANES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define LANES_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #include "process/lanes_body.h"
 
 #ifdef __x86_64__
-#define LANES_VECTOR  32
-#define LANES_TARGET  __attribute__((target("avx2")))
+#define LANES_VECTOR 32
+#define LANES_TARGET __attribute__((target("avx2")))
 #define LANES_NAME(f) f##_avx2
-#define LANES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define LANES_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #include "process/lanes_body.h"
 
-#define LANES_VECTOR  64
-#define LANES_TARGET  __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
+#define LANES_VECTOR 64
+#define LANES_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
 #define LANES_NAME(f) f##_avx512
-#define LANES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define LANES_HIGH(a, b)                                                                                   \
+#define LANES_LOW(a, b)                                                                            \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define LANES_HIGH(a, b)                                                                           \
     __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #include "process/lanes_body.h"
 #endif
@@ -56,7 +57,7 @@ const struct lanes *lanes_best(void)
     return lanes_variant(k);
 }
 
-/* Where frequency k of a transform of `size` stands: first by its lowest digit, and so on. */
+/* The index of frequency k after a transform of `size`: its digits in reverse order. */
 static int place_of(int k, int size)
 {
     return size <= 2 ? k : k % 4 * (size / 4) + place_of(k / 4, size / 4);

@@ -1,24 +1,27 @@
 /*
- * lanes_body.h - the functions of lanes.h for one kind of vector; included by lanes.c several times, with
- * LANES_VECTOR (bytes of a vector), LANES_TARGET (the attribute that allows it), LANES_NAME(f), and
- * LANES_LOW(a, b) and LANES_HIGH(a, b), which zip the lower and the higher halves of two vectors.
+ * lanes_body.h - the functions of lanes.h for one kind of vector; included by lanes.c several
+ * times, with LANES_VECTOR (bytes of a vector), LANES_TARGET (the attribute that allows it),
+ * LANES_NAME(f), and LANES_LOW(a, b) and LANES_HIGH(a, b), which zip the lower and the higher
+ * halves of two vectors.
  */
-#define VEC    LANES_NAME(vec)
-#define LOOSE  LANES_NAME(loose)
-#define PAIR   LANES_NAME(pair)
-#define AT(p)  (*(VEC *)(p))
+#define VEC LANES_NAME(vec)
+#define LOOSE LANES_NAME(loose)
+#define PAIR LANES_NAME(pair)
+#define AT(p) (*(VEC *)(p))
 #define LOOSE_AT(p) (*(const LOOSE *)(p))
 #define INLINE static inline LANES_TARGET __attribute__((always_inline))
 
 typedef float VEC __attribute__((vector_size(LANES_VECTOR), may_alias));
 typedef float LOOSE __attribute__((vector_size(LANES_VECTOR), may_alias, aligned(4)));
-typedef struct { VEC re, im; } PAIR;
+typedef struct {
+    VEC re, im;
+} PAIR;
 enum { LANES_NAME(wide) = LANES_VECTOR / sizeof(float) };
 #define WIDE ((int)LANES_NAME(wide))
 
-/* Four vectors at a time, so that the additions of one do not wait for each other. */
-static LANES_TARGET void LANES_NAME(smooth)(const float *const *rows, const float *weights, int radius,
-                                            float *out, size_t step)
+/* Four vectors at a time, so that additions need not wait for each other. */
+static LANES_TARGET void LANES_NAME(smooth)(const float *const *rows, const float *weights,
+                                            int radius, float *out, size_t step)
 {
     for (int k = 0; k < LANES_STRIP; k += 4 * WIDE) {
         VEC sum[4];
@@ -35,7 +38,8 @@ static LANES_TARGET void LANES_NAME(smooth)(const float *const *rows, const floa
     }
 }
 
-/* --- the complex transform: decimation in frequency, in place, the frequencies left where they fall --- */
+/* --- the complex transform: decimation in frequency, in place, output in digit-reversed order ---
+ */
 
 INLINE PAIR LANES_NAME(load)(const float *p)
 {
@@ -75,7 +79,8 @@ INLINE void LANES_NAME(four)(PAIR a, PAIR b, PAIR c, PAIR d, PAIR y[4])
     y[3] = (PAIR){am.re - bm.im, am.im + bm.re};
 }
 
-/* Its four results, turned by the three twiddles at w, to p and three places q floats apart. */
+/* Stores its four results, turned by the three twiddles at w, at p and three places q floats apart.
+ */
 INLINE void LANES_NAME(store_turned)(float *p, size_t q, const PAIR y[4], const float *w)
 {
     LANES_NAME(store)(p, y[0]);
@@ -84,7 +89,8 @@ INLINE void LANES_NAME(store_turned)(float *p, size_t q, const PAIR y[4], const 
     LANES_NAME(store)(p + 3 * q, LANES_NAME(turn)(y[3], w + 4));
 }
 
-/* The passes with twiddles from `size` on; leaves transforms of 2 or 4 neighbours to do, and returns which. */
+/* The passes with twiddles from `size` on. Returns 2 or 4: the size of the transforms that remain.
+ */
 INLINE int LANES_NAME(passes)(const struct lanes_plan *plan, float *data, int size)
 {
     const size_t all = (size_t)plan->n * 2 * LANES;
@@ -94,8 +100,9 @@ INLINE int LANES_NAME(passes)(const struct lanes_plan *plan, float *data, int si
         for (size_t j = 0; j < q; j += 2 * LANES, w += 6)
             for (float *p = data + j; p < data + all; p += 4 * q) {
                 PAIR y[4];
-                LANES_NAME(four)(LANES_NAME(load)(p), LANES_NAME(load)(p + q), LANES_NAME(load)(p + 2 * q),
-                                 LANES_NAME(load)(p + 3 * q), y);
+                LANES_NAME(four)
+                (LANES_NAME(load)(p), LANES_NAME(load)(p + q), LANES_NAME(load)(p + 2 * q),
+                 LANES_NAME(load)(p + 3 * q), y);
                 LANES_NAME(store_turned)(p, q, y, w);
             }
     }
@@ -111,14 +118,17 @@ INLINE PAIR LANES_NAME(ring_load)(const struct lanes_ring *r, int k, int l)
 }
 
 /* The first pass, out of a ring. */
-INLINE void LANES_NAME(first)(const struct lanes_plan *plan, const struct lanes_ring *r, int l, float *data)
+INLINE void LANES_NAME(first)(const struct lanes_plan *plan, const struct lanes_ring *r, int l,
+                              float *data)
 {
     const int q = plan->n / 4;
     for (int j = 0; j < q; j++) {
         PAIR y[4];
-        LANES_NAME(four)(LANES_NAME(ring_load)(r, j, l), LANES_NAME(ring_load)(r, j + q, l),
-                         LANES_NAME(ring_load)(r, j + 2 * q, l), LANES_NAME(ring_load)(r, j + 3 * q, l), y);
-        LANES_NAME(store_turned)(data + j * 2 * LANES + l, (size_t)q * 2 * LANES, y, plan->twiddles + 6 * j);
+        LANES_NAME(four)
+        (LANES_NAME(ring_load)(r, j, l), LANES_NAME(ring_load)(r, j + q, l),
+         LANES_NAME(ring_load)(r, j + 2 * q, l), LANES_NAME(ring_load)(r, j + 3 * q, l), y);
+        LANES_NAME(store_turned)
+        (data + j * 2 * LANES + l, (size_t)q * 2 * LANES, y, plan->twiddles + 6 * j);
     }
 }
 
@@ -126,8 +136,9 @@ INLINE void LANES_NAME(first)(const struct lanes_plan *plan, const struct lanes_
 INLINE void LANES_NAME(last)(const float *p, int size, PAIR y[4])
 {
     if (size == 4) {
-        LANES_NAME(four)(LANES_NAME(load)(p), LANES_NAME(load)(p + 2 * LANES),
-                         LANES_NAME(load)(p + 4 * LANES), LANES_NAME(load)(p + 6 * LANES), y);
+        LANES_NAME(four)
+        (LANES_NAME(load)(p), LANES_NAME(load)(p + 2 * LANES), LANES_NAME(load)(p + 4 * LANES),
+         LANES_NAME(load)(p + 6 * LANES), y);
         return;
     }
     const PAIR a = LANES_NAME(load)(p), b = LANES_NAME(load)(p + 2 * LANES);
@@ -145,8 +156,9 @@ INLINE void LANES_NAME(power_of)(const struct lanes_plan *plan, float *data, int
     }
 }
 
-static LANES_TARGET void LANES_NAME(power)(const struct lanes_plan *plan, const struct lanes_ring *ring,
-                                           int lanes, float *data, float *power)
+static LANES_TARGET void LANES_NAME(power)(const struct lanes_plan *plan,
+                                           const struct lanes_ring *ring, int lanes, float *data,
+                                           float *power)
 {
     for (int l = 0; l < lanes; l += WIDE) {
         LANES_NAME(first)(plan, ring, l, data);
@@ -180,7 +192,8 @@ INLINE void LANES_NAME(pack)(const struct lanes_real *r, const float *in, VEC me
     }
 }
 
-/* Of the transform z of the packed values, that of the real ones, in the order of frequency. */
+/* From the transform z of the packed values to that of the real values, in the order of frequency.
+ */
 INLINE void LANES_NAME(unpack)(const struct lanes_real *r, const float *z, float *x)
 {
     const int m = r->n / 2;
@@ -199,8 +212,8 @@ INLINE void LANES_NAME(unpack)(const struct lanes_real *r, const float *z, float
     }
 }
 
-/* out[c][f] = in[f][c] for WIDE x WIDE floats, rows 2 LANES apart: zipping the first half of the rows with the
- * second, until every row has met every other. */
+/* out[c][f] = in[f][c] for WIDE x WIDE floats, rows 2 LANES apart. Each round zips the first half
+ * of the rows with the second, until every row has met every other. */
 INLINE void LANES_NAME(turn_square)(const float *in, float *out)
 {
     VEC a[LANES_NAME(wide)], b[LANES_NAME(wide)];
@@ -224,11 +237,13 @@ INLINE void LANES_NAME(turn_block)(const float *x, float *out)
     for (int part = 0; part < 2; part++)
         for (int c = 0; c < LANES; c += WIDE)
             for (int f = 0; f < LANES; f += WIDE)
-                LANES_NAME(turn_square)(x + (2 * f + part) * LANES + c, out + (2 * c + part) * LANES + f);
+                LANES_NAME(turn_square)
+                (x + (2 * f + part) * LANES + c, out + (2 * c + part) * LANES + f);
 }
 
-static LANES_TARGET void LANES_NAME(columns)(const struct lanes_real *r, const float *in, float *work,
-                                             float *mean, float *out, size_t block_floats)
+static LANES_TARGET void LANES_NAME(columns)(const struct lanes_real *r, const float *in,
+                                             float *work, float *mean, float *out,
+                                             size_t block_floats)
 {
     float *z = work, *x = work + r->n * LANES;
     for (int l = 0; l < LANES; l += WIDE) {

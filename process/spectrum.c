@@ -11,9 +11,16 @@
 
 struct result_params spectrum_defaults(void)
 {
-    return (struct result_params){
-        .window = 256, .stride = 128, .sigma = 1, .radius = 3, .taper = "rectangular", .offset = 1,
-        .bins = 1600, .low_db = 0, .high_db = 160, .min_tissue = 0.5};
+    return (struct result_params){.window = 256,
+                                  .stride = 128,
+                                  .sigma = 1,
+                                  .radius = 3,
+                                  .taper = "rectangular",
+                                  .offset = 1,
+                                  .bins = 1600,
+                                  .low_db = 0,
+                                  .high_db = 160,
+                                  .min_tissue = 0.5};
 }
 
 int64_t spectrum_radius(double sigma)
@@ -138,7 +145,8 @@ static int fill_start(struct spectrum_classes *c, int64_t n_edges)
     return (int)most;
 }
 
-int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p, struct err *e)
+int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p,
+                            struct err *e)
 {
     const int64_t n_edges = p->bins + 1;
     *c = (struct spectrum_classes){0};
@@ -153,7 +161,8 @@ int spectrum_classes_create(struct spectrum_classes *c, const struct result_para
     }
     for (int64_t k = n_edges; k < n_edges + SPECTRUM_FEW_STEPS; k++)
         c->edges[k] = NAN;
-    /* 64 cells an octave separate edges 0.1 dB apart; finer bins take finer cells, or more steps. */
+    /* With 64 cells per octave each cell has one edge of bins of 0.1 dB. Finer bins take finer
+     * cells or more steps. */
     for (c->shift = 17; c->shift >= 13; c->shift--) {
         c->cells = ((size_t)0x7f800000 >> c->shift) + 1; /* up to infinity */
         free(c->start);

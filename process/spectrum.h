@@ -2,26 +2,28 @@
  * spectrum.h - the definition of the result, and the table of backends that compute it.
  *
  *   gray       g = 0.299 R + 0.587 G + 0.114 B. Rows of an RGB store reach a backend as the whole
- *              number 299 R + 587 G + 114 B (exact in float); `scale` of the slide is then 1,000. A
+ *              number 299 R + 587 G + 114 B, exact in float; `scale` of the band is then 1,000. A
  *              gray store's bytes are used as they are, scale 1.
- *   smoothing  separable Gaussian of `sigma` px, 2 radius + 1 taps normalised to sum 1, over the slide
- *              as a whole; only the slide's own border repeats its edge pixel.
+ *   smoothing  separable Gaussian of `sigma` px, 2 radius + 1 taps normalised to sum 1, over the
+ *              slide as a whole. Only the slide's own border repeats its edge pixel.
  *   windows    window x window px at every `stride` px; nx = floor((width - window) / stride) + 1,
  *              ny likewise. A window belongs to the group that holds its first row.
- *   transform  unnormalised 2-D DFT of the window times the taper. The window's mean is taken off
- *              first and put back into the taper's few bins after it: float is three times more exact so.
+ *   transform  unnormalised 2-D DFT of the window times the taper. The window's mean is subtracted
+ *              before it and added to the taper's few bins after it, which makes float three times
+ *              more accurate.
  *   magnitude  dB = 20 log10(|F| + offset), offset 1.
  *   tissue     with tissue_only, a window counts if at least min_tissue of its area is tissue.
  *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns
- *              1 .. window / 2 - 1 count twice. A value belongs to bin k when edge k <= dB < edge k + 1.
+ *              1 .. window / 2 - 1 count twice. A value belongs to bin k if edge k <= dB < edge k
+ * + 1.
  *
- * Where a value falls is decided on the squared magnitude against a table of squared edges, computed
- * in double: no logarithm, no square root, and the same answer for the same float everywhere.
+ * The bin is found by comparing the squared magnitude with a table of squared edges, computed in
+ * double. This needs neither logarithm nor square root, and one float has one bin everywhere.
  *
- * A backend computes on one or more devices: GPUs, or all threads of the CPU as one. Each device has
- * buffers of its own and computes bands: runs of window rows of one slide. The rows of pixels of a
- * band reach the backend's buffers in slabs, one after the other (stream.h). With each slab some rows
- * of windows become complete.
+ * A backend computes on one or more devices: GPUs, or all threads of the CPU as one. Each device
+ * has buffers of its own and computes bands: runs of window rows of one slide. The rows of pixels
+ * of a band reach the backend's buffers in slabs, one after the other (stream.h). With each slab
+ * some rows of windows become complete.
  */
 #ifndef WSI_SPECTRUM_H
 #define WSI_SPECTRUM_H
@@ -41,10 +43,10 @@ extern "C" {
 
 enum {
     SPECTRUM_MOST_DEVICES = 64,
-    SPECTRUM_BUFFERS = 4,
-    SPECTRUM_SUMS = 8,
+    SPECTRUM_BUFFERS = 4, /* of a device */
+    SPECTRUM_SUMS = 8,    /* bands that a device has in progress */
     SPECTRUM_MAX_RADIUS = 30,
-    SPECTRUM_PAGE = 4096, /* reading past the page cache begins and ends on one */
+    SPECTRUM_PAGE = 4096, /* direct reads begin and end on a page */
     SPECTRUM_STAGING_MORE = 2 * SPECTRUM_PAGE
 };
 
@@ -52,8 +54,8 @@ enum {
 enum spectrum_layout {
     /* float [slab_rows][pitch]: gray as above. The stream writes into the buffer. */
     SPECTRUM_ROWS,
-    /* The store's chunks in row-major order: u8 [chunk_rows][chunk_cols][channels] each. The buffers
-     * are on a device; the stream fills staging buffers and sends them. */
+    /* The store's chunks in row-major order: u8 [chunk_rows][chunk_cols][channels] each. The
+     * buffers are on a device; the stream fills staging buffers and sends them. */
     SPECTRUM_CHUNKS,
 };
 
@@ -61,22 +63,24 @@ enum spectrum_layout {
 struct spectrum_assignment {
     int device;
     int64_t number;   /* among the device's bands; it uses sums number % SPECTRUM_SUMS */
-    int first_buffer; /* buffer of the slab that begins at first_row; the next ones follow in a ring */
+    int first_buffer; /* buffer of the slab that begins at first_row; the next ones follow in a ring
+                       */
 };
 
 /* A run of window rows of one slide, computed on one device. Constant while any of its slabs is in
  * progress. */
 struct spectrum_band {
-    int64_t width, height;       /* of the slide, px */
-    int64_t nx, ny;              /* windows that fit the slide */
-    int64_t first_wy, end_wy;    /* rows of windows to compute */
-    int64_t first_row, end_row;  /* rows of pixels that are streamed for them; first_row begins a chunk */
-    int64_t slab_rows;           /* rows of every slab but the last; whole chunks */
-    int64_t pitch;               /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
+    int64_t width, height;    /* of the slide, px */
+    int64_t nx, ny;           /* windows that fit the slide */
+    int64_t first_wy, end_wy; /* rows of windows to compute */
+    int64_t first_row,
+        end_row;       /* rows of pixels that are streamed for them; first_row begins a chunk */
+    int64_t slab_rows; /* rows of every slab but the last; whole chunks */
+    int64_t pitch;     /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
-    float scale;                 /* value of a pixel / gray level: 1000 or 1 */
+    float scale;                              /* value of a pixel / gray level: 1000 or 1 */
     const struct result_map *maps; /* [RESULT_MAPS] of [ny][nx]; windows not computed are kept */
-    const uint8_t *wanted;       /* [ny][nx], 1 where the window is to be counted; NULL: all are */
+    const uint8_t *wanted; /* [ny][nx], 1 where the window is to be counted; NULL: all are */
     struct spectrum_assignment assigned;
 };
 
@@ -125,9 +129,9 @@ struct spectrum_setup {
 /*
  * Functions return 0, or -1 with the error set.
  *
- * `open`, `reserve` and `close` are called while no other function runs. `staging`, `send` and `compute` are
- * called by many threads at once, `compute` for different units. `finish` is called for one band of
- * a device at a time. Apart from that all functions may run at the same time.
+ * `open`, `reserve` and `close` are called while no other function runs. `staging`, `send` and
+ * `compute` are called by many threads at once, `compute` for different units. `finish` is called
+ * for one band of a device at a time. Apart from that all functions may run at the same time.
  */
 struct spectrum_backend {
     const char *name;
@@ -135,11 +139,11 @@ struct spectrum_backend {
     int64_t memory; /* bytes of buffers per device that serve it best */
     /* Windows of one band, so that what it keeps for each of them stays small; 0: any number. */
     int64_t most_windows;
-    /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. The stream unpacks
-     * all others. */
+    /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. The stream
+     * unpacks all others. */
     uint32_t unpacks;
-    /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the stream
-     * unpacks, any number is of use. */
+    /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the
+     * stream unpacks, any number is of use. */
     int most_loads;
     /* Can this machine use it at all? If not, the reason is in *e. */
     bool (*available)(struct err *e);
@@ -153,29 +157,33 @@ struct spectrum_backend {
     void (*describe)(const struct spectrum *b, uint64_t devices, char *text, size_t bytes);
     /* The kind of kernel, the same on all devices. */
     const char *(*kernel)(const struct spectrum *b);
-    /* Has the band's device room for SPECTRUM_BUFFERS buffers of so many bytes, and for all that follows
-     * from the band? */
+    /* Has the band's device room for SPECTRUM_BUFFERS buffers of so many bytes, and for all that
+     * follows from the band? */
     bool (*fits)(const struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes);
     /* Makes room. Nothing is in progress on any device. */
-    int (*reserve)(struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes, struct err *e);
+    int (*reserve)(struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes,
+                   struct err *e);
     /* Could buffer number k of a device be filled at once? */
     bool (*buffer_free)(const struct spectrum *b, int device, int k);
-    /* SPECTRUM_ROWS: the memory of buffer number k. All slabs that were in it before have been computed. */
+    /* SPECTRUM_ROWS: the memory of buffer number k. All slabs that were in it before have been
+     * computed. */
     float *(*buffer)(struct spectrum *b, int k);
     /* SPECTRUM_CHUNKS: waits for a staging buffer of the thread's own. */
     struct spectrum_staging (*staging)(struct spectrum *b, int thread);
-    /* Sends `bytes` bytes at `from`, within the staging buffer, to `offset` in the slab's buffer, in the
-     * background. All slabs that were in the buffer before have been computed. */
-    int (*send)(struct spectrum *b, const struct spectrum_slab *s, const struct spectrum_staging *staging,
-                const uint8_t *from, size_t offset, size_t bytes, struct err *e);
-    /* The number of units of a slab, which threads compute at the same time; 0 if there is nothing to do. */
+    /* Sends `bytes` bytes at `from`, within the staging buffer, to `offset` in the slab's buffer,
+     * in the background. All slabs that were in the buffer before have been computed. */
+    int (*send)(struct spectrum *b, const struct spectrum_slab *s,
+                const struct spectrum_staging *staging, const uint8_t *from, size_t offset,
+                size_t bytes, struct err *e);
+    /* The number of units of a slab, which threads compute at the same time; 0 if there is nothing
+     * to do. */
     int64_t (*units)(const struct spectrum *b, const struct spectrum_slab *s);
-    /* Computes unit k and adds to *counts. The buffers of earlier slabs still hold their rows as far as the
-     * windows need them. */
+    /* Computes unit k and adds to *counts. The buffers of earlier slabs still hold their rows as
+     * far as the windows need them. */
     int (*compute)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
                    struct result_counts *counts, struct err *e);
-    /* All slabs have been computed: waits for work in the background and adds what the backend has counted
-     * itself to *counts and *times. NULL: `compute` has added everything. */
+    /* All slabs have been computed: waits for work in the background and adds what the backend has
+     * counted itself to *counts and *times. NULL: `compute` has added everything. */
     int (*finish)(struct spectrum *b, const struct spectrum_band *d, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e);
     void (*close)(struct spectrum *b);
@@ -216,27 +224,30 @@ const char *spectrum_cpu_vectors(void);
 struct result_params spectrum_defaults(void);
 /* Taps on each side for a sigma: 3 sigma, rounded up. */
 int64_t spectrum_radius(double sigma);
-/* Windows of one direction that fit. */
+/* The number of windows that fit along one axis of `size` px. */
 int64_t spectrum_windows(int64_t size, const struct result_params *p);
 
-/* weights[0 .. radius] of the Gaussian, the middle one first, for a sum of 1 over all taps. */
+/* weights[0 .. radius] of the Gaussian, the middle one first. All taps together sum to 1. */
 void spectrum_gauss(const struct result_params *p, double *weights);
-/* The 1-D taper, [window], and the bins 0 and 1 of its DFT (bin window - 1 is bin 1; the others are 0). */
+/* The 1-D taper [window], and bins 0 and 1 of its DFT. Bin window - 1 equals bin 1, all others are
+ * 0. */
 void spectrum_taper(const struct result_params *p, float *taper, double dft[2]);
 
 /*
- * Squared magnitude -> class: 0 underflow, 1 .. bins the histogram's bins, bins + 1 overflow. The class
- * of p is the number of edges that are <= p. start[] gives it for the smallest float of p's cell (its
- * bits shifted right by `shift`); at most `steps` more edges lie within one cell.
+ * Squared magnitude to class: 0 underflow, 1 .. bins the histogram's bins, bins + 1 overflow. The
+ * class of p is the number of edges that are <= p. A cell holds the floats whose bits agree when
+ * shifted right by `shift`. start[] is the class of a cell's smallest float; at most `steps` more
+ * edges lie within one cell.
  */
 struct spectrum_classes {
-    float *edges;    /* [bins + 1], then NaN, which nothing reaches */
+    float *edges;    /* [bins + 1], then NaN, which no value reaches */
     uint32_t *start; /* [cells] */
     uint32_t n_edges;
     size_t cells;
     int shift, steps;
 };
-int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p, struct err *e);
+int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p,
+                            struct err *e);
 void spectrum_classes_free(struct spectrum_classes *c);
 
 enum { SPECTRUM_FEW_STEPS = 4 };
@@ -252,7 +263,7 @@ static inline uint32_t spectrum_class(const struct spectrum_classes *c, float p)
             k += p >= c->edges[k];
         return k;
     }
-    for (end = k + (uint32_t)c->steps; k < end;) { /* bins so fine that a search is quicker */
+    for (end = k + (uint32_t)c->steps; k < end;) { /* many fine bins: binary search */
         const uint32_t middle = k + (end - k) / 2;
         if (middle < c->n_edges && p >= c->edges[middle])
             k = middle + 1;

@@ -83,9 +83,9 @@ static int open_scratch(const struct spectrum *b, struct scratch *w)
 }
 
 /*
- * Where no cell of the classes' table has more than one edge within, as with the default bins, a
- * float's class takes one addition: to its bits is added what makes them reach the next multiple of
- * a cell at the edge, and the class below the edge instead of the cell's number.
+ * If no cell of the table of classes has more than one edge, as with the default bins, the class of
+ * a float takes one addition. The number added to the float's bits makes them reach the next
+ * multiple of a cell at the edge, and replaces the cell's number by the class below the edge.
  */
 static int make_cells(struct spectrum *b)
 {
@@ -104,9 +104,9 @@ static int make_cells(struct spectrum *b)
     return 0;
 }
 
-/* How much is done together: rows of windows that share pixels, so that these are smoothed once for
- * both, and columns for which those to the left of a unit's first full window are a small matter.
- */
+/* The size of a unit. Rows of windows that share pixels are computed together, so that the pixels
+ * are smoothed once. There are so many columns that those left of a unit's first full window matter
+ * little. */
 static void choose_unit(struct spectrum *b)
 {
     const int64_t n = b->params.window, stride = b->params.stride;
@@ -201,7 +201,7 @@ static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t
 static bool cpu_buffer_free(const struct spectrum *b, int device, int k)
 {
     (void)b, (void)device, (void)k;
-    return true; /* the stream itself waits for what reads it */
+    return true; /* the stream waits for the units that read it */
 }
 
 static float *cpu_buffer(struct spectrum *b, int k)

@@ -1,11 +1,11 @@
 /*
- * bench_feed - what bounds several devices: a file's bytes from the page cache through a CRC-32 to
- * devices, and nothing else.
+ * bench_feed - the limit of feeding several devices: a file's bytes go from the page cache through
+ * a CRC-32 to devices, and nothing else happens.
  *
- *   bench_feed FILE DEVICES THREADS PIECE_KIB
+ *   bench_feed FILE DEVICES THREADS STAGING_KIB
  *
- * Each thread has two page-locked pieces: it fills one while the other is copied. The pieces of the file go to the
- * devices in turn. Prints seconds, the median of five.
+ * Each thread has two page-locked staging buffers: it fills one while the other is copied. The
+ * devices take turns. Prints seconds, the median of five.
  */
 #include <cuda_runtime.h>
 
@@ -23,9 +23,10 @@
 
 extern "C" uint32_t codec_crc32(const void *data, size_t n);
 
-namespace {
+namespace
+{
 
-enum { PIECES = 2, RUNS = 5, PLACES = 64 };
+enum { STAGING = 2, RUNS = 5, PLACES = 64 };
 
 void check(cudaError_t r, const char *call)
 {
@@ -37,19 +38,19 @@ void check(cudaError_t r, const char *call)
 #define CHECK(call) check((call), #call)
 
 struct device {
-    unsigned char *d_memory; /* [PLACES][piece] */
+    unsigned char *d_memory; /* [PLACES][bytes of a staging buffer] */
     cudaStream_t stream;
 };
 
-struct piece {
+struct staging {
     unsigned char *memory;
     std::vector<cudaEvent_t> copied; /* [devices] */
-    int device;                      /* that it was sent to last; -1 */
+    int device;                      /* to which it was sent last, or -1 */
 };
 
 struct feed {
     int file;
-    size_t bytes, piece_bytes;
+    size_t bytes, staging_bytes;
     std::vector<device> devices;
     std::atomic<size_t> next;
     std::atomic<uint32_t> crc;
@@ -59,48 +60,48 @@ void open_device(feed &f, int number)
 {
     device d;
     CHECK(cudaSetDevice(number));
-    CHECK(cudaMalloc((void **)&d.d_memory, PLACES * f.piece_bytes));
+    CHECK(cudaMalloc((void **)&d.d_memory, PLACES * f.staging_bytes));
     CHECK(cudaStreamCreateWithFlags(&d.stream, cudaStreamNonBlocking));
     f.devices.push_back(d);
 }
 
-std::vector<piece> make_pieces(const feed &f, int n)
+std::vector<staging> make_staging(const feed &f, int n)
 {
-    const size_t page = 2 << 20, all = ((size_t)n * f.piece_bytes + page - 1) / page * page;
+    const size_t page = 2 << 20, all = ((size_t)n * f.staging_bytes + page - 1) / page * page;
     unsigned char *memory = (unsigned char *)aligned_alloc(page, all);
-    std::vector<piece> pieces((size_t)n);
+    std::vector<staging> buffers((size_t)n);
     if (!memory) {
         fprintf(stderr, "bench_feed: out of memory\n");
         exit(1);
     }
     CHECK(cudaHostRegister(memory, all, cudaHostRegisterPortable));
     for (int k = 0; k < n; k++) {
-        pieces[(size_t)k].memory = memory + (size_t)k * f.piece_bytes;
+        buffers[(size_t)k].memory = memory + (size_t)k * f.staging_bytes;
         for (size_t d = 0; d < f.devices.size(); d++) {
             cudaEvent_t e;
             CHECK(cudaSetDevice((int)d));
             CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-            pieces[(size_t)k].copied.push_back(e);
+            buffers[(size_t)k].copied.push_back(e);
         }
     }
-    return pieces;
+    return buffers;
 }
 
-void send(feed &f, piece &p, size_t number, size_t n)
+void send(feed &f, staging &p, size_t number, size_t n)
 {
     p.device = (int)(number % f.devices.size());
     const device &d = f.devices[(size_t)p.device];
     CHECK(cudaSetDevice(p.device));
-    CHECK(cudaMemcpyAsync(d.d_memory + number / f.devices.size() % PLACES * f.piece_bytes, p.memory, n, cudaMemcpyHostToDevice,
-                          d.stream));
+    CHECK(cudaMemcpyAsync(d.d_memory + number / f.devices.size() % PLACES * f.staging_bytes,
+                          p.memory, n, cudaMemcpyHostToDevice, d.stream));
     CHECK(cudaEventRecord(p.copied[(size_t)p.device], d.stream));
 }
 
-void work(feed &f, piece *pieces)
+void work(feed &f, staging *buffers)
 {
-    for (size_t k = 0, number; (number = f.next++) * f.piece_bytes < f.bytes; k++) {
-        piece &p = pieces[k % PIECES];
-        const size_t at = number * f.piece_bytes, n = std::min(f.piece_bytes, f.bytes - at);
+    for (size_t k = 0, number; (number = f.next++) * f.staging_bytes < f.bytes; k++) {
+        staging &p = buffers[k % STAGING];
+        const size_t at = number * f.staging_bytes, n = std::min(f.staging_bytes, f.bytes - at);
         if (p.device >= 0)
             CHECK(cudaEventSynchronize(p.copied[(size_t)p.device]));
         if (pread(f.file, p.memory, n, (off_t)at) != (ssize_t)n)
@@ -110,15 +111,15 @@ void work(feed &f, piece *pieces)
     }
 }
 
-double once(feed &f, std::vector<piece> &pieces, int threads)
+double once(feed &f, std::vector<staging> &buffers, int threads)
 {
     std::vector<std::thread> all;
     const auto begun = std::chrono::steady_clock::now();
     f.next = 0;
-    for (piece &p : pieces)
+    for (staging &p : buffers)
         p.device = -1;
     for (int t = 0; t < threads; t++)
-        all.emplace_back(work, std::ref(f), &pieces[(size_t)t * PIECES]);
+        all.emplace_back(work, std::ref(f), &buffers[(size_t)t * STAGING]);
     for (std::thread &t : all)
         t.join();
     for (size_t d = 0; d < f.devices.size(); d++) {
@@ -136,18 +137,19 @@ int main(int argc, char **argv)
     feed f;
     double seconds[RUNS];
     const int devices = argc == 5 ? atoi(argv[2]) : 0, threads = argc == 5 ? atoi(argv[3]) : 0;
-    if (devices < 1 || threads < 1 || atoi(argv[4]) < 1 || (f.file = open(argv[1], O_RDONLY)) < 0 || fstat(f.file, &st)) {
-        fprintf(stderr, "usage: bench_feed FILE DEVICES THREADS PIECE_KIB\n");
+    if (devices < 1 || threads < 1 || atoi(argv[4]) < 1 || (f.file = open(argv[1], O_RDONLY)) < 0 ||
+        fstat(f.file, &st)) {
+        fprintf(stderr, "usage: bench_feed FILE DEVICES THREADS STAGING_KIB\n");
         return 2;
     }
     f.bytes = (size_t)st.st_size;
-    f.piece_bytes = (size_t)atoi(argv[4]) << 10;
+    f.staging_bytes = (size_t)atoi(argv[4]) << 10;
     f.crc = 0;
     for (int d = 0; d < devices; d++)
         open_device(f, d);
-    std::vector<piece> pieces = make_pieces(f, threads * PIECES);
+    std::vector<staging> buffers = make_staging(f, threads * STAGING);
     for (double &s : seconds)
-        s = once(f, pieces, threads);
+        s = once(f, buffers, threads);
     std::sort(seconds, seconds + RUNS);
     printf("%.3f\n", seconds[RUNS / 2]);
     return 0;

@@ -1,6 +1,6 @@
 /*
- * bench_kernels.cu - the kernels on one device. Each is checked against float64 on the host and timed
- * on a whole slide in the device's memory, beside cuFFT alone.
+ * bench_kernels.cu - the kernels on one device. Each is checked against float64 on the host and
+ * timed on a whole slide in the device's memory, beside cuFFT alone.
  *
  *   bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]
  *
@@ -51,14 +51,18 @@ struct slide {
     uint8_t *d_mask; /* windows to check */
 };
 
-__global__ void lay(uint8_t *out, const uint8_t *rgb, int w, int h, int64_t columns, int channels, int64_t bytes)
+__global__ void lay(uint8_t *out, const uint8_t *rgb, int w, int h, int64_t columns, int channels,
+                    int64_t bytes)
 {
     const int64_t chunk = (int64_t)CHUNK * CHUNK * channels;
-    for (int64_t k = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; k < bytes; k += (int64_t)gridDim.x * blockDim.x) {
+    for (int64_t k = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; k < bytes;
+         k += (int64_t)gridDim.x * blockDim.x) {
         const int64_t c = k / chunk, in = k % chunk;
-        const int64_t y = c / columns * CHUNK + in / (CHUNK * channels), x = c % columns * CHUNK + in / channels % CHUNK;
+        const int64_t y = c / columns * CHUNK + in / (CHUNK * channels),
+                      x = c % columns * CHUNK + in / channels % CHUNK;
         const uint8_t *p = rgb + ((y % h) * w + x % w) * 3;
-        out[k] = channels == 3 ? p[in % 3] : (uint8_t)((299 * p[0] + 587 * p[1] + 114 * p[2] + 500) / 1000);
+        out[k] = channels == 3 ? p[in % 3]
+                               : (uint8_t)((299 * p[0] + 587 * p[1] + 114 * p[2] + 500) / 1000);
     }
 }
 
@@ -92,7 +96,9 @@ static struct counts_bins contract_bins()
 
 static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked)
 {
-    return {s.d_smooth, s.ring_rows, s.pitch, {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL}, contract_bins(), {s.d_histogram, s.d_windows}};
+    return {s.d_smooth,      s.ring_rows,
+            s.pitch,         {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
+            contract_bins(), {s.d_histogram, s.d_windows}};
 }
 
 /* --- versions --- */
@@ -146,7 +152,8 @@ static void fft(std::complex<double> *v, int n, int stride)
     fft(v, n / 2, stride * 2);
     fft(v + stride, n / 2, stride * 2);
     for (int k = 0; k < n / 2; k++) {
-        const std::complex<double> a = v[2 * k * stride], b = std::polar(1.0, -2 * M_PI * k / n) * v[(2 * k + 1) * stride];
+        const std::complex<double> a = v[2 * k * stride],
+                                   b = std::polar(1.0, -2 * M_PI * k / n) * v[(2 * k + 1) * stride];
         t[k] = a + b;
         t[k + n / 2] = a - b;
     }
@@ -154,7 +161,8 @@ static void fft(std::complex<double> *v, int n, int stride)
         v[k * stride] = t[k];
 }
 
-static double gray(const std::vector<uint8_t> &rgb, int w, int h, int channels, int64_t x, int64_t y, const struct slide &s)
+static double gray(const std::vector<uint8_t> &rgb, int w, int h, int channels, int64_t x,
+                   int64_t y, const struct slide &s)
 {
     x = std::min(std::max(x, (int64_t)0), s.width - 1);
     y = std::min(std::max(y, (int64_t)0), s.height - 1);
@@ -163,7 +171,8 @@ static double gray(const std::vector<uint8_t> &rgb, int w, int h, int channels, 
     return channels == 3 ? g / 1000.0 : (double)((g + 500) / 1000);
 }
 
-static void reference(const std::vector<uint8_t> &rgb, int w, int h, const struct slide &s, int64_t wx, int64_t wy, std::vector<double> &histogram)
+static void reference(const std::vector<uint8_t> &rgb, int w, int h, const struct slide &s,
+                      int64_t wx, int64_t wy, std::vector<double> &histogram)
 {
     double weight[7], sum = 0;
     for (int r = 0; r < 7; r++)
@@ -247,7 +256,8 @@ static void open_transforms()
 {
     int dims[2] = {N, N};
     const size_t bytes = (size_t)BATCH * N * N * sizeof(float);
-    FFT(cufftPlanMany(&u.plan, 2, dims, NULL, 1, N * N, NULL, 1, N * (N / 2 + 1), CUFFT_R2C, BATCH));
+    FFT(cufftPlanMany(&u.plan, 2, dims, NULL, 1, N * N, NULL, 1, N * (N / 2 + 1), CUFFT_R2C,
+                      BATCH));
     CHECK(cudaMalloc(&u.d_windows, bytes));
     CHECK(cudaMalloc(&u.d_spectra, (size_t)BATCH * N * (N / 2 + 1) * sizeof(float2)));
     CHECK(cudaMemset(u.d_windows, 0x3f, bytes));
@@ -278,7 +288,8 @@ static std::vector<unsigned long long> histogram_of(const struct slide &s)
     return h;
 }
 
-/* Share of mass in another bin than float64 has it, in %; sums of windows must be those of the histogram. */
+/* Share of mass in another bin than float64 has it, in %; sums of windows must be those of the
+ * histogram. */
 static double off(const struct slide &s, const struct version &v, const std::vector<double> &want)
 {
     clear(s);
@@ -303,11 +314,13 @@ static double off(const struct slide &s, const struct version &v, const std::vec
         wsquares += w[k + 1];
     }
     if (n != wn || sum != wsum || squares != wsquares || n != (unsigned long long)all)
-        printf("%s: WRONG SUMS: %llu %llu, %llu %llu, %llu %llu, of %.0f\n", v.name, n, wn, sum, wsum, squares, wsquares, all);
+        printf("%s: WRONG SUMS: %llu %llu, %llu %llu, %llu %llu, of %.0f\n", v.name, n, wn, sum,
+               wsum, squares, wsquares, all);
     return moved / 2 / all * 100;
 }
 
-static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, int64_t width, int64_t height, int channels)
+static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, int64_t width,
+                               int64_t height, int channels)
 {
     struct slide s = {};
     uint8_t *d_rgb;
@@ -334,23 +347,30 @@ static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, in
     return s;
 }
 
-static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_t width, int64_t height, int channels)
+static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_t width,
+                           int64_t height, int channels)
 {
     struct slide s = make_slide(rgb, w, h, width, height, channels);
     std::vector<uint8_t> mask(s.nx * s.ny);
     std::vector<double> want(BINS + 2);
     for (int k = 0; k < 24; k++) {
-        const int64_t i = k == 0 ? 0 : k == 1 ? s.nx - 1 : (k * 7919 + 13) % s.nx, j = k == 0 ? 0 : k == 1 ? s.ny - 1 : (k * 104729 + 5) % s.ny;
+        const int64_t i = k == 0   ? 0
+                          : k == 1 ? s.nx - 1
+                                   : (k * 7919 + 13) % s.nx,
+                      j = k == 0   ? 0
+                          : k == 1 ? s.ny - 1
+                                   : (k * 104729 + 5) % s.ny;
         if (!mask[j * s.nx + i])
             reference(rgb, w, h, s, i, j, want);
         mask[j * s.nx + i] = 1;
     }
     CHECK(cudaMemcpy(s.d_mask, mask.data(), mask.size(), cudaMemcpyHostToDevice));
-    printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray", (long long)width, (long long)height,
-           (long long)(s.nx * s.ny), RUNS);
+    printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray",
+           (long long)width, (long long)height, (long long)(s.nx * s.ny), RUNS);
     const float alone = cufft_alone(s);
     const float smooth = timed(s, {"", nothing, NULL}, true);
-    printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone, "gray and smoothing alone", smooth);
+    printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone,
+           "gray and smoothing alone", smooth);
     printf("%-40s %8s %8s %10s %12s\n", "", "windows", "all", "of cuFFT", "mass off %");
     for (const struct version &v : versions) {
         CHECK(v.prepare());
@@ -367,9 +387,12 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
 int main(int argc, char **argv)
 {
     if (argc != 4 && argc != 6)
-        return fprintf(stderr, "usage: bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]\n"), 2;
+        return fprintf(stderr,
+                       "usage: bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]\n"),
+               2;
     const int w = atoi(argv[2]), h = atoi(argv[3]);
-    const int64_t width = argc == 6 ? atoll(argv[4]) : 65000, height = argc == 6 ? atoll(argv[5]) : 43000;
+    const int64_t width = argc == 6 ? atoll(argv[4]) : 65000,
+                  height = argc == 6 ? atoll(argv[5]) : 43000;
     std::vector<uint8_t> rgb((size_t)w * h * 3);
     FILE *f = fopen(argv[1], "rb");
     if (!f || fread(rgb.data(), 1, rgb.size(), f) != rgb.size())

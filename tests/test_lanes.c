@@ -1,6 +1,6 @@
 /*
- * test_lanes - the transforms of lanes.h, every variant that this processor can run: against a DFT in
- * double, against each other bit for bit, and each lane for itself.
+ * test_lanes - the transforms of lanes.h, every variant that this processor can run: against a DFT
+ * in double, against each other bit for bit, and each lane for itself.
  */
 #include "process/lanes.h"
 
@@ -16,10 +16,14 @@ enum { MOST = 1024, RING = MOST + LANES_STRIP, BLOCK = RING * 2 * LANES, MOST_RA
 
 static const char *broken; /* what went wrong in the test under way */
 
-#define EXPECT(condition) do { if (!(condition) && !broken) broken = #condition; } while (0)
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition) && !broken)                                                               \
+            broken = #condition;                                                                   \
+    } while (0)
 
-static _Alignas(LANES_ALIGN) float in[BLOCK], data[MOST * 2 * LANES], out[2][(MOST / 2 / LANES + 1) * BLOCK],
-    work[(MOST + LANES) * 2 * LANES], mean[2][LANES];
+static _Alignas(LANES_ALIGN) float in[BLOCK], data[MOST * 2 * LANES],
+    out[2][(MOST / 2 / LANES + 1) * BLOCK], work[(MOST + LANES) * 2 * LANES], mean[2][LANES];
 
 static float noise(uint32_t *state)
 {
@@ -57,8 +61,9 @@ static void check_column(const struct lanes_real *r, int c, size_t block)
     complex double v[MOST];
     const int n = r->n;
     for (int k = 0; k < n; k++)
-        v[k] = ((double)in[k * LANES + c] - (double)mean[0][c]) * (r->taper ? (double)r->taper[k] : 1);
-    for (int f = 0; f < n / 2 + LANES; f += n > 256 ? 5 : 1) {
+        v[k] =
+            ((double)in[k * LANES + c] - (double)mean[0][c]) * (r->taper ? (double)r->taper[k] : 1);
+    for (int f = 0; f<n / 2 + LANES; f += n> 256 ? 5 : 1) {
         const float *z = out[0] + (size_t)(f / LANES) * block + c * 2 * LANES + f % LANES;
         const complex double want = f <= n / 2 ? frequency(v, n, f) : 0;
         if (f / LANES < lanes_blocks(n))
@@ -100,7 +105,7 @@ static void check_row(const struct lanes_plan *p, const struct lanes_ring *r, in
         v[k] = ((double)z[0] + I * (double)z[LANES]) * (r->taper ? (double)r->taper[k] : 1);
     }
     const double scale = 256 * 2 * sqrt(p->n);
-    for (int f = 1; f < p->n; f += p->n > 256 ? 7 : 1) {
+    for (int f = 1; f<p->n; f += p->n> 256 ? 7 : 1) {
         const double want = cabs(frequency(v, p->n, f));
         EXPECT(fabs(sqrt((double)out[0][p->place[f] * LANES + l]) - want) < 2e-6 * scale);
     }
@@ -155,8 +160,10 @@ static void test_smooth(void)
             for (int k = 0; k < LANES_STRIP; k++) {
                 double want = (double)weights[0] * (double)rows[radius][k];
                 for (int t = 1; t <= radius; t++)
-                    want += (double)weights[t] * ((double)rows[radius - t][k] + (double)rows[radius + t][k]);
-                EXPECT(fabs((double)out[0][(size_t)(k / LANES) * step + (size_t)k % LANES] / want - 1) < 1e-6);
+                    want += (double)weights[t] *
+                            ((double)rows[radius - t][k] + (double)rows[radius + t][k]);
+                EXPECT(fabs((double)out[0][(size_t)(k / LANES) * step + (size_t)k % LANES] / want -
+                            1) < 1e-6);
             }
         }
 }
@@ -189,12 +196,14 @@ static void test_variants_agree_to_the_bit(void)
         for (int k = 1; lanes_variant(k); k++) {
             memset(out[1], 0, floats * sizeof(float));
             run_all(lanes_variant(k), n, out[1], mean[1]);
-            EXPECT(!memcmp(out[0], out[1], floats * sizeof(float)) && !memcmp(mean[0], mean[1], sizeof mean[0]));
+            EXPECT(!memcmp(out[0], out[1], floats * sizeof(float)) &&
+                   !memcmp(mean[0], mean[1], sizeof mean[0]));
         }
     }
 }
 
-/* What the other lanes hold must not change a lane: a column's partners depend on the part it lies in. */
+/* What the other lanes hold must not change a lane: a column's partners depend on the part it lies
+ * in. */
 static void test_a_lane_depends_on_itself_alone(void)
 {
     enum { N = 256, LANE = 6 };
@@ -209,8 +218,8 @@ static void test_a_lane_depends_on_itself_alone(void)
         const int blocks = lanes_blocks(N);
         EXPECT(mean[0][LANE] == mean[1][LANE]);
         for (int b = 0; b < blocks; b++)
-            EXPECT(!memcmp(out[0] + (b * LANES + LANE) * 2 * LANES, out[1] + (b * LANES + LANE) * 2 * LANES,
-                           2 * LANES * sizeof(float)));
+            EXPECT(!memcmp(out[0] + (b * LANES + LANE) * 2 * LANES,
+                           out[1] + (b * LANES + LANE) * 2 * LANES, 2 * LANES * sizeof(float)));
         for (int x = 0; x < N; x++) {
             const int at = (blocks * 2 * LANES + x) * LANES + LANE;
             EXPECT(out[0][at] == out[1][at]);
@@ -223,16 +232,22 @@ static void test_the_best_is_the_last(void)
     int n = 0;
     while (lanes_variant(n))
         n++;
-    EXPECT(n >= 1 && lanes_best() == lanes_variant(n - 1) && !strcmp(lanes_variant(0)->name, "plain"));
+    EXPECT(n >= 1 && lanes_best() == lanes_variant(n - 1) &&
+           !strcmp(lanes_variant(0)->name, "plain"));
 }
 
 int main(void)
 {
-    static const struct { const char *name; void (*run)(void); } tests[] = {
-        {"places", test_places}, {"columns", test_columns}, {"power", test_power},
-        {"smooth", test_smooth}, {"variants_agree_to_the_bit", test_variants_agree_to_the_bit},
-        {"a_lane_depends_on_itself_alone", test_a_lane_depends_on_itself_alone},
-        {"the_best_is_the_last", test_the_best_is_the_last}};
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {{"places", test_places},
+                 {"columns", test_columns},
+                 {"power", test_power},
+                 {"smooth", test_smooth},
+                 {"variants_agree_to_the_bit", test_variants_agree_to_the_bit},
+                 {"a_lane_depends_on_itself_alone", test_a_lane_depends_on_itself_alone},
+                 {"the_best_is_the_last", test_the_best_is_the_last}};
     int failed = 0;
     for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
         broken = NULL;
