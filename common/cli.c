@@ -169,7 +169,7 @@ int cli_when(const char *what, const char *text, enum cli_when *out, struct err 
     return 0;
 }
 
-/* A whole number from the environment; `otherwise` without one (Grid Engine says "undefined"). */
+/* A whole number from the environment, or `otherwise` (Grid Engine sets "undefined"). */
 static int64_t environment(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
@@ -177,12 +177,14 @@ static int64_t environment(const char *name, int64_t otherwise)
     return text && !digits(&text, &v) && !*text ? v : otherwise;
 }
 
-/* The task of an array job from its four variables. 0 when there are none, -1 when the array has holes. */
+/* The task of an array job from its four variables: 1, 0 when they are not set, or -1 when the array
+ * has gaps. */
 static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
 {
     const int64_t id = environment(names[0], -1), first = environment(names[1], id);
     const int64_t last = environment(names[2], id), step = environment(names[3], 1);
-    if (id < 0 || step < 1 || first < 0 || last < first || id < first || id > last || (id - first) % step)
+    if (id < 0 || step < 1 || first < 0 || last < first || id < first || id > last ||
+        (id - first) % step)
         return 0;
     *task = (id - first) / step + 1;
     *tasks = (last - first) / step + 1;
@@ -197,12 +199,13 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
                                        "SGE_TASK_STEPSIZE"};
     const char *s = text;
     if (!strcmp(text, "auto")) {
-        const int is = array_task(slurm, task, tasks);
-        if (is < 0) /* --array=3,7: which share of how many was meant? */
-            return err_set(e, "%s auto: the tasks of this array are not evenly spaced; say %s I/N, with the N "
-                              "of the whole array", what, what);
-        return is || array_task(sge, task, tasks)
-                   ? 0 : err_set(e, "%s auto: this is no task of an array job of Slurm or Grid Engine", what);
+        const int found = array_task(slurm, task, tasks);
+        if (found < 0) /* --array=3,7: which share of how many was meant? */
+            return err_set(e, "%s auto: the tasks of this array are not evenly spaced; give %s I/N, "
+                           "with the N of the whole array", what, what);
+        if (found || array_task(sge, task, tasks))
+            return 0;
+        return err_set(e, "%s auto: this is no task of an array job of Slurm or Grid Engine", what);
     }
     if (digits(&s, task) || *s++ != '/' || digits(&s, tasks) || *s || *task < 1 || *task > *tasks)
         return err_set(e, "%s %s: not a share such as 3/10, or auto", what, text);
@@ -238,8 +241,8 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
 static atomic_int stop_signal;
 static atomic_llong stop_second; /* when it came */
 
-/* One call of `timeout` or of a scheduler may send a signal twice: only one that comes after two
- * seconds of waiting means "now". */
+/* `timeout` and schedulers may send a signal twice. Only one that comes more than two seconds after the
+ * first one means "now". */
 static void on_signal(int number)
 {
     struct timespec t;
@@ -291,7 +294,7 @@ int64_t cli_peak_memory(void)
     struct rusage u;
     char line[128];
     long kib = 0;
-    FILE *f = fopen("/proc/self/status", "r"); /* getrusage counts what ran before exec, too */
+    FILE *f = fopen("/proc/self/status", "r"); /* getrusage also counts the time before exec */
     while (f && fgets(line, sizeof line, f))
         if (sscanf(line, "VmHWM: %ld", &kib) == 1)
             break;

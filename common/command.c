@@ -53,7 +53,8 @@ static void option_text(const struct command *c, const struct command_option *o,
     const char *value = c->value ? c->value(o->id, buf) : NULL;
     const char *place = strstr(o->help, "%s");
     if (place)
-        snprintf(out, 512, "%.*s%s%s", (int)(place - o->help), o->help, value ? value : "", place + 2);
+        snprintf(out, 512, "%.*s%s%s", (int)(place - o->help), o->help, value ? value : "",
+                 place + 2);
     else if (value)
         snprintf(out, 512, "%s (default: %s)", o->help, value);
     else

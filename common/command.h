@@ -30,7 +30,8 @@ enum { COMMAND_HELP = 1, COMMAND_VERSION, COMMAND_OWN = 16 };
 /* The last rows of every table. */
 #define COMMAND_LAST_ROWS \
     {"Other", 'h', "help", NULL, COMMAND_HELP, "print this help and exit"}, \
-    {NULL, 0, "version", NULL, COMMAND_VERSION, "print the version and the libraries in use, and exit"}, \
+    {NULL, 0, "version", NULL, COMMAND_VERSION, \
+     "print the version and the libraries in use, and exit"}, \
     {NULL, 0, NULL, NULL, 0, NULL}
 
 struct command {
@@ -50,7 +51,7 @@ struct command {
 };
 
 /* Reads the options of a command line; argv[0] is not looked at. Returns -1 to go on, with the
- * words that are no options in argv[*first] .. argv[argc - 1], or the exit status of the program. */
+ * words that are no options in argv[*first] to argv[argc - 1], or the program's exit status. */
 int command_parse(const struct command *c, int argc, char **argv, void *ctx, int *first);
 /* Reports a usage error; returns its exit status. */
 int command_usage_error(const struct command *c, const struct err *e);

@@ -64,11 +64,9 @@ static void describe(struct job *j)
     const struct spectrum_backend *b = setup->backend;
     const struct store_info *i = store_info(j->store);
     struct result_slide *r = &j->result;
-    const char *base = cli_base_name(j->path);
-    size_t n = strlen(base);
-    if (n > 3 && !strcmp(base + n - 3, ".h5"))
-        n -= 3;
-    snprintf(r->name, sizeof r->name, "%.*s", (int)(n < 255 ? n : 255), base);
+    size_t n;
+    const char *name = cli_stem(j->path, &n);
+    snprintf(r->name, sizeof r->name, "%.*s", (int)(n < 255 ? n : 255), name);
     snprintf(r->source_name, sizeof r->source_name, "%s", i->source_name);
     snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
     snprintf(r->backend, sizeof r->backend, "%s", b->name);

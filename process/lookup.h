@@ -12,8 +12,8 @@
 
 /* Prints the header of the table. */
 void lookup_begin(void);
-/* Prints the line of one store, or a JSON line. *groups is the number of groups of all stores before
- * it; those of this store are added. The message of a failure names the store. */
+/* Prints the line of one store, or a JSON line. *groups is the number of groups of all stores
+ * before it; those of this store are added. The message of a failure names the store. */
 int lookup_print(const char *path, bool json, int64_t *groups, struct err *e);
 
 #endif

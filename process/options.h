@@ -35,8 +35,8 @@ struct options {
 extern const struct command options_run, options_merge, options_info, options_verify,
     options_lookup, options_tune;
 
-/* Reads a command line, checks it and searches the folders among the inputs. Returns -1 to go on, or the exit status. Either way the
- * caller calls options_free(). */
+/* Reads a command line, checks it and searches the folders among the inputs. Returns -1 to go on,
+ * or the exit status. Either way the caller calls options_free(). */
 int options_parse(const struct command *c, int argc, char **argv, struct options *o);
 void options_free(struct options *o);
 /* Prints the answer to --version. */

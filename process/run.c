@@ -15,7 +15,7 @@
 struct run {
     struct options *o;
     struct results *out;
-    int64_t done, skipped, failed;
+    int64_t inputs, done, skipped, failed;
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
@@ -59,8 +59,8 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
     seen_free(s);
     if (!first)
         return err_set(e, "%s: out of memory", path);
-    return err_set(e, "%s: rejected: same slide as %s (equal quickhash); give --allow-duplicates to "
-                   "count both", path, (*first)->path);
+    return err_set(e, "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
+                   "both", path, (*first)->path);
 }
 
 /* --- reports --- */
@@ -154,17 +154,21 @@ static void note_store(void *ctx, int64_t k, const char *text)
     cli_say("%s: %s", r->o->files.paths[k], text);
 }
 
-static void last_line(const struct run *r, double seconds)
+static void last_line(const struct run *r, bool stopped, double seconds)
 {
-    char memory[32], time[32], skipped[64] = "", moments[64] = "";
+    char memory[32], time[32], skipped[64] = "", moments[64] = "", left[64] = "";
     double mean, std;
     result_moments(&r->o->params, r->counts.histogram, &mean, &std);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
     if (!isnan(mean))
         snprintf(moments, sizeof moments, ", mean %.3f dB, std %.3f dB", mean, std);
-    cli_say("%" PRId64 " done, %s%" PRId64 " failed: %" PRId64 " windows%s; %s, %.0f windows/s, "
-            "peak memory %s", r->done, skipped, r->failed, r->counts.windows, moments,
+    if (stopped)
+        snprintf(left, sizeof left, ", %" PRId64 " not computed%s",
+                 r->inputs - r->done - r->skipped - r->failed,
+                 results_is_folder(r->o->output) ? "" : ", nothing written");
+    cli_say("%" PRId64 " done, %s%" PRId64 " failed%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
+            "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
 }
@@ -317,6 +321,7 @@ static int run_share(struct options *o)
 {
     struct run r = {.o = o, .failed = o->files.failed};
     share_list(o);
+    r.inputs = o->files.n + o->files.failed;
     r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
     if (!r.counts.histogram) {
         cli_say("out of memory");
@@ -324,8 +329,8 @@ static int run_share(struct options *o)
     }
     const double begun = cli_now();
     const int status = run_stores(&r);
-    if (!o->quiet && status != EXIT_STOPPED)
-        last_line(&r, cli_now() - begun);
+    if (!o->quiet)
+        last_line(&r, status == EXIT_STOPPED, cli_now() - begun);
     tdestroy(r.seen, seen_free);
     free(r.bytes);
     free(r.counts.histogram);

@@ -48,8 +48,8 @@ static void print_text(const struct finding *f)
     printf(": valid: %" PRId64 " chunk%s, %s", s->chunks, s->chunks == 1 ? "" : "s",
            cli_size(size, (double)s->bytes));
     if (s->missing + s->damaged + s->left_out > 0)
-        printf("; tiles of the slide: %" PRId64 " missing, %" PRId64 " damaged, %" PRId64 " left out",
-               s->missing, s->damaged, s->left_out);
+        printf("; tiles of the slide: %" PRId64 " missing, %" PRId64 " damaged, %" PRId64
+               " left out", s->missing, s->damaged, s->left_out);
     puts("");
 }
 
@@ -58,7 +58,8 @@ static void print_json(const struct finding *f)
     const struct verify_report *s = &f->store;
     fputs("{\"file\": ", stdout);
     cli_json_string(stdout, f->path);
-    printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store", *f->why.msg ? "failed" : "valid");
+    printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store",
+           *f->why.msg ? "failed" : "valid");
     if (f->is_result)
         printf(", \"slides\": %" PRId64 ", \"windows\": %" PRId64, f->slides, f->windows);
     else

@@ -327,7 +327,7 @@ NAME = "TCGA-A1-A0SB-01Z-00-DX1.B34C267B-CAAD-4C2B-8A0E-2F8D9B0B9A5D"
 def long_names():
     folder = tmp("long")
     paths = [os.path.join(folder, NAME + end + ".h5") for end in ("", "X")]
-    for path, size in zip(paths, ("4500x4500", "4400x4500")):
+    for path, size in zip(paths, ("3200x3200", "3100x3200")):
         shutil.copy(store(slide("big", size, "--levels", "1")), path)
     return paths
 
@@ -352,7 +352,7 @@ def test_progress_fits_the_terminal():
 
 
 def test_progress_of_wsi2h5_fits_the_terminal():
-    big = slide("big", "4500x4500", "--levels", "1")
+    big = slide("big", "3200x3200", "--levels", "1")
     folder = tmp("slides")
     for end in ("", "X"):
         os.symlink(big, os.path.join(folder, NAME + end + ".svs"))
@@ -380,11 +380,24 @@ def test_progress_of_verify_and_merge():
 
 def test_messages_and_progress_do_not_mix():
     text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o", os.path.join(tmp(), "r.h5"),
-                          store(slide("big", "4500x4500", "--levels", "1"))], 80)
+                          store(slide("big", "3200x3200", "--levels", "1"))], 80)
     says(text, "\r\x1b[Kh5spec: 1 done")
 
 
 # --- messages ---
+
+def test_a_stopped_run_says_what_is_left():
+    paths = long_names()
+    results = tmp("results")
+    p = subprocess.Popen([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "16", "-o", results, *paths],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    err = p.communicate(timeout=TIMEOUT)[1].decode()
+    expect(p.returncode == 3, "%d: %s", p.returncode, err)
+    says(err, "stopped by signal 2", "0 done, 0 failed, 2 not computed")
+    expect(os.listdir(results) == [], "%s", os.listdir(results))
+
 
 def test_names_cannot_move_the_cursor():
     folder = tmp("evil")
