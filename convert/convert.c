@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/pipe.h"
+#include "convert/head.h"
 #include "convert/overview.h"
 #include "convert/plan.h"
 #include "convert/slide.h"
@@ -18,7 +19,6 @@
 
 enum {
     SAMPLED_ROWS = 4, /* every fourth row is enough for a cell's mean colour */
-    MOST_KEY = 1000, MOST_VALUE = 60000,
 };
 
 /* What the tissue map is made of. */
@@ -45,6 +45,7 @@ struct convert {
     struct slide_info slide_info;
     struct store_info info;
     struct store_writer *writer;
+    struct head head;
     struct tissue tissue;
     enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
@@ -88,6 +89,17 @@ static void blank_padding(const struct store_info *i, struct item *it)
     }
 }
 
+/* Sums the tile at (x, y) px for the tissue map. */
+static int sum_tissue(const struct convert *c, struct item *it, int64_t x, int64_t y, struct err *e)
+{
+    const struct store_info *i = &c->info;
+    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
+    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
+    if (it->status == STORE_DAMAGED)
+        return tissue_sum_damaged(&it->sums, cols, rows, x, y, 1, e);
+    return tissue_sum(&it->sums, it->pixels, cols, rows, i->chunk_cols, x, y, 1, SAMPLED_ROWS, e);
+}
+
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct convert *c = ctx;
@@ -98,17 +110,13 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     it->bytes = 0;
     if (c->o->tissue_only && !tissue_any(&c->tissue, x, y, c->info.chunk_cols, c->info.chunk_rows))
         return 0;
-    if (c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
-                        &it->status, e))
+    if (c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels,
+                               it->pixels, &it->status, e))
         return -1;
     if (it->status == STORE_DAMAGED && c->o->refuse_damage)
         return err_set(e, "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
                        "because of --on-damage fail", it->row, it->col, c->info.level);
-    const int64_t right = c->info.width - x, below = c->info.height - y;
-    if (c->tissue_origin == TISSUE_TILES &&
-        tissue_sum(&it->sums, it->pixels, right < c->info.chunk_cols ? right : c->info.chunk_cols,
-                   below < c->info.chunk_rows ? below : c->info.chunk_rows, c->info.chunk_cols, x, y, 1,
-                   SAMPLED_ROWS, e))
+    if (c->tissue_origin == TISSUE_TILES && sum_tissue(c, it, x, y, e))
         return -1;
     blank_padding(&c->info, it);
     const struct codec_params params = store_codec_params(&c->info);
@@ -138,39 +146,25 @@ static int sink(void *ctx, void *slot, struct err *e)
 
 /* --- the rest of the store --- */
 
-struct property_ctx {
-    struct convert *c;
-    struct err *e;
-};
-
-static int put_property(void *ctx, const char *key, const char *value)
+/* Records damage that is not in the tiles. */
+static int add_problem(struct convert *c, const struct err *damage, struct err *e)
 {
-    struct property_ctx *p = ctx;
-    if (strlen(key) > MOST_KEY || (!p->c->o->keep_identifiers && slide_identifies(key)))
+    char *all = c->info.source_problem;
+    const size_t room = sizeof c->info.source_problem, n = strlen(all);
+    if (!damage->msg[0])
         return 0;
-    if (strlen(value) <= MOST_VALUE)
-        return store_put_property(p->c->writer, key, value, p->e);
-    char *cut = strndup(value, MOST_VALUE); /* HDF5 takes no attribute of 64 KiB and more */
-    int r = cut ? store_put_property(p->c->writer, key, cut, p->e) : err_set(p->e, "out of memory");
-    free(cut);
-    return r;
+    if (c->o->refuse_damage)
+        return err_set(e, "%s; rejected because of --on-damage fail", damage->msg);
+    snprintf(all + n, room - n, "%s%s", n ? "; " : "", damage->msg);
+    return 0;
 }
 
-static int put_head(struct convert *c, struct err *e)
+static int read_head(struct convert *c, struct err *e)
 {
-    struct property_ctx ctx = {c, e};
-    uint8_t *data = NULL;
-    size_t bytes = 0;
-    int64_t width = 0, height = 0;
-    int r = c->slide->reader->properties(c->slide, put_property, &ctx);
-    if (r == 0 && c->slide->reader->icc(c->slide, &data, &bytes))
-        r = store_put_icc(c->writer, data, bytes, e);
-    free(data);
-    data = NULL;
-    if (r == 0 && c->slide_info.has_thumbnail && c->slide->reader->thumbnail(c->slide, &data, &width, &height))
-        r = store_put_thumbnail(c->writer, data, width, height, e);
-    free(data);
-    return r;
+    struct err damage = {""};
+    return head_read(&c->head, c->slide, &c->slide_info, c->o->keep_identifiers, &damage, e) ||
+                   add_problem(c, &damage, e)
+               ? -1 : 0;
 }
 
 /* Makes the map before the tiles if it is needed then, or cheap; else it is made along with them. */
@@ -181,9 +175,10 @@ static int make_tissue(struct convert *c, struct err *e)
     if (tissue_create(&c->tissue, c->info.width, c->info.height, e))
         return -1;
     const bool must = c->o->tissue_only || c->o->gray;
+    struct err damage = {""};
     const int r = overview_tissue(c->path, c->slide, &c->slide_info, c->o->threads, must,
-                                  &c->tissue, e);
-    if (r < 0)
+                                  &c->tissue, &damage, e);
+    if (r < 0 || add_problem(c, &damage, e))
         return -1;
     c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
     return 0;
@@ -266,6 +261,7 @@ static void close_all(struct convert *c)
         tissue_sums_free(&c->items[k].sums);
     }
     tissue_free(&c->tissue);
+    head_free(&c->head);
     free(c->codecs);
     free(c->items);
     slide_close(c->slide);
@@ -274,12 +270,12 @@ static void close_all(struct convert *c)
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    if (open_buffers(c, e) || make_tissue(c, e) || check_space(c, target, e))
+    if (open_buffers(c, e) || read_head(c, e) || make_tissue(c, e) || check_space(c, target, e))
         return -1;
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)
         return -1;
-    if (put_head(c, e) ||
+    if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->writer, e) ||
         pipe_run_shared(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
         cli_check_stop(e) || put_tissue(c, e)) {
         store_abort(c->writer);

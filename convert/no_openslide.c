@@ -34,8 +34,9 @@ int slide_metadata_properties(struct slide_metadata *m,
     return 0;
 }
 
-int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width, int64_t *height)
+int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
+                             int64_t *height, struct err *e)
 {
-    (void)m, (void)rgb, (void)width, (void)height;
+    (void)m, (void)rgb, (void)width, (void)height, (void)e;
     return 0;
 }

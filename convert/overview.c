@@ -4,10 +4,12 @@
 #include "common/cli.h"
 #include "common/pipe.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 struct item {
     int64_t col, row;
+    enum store_status status;
     uint8_t *rgb; /* one tile */
     struct tissue_sums sums;
 };
@@ -19,6 +21,7 @@ struct pass {
     double scale;  /* pixels of the stored level per pixel of this one */
     int shrink;    /* 8: tiles are decoded at 1/8; else 1 */
     int64_t columns, rows, next; /* tiles */
+    int64_t damaged;             /* tiles */
 };
 
 static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
@@ -47,21 +50,28 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     struct pass *p = ctx;
     struct item *it = slot;
     const struct slide_info *i = p->info;
-    const int64_t cols = cut(i->width, i->tile_cols, it->col), rows = cut(i->height, i->tile_rows, it->row);
-    enum store_status status;
-    if (p->shrink == 1 ? p->slide->reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &status, e)
-                       : p->slide->reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, e))
-        return -1;
+    const struct slide_reader *reader = p->slide->reader;
+    const int64_t cols = cut(i->width, i->tile_cols, it->col);
+    const int64_t rows = cut(i->height, i->tile_rows, it->row);
     const int64_t pitch = i->tile_cols / p->shrink;
-    return tissue_sum(&it->sums, it->rgb, (cols + p->shrink - 1) / p->shrink,
-                      (rows + p->shrink - 1) / p->shrink, pitch, it->col * pitch,
-                      it->row * (i->tile_rows / p->shrink), p->scale * p->shrink, 1, e);
+    const int64_t x = it->col * pitch, y = it->row * (i->tile_rows / p->shrink);
+    const int64_t shown_cols = (cols + p->shrink - 1) / p->shrink;
+    const int64_t shown_rows = (rows + p->shrink - 1) / p->shrink;
+    const double scale = p->scale * p->shrink;
+    if (p->shrink == 1
+            ? reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e)
+            : reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, &it->status, e))
+        return -1;
+    if (it->status == STORE_DAMAGED)
+        return tissue_sum_damaged(&it->sums, shown_cols, shown_rows, x, y, scale, e);
+    return tissue_sum(&it->sums, it->rgb, shown_cols, shown_rows, pitch, x, y, scale, 1, e);
 }
 
 static int sink(void *ctx, void *slot, struct err *e)
 {
     struct pass *p = ctx;
     struct item *it = slot;
+    p->damaged += it->status == STORE_DAMAGED;
     return tissue_add(p->tissue, &it->sums, e);
 }
 
@@ -116,7 +126,7 @@ static struct slide *open_coarse(const char *path, const struct slide_info *info
 }
 
 int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,
-                    bool must, struct tissue *t, struct err *e)
+                    bool must, struct tissue *t, struct err *damage, struct err *e)
 {
     struct slide_info low;
     struct slide *coarse = open_coarse(path, info, threads, &low);
@@ -133,6 +143,9 @@ int overview_tissue(const char *path, struct slide *s, const struct slide_info *
     slide_close(coarse);
     if (r)
         return -1;
+    if (coarse && p.damaged)
+        err_set(damage, "%" PRId64 " tile%s of level %" PRId64 " %s damaged", p.damaged,
+                p.damaged == 1 ? "" : "s", low.level, p.damaged == 1 ? "is" : "are");
     tissue_finish(t);
     return 1;
 }

@@ -64,21 +64,6 @@ void slide_close(struct slide *s)
         s->reader->close(s);
 }
 
-bool slide_identifies(const char *key)
-{
-    static const char *const words[] = {
-        "user", "date", "time", "filename", "file name", "title", "barcode", "label", "serial",
-        "s/n", "scanscope", "scanner", "operator", "patient", "artist", "hostcomputer", "case",
-        "created", "updated", "imageid", "slide id", "slide_id", "slideid", "dsr id", "uniqueid",
-        "guid", "instanceuid", "accession", "identifier", "studyid", "comment", "description",
-        "documentname", "name", "reference", "creator",
-    };
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        if (strcasestr(key, words[k]))
-            return true;
-    return false;
-}
-
 bool slide_has_name(const char *path)
 {
     static const char *const ends[] = {".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn",

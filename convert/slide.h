@@ -17,6 +17,13 @@
 
 enum { SLIDE_LEVELS = 32 };
 
+/*
+ * The file holds something that cannot be read, and e says what. This is damage of the slide. In
+ * contrast -1 is an error that may pass: no memory, no descriptors, a failing disk. An error that
+ * passes must never be recorded as damage.
+ */
+enum { SLIDE_DAMAGED = -2 };
+
 struct slide_info {
     const char *reader;              /* name of the reader that opened the slide */
     char vendor[64];                 /* OpenSlide's name of the format */
@@ -54,20 +61,20 @@ struct slide_reader {
      * threads may read at once. */
     int (*read)(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                 enum store_status *status, struct err *e);
-    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3] u8; tiles that cannot be decoded are
-     * background. Only if info->has_eighth; both sides are multiples of 8 then. */
+    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3] u8. Only if info->has_eighth; both sides
+     * are multiples of 8 then. */
     int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
-                       struct err *e);
+                       enum store_status *status, struct err *e);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each property until it returns non-zero, and returns that. */
     int (*properties)(struct slide *s,
                       int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);
-    /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. */
-    int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height);
-    /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. */
-    int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes);
+    /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
+    int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height, struct err *e);
+    /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
+    int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e);
     void (*close)(struct slide *s);
 };
 
@@ -79,8 +86,6 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
                          struct err *e);
 /* NULL is allowed. */
 void slide_close(struct slide *s);
-/* Does this property identify a person, a time, an operator or a scanner? */
-bool slide_identifies(const char *key);
 /* Does the file name end like a slide's? For folder searches. */
 bool slide_has_name(const char *path);
 

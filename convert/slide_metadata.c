@@ -1,6 +1,7 @@
 /* slide_metadata.c - see slide_metadata.h. */
 #include "convert/slide_metadata.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <openslide.h>
@@ -116,25 +117,40 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
 
 /* --- the handle --- */
 
-/* A handle without an error, or NULL. */
-static openslide_t *open_handle(const char *path, struct err *e)
+bool slide_may_pass(int code)
 {
+    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EIO || code == ESTALE;
+}
+
+/* A handle. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. */
+static openslide_t *open_handle(const char *path, int *r, struct err *e)
+{
+    errno = 0;
     openslide_t *o = openslide_open(path);
+    const int code = errno;
     const char *error = o ? openslide_get_error(o) : NULL;
-    if (!error)
+    *r = 0;
+    if (o && !error)
         return o;
-    err_set(e, "OpenSlide cannot open it: %s", error);
-    openslide_close(o);
+    if (slide_may_pass(code)) {
+        errno = code;
+        *r = err_sys(e, "OpenSlide cannot open it now");
+    } else if (o) {
+        err_set(e, "OpenSlide cannot open it: %s", error);
+        *r = SLIDE_DAMAGED;
+    }
+    if (o)
+        openslide_close(o);
     return NULL;
 }
 
 int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t level,
                         struct slide_info *info, struct err *e)
 {
-    struct err why = {""};
-    openslide_t *o = open_handle(path, &why);
+    int r;
+    openslide_t *o = open_handle(path, &r, e);
     if (!o)
-        return why.msg[0] ? err_set(e, "%s", why.msg) : 0;
+        return r;
     struct slide_metadata *m = calloc(1, sizeof *m);
     if (!m || !(m->path = strdup(path))) {
         openslide_close(o);
@@ -161,11 +177,12 @@ void slide_metadata_close(struct slide_metadata *m)
     free(m);
 }
 
-/* The handle, opened again if an error has closed it. NULL if that fails. */
-static openslide_t *handle(struct slide_metadata *m)
+/* The handle, opened again if an error has closed it. NULL on failure. */
+static openslide_t *handle(struct slide_metadata *m, struct err *e)
 {
+    int r = 0;
     if (!m->handle)
-        m->handle = open_handle(m->path, NULL);
+        m->handle = open_handle(m->path, &r, e);
     return m->handle;
 }
 
@@ -181,7 +198,7 @@ int slide_metadata_properties(struct slide_metadata *m,
                               int (*put)(void *ctx, const char *key, const char *value),
                               void *ctx)
 {
-    openslide_t *o = handle(m);
+    openslide_t *o = handle(m, NULL);
     const char *const *names = o ? openslide_get_property_names(o) : NULL;
     for (; names && *names; names++) {
         int r = put(ctx, *names, property(o, *names));
@@ -202,44 +219,71 @@ void slide_compose(const uint32_t *argb, size_t n, const uint8_t background[3], 
     }
 }
 
-int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width, int64_t *height)
+/* What a failed read of a part of the slide means, by errno. Closes the handle. */
+static int failed(struct slide_metadata *m, int code, const char *what, struct err *e)
 {
-    openslide_t *o = handle(m);
+    const char *error = openslide_get_error(m->handle);
+    err_set(e, "its %s cannot be read%s%s", what, error ? ": " : "", error ? error : "");
+    drop_handle(m);
+    return slide_may_pass(code) ? -1 : SLIDE_DAMAGED;
+}
+
+/* Reads the thumbnail of n pixels into rgb, through argb. */
+static int read_thumbnail(struct slide_metadata *m, size_t n, uint32_t *argb, uint8_t *rgb,
+                          struct err *e)
+{
+    if (!argb || !rgb)
+        return err_set(e, "out of memory");
+    errno = 0;
+    openslide_read_associated_image(m->handle, "thumbnail", argb);
+    if (openslide_get_error(m->handle))
+        return failed(m, errno, "thumbnail", e);
+    slide_compose(argb, n, m->background, rgb);
+    return 1;
+}
+
+int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
+                             int64_t *height, struct err *e)
+{
+    openslide_t *o = handle(m, e);
     if (!o)
-        return 0;
+        return -1;
     openslide_get_associated_image_dimensions(o, "thumbnail", width, height);
     if (*width < 1 || *height < 1 || *width > MOST_PIXELS / *height)
         return 0;
     const size_t n = (size_t)(*width * *height);
     uint32_t *argb = malloc(n * sizeof(uint32_t));
     *rgb = malloc(3 * n);
-    if (argb && *rgb)
-        openslide_read_associated_image(o, "thumbnail", argb);
-    const bool good = argb && *rgb && !openslide_get_error(o);
-    if (good)
-        slide_compose(argb, n, m->background, *rgb);
-    if (openslide_get_error(o))
-        drop_handle(m);
+    const int r = read_thumbnail(m, n, argb, *rgb, e);
     free(argb);
-    if (good)
-        return 1;
-    free(*rgb);
-    *rgb = NULL;
-    return 0;
+    if (r <= 0) {
+        free(*rgb);
+        *rgb = NULL;
+    }
+    return r;
 }
 
-int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes)
+int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e)
 {
 #ifdef HAVE_OPENSLIDE4
-    openslide_t *o = handle(m);
-    const int64_t n = o ? openslide_get_icc_profile_size(o) : 0;
-    if (n < 1 || n > MOST_PIXELS || !(*profile = malloc((size_t)n)))
+    openslide_t *o = handle(m, e);
+    if (!o)
+        return -1;
+    const int64_t n = openslide_get_icc_profile_size(o);
+    if (n < 1 || n > MOST_PIXELS)
         return 0;
-    openslide_read_icc_profile(o, *profile);
+    if (!(*profile = malloc((size_t)n)))
+        return err_set(e, "out of memory");
     *bytes = (size_t)n;
-    return 1;
+    errno = 0;
+    openslide_read_icc_profile(o, *profile);
+    if (!openslide_get_error(o))
+        return 1;
+    free(*profile);
+    *profile = NULL;
+    return failed(m, errno, "ICC profile", e);
 #else
-    (void)m, (void)profile, (void)bytes; /* OpenSlide 3 does not read profiles */
+    (void)m, (void)profile, (void)bytes, (void)e; /* OpenSlide 3 does not read profiles */
     return 0;
 #endif
 }

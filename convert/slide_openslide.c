@@ -10,6 +10,7 @@
 #include "convert/slide_metadata.h"
 #include "convert/tiff_file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <openslide.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
     struct slide_metadata *m = NULL;
     const int found = slide_metadata_open(&m, path, level, info, e);
     if (found <= 0)
-        return found;
+        return found ? -1 : 0;
     struct openslide_reader *r = calloc(1, sizeof *r);
     if (!r) {
         slide_metadata_close(m);
@@ -176,18 +177,28 @@ static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
     return r->empty && r->empty[row * cols + col];
 }
 
-/* Reads a region into argb [lines][pitch]. STORE_DAMAGED when OpenSlide cannot. */
-static enum store_status read_region(const struct openslide_reader *r, struct scratch *t,
-                                     const struct region *g)
+/*
+ * Reads a region into argb [lines][pitch]. *status is STORE_DAMAGED when OpenSlide cannot. Without
+ * memory OpenSlide's renderer leaves rows out and reports no error, so errno is checked, too.
+ */
+static int read_region(const struct openslide_reader *r, struct scratch *t, const struct region *g,
+                       enum store_status *status, struct err *e)
 {
     const double scale = r->info.downsample;
+    errno = 0;
     openslide_read_region(t->handle, t->argb, llround((double)g->x0 * scale),
                           llround((double)g->y0 * scale), (int32_t)r->info.level, g->pitch, g->lines);
-    if (!openslide_get_error(t->handle))
-        return STORE_WHOLE;
-    openslide_close(t->handle);
-    t->handle = NULL;
-    return STORE_DAMAGED;
+    const int code = errno;
+    const bool bad = openslide_get_error(t->handle);
+    *status = bad ? STORE_DAMAGED : STORE_WHOLE;
+    if (bad) {
+        openslide_close(t->handle);
+        t->handle = NULL;
+    }
+    if (code != ENOMEM && !(bad && slide_may_pass(code)))
+        return 0;
+    errno = code;
+    return err_sys(e, "OpenSlide cannot read it now");
 }
 
 static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
@@ -200,7 +211,9 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
     const size_t n = (size_t)(g.pitch * g.lines);
     if (!thread_handle(r, t, e) || !thread_pixels(t, n, e))
         return -1;
-    *status = is_empty(r, col, row) ? STORE_MISSING : read_region(r, t, &g);
+    *status = STORE_MISSING;
+    if (!is_empty(r, col, row) && read_region(r, t, &g, status, e))
+        return -1;
     if (*status != STORE_WHOLE)
         memset(t->argb, 0, n * sizeof *t->argb); /* transparent: background */
     const uint32_t *argb = t->argb + (g.y - g.y0) * g.pitch + g.x - g.x0;
@@ -218,14 +231,15 @@ static int reader_properties(struct slide *s,
     return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
 }
 
-static int reader_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height)
+static int reader_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                            struct err *e)
 {
-    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height);
+    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height, e);
 }
 
-static int reader_icc(struct slide *s, uint8_t **profile, size_t *bytes)
+static int reader_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
-    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes);
+    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes, e);
 }
 
 const struct slide_reader slide_openslide = {

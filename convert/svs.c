@@ -86,7 +86,7 @@ static void describe(struct svs *v, int64_t level)
 }
 
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
-static int take_metadata(struct svs *v, const char *path, int64_t level)
+static int take_metadata(struct svs *v, const char *path, int64_t level, struct err *e)
 {
     struct slide_info w;
     struct err why = {""};
@@ -94,6 +94,8 @@ static int take_metadata(struct svs *v, const char *path, int64_t level)
     if (!slide_metadata_available())
         return 1;
     const int known = slide_metadata_open(&v->metadata, path, level, &w, &why);
+    if (known == -1)
+        return err_set(e, "%s", why.msg);
     if (known <= 0) {
         snprintf(i->problem, sizeof i->problem, "%.200s",
                  known < 0 ? why.msg : "OpenSlide does not know it");
@@ -129,7 +131,7 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
     int r = svs_level_read(&v->level, path, level, e);
     if (r > 0) {
         describe(v, level);
-        r = take_metadata(v, path, level);
+        r = take_metadata(v, path, level, e);
     }
     if (r > 0)
         r = open_file(v, path, e);
@@ -219,7 +221,7 @@ static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int c
 }
 
 static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
-                           struct err *e)
+                           enum store_status *status, struct err *e)
 {
     struct svs *v = from_slide(s);
     const struct tile_format *f = &v->level.format;
@@ -228,8 +230,11 @@ static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row
     const int bad = fetch(v, t, p, e);
     if (bad < 0)
         return -1;
-    if (bad || tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, NULL))
+    *status = STORE_WHOLE;
+    if (bad || tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, NULL)) {
+        *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
         fill(v, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb);
+    }
     return 0;
 }
 
@@ -277,20 +282,31 @@ static int svs_properties(struct slide *s,
                        : svs_description_properties(v->level.description, put, ctx);
 }
 
-static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height)
+static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                         struct err *e)
 {
     const struct svs *v = from_slide(s);
-    return v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height)
-                       : svs_level_thumbnail(v->path, rgb, width, height);
+    if (v->metadata)
+        return slide_metadata_thumbnail(v->metadata, rgb, width, height, e);
+    if (svs_level_thumbnail(v->path, rgb, width, height))
+        return 1;
+    err_set(e, "its thumbnail cannot be read");
+    return SLIDE_DAMAGED;
 }
 
-static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes)
+static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
     const struct svs_level *l = &from_slide(s)->level;
-    *bytes = l->icc_bytes;
-    *profile = l->icc_bytes ? malloc(l->icc_bytes) : NULL;
-    if (!*profile)
+    if (l->lost_icc) {
+        err_set(e, "its ICC profile cannot be read");
+        return SLIDE_DAMAGED;
+    }
+    if (!l->icc)
         return 0;
+    *bytes = l->icc_bytes;
+    *profile = malloc(l->icc_bytes);
+    if (!*profile)
+        return err_set(e, "out of memory");
     memcpy(*profile, l->icc, l->icc_bytes);
     return 1;
 }

@@ -163,6 +163,22 @@ static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
            fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
 }
 
+/* Does the first directory state an ICC profile? libtiff drops the tag when its bytes are not in the
+ * file. */
+static bool states_icc(const char *path)
+{
+    struct tiff_file f;
+    struct tiff_directory d;
+    if (!tiff_file_open(&f, path))
+        return false;
+    const bool found = tiff_file_directory(&f, f.first, &d);
+    const bool states = found && tiff_directory_tag(&d, TIFF_FILE_ICC);
+    if (found)
+        tiff_directory_free(&d);
+    tiff_file_close(&f);
+    return states;
+}
+
 static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct err *e)
 {
     const char *description = NULL;
@@ -174,8 +190,12 @@ static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct 
         return 0;
     if (!(l->description = strdup(description)))
         return err_set(e, "out of memory");
-    if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) && n > 0 && (l->icc = copy_of(icc, n)))
+    if (!TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) || n == 0)
+        l->lost_icc = states_icc(TIFFFileName(t));
+    else if ((l->icc = copy_of(icc, n)))
         l->icc_bytes = n;
+    else
+        return err_set(e, "out of memory");
     l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
     /* a failed read leaves libtiff without a directory, so the first one is read again */
     if (!TIFFSetDirectory(t, 0))

@@ -29,6 +29,7 @@ struct svs_level {
     char *description;          /* of the slide */
     uint8_t *icc;               /* the slide's ICC profile, NULL without */
     size_t icc_bytes;
+    bool lost_icc;              /* the file states a profile that cannot be read */
     bool has_thumbnail;         /* the file's second picture is the thumbnail, not the label */
     int64_t levels;             /* of the slide; entries of downsamples[] */
     double downsamples[SVS_LEVELS];

@@ -25,7 +25,8 @@ void tissue_free(struct tissue *t)
     tissue_sums_free(&t->band);
     free(t->saturation);
     free(t->mask);
-    t->saturation = t->mask = NULL;
+    free(t->damaged);
+    t->saturation = t->mask = t->damaged = NULL;
 }
 
 void tissue_sums_free(struct tissue_sums *s)
@@ -64,6 +65,7 @@ static int64_t next_cell(int64_t k, int64_t end, double scale)
 static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols, int64_t rows, double scale,
                       struct err *e)
 {
+    s->damaged = false;
     s->col = cell_of(x, scale);
     s->row = cell_of(y, scale);
     s->cols = cell_of(x + cols - 1, scale) - s->col + 1;
@@ -113,6 +115,15 @@ int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t 
                        step * pitch * 3);
         }
     }
+    return 0;
+}
+
+int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
+                       double scale, struct err *e)
+{
+    if (begin_sums(s, x, y, cols, rows, scale, e))
+        return -1;
+    s->damaged = true;
     return 0;
 }
 
@@ -175,8 +186,21 @@ static int extend_band(struct tissue *t, int64_t end, struct err *e)
     return 0;
 }
 
+/* Marks the cells of a damaged tile. */
+static int mark_damaged(struct tissue *t, const struct tissue_sums *s, struct err *e)
+{
+    if (!t->damaged && !(t->damaged = calloc((size_t)(t->cols * t->rows), 1)))
+        return err_set(e, "out of memory");
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t c = 0; c < s->cols; c++)
+            t->damaged[at_most(s->row + r, t->rows - 1) * t->cols + at_most(s->col + c, t->cols - 1)] = 1;
+    return 0;
+}
+
 int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)
 {
+    if (s->damaged && mark_damaged(t, s, e))
+        return -1;
     const int64_t first = at_most(s->row, t->rows - 1), end = at_most(s->row + s->rows, t->rows);
     assert(first >= t->band.row);
     if (extend_band(t, end, e))
@@ -230,12 +254,13 @@ void tissue_finish(struct tissue *t)
     memset(t->mask + done, t->last[0], (size_t)(n - done));
     memset(t->saturation + done, t->last[1], (size_t)(n - done));
     for (int64_t k = 0; k < n; k++) {
-        hues[t->mask[k]]++;
-        saturations[t->saturation[k]]++;
+        const bool counts = !t->damaged || !t->damaged[k];
+        hues[t->mask[k]] += counts;
+        saturations[t->saturation[k]] += counts;
     }
     const int h = otsu(hues), s = otsu(saturations);
     for (int64_t k = 0; k < n; k++) {
-        t->mask[k] = t->mask[k] >= h && t->saturation[k] >= s;
+        t->mask[k] = (t->mask[k] >= h && t->saturation[k] >= s) || (t->damaged && t->damaged[k]);
         tissue += t->mask[k];
     }
     t->otsu_h = h / (double)BINS;

@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "common/store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TISSUE_CELL = STORE_CELL };
@@ -24,6 +25,7 @@ struct tissue_sums {
     int64_t col, row, cols, rows;
     uint32_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
     int64_t room;
+    bool damaged;        /* the tile cannot be decoded: its cells count as tissue */
 };
 
 struct tissue {
@@ -31,6 +33,7 @@ struct tissue {
     struct tissue_sums band;  /* the rows of cells under way: those above it are complete */
     uint8_t last[2];          /* bins of hue and saturation of the last complete cell */
     uint8_t *saturation;      /* [rows][cols], bins, of complete rows; until tissue_finish */
+    uint8_t *damaged;         /* [rows][cols], 1 = over a damaged tile; NULL without any */
     uint8_t *mask;            /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
     double otsu_h, otsu_s;    /* 0 .. 1 */
     double fraction;          /* of the cells */
@@ -44,6 +47,10 @@ void tissue_free(struct tissue *t);
  * taken one in `step`. Any thread. */
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
                int64_t x, int64_t y, double scale, int64_t step, struct err *e);
+/* The same for a tile that is damaged. Tissue must not be lost because of damage, so every cell that
+ * the tile touches counts as tissue, and none of them takes part in the thresholds. */
+int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
+                       double scale, struct err *e);
 void tissue_sums_free(struct tissue_sums *s);
 /* Adds a tile's sums to the map's; what lies beyond the map's edge goes to its last cells. No tile may
  * begin above one that was added before. */

@@ -237,13 +237,89 @@ def test_descriptions_that_are_odd():
 
 def test_icc_profile():
     slide = made("--size", "300x200", "--icc", "fake:5000")
-    path, _, _ = convert(slide)
+    path, _, _ = convert(slide, "--keep-identifiers")
     with h5py.File(path, "r") as f:
         profile = f["icc_profile"][()]
         expect(profile.dtype == np.uint8 and profile.shape == (5000,), "%s", profile.shape)
         expect(profile.tobytes() in open(slide, "rb").read(), "not the slide's bytes")
     with h5py.File(convert(made("--size", "300x200"))[0], "r") as f:
         expect("icc_profile" not in f, "a profile from nowhere")
+
+
+def icc(tags):
+    """An ICC profile of these tags (signature, data)."""
+    table, body, at = b"", b"", 132 + 12 * len(tags)
+    for signature, data in tags:
+        data += bytes(-len(data) % 4)
+        table += signature + struct.pack(">II", at + len(body), len(data))
+        body += data
+    head = struct.pack(">I", at + len(body)) + b"ADBE" + bytes(4) + b"scnrRGB XYZ " + struct.pack(">6H", 2019, 3, 4, 5, 6, 7)
+    return (head + b"acsp" + bytes(8) + b"MADE0815" + bytes(28) + b"I" * 16).ljust(128, b"\0") + \
+        struct.pack(">I", len(tags)) + table + body
+
+
+def stored_icc(profile, *options):
+    path = os.path.join(tmp(), "profile")
+    open(path, "wb").write(profile)
+    with h5py.File(convert(made("--size", "300x200", "--icc", path), *options)[0], "r") as f:
+        return f["icc_profile"][()].tobytes() if "icc_profile" in f else None
+
+
+def test_texts_of_icc_profiles_are_blanked():
+    wide = "SECRET".encode("utf-16-be")
+    texts = [(b"cprt", b"text" + bytes(4) + b"SECRET\0"), (b"dmdd", b"desc" + struct.pack(">II", 0, 7) + b"SECRET\0" + bytes(78)),
+             (b"desc", b"mluc" + struct.pack(">IIIHHII", 0, 1, 12, 0x656e, 0x5553, len(wide), 28) + wide),
+             (b"priv", b"abcd" + bytes(4) + b"SECRET")]
+    colours = [(b"rXYZ", b"XYZ " + bytes(4) + struct.pack(">iii", 28000, 14000, 900)),
+               (b"rTRC", b"curv" + bytes(4) + struct.pack(">IH", 1, 563)), (b"A2B0", b"mft2" + bytes(range(4, 100)))]
+    profile = icc(texts + colours)
+    got = stored_icc(profile)
+    expect(len(got) == len(profile) and b"SECRET" not in got and wide not in got, "a text")
+    expect(b"MADE0815" not in got and b"IIII" not in got and got[24:26] != profile[24:26], "the header")
+    expect(got[128:132 + 12 * 7] == profile[128:132 + 12 * 7] and got[:24] == profile[:24], "the table")
+    for _, data in colours:
+        expect(data in got, "colour data has changed")
+    expect(stored_icc(profile, "--keep-identifiers") == profile, "--keep-identifiers")
+
+
+def test_icc_profiles_that_are_not_valid_are_not_stored():
+    good = icc([(b"rXYZ", b"XYZ " + bytes(16))])
+    for bad in (good[:140], b"SECRET" * 50, good[:128] + b"\xff" * 4 + good[132:], good[:136] + b"\xff" * 8 + good[144:],
+                good[:136] + struct.pack(">II", 4, 20) + good[144:], good[:36] + b"nope" + good[40:]):
+        expect(stored_icc(bad) is None, "stored")
+    expect(stored_icc(good) is not None, "a valid one is not stored")
+
+
+def test_only_listed_properties_are_stored():
+    keys = ["MRN", "DOB", "Hospital", "Notes", "Rack", "Slide", "Parmset", "appmag", "AppMag2", "XAppMag"]
+    text = "Aperio|AppMag = 20|MPP = 0.25|StripeWidth = Smith|Left = 12/03/1956|Gamma = 2.2|Top = 123456789012345678901234567|" + \
+        "|".join("%s = 17" % k for k in keys)
+    for rest in ((), ("--outside", "0,0")):  # with OpenSlide's properties, and with our own
+        slide = made("--size", "800x700", "--description", text, *rest, name="listed")
+        with h5py.File(convert(slide, status=None)[0], "r") as f:
+            got = dict(f["properties"].attrs)
+        ours = {k for k in got if k.startswith("aperio.")}
+        expect(ours == {"aperio.AppMag", "aperio.MPP", "aperio.Gamma"}, "%s", ours)
+        expect(not [k for k in got if k.startswith("tiff.") and k not in ("tiff.ResolutionUnit", "tiff.XResolution",
+                                                                       "tiff.YResolution")], "%s", got)
+        with h5py.File(convert(slide, "--keep-identifiers", status=None)[0], "r") as f:
+            expect({"aperio." + k for k in keys} <= set(f["properties"].attrs), "--keep-identifiers")
+
+
+def test_thumbnail_or_profile_that_is_lost_is_damage():
+    t = Tiff(made("--size", "800x700", "--icc", "fake:5000"))
+    t.put_u32(t.directories[0][ICC][2] + 8, len(t.data) + 10)
+    slide = t.save(os.path.join(tmp(), "noicc.svs"))
+    path, p, j = convert(slide, status=1)
+    says(p.err, slide, "the file is damaged (its ICC profile cannot be read)")
+    with h5py.File(path, "r") as f:
+        expect("icc_profile" not in f, "a profile")
+    convert(slide, "--accept-damage")
+    says(convert(slide, "--on-damage", "fail", status=1)[1].err, "ICC profile cannot be read; rejected")
+    t = Tiff(made("--size", "800x700"))
+    t.set(273, len(t.data) + 10, 0, 1)  # the thumbnail's first strip
+    path, p, j = convert(t.save(os.path.join(tmp(), "nothumb.svs")), status=1)
+    says(p.err, "its thumbnail cannot be read")
 
 
 def test_label_and_macro_never():

@@ -4,6 +4,7 @@ import numpy as np
 
 import reference
 from lib import *
+from tiffpatch import *
 
 
 def mask_of(path):
@@ -102,6 +103,51 @@ def test_real_slide_against_the_definition():
     expect(iou(mask, want) >= 0.95, "IoU %f, tissue %f", iou(mask, want), attributes["tissue_fraction"])
     at_an_eighth, _ = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-only"))
     expect(iou(mask, at_an_eighth) >= 0.95, "IoU %f at 1/8", iou(mask, at_an_eighth))
+
+
+BIG = ("--size", "1500x1200", "--tissue-fraction", "0.9")
+
+
+def tiles_of(path):
+    with h5py.File(path, "r") as f:
+        return f["groups/00001/tile_status"][()]
+
+
+def test_tissue_is_not_dropped_because_of_damage():
+    damage = ("--garbage", "3,2", "--garbage", "2,3")
+    for levels in ((), ("--levels", "2")):
+        slide = made(*BIG, *levels, *damage, name="damaged")
+        out = os.path.join(tmp(), "x.h5")
+        says(run(WSI2H5, "--tissue-only", "-o", out, slide, status=1).err, slide, "2 damaged tiles")
+        status, mask = tiles_of(out), mask_of(out)[0]
+        expect(status[2, 3] == status[3, 2] == 2 and (status == 2).sum() == 2, "%s", status)
+        expect(levels or mask[60:67, 90:97].all(), "cells over a damaged tile are no tissue")
+        says(run(WSI2H5, "--tissue-only", "--on-damage", "fail", "-o", os.path.join(tmp(), "y.h5"), slide, status=1).err,
+             "rejected because of --on-damage fail")
+
+
+def test_damage_in_the_level_of_the_map_is_reported():
+    t = Tiff(made("--size", "3000x2400", "--levels", "2", "--tissue-fraction", "0.9"))
+    for k in (0, 1, 4, 5):
+        at, stream = t.tile(k, 2)
+        t.data[at + len(stream) // 3:at + len(stream)] = b"\x55" * (len(stream) - len(stream) // 3)
+    slide = t.save(os.path.join(tmp(), "coarse.svs"))
+    whole = store(made("--size", "3000x2400", "--levels", "2", "--tissue-fraction", "0.9"), "--tissue-only")
+    for options in ((), ("--tissue-only",)):
+        out = os.path.join(tmp(), "x.h5")
+        says(run(WSI2H5, *options, "-o", out, slide, status=1).err, slide, "4 tiles of level 1 are damaged")
+        kept, want = tiles_of(out) != 3, tiles_of(whole) != 3
+        expect((kept | ~want).all(), "%d chunks with tissue are left out", (want & ~kept).sum())
+        expect(options == () or mask_of(out)[0].sum() >= mask_of(whole)[0].sum(), "less tissue")
+        p = run(WSI2H5, *options, "--on-damage", "fail", "-o", os.path.join(tmp(), "y.h5"), slide, status=1)
+        says(p.err, "4 tiles of level 1 are damaged; rejected")
+
+
+def test_a_damaged_tile_does_not_move_the_thresholds():
+    whole, bad = store(made(*BIG)), os.path.join(tmp(), "x.h5")
+    run(WSI2H5, "-o", bad, made(*BIG, "--garbage", "3,2", name="damaged"), status=1)
+    a, b = mask_of(whole)[1], mask_of(bad)[1]
+    expect(abs(a["otsu_h"] - b["otsu_h"]) < 0.02 and abs(a["otsu_s"] - b["otsu_s"]) < 0.02, "%s %s", a, b)
 
 
 def test_tissue_only_leaves_chunks_out():

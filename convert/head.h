@@ -1,0 +1,31 @@
+/*
+ * head.h - what a store holds besides its tiles: properties, thumbnail, ICC profile.
+ */
+#ifndef WSI_HEAD_H
+#define WSI_HEAD_H
+
+#include "common/err.h"
+#include "common/store.h"
+#include "convert/slide.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct head {
+    uint8_t *thumbnail;    /* [height][width][3]; NULL without; owned */
+    int64_t width, height;
+    uint8_t *icc;          /* NULL without; owned */
+    size_t icc_bytes;
+};
+
+/* Reads thumbnail and profile; identifying texts are blanked unless `identifiers`. What is damaged is
+ * left out, and *damage says so ("" for nothing). -1: it cannot be read now. head_free it always. */
+int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
+              struct err *damage, struct err *e);
+/* Writes all of it, and the properties of s. */
+int head_put(const struct head *h, struct slide *s, bool identifiers, struct store_writer *w,
+             struct err *e);
+void head_free(struct head *h);
+
+#endif
