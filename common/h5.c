@@ -93,7 +93,8 @@ void h5_forget(void)
     H5Eclear2(H5E_DEFAULT);
 }
 
-/* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message. */
+/* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message.
+ */
 static const char *plain_cause(char *cause)
 {
     char *text = strstr(cause, "error message = '");
@@ -178,7 +179,8 @@ static int descriptor_of(hid_t object, struct err *e)
     return found;
 }
 
-/* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists them. */
+/* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists
+ * them. */
 static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct guard_chunk *chunks,
                  uint64_t n, struct err *e)
 {
@@ -233,7 +235,8 @@ static hid_t array_layout(hid_t type, int rank, const hsize_t *dims, int deflate
     return dcpl;
 }
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are stored as they are in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values are stored as they are in memory");
 
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e)
@@ -276,7 +279,8 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
         H5Sget_simple_extent_dims(space, found, NULL);
     for (int i = 0; good && i < rank; i++)
         good = found[i] == dims[i];
-    good = good && H5Tget_class(have) == H5Tget_class(type) && H5Tget_size(have) == H5Tget_size(type);
+    good =
+        good && H5Tget_class(have) == H5Tget_class(type) && H5Tget_size(have) == H5Tget_size(type);
     H5Tclose(have);
     H5Sclose(space);
     if (!good)
@@ -287,7 +291,8 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
     return -1;
 }
 
-int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n, struct err *e)
+int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
+                   struct err *e)
 {
     H5L_info_t info;
     if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0)
@@ -324,7 +329,9 @@ static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes,
         return 0;
     if (h5_get_int(ds, "crc32", 0, UINT32_MAX, &want, e))
         return -1;
-    return codec_crc32(data, bytes) == want ? 0 : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
+    return codec_crc32(data, bytes) == want
+               ? 0
+               : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
 }
 
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,

@@ -2,9 +2,9 @@
  * h5.h - groups, datasets and attributes for stores and results. Only common/h5*, common/store* and
  * common/result* include it; nothing else in the project uses HDF5.
  *
- * Written files have format bounds V110 (its metadata carries checksums) and no object times, so that
- * equal runs give equal bytes. Files that are read are hostile until checked: plug-ins are off, and
- * only hard links are followed.
+ * Written files have format bounds V110 (its metadata carries checksums) and no object times, so
+ * that equal runs give equal bytes. Files that are read are hostile until checked: plug-ins are
+ * off, and only hard links are followed.
  *
  * HDF5 may only be used by one thread at a time.
  */
@@ -22,10 +22,11 @@ void h5_init(void);
 
 /* --- scalar attributes of an object --- */
 
-/* Texts are written as variable-length UTF-8 strings; fixed-length ones are read, too. Variable-length
- * strings lie in HDF5's global heap, which has no checksum. So an object gets the attribute text_crc32
- * when all its texts are there: the CRC-32 over name, NUL, value, NUL of each, in the order of the
- * names' bytes. Objects without text_crc32 are not checked (files of older versions). */
+/* Texts are written as variable-length UTF-8 strings; fixed-length ones are read, too.
+ * Variable-length strings lie in HDF5's global heap, which has no checksum. So an object gets the
+ * attribute text_crc32 when all its texts are there: the CRC-32 over name, NUL, value, NUL of each,
+ * in the order of the names' bytes. Objects without text_crc32 are not checked (files of older
+ * versions). */
 int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e);
 int h5_put_u8(hid_t object, const char *name, uint8_t value, struct err *e);
 int h5_put_real(hid_t object, const char *name, double value, struct err *e);
@@ -49,12 +50,13 @@ hid_t h5_creation(hid_t class);
 /* Both return an identifier, or -1. A group that is opened must be reached by a hard link. */
 hid_t h5_create_group(hid_t parent, const char *name, struct err *e);
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
-/* Writes a dataset of rank 1 to 3 in one go: contiguous, or with deflate > 0 compressed at that level in
- * chunks of a few MiB. Its attribute crc32 is the CRC-32 of the values, little-endian and uncompressed. */
+/* Writes a dataset of rank 1 to 3 in one go: contiguous, or with deflate > 0 compressed at that
+ * level in chunks of a few MiB. Its attribute crc32 is the CRC-32 of the values, little-endian and
+ * uncompressed. */
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e);
-/* Opens a dataset with exactly these dimensions. Its values must have the class and the size of `type`
- * (H5T_NATIVE_...) and lie in this file. */
+/* Opens a dataset with exactly these dimensions. Its values must have the class and the size of
+ * `type` (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                     struct err *e);
 /* The dimensions of a dataset of this rank. */
@@ -67,14 +69,15 @@ int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hs
 
 /* Lists the n chunks of a dataset of a file that is open for reading; see guard_chunks(). */
 struct guard_chunk;
-int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n, struct err *e);
+int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
+                   struct err *e);
 
 /* --- errors --- */
 
 /* As err_set, and appends the library's own cause. Returns -1. */
 int h5_error(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
-/* For a call that failed to write: "cannot write NAME", with the cause, and h5_mark_broken(). Call it at
- * once, because the next call of the library forgets the cause. Returns -1. */
+/* For a call that failed to write: "cannot write NAME", with the cause, and h5_mark_broken(). Call
+ * it at once, because the next call of the library forgets the cause. Returns -1. */
 int h5_write_failed(struct err *e, const char *name);
 /* Drops the library's list of errors. */
 void h5_forget(void);

@@ -199,5 +199,7 @@ int h5_check_texts(hid_t object, struct err *e)
         return 0;
     if (h5_get_int(object, "text_crc32", 0, UINT32_MAX, &want, e) || crc_of_texts(object, &crc, e))
         return -1;
-    return crc == want ? 0 : err_set(e, "the text attributes are damaged (CRC mismatch); make the file again");
+    return crc == want
+               ? 0
+               : err_set(e, "the text attributes are damaged (CRC mismatch); make the file again");
 }

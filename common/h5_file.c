@@ -35,7 +35,8 @@ static hid_t create(const char *path, struct err *e)
     return file;
 }
 
-int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *format, struct err *e)
+int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *format,
+                   struct err *e)
 {
     *f = (struct h5_file){.id = -1};
     if (publish_begin(&f->publish, path, e))
@@ -80,9 +81,9 @@ int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e)
 }
 
 /*
- * Gives back the descriptor of a file that the library must not touch again. The library knows files by
- * device and inode, so the inode must not be used again while the library believes that the file is
- * open: a mapping holds it.
+ * Gives back the descriptor of a file that the library must not touch again. The library knows
+ * files by device and inode, so the inode must not be used again while the library believes that
+ * the file is open: a mapping holds it.
  */
 static void take_descriptor(hid_t file)
 {
@@ -130,7 +131,8 @@ static ssize_t read_start(int fd, unsigned char *out, size_t n)
     return (ssize_t)have;
 }
 
-/* Does the head of the file hold this text? Where a file cannot be opened, this tells what it was. */
+/* Does the head of the file hold this text? Where a file cannot be opened, this tells what it was.
+ */
 static bool head_holds(int fd, const char *text)
 {
     enum { HEAD = 1 << 17 };
@@ -170,8 +172,10 @@ static int check_superblock(struct head *h, const char *path, const char *format
     if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
         guard_u64(b + 20) != UINT64_MAX) {
         h->kind = judge(h->fd, format, H5_UNKNOWN);
-        return err_set(e, "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
-                          "program has made or rewritten it", path, b[8]);
+        return err_set(e,
+                       "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
+                       "program has made or rewritten it",
+                       path, b[8]);
     }
     if (guard_u64(b + 28) > (uint64_t)st.st_size) {
         h->kind = judge(h->fd, format, H5_UNFINISHED);
@@ -193,7 +197,8 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
     h.kind = H5_WHOLE;
     if (guard_object(h.fd, h.root, e)) {
         h.kind = errno ? H5_ERROR : judge(h.fd, format, H5_UNFINISHED);
-        err_add(e, h.kind == H5_ERROR ? "%s" : "%s: damaged, or not written by wsi2h5 or h5spec", path);
+        err_add(e, h.kind == H5_ERROR ? "%s" : "%s: damaged, or not written by wsi2h5 or h5spec",
+                path);
         goto out;
     }
     hid_t fapl = access_list();
@@ -211,8 +216,8 @@ out:
     return file;
 }
 
-static int check_format(hid_t file, const char *path, const struct h5_format *format, int64_t *version,
-                        struct err *e)
+static int check_format(hid_t file, const char *path, const struct h5_format *format,
+                        int64_t *version, struct err *e)
 {
     char found[64];
     int64_t complete;

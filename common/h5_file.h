@@ -1,5 +1,6 @@
 /*
- * h5_file.h - HDF5 files as a whole: how an output file comes into being, how an input file is opened.
+ * h5_file.h - HDF5 files as a whole: how an output file comes into being, how an input file is
+ * opened.
  *
  * Every file has a root with the attributes `format` (text), `format_version`, `creator` (text) and
  * `complete` (uint8 1, written last). An output file has one life cycle: it is created under a
@@ -30,19 +31,21 @@ struct h5_format {
     const char *creator; /* "wsi2h5 0.1.0" */
 };
 
-/* Creates the temporary file beside `path`. On failure nothing is left; h5_file_abort() is harmless. */
-int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *format, struct err *e);
-/* Completes and publishes the file and releases everything. Identifiers of objects in it become invalid.
- * *bytes (may be NULL) gets the file's size. On failure the temporary file is removed and the final name
- * is untouched, with the one exception that publish_commit() has. */
+/* Creates the temporary file beside `path`. On failure nothing is left; h5_file_abort() is
+ * harmless. */
+int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *format,
+                   struct err *e);
+/* Completes and publishes the file and releases everything. Identifiers of objects in it become
+ * invalid. *bytes (may be NULL) gets the file's size. On failure the temporary file is removed and
+ * the final name is untouched, with the one exception that publish_commit() has. */
 int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e);
 /* Drops the file. Harmless on a file that is committed or dropped. */
 void h5_file_abort(struct h5_file *f);
 
 /* --- reading --- */
 
-/* Opens a complete file of this format for reading; -1 on failure. *version gets its format_version,
- * which must be from 1 to format->version. The message names the file. */
+/* Opens a complete file of this format for reading; -1 on failure. *version gets its
+ * format_version, which must be from 1 to format->version. The message names the file. */
 hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e);
 
 /* What is `path`, as far as its head and its root tell? */

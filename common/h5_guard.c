@@ -1,8 +1,8 @@
 /*
  * h5_guard.c - see h5_guard.h.
  *
- * The names of structures and messages are those of the HDF5 File Format Specification, version 3.0.
- * Checksums are left to the library: whoever forges metadata forges them, too.
+ * The names of structures and messages are those of the HDF5 File Format Specification,
+ * version 3.0. Checksums are left to the library: whoever forges metadata forges them, too.
  */
 #include "common/h5_guard_parts.h"
 
@@ -20,9 +20,19 @@ enum {
 };
 
 enum message {
-    MSG_NIL = 0x00, MSG_DATASPACE = 0x01, MSG_LINK_INFO = 0x02, MSG_DATATYPE = 0x03, MSG_FILL = 0x05,
-    MSG_LINK = 0x06, MSG_EXTERNAL = 0x07, MSG_LAYOUT = 0x08, MSG_GROUP_INFO = 0x0a,
-    MSG_FILTERS = 0x0b, MSG_ATTRIBUTE = 0x0c, MSG_CONTINUATION = 0x10, MSG_TIME = 0x12,
+    MSG_NIL = 0x00,
+    MSG_DATASPACE = 0x01,
+    MSG_LINK_INFO = 0x02,
+    MSG_DATATYPE = 0x03,
+    MSG_FILL = 0x05,
+    MSG_LINK = 0x06,
+    MSG_EXTERNAL = 0x07,
+    MSG_LAYOUT = 0x08,
+    MSG_GROUP_INFO = 0x0a,
+    MSG_FILTERS = 0x0b,
+    MSG_ATTRIBUTE = 0x0c,
+    MSG_CONTINUATION = 0x10,
+    MSG_TIME = 0x12,
     MSG_ATTRIBUTE_INFO = 0x15,
 };
 
@@ -89,17 +99,20 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n)
 }
 
 /* Reads n bytes that begin with a signature of four letters. */
-int guard_read_signed(const struct guard *g, uint64_t address, const char *signature, unsigned char *out,
-                       size_t n)
+int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
+                      unsigned char *out, size_t n)
 {
     if (guard_read(g, address, out, n))
         return -1;
-    return memcmp(out, signature, GUARD_SIGNATURE) ? guard_reject(g, "a block of metadata is of the wrong kind") : 0;
+    return memcmp(out, signature, GUARD_SIGNATURE)
+               ? guard_reject(g, "a block of metadata is of the wrong kind")
+               : 0;
 }
 
 /* --- texts of variable length --- */
 
-/* Reads a collection of the global heap; keeps the last one, as most texts of an object share one. */
+/* Reads a collection of the global heap; keeps the last one, as most texts of an object share one.
+ */
 static int read_heap(struct guard *g, uint64_t address)
 {
     unsigned char head[16];
@@ -161,11 +174,13 @@ static bool is_variable_text(const unsigned char *t, size_t n)
 /* The values of a dataset are numbers. */
 static int check_type(const struct guard *g, struct guard_bytes b)
 {
-    return b.left >= 8 && is_number(b.at, b.left) ? 0
-           : guard_reject(g, "the values are of a type that these files do not have");
+    return b.left >= 8 && is_number(b.at, b.left)
+               ? 0
+               : guard_reject(g, "the values are of a type that these files do not have");
 }
 
-/* Version 3: version, flags, sizes of name, type and space, character set; then these, and the value. */
+/* Version 3: version, flags, sizes of name, type and space, character set; then these, and the
+ * value. */
 static int check_attribute(struct guard *g, struct guard_bytes b)
 {
     uint64_t version, flags, name, type, space, set, length, address, index;
@@ -188,7 +203,8 @@ static int check_attribute(struct guard *g, struct guard_bytes b)
     return check_text(g, length, address, index);
 }
 
-/* --- many attributes or links: a fractal heap and a B-tree, with the library's own parameters --- */
+/* --- many attributes or links: a fractal heap and a B-tree, with the library's own parameters ---
+ */
 
 /* The root of a heap is a block of data, or a list of blocks, which has 53 bytes at least. */
 enum { LEAST_ROOT = 53 };
@@ -202,10 +218,10 @@ static int check_fractal_heap(const struct guard *g, uint64_t address)
     const uint64_t start = guard_u64(h + 112), bits = guard_number(h + 128, 2);
     const uint64_t root = guard_u64(h + 132), rows = guard_number(h + 140, 2);
     const bool links = start == 512 && bits == 32, attributes = start == 1024 && bits == 40;
-    if (h[4] != 0 || guard_number(h + 5, 2) > 8 || guard_number(h + 7, 2) != 0 || (h[9] & ~2) != 0 ||
-        guard_number(h + 10, 4) != 4096 || guard_number(h + 110, 2) != 4 || (!links && !attributes) ||
-        guard_u64(h + 120) != 65536 || guard_number(h + 130, 2) != 1 || rows > 32 ||
-        !guard_inside(g, root, LEAST_ROOT))
+    if (h[4] != 0 || guard_number(h + 5, 2) > 8 || guard_number(h + 7, 2) != 0 ||
+        (h[9] & ~2) != 0 || guard_number(h + 10, 4) != 4096 || guard_number(h + 110, 2) != 4 ||
+        (!links && !attributes) || guard_u64(h + 120) != 65536 || guard_number(h + 130, 2) != 1 ||
+        rows > 32 || !guard_inside(g, root, LEAST_ROOT))
         return guard_reject(g, "a heap of metadata has parameters that the library never writes");
     return 0;
 }
@@ -218,8 +234,8 @@ static int check_tree(const struct guard *g, uint64_t address)
         return -1;
     const uint64_t record = guard_number(h + 10, 2), want = h[5] == 5 ? 11 : h[5] == 8 ? 17 : 0;
     const uint64_t root = guard_u64(h + 16), in_root = guard_number(h + 24, 2);
-    if (h[4] != 0 || record != want || guard_number(h + 6, 4) != 512 || guard_number(h + 12, 2) > 8 ||
-        h[14] != 100 || h[15] != 40 || in_root * record > 502 ||
+    if (h[4] != 0 || record != want || guard_number(h + 6, 4) != 512 ||
+        guard_number(h + 12, 2) > 8 || h[14] != 100 || h[15] != 40 || in_root * record > 502 ||
         (in_root > 0 && (!guard_inside(g, root, 512) || guard_u64(h + 26) < in_root)))
         return guard_reject(g, "an index of metadata has parameters that the library never writes");
     return 0;
@@ -230,7 +246,8 @@ static int check_info(const struct guard *g, struct guard_bytes b, size_t number
 {
     uint64_t version, flags, heap, tree;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || version != 0 || flags > 1 ||
-        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) || !guard_take(&b, 8, &tree))
+        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) ||
+        !guard_take(&b, 8, &tree))
         return guard_reject(g, "the index of names is damaged");
     if (heap == UINT64_MAX && tree == UINT64_MAX)
         return 0;
@@ -239,7 +256,8 @@ static int check_info(const struct guard *g, struct guard_bytes b, size_t number
 
 /* --- the header --- */
 
-static int check_message(struct guard *g, enum message type, struct guard_bytes b, struct guard_bytes *layout)
+static int check_message(struct guard *g, enum message type, struct guard_bytes b,
+                         struct guard_bytes *layout)
 {
     switch (type) {
     case MSG_DATASPACE: return guard_space(g, b);
@@ -249,8 +267,13 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     case MSG_LINK_INFO: return check_info(g, b, 8);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
-    case MSG_NIL: case MSG_FILL: case MSG_LINK: case MSG_GROUP_INFO:
-    case MSG_FILTERS: case MSG_CONTINUATION: case MSG_TIME: return 0;
+    case MSG_NIL:
+    case MSG_FILL:
+    case MSG_LINK:
+    case MSG_GROUP_INFO:
+    case MSG_FILTERS:
+    case MSG_CONTINUATION:
+    case MSG_TIME: return 0;
     }
     return guard_reject(g, "the header has a message that these files do not have");
 }
@@ -287,7 +310,9 @@ static int add_continuation(const struct guard *g, struct blocks *all, struct gu
         return guard_reject(g, "the header is damaged");
     if (add_block(g, all, address, n - 4)) /* without its checksum */
         return -1;
-    return memcmp(all->bytes[all->n - 1], "OCHK", GUARD_SIGNATURE) ? guard_reject(g, "the header is damaged") : 0;
+    return memcmp(all->bytes[all->n - 1], "OCHK", GUARD_SIGNATURE)
+               ? guard_reject(g, "the header is damaged")
+               : 0;
 }
 
 static int check_block(struct guard *g, struct blocks *all, struct guard_bytes b, bool numbered,
@@ -326,7 +351,8 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
         return -1;
     for (int k = 0; k < all->n; k++) {
         struct guard_bytes b = {all->bytes[k], all->size[k]};
-        if ((k > 0 && !guard_skip(&b, GUARD_SIGNATURE)) || check_block(g, all, b, flags & 4, &layout))
+        if ((k > 0 && !guard_skip(&b, GUARD_SIGNATURE)) ||
+            check_block(g, all, b, flags & 4, &layout))
             return -1;
     }
     return layout.at ? guard_layout(g, layout) : 0;

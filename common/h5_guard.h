@@ -2,12 +2,12 @@
  * h5_guard.h - looks at the header of an HDF5 object before the library does.
  *
  * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
- * else is rejected before the library sees it: shared messages, external files, old or unknown message
- * types, chunk indexes that do not match their dataset, texts whose length differs from what the global
- * heap holds, and heaps or trees with parameters that the library never writes.
+ * else is rejected before the library sees it: shared messages, external files, old or unknown
+ * message types, chunk indexes that do not match their dataset, texts whose length differs from
+ * what the global heap holds, and heaps or trees with parameters that the library never writes.
  *
- * These functions use no HDF5 and any thread may call them. Every number is checked against the file's
- * size before it is used.
+ * These functions use no HDF5 and any thread may call them. Every number is checked against the
+ * file's size before it is used.
  */
 #ifndef WSI_H5_GUARD_H
 #define WSI_H5_GUARD_H
@@ -16,8 +16,8 @@
 
 #include <stdint.h>
 
-/* Checks the object whose header lies at `address` of the open file: 0, or -1 with the reason. errno is
- * 0 if the file is to blame, else it has the failure of the system. */
+/* Checks the object whose header lies at `address` of the open file: 0, or -1 with the reason.
+ * errno is 0 if the file is to blame, else it has the failure of the system. */
 int guard_object(int fd, uint64_t address, struct err *e);
 
 struct guard_chunk {

@@ -17,7 +17,7 @@ struct guard {
     struct err *e;
     unsigned char *heap; /* the collection of the global heap that was read last; owned */
     uint64_t heap_address, heap_bytes;
-    int rank;            /* of the dataset, once its dataspace is known; else -1 */
+    int rank; /* of the dataset, once its dataspace is known; else -1 */
     uint64_t size[GUARD_RANK], most[GUARD_RANK];
     struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
     uint64_t n_chunks;
@@ -40,8 +40,8 @@ int guard_reject(const struct guard *g, const char *what);
 bool guard_inside(const struct guard *g, uint64_t address, uint64_t n);
 int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
 /* Reads n bytes that begin with a signature of four letters. */
-int guard_read_signed(const struct guard *g, uint64_t address, const char *signature, unsigned char *out,
-                      size_t n);
+int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
+                      unsigned char *out, size_t n);
 
 /* The message with the shape of a dataset, and the one that says where its data lie. */
 int guard_space(struct guard *g, struct guard_bytes b);

@@ -1,9 +1,9 @@
 /*
  * h5_layout.c - where the data of a dataset lie; see h5_guard.h.
  *
- * Chunks have one of two indexes: none at all for a single chunk, or a fixed array with one entry per
- * chunk in row-major order. Everything is checked before it is used: the number of entries against the
- * shape, and every place against the file's size.
+ * Chunks have one of two indexes: none at all for a single chunk, or a fixed array with one entry
+ * per chunk in row-major order. Everything is checked before it is used: the number of entries
+ * against the shape, and every place against the file's size.
  */
 #include "common/h5_guard_parts.h"
 
@@ -13,8 +13,8 @@
 int guard_space(struct guard *g, struct guard_bytes b)
 {
     uint64_t version, rank, flags, type;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &rank) || !guard_take(&b, 1, &flags) || !guard_take(&b, 1, &type) ||
-        version != 2 || rank > GUARD_RANK || flags > 1)
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &rank) || !guard_take(&b, 1, &flags) ||
+        !guard_take(&b, 1, &type) || version != 2 || rank > GUARD_RANK || flags > 1)
         return guard_reject(g, "the shape is damaged");
     g->rank = (int)rank;
     for (uint64_t k = 0; k < rank; k++)
@@ -44,7 +44,8 @@ static uint64_t count_chunks(const struct guard *g, const uint64_t *chunk)
 }
 
 /* Notes chunk number k; `size` 0 stands for "as large as chunks are". */
-static int note_chunk(const struct guard *g, uint64_t k, uint64_t address, uint64_t size, uint64_t mask)
+static int note_chunk(const struct guard *g, uint64_t k, uint64_t address, uint64_t size,
+                      uint64_t mask)
 {
     if (address == UINT64_MAX)
         return 0;
@@ -73,8 +74,8 @@ struct array {
     size_t entry;            /* bytes of one */
 };
 
-/* Up to 1,024 entries follow the head of the data block; more lie in pages of 1,024 with a checksum each,
- * and a bit in the head says for each page whether it has been written. */
+/* Up to 1,024 entries follow the head of the data block; more lie in pages of 1,024 with a checksum
+ * each, and a bit in the head says for each page whether it has been written. */
 static int list_entries(const struct guard *g, const struct array *a, const unsigned char *block)
 {
     enum { PAGE = 1024, HEAD = 14, CHECKSUM = 4 };
@@ -91,7 +92,8 @@ static int list_entries(const struct guard *g, const struct array *a, const unsi
     return 0;
 }
 
-static int check_data_block(const struct guard *g, const struct array *a, uint64_t header, int client)
+static int check_data_block(const struct guard *g, const struct array *a, uint64_t header,
+                            int client)
 {
     const uint64_t pages = (a->entries + 1023) / 1024;
     const uint64_t n = 14 + (pages > 1 ? (pages + 7) / 8 : 0) + a->entries * a->entry +
@@ -112,7 +114,8 @@ static int check_data_block(const struct guard *g, const struct array *a, uint64
     return r;
 }
 
-/* FAHD: version, client (1 with filters), bytes per entry, bits of a page, number of entries, data block. */
+/* FAHD: version, client (1 with filters), bytes per entry, bits of a page, number of entries, data
+ * block. */
 static int check_fixed_array(const struct guard *g, uint64_t address, uint64_t chunks)
 {
     unsigned char h[24];
@@ -158,7 +161,8 @@ int guard_layout(const struct guard *g, struct guard_bytes b)
 {
     enum { CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3 };
     uint64_t version, class, address, n;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &class) || (version != 3 && version != 4))
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &class) ||
+        (version != 3 && version != 4))
         return guard_reject(g, "the layout is of a version that these files do not have");
     if (class == VIRTUAL)
         return guard_reject(g, "its data lie outside the file: rejected");
@@ -168,6 +172,7 @@ int guard_layout(const struct guard *g, struct guard_bytes b)
         return guard_reject(g, "the data are not in chunks");
     if (class != CONTIGUOUS || !guard_take(&b, 8, &address) || !guard_take(&b, 8, &n))
         return guard_reject(g, "the layout is of a kind that these files do not have");
-    return address == UINT64_MAX || guard_inside(g, address, n) ? 0
-           : guard_reject(g, "the data lie beyond the end of the file");
+    return address == UINT64_MAX || guard_inside(g, address, n)
+               ? 0
+               : guard_reject(g, "the data lie beyond the end of the file");
 }

@@ -50,7 +50,8 @@ static int is_leftover(const char *name, const char *base, const char *host)
     name += nb + 2;
     if (strncmp(name, host, nh) || name[nh] != '-')
         return 0;
-    if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end || name[nh + (size_t)end])
+    if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
+        name[nh + (size_t)end])
         return 0;
     return pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) && errno == ESRCH;
 }
@@ -124,9 +125,13 @@ static int sync_folder(const char *folder, struct err *e)
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     if (fd < 0 && errno == EACCES)
         return 0; /* it may be written but not read: then it cannot be synced either */
-    if (fd < 0 || (fsync(fd) && errno != EINVAL && errno != EROFS)) /* some folders cannot be synced */
-        r = err_sys(e, "the file is complete, but its folder %s cannot be written to disk, and a power "
-                       "failure may lose the file; check the disk and run again with --force", folder);
+    if (fd < 0 ||
+        (fsync(fd) && errno != EINVAL && errno != EROFS)) /* some folders cannot be synced */
+        r = err_sys(
+            e,
+            "the file is complete, but its folder %s cannot be written to disk, and a power "
+            "failure may lose the file; check the disk and run again with --force",
+            folder);
     if (fd >= 0)
         close(fd);
     return r;

@@ -1,9 +1,4 @@
-/*
- * result.c - the result format; see result.h. Adding files up is in result_merge.c.
- *
- * Every slide carries a CRC-32 over its histogram and its maps (`data_crc32`), and its samples must
- * add up to windows * window^2: a damaged result is refused, not added.
- */
+/* result.c - parameters, counts, maps and slides of results; see result.h. */
 #include "common/result.h"
 
 #include "common/codec.h"
@@ -21,29 +16,32 @@ enum { MOST_WINDOWS = 1 << 28 };
 int result_check_params(const struct result_params *p, struct err *e)
 {
     if (p->window < 64 || p->window > 1024 || (p->window & (p->window - 1)))
-        return err_set(e, "a window of %" PRId64 " px: must be a power of two from 64 to 1024",
+        return err_set(e, "invalid window of %" PRId64 " px: must be a power of two from 64 to 1024",
                        p->window);
     if (p->stride < 1 || p->stride > p->window)
-        return err_set(e, "a stride of %" PRId64 " px: must be from 1 to the window's %" PRId64,
+        return err_set(e, "invalid stride of %" PRId64 " px: must be from 1 to the window's %" PRId64,
                        p->stride, p->window);
     if (!(p->sigma >= 0 && p->sigma <= 10) || p->radius < 0 || p->radius > 30)
-        return err_set(e, "a sigma of %g px: must be from 0 to 10", p->sigma);
+        return err_set(e, "invalid sigma of %g px: must be from 0 to 10", p->sigma);
     if (strcmp(p->taper, "rectangular") && strcmp(p->taper, "hann"))
-        return err_set(e, "the taper %s: must be rectangular or hann", p->taper);
+        return err_set(e, "invalid taper %s: must be rectangular or hann", p->taper);
     if (p->bins < 1 || p->bins > 65536)
-        return err_set(e, "%" PRId64 " bins: must be from 1 to 65536", p->bins);
+        return err_set(e, "invalid number of bins, %" PRId64 ": must be from 1 to 65536", p->bins);
     if (!isfinite(p->low_db) || !isfinite(p->high_db) || p->low_db >= p->high_db ||
         p->low_db < -1000 || p->high_db > 1000)
-        return err_set(e, "a range of %g:%g dB: must be LOW:HIGH with LOW < HIGH", p->low_db,
+        return err_set(e, "invalid range %g:%g dB: must be LOW:HIGH with LOW < HIGH", p->low_db,
                        p->high_db);
     if (!(p->offset > 0) || !isfinite(p->offset) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
-        return err_set(e, "parameters out of range");
+        return err_set(e, "offset or min_tissue is out of range");
     return 0;
 }
 
 int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e)
 {
-    const struct { const char *name; double a, b; } rows[] = {
+    const struct {
+        const char *name;
+        double a, b;
+    } rows[] = {
         {"window", (double)a->window, (double)b->window},
         {"stride", (double)a->stride, (double)b->stride},
         {"sigma", a->sigma, b->sigma},
@@ -72,7 +70,8 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
     a->underflow += b->underflow;
     a->overflow += b->overflow;
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        a->touching[k] = a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];
+        a->touching[k] =
+            a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];
     for (int64_t k = 0; k < bins; k++)
         a->histogram[k] += b->histogram[k];
 }
@@ -113,7 +112,8 @@ void result_moments(const struct result_params *p, const uint64_t *histogram, do
     }
     const long double middle = n > 0 ? sum / n : 0;
     for (int64_t k = 0; k < p->bins; k++)
-        squares += (long double)histogram[k] * ((long double)k - middle) * ((long double)k - middle);
+        squares +=
+            (long double)histogram[k] * ((long double)k - middle) * ((long double)k - middle);
     *mean = n > 0 ? p->low_db + width * ((double)middle + 0.5) : NAN;
     *std = n > 0 ? width * sqrt((double)(squares / n)) : NAN;
 }
@@ -128,7 +128,9 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
     uint64_t sum = c->underflow + c->overflow;
     for (int64_t k = 0; k < p->bins; k++)
         sum += c->histogram[k];
-    return sum == result_samples(p, c) ? 0 : err_set(e, "the histogram is damaged: it does not add up; make the file again");
+    return sum == result_samples(p, c)
+               ? 0
+               : err_set(e, "the histogram is damaged: it does not add up; make the file again");
 }
 
 /* --- maps --- */
@@ -155,7 +157,8 @@ static void fill_of(const struct result_map_kind *kind, unsigned char out[8])
     const int16_t whole = kind->type == RESULT_INT16 ? (int16_t)kind->fill : 0;
     const uint8_t byte = kind->type == RESULT_UINT8 ? (uint8_t)kind->fill : 0;
     const void *from = kind->type == RESULT_FLOAT32 ? (const void *)&real
-                       : kind->type == RESULT_INT16 ? (const void *)&whole : &byte;
+                       : kind->type == RESULT_INT16 ? (const void *)&whole
+                                                    : &byte;
     memcpy(out, from, result_type_bytes(kind->type));
 }
 
@@ -193,7 +196,7 @@ void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
 int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e)
 {
     if (s->ny > 0 && s->nx > MOST_WINDOWS / s->ny)
-        return err_set(e, "more windows than can be; take a larger stride");
+        return err_set(e, "too many windows; use a larger stride");
     const size_t windows = (size_t)s->nx * (size_t)s->ny;
     bool good = true;
     s->counts = (struct result_counts){.histogram = calloc((size_t)bins, sizeof(uint64_t))};
@@ -238,8 +241,9 @@ void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t siz
             snprintf(out + used, size - used, ",...");
             return;
         }
-        used += (size_t)snprintf(out + used, size - used, a == b ? "%s%" PRId64 : "%s%" PRId64 "-%" PRId64,
-                                 used ? "," : "", a + 1, b + 1);
+        used += (size_t)snprintf(out + used, size - used,
+                                 a == b ? "%s%" PRId64 : "%s%" PRId64 "-%" PRId64, used ? "," : "",
+                                 a + 1, b + 1);
         a = b;
     }
 }

@@ -1,24 +1,17 @@
 /*
  * result.h - spectra as HDF5 files, and adding them up.
  *
- *   /                  attributes: `format` "wsi-spectrum", `format_version` 1, `creator`, the
- *                      parameters (struct result_params), windows, samples, underflow, overflow,
- *                      windows_missing, windows_damaged, windows_left_out, windows_skipped,
- *                      mean_db, std_db, slide_count, groups_missing (their number over all slides),
- *                      and `complete` (uint8 1), written last
- *   /histogram         uint64 [bins] over everything in the file; attributes low_db, high_db
- *   /slides/NAME       the same attributes for one slide, and what it was computed on and from: backend, device,
- *                      kernel, io, and what the time went to: seconds, read_seconds, unpack_seconds, copy_seconds,
- *                      kernels_seconds, wait_seconds
- *     histogram        uint64 [bins]
- *     window_mean_db,  float32 [ny][nx]: of each window's own histogram (bin centres), NaN where no
- *     window_std_db    window counted
+ *   /                       attributes: the parameters, counts, mean and std over everything
+ *   /histogram              u64 [bins] over everything
+ *   /slides/NAME            the same for one slide, and what it was computed on and from
+ *   /slides/NAME/histogram  u64 [bins]
+ *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db
  *
- * Everything is made of integer counts (`seconds` of microseconds), so results add up exactly in any order:
- * merging the same results gives the same bytes. Against one run over all stores only `seconds` differs,
- * which no two runs have alike. groups_missing of a slide names the store's groups that are not in it ("2-3,7", counted from 1; "" when all are).
+ * common/README.md specifies the format. All numbers that are added are integers (times are whole
+ * microseconds), so results add up exactly in any order: merging the same results gives the same
+ * bytes. Against one run over all stores only the times differ.
  *
- * No two calls into this module may run at once.
+ * Threads: only one call into this module at a time.
  */
 #ifndef WSI_RESULT_H
 #define WSI_RESULT_H
@@ -32,7 +25,7 @@
 #define RESULT_FORMAT "wsi-spectrum"
 enum { RESULT_VERSION = 1 }; /* the newest format_version that is written and read */
 
-/* What the numbers mean; process/spectrum.h has the definitions. Results with different parameters
+/* How the numbers were computed; process/spectrum.h defines them. Results with different parameters
  * are never added. */
 struct result_params {
     int64_t window, stride; /* px of the store */
@@ -47,8 +40,8 @@ struct result_params {
     bool skip_damaged; /* windows that touch damaged tiles are not counted; absent in older files */
 };
 
-/* Windows that touch tiles that are not the slide's own pixels; process/filled.h defines "touch". The
- * first three count among the windows, the fourth does not. */
+/* Windows that touch tiles that are not the slide's own pixels; process/filled.h defines "touch".
+ * The first three count among the windows, the fourth does not. */
 enum result_touching {
     RESULT_MISSING = 1,  /* windows_missing: ... tiles that the slide lacks */
     RESULT_DAMAGED = 2,  /* windows_damaged: ... tiles that are damaged in the slide */
@@ -61,15 +54,23 @@ const char *result_touching_name(int k);
 
 /* Counts: of a slide, of a part of it, or of a corpus. */
 struct result_counts {
-    int64_t windows;             /* that counted */
-    uint64_t underflow, overflow; /* samples below low_db, at or above high_db */
-    uint64_t *histogram;         /* [bins] */
+    int64_t windows;                   /* that count */
+    uint64_t underflow, overflow;      /* samples below low_db, at or above high_db */
+    uint64_t *histogram;               /* [bins] */
     int64_t touching[RESULT_TOUCHING]; /* by enum result_touching; -1: not known (older files) */
 };
 
-/* What a slide's time went to, seconds: reading and unpacking over all threads, copies to the device and
- * kernels as the device says, waiting for a piece whose copy is under way, over all threads. */
-enum result_stage { RESULT_READ, RESULT_UNPACK, RESULT_COPY, RESULT_KERNELS, RESULT_WAIT, RESULT_STAGES };
+/* Where a slide's time went, in seconds: reading and unpacking, summed over threads; copies to the
+ * device and kernels, as the device reports them; waiting for a staging buffer, summed over
+ * threads. */
+enum result_stage {
+    RESULT_READ,
+    RESULT_UNPACK,
+    RESULT_COPY,
+    RESULT_KERNELS,
+    RESULT_WAIT,
+    RESULT_STAGES
+};
 const char *result_stage_name(int stage); /* "read" and so on */
 /* "read_seconds": the name of the attribute, put into name[size]. */
 const char *result_stage_attribute(char *name, size_t size, int stage);
@@ -78,8 +79,8 @@ enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
 
 /* --- maps: one value per window --- */
 
-/* The maps that a slide has; result.c has the table of their kinds. To add one: a line here and a line
- * there. Writing, reading, checking and merging walk the table. */
+/* The maps that a slide has; result.c has the table of their kinds. To add one: a line here and a
+ * line there. Writing, reading, checking and merging walk the table. */
 enum result_map_number { RESULT_MEAN, RESULT_STD, RESULT_MAPS };
 
 enum result_type { RESULT_FLOAT32, RESULT_INT16, RESULT_UINT8 };
@@ -89,8 +90,8 @@ struct result_map_kind {
     enum result_type type;
     const char *unit; /* of stored number * scale; "" for none */
     double scale;
-    double fill;      /* the stored number where there is no value; NAN for floats */
-    int since;        /* the format_version that introduced it; older files lack the map */
+    double fill; /* the stored number where there is no value; NAN for floats */
+    int since;   /* the format_version that introduced it; older files lack the map */
 };
 
 struct result_map {
@@ -106,27 +107,28 @@ void result_map_clear(struct result_map *m, int64_t first, int64_t n);
 void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
 
 struct result_slide {
-    char name[256];          /* in /slides: the store's base name without .h5 */
+    char name[256]; /* in /slides: the store's base name without .h5 */
     char source_name[512], quickhash[80];
     int64_t source_bytes, level, width, height, group_rows, group_count;
-    bool source_gray;        /* the store held one byte of gray a pixel */
+    bool source_gray; /* the store held 8-bit gray */
     char backend[32], device[128];
-    char kernel[32];         /* how the backend computes windows */
-    char io[16];             /* how the store was read: "direct", "buffered" */
+    char kernel[32]; /* how the backend computes windows */
+    char io[16];     /* how the store was read: "direct", "buffered" */
     double stages[RESULT_STAGES];
-    double seconds;          /* computing it took; added up by a merge */
-    int64_t nx, ny;          /* windows that fit */
+    double seconds; /* of computing; a merge adds them up */
+    int64_t nx, ny; /* windows that fit */
     struct result_counts counts;
     struct result_map maps[RESULT_MAPS];
-    uint8_t *groups;         /* [group_count]: 1 where the group is in here */
+    uint8_t *groups; /* [group_count]: 1 where the group is in here */
 };
 
-/* Checks that parameters make sense; -1 says what is wrong. */
+/* Checks that each parameter is in its range. */
 int result_check_params(const struct result_params *p, struct err *e);
-/* Equal, or -1 with the first difference named. */
+/* 0 if equal, else -1; the message names the first difference. */
 int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e);
 
-/* Allocates counts (zero), maps (their fill values) and groups (0). nx, ny and group_count must be set. */
+/* Allocates counts (zero), maps (their fill values) and groups (0). nx, ny and group_count must be
+ * set. */
 int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e);
 void result_slide_free(struct result_slide *s); /* what it owns, not s */
 
@@ -134,40 +136,41 @@ void result_slide_free(struct result_slide *s); /* what it owns, not s */
 double result_seconds(double a, double b);
 /* a += b. */
 void result_add_counts(struct result_counts *a, const struct result_counts *b, int64_t bins);
-/* Mean and population standard deviation of a histogram, bin centres, dB; NaN when it is empty. */
+/* Mean and population standard deviation of a histogram, bin centres, dB; NaN if it is empty. */
 void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
                     double *std);
-/* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut. */
+/* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.
+ */
 void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t size);
 
-/* Values of the histogram of this many windows: each window has window^2. */
+/* Number of values of this many windows: each window has window^2. */
 uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
-/* Every sample is in a bin, below the range or above it; else -1. */
+/* -1 unless the bins, underflow and overflow add up to result_samples(). */
 int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e);
-/* The slide's checksum: over its histogram, its maps and its groups. */
+/* The attribute data_crc32: over the histogram, the maps of version 1, and the groups. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
-/* --- writing: slide by slide, so memory does not grow with their number --- */
+/* --- writing: slide by slide, so that memory does not grow with their number --- */
 
 struct result_writer;
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
 /* Names must differ. */
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
-/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception that
- * publish_commit() has. */
+/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
+ * that publish_commit() has. */
 int result_commit(struct result_writer *w, struct err *e);
 void result_abort(struct result_writer *w);
 
 /* --- reading --- */
 
-/* Does the file say that it is a result? */
+/* Does the file say that it is a result? It may be unfinished or damaged. */
 bool result_is(const char *path);
 
 struct result;
 struct result *result_open(const char *path, struct err *e);
 const struct result_params *result_params(const struct result *r);
-int64_t result_version(const struct result *r);       /* format_version */
-const char *result_creator(const struct result *r);   /* "h5spec 0.2.0" */
+int64_t result_version(const struct result *r);     /* format_version */
+const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
 /* Counts over the whole file. */
 const struct result_counts *result_totals(const struct result *r);
 int64_t result_slides(const struct result *r);
@@ -178,22 +181,24 @@ void result_close(struct result *r);
 
 struct result_merge_options {
     bool partial;          /* groups may be missing */
-    bool allow_duplicates; /* a slide (an equal, non-empty quickhash) may appear under several names */
+    bool allow_duplicates; /* a slide (an equal, non-empty quickhash) may appear under several names
+                            */
     /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
     void *ctx;
 };
 
-/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same slide,
- * level and groups, and no group may be in two of them. Messages name the files. */
+/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same
+ * slide, level and groups, and no group may be in two of them. Messages name the files. */
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e);
 
-/* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the slides
- * against the totals, mean and std against the histograms. The message names the file. */
+/* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the
+ * slides against the totals, mean and std against the histograms. The message names the file. */
 int result_check(const char *path, struct err *e);
 
-/* May a result be written to this path? Yes if nothing is there, or a result, even a damaged one. */
+/* May a result be written to this path? Yes if nothing is there, or a result, even a damaged one.
+ */
 int result_check_target(const char *path, struct err *e);
 
 #endif

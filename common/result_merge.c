@@ -1,10 +1,10 @@
 /*
  * result_merge.c - adds results up; see result.h.
  *
- * First every file is looked at and its slides are listed. Then slide after slide is added up from the
- * files that have parts of it, and written. So memory holds one slide at a time and a list of names, and
- * at most two files are open, however many there are. Slides are written in the order of their names:
- * the order of the files on the command line makes no difference.
+ * First every file is looked at and its slides are listed. Then slide after slide is added up from
+ * the files that have parts of it, and written. So memory holds one slide at a time and a list of
+ * names, and at most two files are open, however many there are. Slides are written in the order of
+ * their names: the order of the files on the command line makes no difference.
  */
 #include "common/result.h"
 
@@ -18,7 +18,7 @@
 
 /* Some groups of a slide, in one file. */
 struct part {
-    char *name;    /* of the slide; owned */
+    char *name; /* of the slide; owned */
     int file;
     int64_t index; /* of the slide in the file */
 };
@@ -38,8 +38,8 @@ struct merge {
     struct result *open; /* the file that was read last, or NULL */
     int open_file;       /* its number */
     struct result_writer *out;
-    void *seen;          /* tree of struct seen; owned */
-    int *owner;          /* [group_count] of the slide in hand: the file that brought the group */
+    void *seen; /* tree of struct seen; owned */
+    int *owner; /* [group_count] of the slide in hand: the file that brought the group */
 };
 
 static int by_name(const void *a, const void *b)
@@ -109,8 +109,9 @@ static int check_same_source(const struct result_slide *a, const struct result_s
 {
     if (strcmp(a->source_name, b->source_name) || strcmp(a->quickhash, b->quickhash) ||
         a->source_bytes != b->source_bytes)
-        return err_set(e, "they are of different slides with one name; rename one of the stores and "
-                          "run it again");
+        return err_set(e,
+                       "they are of different slides with one name; rename one of the stores and "
+                       "run it again");
     if (a->level != b->level || a->width != b->width || a->height != b->height ||
         a->source_gray != b->source_gray)
         return err_set(e, "they are of different levels or colours of the slide");
@@ -127,8 +128,9 @@ static int take_groups(struct merge *m, struct result_slide *sum, const struct r
         if (!s->groups[g])
             continue;
         if (sum->groups[g])
-            return err_set(e, "%s and %s: slide %s: both have group %" PRId64 "; leave one of them out",
-                           m->paths[m->owner[g]], m->paths[file], s->name, g + 1);
+            return err_set(
+                e, "%s and %s: slide %s: both have group %" PRId64 "; leave one of them out",
+                m->paths[m->owner[g]], m->paths[file], s->name, g + 1);
         sum->groups[g] = 1;
         m->owner[g] = file;
     }
@@ -169,8 +171,10 @@ static int check_whole(const struct merge *m, const struct result_slide *s, stru
     result_missing_text(s->groups, s->group_count, missing, sizeof missing);
     if (!missing[0] || m->options.partial)
         return 0;
-    return err_set(e, "slide %s: group %s of %" PRId64 " is missing; add the results with it, or "
-                      "use --partial", s->name, missing, s->group_count);
+    return err_set(e,
+                   "slide %s: group %s of %" PRId64 " is missing; add the results with it, or "
+                   "use --partial",
+                   s->name, missing, s->group_count);
 }
 
 static int by_hash(const void *a, const void *b)
@@ -196,9 +200,11 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
     if (!node)
         return err_set(e, "out of memory");
     const struct part *old = (*node)->part;
-    return err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...); leave one of them "
-                      "out, or use --allow-duplicates", old->name, m->paths[old->file], p->name,
-                   m->paths[p->file], s->quickhash);
+    return err_set(
+        e,
+        "%s of %s and %s of %s are the same slide (quickhash %.12s...); leave one of them "
+        "out, or use --allow-duplicates",
+        old->name, m->paths[old->file], p->name, m->paths[p->file], s->quickhash);
 }
 
 /* Adds up parts [a, b), which have one name, and writes the slide. */

@@ -26,12 +26,14 @@ int result_check_target(const char *path, struct err *e)
     if (S_ISDIR(st.st_mode))
         return err_set(e, "%s: is a folder; name a file", path);
     switch (h5_look(path, RESULT_FORMAT, e)) {
-    case H5_WHOLE: case H5_UNFINISHED: return 0;
+    case H5_WHOLE:
+    case H5_UNFINISHED: return 0;
     case H5_UNKNOWN: return err_add(e, "not overwritten (name another file)");
     case H5_ERROR: return -1;
     case H5_OTHER: break;
     }
-    return err_set(e, "%s: already exists and is not a result; not overwritten: name another file", path);
+    return err_set(e, "%s: already exists and is not a result; not overwritten: name another file",
+                   path);
 }
 
 static int get_params(hid_t file, struct result_params *p, struct err *e)
@@ -46,7 +48,8 @@ static int get_params(hid_t file, struct result_params *p, struct err *e)
         h5_get_real(file, "offset", &p->offset, e) ||
         h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
         h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
-        (h5_has(file, "skip_damaged") && h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e)) ||
+        (h5_has(file, "skip_damaged") &&
+         h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e)) ||
         h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e))
         return -1;
     p->tissue_only = tissue_only;
@@ -54,7 +57,9 @@ static int get_params(hid_t file, struct result_params *p, struct err *e)
     hsize_t dims[1] = {(hsize_t)p->bins};
     ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 || h5_get_real(ds, "low_db", &p->low_db, e) ||
-            h5_get_real(ds, "high_db", &p->high_db, e) ? -1 : 0;
+                    h5_get_real(ds, "high_db", &p->high_db, e)
+                ? -1
+                : 0;
     if (ds >= 0)
         H5Dclose(ds);
     return r ? r : result_check_params(p, e);
@@ -204,7 +209,9 @@ static int get_seconds(hid_t o, const char *name, double *seconds, struct err *e
 {
     if (h5_get_real(o, name, seconds, e))
         return -1;
-    return *seconds >= 0 && *seconds <= RESULT_MOST_SECONDS ? 0 : err_set(e, "its %s are out of range", name);
+    return *seconds >= 0 && *seconds <= RESULT_MOST_SECONDS
+               ? 0
+               : err_set(e, "its %s are out of range", name);
 }
 
 static int get_stages(hid_t o, struct result_slide *s, struct err *e)
@@ -231,8 +238,8 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         h5_get_text(o, "backend", s->backend, sizeof s->backend, e) ||
         h5_get_text(o, "device", s->device, sizeof s->device, e) ||
         h5_get_text(o, "kernel", s->kernel, sizeof s->kernel, e) ||
-        h5_get_text(o, "io", s->io, sizeof s->io, e) ||
-        get_seconds(o, "seconds", &s->seconds, e) || get_stages(o, s, e))
+        h5_get_text(o, "io", s->io, sizeof s->io, e) || get_seconds(o, "seconds", &s->seconds, e) ||
+        get_stages(o, s, e))
         return -1;
     s->source_gray = gray;
     return 0;
@@ -245,7 +252,9 @@ static int64_t windows_that_fit(int64_t size, const struct result_params *p)
 
 static hid_t native_type(enum result_type type)
 {
-    return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT : type == RESULT_INT16 ? H5T_NATIVE_INT16 : H5T_NATIVE_UINT8;
+    return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT
+           : type == RESULT_INT16 ? H5T_NATIVE_INT16
+                                  : H5T_NATIVE_UINT8;
 }
 
 /* A file of an older version lacks newer maps: those keep their fill values. */
@@ -256,17 +265,19 @@ static int get_maps(hid_t o, int64_t version, struct result_slide *s, struct err
         struct result_map *map = &s->maps[m];
         if (map->kind->since > version)
             continue;
-        if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values, e))
+        if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values,
+                          e))
             return -1;
     }
     return 0;
 }
 
-static int get_slide(hid_t o, int64_t version, const struct result_params *p, struct result_slide *s,
-                     struct err *e)
+static int get_slide(hid_t o, int64_t version, const struct result_params *p,
+                     struct result_slide *s, struct err *e)
 {
     int64_t crc;
-    if (h5_check_texts(o, e) || get_slide_head(o, s, e) || h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
+    if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
+        h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
         return -1;
     s->nx = windows_that_fit(s->width, p);
     s->ny = windows_that_fit(s->height, p);
@@ -275,7 +286,9 @@ static int get_slide(hid_t o, int64_t version, const struct result_params *p, st
         h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
         get_maps(o, version, s, e))
         return -1;
-    return result_data_crc(p, s) == (uint32_t)crc ? 0 : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
+    return result_data_crc(p, s) == (uint32_t)crc
+               ? 0
+               : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
 }
 
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)
@@ -327,10 +340,11 @@ static int add_slide(struct result *r, int64_t k, struct result_counts *sum, str
 static int check_totals(const struct result *r, const struct result_counts *sum, struct err *e)
 {
     const struct result_counts *t = &r->totals;
-    if (sum->windows != t->windows || sum->underflow != t->underflow || sum->overflow != t->overflow ||
-        memcmp(sum->touching, t->touching, sizeof sum->touching) ||
+    if (sum->windows != t->windows || sum->underflow != t->underflow ||
+        sum->overflow != t->overflow || memcmp(sum->touching, t->touching, sizeof sum->touching) ||
         memcmp(sum->histogram, t->histogram, (size_t)r->params.bins * sizeof *t->histogram))
-        return err_set(e, "%s: the totals are not the sum of the slides; make the file again", r->path);
+        return err_set(e, "%s: the totals are not the sum of the slides; make the file again",
+                       r->path);
     return check_moments(r->file, &r->params, t, e) ? err_add(e, "%s", r->path) : 0;
 }
 
@@ -341,7 +355,8 @@ int result_check(const char *path, struct err *e)
     if (!r)
         return -1;
     int bad = (sum.histogram = calloc((size_t)r->params.bins, sizeof *sum.histogram))
-                  ? 0 : err_set(e, "%s: out of memory", path);
+                  ? 0
+                  : err_set(e, "%s: out of memory", path);
     for (int64_t k = 0; k < r->count && !bad; k++)
         bad = add_slide(r, k, &sum, e);
     bad = bad || check_totals(r, &sum, e);

@@ -50,11 +50,13 @@ fail:
 static int put_params(hid_t o, const struct result_params *p, struct err *e)
 {
     return h5_put_int(o, "window", p->window, e) || h5_put_int(o, "stride", p->stride, e) ||
-           h5_put_real(o, "sigma", p->sigma, e) || h5_put_int(o, "radius", p->radius, e) ||
-           h5_put_text(o, "taper", p->taper, e) || h5_put_real(o, "offset", p->offset, e) ||
-           h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
-           h5_put_real(o, "min_tissue", p->min_tissue, e) ||
-           h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ? -1 : 0;
+                   h5_put_real(o, "sigma", p->sigma, e) || h5_put_int(o, "radius", p->radius, e) ||
+                   h5_put_text(o, "taper", p->taper, e) || h5_put_real(o, "offset", p->offset, e) ||
+                   h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
+                   h5_put_real(o, "min_tissue", p->min_tissue, e) ||
+                   h5_put_u8(o, "skip_damaged", p->skip_damaged, e)
+               ? -1
+               : 0;
 }
 
 static int put_touching(hid_t o, const struct result_counts *c, struct err *e)
@@ -75,13 +77,15 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
         h5_put_int(o, "samples", (int64_t)result_samples(p, c), e) ||
         h5_put_int(o, "underflow", (int64_t)c->underflow, e) ||
         h5_put_int(o, "overflow", (int64_t)c->overflow, e) || put_touching(o, c, e) ||
-        h5_put_int(o, "bins", p->bins, e) ||
-        h5_put_real(o, "mean_db", mean, e) || h5_put_real(o, "std_db", std, e) ||
+        h5_put_int(o, "bins", p->bins, e) || h5_put_real(o, "mean_db", mean, e) ||
+        h5_put_real(o, "std_db", std, e) ||
         h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, 0, c->histogram, e))
         return -1;
     hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 || h5_put_real(ds, "low_db", p->low_db, e) ||
-            h5_put_real(ds, "high_db", p->high_db, e) ? -1 : 0;
+                    h5_put_real(ds, "high_db", p->high_db, e)
+                ? -1
+                : 0;
     if (ds >= 0)
         H5Dclose(ds);
     return r;
@@ -91,18 +95,22 @@ static int put_stages(hid_t o, const struct result_slide *s, struct err *e)
 {
     char name[32];
     for (int k = 0; k < RESULT_STAGES; k++)
-        if (h5_put_real(o, result_stage_attribute(name, sizeof name, k), result_seconds(s->stages[k], 0), e))
+        if (h5_put_real(o, result_stage_attribute(name, sizeof name, k),
+                        result_seconds(s->stages[k], 0), e))
             return -1;
     return 0;
 }
 
 static hid_t stored_type(enum result_type type)
 {
-    return type == RESULT_FLOAT32 ? H5T_IEEE_F32LE : type == RESULT_INT16 ? H5T_STD_I16LE : H5T_STD_U8LE;
+    return type == RESULT_FLOAT32 ? H5T_IEEE_F32LE
+           : type == RESULT_INT16 ? H5T_STD_I16LE
+                                  : H5T_STD_U8LE;
 }
 
 /* What the stored numbers mean, for maps whose values are not the numbers themselves. */
-static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t *dims, struct err *e)
+static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t *dims,
+                     struct err *e)
 {
     if (kind->scale == 1)
         return 0;
@@ -119,7 +127,8 @@ static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = s->maps[m].kind;
-        if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values, e) ||
+        if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values,
+                           e) ||
             put_scale(o, kind, dims, e))
             return -1;
     }
@@ -137,22 +146,27 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
         last--;
     result_missing_text(s->groups, s->group_count, missing, sizeof missing);
     return put_params(o, &w->params, e) || put_counts(o, &w->params, &s->counts, e) ||
-           h5_put_text(o, "source_name", s->source_name, e) ||
-           h5_put_text(o, "quickhash", s->quickhash, e) ||
-           h5_put_int(o, "source_bytes", s->source_bytes, e) ||
-           h5_put_int(o, "level", s->level, e) || h5_put_int(o, "width", s->width, e) ||
-           h5_put_int(o, "height", s->height, e) ||
-           h5_put_int(o, "group_rows", s->group_rows, e) ||
-           h5_put_int(o, "group_count", s->group_count, e) ||
-           h5_put_int(o, "group_first", first + 1, e) || h5_put_int(o, "group_last", last, e) ||
-           h5_put_text(o, "groups_missing", missing, e) ||
-           h5_put_u8(o, "source_gray", s->source_gray, e) ||
-           h5_put_text(o, "backend", s->backend, e) || h5_put_text(o, "device", s->device, e) ||
-           h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
-           h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) || put_stages(o, s, e) ||
-           h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
-           h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
-           put_maps(o, s, e) ? -1 : 0;
+                   h5_put_text(o, "source_name", s->source_name, e) ||
+                   h5_put_text(o, "quickhash", s->quickhash, e) ||
+                   h5_put_int(o, "source_bytes", s->source_bytes, e) ||
+                   h5_put_int(o, "level", s->level, e) || h5_put_int(o, "width", s->width, e) ||
+                   h5_put_int(o, "height", s->height, e) ||
+                   h5_put_int(o, "group_rows", s->group_rows, e) ||
+                   h5_put_int(o, "group_count", s->group_count, e) ||
+                   h5_put_int(o, "group_first", first + 1, e) ||
+                   h5_put_int(o, "group_last", last, e) ||
+                   h5_put_text(o, "groups_missing", missing, e) ||
+                   h5_put_u8(o, "source_gray", s->source_gray, e) ||
+                   h5_put_text(o, "backend", s->backend, e) ||
+                   h5_put_text(o, "device", s->device, e) ||
+                   h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
+                   h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
+                   put_stages(o, s, e) ||
+                   h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
+                   h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
+                   put_maps(o, s, e)
+               ? -1
+               : 0;
 }
 
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)

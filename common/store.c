@@ -26,29 +26,27 @@ int64_t store_chunk_bytes(const struct store_info *i)
 
 struct codec_params store_codec_params(const struct store_info *i)
 {
-    return (struct codec_params){.codec = i->codec,
-                                 .rows = i->chunk_rows,
-                                 .cols = i->chunk_cols,
-                                 .channels = i->channels};
+    return (struct codec_params){
+        .codec = i->codec, .rows = i->chunk_rows, .cols = i->chunk_cols, .channels = i->channels};
 }
 
 int store_check_info(const struct store_info *i, struct err *e)
 {
     const int64_t most = INT32_MAX, chunk = 1 << 14;
     if (i->width < 1 || i->width > most || i->height < 1 || i->height > most)
-        return err_set(e, "a size of %lld x %lld px cannot be", (long long)i->width,
+        return err_set(e, "invalid size: %lld x %lld px", (long long)i->width,
                        (long long)i->height);
     if (i->channels != 1 && i->channels != 3)
-        return err_set(e, "%lld channels cannot be", (long long)i->channels);
+        return err_set(e, "unsupported number of channels: %lld", (long long)i->channels);
     if (i->chunk_rows < 1 || i->chunk_rows > chunk || i->chunk_cols < 1 || i->chunk_cols > chunk)
-        return err_set(e, "chunks of %lld x %lld px cannot be", (long long)i->chunk_cols,
+        return err_set(e, "invalid chunk size: %lld x %lld px", (long long)i->chunk_cols,
                        (long long)i->chunk_rows);
     if (i->stripe_rows < 1 || i->stripe_rows % i->chunk_rows || i->group_rows < 1 ||
         i->group_rows % i->stripe_rows || i->group_rows > 2 * most)
-        return err_set(e, "stripes and groups do not fit the chunks");
+        return err_set(e, "stripe_rows, group_rows and chunk_rows do not agree");
     if (i->group_count != (i->height + i->group_rows - 1) / i->group_rows)
-        return err_set(e, "the number of groups does not fit the height");
+        return err_set(e, "group_count does not match the height");
     if (i->level < 0 || !(i->downsample >= 1) || !isfinite(i->downsample))
-        return err_set(e, "the level or its downsample cannot be");
+        return err_set(e, "invalid level or downsample");
     return 0;
 }

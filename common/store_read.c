@@ -1,8 +1,8 @@
 /*
  * store_read.c - reads a store; see store.h.
  *
- * The index of the chunks is read once per group (h5_guard.h); their bytes are then read with pread on
- * any thread, past the library and its lock.
+ * The index of the chunks is read once per group (h5_guard.h); their bytes are then read with pread
+ * on any thread, past the library and its lock.
  */
 #include "common/h5_file.h"
 #include "common/h5_guard.h"
@@ -47,19 +47,32 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
         h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
     if (!(i->codec = codec_find(codec)))
-        return err_set(e, "the codec %s is not known to this version", codec);
+        return err_set(e, "this version does not know the codec %s", codec);
     if (h5_get_real(f, "downsample", &i->downsample, e) ||
-        get_optional_real(f, "mpp_x", &i->mpp_x, e) || get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
+        get_optional_real(f, "mpp_x", &i->mpp_x, e) ||
+        get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
         get_optional_real(f, "objective_power", &i->objective_power, e))
         return -1;
-    const struct { const char *name; int64_t *value; } numbers[] = {
-        {"source_bytes", &i->source_bytes}, {"level", &i->level}, {"width", &i->width},
-        {"height", &i->height}, {"channels", &i->channels}, {"chunk_rows", &i->chunk_rows},
-        {"chunk_cols", &i->chunk_cols}, {"stripe_rows", &i->stripe_rows},
-        {"group_rows", &i->group_rows}, {"group_count", &i->group_count},
-        {"tiles_missing", &i->tiles_missing}, {"tiles_damaged", &i->tiles_damaged},
-        {"tiles_left_out", &i->tiles_left_out}, {"source_tag", &i->source_tag},
-        {"identifiers", &identifiers}, {"tissue_only", &tissue_only},
+    const struct {
+        const char *name;
+        int64_t *value;
+    } numbers[] = {
+        {"source_bytes", &i->source_bytes},
+        {"level", &i->level},
+        {"width", &i->width},
+        {"height", &i->height},
+        {"channels", &i->channels},
+        {"chunk_rows", &i->chunk_rows},
+        {"chunk_cols", &i->chunk_cols},
+        {"stripe_rows", &i->stripe_rows},
+        {"group_rows", &i->group_rows},
+        {"group_count", &i->group_count},
+        {"tiles_missing", &i->tiles_missing},
+        {"tiles_damaged", &i->tiles_damaged},
+        {"tiles_left_out", &i->tiles_left_out},
+        {"source_tag", &i->source_tag},
+        {"identifiers", &identifiers},
+        {"tissue_only", &tissue_only},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (h5_get_int(f, numbers[k].name, 0, most, numbers[k].value, e))
@@ -97,7 +110,7 @@ struct store *store_open(const char *path, struct err *e)
     }
     s->bytes = (uint64_t)st.st_size;
     if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev) {
-        err_set(e, "%s: was replaced while it was being opened; run again", path);
+        err_set(e, "%s: has been replaced while it was opened; run again", path);
         goto fail;
     }
     return s;
@@ -132,7 +145,7 @@ void store_close(struct store *s)
     free(s);
 }
 
-/* Reads until `least` of `most` bytes are there. */
+/* Reads at least `least` and at most `most` bytes. */
 static int read_all(const struct store *s, int fd, uint64_t offset, unsigned char *to, size_t least,
                     size_t most, struct err *e)
 {
@@ -143,7 +156,7 @@ static int read_all(const struct store *s, int fd, uint64_t offset, unsigned cha
         if (got < 0)
             return err_sys(e, "%s: cannot read", s->path);
         if (got == 0)
-            return err_set(e, "%s: ends too early", s->path);
+            return err_set(e, "%s: the file ends too early; it has been truncated", s->path);
         have += (size_t)got;
     }
     return 0;
@@ -154,16 +167,16 @@ int store_read(const struct store *s, uint64_t offset, void *out, size_t n, stru
     return read_all(s, s->fd, offset, out, n, n, e);
 }
 
-int store_read_pages(const struct store *s, uint64_t offset, unsigned char *area, size_t n,
+int store_read_pages(const struct store *s, uint64_t offset, unsigned char *room, size_t n,
                      const unsigned char **out, struct err *e)
 {
     const size_t skip = offset % STORE_PAGE;
     if (s->direct_fd < 0) {
-        *out = area;
-        return store_read(s, offset, area, n, e);
+        *out = room;
+        return store_read(s, offset, room, n, e);
     }
-    *out = area + skip;
-    return read_all(s, s->direct_fd, offset - skip, area, skip + n,
+    *out = room + skip;
+    return read_all(s, s->direct_fd, offset - skip, room, skip + n,
                     (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
 }
 
@@ -174,9 +187,11 @@ static int page_is_resident(const struct store *s, uint64_t offset)
     char same[64];
     unsigned char in = 0;
     snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
-    if ((fstat(s->fd, &st) || st.st_uid != geteuid()) && faccessat(AT_FDCWD, same, W_OK, AT_EACCESS))
+    if ((fstat(s->fd, &st) || st.st_uid != geteuid()) &&
+        faccessat(AT_FDCWD, same, W_OK, AT_EACCESS))
         return -1;
-    void *map = mmap(NULL, 1, PROT_READ, MAP_SHARED, s->fd, (off_t)(offset / STORE_PAGE * STORE_PAGE));
+    void *map =
+        mmap(NULL, 1, PROT_READ, MAP_SHARED, s->fd, (off_t)(offset / STORE_PAGE * STORE_PAGE));
     if (map == MAP_FAILED)
         return -1;
     const int r = mincore(map, 1, &in) ? -1 : in & 1;
@@ -208,7 +223,7 @@ int store_read_directly(struct store *s, struct err *e)
     char same[64]; /* the file that is open, whatever its name stands for by now */
     snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
     if (s->direct_fd < 0 && (s->direct_fd = open(same, O_RDONLY | O_CLOEXEC | O_DIRECT)) < 0)
-        return err_sys(e, "%s: cannot be read past the page cache", s->path);
+        return err_sys(e, "%s: cannot be read without the page cache", s->path);
     return 0;
 }
 
@@ -242,8 +257,11 @@ static int fill_in(const struct store *s, const struct guard_chunk *index, const
             return err_set(e, "chunk %lld: its status contradicts its data", (long long)k);
         if (stored && (index[k].address > s->bytes || bytes > s->bytes - index[k].address))
             return err_set(e, "chunk %lld lies outside the file", (long long)k);
-        out[k] = (struct store_chunk){.offset = stored ? index[k].address : 0, .bytes = (uint32_t)bytes,
-                                      .crc32 = crc32[k], .status = status[k], .raw = raw};
+        out[k] = (struct store_chunk){.offset = stored ? index[k].address : 0,
+                                      .bytes = (uint32_t)bytes,
+                                      .crc32 = crc32[k],
+                                      .status = status[k],
+                                      .raw = raw};
     }
     return 0;
 }
@@ -256,15 +274,15 @@ static int check_layout(hid_t pixels, const struct store_info *i, struct err *e)
     size_t no_parameters = 0;
     hid_t dcpl = H5Dget_create_plist(pixels);
     int filters = dcpl < 0 ? -1 : H5Pget_nfilters(dcpl);
-    bool good = filters == (i->codec->id != CODEC_NONE) &&
-                H5Pget_layout(dcpl) == H5D_CHUNKED && H5Pget_chunk(dcpl, 3, chunk) == 3;
+    bool good = filters == (i->codec->id != CODEC_NONE) && H5Pget_layout(dcpl) == H5D_CHUNKED &&
+                H5Pget_chunk(dcpl, 3, chunk) == 3;
     if (good && filters == 1)
         good = H5Pget_filter2(dcpl, 0, &flags, &no_parameters, NULL, 0, NULL, &config) ==
                i->codec->h5_filter;
     H5Pclose(dcpl);
     good = good && chunk[0] == (hsize_t)i->chunk_rows && chunk[1] == (hsize_t)i->chunk_cols &&
            chunk[2] == (hsize_t)i->channels;
-    return good ? 0 : err_set(e, "pixels are not laid out as the store's attributes say");
+    return good ? 0 : err_set(e, "the layout of pixels does not match the store's attributes");
 }
 
 static int map_group(struct store *s, hid_t group, int64_t number, struct store_chunk *out,
@@ -316,8 +334,11 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
     int64_t cell;
     hid_t ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e);
     int r = ds < 0 || h5_get_int(ds, "cell", STORE_CELL, STORE_CELL, &cell, e) ||
-            h5_get_real(ds, "otsu_h", &t->otsu_h, e) || h5_get_real(ds, "otsu_s", &t->otsu_s, e) ||
-            h5_get_real(ds, "tissue_fraction", &t->fraction, e) ? -1 : 0;
+                    h5_get_real(ds, "otsu_h", &t->otsu_h, e) ||
+                    h5_get_real(ds, "otsu_s", &t->otsu_s, e) ||
+                    h5_get_real(ds, "tissue_fraction", &t->fraction, e)
+                ? -1
+                : 0;
     if (ds >= 0)
         H5Dclose(ds);
     if (r == 0 && !(t->mask = malloc((size_t)(t->rows * t->cols))))
@@ -392,16 +413,18 @@ int store_check(struct store *s, struct err *e)
     if (r < 0)
         return -1;
     if (check_group(s->file, "properties", NULL, e) ||
-        check_group(s->file, "associated", "thumbnail", e) || check_bytes(s->file, "icc_profile", 1, e))
+        check_group(s->file, "associated", "thumbnail", e) ||
+        check_bytes(s->file, "icc_profile", 1, e))
         return err_add(e, "%s", s->path);
     return 0;
 }
 
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
-    static const enum store_found found[] = {
-        [H5_OTHER] = STORE_OTHER_FILE, [H5_UNFINISHED] = STORE_UNFINISHED,
-        [H5_UNKNOWN] = STORE_UNKNOWN, [H5_ERROR] = STORE_ERROR};
+    static const enum store_found found[] = {[H5_OTHER] = STORE_OTHER_FILE,
+                                             [H5_UNFINISHED] = STORE_UNFINISHED,
+                                             [H5_UNKNOWN] = STORE_UNKNOWN,
+                                             [H5_ERROR] = STORE_ERROR};
     struct stat st;
     if (lstat(path, &st)) {
         if (errno == ENOENT)

@@ -1,8 +1,9 @@
 /*
- * store_write.c - makes a store; see store.h.
+ * store_write.c - writes a store; see store.h.
  *
- * Chunks come packed and in order, so that H5Dwrite_chunk just appends them. A group's dataset is
- * created when its first chunk comes and closed, with its two tables, after its last one.
+ * Chunks arrive packed and in order, so that H5Dwrite_chunk only appends them. A group's dataset is
+ * created when its first chunk arrives. After the last one it is closed, and the group's two tables
+ * are written.
  */
 #include "common/cli.h"
 #include "common/h5_file.h"
@@ -26,7 +27,7 @@ struct store_writer {
     int64_t number, row, column; /* of the next chunk: its group, chunk row in it, chunk column */
     uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
     uint32_t *crc32;
-    uint64_t unsynced;           /* bytes since the kernel was last asked to write back */
+    uint64_t unsynced; /* bytes since the kernel was last asked to write back */
 };
 
 /* --- the head --- */
@@ -38,9 +39,15 @@ static int put_optional_real(hid_t o, const char *name, double value, struct err
 
 static int put_head(hid_t f, const struct store_info *i, struct err *e)
 {
-    const struct { const char *name, *value; } texts[] = {
-        {"source_name", i->source_name}, {"quickhash", i->quickhash}, {"vendor", i->vendor},
-        {"reader", i->reader}, {"source_problem", i->source_problem}, {"codec", i->codec->name},
+    const struct {
+        const char *name, *value;
+    } texts[] = {
+        {"source_name", i->source_name},
+        {"quickhash", i->quickhash},
+        {"vendor", i->vendor},
+        {"reader", i->reader},
+        {"source_problem", i->source_problem},
+        {"codec", i->codec->name},
     };
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
         if (h5_put_text(f, texts[k].name, texts[k].value, e))
@@ -51,12 +58,22 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
         put_optional_real(f, "mpp_x", i->mpp_x, e) || put_optional_real(f, "mpp_y", i->mpp_y, e) ||
         put_optional_real(f, "objective_power", i->objective_power, e))
         return -1;
-    const struct { const char *name; int64_t value; } numbers[] = {
-        {"level", i->level}, {"width", i->width}, {"height", i->height},
-        {"channels", i->channels}, {"chunk_rows", i->chunk_rows}, {"chunk_cols", i->chunk_cols},
-        {"stripe_rows", i->stripe_rows}, {"group_rows", i->group_rows},
-        {"group_count", i->group_count}, {"source_tag", i->source_tag},
-        {"identifiers", i->identifiers}, {"tissue_only", i->tissue_only},
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"level", i->level},
+        {"width", i->width},
+        {"height", i->height},
+        {"channels", i->channels},
+        {"chunk_rows", i->chunk_rows},
+        {"chunk_cols", i->chunk_cols},
+        {"stripe_rows", i->stripe_rows},
+        {"group_rows", i->group_rows},
+        {"group_count", i->group_count},
+        {"source_tag", i->source_tag},
+        {"identifiers", i->identifiers},
+        {"tissue_only", i->tissue_only},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (h5_put_int(f, numbers[k].name, numbers[k].value, e))
@@ -98,9 +115,9 @@ fail:
     return NULL;
 }
 
-/* --- what is small --- */
+/* --- small objects --- */
 
-/* After a failed write nothing more may go through the library. */
+/* After a failed write the library must not touch the file again. */
 static int checked(struct store_writer *w, int result)
 {
     if (result < 0)
@@ -127,7 +144,8 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e)
 {
     hsize_t dims[1] = {bytes};
-    return checked(w, h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
+    return checked(w,
+                   h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
 }
 
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e)
@@ -139,7 +157,8 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struc
         r = -1;
     if (r == 0 &&
         (h5_put_int(ds, "cell", STORE_CELL, e) || h5_put_real(ds, "otsu_h", t->otsu_h, e) ||
-         h5_put_real(ds, "otsu_s", t->otsu_s, e) || h5_put_real(ds, "tissue_fraction", t->fraction, e)))
+         h5_put_real(ds, "otsu_s", t->otsu_s, e) ||
+         h5_put_real(ds, "tissue_fraction", t->fraction, e)))
         r = -1;
     if (ds >= 0)
         H5Dclose(ds);
@@ -150,7 +169,7 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struc
 
 /* --- groups --- */
 
-/* How a group's pixels are laid out and packed; also what HDF5 calls a creation property list. */
+/* The layout and the codec of a group's pixels, as a creation property list of HDF5. */
 static hid_t pixel_layout(const struct store_info *i)
 {
     const uint8_t white = 255;
@@ -158,12 +177,13 @@ static hid_t pixel_layout(const struct store_info *i)
     hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
     H5Pset_chunk(dcpl, 3, chunk);
     H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
-    H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET); /* so that chunks left out read as white */
+    H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET); /* chunks that are left out read as white */
     H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR);
     const unsigned level = i->codec->level;
     if (i->codec->id == CODEC_DEFLATE)
         H5Pset_deflate(dcpl, level);
-    else if (i->codec->h5_filter) /* optional, as this process does not have it: chunks come packed */
+    else if (i->codec
+                 ->h5_filter) /* optional, because this process lacks it: chunks arrive packed */
         H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level);
     return dcpl;
 }
@@ -176,7 +196,7 @@ static int begin_group(struct store_writer *w, struct err *e)
     int64_t rows = store_group_height(i, w->number);
     int64_t stripes = (rows + i->stripe_rows - 1) / i->stripe_rows;
     hsize_t dims[3] = {(hsize_t)rows, (hsize_t)i->width, (hsize_t)i->channels};
-    /* HDF5 wants no chunk to be larger than what the dataset could grow to */
+    /* HDF5 allows no chunk that is larger than the dataset can become */
     hsize_t most[3] = {(hsize_t)(rows > i->chunk_rows ? rows : i->chunk_rows),
                        (hsize_t)(i->width > i->chunk_cols ? i->width : i->chunk_cols), dims[2]};
     w->group = h5_create_group(w->groups, name, e);
@@ -228,7 +248,7 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, stru
         h5_error(e, "cannot write pixels");
         return checked(w, -1);
     }
-    /* Have the disk write all along, so that the fsync at the end is short. */
+    /* Let the disk write all the time, so that the fsync at the end is short. */
     w->unsynced += n;
     if (w->unsynced >= WRITEBACK_BYTES) {
         sync_file_range(w->file.publish.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
@@ -260,7 +280,7 @@ int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_
 
 /* --- the end --- */
 
-/* /pixels, pieced together from the groups. */
+/* /pixels, a view of the groups. */
 static int put_view(struct store_writer *w, struct err *e)
 {
     const struct store_info *i = &w->info;

@@ -23,8 +23,8 @@ static int fail(const struct err *e)
 }
 
 /* Chunk number k of the small store, unpacked and packed again. */
-static int pack(struct store *s, const struct store_chunk *c, const struct codec *codec, struct codec_work *w, struct packed *p,
-                struct err *e)
+static int pack(struct store *s, const struct store_chunk *c, const struct codec *codec,
+                struct codec_work *w, struct packed *p, struct err *e)
 {
     const struct codec_params p_from = store_codec_params(store_info(s));
     struct codec_params p_to = p_from;
@@ -57,7 +57,8 @@ int main(int argc, char **argv)
     if (!s)
         return fail(&e);
     struct store_info i = *store_info(s);
-    const int64_t columns = store_chunk_columns(&i), rows = i.height / i.chunk_rows, used = i.width / i.chunk_cols;
+    const int64_t columns = store_chunk_columns(&i), rows = i.height / i.chunk_rows,
+                  used = i.width / i.chunk_cols;
     struct store_chunk *chunks = calloc((size_t)((rows + i.group_rows) * columns), sizeof *chunks);
     struct packed *packed = calloc((size_t)(rows * used), sizeof *packed);
     int64_t listed = 0;
@@ -80,7 +81,8 @@ int main(int argc, char **argv)
     i.codec = codec;
     i.stripe_rows = (1024 + i.chunk_rows - 1) / i.chunk_rows * i.chunk_rows;
     const int64_t stripe = i.stripe_rows * i.width * i.channels;
-    i.group_rows = i.stripe_rows * ((INT64_C(256) << 20) / stripe > 1 ? (INT64_C(256) << 20) / stripe : 1);
+    i.group_rows =
+        i.stripe_rows * ((INT64_C(256) << 20) / stripe > 1 ? (INT64_C(256) << 20) / stripe : 1);
     i.group_count = (i.height + i.group_rows - 1) / i.group_rows;
     struct store_writer *out = store_create(argv[5], &i, &e);
     if (!out)
