@@ -1,8 +1,7 @@
-"""The CUDA backend without a GPU: its host code, and nvcc's objects, over a stub of the CUDA runtime.
+"""The CUDA backend without a GPU: its host code and nvcc's objects, over a stub of the CUDA runtime.
 
-The stub (stub.h) puts exact checksums in the place of smoothing and transforming, so that numpy says what
-every window and the histogram must be; one call of CUDA can be made to fail; work can run as late as CUDA
-allows.
+The stub (stub.h) replaces smoothing and transforming by exact checksums, so that numpy gives the right value of
+every window and of the histogram. One call of CUDA can be made to fail. Work can run as late as CUDA allows.
 """
 import concurrent.futures
 import itertools
@@ -84,7 +83,7 @@ def name_of(path):
 
 
 def check_result(result, stores, window=256, stride=128, radius=3):
-    """The result holds these stores, and all of it is right."""
+    """The result holds these stores with the right values."""
     with h5py.File(result, "r") as f:
         expect(sorted(f["slides"]) == sorted(map(name_of, stores)), "slides %s", sorted(f["slides"]))
         for s in stores:
@@ -134,7 +133,7 @@ def test_slabs():
 
 
 def test_many_slabs_whatever_the_order_on_the_device():
-    # a slot must not be filled again before its copy is over, a buffer not before it was smoothed
+    # a staging buffer must not be filled before its copy is complete, a buffer not before it was smoothed
     s = store(made("--size", "300x6000", name="long"), "--codec", "none")
     for order, j in itertools.product(range(8), (2, 16)):
         right([s, gray()], "--memory", "2M", "-j", j, order=order)
@@ -173,7 +172,7 @@ def test_tissue_only_and_missing_chunks():
     s = store(made("--size", "1500x1900", name="tissue"), "--tissue-only")
     counts = tissue_windows(s)
     expect(counts.any() and not counts.all(), "of no use: %d of %d", counts.sum(), counts.size)
-    right(s)  # all windows, also over chunks that are not in the file
+    right(s)  # all windows, also those over chunks that the file lacks
     for settings in ({}, {"devices": 2}, {"order": 0}):
         for options in ((), ("--memory", "10M")):
             p = stub([s, gray()], "--tissue-only", *options, **settings)
@@ -261,7 +260,7 @@ def test_many_small_stores():
 
 
 def test_wide_stores_after_narrow_ones():
-    # buffers grow between stores, while the other device computes
+    # buffers grow between stores while the other device computes
     wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
     for devices, order in ((1, None), (1, 0), (2, None), (2, 0), (2, 3)):
         right(wide, devices=devices, order=order)
@@ -302,7 +301,7 @@ def calls_of(stores, *options, **settings):
 
 
 def check_failure(p, stores, window, stride, devices):
-    """After a failure: all right, or an error that names the device, and nothing wrong in the result."""
+    """After a failure: right values, or an error that names the device; never a wrong value."""
     whole = os.path.exists(p.result)
     if p.returncode == 0:
         check_result(p.result, stores, window, stride)
@@ -314,7 +313,7 @@ def check_failure(p, stores, window, stride, devices):
         with h5py.File(p.result, "r") as f:
             done = [s for s in stores if name_of(s) in f["slides"]]
         check_result(p.result, done, window, stride)
-        expect(len(done) < len(stores), "status 1, but all is there")
+        expect(len(done) < len(stores), "status 1, but the result is complete")
         for s in stores:
             expect(s in done or s in p.err, "%s failed and is not named: %s", s, p.err)
         return "part"
@@ -343,7 +342,7 @@ def walk(stores, *options, window=256, stride=128, devices=1, step=1, codes=WALK
 
 
 def test_one_of_two_devices_fails():
-    # the other does all of it, also what was under way
+    # the other device does all the work, also what was in progress
     stores = small(12)
     begin = calls_of(small(1), "-j", 1, devices=2)["calls"] // 2
     calls = calls_of(stores, "-j", 3, devices=2)["calls"]
@@ -371,7 +370,7 @@ def test_little_device_memory():
 
 
 def test_growing_when_device_memory_is_little():
-    # a wider store must have its buffers although windows by cuFFT have taken what there was
+    # a wider store gets its buffers although cuFFT has taken all the memory
     wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
     for options in ({}, {"window": 128, "stride": 100}):
         right(wide, "--memory", "8M", memory=26 << 20, **options)
@@ -498,7 +497,7 @@ def test_every_call_can_fail_with_two_devices():
 
 
 def test_larger_chunks_that_find_no_memory():
-    # the pieces must grow while another device has a part under way: failing to must not take those that there are
+    # staging buffers must grow while another device computes: if that fails, the existing ones are kept
     stores = [store(made("--size", "300x700", "--tile", "48", name="small-chunks")), store(made("--size", "290x400", "--tile", "48", "--seed", "2", name="two")),
               store(made("--size", "530x700", "--tile", "512", name="large-chunks"))]
     ways = walk(stores, "--memory", "1M", devices=2, codes=(700,))
@@ -506,7 +505,7 @@ def test_larger_chunks_that_find_no_memory():
 
 
 def test_a_store_that_no_device_has_room_for():
-    # it must not take the devices with it, one after the other
+    # its failure must not end the use of one device after the other
     wide = store(made("--size", "9000x600", name="wide"))
     stores = [small(1)[0], wide] + small(7)[1:]
     for devices, memory in ((1, 12), (3, 12), (3, 20)):

@@ -1,4 +1,4 @@
-"""The CUDA backend on a real GPU: against the CPU backend, and one result however it is computed."""
+"""The CUDA backend on a real GPU: compared with the CPU backend, and with itself under other options."""
 import itertools
 import zlib
 
@@ -18,14 +18,14 @@ def cuda(stores, *options, device="cuda"):
                 status=None)
         _usable.append("" if p.returncode == 0 else p.err.strip().splitlines()[-1])
     if _usable[0] and "no CUDA" not in _usable[0]:
-        raise Failed(_usable[0])  # there is one, and it does not work
+        raise Failed(_usable[0])  # a GPU exists and does not work
     if _usable[0]:
         raise Skip(_usable[0])
     return spectrum(stores, *options, "--device", device)
 
 
 def numbers(path):
-    """All that must not depend on how it was computed."""
+    """Everything that must not depend on how it was computed."""
     with h5py.File(path, "r") as f:
         out = {"histogram": f["histogram"][()].tobytes(), "windows": int(f.attrs["windows"]),
                "underflow": int(f.attrs["underflow"]), "overflow": int(f.attrs["overflow"])}
@@ -98,7 +98,7 @@ def test_logarithms_are_never_negative():
 # --- to the count ---
 
 def painted(base, value):
-    """The store with other pixels: value(y, x) of its codec-none chunks."""
+    """A copy of the store (codec none) with the pixels value(y, x)."""
     path = os.path.join(tmp("painted"), "painted.h5")
     shutil.copy(base, path)
     writes = []
@@ -126,12 +126,13 @@ def place(magnitude, bins, low, high):
 
 
 def mid_bin(values, factor, *scale):
-    """The first of the values that lies in the middle of a bin when multiplied."""
+    """The first value that is in the middle of a bin after multiplication."""
     return next(v for v in values if 0.2 < place(v * factor, *scale) % 1 < 0.8)
 
 
 def waves(c, d, e):
-    """Mean c, a wave of 4 px across of d, one of 2 px down of e: whole numbers, and all else of the spectrum is 0."""
+    """Mean c, a horizontal wave of 4 px and amplitude d, a vertical one of 2 px and amplitude e. All are whole numbers,
+    so the rest of the spectrum is 0."""
     return lambda y, x: c + d * np.array([1, 0, -1, 0])[x % 4] + e * np.array([1, -1])[y % 2]
 
 
@@ -152,7 +153,7 @@ def check_waves(result, c, d, e, bins, low, high):
 
 
 def test_values_in_the_middle_of_bins_agree_to_the_count():
-    # 0 dB is an edge of bins: what rounding leaves there must have room above, or fall below the range
+    # 0 dB is an edge of bins: rounding errors there must stay in the first bin or below the range
     area = 256 * 256
     for options in (("--gray",), ()):
         base = store(made("--size", "900x1300", name="paint"), "--codec", "none", *options)
