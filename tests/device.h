@@ -13,6 +13,7 @@
 #include "process/spectrum.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,8 @@ struct device_buffer {
 
 struct device {
     struct spectrum *cpu;
-    bool failed;
-    int64_t calls; /* that change it */
+    atomic_bool failed;
+    atomic_llong calls; /* that change it */
     size_t buffer_bytes;
     struct device_buffer buffers[SPECTRUM_BUFFERS];
     struct device_rows { /* of the bands in progress */
