@@ -82,7 +82,7 @@ def test_two_signals_at_once_are_one():
 
 
 def test_signals_stop_a_merge():
-    parts = [spectrum(store(made("--size", "300x300", name="m%d" % k))) for k in range(3)]
+    parts = [spectrum(store(made("--size", "300x300", "--seed", str(k), name="m%d" % k))) for k in range(3)]
     out = tmp()
     argv = [H5SPEC, "merge", "-o", os.path.join(out, "m.h5")] + parts * 1
     begun = time.time()

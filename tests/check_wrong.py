@@ -387,7 +387,7 @@ def test_another_codec_than_it_says():
         old = f.attrs["codec"]
         del f.attrs["codec"]
         f.attrs["codec"] = np.bytes_("none")
-    process_with(changed(change), "not laid out")
+    process_with(changed(change), "layout of pixels")
 
     def unknown(f):
         del f.attrs["codec"]
