@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -234,50 +233,6 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
     if (!is_stdin)
         fclose(f);
     return r;
-}
-
-/* --- signals --- */
-
-static atomic_int stop_signal;
-static atomic_llong stop_second; /* when it came */
-
-/* `timeout` and schedulers may send a signal twice. Only one that comes more than two seconds after the
- * first one means "now". */
-static void on_signal(int number)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    if (!stop_signal) {
-        stop_second = t.tv_sec;
-        stop_signal = number;
-    } else if ((number == SIGINT || number == SIGTERM) && t.tv_sec - stop_second > 2) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-}
-
-void cli_catch_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction old;
-        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN) /* as under nohup */
-            sigaction(numbers[i], &action, NULL);
-    }
-    signal(SIGPIPE, SIG_IGN);
-}
-
-int cli_stopped(void)
-{
-    return stop_signal;
-}
-
-int cli_check_stop(struct err *e)
-{
-    int number = stop_signal;
-    return number ? err_set(e, "stopped by signal %d (%s)", number, strsignal(number)) : 0;
 }
 
 /* --- time, sizes, names --- */

@@ -62,15 +62,6 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
 int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
              struct err *e);
 
-/* From here on SIGINT and SIGTERM (and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, which schedulers send
- * before a kill) set a flag; another SIGINT or SIGTERM more than two seconds later has its default
- * effect. SIGPIPE is ignored. */
-void cli_catch_signals(void);
-/* The signal that asked us to stop, or 0. Any thread. */
-int cli_stopped(void);
-/* -1 with "stopped by SIGNAL" set when a stop was asked for, else 0: the first line of a loop. */
-int cli_check_stop(struct err *e);
-
 /* Seconds on a clock that never goes back. */
 double cli_now(void);
 /* Peak resident memory of this process, bytes. */

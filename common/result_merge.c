@@ -8,7 +8,7 @@
  */
 #include "common/result.h"
 
-#include "common/cli.h"
+#include "common/stop.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -70,7 +70,7 @@ static int list_slides(struct merge *m, int f, const struct result *r, struct er
 static int list_all(struct merge *m, int n, struct err *e)
 {
     for (int f = 0; f < n; f++) {
-        struct result *r = cli_check_stop(e) ? NULL : result_open(m->paths[f], e);
+        struct result *r = stop_check(e) ? NULL : result_open(m->paths[f], e);
         if (!r)
             return -1;
         if (f == 0)
@@ -219,7 +219,7 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
         m->owner[g] = m->parts[a].file;
     for (int64_t k = a + 1; k < b && r == 0; k++) {
         const struct part *p = &m->parts[k];
-        if ((r = cli_check_stop(e)) || (r = load_part(m, p, &s, e)))
+        if ((r = stop_check(e)) || (r = load_part(m, p, &s, e)))
             break;
         r = add_part(m, &sum, &s, &m->parts[a], p->file, e);
         result_slide_free(&s);
@@ -240,7 +240,7 @@ static int merge_all(struct merge *m, const char *out, struct err *e)
             ;
         if (m->options.progress)
             m->options.progress(m->options.ctx, a, m->n_parts);
-        if (cli_check_stop(e) || merge_slide(m, a, b, out, e))
+        if (stop_check(e) || merge_slide(m, a, b, out, e))
             return -1;
     }
     return 0;

@@ -4,6 +4,7 @@
 #include "common/cli.h"
 #include "common/folder.h"
 #include "common/progress.h"
+#include "common/stop.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
 
@@ -68,9 +69,9 @@ static int convert_all(struct batch *b)
     for (b->now = 0; b->now < b->in.n; b->now++) {
         const struct input *i = &b->in.list[b->now];
         struct convert_report report;
-        const bool begun = !cli_check_stop(&e);
+        const bool begun = !stop_check(&e);
         const int bad = begun ? convert_one(b, i, &report, &e) : -1;
-        if (bad && cli_stopped()) {
+        if (bad && stop_signal()) {
             cli_say("%s", e.msg);
             outcomes_stop(&b->outcomes, begun, b->in.n - b->now);
             return -1;
@@ -111,7 +112,7 @@ static int run_batch(struct batch *b, char **words, int n)
 int batch_run(const struct arguments *o, char **words, int n)
 {
     struct batch b = {.o = o};
-    cli_catch_signals();
+    stop_catch_signals();
     const int status = run_batch(&b, words, n);
     inputs_free(&b.in);
     return status;

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/pipe.h"
+#include "common/stop.h"
 #include "convert/head.h"
 #include "convert/overview.h"
 #include "convert/plan.h"
@@ -63,7 +64,7 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     struct convert *c = ctx;
     struct item *it = slot;
     (void)number, (void)after;
-    if (cli_check_stop(e))
+    if (stop_check(e))
         return -1;
     if (c->next == c->columns * c->rows)
         return PIPE_END;
@@ -277,7 +278,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->writer, e) ||
         pipe_run_shared(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
-        cli_check_stop(e) || put_tissue(c, e)) {
+        stop_check(e) || put_tissue(c, e)) {
         store_abort(c->writer);
         return -1;
     }

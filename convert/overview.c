@@ -1,8 +1,8 @@
 /* overview.c - see overview.h. A pass through the parallel loop; an item is one tile. */
 #include "convert/overview.h"
 
-#include "common/cli.h"
 #include "common/pipe.h"
+#include "common/stop.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     struct pass *p = ctx;
     struct item *it = slot;
     (void)number, (void)after;
-    if (cli_check_stop(e))
+    if (stop_check(e))
         return -1;
     if (p->next == p->columns * p->rows)
         return PIPE_END;

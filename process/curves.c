@@ -1,7 +1,7 @@
 /* curves.c - see curves.h. */
 #include "process/curves.h"
 
-#include "common/cli.h"
+#include "common/stop.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -131,7 +131,7 @@ static int load_file(struct curves *c, const char *file, struct choice *w, struc
     for (int64_t k = 0; !bad && k < result_slides(r); k++) {
         if (!is_chosen(w, result_slide_name(r, k)))
             continue;
-        if (cli_check_stop(e))
+        if (stop_check(e))
             bad = -1;
         else if (w->keep && c->n + c->empty > 0)
             bad = err_set(e, "--map shows one slide, but several are chosen; name it with --slide");

@@ -3,6 +3,7 @@
  */
 #include "common/cli.h"
 #include "common/h5_exit.h"
+#include "common/stop.h"
 #include "common/store.h"
 #include "process/info.h"
 #include "process/lookup.h"
@@ -54,14 +55,14 @@ static int tune_main(struct options *o)
 {
     struct err e = {""};
     int status = EXIT_DONE;
-    cli_catch_signals();
-    for (int k = 0; k < o->files.n && !cli_stopped(); k++)
+    stop_catch_signals();
+    for (int k = 0; k < o->files.n && !stop_signal(); k++)
         if (tune_print(o->files.paths[k], (int)o->threads, o->json, &e)) {
             fflush(stdout);
             cli_say("%s", e.msg);
             status = EXIT_PART;
         }
-    return cli_stopped() ? EXIT_STOPPED : status;
+    return stop_signal() ? EXIT_STOPPED : status;
 }
 
 /* --- the commands --- */

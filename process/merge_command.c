@@ -2,6 +2,7 @@
 #include "process/merge_command.h"
 
 #include "common/progress.h"
+#include "common/stop.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -56,7 +57,7 @@ int merge_main(struct options *o)
 {
     const double begun = cli_now();
     struct err e = {""};
-    cli_catch_signals();
+    stop_catch_signals();
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
         return EXIT_PART;
@@ -64,7 +65,7 @@ int merge_main(struct options *o)
     struct result *r = merge(o, &e) ? NULL : result_open(o->output, &e);
     if (!r) {
         cli_say("%s", e.msg);
-        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
+        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
     const double seconds = cli_now() - begun;
     if (o->json)

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/command.h"
+#include "common/stop.h"
 #include "process/list.h"
 #include "process/options.h"
 #include "process/svg.h"
@@ -133,10 +134,10 @@ static int run(struct arguments *a, int argc, char **argv)
         return EXIT_PART;
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
-    cli_catch_signals();
+    stop_catch_signals();
     if (plot_write(&a->setup, &e)) {
         cli_say("%s", e.msg);
-        return cli_stopped() ? EXIT_STOPPED : EXIT_PART;
+        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
     return EXIT_DONE;
 }

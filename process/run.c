@@ -2,6 +2,7 @@
 #include "process/run.h"
 
 #include "common/progress.h"
+#include "common/stop.h"
 #include "process/results.h"
 #include "process/spectrum.h"
 
@@ -242,7 +243,7 @@ static void drop_finished(struct run *r)
     struct list *files = &r->o->files;
     int kept = 0;
     for (int k = 0; k < files->n; k++) {
-        if (r->o->force || cli_stopped() || !is_finished(r, files->paths[k]))
+        if (r->o->force || stop_signal() || !is_finished(r, files->paths[k]))
             files->paths[kept++] = files->paths[k];
         else
             free(files->paths[k]);
@@ -301,7 +302,7 @@ static int run_stores(struct run *r)
         bad = results_commit(r->out, &e);
     if (bad)
         cli_say("%s", e.msg);
-    if (bad && cli_stopped())
+    if (bad && stop_signal())
         return EXIT_STOPPED;
     return bad || r->failed ? EXIT_PART : EXIT_DONE;
 }
@@ -344,6 +345,6 @@ int run_main(struct options *o)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e))
         return command_usage_error(o->command, &e);
-    cli_catch_signals();
+    stop_catch_signals();
     return run_share(o);
 }

@@ -1,7 +1,7 @@
 /* spectrum.c - what all backends share; see spectrum.h. */
 #include "process/spectrum.h"
 
-#include "common/cli.h"
+#include "common/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ int spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, 
         for (int64_t i = 0; i < nx; i++)
             wanted[j * nx + i] =
                 (double)tissue_area(&t, i * p->stride, j * p->stride, p->window) >= least;
-        r = cli_check_stop(e);
+        r = stop_check(e);
     }
     free(sum);
     return r;

@@ -13,6 +13,7 @@
 #include "common/cli.h"
 #include "common/gray.h"
 #include "common/pipe.h"
+#include "common/stop.h"
 #include "common/store.h"
 #include "process/job.h"
 #include "process/schedule.h"
@@ -99,7 +100,7 @@ static int idle(void *ctx, struct err *e)
 static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
 {
     struct stream *s = ctx;
-    return cli_check_stop(e) ? -1 : schedule_next(s->schedule, slot, number, after);
+    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, number, after);
 }
 
 /* --- work: LOAD --- */

@@ -13,6 +13,7 @@
 #include "common/chunks.h"
 #include "common/cli.h"
 #include "common/pipe.h"
+#include "common/stop.h"
 #include "common/store.h"
 #include "process/spectrum.h"
 
@@ -56,7 +57,7 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     struct tune *t = ctx;
     struct chunks_extent *x = slot;
     (void)number, (void)after;
-    if (cli_check_stop(e))
+    if (stop_check(e))
         return -1;
     if (t->row == t->end)
         return PIPE_END;
@@ -102,7 +103,7 @@ static int read_window(const struct tune *t, int64_t x, int64_t y, int64_t windo
         for (int64_t c = x / i->chunk_cols; c <= (x + window - 1) / i->chunk_cols; c++)
             if (read_extent(t, (struct chunks_extent){r, c, 1}, 0, e))
                 return -1;
-    return cli_check_stop(e);
+    return stop_check(e);
 }
 
 /* Reads the windows in n rows of chunks one by one, for at most a second. Returns the seconds for

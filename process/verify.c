@@ -3,8 +3,8 @@
 #include "process/verify.h"
 
 #include "common/chunks.h"
-#include "common/cli.h"
 #include "common/pipe.h"
+#include "common/stop.h"
 #include "common/store.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
     struct item *it = slot;
     const int64_t most = EXTENT_BYTES / store_chunk_bytes(store_info(v->store));
     (void)number, (void)after;
-    if (cli_check_stop(e))
+    if (stop_check(e))
         return -1;
     if (v->row == v->rows)
         return PIPE_END;

@@ -2,6 +2,7 @@
 #include "process/verify_command.h"
 
 #include "common/progress.h"
+#include "common/stop.h"
 #include "process/verify.h"
 
 #include <inttypes.h>
@@ -128,7 +129,7 @@ static int check_file(struct job *v)
         check_result(&f);
     else
         check_store(v, &f);
-    if (*f.why.msg && cli_stopped()) {
+    if (*f.why.msg && stop_signal()) {
         cli_say("%s", f.why.msg);
         return -1;
     }
@@ -141,7 +142,7 @@ int verify_main(struct options *o)
     const double begun = cli_now();
     struct err e = {""};
     struct job v = {.o = o, .bad = o->files.failed};
-    cli_catch_signals();
+    stop_catch_signals();
     if (!(v.bytes = list_sizes(&o->files, &e))) {
         cli_say("%s", e.msg);
         return EXIT_PART;
