@@ -392,7 +392,7 @@ def test_another_codec_than_it_says():
     def unknown(f):
         del f.attrs["codec"]
         f.attrs["codec"] = np.bytes_("zip")
-    process_with(changed(unknown), "codec zip is not known")
+    process_with(changed(unknown), "does not know the codec zip")
 
 
 def test_no_store_at_all_leaves_no_result():

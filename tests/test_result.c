@@ -1,0 +1,67 @@
+/* test_result.c - the maps of results, of each type: fill values, and adding parts up. */
+#include "common/result.h"
+#include "tests/unit.h"
+
+#include <math.h>
+#include <stdint.h>
+
+static const struct result_map_kind of_float = {"a", RESULT_FLOAT32, "dB", 1, NAN, 1};
+static const struct result_map_kind of_int = {"b", RESULT_INT16, "dB", 0.01, -32768, 2};
+static const struct result_map_kind of_byte = {"c", RESULT_UINT8, "", 1, 32, 2};
+
+/* A part brings its values; where it has none, the sum keeps its own. */
+static void test_maps_of_float(void)
+{
+    float sum[3] = {0}, part[3] = {5, NAN, 7};
+    struct result_map a = {&of_float, sum}, b = {&of_float, part};
+    result_map_clear(&a, 0, 3);
+    EXPECT(isnan(sum[0]) && isnan(sum[2]));
+    sum[1] = 1;
+    result_map_add(&a, &b, 3);
+    EXPECT(sum[0] == 5 && sum[1] == 1 && sum[2] == 7);
+}
+
+static void test_maps_of_int16(void)
+{
+    int16_t sum[3] = {0}, part[3] = {0, -32768, -5};
+    struct result_map a = {&of_int, sum}, b = {&of_int, part};
+    result_map_clear(&a, 1, 2);
+    EXPECT(sum[0] == 0 && sum[1] == -32768 && sum[2] == -32768);
+    sum[0] = 9;
+    sum[1] = 300;
+    result_map_add(&a, &b, 3);
+    EXPECT(sum[0] == 0 && sum[1] == 300 && sum[2] == -5);
+}
+
+static void test_maps_of_bytes(void)
+{
+    uint8_t sum[3] = {0}, part[3] = {1, 32, 0};
+    struct result_map a = {&of_byte, sum}, b = {&of_byte, part};
+    result_map_clear(&a, 0, 3);
+    EXPECT(sum[0] == 32 && sum[1] == 32 && sum[2] == 32);
+    sum[1] = 65;
+    result_map_add(&a, &b, 3);
+    EXPECT(sum[0] == 1 && sum[1] == 65 && sum[2] == 0);
+}
+
+/* The table is complete, and its names are those of the format. */
+static void test_table_of_maps(void)
+{
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const struct result_map_kind *k = result_map_kind(m);
+        EXPECT(k->name && k->unit && k->scale > 0);
+        EXPECT(k->since >= 1 && k->since <= RESULT_VERSION);
+        EXPECT(result_type_bytes(k->type) > 0);
+    }
+}
+
+int main(void)
+{
+    static const struct unit_test tests[] = {
+        {"maps_of_float", test_maps_of_float},
+        {"maps_of_int16", test_maps_of_int16},
+        {"maps_of_bytes", test_maps_of_bytes},
+        {"table_of_maps", test_table_of_maps},
+    };
+    return unit_run("result_maps", tests, sizeof tests / sizeof *tests);
+}
