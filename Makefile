@@ -2,7 +2,7 @@
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
 #   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard and CUDA
-#   wsi2h5   needs the same, and libtiff, libjpeg, OpenJPEG and OpenSlide
+#   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS only
 # Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
 # SAN=thread builds with sanitizers, in a folder of its own.
