@@ -20,7 +20,7 @@ static const struct convert_options defaults = {
 enum {
     OPT_OUTPUT = COMMAND_OWN, OPT_LIST, OPT_KEEP_TREE, OPT_TASK, OPT_FORCE,
     OPT_LEVEL, OPT_GRAY, OPT_CODEC, OPT_TISSUE_ONLY, OPT_NO_TISSUE,
-    OPT_KEEP_IDENTIFIERS, OPT_STRIPE_ROWS, OPT_GROUP_BYTES,
+    OPT_KEEP_IDENTIFIERS, OPT_ANONYMOUS, OPT_KEY, OPT_STRIPE_ROWS, OPT_GROUP_BYTES,
     OPT_ON_DAMAGE, OPT_ACCEPT_DAMAGE, OPT_THREADS,
     OPT_JSON, OPT_PROGRESS, OPT_QUIET, OPT_VERBOSE,
 };
@@ -44,6 +44,10 @@ static const struct command_option table[] = {
     {NULL, 0, "no-tissue", NULL, OPT_NO_TISSUE, "do not compute the tissue map"},
     {NULL, 0, "keep-identifiers", NULL, OPT_KEEP_IDENTIFIERS,
      "also store properties that identify a person, a time or an operator"},
+    {NULL, 0, "anonymous", NULL, OPT_ANONYMOUS,
+     "name stores, messages and output by the slide's hash, not by its file name; needs --key"},
+    {NULL, 0, "key", "FILE", OPT_KEY,
+     "with --anonymous: add a line NAME,PATH for each slide to this file"},
     {NULL, 0, "stripe-rows", "N", OPT_STRIPE_ROWS, "rows per stripe, rounded to whole tiles"},
     {NULL, 0, "group-bytes", "SIZE", OPT_GROUP_BYTES, "uncompressed pixels per group, such as 64M or 2G"},
 
@@ -121,6 +125,7 @@ static int set_value(int id, const char *arg, struct arguments *o, struct err *e
     switch (id) {
     case OPT_OUTPUT: o->output = arg; return 0;
     case OPT_LIST: o->list = arg; return 0;
+    case OPT_KEY: o->key = arg; return 0;
     case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
     case OPT_LEVEL: return cli_int("--level", arg, 0, 100, &c->level, e);
     case OPT_CODEC: return set_codec(arg, &c->codec, e);
@@ -144,6 +149,7 @@ static bool *flag_of(int id, struct arguments *o)
     case OPT_GRAY: return &o->convert.gray;
     case OPT_TISSUE_ONLY: return &o->convert.tissue_only;
     case OPT_NO_TISSUE: return &o->convert.no_tissue;
+    case OPT_ANONYMOUS: return &o->anonymous;
     case OPT_KEEP_IDENTIFIERS: return &o->convert.keep_identifiers;
     case OPT_ACCEPT_DAMAGE: return &o->accept_damage;
     case OPT_JSON: return &o->json;
@@ -181,6 +187,20 @@ int arguments_usage_error(const struct err *e)
 
 /* --- what does not fit together --- */
 
+static int check_anonymous(const struct arguments *o, struct err *e)
+{
+    if (o->anonymous != (o->key && *o->key))
+        return err_set(e, "--anonymous and --key FILE need each other");
+    if (!o->anonymous)
+        return 0;
+    if (o->convert.keep_identifiers || o->keep_tree || o->verbose)
+        return err_set(e, "--anonymous contradicts --%s", o->convert.keep_identifiers ? "keep-identifiers"
+                                                        : o->keep_tree ? "keep-tree" : "verbose");
+    if (inputs_is_file(o->output))
+        return err_set(e, "-o %s is a file; --anonymous needs a folder", o->output);
+    return 0;
+}
+
 /* Rejects options that contradict each other or would have no effect. */
 static int check(const struct arguments *o, int n_words, struct err *e)
 {
@@ -200,7 +220,7 @@ static int check(const struct arguments *o, int n_words, struct err *e)
     if (inputs_is_file(o->output) && (o->keep_tree || o->tasks > 1))
         return err_set(e, "-o %s is a file; %s needs a folder", o->output,
                        o->keep_tree ? "--keep-tree" : "--task");
-    return 0;
+    return check_anonymous(o, e);
 }
 
 int arguments_parse(int argc, char **argv, struct arguments *o, int *first)

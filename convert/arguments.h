@@ -16,7 +16,8 @@ struct arguments {
     bool group_bytes_given; /* --group-bytes is on the command line */
     const char *output, *list;
     int64_t task, tasks;    /* our share of the list */
-    bool keep_tree, accept_damage;
+    bool keep_tree, accept_damage, anonymous;
+    const char *key;        /* file for the names of anonymous slides */
     bool json, quiet, verbose;
     enum cli_when progress;
 };

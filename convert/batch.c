@@ -5,17 +5,20 @@
 #include "common/folder.h"
 #include "common/progress.h"
 #include "common/stop.h"
+#include "convert/anonymous.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
-    size_t now; /* the slide that is converted */
+    size_t now;                /* the slide that is converted */
+    char name[ANONYMOUS_NAME]; /* its name in messages, with --anonymous */
 };
 
 /* --- inputs --- */
@@ -29,7 +32,7 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
         return -1;
     if (b->in.n == 0)
         return err_set(e, "%s: names no slide", b->o->list);
-    if (inputs_assign(&b->in, b->o->output, b->o->keep_tree, e))
+    if (inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree, e))
         return -1;
     inputs_share(&b->in, b->o->task, b->o->tasks);
     return 0;
@@ -47,19 +50,40 @@ static void show_progress(void *ctx, double fraction, double pixels)
 {
     struct batch *b = ctx;
     const double n = (double)b->in.n;
-    progress_item((int64_t)b->now, cli_base_name(b->in.list[b->now].path), (double)b->now / n,
-                  1 / n);
+    const char *name = b->o->anonymous ? b->name : cli_base_name(b->in.list[b->now].path);
+    progress_item((int64_t)b->now, name, (double)b->now / n, 1 / n);
     progress_show(fraction, (b->outcomes.pixels + fraction * pixels) / 1e6);
 }
 
-static int convert_one(struct batch *b, const struct input *i, struct convert_report *report,
+/* Finds the slide's anonymous name, notes it in the key file and makes its target. */
+static int take_name(struct batch *b, struct input *i, struct err *e)
+{
+    const char *folder = b->o->output;
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    char name[ANONYMOUS_NAME];
+    if (anonymous_name(i->path, name, e) || anonymous_note(b->o->key, name, i->path, e))
+        return -1;
+    memcpy(b->name, name, sizeof name);
+    if (asprintf(&i->target, "%s%s%s.h5", folder, slash, name) >= 0)
+        return 0;
+    i->target = NULL;
+    return err_set(e, "out of memory");
+}
+
+static int convert_one(struct batch *b, struct input *i, struct convert_report *report,
                        struct err *e)
 {
+    struct convert_options options = b->o->convert;
     if (i->problem)
         return err_set(e, "%s", i->problem);
+    if (b->o->anonymous) {
+        if (take_name(b, i, e))
+            return -1;
+        options.name = b->name;
+    }
     if (b->o->keep_tree && folder_make_for(i->target, e))
         return err_add(e, "%s", i->path);
-    return convert_slide(i->path, i->target, &b->o->convert, show_progress, b, report, e);
+    return convert_slide(i->path, i->target, &options, show_progress, b, report, e);
 }
 
 /* -1: a signal stopped the run before all slides were done. */
@@ -67,19 +91,23 @@ static int convert_all(struct batch *b)
 {
     struct err e = {""};
     for (b->now = 0; b->now < b->in.n; b->now++) {
-        const struct input *i = &b->in.list[b->now];
+        struct input *i = &b->in.list[b->now];
         struct convert_report report;
+        snprintf(b->name, sizeof b->name, "slide %zu of %zu", b->now + 1, b->in.n);
         const bool begun = !stop_check(&e);
         const int bad = begun ? convert_one(b, i, &report, &e) : -1;
+        const struct outcome o = {b->o->anonymous ? b->name : i->path, i->target};
+        if (b->o->anonymous)
+            anonymous_mask(&e, i->path, b->name);
         if (bad && stop_signal()) {
             cli_say("%s", e.msg);
             outcomes_stop(&b->outcomes, begun, b->in.n - b->now);
             return -1;
         }
         if (bad)
-            outcomes_failure(&b->outcomes, i, e.msg);
+            outcomes_failure(&b->outcomes, &o, e.msg);
         else
-            outcomes_slide(&b->outcomes, i, &report);
+            outcomes_slide(&b->outcomes, &o, &report);
     }
     return 0;
 }

@@ -24,6 +24,7 @@ struct convert_options {
     int threads;
     bool force;            /* replace an existing store */
     bool keep_identifiers; /* store identifying properties, too */
+    const char *name;      /* stored instead of the file's name; NULL: the file's name */
     bool tissue_only;      /* omit chunks without tissue */
     bool no_tissue;        /* no tissue map */
     bool refuse_damage;    /* reject a slide with a damaged tile */

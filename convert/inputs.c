@@ -190,6 +190,8 @@ int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct 
 {
     if (drop_repeats(in, e))
         return -1;
+    if (!output)
+        return 0;
     for (size_t k = 0; k < in->n; k++) {
         struct input *i = &in->list[k];
         i->target = inputs_is_file(output) ? strdup(output) : target_of(output, i, keep_tree);

@@ -59,12 +59,13 @@ static void json_store(const struct convert_report *p)
 }
 
 /* `message` and `p` may be NULL. */
-static void json_line(const struct input *i, const char *status, const struct convert_report *p,
+static void json_line(const struct outcome *i, const char *status, const struct convert_report *p,
                       const char *message)
 {
     fputs("{\"slide\": ", stdout);
     cli_json_string(stdout, i->path);
-    json_text("store", i->target);
+    if (i->target)
+        json_text("store", i->target);
     json_text("status", status);
     if (message)
         json_text("message", message);
@@ -82,7 +83,7 @@ static const char *plural(int64_t n)
 }
 
 /* Writes what is damaged into *e. False when nothing is. */
-static bool describe_damage(const struct input *i, const struct store_info *s, struct err *e)
+static bool describe_damage(const struct outcome *i, const struct store_info *s, struct err *e)
 {
     const bool problem = s->source_problem[0];
     if (s->tiles_damaged > 0)
@@ -96,7 +97,7 @@ static bool describe_damage(const struct input *i, const struct store_info *s, s
 }
 
 /* Remarks that are no errors. */
-static void remark(const struct outcomes *r, const struct input *i, const struct convert_report *p)
+static void remark(const struct outcomes *r, const struct outcome *i, const struct convert_report *p)
 {
     char need[32];
     const struct store_info *s = &p->info;
@@ -111,7 +112,7 @@ static void remark(const struct outcomes *r, const struct input *i, const struct
                 i->path, cli_size(need, (double)stripe_bytes));
 }
 
-void outcomes_slide(struct outcomes *r, const struct input *i, const struct convert_report *p)
+void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct convert_report *p)
 {
     struct err e = {""};
     const bool skipped = p->outcome == CONVERT_SKIPPED;
@@ -133,7 +134,7 @@ void outcomes_slide(struct outcomes *r, const struct input *i, const struct conv
         json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? e.msg : NULL);
 }
 
-void outcomes_failure(struct outcomes *r, const struct input *i, const char *message)
+void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message)
 {
     r->failed++;
     cli_say("%s", message);

@@ -6,11 +6,16 @@
 #define WSI_OUTCOMES_H
 
 #include "convert/convert.h"
-#include "convert/inputs.h"
 #include "convert/arguments.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* One slide in messages and JSON. */
+struct outcome {
+    const char *path;   /* or its anonymous name */
+    const char *target; /* NULL when it is not known */
+};
 
 struct outcomes {
     const struct arguments *o;
@@ -21,9 +26,9 @@ struct outcomes {
 
 void outcomes_begin(struct outcomes *r, const struct arguments *o);
 /* A slide that is converted or skipped; p describes its store. */
-void outcomes_slide(struct outcomes *r, const struct input *i, const struct convert_report *p);
+void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct convert_report *p);
 /* A slide without a store. The message names it. */
-void outcomes_failure(struct outcomes *r, const struct input *i, const char *message);
+void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message);
 /* A signal: `left` slides are not done, the first of which was begun or not. */
 void outcomes_stop(struct outcomes *r, bool begun, size_t left);
 /* The last line: counts, rate, time, memory. */

@@ -44,9 +44,9 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
         .source_bytes = source->st_size, .level = s->level, .downsample = s->downsample,
         .width = s->width, .height = s->height, .channels = o->gray ? 1 : 3, .mpp_x = s->mpp_x,
         .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
-        .chunk_cols = s->tile_cols, .codec = o->codec, .source_tag = folder_tag(path),
+        .chunk_cols = s->tile_cols, .codec = o->codec, .source_tag = o->name ? 0 : folder_tag(path),
         .identifiers = o->keep_identifiers, .tissue_only = o->tissue_only};
-    snprintf(i->source_name, sizeof i->source_name, "%s", cli_base_name(path));
+    snprintf(i->source_name, sizeof i->source_name, "%s", o->name ? o->name : cli_base_name(path));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);

@@ -10,6 +10,8 @@
  * with another compression are left to OpenSlide altogether.
  */
 #include "convert/slide.h"
+
+#include "convert/anonymous.h"
 #include "convert/slide_metadata.h"
 #include "convert/svs_description.h"
 #include "convert/svs_level.h"
@@ -97,6 +99,7 @@ static int take_metadata(struct svs *v, const char *path, int64_t level, struct 
     if (known == -1)
         return err_set(e, "%s", why.msg);
     if (known <= 0) {
+        anonymous_replace(why.msg, sizeof why.msg, path, "the file"); /* stores keep no path */
         snprintf(i->problem, sizeof i->problem, "%.200s",
                  known < 0 ? why.msg : "OpenSlide does not know it");
         return 1;

@@ -1,4 +1,5 @@
 """Which slides a command line names: folders, links, series, lists, name clashes, options that do not fit together."""
+import re
 import signal
 import struct
 import threading
@@ -187,12 +188,42 @@ def test_names_with_control_characters_do_not_reach_the_terminal():
         expect(not [c for c in p.err if ord(c) < 32 and c != "\n"] and p.err.count("\n") == 2, "%r", p.err)
 
 
+def test_anonymous_names():
+    folder = tree("Smith_19560312.svs", "sub/Smith_19560312.svs", "Jones.svs -> gone.svs")
+    other = os.path.join(folder, "sub", "Smith_19560312.svs")
+    shutil.copy(tiny(2), other)
+    broken = os.path.join(folder, "Miller.svs")
+    open(broken, "wb").write(open(tiny(3), "rb").read()[:-1000])
+    out, key = tmp("out"), os.path.join(tmp("key"), "key.csv")
+    argv = [WSI2H5, "--json", "--anonymous", "--key", key, "--progress", "yes", "-o", out, folder]
+    p = run(*argv, status=1)
+    stores = sorted(os.listdir(out))
+    expect(len(stores) == 2 and all(re.fullmatch(r"slide-[0-9a-f]{16}\.h5", s) for s in stores), "%s", stores)
+    said = p.out + p.err + "".join(open(os.path.join(out, s), "rb").read().decode("latin-1") for s in stores)
+    for word in ("Smith", "Jones", "Miller", folder):
+        expect(word not in said, "%s comes out: %s", word, p.err + p.out)
+    says(p.err, "2 converted", "2 failed", "dangling link", "has no quickhash")
+    lines = sorted(open(key).read().splitlines())
+    want = sorted('%s,"%s"' % (s[:-3], path) for s, path in zip(
+        [j["store"].split("/")[-1] for j in json_lines(p.out) if j["status"] == "done"],
+        [os.path.join(folder, "Smith_19560312.svs"), other]))
+    expect(lines == want and os.stat(key).st_mode & 0o777 == 0o600, "%s, not %s", lines, want)
+    with h5py.File(os.path.join(out, stores[0]), "r") as f:
+        expect(f.attrs["source_name"] == stores[0][:-3] and f.attrs.get("source_tag", 0) == 0, "%s", dict(f.attrs))
+    says(run(*argv, status=1).err, "0 converted, 2 skipped (up to date)")
+    expect(sorted(open(key).read().splitlines()) == want, "the key has grown")
+
+
 # --- options ---
 
 REJECTED = [  # options that contradict each other or have no effect, a word of the message
     (["--tissue-only", "--no-tissue"], "--no-tissue"), (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
     (["-q", "--verbose"], "--verbose"), (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
     (["--on-damage", "ignore"], "--on-damage"), (["--stripe-rows", "0"], "--stripe-rows"),
+    (["--anonymous"], "--key FILE"), (["--key", "k"], "--key FILE"),
+    (["--anonymous", "--key", "k", "--keep-identifiers"], "--keep-identifiers"),
+    (["--anonymous", "--key", "k", "--keep-tree"], "--keep-tree"),
+    (["--anonymous", "--key", "k", "--verbose"], "--verbose"),
     (["--group-bytes", "0"], "--group-bytes"), (["--level", "-1"], "--level"),
 ]
 

@@ -172,6 +172,7 @@ WSI2H5_OPTIONS = {
     "--level": ["0"], "--gray": [], "--codec": ["none"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
     "--tissue-only": [], "--no-tissue": [], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
+    "--anonymous": None, "--key": None,  # check_inputs.py
     "--list": None, "--output": None, "--help": None, "--version": None,
 }
 RUN_OPTIONS = {
