@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MOST_TEXT = 12288 }; /* bytes of a message: two paths of 4,096 bytes and more */
+
 static const char *program_name = "wsi";
 
 void cli_start(const char *program)
@@ -44,13 +46,11 @@ int cli_finish(int status)
 
 static void say(const char *name, const char *fmt, va_list ap)
 {
-    char *text;
-    if (vasprintf(&text, fmt, ap) < 0)
-        return;
+    char text[MOST_TEXT]; /* not allocated: there must be a message when memory is short */
+    vsnprintf(text, sizeof text, fmt, ap);
     err_clean(text);
     progress_clear();
     fprintf(stderr, "%s: %s\n", name, text);
-    free(text);
 }
 
 void cli_say(const char *fmt, ...)
@@ -176,8 +176,8 @@ static int64_t environment(const char *name, int64_t otherwise)
     return text && !digits(&text, &v) && !*text ? v : otherwise;
 }
 
-/* The task of an array job from its four variables: 1, 0 when they are not set, or -1 when the array
- * has gaps. */
+/* The task of an array job from its four variables: 1, 0 when they are not set, or -1 when the
+ * array has gaps. */
 static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
 {
     const int64_t id = environment(names[0], -1), first = environment(names[1], id);
@@ -200,8 +200,8 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
     if (!strcmp(text, "auto")) {
         const int found = array_task(slurm, task, tasks);
         if (found < 0) /* --array=3,7: which share of how many was meant? */
-            return err_set(e, "%s auto: the tasks of this array are not evenly spaced; give %s I/N, "
-                           "with the N of the whole array", what, what);
+            return err_set(e, "%s auto: the tasks of this array are not evenly spaced; give "
+                           "%s I/N with the N of the whole array", what, what);
         if (found || array_task(sge, task, tasks))
             return 0;
         return err_set(e, "%s auto: this is no task of an array job of Slurm or Grid Engine", what);
@@ -321,12 +321,10 @@ static int utf8_length(const unsigned char *s)
 
 void cli_print_text(FILE *f, const char *s)
 {
-    char *copy = strdup(s);
-    if (!copy)
-        return;
-    err_clean(copy);
-    fputs(copy, f);
-    free(copy);
+    char text[MOST_TEXT];
+    snprintf(text, sizeof text, "%s", s);
+    err_clean(text);
+    fputs(text, f);
 }
 
 void cli_json_string(FILE *f, const char *text)

@@ -1,8 +1,8 @@
 /*
- * cli.h - what both programs' command lines share: numbers, signals, progress, JSON, the last line.
+ * cli.h - what both programs' command lines share: start and end, messages, numbers, lists, JSON.
  *
- * Data goes to stdout, talk to stderr, progress to stderr and only if that is a terminal or it was
- * asked for.
+ * Data goes to stdout, messages to stderr. Progress (progress.h) goes to stderr if that is a
+ * terminal or if the user asks for it.
  */
 #ifndef WSI_CLI_H
 #define WSI_CLI_H
@@ -17,54 +17,58 @@
 
 /* Exit status of both programs. */
 enum {
-    EXIT_DONE = 0,    /* everything done */
-    EXIT_PART = 1,    /* some input failed, the rest was done */
-    EXIT_USAGE = 2,   /* wrong usage: nothing was begun */
-    EXIT_STOPPED = 3, /* stopped by a signal, nothing half-done left */
+    EXIT_DONE = 0,    /* everything is done */
+    EXIT_PART = 1,    /* some input failed, the rest is done */
+    EXIT_USAGE = 2,   /* wrong usage; nothing was begun */
+    EXIT_STOPPED = 3, /* stopped by a signal; no unfinished file remains */
 };
 
-/* To be called first in main(). Opens /dev/null for each of the descriptors 0 to 2 that is closed:
- * else a file of ours could become "stderr" and receive messages. Ignores SIGXFSZ, so that a
- * limit on the size of files is reported as EFBIG. `program` is the name in messages. */
+/* Comes first in main(). Opens /dev/null for each closed descriptor from 0 to 2; otherwise an
+ * output file could become descriptor 2 and receive messages. Ignores SIGXFSZ, so that a limit
+ * on file sizes is reported as EFBIG. `program` is the name in messages. */
 void cli_start(const char *program);
 
-/* To be called last in main(), with the exit status: flushes stdout. If that fails (the disk is full)
- * it says so and returns EXIT_PART instead of EXIT_DONE. */
+/* Comes last in main(), with the exit status. Flushes stdout; if that fails (the disk is full),
+ * reports it and returns EXIT_PART instead of EXIT_DONE. */
 int cli_finish(int status);
 
-/* Prints one line on stderr, "PROGRAM: text". Control characters are replaced by '?', as names of
- * files could otherwise move a terminal's cursor. All messages of both programs go through here. */
+/* Prints one line on stderr, "PROGRAM: text". Control characters become '?', because names of
+ * files could otherwise move a terminal's cursor. All messages of both programs go through
+ * here. Allocates nothing. */
 void cli_say(const char *fmt, ...) ERR_PRINTF(1, 2);
 /* The same with another name before the colon. */
 void cli_say_as(const char *name, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-/* "256M" -> 268435456: decimal digits and at most one of K, M, G, T (powers of 1,024; an "iB" or
- * "B" may follow). The value must be in [low, high]. `what` names the option in the message. */
+/* The parsers below return -1 with a message about a bad value; `what` names its option in it. */
+
+/* A size in bytes, in [low, high]: decimal digits and at most one of K, M, G, T (powers of 1,024),
+ * which "B" or "iB" may follow. "256M" is 268435456. */
 int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
               struct err *e);
-/* A whole number in [low, high], decimal. */
+/* A decimal whole number in [low, high]. */
 int cli_int(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
             struct err *e);
-/* A finite number in [low, high], with a decimal point whatever the locale. */
+/* A finite number in [low, high], with a decimal point whatever the locale is. */
 int cli_real(const char *what, const char *text, double low, double high, double *out,
              struct err *e);
-/* "A-B" or "A", counted from 1, A <= B. */
+/* "A-B" or "A", from 1, A <= B. */
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e);
 
-/* Which share of a list is ours: "I/N", I from 1 to N, or "auto": the task of an array job of Slurm
- * (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT) or Grid Engine (SGE_TASK_ID, _FIRST, _LAST, _STEPSIZE).
- * Share I has the elements I, I + N, I + 2 N ... An array with holes, such as the failed tasks of another, is
- * refused by auto: its shares would not be those of the whole one. */
+/* The share of a list that this task computes: "I/N", I from 1 to N, or "auto", which takes it
+ * from an array job of Slurm (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT) or Grid Engine
+ * (SGE_TASK_ID, _FIRST, _LAST, _STEPSIZE). Share I consists of the elements I, I + N, I + 2 N
+ * ... "auto" rejects an array with gaps, such as the failed tasks of an earlier one, because N
+ * would not be the same. */
 int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e);
 
-/* Calls add() for each path of a --list file, one per line; "-" is stdin. Empty lines and lines that
- * begin with # are skipped. Ends with the first -1 of add(). */
+/* Calls add() for each path of a --list file, one per line; "-" is stdin. Empty lines and lines
+ * that begin with # are skipped. Ends with the first -1 of add(). */
 int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
              struct err *e);
 
-/* Seconds on a clock that never goes back. */
+/* Seconds on a clock that never goes backwards. */
 double cli_now(void);
-/* Peak resident memory of this process, bytes. */
+/* Peak resident memory of this process in bytes. */
 int64_t cli_peak_memory(void);
 /* "1.5 GiB", "312 KiB" into buf; returns buf. */
 const char *cli_size(char buf[32], double bytes);
@@ -81,12 +85,12 @@ enum cli_when { CLI_AUTO, CLI_YES, CLI_NO };
 /* "auto", "yes", "no". */
 int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e);
 
-/* Prints s for people: what could move a terminal's cursor becomes '?'. */
+/* Prints s on a terminal: control characters become '?'. */
 void cli_print_text(FILE *f, const char *s);
 /* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
 void cli_json_string(FILE *f, const char *s);
-/* The shortest decimal text that reads back as exactly x ("0.1", not "0.10000000000000001"), in buf.
- * Returns buf. */
+/* The shortest decimal text that reads back as exactly x ("0.1", not "0.10000000000000001"), in
+ * buf. Returns buf. */
 const char *cli_number(char buf[32], double x);
 /* Prints x as a JSON number; null for NaN and infinities. */
 void cli_json_number(FILE *f, double x);

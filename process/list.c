@@ -63,7 +63,8 @@ static bool is_hdf5(const char *path)
     return is;
 }
 
-/* Only files that are certainly something else are skipped: a damaged store must stay in the list. */
+/* Only files that are certainly something else are skipped: a damaged store must stay in the
+ * list. */
 static bool is_wanted(const char *path, enum list_kind kind)
 {
     return (kind != LIST_RESULTS && store_is(path)) || (kind != LIST_STORES && result_is(path)) ||

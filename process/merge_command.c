@@ -34,8 +34,9 @@ static void last_line(const struct options *o, const struct result *r, double se
     const int64_t slides = result_slides(r);
     char memory[32], time[32];
     cli_say("merged %d result%s into %s: %" PRId64 " slide%s, %" PRId64
-            " windows; %s, %.0f slides/s, peak memory %s", o->files.n, o->files.n == 1 ? "" : "s", o->output, slides,
-            slides == 1 ? "" : "s", result_totals(r)->windows, cli_time(time, seconds),
+            " windows; %s, %.0f slides/s, peak memory %s", o->files.n,
+            o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s",
+            result_totals(r)->windows, cli_time(time, seconds),
             (double)slides / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
 }
