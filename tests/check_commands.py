@@ -434,7 +434,7 @@ def test_a_limit_on_file_sizes_is_reported():
 
 def test_closed_descriptors_do_not_damage_a_result():
     (a,) = stores(1)
-    missing = ["/nowhere/%d.h5" % k for k in range(120)]
+    missing = ["/nowhere/%d.h5" % k for k in range(4000)]
     for closing in ("2>&-", ">&-", "<&-", "<&- >&- 2>&-"):
         out = os.path.join(tmp(), "r.h5")
         script = 'exec "$@" ' + closing
