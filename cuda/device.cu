@@ -430,10 +430,13 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
     const int64_t n = s->end_wy - d->next_wy;
     if (n <= 0 || (n < d->batch && s->end_wy < b->end_wy))
         return 0;
-    const struct fused_args a = {
-        d->buffers.d_ring, d->ring_rows,
-        buffers_pitch(b),  sums_windows(&d->sums, b, d->next_wy, s->end_wy),
-        d->bins,           sums_counters(&d->sums, b)};
+    struct fused_args a = {};
+    a.d_smooth = d->buffers.d_ring;
+    a.ring_rows = d->ring_rows;
+    a.pitch = buffers_pitch(b);
+    a.windows = sums_windows(&d->sums, b, d->next_wy, s->end_wy);
+    a.bins = d->bins;
+    a.sums = sums_counters(&d->sums, b);
     d->next_wy = s->end_wy;
     if (d->windows)
         return windows_count(d->windows, &a, e);

@@ -93,12 +93,21 @@ int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *
 struct counts_windows sums_windows(struct sums_set *s, const struct spectrum_band *d,
                                    int64_t first_wy, int64_t end_wy)
 {
-    return {d->nx, first_wy, end_wy, d->first_wy, d->wanted ? sums_of(s, d)->d_wanted : NULL};
+    struct counts_windows w = {};
+    w.nx = d->nx;
+    w.first_wy = first_wy;
+    w.end_wy = end_wy;
+    w.band_wy = d->first_wy;
+    w.d_wanted = d->wanted ? sums_of(s, d)->d_wanted : NULL;
+    return w;
 }
 
 struct counts_sums sums_counters(struct sums_set *s, const struct spectrum_band *d)
 {
-    return {sums_of(s, d)->d_histogram, sums_of(s, d)->d_windows};
+    struct counts_sums c = {};
+    c.d_histogram = sums_of(s, d)->d_histogram;
+    c.d_windows = sums_of(s, d)->d_windows;
+    return c;
 }
 
 int sums_begin(struct sums_set *s, const struct spectrum_band *d, cudaStream_t stream,
