@@ -300,6 +300,11 @@ int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint
     return guard(parent, &info, name, out, n, e);
 }
 
+hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e)
+{
+    return open_object(parent, name, H5I_DATASET, e);
+}
+
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e)
 {
     hid_t ds = open_object(parent, name, H5I_DATASET, e), space = ds < 0 ? -1 : H5Dget_space(ds);

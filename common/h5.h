@@ -59,6 +59,8 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
  * `type` (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                     struct err *e);
+/* Opens a dataset of any shape, to ask for its storage. */
+hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e);
 /* The dimensions of a dataset of this rank. */
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e);
 /* Is there a link of this name? */

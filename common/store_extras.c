@@ -5,9 +5,17 @@
 
 #include <stdio.h>
 
-static bool holds(hid_t file, const char *group, const char *name)
+static int find_thumbnail(hid_t file, bool *found, struct err *e)
 {
-    return H5Lexists(file, group, H5P_DEFAULT) > 0 && H5Lexists(file, name, H5P_DEFAULT) > 0;
+    *found = false;
+    if (!h5_has_link(file, "associated"))
+        return 0;
+    hid_t group = h5_open_group(file, "associated", e);
+    if (group < 0)
+        return -1;
+    *found = h5_has_link(group, "thumbnail");
+    H5Gclose(group);
+    return 0;
 }
 
 /* Bytes of all chunks of a group as stored. */
@@ -16,10 +24,10 @@ static int add_group(hid_t groups, int64_t number, int64_t *bytes, struct err *e
     char name[32];
     snprintf(name, sizeof name, "%05lld", (long long)number);
     hid_t group = h5_open_group(groups, name, e);
-    hid_t pixels = group < 0 ? -1 : H5Dopen2(group, "pixels", H5P_DEFAULT);
+    hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", e);
     int r = 0;
     if (pixels < 0)
-        r = group < 0 ? -1 : h5_error(e, "cannot open the pixels of group %s", name);
+        r = group < 0 ? -1 : err_add(e, "group %s", name);
     else if (__builtin_add_overflow(*bytes, H5Dget_storage_size(pixels), bytes))
         r = err_set(e, "the size of group %s is damaged", name);
     if (pixels >= 0)
@@ -39,9 +47,8 @@ static int read_extras(hid_t file, int64_t group_count, struct store_extras *x, 
         H5Gclose(groups);
     if (h5_get_text(file, "creator", x->creator, sizeof x->creator, NULL))
         x->creator[0] = 0;
-    x->thumbnail = holds(file, "associated", "associated/thumbnail");
-    x->icc_profile = holds(file, "icc_profile", "icc_profile");
-    return r;
+    x->icc_profile = h5_has_link(file, "icc_profile");
+    return r ? r : find_thumbnail(file, &x->thumbnail, e);
 }
 
 int store_read_extras(const struct store *s, struct store_extras *x, struct err *e)

@@ -147,4 +147,24 @@ def test_forged_heap_of_attributes():
         rejected(forged(path, change), "damaged")
 
 
+def test_forged_group_of_the_thumbnail():
+    """info once asked HDF5 for "associated/thumbnail" without a look at the header of the group."""
+    def change(data):
+        with h5py.File(small(), "r") as f:
+            at = h5py.h5o.get_info(f["associated"].id).addr
+        expect(data[at:at + 4] == b"OHDR" and data[at + 25:at + 33] == b"\xff" * 8, "not the address of an index")
+        data[at + 25] = 0
+    says(run(H5SPEC, "info", forged(small(), change), status=1, timeout=20).err, "associated is damaged")
+
+
+def test_objects_are_opened_behind_the_guard_only():
+    """Only the functions of h5.h and h5_file.h, which look at an object first, may open one."""
+    import glob
+    import re
+    for path in glob.glob(os.path.join(ROOT, "common", "*.c")):
+        with open(path) as f:
+            found = re.findall(r"H5(?:Lexists|Lget_info|Gopen|Dopen|Oopen|Fopen)\w*", f.read())
+        expect(not found or os.path.basename(path) in ("h5.c", "h5_file.c"), "%s: %s", path, found)
+
+
 main(globals())
