@@ -23,8 +23,10 @@ int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e)
         return -1;
     slide_close(s);
     if (strlen(i.quickhash) < HASH_DIGITS)
-        return err_set(e, "%s: has no quickhash%s%s, so it cannot be named by it; --anonymous needs a "
-                       "slide that OpenSlide opens", path, i.problem[0] ? ": " : "", i.problem);
+        return err_set(e,
+                       "%s: has no quickhash%s%s, so it cannot be named by it; --anonymous needs a "
+                       "slide that OpenSlide opens",
+                       path, i.problem[0] ? ": " : "", i.problem);
     snprintf(name, ANONYMOUS_NAME, "slide-%.*s", HASH_DIGITS, i.quickhash);
     return 0;
 }
@@ -122,7 +124,8 @@ void anonymous_mask(struct err *e, const char *path, const char *by)
     anonymous_replace(e->msg, sizeof e->msg, base, by);
     char stem[sizeof shown.msg];
     const char *dot = strrchr(base, '.');
-    snprintf(stem, sizeof stem, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
+    snprintf(stem, sizeof stem, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base),
+             base);
     if (strlen(stem) >= LEAST_STEM)
         anonymous_replace(e->msg, sizeof e->msg, stem, by);
 }

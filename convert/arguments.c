@@ -14,15 +14,32 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct convert_options defaults = {
-    .group_bytes = INT64_C(256) << 20, .stripe_rows = 1024};
+static const struct convert_options defaults = {.group_bytes = INT64_C(256) << 20,
+                                                .stripe_rows = 1024};
 
 enum {
-    OPT_OUTPUT = COMMAND_OWN, OPT_LIST, OPT_KEEP_TREE, OPT_TASK, OPT_FORCE,
-    OPT_LEVEL, OPT_GRAY, OPT_CODEC, OPT_TISSUE_ONLY, OPT_NO_TISSUE,
-    OPT_KEEP_IDENTIFIERS, OPT_ANONYMOUS, OPT_KEY, OPT_STRIPE_ROWS, OPT_GROUP_BYTES,
-    OPT_ON_DAMAGE, OPT_ACCEPT_DAMAGE, OPT_THREADS,
-    OPT_JSON, OPT_PROGRESS, OPT_QUIET, OPT_VERBOSE,
+    OPT_OUTPUT = COMMAND_OWN,
+    OPT_LIST,
+    OPT_KEEP_TREE,
+    OPT_TASK,
+    OPT_FORCE,
+    OPT_LEVEL,
+    OPT_GRAY,
+    OPT_CODEC,
+    OPT_TISSUE_ONLY,
+    OPT_NO_TISSUE,
+    OPT_KEEP_IDENTIFIERS,
+    OPT_ANONYMOUS,
+    OPT_KEY,
+    OPT_STRIPE_ROWS,
+    OPT_GROUP_BYTES,
+    OPT_ON_DAMAGE,
+    OPT_ACCEPT_DAMAGE,
+    OPT_THREADS,
+    OPT_JSON,
+    OPT_PROGRESS,
+    OPT_QUIET,
+    OPT_VERBOSE,
 };
 
 static const struct command_option table[] = {
@@ -32,15 +49,18 @@ static const struct command_option table[] = {
     {NULL, 0, "keep-tree", NULL, OPT_KEEP_TREE,
      "write the stores into the same subfolders as the slides"},
     {NULL, 0, "task", "I/N", OPT_TASK,
-     "convert only share I of N of the slides; auto: the share of this Slurm or Grid Engine array task"},
+     "convert only share I of N of the slides; auto: the share of this Slurm or Grid Engine array "
+     "task"},
     {NULL, 0, "force", NULL, OPT_FORCE,
      "replace existing stores; without it, stores that are up to date are skipped"},
 
     {"What is stored", 0, "level", "N", OPT_LEVEL, "level of the slide's pyramid; 0 is the finest"},
     {NULL, 0, "gray", NULL, OPT_GRAY, "8-bit gray instead of RGB"},
-    {NULL, 0, "codec", "NAME", OPT_CODEC, "compression: %s. Other programs need an HDF5 plug-in for "
+    {NULL, 0, "codec", "NAME", OPT_CODEC,
+     "compression: %s. Other programs need an HDF5 plug-in for "
      "lz4 and zstd"},
-    {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY, "omit tiles without tissue; they read as white"},
+    {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY,
+     "omit tiles without tissue; they read as white"},
     {NULL, 0, "no-tissue", NULL, OPT_NO_TISSUE, "do not compute the tissue map"},
     {NULL, 0, "keep-identifiers", NULL, OPT_KEEP_IDENTIFIERS,
      "also store properties that identify a person, a time or an operator"},
@@ -49,11 +69,14 @@ static const struct command_option table[] = {
     {NULL, 0, "key", "FILE", OPT_KEY,
      "with --anonymous: add a line NAME,PATH for each slide to this file"},
     {NULL, 0, "stripe-rows", "N", OPT_STRIPE_ROWS, "rows per stripe, rounded to whole tiles"},
-    {NULL, 0, "group-bytes", "SIZE", OPT_GROUP_BYTES, "uncompressed pixels per group, such as 64M or 2G"},
+    {NULL, 0, "group-bytes", "SIZE", OPT_GROUP_BYTES,
+     "uncompressed pixels per group, such as 64M or 2G"},
 
-    {"Damage", 0, "on-damage", "WHAT", OPT_ON_DAMAGE, "fill: fill damaged tiles with the background and "
+    {"Damage", 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
+     "fill: fill damaged tiles with the background and "
      "end with status 1; fail: reject the slide"},
-    {NULL, 0, "accept-damage", NULL, OPT_ACCEPT_DAMAGE, "end with status 0 although tiles are damaged"},
+    {NULL, 0, "accept-damage", NULL, OPT_ACCEPT_DAMAGE,
+     "end with status 0 although tiles are damaged"},
 
     {"How it runs", 'j', "threads", "N", OPT_THREADS, "threads that decode and compress"},
     {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line per slide on stdout"},
@@ -69,9 +92,7 @@ static const char *default_of(int id, char buf[64])
 {
     switch (id) {
     case OPT_LEVEL: return "0";
-    case OPT_CODEC:
-        snprintf(buf, 64, "%.40s (default: deflate)", codec_names());
-        return buf;
+    case OPT_CODEC: snprintf(buf, 64, "%.40s (default: deflate)", codec_names()); return buf;
     case OPT_STRIPE_ROWS: snprintf(buf, 64, "%" PRId64, defaults.stripe_rows); return buf;
     case OPT_GROUP_BYTES: return cli_size(buf, (double)defaults.group_bytes);
     case OPT_ON_DAMAGE: return "fill";
@@ -172,13 +193,17 @@ static const struct command command = {
     .program = "wsi2h5",
     .usage = "[options] -o OUTPUT SLIDE...",
     .summary = "converts whole-slide images into HDF5 patch stores",
-    .details = "Decodes each whole-slide image once into an HDF5 patch store NAME.h5, for h5spec and "
-               "for any program that reads HDF5.\n"
-               "SLIDE is a slide or a folder. A folder is searched for files that end like a slide, "
-               "also in its subfolders and through links; each folder is searched once. The files of "
-               "a DICOM series, and a MIRAX slide with its folder, are one slide.",
+    .details =
+        "Decodes each whole-slide image once into an HDF5 patch store NAME.h5, for h5spec and "
+        "for any program that reads HDF5.\n"
+        "SLIDE is a slide or a folder. A folder is searched for files that end like a slide, "
+        "also in its subfolders and through links; each folder is searched once. The files of "
+        "a DICOM series, and a MIRAX slide with its folder, are one slide.",
     .example = "wsi2h5 -o stores/ slides/",
-    .options = table, .set = set, .value = default_of, .version = print_version};
+    .options = table,
+    .set = set,
+    .value = default_of,
+    .version = print_version};
 
 int arguments_usage_error(const struct err *e)
 {
@@ -194,8 +219,10 @@ static int check_anonymous(const struct arguments *o, struct err *e)
     if (!o->anonymous)
         return 0;
     if (o->convert.keep_identifiers || o->keep_tree || o->verbose)
-        return err_set(e, "--anonymous contradicts --%s", o->convert.keep_identifiers ? "keep-identifiers"
-                                                        : o->keep_tree ? "keep-tree" : "verbose");
+        return err_set(e, "--anonymous contradicts --%s",
+                       o->convert.keep_identifiers ? "keep-identifiers"
+                       : o->keep_tree              ? "keep-tree"
+                                                   : "verbose");
     if (inputs_is_file(o->output))
         return err_set(e, "-o %s is a file; --anonymous needs a folder", o->output);
     return 0;

@@ -15,15 +15,15 @@ struct arguments {
     struct convert_options convert;
     bool group_bytes_given; /* --group-bytes is on the command line */
     const char *output, *list;
-    int64_t task, tasks;    /* our share of the list */
+    int64_t task, tasks; /* our share of the list */
     bool keep_tree, accept_damage, anonymous;
-    const char *key;        /* file for the names of anonymous slides */
+    const char *key; /* file for the names of anonymous slides */
     bool json, quiet, verbose;
     enum cli_when progress;
 };
 
-/* Reads the command line. Returns -1 to go on, with the slides in argv[*first] .. argv[argc - 1], or
- * the exit status. */
+/* Reads the command line. Returns -1 to go on, with the slides in argv[*first] .. argv[argc - 1],
+ * or the exit status. */
 int arguments_parse(int argc, char **argv, struct arguments *o, int *first);
 /* Reports a usage error; returns its exit status. */
 int arguments_usage_error(const struct err *e);

@@ -115,8 +115,10 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
                                it->pixels, &it->status, e))
         return -1;
     if (it->status == STORE_DAMAGED && c->o->refuse_damage)
-        return err_set(e, "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
-                       "because of --on-damage fail", it->row, it->col, c->info.level);
+        return err_set(e,
+                       "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
+                       "because of --on-damage fail",
+                       it->row, it->col, c->info.level);
     if (c->tissue_origin == TISSUE_TILES && sum_tissue(c, it, x, y, e))
         return -1;
     blank_padding(&c->info, it);
@@ -134,7 +136,8 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct convert *c = ctx;
     struct item *it = slot;
     const bool plain = it->bytes == (size_t)store_chunk_bytes(&c->info);
-    if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32, it->status, e))
+    if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32,
+                        it->status, e))
         return -1;
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
@@ -165,10 +168,12 @@ static int read_head(struct convert *c, struct err *e)
     struct err damage = {""};
     return head_read(&c->head, c->slide, &c->slide_info, c->o->keep_identifiers, &damage, e) ||
                    add_problem(c, &damage, e)
-               ? -1 : 0;
+               ? -1
+               : 0;
 }
 
-/* Makes the map before the tiles if it is needed then, or cheap; else it is made along with them. */
+/* Makes the map before the tiles if it is needed then, or cheap; else it is made along with them.
+ */
 static int make_tissue(struct convert *c, struct err *e)
 {
     if (c->o->no_tissue)
@@ -191,28 +196,35 @@ static int put_tissue(struct convert *c, struct err *e)
         return 0;
     if (c->tissue_origin == TISSUE_TILES)
         tissue_finish(&c->tissue);
-    const struct store_tissue t = {.cols = c->tissue.cols, .rows = c->tissue.rows, .mask = c->tissue.mask,
-                                   .otsu_h = c->tissue.otsu_h, .otsu_s = c->tissue.otsu_s,
+    const struct store_tissue t = {.cols = c->tissue.cols,
+                                   .rows = c->tissue.rows,
+                                   .mask = c->tissue.mask,
+                                   .otsu_h = c->tissue.otsu_h,
+                                   .otsu_s = c->tissue.otsu_s,
                                    .fraction = c->tissue.fraction};
     return store_put_tissue(c->writer, &t, e);
 }
 
 /* A lower bound of the store's size. Deflate needs about four times the bytes of a JPEG slide, and
- * seldom more than 0.45 of the pixels'. The estimate is careful, so that nothing is rejected wrongly. */
+ * seldom more than 0.45 of the pixels'. The estimate is careful, so that nothing is rejected
+ * wrongly. */
 static double least_bytes(const struct convert *c)
 {
     const struct store_info *i = &c->info;
     int64_t stored = 0;
     for (int64_t row = 0; row < c->rows; row++)
         for (int64_t col = 0; col < c->columns; col++)
-            stored += !c->o->tissue_only || tissue_any(&c->tissue, col * i->chunk_cols, row * i->chunk_rows,
-                                                       i->chunk_cols, i->chunk_rows);
+            stored +=
+                !c->o->tissue_only || tissue_any(&c->tissue, col * i->chunk_cols,
+                                                 row * i->chunk_rows, i->chunk_cols, i->chunk_rows);
     const double pixels = (double)stored * (double)store_chunk_bytes(i);
-    const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(c->columns * c->rows);
+    const double packed =
+        4.0 * (double)i->source_bytes * (double)stored / (double)(c->columns * c->rows);
     if (i->codec->id == CODEC_NONE)
         return pixels;
     /* lz4 and zstd come within a tenth of deflate */
-    return 0.5 * (packed < 0.45 * pixels && i->level == 0 ? packed : 0.45 * pixels / (i->level ? 2 : 1));
+    return 0.5 *
+           (packed < 0.45 * pixels && i->level == 0 ? packed : 0.45 * pixels / (i->level ? 2 : 1));
 }
 
 static int check_space(const struct convert *c, const char *target, struct err *e)
@@ -228,8 +240,11 @@ static int check_space(const struct convert *c, const char *target, struct err *
     const double least = least_bytes(c), space = (double)fs.f_bavail * (double)fs.f_frsize;
     if (space >= least)
         return 0;
-    return err_set(e, "too little disk space left: at least %s are needed, %s are free; free some, or name "
-                      "another output", cli_size(need, least), cli_size(there, space));
+    return err_set(
+        e,
+        "too little disk space left: at least %s are needed, %s are free; free some, or name "
+        "another output",
+        cli_size(need, least), cli_size(there, space));
 }
 
 static int open_buffers(struct convert *c, struct err *e)
@@ -287,7 +302,8 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
 }
 
 /* Decides whether there is anything to do, and does it. */
-static int convert(struct convert *c, const char *target, struct convert_report *report, struct err *e)
+static int convert(struct convert *c, const char *target, struct convert_report *report,
+                   struct err *e)
 {
     struct stat st;
     if (stat(c->path, &st))
@@ -300,10 +316,12 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (verdict == PLAN_SKIP) {
         const struct store_info *old = &report->info;
         if (c->o->refuse_damage && (old->tiles_damaged || old->source_problem[0]))
-            return err_set(e, "%s: its store %s has %" PRId64 " damaged tile%s%s%s; rejected because of "
-                           "--on-damage fail", c->path, target, old->tiles_damaged,
-                           old->tiles_damaged == 1 ? "" : "s", old->source_problem[0] ? ": " : "",
-                           old->source_problem);
+            return err_set(e,
+                           "%s: its store %s has %" PRId64
+                           " damaged tile%s%s%s; rejected because of "
+                           "--on-damage fail",
+                           c->path, target, old->tiles_damaged, old->tiles_damaged == 1 ? "" : "s",
+                           old->source_problem[0] ? ": " : "", old->source_problem);
         report->outcome = CONVERT_SKIPPED;
         report->store_bytes = stat(target, &st) ? 0 : st.st_size;
         return 0;

@@ -19,8 +19,8 @@ struct convert_options {
     const struct codec *codec;
     bool gray;
     int64_t level;
-    int64_t group_bytes;   /* of uncompressed pixels in a group */
-    int64_t stripe_rows;   /* rounded to whole chunk rows; at least one */
+    int64_t group_bytes; /* of uncompressed pixels in a group */
+    int64_t stripe_rows; /* rounded to whole chunk rows; at least one */
     int threads;
     bool force;            /* replace an existing store */
     bool keep_identifiers; /* store identifying properties, too */
@@ -40,7 +40,7 @@ struct convert_report {
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
-    bool was_stale;         /* replaced a store of the slide as it was before the slide changed */
+    bool was_stale; /* replaced a store of the slide as it was before the slide changed */
 };
 
 /* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done and

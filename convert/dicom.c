@@ -2,10 +2,10 @@
  * dicom.c - see dicom.h.
  *
  * A file begins with 128 free bytes and "DICM". Elements follow: group and number, 16 bits each,
- * in ascending order; with explicit VR two letters and a length of 16 or 32 bits, with implicit VR a
- * length of 32 bits. Group 0002 is always explicit and little endian; it names the transfer syntax of
- * the rest. A length of 0xffffffff means "until the delimiter": such a sequence holds items, which
- * may hold elements.
+ * in ascending order; with explicit VR two letters and a length of 16 or 32 bits, with implicit VR
+ * a length of 32 bits. Group 0002 is always explicit and little endian; it names the transfer
+ * syntax of the rest. A length of 0xffffffff means "until the delimiter": such a sequence holds
+ * items, which may hold elements.
  */
 #include "convert/dicom.h"
 

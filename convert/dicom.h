@@ -1,8 +1,8 @@
 /*
  * dicom.h - which series a DICOM file belongs to.
  *
- * A DICOM slide is a folder of files, one or more per level, that share a SeriesInstanceUID. Each of
- * them opens the whole slide, so a folder search must count them as one.
+ * A DICOM slide is a folder of files, one or more per level, that share a SeriesInstanceUID. Each
+ * of them opens the whole slide, so a folder search must count them as one.
  */
 #ifndef WSI_DICOM_H
 #define WSI_DICOM_H

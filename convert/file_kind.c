@@ -18,12 +18,14 @@ enum { HEAD = 4096 };
 
 /* --- TIFF --- */
 
-static int reject_strips(const char *path, const struct tiff_file *t, const struct tiff_directory *d,
-                         struct err *e)
+static int reject_strips(const char *path, const struct tiff_file *t,
+                         const struct tiff_directory *d, struct err *e)
 {
-    return err_set(e, "%s: not a slide: a TIFF file of %" PRIu64 " x %" PRIu64 " px without tiles; "
+    return err_set(e,
+                   "%s: not a slide: a TIFF file of %" PRIu64 " x %" PRIu64 " px without tiles; "
                    "convert it to a tiled pyramid first, for example with vips tiffsave --tile "
-                   "--pyramid", path, tiff_file_value(t, d, TIFF_FILE_WIDTH, 0),
+                   "--pyramid",
+                   path, tiff_file_value(t, d, TIFF_FILE_WIDTH, 0),
                    tiff_file_value(t, d, TIFF_FILE_LENGTH, 0));
 }
 
@@ -33,26 +35,35 @@ static int reject_directory(const char *path, const struct tiff_file *t,
     char text[2048];
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     if (strstr(text, "<OME"))
-        return err_set(e, "%s: not a slide that OpenSlide reads: an OME-TIFF; convert it to a tiled "
-                       "pyramid first, for example with bfconvert or vips", path);
+        return err_set(e,
+                       "%s: not a slide that OpenSlide reads: an OME-TIFF; convert it to a tiled "
+                       "pyramid first, for example with bfconvert or vips",
+                       path);
     if (!tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
         return reject_strips(path, t, d, e);
     if (!slide_metadata_available())
-        return err_set(e, "%s: not a slide that this build reads: a tiled TIFF file that is no Aperio SVS; "
-                       "build wsi2h5 with OpenSlide", path);
-    return err_set(e, "%s: not a slide that this program reads: a tiled TIFF file with compression %"
-                   PRIu64 ", %" PRIu64 " samples of %" PRIu64 " bits; convert it first, for example "
-                   "with vips", path, tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1),
-                   tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
-                   tiff_file_value(t, d, TIFF_FILE_BITS, 1));
+        return err_set(
+            e,
+            "%s: not a slide that this build reads: a tiled TIFF file that is no Aperio SVS; "
+            "build wsi2h5 with OpenSlide",
+            path);
+    return err_set(
+        e,
+        "%s: not a slide that this program reads: a tiled TIFF file with compression %" PRIu64
+        ", %" PRIu64 " samples of %" PRIu64 " bits; convert it first, for example "
+        "with vips",
+        path, tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1),
+        tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1), tiff_file_value(t, d, TIFF_FILE_BITS, 1));
 }
 
 static int reject_tiff(const char *path, const struct tiff_file *t, struct err *e)
 {
     struct tiff_directory d;
     if (!tiff_file_directory(t, t->first, &d))
-        return err_set(e, "%s: not a slide: a TIFF file whose first directory is damaged or cut off; "
-                       "copy the slide again", path);
+        return err_set(e,
+                       "%s: not a slide: a TIFF file whose first directory is damaged or cut off; "
+                       "copy the slide again",
+                       path);
     const int r = reject_directory(path, t, &d, e);
     tiff_directory_free(&d);
     return r;
@@ -64,8 +75,11 @@ static int reject_dicom(const char *path, struct err *e)
 {
     const char *library = slide_metadata_library();
     if (!strncmp(library, "OpenSlide 3", 11) || !strncmp(library, "no ", 3))
-        return err_set(e, "%s: not a slide that this build reads: a DICOM file; OpenSlide 4 reads DICOM "
-                       "slides, this build has %s", path, library);
+        return err_set(
+            e,
+            "%s: not a slide that this build reads: a DICOM file; OpenSlide 4 reads DICOM "
+            "slides, this build has %s",
+            path, library);
     return err_set(e, "%s: not a slide: a DICOM file, but no whole-slide image that %s reads", path,
                    library);
 }
@@ -137,6 +151,7 @@ int file_kind_reject(const char *path, struct err *e)
     const char *what = describe(head, n);
     if (what)
         return err_set(e, "%s: not a slide: %s", path, what);
-    return err_set(e, "%s: not a slide in a known format%s; check that the file is complete", path,
-                   slide_metadata_available() ? "" : " (this build has no OpenSlide and reads SVS only)");
+    return err_set(
+        e, "%s: not a slide in a known format%s; check that the file is complete", path,
+        slide_metadata_available() ? "" : " (this build has no OpenSlide and reads SVS only)");
 }

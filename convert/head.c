@@ -71,7 +71,8 @@ static int put_property(void *ctx, const char *key, const char *value)
     if (strlen(value) <= MOST_VALUE)
         return store_put_property(p->writer, key, value, p->e);
     char *cut = strndup(value, MOST_VALUE);
-    const int r = cut ? store_put_property(p->writer, key, cut, p->e) : err_set(p->e, "out of memory");
+    const int r =
+        cut ? store_put_property(p->writer, key, cut, p->e) : err_set(p->e, "out of memory");
     free(cut);
     return r;
 }

@@ -13,14 +13,15 @@
 #include <stdint.h>
 
 struct head {
-    uint8_t *thumbnail;    /* [height][width][3]; NULL without; owned */
+    uint8_t *thumbnail; /* [height][width][3]; NULL without; owned */
     int64_t width, height;
-    uint8_t *icc;          /* NULL without; owned */
+    uint8_t *icc; /* NULL without; owned */
     size_t icc_bytes;
 };
 
-/* Reads thumbnail and profile; identifying texts are blanked unless `identifiers`. What is damaged is
- * left out, and *damage says so ("" for nothing). -1: it cannot be read now. head_free it always. */
+/* Reads thumbnail and profile; identifying texts are blanked unless `identifiers`. What is damaged
+ * is left out, and *damage says so ("" for nothing). -1: it cannot be read now. head_free it
+ * always. */
 int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
               struct err *damage, struct err *e);
 /* Writes all of it, and the properties of s. */

@@ -139,9 +139,9 @@ static bool is_valid(const uint8_t *profile, size_t n)
 /* Tags whose data is numbers: colorants, curves, tables, measuring conditions. */
 static bool is_colour(const uint8_t *data)
 {
-    static const char *const types[] = {"XYZ ", "curv", "para", "mft1", "mft2", "mAB ", "mBA ", "mpet",
-                                        "sf32", "uf32", "ui08", "ui16", "ui32", "ui64", "chrm", "meas",
-                                        "view", "sig ", "clrt", "clro", "cicp"};
+    static const char *const types[] = {"XYZ ", "curv", "para", "mft1", "mft2", "mAB ", "mBA ",
+                                        "mpet", "sf32", "uf32", "ui08", "ui16", "ui32", "ui64",
+                                        "chrm", "meas", "view", "sig ", "clrt", "clro", "cicp"};
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (!memcmp(data, types[k], 4))
             return true;

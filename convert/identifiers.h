@@ -16,9 +16,9 @@
 bool identifiers_allow(const char *key, const char *value);
 
 /*
- * Blanks what may identify a scanner or a person in an ICC profile: all texts (among them desc, dmnd,
- * dmdd, cprt, vued), the date, the profile's ID and bytes that belong to no tag. Colour data is not
- * changed. False: it is no valid profile, and must not be stored.
+ * Blanks what may identify a scanner or a person in an ICC profile: all texts (among them desc,
+ * dmnd, dmdd, cprt, vued), the date, the profile's ID and bytes that belong to no tag. Colour data
+ * is not changed. False: it is no valid profile, and must not be stored.
  */
 bool identifiers_blank_icc(uint8_t *profile, size_t n);
 

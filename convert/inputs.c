@@ -23,8 +23,8 @@ static int add(struct inputs *in, const char *path, char *problem, struct err *e
     if (!more)
         return no_memory(e);
     in->list = more;
-    in->list[in->n] = (struct input){.path = strdup(path), .problem = problem,
-                                     .below = (size_t)(cli_base_name(path) - path)};
+    in->list[in->n] = (struct input){
+        .path = strdup(path), .problem = problem, .below = (size_t)(cli_base_name(path) - path)};
     return in->list[in->n++].path ? 0 : no_memory(e);
 }
 
@@ -50,7 +50,7 @@ static int add_skipped(void *ctx, const char *path, const char *why, struct err 
     in->skipped = more;
     more[in->n_skipped] = (struct input_skip){strdup(path), strdup(why)};
     const struct input_skip *new = &more[in->n_skipped++];
-    return new->path && new->why ? 0 : no_memory(e);
+    return new->path &&new->why ? 0 : no_memory(e);
 }
 
 static int by_path(const void *a, const void *b)
@@ -66,7 +66,8 @@ static int add_folder(struct inputs *in, const char *folder, struct err *e)
     if (search_folder(folder, &ops, in, e))
         return -1;
     if (in->n == before)
-        return add_problem(in, folder, "a folder without slides (--verbose lists what was skipped)", e);
+        return add_problem(in, folder, "a folder without slides (--verbose lists what was skipped)",
+                           e);
     for (size_t k = before; k < in->n; k++)
         if (strlen(in->list[k].path) > length)
             in->list[k].below = length + strspn(in->list[k].path + length, "/");
@@ -102,8 +103,8 @@ bool inputs_is_file(const char *output)
            !(stat(output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* FOLDER/NAME.h5, where NAME is the slide's without its ending; with keep_tree FOLDER/BELOW/NAME.h5.
- * NULL when out of memory. */
+/* FOLDER/NAME.h5, where NAME is the slide's without its ending; with keep_tree
+ * FOLDER/BELOW/NAME.h5. NULL when out of memory. */
 static char *target_of(const char *folder, const struct input *i, bool keep_tree)
 {
     char *target;
@@ -128,8 +129,9 @@ static int mark_clash(struct input *i, const struct input *first, struct err *e)
     const bool one_folder = n == (size_t)(cli_base_name(first->path) - first->path) &&
                             !strncmp(i->path, first->path, n);
     if (asprintf(&i->problem, "%s: would overwrite the store of %s (%s); %s", i->path, first->path,
-                 i->target, one_folder ? "use two output folders"
-                                       : "use --keep-tree, or two output folders") >= 0)
+                 i->target,
+                 one_folder ? "use two output folders"
+                            : "use --keep-tree, or two output folders") >= 0)
         return 0;
     i->problem = NULL;
     return no_memory(e);

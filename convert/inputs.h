@@ -11,10 +11,11 @@
 #include <stdint.h>
 
 struct input {
-    char *path;    /* of the slide; owned */
-    size_t below;  /* path + below is its path below the folder that was given */
-    char *target;  /* path of its store; owned; NULL until it is known (--anonymous) */
-    char *problem; /* why it cannot be converted, naming the path; NULL if nothing is known; owned */
+    char *path;   /* of the slide; owned */
+    size_t below; /* path + below is its path below the folder that was given */
+    char *target; /* path of its store; owned; NULL until it is known (--anonymous) */
+    char
+        *problem; /* why it cannot be converted, naming the path; NULL if nothing is known; owned */
 };
 
 /* A file or folder that a search passed over. */
@@ -29,8 +30,8 @@ struct inputs {
     size_t n_skipped;
 };
 
-/* Adds a slide or, for a folder, every slide below it (search.h), sorted by path. A word that leads to
- * no slide becomes an input with a problem. -1 only when out of memory. */
+/* Adds a slide or, for a folder, every slide below it (search.h), sorted by path. A word that leads
+ * to no slide becomes an input with a problem. -1 only when out of memory. */
 int inputs_add(struct inputs *in, const char *word, struct err *e);
 /* Adds the paths of a file (cli_list). */
 int inputs_add_list(struct inputs *in, const char *file, struct err *e);
@@ -41,8 +42,8 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e);
  * targets are not known yet, and only repeated paths are dropped.
  */
 int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e);
-/* Keeps share `task` of `tasks` (cli_task). Call it after inputs_assign, so that name clashes are the
- * same in every share. */
+/* Keeps share `task` of `tasks` (cli_task). Call it after inputs_assign, so that name clashes are
+ * the same in every share. */
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
 /* Does -o name a file rather than a folder? */
 bool inputs_is_file(const char *output);

@@ -1,6 +1,6 @@
 /*
- * no_openslide.c - stands in for slide_metadata.c and slide_openslide.c in a build without OpenSlide.
- * Such a build reads Aperio SVS only, and describes slides from their own directories.
+ * no_openslide.c - stands in for slide_metadata.c and slide_openslide.c in a build without
+ * OpenSlide. Such a build reads Aperio SVS only, and describes slides from their own directories.
  */
 #include "convert/slide_metadata.h"
 
@@ -27,8 +27,7 @@ void slide_metadata_close(struct slide_metadata *m)
 }
 
 int slide_metadata_properties(struct slide_metadata *m,
-                              int (*put)(void *ctx, const char *key, const char *value),
-                              void *ctx)
+                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     (void)m, (void)put, (void)ctx;
     return 0;

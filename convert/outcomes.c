@@ -87,9 +87,11 @@ static bool describe_damage(const struct outcome *i, const struct store_info *s,
 {
     const bool problem = s->source_problem[0];
     if (s->tiles_damaged > 0)
-        err_set(e, "%s: %" PRId64 " damaged tile%s, filled with the background%s%s%s; copy the slide "
-                   "again", i->path, s->tiles_damaged, plural(s->tiles_damaged),
-                problem ? " (" : "", s->source_problem, problem ? ")" : "");
+        err_set(e,
+                "%s: %" PRId64 " damaged tile%s, filled with the background%s%s%s; copy the slide "
+                "again",
+                i->path, s->tiles_damaged, plural(s->tiles_damaged), problem ? " (" : "",
+                s->source_problem, problem ? ")" : "");
     else if (problem)
         err_set(e, "%s: the file is damaged (%s), but its pixels were read; copy the slide again",
                 i->path, s->source_problem);
@@ -97,7 +99,8 @@ static bool describe_damage(const struct outcome *i, const struct store_info *s,
 }
 
 /* Remarks that are no errors. */
-static void remark(const struct outcomes *r, const struct outcome *i, const struct convert_report *p)
+static void remark(const struct outcomes *r, const struct outcome *i,
+                   const struct convert_report *p)
 {
     char need[32];
     const struct store_info *s = &p->info;
@@ -108,8 +111,9 @@ static void remark(const struct outcomes *r, const struct outcome *i, const stru
         cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
                 s->tiles_missing == 1 ? " is" : "s are");
     if (r->o->group_bytes_given && r->o->convert.group_bytes < stripe_bytes)
-        cli_say("%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",
-                i->path, cli_size(need, (double)stripe_bytes));
+        cli_say(
+            "%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",
+            i->path, cli_size(need, (double)stripe_bytes));
 }
 
 void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct convert_report *p)
@@ -156,12 +160,13 @@ void outcomes_end(const struct outcomes *r)
     const double seconds = cli_now() - r->begun;
     if (r->o->quiet)
         return;
-    int n = snprintf(counts, sizeof counts, "%" PRId64 " converted, %" PRId64 " skipped (up to date), %"
-                     PRId64 " with damaged tiles, %" PRId64 " failed", r->converted, r->skipped,
-                     r->damaged, r->failed);
+    int n = snprintf(counts, sizeof counts,
+                     "%" PRId64 " converted, %" PRId64 " skipped (up to date), %" PRId64
+                     " with damaged tiles, %" PRId64 " failed",
+                     r->converted, r->skipped, r->damaged, r->failed);
     if (r->stopped || r->not_begun)
-        snprintf(counts + n, sizeof counts - (size_t)n, ", %" PRId64 " stopped, %" PRId64 " not begun",
-                 r->stopped, r->not_begun);
+        snprintf(counts + n, sizeof counts - (size_t)n,
+                 ", %" PRId64 " stopped, %" PRId64 " not begun", r->stopped, r->not_begun);
     if (r->pixels > 0)
         snprintf(rate, sizeof rate, "%s of slides to %s of stores, %.1f MP/s, ",
                  cli_size(in, r->source_bytes), cli_size(out, r->store_bytes),

@@ -1,12 +1,12 @@
 /*
- * outcomes.h - what a run of wsi2h5 says about its slides: messages on stderr, one JSON line per slide
- * on stdout, the counts at the end.
+ * outcomes.h - what a run of wsi2h5 says about its slides: messages on stderr, one JSON line per
+ * slide on stdout, the counts at the end.
  */
 #ifndef WSI_OUTCOMES_H
 #define WSI_OUTCOMES_H
 
-#include "convert/convert.h"
 #include "convert/arguments.h"
+#include "convert/convert.h"
 
 #include <stddef.h>
 #include <stdint.h>

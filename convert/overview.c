@@ -1,4 +1,4 @@
-/* overview.c - see overview.h. A pass through the parallel loop; an item is one tile. */
+/* overview.c - see overview.h. One run of the parallel loop; an item is one tile. */
 #include "convert/overview.h"
 
 #include "common/pipe.h"
@@ -18,8 +18,8 @@ struct pass {
     struct slide *slide;
     const struct slide_info *info;
     struct tissue *tissue;
-    double scale;  /* pixels of the stored level per pixel of this one */
-    int shrink;    /* 8: tiles are decoded at 1/8; else 1 */
+    double scale;                /* pixels of the stored level per pixel of this one */
+    int shrink;                  /* 8: tiles are decoded at 1/8; else 1 */
     int64_t columns, rows, next; /* tiles */
     int64_t damaged;             /* tiles */
 };
@@ -97,8 +97,8 @@ static int run(struct pass *p, int threads, struct err *e)
     return r;
 }
 
-/* The coarsest level below `limit` with a pixel for every cell and clearly fewer pixels than the open one,
- * or -1. */
+/* The coarsest level below `limit` with a pixel for every cell and clearly fewer pixels than the
+ * open one, or -1. */
 static int64_t coarse_level(const struct slide_info *i, double limit)
 {
     int64_t best = -1;
@@ -113,7 +113,7 @@ static int64_t coarse_level(const struct slide_info *i, double limit)
     return best;
 }
 
-/* Opens the coarsest level that can be opened (OpenSlide refuses some). NULL when there is none. */
+/* Opens the coarsest level that can be opened (OpenSlide rejects some). NULL when there is none. */
 static struct slide *open_coarse(const char *path, const struct slide_info *info, int threads,
                                  struct slide_info *low)
 {

@@ -12,11 +12,12 @@
 
 /*
  * Fills t (tissue_create()d for the open level of s) from the coarsest level that still has a pixel
- * for every cell. If there is none and `must` is set, it takes the open level itself, decoded at 1/8
- * where the reader can. Uses `threads` threads; nothing else may read s meanwhile. 1: done; 0: there
- * is no coarse level, and t is unchanged; -1.
+ * for every cell. If there is none and `must` is set, it takes the open level itself, decoded at
+ * 1/8 where the reader can. Uses `threads` threads; nothing else may read s meanwhile. 1: done; 0:
+ * there is no coarse level, and t is unchanged; -1.
  *
- * Cells over damaged tiles count as tissue. *damage says which tiles of a coarser level are damaged,
+ * Cells over damaged tiles count as tissue. *damage says which tiles of a coarser level are
+ * damaged,
  * "" for none. Damaged tiles of the open level are not reported: whoever converts it meets them.
  */
 int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,

@@ -24,7 +24,8 @@ static int64_t folder_tag(const char *path)
     return tag;
 }
 
-/* Stripes of whole chunk rows, as near to the requested rows as possible; groups of whole stripes. */
+/* Stripes of whole chunk rows, as near to the requested rows as possible; groups of whole stripes.
+ */
 static void plan_groups(struct store_info *i, const struct convert_options *o)
 {
     const int64_t chunk_rows = (o->stripe_rows + i->chunk_rows / 2) / i->chunk_rows;
@@ -40,12 +41,21 @@ static void plan_groups(struct store_info *i, const struct convert_options *o)
 int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
                const struct convert_options *o, struct store_info *i, struct err *e)
 {
-    *i = (struct store_info){
-        .source_bytes = source->st_size, .level = s->level, .downsample = s->downsample,
-        .width = s->width, .height = s->height, .channels = o->gray ? 1 : 3, .mpp_x = s->mpp_x,
-        .mpp_y = s->mpp_y, .objective_power = s->objective_power, .chunk_rows = s->tile_rows,
-        .chunk_cols = s->tile_cols, .codec = o->codec, .source_tag = o->name ? 0 : folder_tag(path),
-        .identifiers = o->keep_identifiers, .tissue_only = o->tissue_only};
+    *i = (struct store_info){.source_bytes = source->st_size,
+                             .level = s->level,
+                             .downsample = s->downsample,
+                             .width = s->width,
+                             .height = s->height,
+                             .channels = o->gray ? 1 : 3,
+                             .mpp_x = s->mpp_x,
+                             .mpp_y = s->mpp_y,
+                             .objective_power = s->objective_power,
+                             .chunk_rows = s->tile_rows,
+                             .chunk_cols = s->tile_cols,
+                             .codec = o->codec,
+                             .source_tag = o->name ? 0 : folder_tag(path),
+                             .identifiers = o->keep_identifiers,
+                             .tissue_only = o->tissue_only};
     snprintf(i->source_name, sizeof i->source_name, "%s", o->name ? o->name : cli_base_name(path));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
@@ -82,9 +92,9 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * Has the slide file changed since the store was made? A newer one of another size or quickhash has.
- * After damage any change counts: a better copy may have kept the old time (cp -p, rsync -a), and
- * quickhash-1 covers the coarsest level only.
+ * Has the slide file changed since the store was made? A newer one of another size or quickhash
+ * has. After damage any change counts: a better copy may have kept the old time (cp -p, rsync -a),
+ * and quickhash-1 covers the coarsest level only.
  */
 static bool is_stale(const struct store_info *old, const struct store_info *new,
                      const struct stat *source, const char *target)
@@ -127,11 +137,14 @@ static int judge_store(const char *path, const struct stat *source, const char *
     if (is_stale(old, new, source, target))
         return PLAN_REMAKE;
     if (!same_source(old, new))
-        return err_set(e, "%s: %s is the store of another slide (%s); use another folder, or --force "
-                          "to replace it", path, target, old->source_name);
+        return err_set(e,
+                       "%s: %s is the store of another slide (%s); use another folder, or --force "
+                       "to replace it",
+                       path, target, old->source_name);
     struct err how = {""};
     if (describe_difference(old, new, &how))
-        return err_set(e, "%s: its store %s was made %s; use another folder, or --force to replace it",
+        return err_set(e,
+                       "%s: its store %s was made %s; use another folder, or --force to replace it",
                        path, target, how.msg);
     return PLAN_SKIP;
 }
@@ -145,12 +158,16 @@ int plan_judge(const char *path, const struct stat *source, const char *target,
     case STORE_UNFINISHED: return PLAN_MAKE;
     case STORE_UNKNOWN:
         return force ? PLAN_MAKE
-                     : err_set(e, "%s: the existing file cannot be read as a store (%s); use another "
-                               "folder, or --force to replace it", target, why.msg);
+                     : err_set(e,
+                               "%s: the existing file cannot be read as a store (%s); use another "
+                               "folder, or --force to replace it",
+                               target, why.msg);
     case STORE_IS_STORE: return force ? PLAN_MAKE : judge_store(path, source, target, new, old, e);
     case STORE_ERROR: return err_set(e, "%s", why.msg);
     default:
-        return err_set(e, "%s: already exists and is not a patch store; not overwritten; name another "
-                       "output", target);
+        return err_set(e,
+                       "%s: already exists and is not a patch store; not overwritten; name another "
+                       "output",
+                       target);
     }
 }

@@ -45,7 +45,7 @@ static char *join(const char *folder, const char *name)
     char *path;
     const size_t n = strlen(folder);
     return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0 ? NULL
-                                                                                           : path;
+                                                                                             : path;
 }
 
 static bool ends_with(const char *path, const char *end)
@@ -135,7 +135,8 @@ static int take_missing(struct search *s, const char *path, struct err *e)
 {
     struct stat st;
     const bool link = errno == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode);
-    const char *why = link ? "dangling link: the file it points to does not exist" : strerror(errno);
+    const char *why =
+        link ? "dangling link: the file it points to does not exist" : strerror(errno);
     return slide_has_name(path) ? s->ops->problem(s->ctx, path, why, e)
                                 : s->ops->skipped(s->ctx, path, why, e);
 }
@@ -205,11 +206,11 @@ static int search(struct search *s, const char *folder, const struct stat *st, i
     if (first < 0)
         return -1;
     if (first == 0)
-        return s->ops->skipped(s->ctx, folder, "leads to a folder above it or one that is already searched", e);
+        return s->ops->skipped(s->ctx, folder,
+                               "leads to a folder above it or one that is already searched", e);
     const int n = scandir(folder, &names, NULL, by_name);
     if (n < 0)
-        return errno == ENOMEM ? no_memory(e)
-                               : s->ops->problem(s->ctx, folder, strerror(errno), e);
+        return errno == ENOMEM ? no_memory(e) : s->ops->problem(s->ctx, folder, strerror(errno), e);
     const int r = search_names(s, folder, names, n, depth, e);
     for (int k = 0; k < n; k++)
         free(names[k]);
@@ -217,7 +218,8 @@ static int search(struct search *s, const char *folder, const struct stat *st, i
     return r;
 }
 
-/* Marks the folders above the first one as seen, so that no link leads the search out through them. */
+/* Marks the folders above the first one as seen, so that no link leads the search out through them.
+ */
 static int visit_above(struct search *s, const char *folder, struct err *e)
 {
     char *real = realpath(folder, NULL);

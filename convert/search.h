@@ -22,8 +22,8 @@ struct search_ops {
     int (*skipped)(void *ctx, const char *path, const char *why, struct err *e);
 };
 
-/* Searches a folder. Names of one folder come in the order of their bytes. -1: a callback failed, or
- * out of memory. */
+/* Searches a folder. Names of one folder come in the order of their bytes. -1: a callback failed,
+ * or out of memory. */
 int search_folder(const char *folder, const struct search_ops *ops, void *ctx, struct err *e);
 
 #endif

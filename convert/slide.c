@@ -23,9 +23,11 @@ static int check_file(const char *path, struct err *e)
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return err_sys(e, errno == ENOENT   ? "%s: no such slide; check the path"
-                          : errno == EACCES ? "%s: cannot be read; check its permissions"
-                                            : "%s: cannot open", path);
+        return err_sys(e,
+                       errno == ENOENT   ? "%s: no such slide; check the path"
+                       : errno == EACCES ? "%s: cannot be read; check its permissions"
+                                         : "%s: cannot open",
+                       path);
     int bad = fstat(fd, &st);
     close(fd);
     if (bad)
@@ -66,8 +68,8 @@ void slide_close(struct slide *s)
 
 bool slide_has_name(const char *path)
 {
-    static const char *const ends[] = {".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn",
-                                       ".mrxs", ".svslide", ".bif", ".dcm"};
+    static const char *const ends[] = {".svs", ".tif",  ".tiff",    ".ndpi", ".vms", ".vmu",
+                                       ".scn", ".mrxs", ".svslide", ".bif",  ".dcm"};
     const char *dot = strrchr(path, '.');
     for (size_t k = 0; dot && k < sizeof ends / sizeof *ends; k++)
         if (!strcasecmp(dot, ends[k]))

@@ -1,9 +1,9 @@
 /*
  * slide.h - what a slide is to the converter, and the table of readers.
  *
- * A reader is a small const struct. slide_open asks the readers in the order of the table; the first
- * that recognises the file opens it. One level of the slide is open. It is read tile by tile. The
- * tiles are the slide's own where it has tiles, so no compressed tile is decoded twice.
+ * A reader is a small const struct. slide_open asks the readers in the order of the table; the
+ * first that recognises the file opens it. One level of the slide is open. It is read tile by tile.
+ * The tiles are the slide's own where it has tiles, so no compressed tile is decoded twice.
  */
 #ifndef WSI_SLIDE_H
 #define WSI_SLIDE_H
@@ -25,21 +25,21 @@ enum { SLIDE_LEVELS = 32 };
 enum { SLIDE_DAMAGED = -2 };
 
 struct slide_info {
-    const char *reader;              /* name of the reader that opened the slide */
-    char vendor[64];                 /* OpenSlide's name of the format */
-    char quickhash[80];              /* OpenSlide's quickhash-1, "" when there is none */
-    int64_t level;                   /* the open level */
-    double downsample;               /* of the open level */
-    int64_t levels;                  /* entries of downsamples[] */
+    const char *reader; /* name of the reader that opened the slide */
+    char vendor[64];    /* OpenSlide's name of the format */
+    char quickhash[80]; /* OpenSlide's quickhash-1, "" when there is none */
+    int64_t level;      /* the open level */
+    double downsample;  /* of the open level */
+    int64_t levels;     /* entries of downsamples[] */
     double downsamples[SLIDE_LEVELS];
-    bool has_eighth;                 /* read_eighth works */
-    bool has_thumbnail;              /* `thumbnail` returns a thumbnail, never the label */
-    int64_t width, height;           /* of the open level, px */
-    int64_t tile_cols, tile_rows;    /* px; the grid starts at (0, 0) */
-    double mpp_x, mpp_y;             /* um per level-0 px; NaN when unknown */
-    double objective_power;          /* NaN when unknown */
-    uint8_t background[3];           /* R, G, B of areas that the slide leaves empty */
-    char problem[256];               /* what is wrong with the file besides its tiles; "" for nothing */
+    bool has_eighth;              /* read_eighth works */
+    bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
+    int64_t width, height;        /* of the open level, px */
+    int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */
+    double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
+    double objective_power;       /* NaN when unknown */
+    uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
+    char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
 
 struct slide_reader;
@@ -55,24 +55,24 @@ struct slide_reader {
      * format but cannot read the file. `threads` threads will call read. */
     int (*open)(struct slide **s, const char *path, int64_t level, int threads,
                 struct slide_info *info, struct err *e);
-    /* Tile (col, row) as [tile_rows][tile_cols][channels] u8, 3 = RGB or 1 = gray. Pixels beyond the
-     * slide's edge are undefined. *status is STORE_WHOLE, or STORE_MISSING or STORE_DAMAGED with the
-     * tile filled with the background. -1: the slide as a whole can no longer be read. Different
-     * threads may read at once. */
+    /* Tile (col, row) as [tile_rows][tile_cols][channels] u8, 3 = RGB or 1 = gray. Pixels beyond
+     * the slide's edge are undefined. *status is STORE_WHOLE, or STORE_MISSING or STORE_DAMAGED
+     * with the tile filled with the background. -1: the slide as a whole can no longer be read.
+     * Different threads may read at once. */
     int (*read)(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
                 enum store_status *status, struct err *e);
-    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3] u8. Only if info->has_eighth; both sides
-     * are multiples of 8 then. */
+    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3] u8. Only if info->has_eighth; both
+     * sides are multiples of 8 then. */
     int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                        enum store_status *status, struct err *e);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each property until it returns non-zero, and returns that. */
-    int (*properties)(struct slide *s,
-                      int (*put)(void *ctx, const char *key, const char *value),
+    int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);
     /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
-    int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height, struct err *e);
+    int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                     struct err *e);
     /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
     int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e);
     void (*close)(struct slide *s);

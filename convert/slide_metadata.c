@@ -46,7 +46,8 @@ static double number(openslide_t *o, const char *key)
     return end != text && !*end && isfinite(v) && v > 0 ? v : NAN;
 }
 
-/* A tile's side as the slide states it; 256 where it has none, or none that makes a sensible chunk. */
+/* A tile's side as the slide states it; 256 where it has none, or none that makes a sensible chunk.
+ */
 static int64_t tile_side(openslide_t *o, int64_t level, const char *side)
 {
     char key[64];
@@ -87,8 +88,10 @@ static void describe_levels(openslide_t *o, struct slide_info *i)
 static void describe_slide(openslide_t *o, struct slide_info *i)
 {
     snprintf(i->vendor, sizeof i->vendor, "%s", property(o, OPENSLIDE_PROPERTY_NAME_VENDOR));
-    snprintf(i->quickhash, sizeof i->quickhash, "%s", property(o, OPENSLIDE_PROPERTY_NAME_QUICKHASH1));
-    /* OpenSlide 3.4 takes an Aperio file's second picture for the thumbnail, even if it is the label */
+    snprintf(i->quickhash, sizeof i->quickhash, "%s",
+             property(o, OPENSLIDE_PROPERTY_NAME_QUICKHASH1));
+    /* OpenSlide 3.4 takes an Aperio file's second picture for the thumbnail, even if it is the
+     * label */
     i->has_thumbnail = strcmp(i->vendor, "aperio") != 0;
     i->tile_cols = tile_side(o, i->level, "width");
     i->tile_rows = tile_side(o, i->level, "height");
@@ -102,15 +105,18 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
 {
     const int32_t levels = openslide_get_level_count(o);
     if (level >= levels)
-        return err_set(e, "has levels 0 to %d, not %" PRId64, levels - 1, level);
+        return err_set(e, "has levels 0 to %d; --level %" PRId64 " is out of range", levels - 1,
+                       level);
     *i = (struct slide_info){.level = level};
     describe_levels(o, i);
     if (i->width < 1 || i->height < 1 || i->width > INT32_MAX || i->height > INT32_MAX)
-        return err_set(e, "its size of %" PRId64 " x %" PRId64 " px cannot be", i->width, i->height);
+        return err_set(e, "has an invalid size of %" PRId64 " x %" PRId64 " px", i->width,
+                       i->height);
     describe_slide(o, i);
     if (is_unsafe(i))
-        return err_set(e, "level %" PRId64 " is smaller than one of its tiles, and OpenSlide %s "
-                       "returns random bytes for it; take another level, or OpenSlide 4",
+        return err_set(e,
+                       "level %" PRId64 " is smaller than one of its tiles, and OpenSlide %s "
+                       "returns random bytes for it; use another level, or OpenSlide 4",
                        level, openslide_get_version());
     return 0;
 }
@@ -195,8 +201,7 @@ static void drop_handle(struct slide_metadata *m)
 /* --- what it knows --- */
 
 int slide_metadata_properties(struct slide_metadata *m,
-                              int (*put)(void *ctx, const char *key, const char *value),
-                              void *ctx)
+                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     openslide_t *o = handle(m, NULL);
     const char *const *names = o ? openslide_get_property_names(o) : NULL;

@@ -20,8 +20,9 @@ struct slide_metadata;
 /* Is OpenSlide in this build? Without it slide_metadata_open returns 0. */
 bool slide_metadata_available(void);
 
-/* 1: *m is open and *info describes the level. 0: OpenSlide does not know the format. SLIDE_DAMAGED: it
- * rejects the file. -1: the file cannot be read now, or the slide does not have the level. */
+/* 1: *m is open and *info describes the level. 0: OpenSlide does not know the format.
+ * SLIDE_DAMAGED: it rejects the file. -1: the file cannot be read now, or the slide does not have
+ * the level. */
 int slide_metadata_open(struct slide_metadata **m, const char *path, int64_t level,
                         struct slide_info *info, struct err *e);
 /* NULL is allowed. */
@@ -29,14 +30,13 @@ void slide_metadata_close(struct slide_metadata *m);
 
 /* As the functions of the same names in struct slide_reader. */
 int slide_metadata_properties(struct slide_metadata *m,
-                              int (*put)(void *ctx, const char *key, const char *value),
-                              void *ctx);
+                              int (*put)(void *ctx, const char *key, const char *value), void *ctx);
 int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
                              int64_t *height, struct err *e);
 int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e);
 
-/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before the
- * call: OpenSlide does not report the cause. */
+/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
+ * the call: OpenSlide does not report the cause. */
 bool slide_may_pass(int code);
 
 /* "OpenSlide 3.4.1" */

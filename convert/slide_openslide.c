@@ -1,8 +1,8 @@
 /*
  * slide_openslide.c - every format that OpenSlide opens.
  *
- * Each thread has its own handle, opened when it first reads. OpenSlide's errors are sticky: after a
- * damaged tile the thread's handle is closed and opened again, and no other thread is affected.
+ * Each thread has its own handle, opened when it first reads. OpenSlide's errors are sticky: after
+ * a damaged tile the thread's handle is closed and opened again, and no other thread is affected.
  */
 #include "convert/slide.h"
 
@@ -71,8 +71,11 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         slide_metadata_close(m);
         return err_set(e, "out of memory");
     }
-    *r = (struct openslide_reader){.slide.reader = &slide_openslide, .path = strdup(path),
-                                   .info = *info, .metadata = m, .threads = threads,
+    *r = (struct openslide_reader){.slide.reader = &slide_openslide,
+                                   .path = strdup(path),
+                                   .info = *info,
+                                   .metadata = m,
+                                   .threads = threads,
                                    .scratch = calloc((size_t)threads, sizeof *r->scratch)};
     if (!r->path || !r->scratch) {
         reader_close(&r->slide);
@@ -119,7 +122,8 @@ static void put_row(const struct slide_info *i, const uint32_t *argb, int64_t co
 /*
  * Where to begin reading a coarser level, so that its pixel x comes out as it is stored. OpenSlide
  * takes level-0 coordinates and interpolates where they lie between the level's pixels; downsamples
- * are not whole numbers, so most do. Steps back to a pixel that lies near enough on a level-0 pixel.
+ * are not whole numbers, so most do. Steps back to a pixel that lies near enough on a level-0
+ * pixel.
  */
 static int64_t step_back(double downsample, int64_t x)
 {
@@ -169,8 +173,8 @@ static struct region region_of(const struct slide_info *i, int64_t col, int64_t 
     return g;
 }
 
-/* Is the tile empty in the file? OpenSlide 3 cannot read such tiles of generic TIFF; in Aperio slides
- * it fills them from other levels. */
+/* Is the tile empty in the file? OpenSlide 3 cannot read such tiles of generic TIFF; in Aperio
+ * slides it fills them from other levels. */
 static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
 {
     const int64_t cols = (r->info.width + r->info.tile_cols - 1) / r->info.tile_cols;
@@ -187,7 +191,8 @@ static int read_region(const struct openslide_reader *r, struct scratch *t, cons
     const double scale = r->info.downsample;
     errno = 0;
     openslide_read_region(t->handle, t->argb, llround((double)g->x0 * scale),
-                          llround((double)g->y0 * scale), (int32_t)r->info.level, g->pitch, g->lines);
+                          llround((double)g->y0 * scale), (int32_t)r->info.level, g->pitch,
+                          g->lines);
     const int code = errno;
     const bool bad = openslide_get_error(t->handle);
     *status = bad ? STORE_DAMAGED : STORE_WHOLE;
@@ -225,8 +230,7 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
 /* --- metadata --- */
 
 static int reader_properties(struct slide *s,
-                             int (*put)(void *ctx, const char *key, const char *value),
-                             void *ctx)
+                             int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
 }
@@ -243,7 +247,11 @@ static int reader_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct 
 }
 
 const struct slide_reader slide_openslide = {
-    .name = "openslide", .open = reader_open, .read = reader_read,
-    .properties = reader_properties, .thumbnail = reader_thumbnail, .icc = reader_icc,
+    .name = "openslide",
+    .open = reader_open,
+    .read = reader_read,
+    .properties = reader_properties,
+    .thumbnail = reader_thumbnail,
+    .icc = reader_icc,
     .close = reader_close,
 };

@@ -2,12 +2,12 @@
  * svs.c - Aperio SVS, read directly.
  *
  * svs_level.h says where each tile lies. Tiles are read with pread from one descriptor, and each
- * thread decodes them (tile.h) straight into the chunk that is stored. OpenSlide takes five times as
- * long for the same pixels, in its blitting.
+ * thread decodes them (tile.h) straight into the chunk that is stored. OpenSlide takes five times
+ * as long for the same pixels, in its blitting.
  *
  * OpenSlide still describes the slide as a whole (slide_metadata.h). A slide that OpenSlide rejects
- * because of one damaged tile is read all the same, with what its own description says. Aperio files
- * with another compression are left to OpenSlide altogether.
+ * because of one damaged tile is read all the same, with what its own description says. Aperio
+ * files with another compression are left to OpenSlide altogether.
  */
 #include "convert/slide.h"
 
@@ -43,7 +43,7 @@ struct svs {
     struct svs_level level;
     struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
     int threads;
-    struct scratch *scratch;         /* [threads] */
+    struct scratch *scratch; /* [threads] */
 };
 
 static struct svs *from_slide(struct slide *s)
@@ -74,11 +74,15 @@ static void describe(struct svs *v, int64_t level)
 {
     const struct svs_level *l = &v->level;
     struct slide_info *i = &v->info;
-    *i = (struct slide_info){.level = level, .downsample = l->downsample, .width = l->width,
-                             .height = l->height, .tile_cols = l->format.cols,
-                             .tile_rows = l->format.rows, .has_thumbnail = l->has_thumbnail};
-    i->has_eighth = l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 &&
-                    i->tile_rows % 8 == 0;
+    *i = (struct slide_info){.level = level,
+                             .downsample = l->downsample,
+                             .width = l->width,
+                             .height = l->height,
+                             .tile_cols = l->format.cols,
+                             .tile_rows = l->format.rows,
+                             .has_thumbnail = l->has_thumbnail};
+    i->has_eighth =
+        l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
     memset(i->background, 255, 3);
     i->levels = l->levels;
     memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
@@ -315,7 +319,13 @@ static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err
 }
 
 const struct slide_reader slide_svs = {
-    .name = "svs", .open = svs_open, .read = svs_read, .read_eighth = svs_read_eighth,
-    .prefetch = svs_prefetch, .properties = svs_properties, .thumbnail = svs_thumbnail,
-    .icc = svs_icc, .close = svs_close,
+    .name = "svs",
+    .open = svs_open,
+    .read = svs_read,
+    .read_eighth = svs_read_eighth,
+    .prefetch = svs_prefetch,
+    .properties = svs_properties,
+    .thumbnail = svs_thumbnail,
+    .icc = svs_icc,
+    .close = svs_close,
 };

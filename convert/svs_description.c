@@ -69,8 +69,7 @@ static int comes_again(char *const keys[], size_t k, size_t n)
 }
 
 int svs_description_properties(const char *description,
-                               int (*put)(void *ctx, const char *key, const char *value),
-                               void *ctx)
+                               int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     char *keys[MOST_KEYS], *values[MOST_KEYS], *copy = strdup(description);
     int r = put(ctx, "tiff.ImageDescription", description);

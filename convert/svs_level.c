@@ -117,9 +117,11 @@ static int check_tables(const char *path, uint64_t directory, const struct svs_l
     tiff_file_close(&f);
     if (n_offsets == n_bytes && n_offsets == (uint64_t)(l->cols * l->rows))
         return 0;
-    return err_set(e, "damaged: %" PRId64 " x %" PRId64 " px have %" PRId64 " tiles, but its tables have "
-                   "%" PRIu64 " and %" PRIu64 " entries; copy the slide again", l->width, l->height,
-                   l->cols * l->rows, n_offsets, n_bytes);
+    return err_set(e,
+                   "damaged: %" PRId64 " x %" PRId64 " px have %" PRId64
+                   " tiles, but its tables have "
+                   "%" PRIu64 " and %" PRIu64 " entries; copy the slide again",
+                   l->width, l->height, l->cols * l->rows, n_offsets, n_bytes);
 }
 
 /* A file that lacks more than half of its tiles is rejected. */
@@ -128,12 +130,16 @@ static int check_places(const struct svs_level *l, uint64_t file_bytes, struct e
     const int64_t n = l->cols * l->rows;
     int64_t outside = 0;
     for (int64_t k = 0; k < n; k++)
-        outside += l->places[k].bytes > 0 && (l->places[k].offset > file_bytes ||
-                                              l->places[k].bytes > file_bytes - l->places[k].offset);
+        outside +=
+            l->places[k].bytes > 0 && (l->places[k].offset > file_bytes ||
+                                       l->places[k].bytes > file_bytes - l->places[k].offset);
     if (2 * outside <= n)
         return 0;
-    return err_set(e, "damaged: %" PRId64 " of %" PRId64 " tiles lie beyond the end of the file; copy the "
-                   "slide again", outside, n);
+    return err_set(e,
+                   "damaged: %" PRId64 " of %" PRId64
+                   " tiles lie beyond the end of the file; copy the "
+                   "slide again",
+                   outside, n);
 }
 
 static int take_places(TIFF *t, struct svs_level *l, struct err *e)
@@ -152,8 +158,8 @@ static int take_places(TIFF *t, struct svs_level *l, struct err *e)
     return check_places(l, TIFFGetSizeProc(t)(TIFFClientdata(t)), e);
 }
 
-/* Is the current directory the thumbnail? It has strips, is not marked as label (1) or macro (9), and
- * has the slide's proportions. */
+/* Is the current directory the thumbnail? It has strips, is not marked as label (1) or macro (9),
+ * and has the slide's proportions. */
 static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
 {
     uint32_t type = 0, w = 0, h = 0;
@@ -163,8 +169,8 @@ static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
            fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
 }
 
-/* Does the first directory state an ICC profile? libtiff drops the tag when its bytes are not in the
- * file. */
+/* Does the first directory state an ICC profile? libtiff drops the tag when its bytes are not in
+ * the file. */
 static bool states_icc(const char *path)
 {
     struct tiff_file f;
@@ -237,8 +243,8 @@ static uint8_t *read_rgb(TIFF *t, uint32_t width, uint32_t height)
     const size_t n = (size_t)width * height;
     uint32_t *abgr = malloc(n * sizeof *abgr);
     uint8_t *rgb = malloc(3 * n);
-    const bool good = abgr && rgb &&
-                      TIFFReadRGBAImageOriented(t, width, height, abgr, ORIENTATION_TOPLEFT, 1);
+    const bool good =
+        abgr && rgb && TIFFReadRGBAImageOriented(t, width, height, abgr, ORIENTATION_TOPLEFT, 1);
     for (size_t k = 0; good && k < n; k++) {
         rgb[3 * k] = (uint8_t)TIFFGetR(abgr[k]);
         rgb[3 * k + 1] = (uint8_t)TIFFGetG(abgr[k]);

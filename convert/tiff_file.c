@@ -40,10 +40,18 @@ static uint64_t number(const struct tiff_file *t, const uint8_t *p, size_t bytes
 static size_t type_bytes(uint16_t type)
 {
     switch (type) {
-    case 1: case 2: case 6: case 7: return 1;
-    case 3: case 8: return 2;
-    case 4: case 9: case 13: return 4;
-    case 16: case 17: case 18: return 8;
+    case 1:
+    case 2:
+    case 6:
+    case 7: return 1;
+    case 3:
+    case 8: return 2;
+    case 4:
+    case 9:
+    case 13: return 4;
+    case 16:
+    case 17:
+    case 18: return 8;
     default: return 0;
     }
 }
@@ -57,7 +65,8 @@ bool tiff_file_open(struct tiff_file *t, const char *path)
     *t = (struct tiff_file){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (t->fd >= 0 && !fstat(t->fd, &st) && S_ISREG(st.st_mode)) {
         t->bytes = (uint64_t)st.st_size;
-        if (read_at(t, 0, head, sizeof head) && (!memcmp(head, "II", 2) || !memcmp(head, "MM", 2))) {
+        if (read_at(t, 0, head, sizeof head) &&
+            (!memcmp(head, "II", 2) || !memcmp(head, "MM", 2))) {
             t->is_swapped = head[0] == 'M';
             const uint64_t version = number(t, head + 2, 2);
             t->is_big = version == 43;
@@ -81,7 +90,8 @@ void tiff_file_close(struct tiff_file *t)
 static struct tiff_tag take_tag(const struct tiff_file *t, const uint8_t *p, uint64_t at)
 {
     const size_t word = t->is_big ? 8 : 4;
-    struct tiff_tag tag = {.number = (uint16_t)number(t, p, 2), .type = (uint16_t)number(t, p + 2, 2),
+    struct tiff_tag tag = {.number = (uint16_t)number(t, p, 2),
+                           .type = (uint16_t)number(t, p + 2, 2),
                            .count = number(t, p + 4, word)};
     const size_t bytes = type_bytes(tag.type);
     tag.at = bytes && tag.count <= word / bytes ? at + 4 + word : number(t, p + 4 + word, word);
@@ -124,8 +134,8 @@ const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16
 
 /* --- values --- */
 
-bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first, size_t n,
-                      uint64_t *out)
+bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
+                      size_t n, uint64_t *out)
 {
     uint8_t bytes[AT_A_TIME];
     const size_t each = type_bytes(tag->type);

@@ -3,8 +3,8 @@
  *
  * libtiff derives the number of tiles from the picture's size and hides the length of the tables.
  * This reader shows what the file states, so that the two can be compared, and it reads files that
- * libtiff rejects. Classic TIFF and BigTIFF, both byte orders. The file is not trusted: every offset
- * and count is checked before use. One thread at a time.
+ * libtiff rejects. Classic TIFF and BigTIFF, both byte orders. The file is not trusted: every
+ * offset and count is checked before use. One thread at a time.
  */
 #ifndef WSI_TIFF_FILE_H
 #define WSI_TIFF_FILE_H
@@ -44,7 +44,7 @@ struct tiff_tag {
 struct tiff_directory {
     struct tiff_tag *tags; /* owned */
     size_t n;
-    uint64_t next;         /* offset of the next directory, 0 for none */
+    uint64_t next; /* offset of the next directory, 0 for none */
 };
 
 /* False: no TIFF file. */
@@ -58,8 +58,8 @@ void tiff_directory_free(struct tiff_directory *d);
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
 
 /* Values first .. first + n - 1 of a tag of integers. False: they are not in the file. */
-bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first, size_t n,
-                      uint64_t *out);
+bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
+                      size_t n, uint64_t *out);
 /* The first value of a tag, or `otherwise`. */
 uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                          uint64_t otherwise);
@@ -68,8 +68,8 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
                     char *out, size_t size);
 
 /*
- * Which tiles of the open level of a TIFF slide are empty: [rows][cols] u8, 1 = byte count 0 (sparse
- * TIFF). NULL: none, no TIFF file, or the level's directory is not found. To be free()d.
+ * Which tiles of the open level of a TIFF slide are empty: [rows][cols] u8, 1 = byte count 0
+ * (sparse TIFF). NULL: none, no TIFF file, or the level's directory is not found. To be free()d.
  */
 uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i);
 

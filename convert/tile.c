@@ -12,7 +12,7 @@ struct tile_decoder {
     struct tile_format format;
     struct tile_jpeg *jpeg; /* one of the two */
     struct tile_j2k *j2k;
-    uint8_t *rgb;           /* one tile, for gray from an RGB JPEG; NULL until it is needed */
+    uint8_t *rgb; /* one tile, for gray from an RGB JPEG; NULL until it is needed */
 };
 
 bool tile_is_known(int compression, int photometric)

@@ -7,11 +7,13 @@
  * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
  * the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg would guess). The
  * subsampling and the size are those of the stream, and the size must be the tile's. With libjpeg's
- * defaults (accurate integer DCT, fancy upsampling) the pixels are identical to OpenSlide's. libjpeg
- * only warns of a stream that ends early and fills the rest with gray: a warning is damage here.
+ * defaults (accurate integer DCT, fancy upsampling) the pixels are identical to OpenSlide's.
+ * libjpeg only warns of a stream that ends early and fills the rest with gray: a warning is damage
+ * here.
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
- * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range, rounded.
+ * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
+ * rounded.
  */
 #ifndef WSI_TILE_H
 #define WSI_TILE_H
@@ -47,8 +49,8 @@ void tile_free(struct tile_decoder *d);
 
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
- * YCbCr JPEG (chroma is not decoded then), else from RGB. -1: the tile is damaged, or is not what the
- * format says; out is undefined then, and the next tile is not affected.
+ * YCbCr JPEG (chroma is not decoded then), else from RGB. -1: the tile is damaged, or is not what
+ * the format says; out is undefined then, and the next tile is not affected.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);

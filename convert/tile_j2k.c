@@ -161,9 +161,9 @@ static void rgb_from_ycbcr(int y, int cb, int cr, uint8_t *rgb)
     rgb[2] = clamp_byte(y + ((116130 * cb + half) >> 16));
 }
 
-/* A row of three whole components as RGB, if all values are bytes, as they nearly always are. Builds
- * words first, which vectorises; then copies four bytes per pixel, of which the next pixel overwrites
- * one. */
+/* A row of three whole components as RGB, if all values are bytes, as they nearly always are.
+ * Builds words first, which vectorises; then copies four bytes per pixel, of which the next pixel
+ * overwrites one. */
 static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
                        uint32_t *restrict words, uint8_t *restrict rgb)
 {
@@ -201,8 +201,8 @@ static void lay_j2k(const struct tile_j2k *d, const opj_image_t *image, int chan
     for (int64_t y = 0; y < d->format->rows; y++, out += cols * channels) {
         uint8_t *rgb = channels == 3 ? out : d->line;
         interleave(c[0].data + y * c[0].w, c[1].data + y / c[1].dy * c[1].w,
-                   c[2].data + y / c[2].dy * c[2].w, cols, c[1].dx == 2, c[2].dx == 2,
-                   d->words, rgb);
+                   c[2].data + y / c[2].dy * c[2].w, cols, c[1].dx == 2, c[2].dx == 2, d->words,
+                   rgb);
         if (d->format->compression == TILE_J2K_YCBCR)
             for (int64_t x = 0; x < cols; x++)
                 rgb_from_ycbcr(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2], rgb + 3 * x);

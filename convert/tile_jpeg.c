@@ -47,8 +47,8 @@ static int load_tables(struct tile_jpeg *d, struct err *e)
     return what == JPEG_HEADER_TABLES_ONLY ? 0 : err_set(e, "its JPEG tables are not tables");
 }
 
-/* Begins with the slide's tables and no others. libjpeg cannot forget a table, so the object is made
- * anew. */
+/* Begins with the slide's tables and no others. libjpeg cannot forget a table, so the object is
+ * made anew. */
 static int restart(struct tile_jpeg *d, struct err *e)
 {
     if (d->made)
@@ -96,7 +96,8 @@ void tile_jpeg_free(struct tile_jpeg *d)
 }
 
 /* Does a stream bring quantisation or Huffman tables? libjpeg would keep them for later tiles. In
- * entropy-coded data 0xff is followed by 0 or a restart marker, so these markers are found anywhere. */
+ * entropy-coded data 0xff is followed by 0 or a restart marker, so these markers are found
+ * anywhere. */
 static bool has_tables(const uint8_t *b, size_t n)
 {
     const uint8_t *end = b + n;
@@ -134,7 +135,8 @@ static void read_lines(struct tile_jpeg *d, uint8_t *out, size_t pitch)
     for (JDIMENSION k = 0; k < j->output_height; k++)
         d->lines[k] = out + k * pitch;
     while (j->output_scanline < j->output_height)
-        jpeg_read_scanlines(j, d->lines + j->output_scanline, j->output_height - j->output_scanline);
+        jpeg_read_scanlines(j, d->lines + j->output_scanline,
+                            j->output_height - j->output_scanline);
     jpeg_finish_decompress(j);
 }
 

@@ -8,8 +8,8 @@
 
 struct tile_jpeg;
 
-/* Loads the slide's tables, if it has any. NULL when out of memory or the tables are damaged. `f` must
- * outlive it. */
+/* Loads the slide's tables, if it has any. NULL when out of memory or the tables are damaged. `f`
+ * must outlive it. */
 struct tile_jpeg *tile_jpeg_create(const struct tile_format *f, struct err *e);
 /* NULL is allowed. */
 void tile_jpeg_free(struct tile_jpeg *j);

@@ -42,7 +42,7 @@ static int64_t at_most(int64_t v, int64_t most)
     return v < most ? v : most;
 }
 
-/* The cell of pixel k of an image of that scale: where its middle lies. */
+/* The cell in which the middle of pixel k of an image of that scale lies. */
 static int64_t cell_of(int64_t k, double scale)
 {
     return (int64_t)(((double)k + 0.5) * scale / TISSUE_CELL);
@@ -61,9 +61,9 @@ static int64_t next_cell(int64_t k, int64_t end, double scale)
     return n < end ? n : end;
 }
 
-/* The cells that the tile touches, all zero. */
-static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols, int64_t rows, double scale,
-                      struct err *e)
+/* Prepares the cells that the tile touches, all zero. */
+static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols, int64_t rows,
+                      double scale, struct err *e)
 {
     s->damaged = false;
     s->col = cell_of(x, scale);
@@ -83,7 +83,7 @@ static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols,
     return 0;
 }
 
-/* Adds n pixels of each of some rows: first down the columns, which has no stride of three in it. */
+/* Adds n pixels of each of some rows. Columns are summed first, which the compiler vectorises. */
 static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
 {
     uint16_t column[3 * TISSUE_CELL] = {0}; /* of 32 rows at most */
@@ -107,12 +107,13 @@ int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t 
         return -1;
     for (int64_t c = y, d; c < y + rows; c = d) {
         d = next_cell(c, y + rows, scale);
-        const int64_t first = (c - y + step - 1) / step * step, n = (d - y - first + step - 1) / step;
-        uint32_t (*cell)[4] = s->cell + (cell_of(c, scale) - s->row) * s->cols;
+        const int64_t first = (c - y + step - 1) / step * step,
+                      n = (d - y - first + step - 1) / step;
+        uint32_t(*cell)[4] = s->cell + (cell_of(c, scale) - s->row) * s->cols;
         for (int64_t a = x, b; n > 0 && a < x + cols; a = b) {
             b = next_cell(a, x + cols, scale);
-            sum_pixels(cell[cell_of(a, scale) - s->col], rgb + (first * pitch + a - x) * 3, b - a, n,
-                       step * pitch * 3);
+            sum_pixels(cell[cell_of(a, scale) - s->col], rgb + (first * pitch + a - x) * 3, b - a,
+                       n, step * pitch * 3);
         }
     }
     return 0;
@@ -127,7 +128,7 @@ int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_
     return 0;
 }
 
-/* --- colours: a row that is complete becomes bins --- */
+/* --- colours: a complete row becomes bins --- */
 
 static int bin_of(double v)
 {
@@ -143,13 +144,16 @@ static void bins_of(const uint32_t c[4], uint8_t bins[2])
     const double low = r < g ? (r < b ? r : b) : (g < b ? g : b), span = high - low;
     double h = 0;
     if (span > 0)
-        h = high == r ? (g - b) / span / 6 : high == g ? ((b - r) / span + 2) / 6 : ((r - g) / span + 4) / 6;
+        h = high == r   ? (g - b) / span / 6
+            : high == g ? ((b - r) / span + 2) / 6
+                        : ((r - g) / span + 4) / 6;
     h += h < 0;
     bins[0] = (uint8_t)bin_of(h);
     bins[1] = (uint8_t)bin_of(high > 0 ? span / high : 0);
 }
 
-/* The uppermost `n` rows of the band are complete. A cell without pixels is like the one before it. */
+/* Turns the upper n rows of the band, which are complete, into bins. A cell without pixels gets the
+ * bins of the cell before it. */
 static void complete_rows(struct tissue *t, int64_t n)
 {
     struct tissue_sums *s = &t->band;
@@ -167,7 +171,7 @@ static void complete_rows(struct tissue *t, int64_t n)
     s->rows -= n;
 }
 
-/* Makes the band end with row `end` - 1 at the earliest. */
+/* Extends the band to row `end` - 1 if it ends before. */
 static int extend_band(struct tissue *t, int64_t end, struct err *e)
 {
     struct tissue_sums *s = &t->band;
@@ -193,7 +197,8 @@ static int mark_damaged(struct tissue *t, const struct tissue_sums *s, struct er
         return err_set(e, "out of memory");
     for (int64_t r = 0; r < s->rows; r++)
         for (int64_t c = 0; c < s->cols; c++)
-            t->damaged[at_most(s->row + r, t->rows - 1) * t->cols + at_most(s->col + c, t->cols - 1)] = 1;
+            t->damaged[at_most(s->row + r, t->rows - 1) * t->cols +
+                       at_most(s->col + c, t->cols - 1)] = 1;
     return 0;
 }
 
@@ -238,7 +243,7 @@ static int otsu(const uint64_t histogram[BINS])
             best = between;
             first = k;
         }
-        if (between >= best) /* a plateau, where bins are empty: its middle */
+        if (between >= best) /* empty bins make a plateau: take its middle */
             last = k;
     }
     return best < 0 ? BINS : (first + last) / 2 + 1;
@@ -250,7 +255,8 @@ void tissue_finish(struct tissue *t)
     const int64_t n = t->cols * t->rows;
     int64_t tissue = 0;
     complete_rows(t, t->band.rows);
-    const int64_t done = t->band.row * t->cols; /* a coarse level may end a row of cells too early */
+    const int64_t done =
+        t->band.row * t->cols; /* a coarse level may end a row of cells too early */
     memset(t->mask + done, t->last[0], (size_t)(n - done));
     memset(t->saturation + done, t->last[1], (size_t)(n - done));
     for (int64_t k = 0; k < n; k++) {

@@ -1,13 +1,13 @@
 /*
  * tissue.h - where the tissue is: a map of cells of 32 x 32 stored pixels.
  *
- * Each cell's mean colour is taken to HSV; Otsu's threshold (Otsu 1979: the one that parts a histogram
- * into the two classes of least variance within) is found on H and on S over all cells, 256 bins each;
- * tissue is where both are above.
+ * Each cell's mean colour is converted to HSV. Otsu's threshold (Otsu 1979: the one that splits a
+ * histogram into the two classes with the least variance inside) is found for H and for S, over all
+ * cells, with 256 bins each. Tissue is where both thresholds are exceeded.
  *
- * Where the colours come from is the caller's choice: a coarse level of the pyramid, level 0 decoded at
- * 1/8, or the tiles that are being converted anyway. They come row of tiles by row of tiles, so that sums
- * are kept for the cells of one row only; a cell that is complete takes two bytes.
+ * The caller chooses where the colours come from: a coarse level of the pyramid, level 0 decoded at
+ * 1/8, or the tiles that are converted anyway. Colours arrive one row of tiles after the other, so
+ * sums are kept only for the rows of cells that are not complete; a complete cell takes two bytes.
  */
 #ifndef WSI_TISSUE_H
 #define WSI_TISSUE_H
@@ -25,37 +25,37 @@ struct tissue_sums {
     int64_t col, row, cols, rows;
     uint32_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
     int64_t room;
-    bool damaged;        /* the tile cannot be decoded: its cells count as tissue */
+    bool damaged; /* the tile cannot be decoded: its cells count as tissue */
 };
 
 struct tissue {
-    int64_t cols, rows;       /* ceil(width / 32), ceil(height / 32) of the stored slide */
-    struct tissue_sums band;  /* the rows of cells under way: those above it are complete */
-    uint8_t last[2];          /* bins of hue and saturation of the last complete cell */
-    uint8_t *saturation;      /* [rows][cols], bins, of complete rows; until tissue_finish */
-    uint8_t *damaged;         /* [rows][cols], 1 = over a damaged tile; NULL without any */
-    uint8_t *mask;            /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
-    double otsu_h, otsu_s;    /* 0 .. 1 */
-    double fraction;          /* of the cells */
+    int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
+    struct tissue_sums band; /* the rows of cells that are not complete */
+    uint8_t last[2];         /* bins of hue and saturation of the last complete cell */
+    uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
+    uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
+    uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
+    double otsu_h, otsu_s;   /* 0 .. 1 */
+    double fraction;         /* of the cells */
 };
 
 int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e);
 void tissue_free(struct tissue *t);
 
-/* Sums over a tile, rgb [rows][pitch px][3], of which cols x rows pixels count. Its upper left pixel is
- * pixel (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Rows are
- * taken one in `step`. Any thread. */
+/* Sums a tile, rgb [rows][pitch][3] u8, of which cols x rows pixels count. Its first pixel is pixel
+ * (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Only every
+ * step-th row is read. Any thread. */
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
                int64_t x, int64_t y, double scale, int64_t step, struct err *e);
-/* The same for a tile that is damaged. Tissue must not be lost because of damage, so every cell that
- * the tile touches counts as tissue, and none of them takes part in the thresholds. */
+/* The same for a tile that is damaged. Tissue must not be lost because of damage, so every cell
+ * that the tile touches counts as tissue, and none of them takes part in the thresholds. */
 int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
                        double scale, struct err *e);
 void tissue_sums_free(struct tissue_sums *s);
-/* Adds a tile's sums to the map's; what lies beyond the map's edge goes to its last cells. No tile may
- * begin above one that was added before. */
+/* Adds a tile's sums to the map. What lies beyond the map's edge goes to its last cells. No tile
+ * may begin above one that was added before. */
 int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
-/* Thresholds, mask. */
+/* Computes the thresholds and the mask. */
 void tissue_finish(struct tissue *t);
 /* Is there tissue in this rectangle of stored pixels? */
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
