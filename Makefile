@@ -1,9 +1,9 @@
 # wsi2h5 and h5spec. `make help` lists the targets.
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
-#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard and CUDA
+#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg and CUDA
 #   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS only
-# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0.
+# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
 # SAN=thread builds with sanitizers, in a folder of its own.
 
@@ -28,9 +28,10 @@ SLIDE_PC  = $(if $(call on,$(OPENSLIDE)),openslide) libtiff-4 libjpeg libopenjp2
 LIBDEFLATE ?= $(call has,libdeflate)
 LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
+JPEG       ?= $(call has,libjpeg)
 OPENSLIDE  ?= $(call has,openslide)
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
-TIFF_JPEG  := $(call has,libtiff-4 libjpeg libopenjp2)
+TIFF_JPEG  := $(if $(call on,$(JPEG)),$(call has,libtiff-4 libjpeg libopenjp2))
 
 # the first thing that the build needs and this machine lacks
 GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed elsewhere
@@ -46,10 +47,10 @@ WARN      = -Wall -Wextra -Wshadow -Wconversion $(if $(call on,$(WERROR)),-Werro
 BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread -MMD -MP \
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
-            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
+            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
             $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
-            $(if $(call on,$(ZSTD)),libzstd)
+            $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg)
 LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
             $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
 NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
@@ -168,7 +169,7 @@ lint-shell:
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
-	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_CUDA common convert process cuda
+	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_JPEG -DHAVE_CUDA common convert process cuda
 # gcc's analyzer, without those of its warnings that are false alarms here
 lint-gcc:
 	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
@@ -237,7 +238,7 @@ help:
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make clean         removes build/ and demo/'
-	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 OPENSLIDE=0'
+	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:

@@ -216,11 +216,15 @@ static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int c
     const struct tile_format *f = &v->level.format;
     const struct svs_place *p = &v->level.places[row * v->level.cols + col];
     struct scratch *t = &v->scratch[thread];
-    const int bad = fetch(v, t, p, e);
-    if (bad < 0)
+    int bad = fetch(v, t, p, e);
+    if (bad == 0)
+        bad = tile_decode(t->decoder, t->bytes, p->bytes, channels, out, e);
+    else if (bad < 0)
+        return -1;
+    if (bad == TILE_NO_MEMORY)
         return -1;
     *status = STORE_WHOLE;
-    if (bad || tile_decode(t->decoder, t->bytes, p->bytes, channels, out, NULL)) {
+    if (bad) {
         *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
         fill(v, channels, (size_t)(f->cols * f->rows), out);
     }
@@ -234,11 +238,15 @@ static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row
     const struct tile_format *f = &v->level.format;
     const struct svs_place *p = &v->level.places[row * v->level.cols + col];
     struct scratch *t = &v->scratch[thread];
-    const int bad = fetch(v, t, p, e);
-    if (bad < 0)
+    int bad = fetch(v, t, p, e);
+    if (bad == 0)
+        bad = tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, e);
+    else if (bad < 0)
+        return -1;
+    if (bad == TILE_NO_MEMORY)
         return -1;
     *status = STORE_WHOLE;
-    if (bad || tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, NULL)) {
+    if (bad) {
         *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
         fill(v, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb);
     }

@@ -2,15 +2,15 @@
 #include "convert/tile.h"
 
 #include "common/gray.h"
+#include "common/jpeg.h"
 #include "convert/tile_j2k.h"
-#include "convert/tile_jpeg.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct tile_decoder {
     struct tile_format format;
-    struct tile_jpeg *jpeg; /* one of the two */
+    struct jpeg_decoder *jpeg; /* one of the two */
     struct tile_j2k *j2k;
     uint8_t *rgb; /* one tile, for gray from an RGB JPEG; NULL until it is needed */
 };
@@ -30,11 +30,12 @@ struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
         return NULL;
     }
     d->format = *f;
-    if (f->compression == TILE_JPEG)
-        d->jpeg = tile_jpeg_create(&d->format, e);
-    else
+    if (f->compression != TILE_JPEG)
         d->j2k = tile_j2k_create(&d->format, e);
-    if (d->jpeg || d->j2k)
+    else if ((d->jpeg = jpeg_decoder_create(e)) &&
+             jpeg_check_tables(d->jpeg, f->tables, f->tables_bytes, e) == 0)
+        return d;
+    if (d->j2k)
         return d;
     tile_free(d);
     return NULL;
@@ -44,40 +45,51 @@ void tile_free(struct tile_decoder *d)
 {
     if (!d)
         return;
-    tile_jpeg_free(d->jpeg);
+    jpeg_decoder_free(d->jpeg);
     tile_j2k_free(d->j2k);
     free(d->rgb);
     free(d);
 }
 
+static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels,
+                       bool eighth, uint8_t *out, struct err *e)
+{
+    const struct tile_format *f = &d->format;
+    const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
+    const struct jpeg_picture p = {.cols = f->cols,
+                                   .rows = f->rows,
+                                   .channels = channels,
+                                   .eighth = eighth,
+                                   .colours = f->photometric == TILE_PHOTOMETRIC_YCBCR ? JPEG_YCBCR
+                                                                                       : JPEG_RGB};
+    return jpeg_decode(d->jpeg, &p, &s, out, e);
+}
+
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e)
 {
-    const size_t pixels = (size_t)(d->format.cols * d->format.rows), cols = (size_t)d->format.cols;
+    const size_t pixels = (size_t)(d->format.cols * d->format.rows);
     if (d->j2k)
         return tile_j2k_decode(d->j2k, bytes, n, channels, out, e);
     if (channels == 3 || d->format.photometric == TILE_PHOTOMETRIC_YCBCR)
-        return tile_jpeg_decode(d->jpeg, bytes, n, channels, 1, out, cols * (size_t)channels, e);
+        return decode_jpeg(d, bytes, n, channels, false, out, e);
     if (!d->rgb && !(d->rgb = malloc(3 * pixels)))
-        return err_set(e, "out of memory");
-    if (tile_jpeg_decode(d->jpeg, bytes, n, 3, 1, d->rgb, 3 * cols, e))
-        return -1;
-    gray_bytes_from_rgb(d->rgb, out, pixels);
-    return 0;
+        return err_set(e, "out of memory"), TILE_NO_MEMORY;
+    const int r = decode_jpeg(d, bytes, n, 3, false, d->rgb, e);
+    if (r == 0)
+        gray_bytes_from_rgb(d->rgb, out, pixels);
+    return r;
 }
 
 int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                        struct err *e)
 {
-    const size_t pitch = 3 * (size_t)((d->format.cols + 7) / 8);
-    if (!d->jpeg)
-        return err_set(e, "not a JPEG tile");
-    return tile_jpeg_decode(d->jpeg, bytes, n, 3, 8, out, pitch, e);
+    return d->jpeg ? decode_jpeg(d, bytes, n, 3, true, out, e) : err_set(e, "not a JPEG tile");
 }
 
 const char *tile_libraries(void)
 {
     static char text[96];
-    snprintf(text, sizeof text, "%s, %s", tile_jpeg_library(), tile_j2k_library());
+    snprintf(text, sizeof text, "%s, %s", jpeg_library(), tile_j2k_library());
     return text;
 }

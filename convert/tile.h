@@ -7,9 +7,7 @@
  * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
  * the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg would guess). The
  * subsampling and the size are those of the stream, and the size must be the tile's. With libjpeg's
- * defaults (accurate integer DCT, fancy upsampling) the pixels are identical to OpenSlide's.
- * libjpeg only warns of a stream that ends early and fills the rest with gray: a warning is damage
- * here.
+ * defaults the pixels are identical to OpenSlide's (common/jpeg.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
  * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
@@ -19,6 +17,7 @@
 #define WSI_TILE_H
 
 #include "common/err.h"
+#include "common/jpeg.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,10 +46,13 @@ struct tile_decoder;
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
 void tile_free(struct tile_decoder *d);
 
+enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY };
+
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
- * YCbCr JPEG (chroma is not decoded then), else from RGB. -1: the tile is damaged, or is not what
- * the format says; out is undefined then, and the next tile is not affected.
+ * YCbCr JPEG (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or TILE_DAMAGED: the
+ * tile is damaged, or is not what the format says; out is undefined then, and the next tile is not
+ * affected.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);

@@ -1,0 +1,334 @@
+/* jpeg.c - see jpeg.h. HAVE_JPEG comes from the Makefile's probe. */
+#include "common/jpeg.h"
+
+#ifdef HAVE_JPEG
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h> /* needs stdio.h before it */
+
+#include <jerror.h>
+
+struct jpeg_decoder {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr manager;
+    jmp_buf failed;
+    char message[JMSG_LENGTH_MAX];
+    bool made;             /* jpeg has been created */
+    bool own_tables;       /* the last stream brought tables, which must not outlive it */
+    const uint8_t *loaded; /* the caller's tables in jpeg, NULL without */
+    uint8_t **lines;       /* pointers for `rows` rows */
+    int64_t rows;
+};
+
+static void on_error(j_common_ptr jpeg)
+{
+    struct jpeg_decoder *d = jpeg->client_data;
+    jpeg->err->format_message(jpeg, d->message);
+    longjmp(d->failed, 1);
+}
+
+static void on_message(j_common_ptr jpeg)
+{
+    (void)jpeg; /* libjpeg counts warnings itself */
+}
+
+/* The end of a stream that libjpeg has left with an error. */
+static int failed(struct jpeg_decoder *d, const char *what, struct err *e)
+{
+    const int code = d->manager.msg_code;
+    if (d->made)
+        jpeg_abort_decompress(&d->jpeg);
+    err_set(e, "%s%s", what, d->message);
+    return code == JERR_OUT_OF_MEMORY ? JPEG_NO_MEMORY : JPEG_DAMAGED;
+}
+
+static int load(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    if (!tables)
+        return 0;
+    if (setjmp(d->failed))
+        return failed(d, "its JPEG tables are damaged: ", e);
+    jpeg_mem_src(&d->jpeg, tables, (unsigned long)n);
+    const int what = jpeg_read_header(&d->jpeg, FALSE);
+    jpeg_abort_decompress(&d->jpeg); /* keeps the tables */
+    if (what != JPEG_HEADER_TABLES_ONLY)
+        return err_set(e, "its JPEG tables are not tables"), JPEG_DAMAGED;
+    d->loaded = tables;
+    return 0;
+}
+
+/* Begins with these tables and no others. libjpeg cannot forget a table, so the object is made
+ * anew. */
+static int restart(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    if (d->made)
+        jpeg_destroy_decompress(&d->jpeg);
+    d->made = d->own_tables = false;
+    d->loaded = NULL;
+    d->jpeg.err = jpeg_std_error(&d->manager);
+    d->manager.error_exit = on_error;
+    d->manager.output_message = on_message;
+    d->jpeg.client_data = d;
+    if (setjmp(d->failed))
+        return failed(d, "libjpeg: ", e);
+    jpeg_create_decompress(&d->jpeg);
+    d->made = true;
+    d->jpeg.client_data = d;
+    return load(d, tables, n, e);
+}
+
+struct jpeg_decoder *jpeg_decoder_create(struct err *e)
+{
+    struct jpeg_decoder *d = calloc(1, sizeof *d);
+    if (!d)
+        err_set(e, "out of memory");
+    return d;
+}
+
+void jpeg_decoder_free(struct jpeg_decoder *d)
+{
+    if (!d)
+        return;
+    if (d->made)
+        jpeg_destroy_decompress(&d->jpeg);
+    free(d->lines);
+    free(d);
+}
+
+int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    return restart(d, tables, n, e);
+}
+
+/* Does a stream bring quantisation or Huffman tables? libjpeg would keep them for later streams. In
+ * entropy-coded data 0xff is followed by 0 or a restart marker, so these markers are found
+ * anywhere. */
+static bool has_tables(const uint8_t *b, size_t n)
+{
+    const uint8_t *end = b + n;
+    while ((b = memchr(b, 0xff, (size_t)(end - b))) && ++b < end)
+        if (*b == 0xdb || *b == 0xc4)
+            return true;
+    return false;
+}
+
+/* Is the stream that has been opened the picture that the caller expects? */
+static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, struct err *e)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const bool marked = p->colours == JPEG_MARKED;
+    const int components = marked ? p->channels : 3;
+    if (j->image_width != p->cols || j->image_height != p->rows || j->num_components != components)
+        return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d px",
+                       j->image_width, j->image_height, j->num_components, (int)p->cols,
+                       (int)p->rows);
+    if (marked && (j->progressive_mode || j->arith_code || jpeg_has_multiple_scans(j)))
+        return err_set(e, "not a baseline JPEG of one scan");
+    if (marked && components == 3 && (!j->saw_Adobe_marker || j->Adobe_transform > 1))
+        return err_set(e, "no APP14 marker that states the colours");
+    return 0;
+}
+
+static void set_colours(struct jpeg_decoder *d, const struct jpeg_picture *p)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const bool marked = p->colours == JPEG_MARKED;
+    const bool ycbcr = marked ? j->Adobe_transform == 1 : p->colours == JPEG_YCBCR;
+    if (j->num_components == 3)
+        j->jpeg_color_space = ycbcr ? JCS_YCbCr : JCS_RGB;
+    j->out_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    j->scale_num = 1;
+    j->scale_denom = p->eighth ? 8 : 1;
+}
+
+/* Room for pointers to this many rows. */
+static int grow_lines(struct jpeg_decoder *d, int64_t rows, struct err *e)
+{
+    if (rows <= d->rows)
+        return 0;
+    free(d->lines);
+    d->rows = 0;
+    if (!(d->lines = calloc((size_t)rows, sizeof *d->lines)))
+        return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+    d->rows = rows;
+    return 0;
+}
+
+static void read_lines(struct jpeg_decoder *d, uint8_t *out)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const size_t pitch = (size_t)j->output_width * (size_t)j->output_components;
+    for (JDIMENSION k = 0; k < j->output_height; k++)
+        d->lines[k] = out + k * pitch;
+    while (j->output_scanline < j->output_height)
+        jpeg_read_scanlines(j, d->lines + j->output_scanline,
+                            j->output_height - j->output_scanline);
+    jpeg_finish_decompress(j);
+}
+
+/* The stream from its first to its last marker. */
+static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
+                  uint8_t *out, struct err *e)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    d->manager.num_warnings = 0;
+    if (setjmp(d->failed))
+        return failed(d, "", e);
+    jpeg_mem_src(j, s->bytes, (unsigned long)s->n);
+    jpeg_read_header(j, TRUE);
+    if (check_picture(d, p, e)) {
+        jpeg_abort_decompress(j);
+        return JPEG_DAMAGED;
+    }
+    set_colours(d, p);
+    jpeg_start_decompress(j);
+    read_lines(d, out);
+    if (d->manager.num_warnings > 0) {
+        d->manager.format_message((j_common_ptr)j, d->message);
+        return err_set(e, "%s", d->message), JPEG_DAMAGED;
+    }
+    if (p->colours == JPEG_MARKED && j->src->bytes_in_buffer > 0)
+        return err_set(e, "bytes after the end of the picture"), JPEG_DAMAGED;
+    return 0;
+}
+
+int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
+                uint8_t *out, struct err *e)
+{
+    if (s->n < 4 || s->bytes[0] != 0xff || s->bytes[1] != 0xd8)
+        return err_set(e, "not a JPEG stream"), JPEG_DAMAGED;
+    int r = grow_lines(d, p->rows, e);
+    if (r == 0 && (!d->made || d->own_tables || d->loaded != s->tables))
+        r = restart(d, s->tables, s->tables_bytes, e);
+    if (r)
+        return r;
+    d->own_tables = p->colours == JPEG_MARKED || has_tables(s->bytes, s->n);
+    return decode(d, p, s, out, e);
+}
+
+/* --- a picture of one colour --- */
+
+struct encoder {
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr manager;
+    jmp_buf failed;
+    unsigned char *bytes;
+    unsigned long n;
+};
+
+static void on_encoder_error(j_common_ptr jpeg)
+{
+    longjmp(((struct encoder *)jpeg->client_data)->failed, 1);
+}
+
+/* With quantisers of 1 the mean of a block is stored exactly: 8 times the value less 128. */
+static void encode_flat(struct encoder *w, int64_t cols, int64_t rows, const uint8_t *line)
+{
+    struct jpeg_compress_struct *j = &w->jpeg;
+    JSAMPROW row = (JSAMPROW)(uintptr_t)line;
+    jpeg_create_compress(j);
+    j->client_data = w;
+    jpeg_mem_dest(j, &w->bytes, &w->n);
+    j->image_width = (JDIMENSION)cols;
+    j->image_height = (JDIMENSION)rows;
+    j->input_components = 3;
+    j->in_color_space = JCS_RGB;
+    jpeg_set_defaults(j);
+    jpeg_set_colorspace(j, JCS_RGB);
+    jpeg_set_quality(j, 100, TRUE);
+    j->write_Adobe_marker = TRUE;
+    j->optimize_coding = TRUE;
+    jpeg_start_compress(j, TRUE);
+    while (j->next_scanline < j->image_height)
+        jpeg_write_scanlines(j, &row, 1);
+    jpeg_finish_compress(j);
+}
+
+int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
+                   struct err *e)
+{
+    uint8_t *line = malloc(3 * (size_t)cols);
+    struct encoder *w = calloc(1, sizeof *w);
+    int r = line && w ? 0 : err_set(e, "out of memory");
+    for (int64_t x = 0; r == 0 && x < cols; x++)
+        memcpy(line + 3 * x, rgb, 3);
+    if (r == 0) {
+        w->jpeg.err = jpeg_std_error(&w->manager);
+        w->manager.error_exit = on_encoder_error;
+        w->jpeg.client_data = w;
+        if (setjmp(w->failed))
+            r = err_set(e, "libjpeg cannot encode the background");
+        else
+            encode_flat(w, cols, rows, line);
+        jpeg_destroy_compress(&w->jpeg);
+        *bytes = w->bytes;
+        *n = w->n;
+        if (r)
+            free(w->bytes);
+    }
+    free(w);
+    free(line);
+    return r;
+}
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+bool jpeg_is_available(void)
+{
+    return true;
+}
+
+const char *jpeg_library(void)
+{
+    return "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION);
+}
+
+#else
+
+struct jpeg_decoder *jpeg_decoder_create(struct err *e)
+{
+    err_set(e, "this build lacks libjpeg; install it and build again");
+    return NULL;
+}
+
+void jpeg_decoder_free(struct jpeg_decoder *d)
+{
+    (void)d;
+}
+
+int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
+                uint8_t *out, struct err *e)
+{
+    (void)d, (void)p, (void)s, (void)out;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    (void)d, (void)tables, (void)n;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
+                   struct err *e)
+{
+    (void)cols, (void)rows, (void)rgb, (void)bytes, (void)n;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+bool jpeg_is_available(void)
+{
+    return false;
+}
+
+const char *jpeg_library(void)
+{
+    return "without libjpeg";
+}
+
+#endif
