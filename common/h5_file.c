@@ -102,7 +102,7 @@ int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e)
 }
 
 /*
- * Gives back the descriptor of a file that the library must not touch again. The library knows
+ * Closes the descriptor of a file that the library must not touch again. The library knows
  * files by device and inode, so the inode must not be used again while the library believes that
  * the file is open: a mapping holds it.
  */
@@ -152,8 +152,7 @@ static ssize_t read_start(int fd, unsigned char *out, size_t n)
     return (ssize_t)have;
 }
 
-/* Does the head of the file hold this text? Where a file cannot be opened, this tells what it was.
- */
+/* Does the head of the file hold this text? For files that cannot be opened. */
 static bool head_holds(int fd, const char *text)
 {
     enum { HEAD = 1 << 17 };

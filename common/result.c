@@ -16,10 +16,12 @@ enum { MOST_WINDOWS = 1 << 28 };
 int result_check_params(const struct result_params *p, struct err *e)
 {
     if (p->window < 64 || p->window > 1024 || (p->window & (p->window - 1)))
-        return err_set(e, "invalid window of %" PRId64 " px: must be a power of two from 64 to 1024",
+        return err_set(e,
+                       "invalid window of %" PRId64 " px: must be a power of two from 64 to 1024",
                        p->window);
     if (p->stride < 1 || p->stride > p->window)
-        return err_set(e, "invalid stride of %" PRId64 " px: must be from 1 to the window's %" PRId64,
+        return err_set(e,
+                       "invalid stride of %" PRId64 " px: must be from 1 to the window's %" PRId64,
                        p->stride, p->window);
     if (!(p->sigma >= 0 && p->sigma <= 10) || p->radius < 0 || p->radius > 30)
         return err_set(e, "invalid sigma of %g px: must be from 0 to 10", p->sigma);

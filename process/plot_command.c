@@ -91,8 +91,8 @@ const struct command plot_options = {
     .summary = "draw results as a picture",
     .details = "Draws the histograms of the slides of results as an SVG picture: a curve per slide "
                "for up to 12 slides, the median with bands of 5 to 95 % and 25 to 75 % of the "
-               "slides for more. All results must have the same parameters. A RESULT is a file made by "
-               "h5spec run or merge, or a folder that is searched for results.",
+               "slides for more. All results must have the same parameters. A RESULT is a file "
+               "made by h5spec run or merge, or a folder that is searched for results.",
     .example = "h5spec plot --map -o slide.svg result.h5",
     .options = rows, .set = set, .value = value, .version = options_version};
 

@@ -238,7 +238,7 @@ def test_verify_takes_stores_and_results():
     expect(rows[0]["chunks"] == 4 and rows[0]["damaged_chunks"] == 0 and damaged in rows[2]["message"], "%s", rows)
     says(p.err, damaged, "/nowhere/x.h5", "2 valid, 2 failed")
     p = run(H5SPEC, "verify", "-q", a, r)
-    expect(p.out == p.err == "", "talk: %s%s", p.out, p.err)
+    expect(p.out == p.err == "", "messages in spite of -q: %s%s", p.out, p.err)
 
 
 def test_verify_counts_the_tiles_of_the_slide():

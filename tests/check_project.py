@@ -57,7 +57,7 @@ def test_file_names_are_unique():
 
 def code():
     """Name and lines of every C and CUDA file."""
-    for path in sources(*(d + "/*." + e for d in ("common", "convert", "process", "cuda", "tests", "tests/kernels")
+    for path in sources(*(d + "/*." + e for d in ("common", "convert", "process", "cuda", "tests", "tests/torture")
                           for e in ("c", "h", "cu", "cuh"))):
         with open(path, encoding="utf-8") as f:
             yield os.path.relpath(path, ROOT), f.read().splitlines()

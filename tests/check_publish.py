@@ -1,4 +1,4 @@
-"""Nothing ever stands under a final name that is not whole."""
+"""A file appears under its final name only once it is complete."""
 import errno
 import fcntl
 import pty
@@ -96,7 +96,7 @@ def test_signals_stop_a_merge():
         expect(left_overs(out) == [] and (status == 0) == there, "status %d, left %s", status, os.listdir(out))
 
 
-def test_finished_store_is_left_alone():
+def test_finished_store_is_kept():
     out = tmp()
     path = os.path.join(out, "small.h5")
     run(WSI2H5, "-o", out, small())

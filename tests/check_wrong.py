@@ -418,7 +418,7 @@ def test_merge_names_a_missing_group():
     out = os.path.join(tmp(), "x.h5")
     p = run(H5SPEC, "merge", "-o", out, *parts, status=1)
     says(p.err, "grouped", "group 2 of 3", "--partial")
-    expect(not os.path.exists(out), "it stands there")
+    expect(not os.path.exists(out), "a file was made")
     run(H5SPEC, "merge", "--partial", "-o", out, *parts)
     with h5py.File(out, "r") as f:
         missing = f["slides/grouped"].attrs["groups_missing"]
@@ -462,9 +462,9 @@ def test_groups_beyond_the_last():
     says(p.err, grouped(), "has 3 groups; --groups ")
 
 
-# --- what stands there ---
+# --- existing files ---
 
-def test_output_that_is_something_else_is_left_alone():
+def test_output_that_is_something_else_is_kept():
     d = tmp()
     path = os.path.join(d, "good.h5")
     with open(path, "wb") as f:
@@ -479,7 +479,7 @@ def test_output_that_is_something_else_is_left_alone():
     expect(open(path, "rb").read() == before, "a store was replaced by a result")
 
 
-def test_hdf5_of_someone_else_is_left_alone():
+def test_hdf5_of_someone_else_is_kept():
     d = tmp()
     path = os.path.join(d, "good.h5")
     program = "import h5py, os\nf = h5py.File(%r, 'w', libver='latest')\nf['x'] = range(99)\nf.flush()\nos._exit(0)\n"
@@ -585,7 +585,7 @@ def test_wrong_usage():
     for program, arguments, words in USAGE:
         p = run(program, *arguments, status=2, cwd=tmp())
         says(p.err, words, "--help")
-        expect(p.out == "", "talk on stdout")
+        expect(p.out == "", "messages on stdout")
 
 
 def test_a_chunk_that_cannot_be_unpacked():

@@ -14,8 +14,8 @@
  *   mkslide_tiff     our own writer of directories: libtiff refuses to write what scanners write
  *                    (tile sizes that are no multiple of 16) and what damage needs (offsets outside
  *                    the file). libtiff does LZW and deflate, and reads the source of --from
- *   mkslide_source   --from: the compressed tiles of a real slide, untouched, on a grid of any size;
- *                    coarser levels are made of its tiles, reduced
+ *   mkslide_source   --from: the compressed tiles of a real slide, untouched, on a grid of any
+ *                    size; coarser levels are made of its tiles, reduced
  *   mkslide_options  the command line
  *   mkslide          descriptions, damage, levels, associated images, main
  *

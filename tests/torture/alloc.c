@@ -82,8 +82,9 @@ static void end(void)
         close(fd);
 }
 
-int __libc_start_main(int (*main_)(int, char **, char **), int argc, char **argv, void (*init)(void),
-                      void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+int __libc_start_main(int (*main_)(int, char **, char **), int argc, char **argv,
+                      void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+                      void *stack_end)
 {
     __typeof__(&__libc_start_main) next = (__typeof__(next))dlsym(RTLD_NEXT, "__libc_start_main");
     const char *number = getenv("TORTURE_AT");

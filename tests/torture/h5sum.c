@@ -1,5 +1,5 @@
-/* h5sum.c - see h5sum.h. As a program: "h5sum FILE" prints offset and length of each block; "h5sum FILE
- * OFFSET:BYTES ..." repairs these blocks in place. */
+/* h5sum.c - see h5sum.h. As a program: "h5sum FILE" prints offset and length of each block;
+ * "h5sum FILE OFFSET:BYTES ..." repairs these blocks in place. */
 #include "h5sum.h"
 
 #include <stdio.h>
@@ -51,7 +51,8 @@ static uint32_t lookup3(const uint8_t *p, size_t n)
 
 static int is_signature(const uint8_t *p)
 {
-    static const char known[] = "OHDROCHKFRHPFHDBFHIBBTHDBTINBTLFEAHDEAIBEASBEADBFAHDFADBFSHDFSSESMTBSMLI";
+    static const char known[] = "OHDROCHKFRHPFHDBFHIBBTHDBTINBTLF"
+                                "EAHDEAIBEASBEADBFAHDFADBFSHDFSSESMTBSMLI";
     for (size_t k = 0; k + 4 < sizeof known; k += 4)
         if (!memcmp(p, known + k, 4))
             return 1;
@@ -100,7 +101,8 @@ static uint8_t *load(const char *path, size_t *n)
     FILE *f = fopen(path, "rb");
     uint8_t *bytes = NULL;
     long size;
-    if (f && !fseek(f, 0, SEEK_END) && (size = ftell(f)) >= 0 && (bytes = malloc((size_t)size + 1))) {
+    if (f && !fseek(f, 0, SEEK_END) && (size = ftell(f)) >= 0 &&
+        (bytes = malloc((size_t)size + 1))) {
         rewind(f);
         *n = fread(bytes, 1, (size_t)size, f);
     }

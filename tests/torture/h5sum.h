@@ -3,8 +3,9 @@
  *
  * In files of format bounds V110 each metadata block ends in a 32-bit lookup3 hash of what precedes
  * it (H5_checksum_metadata; Bob Jenkins, lookup3.c, public domain). A block begins with a signature
- * of four bytes; its length depends on its kind. Here the length is found by trying: it is the one at
- * which the hash fits. Only whole, valid files are searched; mutated ones use the blocks found before.
+ * of four bytes; its length depends on its kind. Here the length is found by trying: it is the one
+ * at which the hash fits. Only whole, valid files are searched; mutated ones use the blocks found
+ * before.
  */
 #ifndef TORTURE_H5SUM_H
 #define TORTURE_H5SUM_H

@@ -1,5 +1,6 @@
 /*
- * shim.c - makes system calls of a program fail, stop it at one of them, or records them (LD_PRELOAD).
+ * shim.c - makes system calls of a program fail, stops it at one of them, or records them; to be
+ * loaded by LD_PRELOAD.
  *
  * Environment:
  *   TORTURE_CALLS    names of calls, separated by commas: write,pwrite,fsync ...
@@ -10,7 +11,8 @@
  *                    "kill" (SIGKILL before the call)
  *   TORTURE_COUNT    file that receives the number of counted calls when the program exits
  *   TORTURE_TRACE    file that receives every call that changes a file or a folder below
- *                    TORTURE_UNDER: a line "OP PATH OFFSET LENGTH [PATH2]" and, for writes, the bytes
+ *                    TORTURE_UNDER: a line "OP PATH OFFSET LENGTH [PATH2]" and, for writes, the
+ *                    bytes
  *
  * The variants with 64 in their name count as the same call.
  */
@@ -49,7 +51,8 @@ static void *real(const char *name)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *what = getenv("TORTURE_DO"), *number = getenv("TORTURE_AT"), *trace = getenv("TORTURE_TRACE");
+    const char *what = getenv("TORTURE_DO"), *number = getenv("TORTURE_AT");
+    const char *trace = getenv("TORTURE_TRACE");
     calls = getenv("TORTURE_CALLS");
     under = getenv("TORTURE_UNDER");
     count_file = getenv("TORTURE_COUNT");
@@ -128,9 +131,11 @@ static void trace(const char *op, const char *path, long long offset, size_t n, 
     if (trace_fd < 0 || !is_below(path))
         return;
     const int before = errno;
-    const int m = snprintf(line, sizeof line, "%s\t%s\t%lld\t%zu\t%s\n", op, path, offset, n, path2 ? path2 : "");
+    const int m = snprintf(line, sizeof line, "%s\t%s\t%lld\t%zu\t%s\n", op, path, offset, n,
+                           path2 ? path2 : "");
     pthread_mutex_lock(&trace_lock);
-    if (REAL(write)(trace_fd, line, (size_t)m) != m || (data && REAL(write)(trace_fd, data, n) != (ssize_t)n))
+    if (REAL(write)(trace_fd, line, (size_t)m) != m ||
+        (data && REAL(write)(trace_fd, data, n) != (ssize_t)n))
         abort();
     pthread_mutex_unlock(&trace_lock);
     errno = before;
@@ -155,13 +160,13 @@ static int open_any(const char *name, int dir, const char *path, int flags, mode
     return fd;
 }
 
-#define OPEN_MODE(last)                                                                              \
-    mode_t mode = 0;                                                                                 \
-    if (flags & (O_CREAT | O_TMPFILE)) {                                                             \
-        va_list list;                                                                                \
-        va_start(list, last);                                                                        \
-        mode = va_arg(list, mode_t);                                                                 \
-        va_end(list);                                                                                \
+#define OPEN_MODE(last) \
+    mode_t mode = 0; \
+    if (flags & (O_CREAT | O_TMPFILE)) { \
+        va_list list; \
+        va_start(list, last); \
+        mode = va_arg(list, mode_t); \
+        va_end(list); \
     }
 
 int open(const char *path, int flags, ...)

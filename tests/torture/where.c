@@ -1,6 +1,7 @@
 /*
- * where.c - says in which library a program crashed (LD_PRELOAD): a line "crashed in FILE" on stderr,
- * then the signal takes its usual effect. So a crash of ours can be told from one of a library's.
+ * where.c - reports in which library a program crashed (LD_PRELOAD): a line "crashed in FILE" on
+ * stderr, then the signal takes its usual effect. So a crash of ours can be told from one of a
+ * library's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,7 +24,8 @@ static void crashed(int number, siginfo_t *info, void *context)
 #else
     (void)context;
 #endif
-    const int n = snprintf(line, sizeof line, "crashed in %s (%s)\n", where.dli_fname ? where.dli_fname : "?",
+    const int n = snprintf(line, sizeof line, "crashed in %s (%s)\n",
+                           where.dli_fname ? where.dli_fname : "?",
                            where.dli_sname ? where.dli_sname : "?");
     if (write(2, line, (size_t)n) == n)
         signal(number, SIG_DFL);
