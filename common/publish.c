@@ -98,6 +98,16 @@ static int create_temp(struct publish *p, const char *folder, const char *host, 
                    errno == ENOENT ? " (create it first)" : "");
 }
 
+void publish_clean(const char *final_path)
+{
+    char host[64];
+    char *folder = folder_of(final_path);
+    host_name(host);
+    if (folder)
+        remove_leftovers(folder, base_of(final_path), host);
+    free(folder);
+}
+
 int publish_begin(struct publish *p, const char *final_path, struct err *e)
 {
     char host[64];

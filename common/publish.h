@@ -21,6 +21,9 @@ struct publish {
     int fd;           /* our descriptor of the temporary file, or -1 */
 };
 
+/* Removes the temporary files that killed runs have left for final_path: those of this host whose
+ * process is gone. publish_begin() does it, too; this is for runs that find the file up to date. */
+void publish_clean(const char *final_path);
 /* Creates the temporary file beside final_path. On failure nothing is left. */
 int publish_begin(struct publish *p, const char *final_path, struct err *e);
 /*

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/pipe.h"
+#include "common/publish.h"
 #include "common/stop.h"
 #include "convert/head.h"
 #include "convert/overview.h"
@@ -323,6 +324,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
                            c->path, target, old->tiles_damaged, old->tiles_damaged == 1 ? "" : "s",
                            old->source_problem[0] ? ": " : "", old->source_problem);
         report->outcome = CONVERT_SKIPPED;
+        publish_clean(target); /* what a killed --force has left */
         report->store_bytes = stat(target, &st) ? 0 : st.st_size;
         return 0;
     }

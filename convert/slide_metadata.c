@@ -125,7 +125,8 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
 
 bool slide_may_pass(int code)
 {
-    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EIO || code == ESTALE;
+    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EIO || code == ESTALE ||
+           code == EACCES || code == EINTR;
 }
 
 /* A handle. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. */

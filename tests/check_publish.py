@@ -328,6 +328,14 @@ def test_which_remains_stay():
     expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
 
 
+def test_what_a_killed_force_has_left_goes_when_the_store_is_up_to_date():
+    out = tmp()
+    run(WSI2H5, "-q", "-o", out, small())
+    open(os.path.join(out, part_name("small.h5", this_host(), 2 ** 30)), "w").close()
+    says(run(WSI2H5, "-o", out, small()).err, "1 skipped (up to date)")
+    expect(os.listdir(out) == ["small.h5"], "left: %s", os.listdir(out))
+
+
 def test_slide_of_the_same_size_but_another_content():
     out = tmp()
     a, b = made("--size", "600x500", name="x"), made("--size", "600x500", "--flip", "1,1", name="x")
