@@ -147,7 +147,29 @@ $(B)/tests/torture_%.so: tests/torture/%.c $(B)/config
 $(B)/tests/torture_h5sum: tests/torture/h5sum.c $(B)/config
 	$(call show,LD $@)$(CC) -std=c11 -O2 -D_GNU_SOURCE $(WARN) -DH5SUM_MAIN -o $@ $<
 
-programs-for-check: $(PROGRAMS) $(TESTS) $(TORTURE)
+# fuzz targets; FUZZ_MAIN runs them over files, or is libFuzzer
+FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, \
+              $(filter-out %/fuzz_hdf5.c,$(wildcard tests/fuzz/fuzz_*.c))))
+FUZZ_MAIN = $(B)/tests/fuzz/replay.o
+FUZZ_HDF5 =
+DIRECT    = $(call objects,convert/svs*.c convert/tiff_file.c convert/tile*.c convert/head.c convert/identifiers.c) \
+            $(B)/convert/no_openslide.o
+$(B)/tests/fuzz/%.o $(B)/convert/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
+$(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
+	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)
+$(B)/tests/fuzz_store $(B)/tests/fuzz_result: $(TEST_OBJECTS) $(FUZZ_HDF5)
+$(B)/tests/fuzz_text: $(TEST_OBJECTS) $(filter-out $(B)/convert/wsi2h5.o,$(CONVERT))
+
+FUZZ_BUILD = B=build/fuzz CC=clang SAN=fuzzer-no-link,address,undefined CUDA=0 OPENSLIDE=0 CFLAGS='-O1 -g' \
+             FUZZ_MAIN= FUZZ_HDF5='build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o' LDFLAGS=-fsanitize=fuzzer
+fuzz-targets: $(FUZZ)
+fuzz:
+	@$(MAKE) --no-print-directory programs-for-check
+	@$(MAKE) --no-print-directory $(FUZZ_BUILD) fuzz-targets
+	@BUILD=$(B) tests/fuzz/run --seconds $(or $(SECONDS),60) $(T)
+
+programs-for-check: $(PROGRAMS) $(TESTS) $(TORTURE) $(FUZZ)
 
 torture:
 	@$(MAKE) --no-print-directory programs-for-check
@@ -230,6 +252,7 @@ help:
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
 	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
+	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
 	@echo 'make man           the options in the manual pages, from --help'
 	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, and groff over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
@@ -240,6 +263,6 @@ help:
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture bench bench-gpu bench-codecs demo install uninstall clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

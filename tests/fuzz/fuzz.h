@@ -1,0 +1,26 @@
+/*
+ * fuzz.h - what the fuzz targets share.
+ *
+ * A target is one file, fuzz_NAME.c, with libFuzzer's entry point. `make fuzz` links it with libFuzzer
+ * and sanitizers; `make check` links it with replay.c and runs it over its corpus.
+ */
+#ifndef WSI_FUZZ_H
+#define WSI_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One input. Always returns 0; a failure is a crash, a sanitizer's report or an endless loop. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum { FUZZ_PATH = 64 };
+
+/* Puts n bytes into a file in memory; `path` gets a name under which it can be opened. Returns its
+ * descriptor, to be closed. Ends the process if there is no memory. */
+int fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH]);
+
+/* Ends the process with a message unless the condition holds. */
+#define FUZZ_MUST(condition) ((condition) ? (void)0 : fuzz_fail(#condition, __FILE__, __LINE__))
+_Noreturn void fuzz_fail(const char *condition, const char *file, int line);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * fuzz_slide.c - an Aperio SVS file from bytes: its directories, some tiles of levels 0 and 1 as RGB,
+ * gray and at 1/8, properties, thumbnail and ICC profile. Without OpenSlide: only this project's reader.
+ */
+#include "convert/head.h"
+#include "convert/identifiers.h"
+#include "convert/slide.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_PIXELS = 1 << 20 }; /* of a tile; larger ones only cost time */
+
+static int put(void *ctx, const char *key, const char *value)
+{
+    *(size_t *)ctx += strlen(key) + strlen(value) + identifiers_allow(key, value);
+    return 0;
+}
+
+/* One tile in every form that its reader has. */
+static void read_tile(struct slide *s, const struct slide_info *i, int64_t col, int64_t row, uint8_t *room)
+{
+    enum store_status status;
+    struct err e;
+    for (int channels = 1; channels <= 3; channels += 2)
+        if (s->reader->read(s, 0, col, row, channels, room, &status, &e) == 0)
+            FUZZ_MUST(status <= STORE_DAMAGED);
+    if (i->has_eighth && s->reader->read_eighth(s, 0, col, row, room, &status, &e) == 0)
+        FUZZ_MUST(status <= STORE_DAMAGED);
+}
+
+static void read_tiles(struct slide *s, const struct slide_info *i)
+{
+    const int64_t pixels = i->tile_cols * i->tile_rows;
+    const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
+    const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
+    uint8_t *room = pixels <= MOST_PIXELS ? malloc((size_t)(3 * pixels)) : NULL;
+    if (!room)
+        return;
+    s->reader->prefetch(s, 0, rows < 4 ? rows : 4);
+    read_tile(s, i, 0, 0, room);
+    read_tile(s, i, cols / 2, rows / 2, room);
+    read_tile(s, i, cols - 1, rows - 1, room);
+    free(room);
+}
+
+static void read_level(const char *path, int64_t level)
+{
+    struct slide *s = NULL;
+    struct slide_info i;
+    struct err damage = {""}, e = {""};
+    struct head head = {0};
+    size_t bytes = 0;
+    if (slide_svs.open(&s, path, level, 1, &i, &e) <= 0)
+        return;
+    FUZZ_MUST(i.width > 0 && i.height > 0 && i.tile_cols > 0 && i.tile_rows > 0);
+    FUZZ_MUST(isnan(i.mpp_x) || i.mpp_x > 0);
+    read_tiles(s, &i);
+    s->reader->properties(s, put, &bytes);
+    head_read(&head, s, &i, false, &damage, &e);
+    head_free(&head);
+    slide_close(s);
+}
+
+/* slide.c would bring OpenSlide along. */
+void slide_close(struct slide *s)
+{
+    s->reader->close(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    char path[FUZZ_PATH];
+    const int fd = fuzz_file(data, n, path);
+    for (int64_t level = 0; level < 2; level++)
+        read_level(path, level);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,162 @@
+/*
+ * fuzz_text.c - texts that users, schedulers and slides provide: numbers, ranges, tasks, lists of
+ * files, command lines, slide descriptions, properties, ICC profiles, names to print.
+ * The first byte chooses; the rest is the text.
+ */
+#include "common/cli.h"
+#include "common/text.h"
+#include "convert/arguments.h"
+#include "convert/identifiers.h"
+#include "convert/svs_description.h"
+#include "process/options.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 32 };
+
+static void numbers(const char *text)
+{
+    struct err e = {""};
+    int64_t a, b;
+    double x;
+    enum cli_when when;
+    if (cli_bytes("bytes", text, 1, INT64_MAX, &a, &e) == 0)
+        FUZZ_MUST(a >= 1);
+    if (cli_int("int", text, -5, 5, &a, &e) == 0)
+        FUZZ_MUST(a >= -5 && a <= 5);
+    if (cli_real("real", text, -1e9, 1e9, &x, &e) == 0)
+        FUZZ_MUST(x >= -1e9 && x <= 1e9);
+    if (cli_range("range", text, &a, &b, &e) == 0)
+        FUZZ_MUST(a >= 1 && a <= b);
+    if (cli_task("task", text, &a, &b, &e) == 0)
+        FUZZ_MUST(a >= 1 && a <= b);
+    cli_when("when", text, &when, &e);
+}
+
+static int add(void *ctx, const char *path, struct err *e)
+{
+    *(size_t *)ctx += strlen(path);
+    FUZZ_MUST(path[0] && path[0] != '#' && !strchr(path, '\n'));
+    return strlen(path) > 4000 ? err_set(e, "too long") : 0;
+}
+
+static void lists(const uint8_t *data, size_t n)
+{
+    char path[FUZZ_PATH];
+    struct err e = {""};
+    size_t bytes = 0;
+    const int fd = fuzz_file(data, n, path);
+    cli_list(path, add, &bytes, &e);
+    FUZZ_MUST(bytes <= n);
+    close(fd);
+}
+
+/* Splits a text at its newlines into argv[1] and so on. No word may lead out of the empty folder. */
+static int split(char *text, char *argv[MOST_WORDS])
+{
+    int argc = 1;
+    argv[0] = (char *)"fuzz";
+    for (char *word; argc < MOST_WORDS - 1 && (word = strsep(&text, "\n"));) {
+        for (char *p = word; *p; p++)
+            *p = *p == '/' ? '_' : *p;
+        argv[argc++] = strcmp(word, "..") ? word : (char *)"x";
+    }
+    argv[argc] = NULL;
+    return argc;
+}
+
+static void command_line(uint8_t which, char *text)
+{
+    static const struct command *const commands[] = {&options_run, &options_merge, &options_info,
+                                                     &options_verify, &options_lookup, &options_tune};
+    const size_t n = sizeof commands / sizeof *commands;
+    char *argv[MOST_WORDS];
+    struct options o;
+    struct arguments a;
+    int first;
+    const int argc = split(text, argv);
+    if (which % (n + 1) < n) {
+        options_parse(commands[which % (n + 1)], argc, argv, &o);
+        options_free(&o);
+    } else {
+        arguments_parse(argc, argv, &a, &first);
+    }
+}
+
+static int put(void *ctx, const char *key, const char *value)
+{
+    *(size_t *)ctx += identifiers_allow(key, value);
+    return strlen(key) + strlen(value) > 100000;
+}
+
+static void description(const char *text)
+{
+    size_t allowed = 0;
+    const double x = svs_description_number(text, "MPP");
+    FUZZ_MUST(isnan(x) || (x > 0 && isfinite(x)));
+    svs_description_properties(text, put, &allowed);
+}
+
+/* Colour data stays, texts are blanked; a second time changes nothing. */
+static void profile(const uint8_t *data, size_t n)
+{
+    uint8_t *copy = malloc(2 * n + 1);
+    FUZZ_MUST(copy);
+    memcpy(copy, data, n);
+    if (identifiers_blank_icc(copy, n)) {
+        memcpy(copy + n, copy, n);
+        FUZZ_MUST(identifiers_blank_icc(copy + n, n) && !memcmp(copy, copy + n, n));
+    }
+    free(copy);
+}
+
+static void printed(const char *text)
+{
+    char out[64], number[32];
+    size_t n;
+    const int columns = text_fit(out, sizeof out, text, 20);
+    FUZZ_MUST(columns <= 20 && columns == text_columns(out) && strlen(out) < sizeof out);
+    const char *stem = cli_stem(text, &n);
+    FUZZ_MUST(n <= strlen(stem));
+    cli_print_text(stdout, text);
+    cli_json_string(stdout, text);
+    double x = 0;
+    memcpy(&x, text, strlen(text) < sizeof x ? strlen(text) : sizeof x);
+    if (isfinite(x))
+        FUZZ_MUST(strtod(cli_number(number, x), NULL) == x);
+}
+
+/* The inputs name files, and the messages are many: an empty folder, and nothing printed. */
+static void prepare(void)
+{
+    static char folder[] = "/tmp/fuzz-XXXXXX";
+    static int done;
+    if (done++)
+        return;
+    FUZZ_MUST(mkdtemp(folder) && !chdir(folder) && !rmdir(folder));
+    FUZZ_MUST(freopen("/dev/null", "r", stdin) && freopen("/dev/null", "w", stdout));
+    cli_start("fuzz");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    prepare();
+    char *text = n > 0 ? strndup((const char *)data + 1, n - 1) : NULL;
+    if (!text)
+        return 0;
+    switch (data[0] % 8) {
+    case 0: numbers(text); break;
+    case 1: lists(data + 1, n - 1); break;
+    case 2: description(text); break;
+    case 3: profile(data + 1, n - 1); break;
+    case 4: printed(text); break;
+    default: command_line(data[0] / 8, text);
+    }
+    free(text);
+    return 0;
+}
