@@ -62,7 +62,8 @@ int cli_range(const char *what, const char *text, int64_t *first, int64_t *last,
 int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e);
 
 /* Calls add() for each path of a --list file, one per line; "-" is stdin. Empty lines and lines
- * that begin with # are skipped. Ends with the first -1 of add(). */
+ * that begin with # are skipped. A file with NUL bytes (UTF-16) is an error. Ends with the first -1
+ * of add(). */
 int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
              struct err *e);
 

@@ -115,6 +115,13 @@ def test_folder_and_list():
     says(run(WSI2H5, "-o", tmp(), "--list", names).err, "2 converted")
 
 
+def test_list_in_utf16():
+    names = write("utf16", "# slides\r\nslide.svs\r\n".encode("utf-16"))
+    for status, *argv in ((1, WSI2H5, "-o", tmp()), (2, H5SPEC, "run", "-o", os.path.join(tmp(), "r.h5"))):
+        p = run(*argv, "--list", names, status=status)
+        says(p.err, names, "NUL bytes", "UTF-8")
+
+
 def test_shares_of_a_list():
     folder = tmp("folder")
     for k in range(7):

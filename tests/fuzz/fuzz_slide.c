@@ -14,6 +14,19 @@
 
 enum { MOST_PIXELS = 1 << 20 }; /* of a tile; larger ones only cost time */
 
+/* In the place of slide.c, which would bring OpenSlide along. */
+struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
+                         struct err *e)
+{
+    struct slide *s = NULL;
+    return slide_svs.open(&s, path, level, threads, info, e) > 0 ? s : NULL;
+}
+
+void slide_close(struct slide *s)
+{
+    s->reader->close(s);
+}
+
 static int put(void *ctx, const char *key, const char *value)
 {
     *(size_t *)ctx += strlen(key) + strlen(value) + identifiers_allow(key, value);
@@ -49,12 +62,12 @@ static void read_tiles(struct slide *s, const struct slide_info *i)
 
 static void read_level(const char *path, int64_t level)
 {
-    struct slide *s = NULL;
     struct slide_info i;
     struct err damage = {""}, e = {""};
     struct head head = {0};
     size_t bytes = 0;
-    if (slide_svs.open(&s, path, level, 1, &i, &e) <= 0)
+    struct slide *s = slide_open(path, level, 1, &i, &e);
+    if (!s)
         return;
     FUZZ_MUST(i.width > 0 && i.height > 0 && i.tile_cols > 0 && i.tile_rows > 0);
     FUZZ_MUST(isnan(i.mpp_x) || i.mpp_x > 0);
@@ -63,12 +76,6 @@ static void read_level(const char *path, int64_t level)
     head_read(&head, s, &i, false, &damage, &e);
     head_free(&head);
     slide_close(s);
-}
-
-/* slide.c would bring OpenSlide along. */
-void slide_close(struct slide *s)
-{
-    s->reader->close(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
