@@ -74,12 +74,9 @@ TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2)
 
-# Written only when they change: the configuration, on which every object depends, and the
-# commit, on which only the files with --version depend.
-write    := $(shell mkdir -p $(B); write() { cmp -s - "$$1" <"$$1.new" && rm "$$1.new" || mv "$$1.new" "$$1"; }; \
-              printf '%s\n' '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' >$(B)/config.new; write $(B)/config; \
-              build=$$([ ! -e .git ] || git describe --tags --always --dirty 2>/dev/null); \
-              printf '$(hash)define WSI_BUILD "%s"\n' "$${build:+, build $$build}" >$(B)/wsi_build.h.new; write $(B)/wsi_build.h)
+# the configuration, the commit and the list of sources, as files that change when these do
+BUILDS   := $(filter-out help clean uninstall check demo bench lint lint-%,$(or $(MAKECMDGOALS),all))
+state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
 compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
@@ -187,7 +184,7 @@ man: $(PROGRAMS)
 # what CI also runs; no output is a good sign
 lint: lint-shell lint-c lint-gcc lint-man
 lint-shell:
-	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps \
+	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps scripts/build-state \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -220,7 +217,7 @@ demo:
 DEST      = $(DESTDIR)$(PREFIX)
 MAN       = $(wildcard convert/*.1 process/*.1)
 DOCS      = $(wildcard *.md */README.md */*.svg CITATION.cff LICENSE)
-SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/man-options scripts/completion/% %.pyc, \
+SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/build-state scripts/man-options scripts/completion/% %.pyc, \
               $(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX

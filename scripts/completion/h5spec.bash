@@ -10,7 +10,6 @@ _h5spec() {
     --device) words='auto cpu cuda' ;;
     --io) words='auto direct buffered' ;;
     --on-damage) words='count fail' ;;
-    --on-damage) words='count fail' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --task) words='auto' ;;

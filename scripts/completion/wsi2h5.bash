@@ -10,7 +10,7 @@ _wsi2h5() {
     --progress) words='auto yes no' ;;
     --task) words='auto' ;;
     --group-bytes | --level | --stripe-rows | --threads | -j) return ;;
-    -o | --output | --list) ;;
+    -o | --output | --list | --key) ;;
     *) [[ $current != -* ]] ||
         words=$("${COMP_WORDS[0]}" --help 2>/dev/null | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p') ;;
     esac
