@@ -11,15 +11,31 @@
 
 /* --- searching --- */
 
+enum { MOST_DEPTH = 64 };
+
 struct place {
     dev_t device;
     ino_t inode;
 };
 
 struct find {
-    const struct folder_search *search;
-    void *seen; /* tsearch() tree of struct place: the folders that have been searched */
+    const struct folder_ops *ops;
+    void *ctx;
+    void *seen; /* tsearch() tree of struct place: every folder that was or is searched */
 };
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, "out of memory");
+}
+
+char *folder_join(const char *folder, const char *name)
+{
+    char *path;
+    const size_t n = strlen(folder);
+    const char *slash = n && folder[n - 1] == '/' ? "" : "/";
+    return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+}
 
 static int by_place(const void *a, const void *b)
 {
@@ -29,66 +45,96 @@ static int by_place(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* 1 when the folder is new, 0 when it has been searched before. */
+/* 1 when the folder is new, 0 when it has been searched before, -1. */
 static int is_new(struct find *f, const struct stat *st, struct err *e)
 {
     struct place *p = malloc(sizeof *p);
     if (!p)
-        return err_set(e, "out of memory");
+        return no_memory(e);
     *p = (struct place){st->st_dev, st->st_ino};
     struct place **at = tsearch(p, &f->seen, by_place);
     if (at && *at == p)
         return 1;
     free(p);
-    return at ? 0 : err_set(e, "out of memory");
+    return at ? 0 : no_memory(e);
 }
 
-static int search_folder(struct find *f, const char *folder, const struct stat *st, struct err *e);
-
-static int take(struct find *f, const char *path, const char *name, struct err *e)
+static int skip(struct find *f, const char *path, const char *why, struct err *e)
 {
-    const struct folder_search *s = f->search;
+    return f->ops->skipped ? f->ops->skipped(f->ctx, path, why, e) : 0;
+}
+
+static int search(struct find *f, const char *folder, const struct stat *st, int depth,
+                  struct err *e);
+
+static int take_folder(struct find *f, const char *path, const struct stat *st, int depth,
+                       struct err *e)
+{
+    const char *why = f->ops->excludes ? f->ops->excludes(path) : NULL;
+    if (why)
+        return skip(f, path, why, e);
+    if (depth >= MOST_DEPTH)
+        return f->ops->problem(f->ctx, path, "too many folders inside each other", e);
+    return search(f, path, st, depth + 1, e);
+}
+
+/* A name without a file behind it, errno says why. */
+static int take_missing(struct find *f, const char *path, const char *name, struct err *e)
+{
     struct stat st;
-    if (stat(path, &st))
-        return s->add(s->ctx, path, strerror(errno), e);
-    if (S_ISDIR(st.st_mode))
-        return search_folder(f, path, &st, e);
-    return S_ISREG(st.st_mode) && s->wants(name) ? s->add(s->ctx, path, NULL, e) : 0;
+    const int code = errno;
+    const bool link = code == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode);
+    const char *why = link ? "dangling link: its target does not exist" : strerror(code);
+    return f->ops->wants(name) || !strchr(name, '.') ? f->ops->problem(f->ctx, path, why, e)
+                                                     : skip(f, path, why, e);
 }
 
-static int is_shown(const struct dirent *entry)
+static int take(struct find *f, const char *path, const char *name, int depth, struct err *e)
 {
-    return entry->d_name[0] != '.';
+    struct stat st;
+    if (name[0] == '.')
+        return skip(f, path, "hidden", e);
+    if (stat(path, &st))
+        return take_missing(f, path, name, e);
+    if (S_ISDIR(st.st_mode))
+        return take_folder(f, path, &st, depth, e);
+    if (!S_ISREG(st.st_mode) || !f->ops->wants(name))
+        return skip(f, path, "its name has another ending", e);
+    return f->ops->file(f->ctx, path, e);
+}
+
+static int is_name(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
+    return strcmp((*a)->d_name, (*b)->d_name); /* alphasort depends on the locale */
 }
 
-static int search_folder(struct find *f, const char *folder, const struct stat *st, struct err *e)
+static int search(struct find *f, const char *folder, const struct stat *st, int depth,
+                  struct err *e)
 {
-    const int fresh = is_new(f, st, e);
-    struct dirent **entries;
-    if (fresh != 1)
-        return fresh;
-    const int n = scandir(folder, &entries, is_shown, by_name);
+    const int first = is_new(f, st, e);
+    struct dirent **names;
+    if (first < 0)
+        return -1;
+    if (first == 0)
+        return skip(f, folder, "leads to a folder above it or one that is already searched", e);
+    const int n = scandir(folder, &names, is_name, by_name);
     if (n < 0)
-        return f->search->add(f->search->ctx, folder, strerror(errno), e);
+        return errno == ENOMEM ? no_memory(e) : f->ops->problem(f->ctx, folder, strerror(errno), e);
     int r = 0;
     for (int k = 0; k < n; k++) {
-        const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
-        char *path;
-        if (r == 0 && asprintf(&path, "%s%s%s", folder, slash, entries[k]->d_name) < 0) {
-            r = err_set(e, "out of memory");
-        } else if (r == 0) {
-            r = take(f, path, entries[k]->d_name, e);
-            free(path);
-        }
-        free(entries[k]);
+        char *path = r == 0 ? folder_join(folder, names[k]->d_name) : NULL;
+        if (r == 0)
+            r = path ? take(f, path, names[k]->d_name, depth, e) : no_memory(e);
+        free(path);
+        free(names[k]);
     }
-    free(entries);
-    return r;
+    free(names);
+    return r == 0 && f->ops->end ? f->ops->end(f->ctx, folder, e) : r;
 }
 
 /* Notes the folders above the first one as searched, so that no link leads out through them. */
@@ -106,15 +152,15 @@ static int note_above(struct find *f, const char *folder, struct err *e)
     return r < 0 ? -1 : 0;
 }
 
-int folder_find(const char *folder, const struct folder_search *search, struct err *e)
+int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, struct err *e)
 {
-    struct find f = {.search = search};
+    struct find f = {.ops = ops, .ctx = ctx};
     struct stat st;
+    if (stat(folder, &st))
+        return ops->problem(ctx, folder, strerror(errno), e);
     int r = note_above(&f, folder, e);
-    if (r == 0 && stat(folder, &st))
-        r = search->add(search->ctx, folder, strerror(errno), e);
-    else if (r == 0)
-        r = search_folder(&f, folder, &st, e);
+    if (r == 0)
+        r = search(&f, folder, &st, 0, e);
     tdestroy(f.seen, free);
     return r;
 }

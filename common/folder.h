@@ -8,20 +8,35 @@
 
 #include <stdbool.h>
 
-struct folder_search {
-    void *ctx;
-    /* Is a file with this name looked for? */
+/* What a search finds. Each callback returns 0, or -1 to end the search. */
+struct folder_ops {
+    /* Is a file of this name looked for? */
     bool (*wants)(const char *name);
-    /* Takes a file. With a problem the path is not a file but a dangling link, whatever its name,
-     * or a folder that cannot be read; the problem is the system's message. -1 ends the search. */
-    int (*add)(void *ctx, const char *path, const char *problem, struct err *e);
+    /* May be NULL. Why a subfolder is not searched; NULL when it is. */
+    const char *(*excludes)(const char *path);
+    int (*file)(void *ctx, const char *path, struct err *e);
+    /* A folder that cannot be read, or a dangling link: to a file that is looked for or, as its
+     * name has no ending, perhaps to a folder of such files. */
+    int (*problem)(void *ctx, const char *path, const char *why, struct err *e);
+    /* May be NULL. Whatever else the search passes over. */
+    int (*skipped)(void *ctx, const char *path, const char *why, struct err *e);
+    /* May be NULL. All names of this folder have been handed over. */
+    int (*end)(void *ctx, const char *folder, struct err *e);
 };
 
-/* Calls add() for all files below a folder whose names are wanted, in order of their names. Names
- * that begin with a dot are skipped. Links to folders are followed. Each folder is searched once,
- * however many links lead to it, and links to the folders above the first one are skipped. -1 when
- * add() fails or memory is short. */
-int folder_find(const char *folder, const struct folder_search *search, struct err *e);
+/*
+ * Searches a folder, each folder's names in the order of their bytes:
+ *
+ *   - Subfolders are searched, also through links. Each folder is searched once: a link to a folder
+ *     above it, or a second link to the same folder, is skipped.
+ *   - Names that begin with a dot are skipped.
+ *
+ * -1: a callback failed, or out of memory.
+ */
+int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, struct err *e);
+
+/* FOLDER/NAME, to be free()d; NULL when out of memory. */
+char *folder_join(const char *folder, const char *name);
 
 /* Creates the folder and those above it, as mkdir -p does. */
 int folder_make(const char *path, struct err *e);

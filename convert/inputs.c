@@ -63,7 +63,7 @@ static int add_folder(struct inputs *in, const char *folder, struct err *e)
 {
     static const struct search_ops ops = {add_slide, add_problem, add_skipped};
     const size_t before = in->n, length = strlen(folder);
-    if (search_folder(folder, &ops, in, e))
+    if (search_slides(folder, &ops, in, e))
         return -1;
     if (in->n == before)
         return add_problem(in, folder, "a folder without slides (--verbose lists what was skipped)",

@@ -71,14 +71,18 @@ static bool is_wanted(const char *path, enum list_kind kind)
            !is_hdf5(path);
 }
 
-static int add_found(void *ctx, const char *path, const char *problem, struct err *e)
+static int add_problem(void *ctx, const char *path, const char *why, struct err *e)
 {
     struct search *s = ctx;
-    if (problem) {
-        cli_say("%s: %s", path, problem);
-        s->problems++;
-        return 0;
-    }
+    (void)e;
+    cli_say("%s: %s", path, why);
+    s->problems++;
+    return 0;
+}
+
+static int add_found(void *ctx, const char *path, struct err *e)
+{
+    struct search *s = ctx;
     return is_wanted(path, s->kind) ? list_add(s->out, path, e) : 0;
 }
 
@@ -90,10 +94,11 @@ static int by_path(const void *a, const void *b)
 static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
 {
     static const char *const what[] = {"stores", "results", "stores or results"};
+    static const struct folder_ops ops = {
+        .wants = has_ending, .file = add_found, .problem = add_problem};
     struct search s = {.out = out, .kind = kind};
-    const struct folder_search search = {.ctx = &s, .wants = has_ending, .add = add_found};
     const int before = out->n;
-    if (folder_find(folder, &search, e))
+    if (folder_find(folder, &ops, &s, e))
         return -1;
     if (out->n == before && s.problems == 0) {
         cli_say("%s: a folder without %s; name a folder that contains some", folder, what[kind]);

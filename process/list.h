@@ -23,8 +23,8 @@ enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH };
 int list_add(struct list *l, const char *path, struct err *e);
 /* Adds the lines of a file (cli_list). */
 int list_add_file(struct list *l, const char *file, struct err *e);
-/* Replaces each folder by the files in it, sorted by path. Reports and counts dangling links,
- * folders that cannot be read and folders without such files. -1 when memory is short. */
+/* Replaces each folder by the files in it, sorted by path. Reports and counts what is a
+ * problem to folder_find(), and folders without such files. -1 when memory is short. */
 int list_expand(struct list *l, enum list_kind kind, struct err *e);
 /* Sizes of the files in bytes, added up: [k] is that of all files before file k, [n] that of all n.
  * Each file counts as one byte at least. To be free()d; NULL when memory is short. */

@@ -140,11 +140,12 @@ def test_a_folder_hides_nothing():
     (a,) = stores(1, folder)
     os.symlink("/nowhere/batch2", os.path.join(folder, "batch2"))
     os.symlink("gone.h5", os.path.join(folder, "link.h5"))
+    os.symlink("gone.txt", os.path.join(folder, "notes.txt"))  # nothing that is looked for
     with open(a, "rb") as f, open(os.path.join(folder, "half.h5"), "wb") as g:
         g.write(f.read()[:-100])
     open(os.path.join(folder, "empty.h5"), "w").close()
     p = run(H5SPEC, "run", "-o", out, folder, status=1)
-    for name in ("batch2: No such file", "link.h5: No such file", "half.h5: truncated", "empty.h5: the file is empty",
+    for name in ("batch2: dangling link", "link.h5: dangling link", "half.h5: truncated", "empty.h5: the file is empty",
                  "1 done, 4 failed"):
         says(p.err, name)
     expect(names(out) == ["a"], "%s", names(out))

@@ -658,17 +658,20 @@ def test_folders_that_are_links_are_searched_and_what_cannot_be_used_is_reported
     os.symlink(other, folder + "/again")  # reached twice: searched once
     os.symlink(s[2], folder + "/link.svs")
     os.symlink(folder + "/nowhere.svs", folder + "/dangling.svs")
-    os.symlink(folder + "/nowhere", folder + "/other")  # not a slide's name
+    os.symlink(folder + "/nowhere", folder + "/other.txt")  # not a slide's name
+    os.symlink(folder + "/nowhere", folder + "/share")  # perhaps a folder that is not mounted
     shutil.copy(s[3], folder + "/two\nlines.svs")
     shutil.copy(s[4], folder + "/.hidden.svs")
     os.mkdir(folder + "/empty.svs")
     p = corpus("run", "--scheduler", "local", "-o", out, folder, tmp("none"), status=1)
-    says(p.out, "3 of 6 slides converted, 3 processed, 0 to do, 3 failed")
+    says(p.out, "3 of 7 slides converted, 3 processed, 0 to do, 4 failed")
     failed = {os.path.basename(f["slide"]): (f["stage"], f["reason"]) for f in status_of(out, 1)["failed"]}
     says(failed["dangling.svs"][1], "dangling link to " + folder + "/nowhere.svs")
     says(failed["two\nlines.svs"][1], "line break", "rename")
-    expect(len(failed) == 3 and "contains no slides" in str(failed), "%s", failed)
+    says(failed["share"][1], "dangling link to " + folder + "/nowhere")
+    expect(len(failed) == 4 and "contains no slides" in str(failed), "%s", failed)
     equal(content(out + "/corpus.h5"), direct(direct_stores(out)), "the others")
+    os.unlink(folder + "/share")
     os.rename(folder + "/two\nlines.svs", folder + "/lines.svs")
     os.symlink(s[4], folder + "/nowhere.svs")
     p = corpus("run", "--scheduler", "local", "-o", out, folder, status=1)

@@ -58,11 +58,30 @@ def test_folder_linked_twice_is_searched_once():
 
 
 def test_dangling_link_to_a_slide_is_a_failed_input():
-    folder = tree("a.svs", "gone.svs -> nowhere.svs", "notes -> nowhere")
+    folder = tree("a.svs", "gone.svs -> nowhere.svs", "notes.txt -> nowhere")
     stores, err = found(folder, "--verbose", status=1)
     expect(stores == ["a.h5"], "%s", stores)
     says(err, os.path.join(folder, "gone.svs") + ": dangling link", "1 failed",
-         os.path.join(folder, "notes") + ": skipped: dangling link")
+         os.path.join(folder, "notes.txt") + ": skipped: dangling link")
+
+
+def test_dangling_link_to_a_folder_is_a_failed_input():
+    """A folder of slides on a file system that is not mounted must not be left out unnoticed."""
+    folder = tree("a.svs", "batch2 -> /archive/not/mounted")
+    stores, err = found(folder, status=1)
+    expect(stores == ["a.h5"], "%s", stores)
+    says(err, os.path.join(folder, "batch2") + ": dangling link", "1 failed")
+
+
+def test_series_of_nested_folders_stay_apart():
+    folder = files(b=dicom("1.2.3.4"), z=dicom("1.2.3.4") + b"\0" * 9)
+    os.makedirs(os.path.join(folder, "c"))
+    for name, data in (("x", dicom("1.2.3.4")), ("y", dicom("1.2.3.4"))):
+        with open(os.path.join(folder, "c", name + ".dcm"), "wb") as f:
+            f.write(data)
+    _, err = found(folder, "--verbose", status=1)
+    says(err, "y.dcm: skipped: belongs to the DICOM series of x.dcm", "b.dcm: skipped: belongs to the DICOM series of z.dcm",
+         "2 failed")
 
 
 def test_verbose_lists_what_is_skipped():

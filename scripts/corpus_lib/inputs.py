@@ -4,8 +4,8 @@ The search of folders follows the rule of wsi2h5 (convert/search.h): links are f
 is searched once, and none above the first, so loops end; DICOM files of one series in one folder
 are one slide, named after the largest; the folder NAME of a MIRAX slide NAME.mrxs is not searched;
 hidden names are skipped. What cannot be used is reported with its reason, and the other slides are
-still used: a dangling link that has the name of a slide, a folder that cannot be read or holds no
-slide, a file name that cannot be in a list.
+still used: a dangling link that has the name of a slide or no ending, a folder that cannot be read or
+holds no slide, a file name that cannot be in a list.
 """
 import os
 import re
@@ -54,6 +54,12 @@ def one_per_series(paths):
     return found + list(best.values())
 
 
+def is_lost(entry):
+    """A dangling link to a slide or, as its name has no ending, perhaps to a folder of slides?"""
+    named = entry.name.lower().endswith(ENDS) or "." not in entry.name
+    return named and entry.is_symlink() and not os.path.exists(entry.path)
+
+
 def search_one(folder):
     """([slide], {path: problem}, [subfolder]) of one folder."""
     slides, dicom, problems, below = [], [], {}, []
@@ -62,12 +68,11 @@ def search_one(folder):
             continue
         if entry.is_dir():
             below += [entry.path] if not is_mirax_data(entry.path) else []
-        elif entry.name.lower().endswith(ENDS):
-            if entry.is_file():
-                (dicom if entry.name.lower().endswith(".dcm") else slides).append(entry.path)
-            elif entry.is_symlink() and not os.path.exists(entry.path):
-                problems[entry.path] = "dangling link to %s; mount or fetch its target" % (
-                    os.readlink(entry.path))
+        elif entry.name.lower().endswith(ENDS) and entry.is_file():
+            (dicom if entry.name.lower().endswith(".dcm") else slides).append(entry.path)
+        elif is_lost(entry):
+            problems[entry.path] = "dangling link to %s; mount or fetch its target" % (
+                os.readlink(entry.path))
     return slides + one_per_series(dicom), problems, below
 
 
