@@ -4,6 +4,7 @@
 #include "common/pipe.h"
 #include "common/stop.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -113,24 +114,31 @@ static int64_t coarse_level(const struct slide_info *i, double limit)
     return best;
 }
 
-/* Opens the coarsest level that can be opened (OpenSlide rejects some). NULL when there is none. */
-static struct slide *open_coarse(const char *path, const struct slide_info *info, int threads,
-                                 struct slide_info *low)
+/* Opens the coarsest level that can be opened (OpenSlide rejects some). *s is NULL when there is
+ * none. -1: an error that may pass. */
+static int open_coarse(struct slide **s, const char *path, const struct slide_info *info,
+                       int threads, struct slide_info *low, struct err *e)
 {
-    struct slide *s = NULL;
     double limit = TISSUE_CELL / 2 + 0.5;
-    for (int64_t k; !s && (k = coarse_level(info, limit)) >= 0;
-         limit = info->downsamples[k] / info->downsample)
-        s = slide_open(path, k, threads, low, NULL);
-    return s;
+    *s = NULL;
+    for (int64_t k; !*s && (k = coarse_level(info, limit)) >= 0;
+         limit = info->downsamples[k] / info->downsample) {
+        errno = 0;
+        *s = slide_open(path, k, threads, low, e);
+        if (!*s && slide_may_pass(errno))
+            return -1;
+    }
+    return 0;
 }
 
 int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,
                     bool must, struct tissue *t, struct err *damage, struct err *e)
 {
     struct slide_info low;
-    struct slide *coarse = open_coarse(path, info, threads, &low);
+    struct slide *coarse;
     struct pass p = {.slide = s, .info = info, .tissue = t, .scale = 1, .shrink = 1};
+    if (open_coarse(&coarse, path, info, threads, &low, e))
+        return -1;
     if (coarse) {
         p.slide = coarse;
         p.info = &low;

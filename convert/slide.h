@@ -24,6 +24,10 @@ enum { SLIDE_LEVELS = 32 };
  */
 enum { SLIDE_DAMAGED = -2 };
 
+/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
+ * the call: OpenSlide and libtiff do not report the cause. */
+bool slide_may_pass(int code);
+
 struct slide_info {
     const char *reader; /* name of the reader that opened the slide */
     char vendor[64];    /* OpenSlide's name of the format */
@@ -81,7 +85,7 @@ struct slide_reader {
 extern const struct slide_reader slide_svs, slide_openslide;
 
 /* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
- * the file otherwise. */
+ * the file otherwise; then errno tells whether the error may pass. */
 struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
                          struct err *e);
 /* NULL is allowed. */

@@ -123,23 +123,19 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
 
 /* --- the handle --- */
 
-bool slide_may_pass(int code)
-{
-    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EIO || code == ESTALE ||
-           code == EACCES || code == EINTR;
-}
-
-/* A handle. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. */
-static openslide_t *open_handle(const char *path, int *r, struct err *e)
+/* One try. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. *passing: a call failed with an
+ * error that may pass. */
+static openslide_t *try_handle(const char *path, int *r, bool *passing, struct err *e)
 {
     errno = 0;
     openslide_t *o = openslide_open(path);
     const int code = errno;
     const char *error = o ? openslide_get_error(o) : NULL;
+    *passing = slide_may_pass(code);
     *r = 0;
     if (o && !error)
         return o;
-    if (slide_may_pass(code)) {
+    if (*passing) {
         errno = code;
         *r = err_sys(e, "OpenSlide cannot open it now");
     } else if (o) {
@@ -149,6 +145,19 @@ static openslide_t *open_handle(const char *path, int *r, struct err *e)
     if (o)
         openslide_close(o);
     return NULL;
+}
+
+/* As try_handle. OpenSlide asks one format after the other, so a call that fails once can make it take
+ * the slide for another format, or for none: such answers are asked for twice. */
+static openslide_t *open_handle(const char *path, int *r, struct err *e)
+{
+    bool passing;
+    openslide_t *o = try_handle(path, r, &passing, e);
+    if (o ? !passing : *r == -1)
+        return o;
+    if (o)
+        openslide_close(o);
+    return try_handle(path, r, &passing, e);
 }
 
 int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t level,
@@ -231,7 +240,8 @@ static int failed(struct slide_metadata *m, int code, const char *what, struct e
     const char *error = openslide_get_error(m->handle);
     err_set(e, "its %s cannot be read%s%s", what, error ? ": " : "", error ? error : "");
     drop_handle(m);
-    return slide_may_pass(code) ? -1 : SLIDE_DAMAGED;
+    errno = code;
+    return slide_may_pass(code) ? err_sys(e, "cannot read its %s now", what) : SLIDE_DAMAGED;
 }
 
 /* Reads the thumbnail of n pixels into rgb, through argb. */

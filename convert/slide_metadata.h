@@ -35,10 +35,6 @@ int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *w
                              int64_t *height, struct err *e);
 int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e);
 
-/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
- * the call: OpenSlide does not report the cause. */
-bool slide_may_pass(int code);
-
 /* "OpenSlide 3.4.1" */
 const char *slide_metadata_library(void);
 /* n pixels of premultiplied ARGB over the background: exact for opaque and for empty pixels. */

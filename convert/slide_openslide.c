@@ -81,7 +81,13 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return err_set(e, "out of memory");
     }
+    errno = 0;
     r->empty = tiff_file_empty_tiles(path, info);
+    if (!r->empty && slide_may_pass(errno)) {
+        err_sys(e, "cannot read its directories");
+        reader_close(&r->slide);
+        return -1;
+    }
     *out = &r->slide;
     return 1;
 }

@@ -147,7 +147,9 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
     if (r > 0 && (!v->path || !v->scratch))
         r = err_set(e, "out of memory");
     if (r <= 0) {
+        const int code = errno;
         svs_close(&v->slide);
+        errno = code;
         return r;
     }
     *info = v->info;
@@ -301,10 +303,14 @@ static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t
                          struct err *e)
 {
     const struct svs *v = from_slide(s);
-    if (v->metadata)
-        return slide_metadata_thumbnail(v->metadata, rgb, width, height, e);
+    const int r = v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height, e) : 0;
+    if (r != 0 || (v->metadata && *width > 0))
+        return r;
+    /* OpenSlide drops a thumbnail without a word when it cannot open the file once more */
     if (svs_level_thumbnail(v->path, rgb, width, height))
         return 1;
+    if (slide_may_pass(errno))
+        return err_sys(e, "cannot read its thumbnail");
     err_set(e, "its thumbnail cannot be read");
     return SLIDE_DAMAGED;
 }

@@ -461,4 +461,26 @@ def test_a_passing_error_is_no_damage():
             expect(p.returncode == 0 or "damaged" not in p.err.split("\n")[0], "%s %d: %s", calls, k, p.err)
 
 
+def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
+    """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail."""
+    folder, out = tmp(), tmp()
+    slide, made = os.path.join(folder, "small.svs"), os.path.join(out, "small.h5")
+    shutil.copy(small(), slide)
+    run(WSI2H5, "-q", "-o", os.path.join(folder, "clean.h5"), slide)
+    clean = open(os.path.join(folder, "clean.h5"), "rb").read()
+    rejected = 0
+    for k in (*range(1, 20), *range(20, 120, 2)):
+        do = (errno.EIO, errno.EACCES, errno.EMFILE)[k % 3]
+        p = failing("open", slide, k, do, WSI2H5, "-q", "-o", out, slide)
+        expect(p.returncode in (0, 1), "open %d: status %d", k, p.returncode)
+        if p.returncode == 1:
+            rejected += 1
+            says(p.err, slide, os.strerror(do))
+            expect(os.listdir(out) == [], "open %d: left %s", k, os.listdir(out))
+        else:
+            expect(open(made, "rb").read() == clean, "open %d: another store", k)
+            os.unlink(made)
+    expect(rejected > 3, "only %d opens mattered", rejected)
+
+
 main(globals())

@@ -6,7 +6,8 @@
  *   TORTURE_CALLS    names of calls, separated by commas: write,pwrite,fsync ...
  *   TORTURE_UNDER    only calls on files below this folder are counted (unset: all)
  *   TORTURE_AT       the number of the call that is hit, from 1 (unset: none)
- *   TORTURE_FOREVER  1: that call and all later ones
+ *   TORTURE_FOREVER  1: that call and all later ones; with EINTR the next 1,000 calls, as a signal
+ *                    that interrupts for ever does not exist
  *   TORTURE_DO       what happens: an errno number; "short" (half of the bytes, at least one);
  *                    "kill" (SIGKILL before the call)
  *   TORTURE_COUNT    file that receives the number of counted calls when the program exits
@@ -110,7 +111,8 @@ static int hit(const char *name, const char *path)
     if (!calls || getpid() != owner || !is_chosen(name) || !is_below(path))
         return 0;
     const long k = atomic_fetch_add(&counted, 1) + 1;
-    if (at == 0 || (forever ? k < at : k != at))
+    const long most = forever ? (error_number == EINTR ? at + 999 : LONG_MAX) : at;
+    if (at == 0 || k < at || k > most)
         return 0;
     if (kills)
         raise(SIGKILL);
