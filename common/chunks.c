@@ -178,6 +178,11 @@ static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t r
     const int r = codec_decode(s->codec, &p, stored, one->bytes, room);
     if (r == CODEC_NO_MEMORY)
         return no_memory(c, e);
+    if (r == CODEC_NO_LIBRARY)
+        return err_set(e,
+                       "%s: this build cannot unpack codec %s; install its library (libjpeg) and "
+                       "build again",
+                       store_path(c->store), p.codec->name);
     return r == 0 ? 0 : damaged(c, row, col, "cannot unpack", e);
 }
 

@@ -7,6 +7,8 @@
  */
 #include "common/codec.h"
 
+#include "common/jpeg.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -34,6 +36,7 @@ struct codec_work {
     ZSTD_CCtx *zstd_pack;
     ZSTD_DCtx *zstd_unpack;
 #endif
+    struct jpeg_decoder *jpeg;
 };
 
 static const struct codec codecs[] = {
@@ -44,7 +47,7 @@ static const struct codec codecs[] = {
 #ifdef HAVE_ZSTD
     {"zstd", CODEC_ZSTD, 32015, 1},
 #endif
-    {"none", CODEC_NONE, 0, 0},
+    {"jpeg", CODEC_JPEG, 32019, 90},  {"none", CODEC_NONE, 0, 0},
 };
 
 const struct codec *codec_find(const char *name)
@@ -64,12 +67,22 @@ const char *codec_names(void)
 #ifdef HAVE_ZSTD
            "zstd|"
 #endif
+#ifdef HAVE_JPEG
+           "jpeg|"
+#endif
            "none";
 }
 
 size_t codec_pixel_bytes(const struct codec_params *p)
 {
     return (size_t)(p->rows * p->cols * p->channels);
+}
+
+size_t codec_most_bytes(const struct codec_params *p)
+{
+    enum { TABLES = 1 << 17 };
+    const size_t pixels = codec_pixel_bytes(p);
+    return p->codec->id == CODEC_JPEG ? 2 * pixels + TABLES : pixels;
 }
 
 /* --- lz4 --- */
@@ -258,6 +271,22 @@ uint32_t codec_crc32(const void *data, size_t n)
 
 #endif
 
+/* --- jpeg --- */
+
+static int jpeg_unpack(struct codec_work *w, const struct codec_params *p, const void *in, size_t n,
+                       void *out)
+{
+    const struct jpeg_stream stream = {.bytes = in, .n = n};
+    const struct jpeg_picture picture = {
+        .cols = p->cols, .rows = p->rows, .channels = (int)p->channels, .colours = JPEG_MARKED};
+    if (!jpeg_is_available())
+        return CODEC_NO_LIBRARY;
+    if (!w->jpeg && !(w->jpeg = jpeg_decoder_create(NULL)))
+        return CODEC_NO_MEMORY;
+    const int r = jpeg_decode(w->jpeg, &picture, &stream, out, NULL);
+    return r == 0 ? 0 : r == JPEG_NO_MEMORY ? CODEC_NO_MEMORY : CODEC_DAMAGED;
+}
+
 /* --- all of them --- */
 
 struct codec_work *codec_create(struct err *e)
@@ -274,6 +303,7 @@ void codec_free(struct codec_work *w)
         return;
     deflate_free(w);
     zstd_free(w);
+    jpeg_decoder_free(w->jpeg);
     free(w);
 }
 
@@ -302,6 +332,7 @@ int codec_decode(struct codec_work *w, const struct codec_params *p, const void 
     case CODEC_DEFLATE: return deflate_unpack(w, in, n, pixels, out_n);
     case CODEC_LZ4: return lz4_unpack(in, n, pixels, out_n);
     case CODEC_ZSTD: return zstd_unpack(w, in, n, pixels, out_n);
+    case CODEC_JPEG: return jpeg_unpack(w, p, in, n, pixels);
     default: return CODEC_DAMAGED;
     }
 }

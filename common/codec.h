@@ -9,8 +9,11 @@
  *            (8 bytes), block size (4), then for each block its packed size (4) and the LZ4 block
  *            (https://github.com/HDFGroup/hdf5_plugins, LZ4). We write one block per chunk.
  *   zstd     the HDF5 Group's registered filter 32015: one Zstandard frame.
+ *   jpeg     the HDF5 Group's registered filter 32019: one baseline JPEG file, the slide's own
+ * tile. It is never encoded here, and no chunk is raw. Pixels are libjpeg-turbo's (jpeg.h).
  *
- * lz4 and zstd stores need a plug-in for readers other than ours (hdf5plugin for h5py).
+ * lz4, zstd and jpeg stores need a plug-in for readers other than ours (hdf5plugin for h5py; for
+ * jpeg our own, h5jpeg.c).
  *
  * Two structs separate what belongs to a store from what belongs to a thread. `codec_params` states
  * what a store's chunks unpack to; it is constant and shared by all threads. `codec_work` holds the
@@ -25,13 +28,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum codec_id { CODEC_NONE, CODEC_DEFLATE, CODEC_LZ4, CODEC_ZSTD, CODECS };
+enum codec_id { CODEC_NONE, CODEC_DEFLATE, CODEC_LZ4, CODEC_ZSTD, CODEC_JPEG, CODECS };
 
 struct codec {
     const char *name;
     enum codec_id id;
     int h5_filter; /* the HDF5 filter number, 0 for none */
-    unsigned level;
+    unsigned
+        level; /* of jpeg: the quality that filter 32019 would encode with; readers ignore it */
 };
 
 /* What the chunks of one store are packed with, and what they unpack to: u8 [rows][cols][channels],
@@ -44,9 +48,13 @@ struct codec_params {
 /* Bytes of an unpacked chunk. */
 size_t codec_pixel_bytes(const struct codec_params *p);
 
-/* NULL if there is no such codec, or this build lacks its library. */
+/* The most bytes that a stored chunk may have. */
+size_t codec_most_bytes(const struct codec_params *p);
+
+/* NULL if there is no such codec, or this build lacks its library. jpeg is always found, so that
+ * stores can be described and their checksums verified without libjpeg. */
 const struct codec *codec_find(const char *name);
-/* "deflate|lz4|zstd|none": the codecs of this build, for messages and help. */
+/* "deflate|lz4|zstd|jpeg|none": the codecs of this build, for messages and help. */
 const char *codec_names(void);
 
 /* The contexts of one thread. NULL if there is no memory. */
@@ -57,17 +65,18 @@ void codec_free(struct codec_work *w); /* NULL is allowed */
 /*
  * Packs a chunk. `out` has room for codec_pixel_bytes(). *packed gets the number of bytes in `out`,
  * or 0 if packing does not make the chunk smaller: it is then stored raw, as its pixels. -1 if
- * there is no memory.
+ * there is no memory. Not for jpeg.
  */
 int codec_encode(struct codec_work *w, const struct codec_params *p, const void *pixels, void *out,
                  size_t *packed, struct err *e);
 
-enum { CODEC_DAMAGED = -1, CODEC_NO_MEMORY = -2 };
+enum { CODEC_DAMAGED = -1, CODEC_NO_MEMORY = -2, CODEC_NO_LIBRARY = -3 };
 
 /*
  * Unpacks the n bytes of a packed chunk to exactly codec_pixel_bytes() at `pixels`. Returns 0,
- * CODEC_NO_MEMORY, or CODEC_DAMAGED if the bytes are damaged or unpack to another size. Not for raw
- * chunks, which are their own pixels.
+ * CODEC_NO_MEMORY, CODEC_DAMAGED if the bytes are damaged or unpack to another size, or
+ * CODEC_NO_LIBRARY if this build cannot unpack them. Not for raw chunks, which are their own
+ * pixels.
  */
 int codec_decode(struct codec_work *w, const struct codec_params *p, const void *in, size_t n,
                  void *pixels);

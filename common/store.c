@@ -30,12 +30,19 @@ struct codec_params store_codec_params(const struct store_info *i)
         .codec = i->codec, .rows = i->chunk_rows, .cols = i->chunk_cols, .channels = i->channels};
 }
 
+int64_t store_version_of(const struct codec *c)
+{
+    return c->id == CODEC_JPEG ? 2 : 1;
+}
+
 int store_check_info(const struct store_info *i, struct err *e)
 {
     const int64_t most = INT32_MAX, chunk = 1 << 14;
     if (i->width < 1 || i->width > most || i->height < 1 || i->height > most)
         return err_set(e, "invalid size: %lld x %lld px", (long long)i->width,
                        (long long)i->height);
+    if (i->codec->id == CODEC_JPEG && i->channels != 3)
+        return err_set(e, "codec jpeg needs 3 channels, not %lld", (long long)i->channels);
     if (i->channels != 1 && i->channels != 3)
         return err_set(e, "unsupported number of channels: %lld", (long long)i->channels);
     if (i->chunk_rows < 1 || i->chunk_rows > chunk || i->chunk_cols < 1 || i->chunk_cols > chunk)

@@ -27,7 +27,9 @@
 #include <stdint.h>
 
 #define STORE_FORMAT "wsi-patch-store"
-enum { STORE_VERSION = 1 }; /* the newest format_version that is written and read */
+enum { STORE_VERSION = 2 }; /* the newest format_version that is read */
+/* Codec jpeg is written as version 2, every other codec as version 1. */
+int64_t store_version_of(const struct codec *c);
 
 enum store_status {
     STORE_WHOLE = 0,
@@ -93,8 +95,8 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
- * If n is store_chunk_bytes(), they are the pixels, not packed. */
-int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
+ * `raw`: they are the pixels, although the store has a codec. */
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,
                     enum store_status status, struct err *e);
 /* What the store holds so far, with its counts of tiles. Valid until store_commit or store_abort.
  */

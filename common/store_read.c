@@ -34,7 +34,7 @@ static int get_optional_real(hid_t o, const char *name, double *out, struct err 
     return h5_has(o, name) ? h5_get_real(o, name, out, e) : 0;
 }
 
-static int get_head(hid_t f, struct store_info *i, struct err *e)
+static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *e)
 {
     char codec[32];
     const int64_t most = INT64_C(1) << 40;
@@ -48,6 +48,8 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
         return -1;
     if (!(i->codec = codec_find(codec)))
         return err_set(e, "this version does not know the codec %s", codec);
+    if (store_version_of(i->codec) > version)
+        return err_set(e, "codec %s in a store of format_version %lld", codec, (long long)version);
     if (h5_get_real(f, "downsample", &i->downsample, e) ||
         get_optional_real(f, "mpp_x", &i->mpp_x, e) ||
         get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
@@ -100,7 +102,8 @@ struct store *store_open(const char *path, struct err *e)
     s->file = h5_open(path, &format, &version, e);
     if (s->file < 0)
         goto fail;
-    if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
+    if (get_head(s->file, version, &s->info, e) ||
+        (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
         err_add(e, "%s: not a valid store", path);
         goto fail;
     }
@@ -245,14 +248,19 @@ static int fill_in(const struct store *s, const struct guard_chunk *index, const
                    const uint32_t *crc32, struct store_chunk *out, int64_t n, struct err *e)
 {
     const uint64_t whole = (uint64_t)store_chunk_bytes(&s->info);
-    const bool packs = s->info.codec->id != CODEC_NONE;
+    const struct codec_params p = store_codec_params(&s->info);
+    const uint64_t most = codec_most_bytes(&p);
+    const bool packs = p.codec->id != CODEC_NONE;
     for (int64_t k = 0; k < n; k++) {
         const bool stored = index[k].address != UINT64_MAX;
-        const bool raw = !packs || (index[k].mask & 1);
+        const bool raw = !packs || index[k].mask;
         const uint64_t bytes = !stored ? 0 : packs ? index[k].bytes : whole;
-        if (bytes > whole || (stored && (bytes == 0 || (raw && bytes != whole))))
+        if (index[k].mask > (packs && p.codec->id != CODEC_JPEG))
+            return err_set(e, "chunk %lld has a filter mask that codec %s does not allow",
+                           (long long)k, p.codec->name);
+        if (bytes > most || (stored && (bytes == 0 || (raw && bytes != whole))))
             return err_set(e, "chunk %lld is %s than it can be (%llu bytes)", (long long)k,
-                           bytes > whole ? "larger" : "smaller", (unsigned long long)bytes);
+                           bytes > most ? "larger" : "smaller", (unsigned long long)bytes);
         if (status[k] > STORE_LEFT_OUT || stored == (status[k] == STORE_LEFT_OUT))
             return err_set(e, "chunk %lld: its status contradicts its data", (long long)k);
         if (stored && (index[k].address > s->bytes || bytes > s->bytes - index[k].address))
@@ -266,19 +274,28 @@ static int fill_in(const struct store *s, const struct guard_chunk *index, const
     return 0;
 }
 
+/* Is the filter that of the codec? jpeg is mandatory, and its values state the chunk's shape. */
+static bool is_filter(hid_t dcpl, const struct store_info *i)
+{
+    unsigned flags = 0, config, v[4] = {0};
+    size_t n = 4;
+    if (H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config) != i->codec->h5_filter)
+        return false;
+    return i->codec->id != CODEC_JPEG ||
+           (!(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == (unsigned)i->chunk_cols &&
+            v[2] == (unsigned)i->chunk_rows && v[3] == 1);
+}
+
 /* The layout must be the one that the writer makes. */
 static int check_layout(hid_t pixels, const struct store_info *i, struct err *e)
 {
     hsize_t chunk[3] = {0, 0, 0};
-    unsigned flags, config;
-    size_t no_parameters = 0;
     hid_t dcpl = H5Dget_create_plist(pixels);
     int filters = dcpl < 0 ? -1 : H5Pget_nfilters(dcpl);
     bool good = filters == (i->codec->id != CODEC_NONE) && H5Pget_layout(dcpl) == H5D_CHUNKED &&
                 H5Pget_chunk(dcpl, 3, chunk) == 3;
     if (good && filters == 1)
-        good = H5Pget_filter2(dcpl, 0, &flags, &no_parameters, NULL, 0, NULL, &config) ==
-               i->codec->h5_filter;
+        good = is_filter(dcpl, i);
     H5Pclose(dcpl);
     good = good && chunk[0] == (hsize_t)i->chunk_rows && chunk[1] == (hsize_t)i->chunk_cols &&
            chunk[2] == (hsize_t)i->channels;

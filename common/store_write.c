@@ -81,8 +81,6 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
     return 0;
 }
 
-static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "wsi2h5 " WSI_VERSION};
-
 struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e)
 {
     struct store_writer *w = calloc(1, sizeof *w);
@@ -101,6 +99,8 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
         err_set(e, "out of memory");
         goto fail;
     }
+    const struct h5_format format = {STORE_FORMAT, (int)store_version_of(info->codec),
+                                     "wsi2h5 " WSI_VERSION};
     if (h5_file_create(&w->file, path, &format, e))
         goto fail;
     w->file.failed = true; /* until the head is in */
@@ -169,6 +169,27 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struc
 
 /* --- groups --- */
 
+static size_t refuse_filter(unsigned flags, size_t n_values, const unsigned *values, size_t n,
+                            size_t *size, void **bytes)
+{
+    (void)flags, (void)n_values, (void)values, (void)n, (void)size, (void)bytes;
+    return 0; /* failed; never called, because chunks are read and written without the library */
+}
+
+/* HDF5 creates a dataset with a mandatory filter only if the process has that filter. */
+static int set_jpeg(hid_t dcpl, const struct store_info *i)
+{
+    static const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
+                                        .id = 32019,
+                                        .encoder_present = 1,
+                                        .decoder_present = 1,
+                                        .name = "jpeg",
+                                        .filter = refuse_filter};
+    const unsigned values[4] = {i->codec->level, (unsigned)i->chunk_cols, (unsigned)i->chunk_rows,
+                                1};
+    return H5Zregister(&filter) < 0 || H5Pset_filter(dcpl, 32019, 0, 4, values) < 0 ? -1 : 0;
+}
+
 /* The layout and the codec of a group's pixels, as a creation property list of HDF5. */
 static hid_t pixel_layout(const struct store_info *i)
 {
@@ -182,6 +203,8 @@ static hid_t pixel_layout(const struct store_info *i)
     const unsigned level = i->codec->level;
     if (i->codec->id == CODEC_DEFLATE)
         H5Pset_deflate(dcpl, level);
+    else if (i->codec->id == CODEC_JPEG)
+        set_jpeg(dcpl, i); /* H5Dcreate2 reports the error */
     else if (i->codec
                  ->h5_filter) /* optional, because this process lacks it: chunks arrive packed */
         H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level);
@@ -238,11 +261,12 @@ static int end_group(struct store_writer *w, struct err *e)
     return checked(w, -1);
 }
 
-static int write_bytes(struct store_writer *w, const void *bytes, size_t n, struct err *e)
+static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool raw, struct err *e)
 {
     hsize_t at[3] = {(hsize_t)(w->row * w->info.chunk_rows),
                      (hsize_t)(w->column * w->info.chunk_cols), 0};
-    uint32_t mask = w->info.codec->id != CODEC_NONE && n == (size_t)store_chunk_bytes(&w->info);
+    const uint32_t mask =
+        raw && w->info.codec->id != CODEC_NONE; /* bit 0: the filter was skipped */
     if (H5Dwrite_chunk(w->pixels, H5P_DEFAULT, mask, at, n, bytes) < 0) {
         h5_mark_broken();
         h5_error(e, "cannot write pixels");
@@ -257,15 +281,17 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, stru
     return 0;
 }
 
-int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,
                     enum store_status status, struct err *e)
 {
+    const struct codec_params p = store_codec_params(&w->info);
     assert(!w->file.failed && w->number < w->info.group_count);
-    assert((status == STORE_LEFT_OUT) == (n == 0) && n <= (size_t)store_chunk_bytes(&w->info));
+    assert((status == STORE_LEFT_OUT) == (n == 0) && n <= codec_most_bytes(&p));
+    assert(!raw || (p.codec->id != CODEC_JPEG && n == codec_pixel_bytes(&p)));
     int64_t columns = store_chunk_columns(&w->info);
     if (w->group < 0 && begin_group(w, e))
         return -1;
-    if (n > 0 && write_bytes(w, bytes, n, e))
+    if (n > 0 && write_bytes(w, bytes, n, raw, e))
         return -1;
     w->status[w->row * columns + w->column] = (uint8_t)status;
     w->crc32[w->row * columns + w->column] = n > 0 ? crc32 : 0;

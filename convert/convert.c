@@ -34,7 +34,8 @@ enum tissue_origin {
 struct item {
     int64_t col, row;
     enum store_status status;
-    size_t bytes; /* to be stored: of `packed`, or of `pixels` when they are store_chunk_bytes */
+    size_t bytes; /* to be stored: of `packed`, or if `raw` of `pixels` */
+    bool raw;
     uint32_t crc32;
     uint8_t *pixels, *packed; /* both store_chunk_bytes */
     struct tissue_sums sums;  /* for TISSUE_TILES */
@@ -110,6 +111,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
     it->status = STORE_LEFT_OUT;
     it->bytes = 0;
+    it->raw = false;
     if (c->o->tissue_only && !tissue_any(&c->tissue, x, y, c->info.chunk_cols, c->info.chunk_rows))
         return 0;
     if (c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels,
@@ -127,6 +129,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     size_t packed;
     if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
         return -1;
+    it->raw = packed == 0;
     it->bytes = packed ? packed : whole;
     it->crc32 = codec_crc32(packed ? it->packed : it->pixels, it->bytes);
     return 0;
@@ -136,8 +139,8 @@ static int sink(void *ctx, void *slot, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    const bool plain = it->bytes == (size_t)store_chunk_bytes(&c->info);
-    if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, it->crc32,
+    const bool plain = it->raw;
+    if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, plain, it->crc32,
                         it->status, e))
         return -1;
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))

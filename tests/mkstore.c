@@ -13,6 +13,7 @@
 struct packed {
     unsigned char *bytes;
     size_t n;
+    bool raw;
     uint32_t crc32;
 };
 
@@ -22,7 +23,7 @@ static int fail(const struct err *e)
     return 1;
 }
 
-/* Chunk number k of the small store, unpacked and packed again. */
+/* A chunk of the small store, unpacked and packed again; jpeg chunks are copied. */
 static int pack(struct store *s, const struct store_chunk *c, const struct codec *codec,
                 struct codec_work *w, struct packed *p, struct err *e)
 {
@@ -35,12 +36,18 @@ static int pack(struct store *s, const struct store_chunk *c, const struct codec
         return err_set(e, "out of memory");
     if (store_read(s, c->offset, stored, c->bytes, e))
         return -1;
+    if (codec->id == CODEC_JPEG) {
+        *p = (struct packed){stored, c->bytes, false, c->crc32};
+        return p_from.codec->id == CODEC_JPEG ? 0
+                                              : err_set(e, "%s is no jpeg store", store_path(s));
+    }
     if (c->raw)
         memcpy(pixels, stored, whole);
     else if (codec_decode(w, &p_from, stored, c->bytes, pixels))
         return err_set(e, "cannot unpack");
     if (codec_encode(w, &p_to, pixels, out, &p->n, e))
         return -1;
+    p->raw = p->n == 0;
     p->bytes = p->n > 0 ? out : pixels;
     p->n = p->n > 0 ? p->n : whole;
     p->crc32 = codec_crc32(p->bytes, p->n);
@@ -90,7 +97,7 @@ int main(int argc, char **argv)
     for (int64_t r = 0; r < (i.height + i.chunk_rows - 1) / i.chunk_rows; r++)
         for (int64_t c = 0; c < store_chunk_columns(&i); c++) {
             const struct packed *p = &packed[r % rows * used + c % used];
-            if (store_put_chunk(out, p->bytes, p->n, p->crc32, STORE_WHOLE, &e))
+            if (store_put_chunk(out, p->bytes, p->n, p->raw, p->crc32, STORE_WHOLE, &e))
                 return fail(&e);
         }
     int64_t bytes;
