@@ -61,6 +61,7 @@ struct store_info {
     bool tissue_only;                                     /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
+    char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
 enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */

@@ -46,6 +46,10 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
         h5_get_text(f, "source_problem", i->source_problem, sizeof i->source_problem, e) ||
         h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
+    i->codec_reason[0] = 0;
+    if (h5_has(f, "codec_reason") &&
+        h5_get_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e))
+        return -1;
     if (!(i->codec = codec_find(codec)))
         return err_set(e, "this version does not know the codec %s", codec);
     if (store_version_of(i->codec) > version)

@@ -52,6 +52,8 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
         if (h5_put_text(f, texts[k].name, texts[k].value, e))
             return -1;
+    if (i->codec_reason[0] && h5_put_text(f, "codec_reason", i->codec_reason, e))
+        return -1;
     if (h5_put_int(f, "source_bytes", i->source_bytes, e))
         return -1;
     if (h5_put_real(f, "downsample", i->downsample, e) ||

@@ -26,6 +26,7 @@ enum {
     OPT_LEVEL,
     OPT_GRAY,
     OPT_CODEC,
+    OPT_STRICT_CODEC,
     OPT_TISSUE_ONLY,
     OPT_NO_TISSUE,
     OPT_KEEP_IDENTIFIERS,
@@ -57,8 +58,10 @@ static const struct command_option table[] = {
     {"What is stored", 0, "level", "N", OPT_LEVEL, "level of the slide's pyramid; 0 is the finest"},
     {NULL, 0, "gray", NULL, OPT_GRAY, "8-bit gray instead of RGB"},
     {NULL, 0, "codec", "NAME", OPT_CODEC,
-     "compression: %s. Other programs need an HDF5 plug-in for "
-     "lz4 and zstd"},
+     "compression: %s. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
+     "for lz4, zstd and jpeg"},
+    {NULL, 0, "strict-codec", NULL, OPT_STRICT_CODEC,
+     "reject slides whose tiles --codec jpeg cannot keep; without it, they get the default codec"},
     {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY,
      "omit tiles without tissue; they read as white"},
     {NULL, 0, "no-tissue", NULL, OPT_NO_TISSUE, "do not compute the tissue map"},
@@ -168,6 +171,7 @@ static bool *flag_of(int id, struct arguments *o)
     case OPT_KEEP_TREE: return &o->keep_tree;
     case OPT_FORCE: return &o->convert.force;
     case OPT_GRAY: return &o->convert.gray;
+    case OPT_STRICT_CODEC: return &o->convert.strict_codec;
     case OPT_TISSUE_ONLY: return &o->convert.tissue_only;
     case OPT_NO_TISSUE: return &o->convert.no_tissue;
     case OPT_ANONYMOUS: return &o->anonymous;
@@ -236,6 +240,8 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "-o OUTPUT is missing");
     if (n_words == 0 && !o->list)
         return err_set(e, "no slide given");
+    if (c->strict_codec && c->codec->id != CODEC_JPEG)
+        return err_set(e, "--strict-codec has an effect with --codec jpeg only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
     if (o->accept_damage && c->refuse_damage)

@@ -2,6 +2,8 @@
 #include "convert/convert.h"
 
 #include "common/cli.h"
+#include "common/jpeg.h"
+#include "common/jpeg_chunk.h"
 #include "common/pipe.h"
 #include "common/publish.h"
 #include "common/stop.h"
@@ -34,11 +36,14 @@ enum tissue_origin {
 struct item {
     int64_t col, row;
     enum store_status status;
-    size_t bytes; /* to be stored: of `packed`, or if `raw` of `pixels` */
-    bool raw;
+    const uint8_t *stored; /* the chunk: in `pixels`, `packed` or `chunk`, or c->flat */
+    size_t bytes;          /* of it */
+    bool raw;              /* it is the pixels, although there is a codec */
     uint32_t crc32;
-    uint8_t *pixels, *packed; /* both store_chunk_bytes */
-    struct tissue_sums sums;  /* for TISSUE_TILES */
+    uint8_t *pixels, *packed; /* both store_chunk_bytes; codec jpeg: pixels at 1/8 */
+    struct jpeg_chunk chunk;
+    char other[80];          /* why the tile cannot be a chunk of codec jpeg; "": it can */
+    struct tissue_sums sums; /* for TISSUE_TILES */
 };
 
 struct convert {
@@ -53,7 +58,9 @@ struct convert {
     enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
     struct codec_work **codecs;        /* [threads] */
-    struct item *items;                /* [depth] */
+    struct jpeg_chunk flat;            /* codec jpeg: a chunk of the background's colour */
+    char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */
+    struct item *items;                                       /* [depth] */
     int depth;
     void (*progress)(void *ctx, double fraction, double pixels);
     void *progress_ctx;
@@ -103,35 +110,89 @@ static int sum_tissue(const struct convert *c, struct item *it, int64_t x, int64
     return tissue_sum(&it->sums, it->pixels, cols, rows, i->chunk_cols, x, y, 1, SAMPLED_ROWS, e);
 }
 
+static int check_damage(const struct convert *c, const struct item *it, struct err *e)
+{
+    if (it->status != STORE_DAMAGED || !c->o->refuse_damage)
+        return 0;
+    return err_set(e,
+                   "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
+                   "because of --on-damage fail",
+                   it->row, it->col, c->info.level);
+}
+
+static int read_pixels(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    return c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels,
+                                  it->pixels, &it->status, e);
+}
+
+/* Decodes a tile and packs its pixels. */
+static int pack_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
+    const struct codec_params params = store_codec_params(&c->info);
+    size_t packed;
+    if (read_pixels(c, it, thread, e) || check_damage(c, it, e))
+        return -1;
+    if (c->tissue_origin == TISSUE_TILES && sum_tissue(c, it, x, y, e))
+        return -1;
+    blank_padding(&c->info, it);
+    if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
+        return -1;
+    it->raw = packed == 0;
+    it->bytes = packed ? packed : codec_pixel_bytes(&params);
+    it->stored = packed ? it->packed : it->pixels;
+    return 0;
+}
+
+/* As sum_tissue, from pixels at 1/8; tiles whose sides are no multiples of 8 are decoded as a
+ * whole. */
+static int sum_tissue_eighth(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const struct store_info *i = &c->info;
+    const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
+    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
+    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
+    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
+        return read_pixels(c, it, thread, e) || sum_tissue(c, it, x, y, e) ? -1 : 0;
+    return tissue_sum(&it->sums, it->pixels, (cols + 7) / 8, (rows + 7) / 8, i->chunk_cols / 8,
+                      x / 8, y / 8, 8, 1, e);
+}
+
+/* Takes a tile as it is; it is decoded at 1/8, which shows damage. */
+static int keep_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    struct err why = {""};
+    const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
+                                              it->pixels, &it->status, &why);
+    it->other[0] = 0;
+    if (r == SLIDE_OTHER)
+        snprintf(it->other, sizeof it->other, "%.79s", why.msg);
+    if (r)
+        return r < 0 ? err_set(e, "%s", why.msg) : 0; /* the sink gives up */
+    if (check_damage(c, it, e))
+        return -1;
+    const struct jpeg_chunk *stored = it->status == STORE_WHOLE ? &it->chunk : &c->flat;
+    it->stored = stored->bytes;
+    it->bytes = stored->n;
+    return c->tissue_origin == TISSUE_TILES ? sum_tissue_eighth(c, it, thread, e) : 0;
+}
+
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    const size_t whole = (size_t)store_chunk_bytes(&c->info);
-    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
+    const struct store_info *i = &c->info;
     it->status = STORE_LEFT_OUT;
+    it->stored = NULL;
     it->bytes = 0;
     it->raw = false;
-    if (c->o->tissue_only && !tissue_any(&c->tissue, x, y, c->info.chunk_cols, c->info.chunk_rows))
+    if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
+                                         it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
-    if (c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels,
-                               it->pixels, &it->status, e))
+    if (i->codec->id == CODEC_JPEG ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
         return -1;
-    if (it->status == STORE_DAMAGED && c->o->refuse_damage)
-        return err_set(e,
-                       "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
-                       "because of --on-damage fail",
-                       it->row, it->col, c->info.level);
-    if (c->tissue_origin == TISSUE_TILES && sum_tissue(c, it, x, y, e))
-        return -1;
-    blank_padding(&c->info, it);
-    const struct codec_params params = store_codec_params(&c->info);
-    size_t packed;
-    if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
-        return -1;
-    it->raw = packed == 0;
-    it->bytes = packed ? packed : whole;
-    it->crc32 = codec_crc32(packed ? it->packed : it->pixels, it->bytes);
+    it->crc32 = codec_crc32(it->stored, it->bytes);
     return 0;
 }
 
@@ -139,9 +200,12 @@ static int sink(void *ctx, void *slot, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    const bool plain = it->raw;
-    if (store_put_chunk(c->writer, plain ? it->pixels : it->packed, it->bytes, plain, it->crc32,
-                        it->status, e))
+    if (it->other[0]) {
+        snprintf(c->other, sizeof c->other, "tile (%" PRId64 ", %" PRId64 ") is %s", it->row,
+                 it->col, it->other);
+        return err_set(e, "%s", c->other);
+    }
+    if (store_put_chunk(c->writer, it->stored, it->bytes, it->raw, it->crc32, it->status, e))
         return -1;
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
@@ -226,6 +290,8 @@ static double least_bytes(const struct convert *c)
         4.0 * (double)i->source_bytes * (double)stored / (double)(c->columns * c->rows);
     if (i->codec->id == CODEC_NONE)
         return pixels;
+    if (i->codec->id == CODEC_JPEG) /* the slide has other levels and pictures, too */
+        return i->level == 0 ? packed / 8 : 0;
     /* lz4 and zstd come within a tenth of deflate */
     return 0.5 *
            (packed < 0.45 * pixels && i->level == 0 ? packed : 0.45 * pixels / (i->level ? 2 : 1));
@@ -254,6 +320,7 @@ static int check_space(const struct convert *c, const char *target, struct err *
 static int open_buffers(struct convert *c, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
+    const bool keeps = c->info.codec->id == CODEC_JPEG;
     c->depth = 2 * c->o->threads + 2;
     c->codecs = calloc((size_t)c->o->threads, sizeof *c->codecs);
     c->items = calloc((size_t)c->depth, sizeof *c->items);
@@ -264,27 +331,38 @@ static int open_buffers(struct convert *c, struct err *e)
             return -1;
     for (int k = 0; k < c->depth; k++) {
         c->items[k].pixels = calloc(1, whole);
-        c->items[k].packed = malloc(whole);
-        if (!c->items[k].pixels || !c->items[k].packed)
+        c->items[k].packed = keeps ? NULL : malloc(whole);
+        if (!c->items[k].pixels || (!keeps && !c->items[k].packed))
             return err_set(e, "out of memory");
     }
-    return 0;
+    return keeps ? jpeg_make_flat(c->info.chunk_cols, c->info.chunk_rows, c->slide_info.background,
+                                  &c->flat.bytes, &c->flat.n, e)
+                 : 0;
 }
 
-static void close_all(struct convert *c)
+/* Frees what make_store has made, so that it can be called again. */
+static void close_buffers(struct convert *c)
 {
     for (int t = 0; c->codecs && t < c->o->threads; t++)
         codec_free(c->codecs[t]);
     for (int k = 0; c->items && k < c->depth; k++) {
         free(c->items[k].pixels);
         free(c->items[k].packed);
+        free(c->items[k].chunk.bytes);
         tissue_sums_free(&c->items[k].sums);
     }
     tissue_free(&c->tissue);
     head_free(&c->head);
+    free(c->flat.bytes);
     free(c->codecs);
     free(c->items);
-    slide_close(c->slide);
+    c->tissue = (struct tissue){0};
+    c->tissue_origin = TISSUE_NONE;
+    c->head = (struct head){0};
+    c->flat = (struct jpeg_chunk){0};
+    c->codecs = NULL;
+    c->items = NULL;
+    c->next = c->done = 0;
 }
 
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
@@ -303,6 +381,21 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     }
     c->info = *store_written(c->writer); /* with the counts of tiles */
     return store_commit(c->writer, bytes, e);
+}
+
+/* As make_store. If a tile cannot be kept as it is, begins again with the default codec. */
+static int make_any_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
+{
+    const struct store_info planned = c->info;
+    if (make_store(c, target, bytes, e) == 0)
+        return 0;
+    if (!c->other[0])
+        return -1;
+    close_buffers(c);
+    c->info = planned;
+    if (plan_fall_back(&c->info, c->o, c->other, e))
+        return -1;
+    return make_store(c, target, bytes, e);
 }
 
 /* Decides whether there is anything to do, and does it. */
@@ -326,6 +419,10 @@ static int convert(struct convert *c, const char *target, struct convert_report 
                            "--on-damage fail",
                            c->path, target, old->tiles_damaged, old->tiles_damaged == 1 ? "" : "s",
                            old->source_problem[0] ? ": " : "", old->source_problem);
+        if (old->codec_reason[0] && c->o->strict_codec)
+            return err_set(e,
+                           "%s: its store %s has codec %s (%s); rejected because of --strict-codec",
+                           c->path, target, old->codec->name, old->codec_reason);
         report->outcome = CONVERT_SKIPPED;
         publish_clean(target); /* what a killed --force has left */
         report->store_bytes = stat(target, &st) ? 0 : st.st_size;
@@ -337,7 +434,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
                        c->slide_info.problem);
     c->columns = store_chunk_columns(&c->info);
     c->rows = (c->info.height + c->info.chunk_rows - 1) / c->info.chunk_rows;
-    if (make_store(c, target, &report->store_bytes, e))
+    if (make_any_store(c, target, &report->store_bytes, e))
         return err_add(e, "%s to %s", c->path, target);
     report->info = c->info;
     return 0;
@@ -355,6 +452,7 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
         return -1;
     const int r = convert(&c, target, report, e);
     report->seconds = cli_now() - begun;
-    close_all(&c);
+    close_buffers(&c);
+    slide_close(c.slide);
     return r;
 }

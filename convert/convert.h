@@ -17,6 +17,7 @@
 
 struct convert_options {
     const struct codec *codec;
+    bool strict_codec; /* reject a slide that cannot have this codec */
     bool gray;
     int64_t level;
     int64_t group_bytes; /* of uncompressed pixels in a group */

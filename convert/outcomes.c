@@ -50,6 +50,8 @@ static void json_store(const struct convert_report *p)
     json_real("mpp_x", s->mpp_x);
     json_real("mpp_y", s->mpp_y);
     json_text("codec", s->codec->name);
+    if (s->codec_reason[0])
+        json_text("codec_reason", s->codec_reason);
     json_int("groups", s->group_count);
     json_int("tiles_missing", s->tiles_missing);
     json_int("tiles_damaged", s->tiles_damaged);
@@ -107,6 +109,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     const int64_t stripe_bytes = s->stripe_rows * s->width * s->channels;
     if (p->was_stale)
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
+    if (s->codec_reason[0] && r->o->convert.codec->id == CODEC_JPEG)
+        cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
     if (s->tiles_missing > 0)
         cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
                 s->tiles_missing == 1 ? " is" : "s are");

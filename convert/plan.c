@@ -38,6 +38,23 @@ static void plan_groups(struct store_info *i, const struct convert_options *o)
     i->group_count = (i->height + i->group_rows - 1) / i->group_rows;
 }
 
+int plan_fall_back(struct store_info *i, const struct convert_options *o, const char *reason,
+                   struct err *e)
+{
+    if (o->strict_codec)
+        return err_set(e, "codec %s is not possible (%s); rejected because of --strict-codec",
+                       i->codec->name, reason);
+    snprintf(i->codec_reason, sizeof i->codec_reason, "not %s: %s", i->codec->name, reason);
+    i->codec = codec_find("deflate");
+    return 0;
+}
+
+/* Why tiles of the slide cannot be kept as they are; "": they can, as far as known. */
+static const char *obstacle(const struct slide_info *s, const struct convert_options *o)
+{
+    return s->no_jpeg[0] ? s->no_jpeg : o->gray ? "--gray needs other pixels" : "";
+}
+
 int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
                const struct convert_options *o, struct store_info *i, struct err *e)
 {
@@ -61,6 +78,8 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);
     snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
+    if (o->codec->id == CODEC_JPEG && *obstacle(s, o) && plan_fall_back(i, o, obstacle(s, o), e))
+        return err_add(e, "%s", path);
     plan_groups(i, o);
     return store_check_info(i, e);
 }
@@ -108,6 +127,12 @@ static bool is_stale(const struct store_info *old, const struct store_info *new,
            is_later(&source->st_mtim, &st.st_mtim) || is_later(&source->st_ctim, &st.st_mtim);
 }
 
+/* Has the old store another codec than jpeg because of its slide? */
+static bool fell_back(const struct store_info *old, const struct store_info *new)
+{
+    return new->codec->id == CODEC_JPEG && old->codec_reason[0];
+}
+
 /* How two stores differ in an option; false when they do not. */
 static bool describe_difference(const struct store_info *old, const struct store_info *new,
                                 struct err *e)
@@ -116,7 +141,7 @@ static bool describe_difference(const struct store_info *old, const struct store
         err_set(e, "with --level %" PRId64, old->level);
     else if (old->channels != new->channels)
         err_set(e, "%s --gray", old->channels == 1 ? "with" : "without");
-    else if (old->codec != new->codec)
+    else if (old->codec != new->codec && !fell_back(old, new))
         err_set(e, "with --codec %s", old->codec->name);
     else if (old->stripe_rows != new->stripe_rows)
         err_set(e, "with --stripe-rows %" PRId64, old->stripe_rows);

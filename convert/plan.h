@@ -15,6 +15,11 @@
 int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
                const struct convert_options *o, struct store_info *i, struct err *e);
 
+/* Makes it a store of the default codec instead of jpeg, because of `reason`. -1: --strict-codec.
+ */
+int plan_fall_back(struct store_info *i, const struct convert_options *o, const char *reason,
+                   struct err *e);
+
 enum plan_verdict {
     PLAN_MAKE,   /* nothing that counts exists */
     PLAN_REMAKE, /* a store of the slide as it was before it changed */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -55,6 +56,9 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
         int r = readers[k]->open(&s, path, level, threads, info, e);
         if (r > 0) {
             info->reader = readers[k]->name;
+            if (!readers[k]->read_jpeg)
+                snprintf(info->no_jpeg, sizeof info->no_jpeg,
+                         "only tiles of Aperio SVS files can be kept");
             return s;
         }
         if (r < 0) {

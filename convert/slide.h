@@ -9,6 +9,7 @@
 #define WSI_SLIDE_H
 
 #include "common/err.h"
+#include "common/jpeg_chunk.h"
 #include "common/store.h"
 
 #include <stdbool.h>
@@ -23,6 +24,9 @@ enum { SLIDE_LEVELS = 32 };
  * passes must never be recorded as damage.
  */
 enum { SLIDE_DAMAGED = -2 };
+/* read_jpeg: the tile is whole, but of a kind that a chunk of codec jpeg cannot be; e says which.
+ */
+enum { SLIDE_OTHER = 1 };
 
 /* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
  * the call: OpenSlide and libtiff do not report the cause. */
@@ -37,6 +41,7 @@ struct slide_info {
     int64_t levels;     /* entries of downsamples[] */
     double downsamples[SLIDE_LEVELS];
     bool has_eighth;              /* read_eighth works */
+    char no_jpeg[96];             /* why read_jpeg does not work; "": it works */
     bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
     int64_t width, height;        /* of the open level, px */
     int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */
@@ -69,6 +74,11 @@ struct slide_reader {
      * sides are multiples of 8 then. */
     int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                        enum store_status *status, struct err *e);
+    /* The tile as a chunk of codec jpeg, and at 1/8 (sides rounded up). Both are undefined if
+     * *status is not STORE_WHOLE. Only if info->no_jpeg is "". May be NULL. */
+    int (*read_jpeg)(struct slide *s, int thread, int64_t col, int64_t row,
+                     struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
+                     struct err *e);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each property until it returns non-zero, and returns that. */

@@ -83,6 +83,8 @@ static void describe(struct svs *v, int64_t level)
                              .has_thumbnail = l->has_thumbnail};
     i->has_eighth =
         l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
+    if (l->format.compression != TILE_JPEG)
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are JPEG 2000");
     memset(i->background, 255, 3);
     i->levels = l->levels;
     memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
@@ -255,6 +257,28 @@ static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row
     return 0;
 }
 
+static int svs_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
+                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
+                         struct err *e)
+{
+    struct svs *v = from_slide(s);
+    const struct svs_place *p = &v->level.places[row * v->level.cols + col];
+    struct scratch *t = &v->scratch[thread];
+    int bad = fetch(v, t, p, e);
+    if (bad < 0)
+        return -1;
+    *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    if (bad)
+        return 0;
+    bad = tile_keep(t->decoder, t->bytes, p->bytes, chunk, eighth, e);
+    if (bad == TILE_NO_MEMORY)
+        return -1;
+    if (bad == TILE_DAMAGED)
+        return 0;
+    *status = STORE_WHOLE;
+    return bad == TILE_OTHER ? SLIDE_OTHER : 0;
+}
+
 static int by_offset(const void *a, const void *b)
 {
     const struct svs_place *x = a, *y = b;
@@ -337,6 +361,7 @@ const struct slide_reader slide_svs = {
     .open = svs_open,
     .read = svs_read,
     .read_eighth = svs_read_eighth,
+    .read_jpeg = svs_read_jpeg,
     .prefetch = svs_prefetch,
     .properties = svs_properties,
     .thumbnail = svs_thumbnail,

@@ -1,6 +1,7 @@
 /* tile.c - see tile.h. */
 #include "convert/tile.h"
 
+#include "common/codec.h"
 #include "common/gray.h"
 #include "common/jpeg.h"
 #include "convert/tile_j2k.h"
@@ -85,6 +86,39 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
                        struct err *e)
 {
     return d->jpeg ? decode_jpeg(d, bytes, n, 3, true, out, e) : err_set(e, "not a JPEG tile");
+}
+
+/* A chunk that is larger than readers accept is no chunk. */
+static int make_chunk(const struct tile_format *f, const uint8_t *bytes, size_t n,
+                      struct jpeg_chunk *chunk, struct err *e)
+{
+    const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
+    const struct codec_params p = {codec_find("jpeg"), f->rows, f->cols, 3};
+    const int r = jpeg_chunk_make(chunk, &s, f->photometric == TILE_PHOTOMETRIC_YCBCR, e);
+    if (r || chunk->n <= codec_most_bytes(&p))
+        return r == JPEG_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
+    err_set(e, "a JPEG of %zu bytes", chunk->n);
+    return TILE_OTHER;
+}
+
+int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
+              uint8_t *eighth, struct err *e)
+{
+    const struct tile_format *f = &d->format;
+    struct err why = {""};
+    int r = make_chunk(f, bytes, n, chunk, &why);
+    if (r == TILE_OTHER) { /* is it damaged? */
+        r = tile_decode_eighth(d, bytes, n, eighth, e);
+        if (r == 0)
+            err_set(e, "%s", why.msg);
+        return r ? r : TILE_OTHER;
+    }
+    if (r)
+        return err_set(e, "%s", why.msg), r;
+    const struct jpeg_stream s = {.bytes = chunk->bytes, .n = chunk->n};
+    const struct jpeg_picture p = {
+        .cols = f->cols, .rows = f->rows, .channels = 3, .eighth = true, .colours = JPEG_MARKED};
+    return jpeg_decode(d->jpeg, &p, &s, eighth, e);
 }
 
 const char *tile_libraries(void)

@@ -18,6 +18,7 @@
 
 #include "common/err.h"
 #include "common/jpeg.h"
+#include "common/jpeg_chunk.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,7 +47,7 @@ struct tile_decoder;
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
 void tile_free(struct tile_decoder *d);
 
-enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY };
+enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER = 1 };
 
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
@@ -60,6 +61,14 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
 /* JPEG only. Decodes at 1/8, the mean of each 8 x 8 block: out [ceil(rows/8)][ceil(cols/8)][3]. */
 int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                        struct err *e);
+
+/*
+ * JPEG only. Makes the chunk of codec jpeg, and decodes it as tile_decode_eighth does. 0,
+ * TILE_NO_MEMORY, TILE_DAMAGED (exactly when tile_decode finds damage), or TILE_OTHER: the tile is
+ * whole, but of a kind that chunks cannot be; e says which.
+ */
+int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
+              uint8_t *eighth, struct err *e);
 
 /* "libjpeg-turbo 2.1.5, OpenJPEG 2.5.0" */
 const char *tile_libraries(void);

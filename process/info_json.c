@@ -71,6 +71,8 @@ static void put_layout(const struct info_store *s)
     put_int("group_rows", i->group_rows);
     put_int("group_count", i->group_count);
     put_text("codec", i->codec->name);
+    if (i->codec_reason[0])
+        put_text("codec_reason", i->codec_reason);
     put_int("stored_bytes", s->extras.stored_bytes);
     put_real("codec_ratio", s->ratio);
     put_int("tiles", s->tiles);

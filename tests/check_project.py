@@ -164,7 +164,7 @@ def grouped():
 
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
-    "--level": ["0"], "--gray": [], "--codec": ["none"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
+    "--level": ["0"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
     "--tissue-only": [], "--no-tissue": [], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
     "--anonymous": None, "--key": None,  # check_inputs.py
@@ -396,7 +396,9 @@ def make(*words, cwd, status=0, env={}):
 
 def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
-    p = make("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", cwd=d)
+    without = ("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0")
+    make(*without, "wsi2h5", cwd=d)
+    make(*without, "JPEG=0", "h5spec", cwd=d)
     h5spec = os.path.join(d, "build/h5spec")
     libraries = "".join(re.findall(r"NEEDED.*", run("readelf", "-d", h5spec).out))  # its own, not HDF5's
     expect(not re.search("openslide|tiff|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
@@ -404,6 +406,10 @@ def test_without_anything_but_hdf5_and_zlib():
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CUDA backend")
     says(run(h5spec, "verify", grouped()).out, "valid")
+    jpeg = store(slide(), "--codec", "jpeg")
+    for argv in (("run", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")), ("verify",)):
+        says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "cannot unpack codec jpeg", "libjpeg")
+    says(run(h5spec, "info", jpeg).out, "codec      jpeg")
     wsi2h5 = os.path.join(d, "build/wsi2h5")
     expect("openslide" not in run("readelf", "-d", wsi2h5).out, "wsi2h5 needs OpenSlide")
     check_svs_without_openslide(wsi2h5)

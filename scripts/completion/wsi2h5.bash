@@ -5,7 +5,7 @@ _wsi2h5() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=''
     COMPREPLY=()
     case $previous in
-    --codec) words='deflate lz4 zstd none' ;;
+    --codec) words='deflate lz4 zstd jpeg none' ;;
     --on-damage) words='fill fail' ;;
     --progress) words='auto yes no' ;;
     --task) words='auto' ;;
