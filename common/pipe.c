@@ -13,7 +13,6 @@
 #include "common/pipe.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -276,33 +275,31 @@ static void close_pipe(struct pipe *p)
     free(p->done);
 }
 
-/* Starts up to n workers and returns how many run; *why gets the error number if one does not. */
-static int start_workers(struct pipe *p, struct worker *w, int n, int *why)
+/* Starts up to n workers and returns how many run. */
+static int start_workers(struct pipe *p, struct worker *w, int n)
 {
     for (int k = 0; k < n; k++) {
         w[k] = (struct worker){.p = p, .number = k};
-        if ((*why = pthread_create(&w[k].id, NULL, worker_main, &w[k])))
+        if (pthread_create(&w[k].id, NULL, worker_main, &w[k]))
             return k;
     }
     return n;
 }
 
-/* Starts `workers` threads. The calling thread sinks; it also works, as `own`, unless that is -1.
- */
+/* Starts `workers` threads. The calling thread sinks; it also works, as `own`, unless that is -1
+ * and some worker has started. */
 static int run(struct pipe *p, int workers, int own)
 {
     struct worker *w = calloc((size_t)workers + 1, sizeof *w);
-    int why = 0;
     if (!w || open_pipe(p)) {
         free(w);
         return err_set(p->err, "out of memory");
     }
     p->shared = own >= 0;
-    const int started = start_workers(p, w, workers, &why);
+    const int started = start_workers(p, w, workers);
     if (started == 0 && own < 0) {
-        errno = why;
-        err_sys(p->err, "cannot start a thread");
-        p->failed = true;
+        p->shared = true;
+        own = 0;
     }
     take_turns(p, own, true);
     for (int k = 0; k < started; k++)

@@ -59,7 +59,7 @@ struct pipe_ops {
 /*
  * Runs until source returns PIPE_END or a callback fails. `items` points to `depth` slots of
  * `item_bytes` bytes each. depth >= 1, threads >= 1. If the system refuses some of the threads, the
- * run uses those that started.
+ * run uses those that started; if it refuses all, the calling thread does the work.
  *
  * Returns 0, or -1 with the first error. On return all callbacks have returned; after an error,
  * items in flight are dropped.
