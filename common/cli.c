@@ -223,7 +223,8 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
         return err_sys(e, "%s: cannot read the list", file);
     for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
         if (memchr(line, 0, (size_t)n))
-            r = err_set(e, "%s: not a list of paths: it contains NUL bytes; save it as UTF-8", file);
+            r = err_set(e, "%s: not a list of paths: it contains NUL bytes; save it as UTF-8",
+                        file);
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = 0;
         if (r == 0 && n > 0 && line[0] != '#')

@@ -57,7 +57,7 @@ def test_file_names_are_unique():
 
 def code():
     """Name and lines of every C and CUDA file."""
-    for path in sources(*(d + "/*." + e for d in ("common", "convert", "process", "cuda", "tests", "tests/torture")
+    for path in sources(*(d + "/*." + e for d in ("common", "convert", "process", "cuda", "tests", "tests/torture", "tests/fuzz")
                           for e in ("c", "h", "cu", "cuh"))):
         with open(path, encoding="utf-8") as f:
             yield os.path.relpath(path, ROOT), f.read().splitlines()
@@ -130,7 +130,7 @@ def test_every_test_and_target_is_described():
     with open(os.path.join(ROOT, "Makefile")) as f:
         targets = set(re.search(r"^\.PHONY: (.*)", f.read(), re.M).group(1).split())
     listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
-    internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "help"}
+    internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "fuzz-targets", "help"}
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
 
 
