@@ -1,8 +1,8 @@
 /*
  * fuzz.h - what the fuzz targets share.
  *
- * A target is one file, fuzz_NAME.c, with libFuzzer's entry point. `make fuzz` links it with libFuzzer
- * and sanitizers; `make check` links it with replay.c and runs it over its corpus.
+ * A target is one file, fuzz_NAME.c, with libFuzzer's entry point. `make fuzz` links it with
+ * libFuzzer and sanitizers; `make check` links it with replay.c and runs it over its corpus.
  */
 #ifndef WSI_FUZZ_H
 #define WSI_FUZZ_H

@@ -1,7 +1,7 @@
 /*
- * fuzz_hdf5.c - libFuzzer's mutations for HDF5 files. Metadata have checksums, so nearly every plain
- * mutation ends at the first of them. These mutations change bytes of a block of metadata in place and
- * repair its checksum (tests/torture/h5sum.h).
+ * fuzz_hdf5.c - libFuzzer's mutations for HDF5 files. Metadata have checksums, so nearly every
+ * plain mutation ends at the first of them. These mutations change bytes of a block of metadata in
+ * place and repair its checksum (tests/torture/h5sum.h).
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/torture/h5sum.h"

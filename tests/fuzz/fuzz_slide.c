@@ -1,6 +1,7 @@
 /*
- * fuzz_slide.c - an Aperio SVS file from bytes: its directories, some tiles of levels 0 and 1 as RGB,
- * gray and at 1/8, properties, thumbnail and ICC profile. Without OpenSlide: only this project's reader.
+ * fuzz_slide.c - an Aperio SVS file from bytes: its directories, some tiles of levels 0 and 1 as
+ * RGB, gray and at 1/8, properties, thumbnail and ICC profile. Without OpenSlide: only this
+ * project's reader.
  */
 #include "convert/head.h"
 #include "convert/identifiers.h"
@@ -24,7 +25,8 @@ static int put(void *ctx, const char *key, const char *value)
 }
 
 /* One tile in every form that its reader has. */
-static void read_tile(struct slide *s, const struct slide_info *i, int64_t col, int64_t row, uint8_t *room)
+static void read_tile(struct slide *s, const struct slide_info *i, int64_t col, int64_t row,
+                      uint8_t *room)
 {
     enum store_status status;
     struct err e;

@@ -1,4 +1,4 @@
-/* fuzz_store.c - a patch store from bytes: everything that h5spec verify, h5spec info and wsi2h5 read. */
+/* fuzz_store.c - a patch store from bytes: all that h5spec verify, h5spec info and wsi2h5 read. */
 #include "common/store.h"
 #include "process/verify.h"
 #include "tests/fuzz/fuzz.h"

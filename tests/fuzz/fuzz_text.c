@@ -56,7 +56,8 @@ static void lists(const uint8_t *data, size_t n)
     close(fd);
 }
 
-/* Splits a text at its newlines into argv[1] and so on. No word may lead out of the empty folder. */
+/* Splits a text at its newlines into argv[1] and so on. No word may lead out of the empty
+ * folder. */
 static int split(char *text, char *argv[MOST_WORDS])
 {
     int argc = 1;
@@ -73,7 +74,8 @@ static int split(char *text, char *argv[MOST_WORDS])
 static void command_line(uint8_t which, char *text)
 {
     static const struct command *const commands[] = {&options_run, &options_merge, &options_info,
-                                                     &options_verify, &options_lookup, &options_tune};
+                                                     &options_verify, &options_lookup,
+                                                     &options_tune};
     const size_t n = sizeof commands / sizeof *commands;
     char *argv[MOST_WORDS];
     struct options o;
