@@ -191,6 +191,32 @@ def test_damage_is_reported_by_every_run():
     run(WSI2H5, "--accept-damage", "-o", os.path.join(tmp(), "x.h5"), slide)
 
 
+def test_errors_that_pass_are_not_recorded_as_damage():
+    """Each open and read on the slide fails once: the store is as without, or there is none."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    folder, shim = tmp(), os.path.join(tmp(), "shim.so")
+    run("cc", "-shared", "-fPIC", "-O1", "-o", shim, os.path.join(ROOT, "tests/torture/shim.c"), "-ldl")
+    slide, out, count = (os.path.join(folder, f) for f in ("s.svs", "s.h5", "count"))
+    shutil.copy(made("--size", "300x300", "--icc", "fake:500"), slide)
+    run(WSI2H5, "-o", out, slide)
+    whole = open(out, "rb").read()
+    tried = 0
+    for call in ("open", "read"):
+        env = dict(os.environ, LD_PRELOAD=shim, TORTURE_CALLS=call, TORTURE_UNDER=folder)
+        os.unlink(out)
+        run(WSI2H5, "-o", out, slide, env=dict(env, TORTURE_COUNT=count))
+        n = int(open(count).read())
+        for k in range(1, n + 1, 3):
+            os.unlink(out) if os.path.exists(out) else None
+            p = run(WSI2H5, "-o", out, slide, env=dict(env, TORTURE_AT=str(k), TORTURE_DO="24" if k % 2 else "5"), status=None)
+            same = os.path.exists(out) and open(out, "rb").read() == whole
+            expect(same or not os.path.exists(out), "%s %d: another store: %s", call, k, p.err)
+            expect(p.returncode == 0 and same or p.returncode == 1 and slide in p.err, "%s %d: %s", call, k, p.err)
+            tried += 1
+    expect(tried > 50, "only %d tries", tried)
+
+
 KINDS_OF_FILES = [  # name, bytes, words of the message
     ("page.svs", b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>503", "an HTML page"), ("notes.svs", b"see the other disk", "a text file"),
     ("zero.svs", bytes(9999), "all zero"), ("archive.svs", b"PK\3\4...", "a compressed archive"),
