@@ -330,6 +330,8 @@ def test_completion_knows_every_argument():
 
 def test_completed_values_are_accepted():
     """The words that completion offers after an option, which are not in the help."""
+    codecs = re.search(r"compression: (\S+)", run(WSI2H5, "--help").out).group(1).split("|")
+    expect(completed(WSI2H5, "--codec", "") == codecs, "%s", codecs)
     for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/wsi2h5.bash")).read(), re.M):
         for value in completed(WSI2H5, option, ""):
             if value != "auto" or option != "--task":
