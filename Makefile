@@ -72,7 +72,8 @@ CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
             $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
-            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2)
+            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device) \
+            $(if $(TIFF_JPEG),$(B)/tests/jpeg_streams)
 
 # the configuration, the commit and the list of sources, as files that change when these do
 BUILDS   := $(filter-out help clean uninstall check demo bench lint lint-%,$(or $(MAKECMDGOALS),all))
@@ -125,6 +126,10 @@ $(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(call objects,tests/stub*.c) $(CO
 	$(link) -lstdc++ $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
+$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(call objects,cuda/jpeg*.c cuda/jpeg*.cu) $(COMMON)
+	$(link) $(CUDA_LIBS) -lstdc++ $(LDLIBS)
+$(B)/tests/jpeg_streams: tests/jpeg_streams.c
+	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg) -lm
 $(B)/tests/gpu_log2: $(B)/tests/gpu_log2.o $(B)/cuda/check.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)

@@ -5,6 +5,7 @@ every window and of the histogram. One call of CUDA can be made to fail. Work ca
 """
 import concurrent.futures
 import itertools
+import re
 
 import h5py
 import numpy as np
@@ -514,6 +515,35 @@ def test_a_store_that_no_device_has_room_for():
             expect(len(f["slides"]) == len(stores) - 1 and "wide" not in f["slides"], "%s: %s", list(f["slides"]), p.err)
         check_result(p.result, [s for s in stores if s != wide], 256, 128)
         says(p.err, wide, "out of memory")
+
+
+# --- JPEG ---
+
+def jpeg_streams(*counts):
+    """A file of JPEG streams with what libjpeg-turbo decodes them to: so many made, so many of them changed."""
+    program = os.path.join(BUILD, "tests", "jpeg_streams")
+    if not os.path.exists(program) or not os.path.exists(os.path.join(BUILD, "tests", "jpeg_device")):
+        raise Skip("this build has no CUDA part or no libjpeg")
+    path = os.path.join(tmp("streams"), "streams")
+    run(program, path, *counts, 1)
+    return path
+
+
+def decode_on_host(path):
+    """Runs the kernels' entropy decoder on the host: streams, decoded, compared, wrong, by header, clean ones left."""
+    p = run(os.path.join(BUILD, "tests", "jpeg_device"), "host", path)
+    return [int(n) for n in re.findall(r"\d+", p.out.rsplit(": ", 3)[-3] + p.out.rsplit(": ", 3)[-2] + p.out.rsplit(": ", 3)[-1])]
+
+
+def test_jpeg_kernels_decode_every_stream_of_an_encoder():
+    streams, decoded, compared, wrong, by_header, clean_left = decode_on_host(jpeg_streams(400, 0))
+    expect((decoded, wrong, by_header, clean_left) == (streams, 0, 0, 0) and compared > 50, "%d of %d decoded, %d wrong of %d",
+           decoded, streams, wrong, compared)
+
+
+def test_jpeg_kernels_never_misread_a_changed_stream():
+    streams, decoded, compared, wrong, by_header, clean_left = decode_on_host(jpeg_streams(300, 1500))
+    expect(wrong == 0 and decoded < streams - 500 and compared > 50, "%d wrong of %d", wrong, compared)
 
 
 main(globals())

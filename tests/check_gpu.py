@@ -1,5 +1,6 @@
 """The CUDA backend on a real GPU: compared with the CPU backend, and with itself under other options."""
 import itertools
+import re
 import zlib
 
 import h5py
@@ -93,6 +94,20 @@ def test_logarithms_are_never_negative():
     if p.returncode == 77:
         raise Skip(p.out.strip())
     expect(p.returncode == 0 and " 0 negative, 0 outside the bins" in p.out, "%s%s", p.out, p.err)
+
+
+def test_jpeg_kernels_give_the_bytes_of_libjpeg_turbo():
+    # over made and damaged streams and, where they are at hand, the tiles of real slides
+    device, streams = (os.path.join(BUILD, "tests", name) for name in ("jpeg_device", "jpeg_streams"))
+    if not os.path.exists(device) or not os.path.exists(streams):
+        raise Skip("this build has no CUDA part or no libjpeg")
+    cuda(store(made("--size", "300x300", name="try")))  # skips without a GPU
+    slides = [os.path.join(slides_folder() or "/nowhere", n) for n in ("CMU-1-Small-Region.svs", "CMU-1-Small-Region.jpeg.tiff")]
+    path = os.path.join(tmp("streams"), "streams")
+    run(streams, path, 1200, 3600, 1, *filter(os.path.exists, slides))
+    p = run(device, "check", path)
+    decoded, wrong = (int(re.search(r"(\d+) " + word, p.out).group(1)) for word in ("decoded", "wrong"))
+    expect(wrong == 0 and decoded > 2000, "%s", p.out)
 
 
 # --- to the count ---

@@ -1,15 +1,16 @@
 /*
- * jpeg_streams.c - makes JPEG streams with what libjpeg-turbo decodes them to, for tests of other decoders.
+ * jpeg_streams.c - makes JPEG streams with what libjpeg-turbo decodes them to, for tests of other
+ * decoders.
  *
  *   jpeg_streams OUT MADE DAMAGED SEED [SLIDE...]
  *
- * writes MADE streams of random sizes (8 to 512 px), contents, qualities, samplings, tables and restart
- * intervals, DAMAGED copies of them with changed, missing or additional bytes, and every JPEG tile of
- * level 0 of the slides. Equal arguments give equal files.
+ * writes MADE streams of random sizes (8 to 512 px), contents, qualities, samplings, tables and
+ * restart intervals, DAMAGED copies of them with changed, missing or additional bytes, and every
+ * JPEG tile of level 0 of the slides. Equal arguments give equal files.
  *
- * The file, little-endian: "JPEGTEST", u32 number of streams; for each: u32 bytes, u32 width, u32 height, u32 YCbCr (1)
- * or RGB (0), u32 clean (libjpeg-turbo decodes it without a warning), u64 FNV-1a hash of the pixels
- * [height][width][3], the stream.
+ * The file, little-endian: "JPEGTEST", u32 number of streams; for each: u32 bytes, u32 width, u32
+ * height, u32 YCbCr (1) or RGB (0), u32 clean (libjpeg-turbo decodes it without a warning), u64
+ * FNV-1a hash of the pixels [height][width][3], the stream.
  */
 #include <stdio.h> /* before jpeglib.h */
 
@@ -51,8 +52,10 @@ static void *must(void *p)
     return p;
 }
 
-/* Pixels of a stream, [height][width][3]; *clean: no warning. NULL if it cannot be decoded at all. */
-static uint8_t *decode(const uint8_t *bytes, size_t n, int ycc, uint32_t *width, uint32_t *height, int *clean)
+/* Pixels of a stream, [height][width][3]; *clean: no warning. NULL if it cannot be decoded at all.
+ */
+static uint8_t *decode(const uint8_t *bytes, size_t n, int ycc, uint32_t *width, uint32_t *height,
+                       int *clean)
 {
     struct jpeg_decompress_struct d;
     struct failing e;
@@ -134,7 +137,8 @@ static void paint(uint8_t *p, uint32_t width, uint32_t height)
     for (uint32_t y = 0; y < height; y++)
         for (uint32_t x = 0; x < width; x++)
             for (uint32_t c = 0; c < 3; c++) {
-                uint32_t v = base[c] + slope[c] * (x + y) / 4 + ((x / edge + y / edge) % 2) * 40 * (noise > 4) + number(noise);
+                uint32_t v = base[c] + slope[c] * (x + y) / 4 +
+                             ((x / edge + y / edge) % 2) * 40 * (noise > 4) + number(noise);
                 p[(y * width + x) * 3 + c] = (uint8_t)(v > 255 && number(8) ? 255 : v);
             }
 }
@@ -142,7 +146,8 @@ static void paint(uint8_t *p, uint32_t width, uint32_t height)
 /* A stream of random kind; the caller frees it. */
 static uint8_t *make(size_t *n, int *ycc)
 {
-    static const uint32_t sizes[] = {8, 16, 24, 31, 33, 63, 64, 65, 100, 128, 200, 240, 250, 256, 257, 512};
+    static const uint32_t sizes[] = {8,   16,  24,  31,  33,  63,  64,  65,
+                                     100, 128, 200, 240, 250, 256, 257, 512};
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr e;
     unsigned char *out = NULL;
@@ -228,7 +233,8 @@ static uint32_t put_slide(FILE *f, const char *path)
         uint8_t *stream = must(malloc(room));
         const tmsize_t m = TIFFReadRawTile(t, k, stream, (tmsize_t)(room - bytes));
         size_t size = m > 4 ? (size_t)m : 0;
-        if (size && bytes > 4) { /* SOI and tables without their EOI, then the tile without its SOI */
+        if (size &&
+            bytes > 4) { /* SOI and tables without their EOI, then the tile without its SOI */
             memmove(stream + bytes - 2, stream + 2, size - 2);
             memcpy(stream, tables, bytes - 2);
             size += bytes - 4;
