@@ -4,14 +4,28 @@
 #include <string.h>
 
 enum {
-    SOF0 = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF15 = 0xcf, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, SOS = 0xda,
-    DQT = 0xdb, DRI = 0xdd, APP14 = 0xee, TEM = 0x01,
+    SOF0 = 0xc0,
+    DHT = 0xc4,
+    JPG = 0xc8,
+    DAC = 0xcc,
+    SOF15 = 0xcf,
+    RST0 = 0xd0,
+    SOI = 0xd8,
+    EOI = 0xd9,
+    SOS = 0xda,
+    DQT = 0xdb,
+    DRI = 0xdd,
+    APP0 = 0xe0,
+    APP14 = 0xee,
+    TEM = 0x01,
 };
 
-const uint8_t jpeg_zigzag[64] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+enum { MOST_DC_BITS = 15 }; /* of a difference; libjpeg-turbo rejects tables with more */
+
+const uint8_t jpeg_zigzag[64] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+                                 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
+                                 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+                                 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 /* The contents of one marker segment. */
 struct segment {
@@ -43,7 +57,8 @@ static int read_quant(struct jpeg_header *h, struct segment s, struct err *e)
     return 0;
 }
 
-/* Do the codes fit? A prefix code of counts[k] words of k bits, of which the one of all ones is unused. */
+/* Do the codes fit? A prefix code of counts[k] words of k bits, of which the one of all ones is
+ * unused. */
 static bool are_codes(const uint8_t counts[17])
 {
     int code = 0;
@@ -69,6 +84,9 @@ static int read_huffman(struct jpeg_header *h, struct segment s, struct err *e)
             return err_set(e, "damaged JPEG: invalid Huffman table");
         memset(t->values, 0, sizeof t->values);
         memcpy(t->values, s.p + 17, (size_t)n);
+        for (int k = 0; k < n && s.p[0] >> 4 == 0; k++)
+            if (t->values[k] > MOST_DC_BITS)
+                return err_set(e, "damaged JPEG: invalid Huffman table");
         t->n_values = n;
         t->defined = true;
         s.p += 17 + n;
@@ -94,7 +112,8 @@ static int read_frame(struct jpeg_header *h, struct segment s, struct err *e)
         const uint8_t *p = s.p + 6 + 3 * c;
         h->component[c] = (struct jpeg_component){
             .id = p[0], .h = (uint8_t)(p[1] >> 4), .v = (uint8_t)(p[1] & 15), .quant = p[2]};
-        if (p[1] >> 4 < 1 || p[1] >> 4 > 4 || (p[1] & 15) < 1 || (p[1] & 15) > 4 || p[2] >= JPEG_QUANT_TABLES)
+        if (p[1] >> 4 < 1 || p[1] >> 4 > 4 || (p[1] & 15) < 1 || (p[1] & 15) > 4 ||
+            p[2] >= JPEG_QUANT_TABLES)
             return err_set(e, "damaged JPEG: invalid component");
     }
     if (h->components == 1) /* T.81 A.2.2: a scan of one component has one block per MCU */
@@ -120,7 +139,8 @@ static int read_scan(struct jpeg_header *h, struct segment s, struct err *e)
             return err_set(e, "JPEG without its tables"), 1;
     }
     const uint8_t *p = s.p + 1 + 2 * h->components;
-    return p[0] == 0 && p[1] == 63 && p[2] == 0 ? 0 : err_set(e, "damaged JPEG: invalid scan header");
+    return p[0] == 0 && p[1] == 63 && p[2] == 0 ? 0
+                                                : err_set(e, "damaged JPEG: invalid scan header");
 }
 
 static int read_restart(struct jpeg_header *h, struct segment s, struct err *e)
@@ -139,6 +159,10 @@ static int read_segment(struct jpeg_header *h, int marker, struct segment s, str
     case DRI: return read_restart(h, s, e);
     case SOF0: return read_frame(h, s, e);
     case SOS: return read_scan(h, s, e);
+    case APP0: /* libjpeg-turbo warns of it, and a warning is damage */
+        if (s.n >= 6 && !memcmp(s.p, "JFIF", 5) && s.p[5] != 1)
+            return err_set(e, "JPEG of an unknown JFIF version"), 1;
+        return 0;
     case APP14:
         if (s.n >= 12 && !memcmp(s.p, "Adobe", 5))
             h->adobe_transform = s.p[11];
@@ -146,7 +170,9 @@ static int read_segment(struct jpeg_header *h, int marker, struct segment s, str
     default: break;
     }
     if (marker > SOF0 && marker <= SOF15 && marker != JPG)
-        return err_set(e, marker == DAC ? "JPEG with arithmetic coding" : "JPEG that is not baseline"), 1;
+        return err_set(e,
+                       marker == DAC ? "JPEG with arithmetic coding" : "JPEG that is not baseline"),
+               1;
     return 0;
 }
 
@@ -162,7 +188,8 @@ int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, stru
         if (at + 4 > n || bytes[at] != 0xff)
             return err_set(e, "damaged JPEG: no marker at byte %zu", at);
         const int marker = bytes[at + 1];
-        if (marker == EOI || marker == SOI || marker == TEM || (marker >= RST0 && marker < SOI) || marker == 0)
+        if (marker == EOI || marker == SOI || marker == TEM || (marker >= RST0 && marker < SOI) ||
+            marker == 0)
             return err_set(e, "damaged JPEG: marker %02x at byte %zu", (unsigned)marker, at);
         const size_t length = (size_t)big16(bytes + at + 2);
         if (length < 2 || length > n - at - 2)
