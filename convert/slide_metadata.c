@@ -123,8 +123,8 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
 
 /* --- the handle --- */
 
-/* One try. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. *passing: a call failed with an
- * error that may pass. */
+/* One try. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. *passing: a call failed with
+ * an error that may pass. */
 static openslide_t *try_handle(const char *path, int *r, bool *passing, struct err *e)
 {
     errno = 0;
@@ -147,8 +147,8 @@ static openslide_t *try_handle(const char *path, int *r, bool *passing, struct e
     return NULL;
 }
 
-/* As try_handle. OpenSlide asks one format after the other, so a call that fails once can make it take
- * the slide for another format, or for none: such answers are asked for twice. */
+/* As try_handle. OpenSlide asks one format after the other, so a call that fails once can make it
+ * take the slide for another format, or for none: such answers are asked for twice. */
 static openslide_t *open_handle(const char *path, int *r, struct err *e)
 {
     bool passing;
