@@ -204,7 +204,7 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
                            "%s I/N with the N of the whole array", what, what);
         if (found || array_task(sge, task, tasks))
             return 0;
-        return err_set(e, "%s auto: this is no task of an array job of Slurm or Grid Engine", what);
+        return err_set(e, "%s auto: not inside an array job of Slurm or Grid Engine", what);
     }
     if (digits(&s, task) || *s++ != '/' || digits(&s, tasks) || *s || *task < 1 || *task > *tasks)
         return err_set(e, "%s %s: not a share such as 3/10, or auto", what, text);

@@ -236,16 +236,30 @@ out:
     return file;
 }
 
+/* A format in words; an unknown one as it is. */
+static const char *kind(const char *format)
+{
+    return !strcmp(format, "wsi-patch-store") ? "a store"
+           : !strcmp(format, "wsi-spectrum")  ? "a result"
+                                              : format;
+}
+
+/* The same with the program that writes it. */
+static const char *maker(const char *format)
+{
+    return !strcmp(format, "wsi-patch-store") ? "a store made by wsi2h5"
+                                              : "a result made by h5spec";
+}
+
 static int check_format(hid_t file, const char *path, const struct h5_format *format,
                         int64_t *version, struct err *e)
 {
     char found[64];
     int64_t complete;
     if (h5_get_text(file, "format", found, sizeof found, NULL))
-        return err_set(e, "%s: an HDF5 file, but not a %s of wsi2h5 or h5spec", path, format->name);
+        return err_set(e, "%s: an HDF5 file, but not %s", path, maker(format->name));
     if (strcmp(found, format->name))
-        return err_set(e, "%s: is a %s, not a %s; give the right kind of file", path, found,
-                       format->name);
+        return err_set(e, "%s: is %s; %s is needed", path, kind(found), maker(format->name));
     if (h5_get_int(file, "format_version", 1, format->version, version, e))
         return err_add(e, "%s: written by another version of the program", path);
     if (h5_get_int(file, "complete", 1, 1, &complete, NULL))

@@ -56,7 +56,7 @@ static int load(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct 
     const int what = jpeg_read_header(&d->jpeg, FALSE);
     jpeg_abort_decompress(&d->jpeg); /* keeps the tables */
     if (what != JPEG_HEADER_TABLES_ONLY)
-        return err_set(e, "its JPEG tables are not tables"), JPEG_DAMAGED;
+        return err_set(e, "its JPEG tables are invalid"), JPEG_DAMAGED;
     d->loaded = tables;
     return 0;
 }

@@ -114,9 +114,9 @@ static int check_same_source(const struct result_slide *a, const struct result_s
                        "run it again");
     if (a->level != b->level || a->width != b->width || a->height != b->height ||
         a->source_gray != b->source_gray)
-        return err_set(e, "they are of different levels or colours of the slide");
+        return err_set(e, "their levels or channels differ");
     if (a->group_rows != b->group_rows || a->group_count != b->group_count)
-        return err_set(e, "they are of stores with different groups");
+        return err_set(e, "their stores have different groups");
     return 0;
 }
 

@@ -404,7 +404,7 @@ static int check_bytes(hid_t parent, const char *name, int rank, struct err *e)
         return -1;
     for (int k = 0; k < rank; k++) {
         if (dims[k] == 0 || dims[k] > MOST / n)
-            return err_set(e, "%s has an impossible size", name);
+            return err_set(e, "%s has an invalid size", name);
         n *= dims[k];
     }
     void *data = malloc((size_t)n);

@@ -56,7 +56,7 @@ static int has_line(int fd, const char *line, struct err *e)
     if (fstat(fd, &st))
         return err_sys(e, "cannot read");
     if (!S_ISREG(st.st_mode) || st.st_size > MOST_KEY_FILE)
-        return err_set(e, "is no key file");
+        return err_set(e, "is not a key file");
     char *text = calloc(1, (size_t)st.st_size + 1);
     if (!text)
         return err_set(e, "out of memory");

@@ -31,7 +31,7 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
     if (b->o->list && inputs_add_list(&b->in, b->o->list, e))
         return -1;
     if (b->in.n == 0)
-        return err_set(e, "%s: names no slide", b->o->list);
+        return err_set(e, "%s: the list contains no slides", b->o->list);
     if (inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree, e))
         return -1;
     inputs_share(&b->in, b->o->task, b->o->tasks);

@@ -211,7 +211,7 @@ static int check_names(const struct list *files, struct err *e)
             r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
                         sorted[k]);
         else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
-            r = err_set(e, "%s and %s: two stores of one name; run them into two results",
+            r = err_set(e, "%s and %s: two stores have the same name; write them to two results",
                         sorted[k - 1], sorted[k]);
     }
     free(sorted);

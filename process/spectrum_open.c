@@ -12,7 +12,7 @@ static const struct spectrum_backend *cuda_backend(struct err *e)
     (void)e;
     return &spectrum_cuda;
 #else
-    err_set(e, "this build has no CUDA backend: it was built without nvcc, or with CUDA=0");
+    err_set(e, "this build has no CUDA backend (built without nvcc, or with CUDA=0)");
     return NULL;
 #endif
 }
@@ -96,10 +96,10 @@ static int open_any(struct spectrum_use *u, const struct spectrum_setup *s, stru
     const struct spectrum_backend *cuda = cuda_backend(&why);
     if (cuda && open_backend(u, cuda, s, &more, &why) == 0) {
         cuda->describe(u->state, 0, names, sizeof names);
-        err_set(note, "device %s%s%s", names, *more.msg ? "; " : "", more.msg);
+        err_set(note, "using %s%s%s", names, *more.msg ? "; " : "", more.msg);
         return 0;
     }
-    err_set(note, "device cpu: %s", why.msg);
+    err_set(note, "using the CPU: %s", why.msg);
     return open_backend(u, &spectrum_cpu, s, &more, e);
 }
 

@@ -330,10 +330,10 @@ static void print_head(const struct tune *t)
            i->height, i->codec->name, i->chunk_cols, i->chunk_rows);
     printf("opening: %.1f ms, listing: %.1f us per chunk%s\n", t->open_seconds * 1e3,
            t->list_seconds * 1e6,
-           t->cold ? "" : "; the file stays in the page cache here: nothing is cold");
+           t->cold ? "" : "; the file stays in the page cache, so no speed is a cold one");
     printf("%9s %7s %7s %9s %9s %11s %11s\n", "group", "rows", "threads", "cold", "warm", "cold",
            "warm");
-    printf("%9s %7s %7s %9s %9s %23s\n", "", "", "", "MB/s", "MB/s", "over window by window");
+    printf("%9s %7s %7s %9s %9s %23s\n", "", "", "", "MB/s", "MB/s", "over single windows");
 }
 
 /* The end of the table, or the JSON line: all sizes are in `sizes`. The size is in whole MiB. */

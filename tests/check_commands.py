@@ -87,7 +87,7 @@ USAGE = [  # arguments, what the message must say
     (["run", "-o", "x.h5", "--memory", "1K", "s.h5"], "between 1.0 MiB and 1.0 PiB"),
     (["info", "--json", "--csv", "s.h5"], "exclude each other"),
     (["info", "--json", "--histogram", "s.h5"], "exclude each other"),
-    (["run", "-o", "x.h5", "\x1b[2J/../s.h5", "\x1b[2J/s.h5"], "two stores of one name"),
+    (["run", "-o", "x.h5", "\x1b[2J/../s.h5", "\x1b[2J/s.h5"], "two stores have the same name"),
     (["verify", "--\x1b[2J"], "unrecognized option '--?[2J'"),
 ]
 

@@ -394,11 +394,11 @@ def test_words_for_devices():
 
 def test_auto():
     p = right(gray(), device="auto")
-    says(p.err, "device cuda")
+    says(p.err, "using cuda:0")
     p = stub(gray(), device="auto", devices=0)
-    says(p.err, "device cpu: this machine has no CUDA device that can be used (CUDA: no CUDA-capable device is detected)")
+    says(p.err, "using the CPU: this machine has no CUDA device that can be used (CUDA: no CUDA-capable device is detected)")
     p = stub(gray(), device="auto", fail="1:719")
-    says(p.err, "device cpu", "unspecified launch failure")
+    says(p.err, "using the CPU", "unspecified launch failure")
     with h5py.File(p.result, "r") as f:
         expect(f["slides/gray"].attrs["backend"] == b"cpu" or f["slides/gray"].attrs["backend"] == "cpu", "backend")
     says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected")
@@ -417,10 +417,10 @@ def test_auto_leaves_out_devices_that_cannot_be_used():
     for odd, why in ODD.items():
         for where, left, taken in ((odd, 0, 1), ("," + odd, 1, 0)):
             p = right(gray(), device="auto", devices=2, odd=where)
-            says(p.err, "device cuda:%d Stub; left out " % taken, "Stub (cuda:%d)" % left, why)
+            says(p.err, "using cuda:%d Stub; left out " % taken, "Stub (cuda:%d)" % left, why)
             expect(attributes(p.result)["device"] == "cuda:%d Stub" % taken, "%s", attributes(p.result))
         p = stub(gray(), device="auto", odd=odd)
-        says(p.err, "device cpu: no CUDA device can be used: left out", "Stub (cuda:0)", why)
+        says(p.err, "using the CPU: no CUDA device can be used: left out", "Stub (cuda:0)", why)
         expect(attributes(p.result)["backend"] == "cpu" and attributes(p.result)["device"] == "CPU", "not the CPU")
         p = stub(gray(), "-q", device="auto", odd=odd)
         expect(p.err == "", "--quiet: %s", p.err)
@@ -465,8 +465,8 @@ def test_every_call_can_fail_under_auto():
             for code in (2, 719):
                 p = stub(stores, "-j", 1, device="auto", devices=devices, status=None, fail="%d:%d" % (k, code))
                 what = "call %d of %d fails with %d on %d devices: %s" % (k, calls, code, devices, p.err)
-                opened = "device cuda:" in p.err
-                expect(opened or "device cpu: " in p.err, what)
+                opened = "using cuda:" in p.err
+                expect(opened or "using the CPU: " in p.err, what)
                 expect(opened or (devices == 1 or k <= 2), what)
                 if not opened:
                     expect(p.returncode == 0 and all(attributes(p.result, name_of(s))["backend"] == "cpu" for s in stores), what)
