@@ -63,7 +63,7 @@ NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call o
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
 
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
-COMMON   := $(call objects,common/*.c)
+COMMON   := $(filter-out $(B)/common/h5jpeg.o,$(call objects,common/*.c))
 # without OpenSlide, wsi2h5 reads SVS only
 CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_openslide.c, \
               convert/slide_metadata.c convert/slide_openslide.c)),$(call objects,convert/*.c))
@@ -72,10 +72,11 @@ PROCESS  := $(call objects,process/*.c)
 JPEGOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/jpeg*.c cuda/jpeg*.cu))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(filter-out $(JPEGOBJ),$(call objects,cuda/*.c cuda/*.cu)))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
+PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
 TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
-            $(if $(TIFF_JPEG),$(B)/tests/mkslide) $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
-            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device) \
-            $(if $(TIFF_JPEG),$(B)/tests/jpeg_streams)
+            $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
+            $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
+            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
 BUILDS   := $(filter-out help clean uninstall check demo bench lint lint-%,$(or $(MAKECMDGOALS),all))
@@ -85,7 +86,7 @@ show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
 compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
 link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
-all: $(PROGRAMS)
+all: $(PROGRAMS) $(PLUGIN)
 	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS only: OpenSlide is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
@@ -97,6 +98,11 @@ $(B)/h5spec: $(PROCESS) $(CUDAOBJ) $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/wsi2h5: $(CONVERT) $(COMMON)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(LDLIBS)
+
+# HDF5's plug-in: the library that loads it brings HDF5
+$(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg.c common/err.c $(B)/config | needs
+	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -fPIC -fvisibility=hidden -shared \
+	  -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
@@ -117,6 +123,10 @@ TEST_OBJECTS = $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOB
 
 $(B)/tests/mkslide: $(wildcard tests/mkslide*.c)
 	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg libopenjp2) -lm
+$(B)/tests/jpeg_tiles: tests/jpeg_tiles.c
+	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg)
+$(B)/tests/upstream/libh5upstream.so: tests/h5jpeg_upstream.c $(B)/config
+	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) $(HDF5_CFLAGS) -shared -fPIC -o $@ $< $(call pkg,--libs,libjpeg)
 $(B)/tests/slide_pixels: tests/slide_pixels.c
 	$(link) $(call pkg,--cflags --libs,openslide) -lm
 $(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
@@ -173,7 +183,7 @@ fuzz:
 	@$(MAKE) --no-print-directory $(FUZZ_BUILD) fuzz-targets
 	@BUILD=$(B) tests/fuzz/run --seconds $(or $(SECONDS),60) $(T)
 
-programs-for-check: $(PROGRAMS) $(TESTS) $(TORTURE) $(FUZZ)
+programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(TORTURE) $(FUZZ)
 
 torture:
 	@$(MAKE) --no-print-directory programs-for-check
@@ -229,6 +239,7 @@ SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scr
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
+            $(if $(PLUGIN),lib/wsi2h5/plugin/libh5jpeg.so=$(PLUGIN)) \
             $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
             $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
             $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \
@@ -245,7 +256,7 @@ install: all
 uninstall:
 	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 $(LINKS:%=bin/wsi-%)
 	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \
-	  find share/wsi2h5 share/doc/wsi2h5 -depth -type d -exec rmdir {} + 2>/dev/null || :
+	  find share/wsi2h5 share/doc/wsi2h5 lib/wsi2h5 -depth -type d -exec rmdir {} + 2>/dev/null || :
 	@echo 'removed from $(DEST)'
 
 clean:

@@ -116,19 +116,30 @@ static bool has_tables(const uint8_t *b, size_t n)
     return false;
 }
 
+/* Is the stream a whole file, not a tile whose tables and colours the caller knows? */
+static bool is_file(const struct jpeg_picture *p)
+{
+    return p->colours == JPEG_MARKED || p->colours == JPEG_FILE;
+}
+
+static bool is_marked(const struct jpeg_decompress_struct *j)
+{
+    return j->saw_Adobe_marker && j->Adobe_transform <= 1;
+}
+
 /* Is the stream that has been opened the picture that the caller expects? */
 static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, struct err *e)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
-    const bool marked = p->colours == JPEG_MARKED;
-    const int components = marked ? p->channels : 3;
+    const bool file = is_file(p);
+    const int components = file ? p->channels : 3;
     if (j->image_width != p->cols || j->image_height != p->rows || j->num_components != components)
         return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d px",
                        j->image_width, j->image_height, j->num_components, (int)p->cols,
                        (int)p->rows);
-    if (marked && (j->progressive_mode || j->arith_code || jpeg_has_multiple_scans(j)))
+    if (file && (j->progressive_mode || j->arith_code || jpeg_has_multiple_scans(j)))
         return err_set(e, "not a baseline JPEG of one scan");
-    if (marked && components == 3 && (!j->saw_Adobe_marker || j->Adobe_transform > 1))
+    if (p->colours == JPEG_MARKED && components == 3 && !is_marked(j))
         return err_set(e, "no APP14 marker that states the colours");
     return 0;
 }
@@ -136,9 +147,8 @@ static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, s
 static void set_colours(struct jpeg_decoder *d, const struct jpeg_picture *p)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
-    const bool marked = p->colours == JPEG_MARKED;
-    const bool ycbcr = marked ? j->Adobe_transform == 1 : p->colours == JPEG_YCBCR;
-    if (j->num_components == 3)
+    const bool ycbcr = is_file(p) ? j->Adobe_transform == 1 : p->colours == JPEG_YCBCR;
+    if (j->num_components == 3 && (p->colours != JPEG_FILE || is_marked(j)))
         j->jpeg_color_space = ycbcr ? JCS_YCbCr : JCS_RGB;
     j->out_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     j->scale_num = 1;
@@ -191,7 +201,7 @@ static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const st
         d->manager.format_message((j_common_ptr)j, d->message);
         return err_set(e, "%s", d->message), JPEG_DAMAGED;
     }
-    if (p->colours == JPEG_MARKED && j->src->bytes_in_buffer > 0)
+    if (is_file(p) && j->src->bytes_in_buffer > 0)
         return err_set(e, "bytes after the end of the picture"), JPEG_DAMAGED;
     return 0;
 }
@@ -206,7 +216,7 @@ int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const stru
         r = restart(d, s->tables, s->tables_bytes, e);
     if (r)
         return r;
-    d->own_tables = p->colours == JPEG_MARKED || has_tables(s->bytes, s->n);
+    d->own_tables = is_file(p) || has_tables(s->bytes, s->n);
     return decode(d, p, s, out, e);
 }
 

@@ -26,6 +26,7 @@ enum jpeg_colours {
     JPEG_MARKED, /* the stream is a whole file and its APP14 marker says so. It must be baseline
                     with one scan and have that marker and all tables, and nothing may follow its
                     end */
+    JPEG_FILE,   /* the same, but without the marker libjpeg decides: files of other programs */
 };
 
 struct jpeg_stream {
@@ -40,7 +41,7 @@ struct jpeg_stream {
 struct jpeg_picture {
     int64_t cols, rows; /* px, at most 65,500 */
     enum jpeg_colours colours;
-    int channels; /* 3: RGB. 1: the luma of a YCbCr stream, or of a JPEG_MARKED stream that must
+    int channels; /* 3: RGB. 1: the luma of a YCbCr stream, or of a whole file that must
                      have one component. Else the stream has three components */
     bool eighth;  /* at 1/8, the mean of each block of 8 x 8: ceil(cols/8) x ceil(rows/8) px */
 };

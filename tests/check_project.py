@@ -23,7 +23,7 @@ LAYERS = [  # folder, what of ours it may include
     ("cuda", ("common/", "process/spectrum.h", "cuda/")),
 ]
 ONLY = [  # header, the only files that may include it
-    (r"hdf5\.h", r"common/h5\.h"),
+    (r"(hdf5|H5PL\w*)\.h", r"common/h5(jpeg\.c|\.h)"),
     (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
     (r"pthread\.h", r"common/pipe\.c"),
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),

@@ -1,0 +1,118 @@
+/*
+ * jpeg_tiles.c - the pixels of every JPEG tile of a slide's first level, as libjpeg-turbo gives
+ * them.
+ *
+ *   jpeg_tiles SLIDE [N]        writes u8 [tiles][rows][cols][3] to stdout, in the order of the
+ * tiles jpeg_tiles SLIDE time N     decodes all tiles N times at 1/8 and prints the seconds of the
+ * best
+ *
+ * Independent of the code under test: libtiff and libjpeg only. Missing tiles are left out.
+ */
+#include <stdio.h> /* before jpeglib.h */
+
+#include <jpeglib.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tiffio.h>
+#include <time.h>
+
+struct slide {
+    void *tables;
+    uint32_t tables_bytes, tiles, cols, rows;
+    int ycbcr;
+    unsigned char **bytes; /* [tiles] */
+    size_t *n;
+};
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+static int read_slide(struct slide *s, const char *path)
+{
+    uint16_t photometric = 0, compression = 0;
+    void *tables = NULL;
+    TIFF *t = TIFFOpen(path, "r");
+    if (!t || !TIFFIsTiled(t))
+        return -1;
+    TIFFGetField(t, TIFFTAG_COMPRESSION, &compression);
+    TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &photometric);
+    TIFFGetField(t, TIFFTAG_TILEWIDTH, &s->cols);
+    TIFFGetField(t, TIFFTAG_TILELENGTH, &s->rows);
+    if (TIFFGetField(t, TIFFTAG_JPEGTABLES, &s->tables_bytes, &tables) && s->tables_bytes)
+        s->tables = memcpy(must(malloc(s->tables_bytes)), tables, s->tables_bytes);
+    s->ycbcr = photometric == PHOTOMETRIC_YCBCR;
+    s->tiles = TIFFNumberOfTiles(t);
+    s->bytes = must(calloc(s->tiles, sizeof *s->bytes));
+    s->n = must(calloc(s->tiles, sizeof *s->n));
+    for (uint32_t k = 0; k < s->tiles; k++) {
+        s->n[k] = (size_t)TIFFGetStrileByteCount(t, k);
+        s->bytes[k] = must(malloc(s->n[k] + 1));
+        if (s->n[k] && TIFFReadRawTile(t, k, s->bytes[k], (tmsize_t)s->n[k]) < 0)
+            return -1;
+    }
+    TIFFClose(t);
+    return compression == COMPRESSION_JPEG ? 0 : -1;
+}
+
+/* libjpeg's own errors end the program. */
+static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint32_t k,
+                   unsigned scale, unsigned char *out)
+{
+    if (s->tables) {
+        jpeg_mem_src(d, s->tables, s->tables_bytes);
+        jpeg_read_header(d, FALSE);
+    }
+    jpeg_mem_src(d, s->bytes[k], s->n[k]);
+    jpeg_read_header(d, TRUE);
+    d->jpeg_color_space = s->ycbcr ? JCS_YCbCr : JCS_RGB;
+    d->out_color_space = JCS_RGB;
+    d->scale_denom = scale;
+    jpeg_start_decompress(d);
+    while (d->output_scanline < d->output_height) {
+        JSAMPROW row = out + (size_t)d->output_scanline * d->output_width * 3;
+        jpeg_read_scanlines(d, &row, 1);
+    }
+    jpeg_finish_decompress(d);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    struct slide s = {0};
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr e;
+    const int times = argc == 4 ? atoi(argv[3]) : 0;
+    double best = 1e9;
+    if (argc != 2 && argc != 4)
+        return 2;
+    if (read_slide(&s, argv[1]))
+        return 1;
+    d.err = jpeg_std_error(&e);
+    jpeg_create_decompress(&d);
+    const size_t bytes = (size_t)s.cols * s.rows * 3;
+    unsigned char *out = must(malloc(bytes));
+    for (int round = 0; round < (times ? times : 1); round++) {
+        const double begun = seconds();
+        for (uint32_t k = 0; k < s.tiles; k++) {
+            if (s.n[k] == 0)
+                continue;
+            decode(&d, &s, k, times ? 8 : 1, out);
+            if (!times && fwrite(out, 1, bytes, stdout) != bytes)
+                return 1;
+        }
+        best = seconds() - begun < best ? seconds() - begun : best;
+    }
+    if (times)
+        printf("%.6f\n", best);
+    return 0;
+}
