@@ -67,6 +67,8 @@ struct form {
     int quality;
     bool ycbcr, complete; /* complete: the stream brings its own tables */
     uint32_t sub_x, sub_y;
+    uint32_t restart; /* MCUs from one restart marker to the next; 0: none */
+    bool progressive, comments;
 };
 
 struct codec {

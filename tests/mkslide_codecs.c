@@ -32,7 +32,18 @@ static void jpeg_set_up(struct jpeg_compress_struct *c, struct jpeg_error_mgr *e
     c->write_Adobe_marker = FALSE;
     c->comp_info[0].h_samp_factor = f->ycbcr ? (int)f->sub_x : 1;
     c->comp_info[0].v_samp_factor = f->ycbcr ? (int)f->sub_y : 1;
+    c->restart_interval = f->restart;
+    if (f->progressive)
+        jpeg_simple_progression(c);
     jpeg_suppress_tables(c, TRUE);
+}
+
+/* Texts that no store may hold. */
+static void jpeg_comments(struct jpeg_compress_struct *c)
+{
+    static const char text[] = "patient Jane Doe";
+    jpeg_write_marker(c, JPEG_COM, (const JOCTET *)text, sizeof text);
+    jpeg_write_marker(c, JPEG_APP0 + 1, (const JOCTET *)text, sizeof text);
 }
 
 static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
@@ -45,7 +56,9 @@ static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, ui
     jpeg_set_up(&c, &err, f, &data, &len);
     c.image_width = w;
     c.image_height = h;
-    jpeg_start_compress(&c, f->complete);
+    jpeg_start_compress(&c, f->complete || f->progressive);
+    if (f->comments)
+        jpeg_comments(&c);
     while (c.next_scanline < h) {
         JSAMPROW row = (JSAMPROW)(uintptr_t)(rgb + 3 * (size_t)w * c.next_scanline);
         jpeg_write_scanlines(&c, &row, 1);

@@ -27,6 +27,9 @@ static const char help[] =
     "  --subsampling S         of ycbcr and 33003: 444, 422, 420 (420; 33003: 422)\n"
     "  --quality Q             1 to 100; J2K is lossless at 100 (80)\n"
     "  --complete-tiles        each tile brings its tables, no JPEGTables\n"
+    "  --restart N             a restart marker after every N MCUs of a JPEG\n"
+    "  --progressive           progressive JPEG\n"
+    "  --comments              JPEGs with a comment and an application segment, before and after SOF\n"
     "  --lying-subsampling     YCbCrSubSampling 2,2 whatever the stream has\n"
     "  --shuffle-tiles         tiles lie in the file in another order than the grid's\n"
     "\nFile:\n"
@@ -57,7 +60,7 @@ enum opt_id {
     OPT_SIZE = 300, OPT_LEVELS, OPT_SEED, OPT_TISSUE, OPT_TISSUE_FRACTION, OPT_TILE,
     OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_COMPLETE, OPT_LYING,
     OPT_SHUFFLE, OPT_BIG, OPT_BIG_ENDIAN, OPT_NO_THUMBNAIL, OPT_NO_LABEL, OPT_NO_MACRO, OPT_EMPTY,
-    OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND, OPT_HELP
+    OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND, OPT_RESTART, OPT_PROGRESSIVE, OPT_COMMENTS, OPT_HELP
 };
 
 static const struct option long_opts[] = {
@@ -75,7 +78,8 @@ static const struct option long_opts[] = {
     {"missing", 1, NULL, OPT_DAMAGE + MISSING}, {"truncate", 1, NULL, OPT_DAMAGE + TRUNCATE},
     {"garbage", 1, NULL, OPT_DAMAGE + GARBAGE}, {"foreign", 1, NULL, OPT_DAMAGE + FOREIGN},
     {"outside", 1, NULL, OPT_DAMAGE + OUTSIDE}, {"flip", 1, NULL, OPT_DAMAGE + FLIP},
-    {"from", 1, NULL, OPT_FROM}, {"background-fraction", 1, NULL, OPT_BACKGROUND},
+    {"from", 1, NULL, OPT_FROM}, {"background-fraction", 1, NULL, OPT_BACKGROUND}, {"restart", 1, NULL, OPT_RESTART},
+    {"progressive", 0, NULL, OPT_PROGRESSIVE}, {"comments", 0, NULL, OPT_COMMENTS},
     {"help", 0, NULL, OPT_HELP}, {0}};
 
 /* Whole numbers in min .. max with exactly the separators given: "," reads "3,4". */
@@ -206,6 +210,9 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_DESCRIPTION: return (o->description = arg);
     case OPT_ICC: return (o->icc = arg);
     case OPT_FROM: return (o->from = arg);
+    case OPT_RESTART: return parse_u32(arg, 1, 65535, &o->form.restart);
+    case OPT_PROGRESSIVE: return o->form.progressive = true;
+    case OPT_COMMENTS: return o->form.comments = true;
     case OPT_BACKGROUND: return parse_fraction(arg, &o->background_fraction);
     default: return parse_damage(o, (enum damage_kind)(id - OPT_DAMAGE), arg);
     }

@@ -1,0 +1,467 @@
+"""Codec jpeg: the slide's own tiles in the store, with the pixels of libjpeg-turbo for every reader."""
+import ctypes
+import glob
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+
+import h5py
+import numpy as np
+
+from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main,
+                 real, reseal, run, says, spectrum, store, tmp)
+
+PLUGIN = os.path.join(BUILD, "libh5jpeg.so")
+UPSTREAM = os.path.join(BUILD, "tests", "upstream")
+JPEG = ("--codec", "jpeg")
+
+# name: options of mkslide. 1000 x 700 px in tiles of 240: partial tiles at both edges
+KINDS = {
+    "rgb": (), "rgb_complete": ("--complete-tiles",), "rgb_restart": ("--restart", "7"),
+    "444": ("--photometric", "ycbcr", "--subsampling", "444"),
+    "422": ("--photometric", "ycbcr", "--subsampling", "422"),
+    "420": ("--photometric", "ycbcr", "--subsampling", "420"),
+    "420_complete_restart": ("--photometric", "ycbcr", "--complete-tiles", "--restart", "4"),
+    "422_bigtiff": ("--photometric", "ycbcr", "--subsampling", "422", "--bigtiff", "--restart", "15"),
+    "best": ("--quality", "100"), "worst": ("--quality", "1"), "odd_tiles": ("--tile", "100x52"),
+    "shuffled": ("--shuffle-tiles", "--photometric", "ycbcr", "--tile", "256"),
+    "big_endian": ("--big-endian", "--complete-tiles"), "comments": ("--comments", "--restart", "9"),
+}
+
+
+def kind(name):
+    return made("--size", "1000x700", *KINDS[name], name=name)
+
+
+def attributes(path):
+    with h5py.File(path, "r") as f:
+        return dict(f.attrs)
+
+
+def chunks_of(path):
+    """For each chunk in order: (group, row, column), status, filter mask, stored bytes, CRC."""
+    with h5py.File(path, "r") as f:
+        for g in sorted(f["groups"]):
+            px, status, crc = (f["groups"][g][n] for n in ("pixels", "tile_status", "tile_crc32"))
+            for r, k in np.ndindex(status.shape):
+                mask, data = (0, b"") if status[r, k] == 3 else px.id.read_direct_chunk(
+                    (r * px.chunks[0], k * px.chunks[1], 0))
+                yield (g, r, k), status[r, k], mask, data, crc[r, k]
+
+
+def statuses(path):
+    return [status for _, status, _, _, _ in chunks_of(path)]
+
+
+def pixels_of(path):
+    """All pixels of a store with a codec that HDF5 itself knows."""
+    with h5py.File(path, "r") as f:
+        return np.concatenate([f["groups"][g]["pixels"][()] for g in sorted(f["groups"])])
+
+
+def tiles_of(slide):
+    """The tiles of level 0, decoded by libjpeg-turbo without any of our code: [n][rows][cols][3]."""
+    cols, rows = (int(attributes(store(slide, *JPEG))[k]) for k in ("chunk_cols", "chunk_rows"))
+    p = subprocess.run([os.path.join(BUILD, "tests", "jpeg_tiles"), slide], stdout=subprocess.PIPE, check=True)
+    return np.frombuffer(p.stdout, np.uint8).reshape(-1, rows, cols, 3)
+
+
+def through(plugins, path):
+    """The pixels of a store as h5py gives them in a process that knows this folder of plug-ins."""
+    out = os.path.join(tmp(), "pixels.npy")
+    code = ("import h5py, numpy, sys; f = h5py.File(sys.argv[1], 'r'); numpy.save(sys.argv[2], "
+            "numpy.concatenate([f['groups'][g]['pixels'][()] for g in sorted(f['groups'])]))")
+    run(sys.executable, "-c", code, path, out, env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
+    return np.load(out)
+
+
+def plugin():
+    if SAN:
+        raise Skip("the plug-in is loaded into programs without sanitizers")
+    return BUILD
+
+
+def check_kind(slide):
+    s = store(slide, *JPEG)
+    a = attributes(s)
+    expect(a["format_version"] == 2 and a["codec"] == "jpeg" and "codec_reason" not in a, "%s", a)
+    tiles = tiles_of(slide)
+    columns = -(-int(a["width"]) // tiles.shape[2])
+    plain = pixels_of(store(slide, "--codec", "none"))
+    mine, theirs = through(plugin(), s), through(UPSTREAM, s)
+    expect(mine.shape == plain.shape and (mine == plain).all(), "the plug-in differs from codec none")
+    expect((theirs == plain).all(), "the upstream plug-in differs")
+    for n, (_, status, mask, data, crc) in enumerate(chunks_of(s)):
+        y, x = n // columns * tiles.shape[1], n % columns * tiles.shape[2]
+        part = plain[y:y + tiles.shape[1], x:x + tiles.shape[2]]
+        expect((part == tiles[n][:part.shape[0], :part.shape[1]]).all(), "tile %d differs from libjpeg's", n)
+        expect(status == 0 and mask == 0 and zlib.crc32(data) == crc, "chunk %d", n)
+
+
+def test_pixels_of_made_slides():
+    for name in KINDS:
+        try:
+            check_kind(kind(name))
+        except Exception as e:
+            raise type(e)("%s: %s" % (name, e))
+
+
+def test_pixels_of_a_real_slide():
+    check_kind(real("CMU-1-Small-Region.svs"))
+
+
+def test_results_equal_those_of_none():
+    for name, options in (("rgb", ()), ("420", ()), ("422", ("--stripe-rows", "240", "--group-bytes", "1")),
+                          ("odd_tiles", ("--tissue-only",))):
+        jpeg, none = (store(kind(name), "--codec", c, *options) for c in ("jpeg", "none"))
+        want = content(spectrum(none))
+        for threads in ("1", "2", "3"):
+            equal(content(spectrum(jpeg, "-j", threads)), want, name + " with %s threads" % threads)
+        groups = int(attributes(jpeg)["group_count"])
+        if groups > 1:
+            parts = [spectrum(jpeg, "--groups", "%d-%d" % (g, g)) for g in range(groups, 0, -1)]
+            merged = os.path.join(tmp(), "merged.h5")
+            run(H5SPEC, "merge", "-q", "-o", merged, *parts)
+            with h5py.File(merged, "r") as m, h5py.File(spectrum(none), "r") as n:
+                expect((m["histogram"][()] == n["histogram"][()]).all(), "merged")
+
+
+def test_results_of_a_real_slide_equal_those_of_none():
+    slide = real("CMU-1-Small-Region.svs")
+    equal(content(spectrum(store(slide, *JPEG))), content(spectrum(store(slide, "--codec", "none"))), "real")
+
+
+def test_h5dump_and_h5ls_read_jpeg_stores():
+    if not shutil.which("h5dump"):
+        raise Skip("h5dump is missing")
+    dumps = []
+    for codec in ("jpeg", "none"):
+        s = store(kind("420"), "--codec", codec)
+        env = {**os.environ, "HDF5_PLUGIN_PATH": plugin()}
+        says(run("h5ls", "-v", s + "/groups/00001/pixels", env=env).out, "pixels")
+        p = run("h5dump", "-y", "-d", "/groups/00001/pixels", "-c", "300,300,3", s, env=env)
+        dumps.append(p.out.split("DATA {")[1])
+    expect(dumps[0] == dumps[1] and len(dumps[0]) > 100000, "h5dump")
+
+
+def test_chunks_are_whole_files_without_texts():
+    slide = made("--size", "500x400", "--comments", "--complete-tiles", "--photometric", "ycbcr", name="texts")
+    with open(slide, "rb") as f:
+        expect(b"Jane Doe" in f.read(), "the slide has no text")
+    s = store(slide, *JPEG)
+    with open(s, "rb") as f:
+        expect(b"Jane Doe" not in f.read(), "the store has the text")
+    for _, _, _, data, _ in chunks_of(s):
+        expect(data.startswith(b"\xff\xd8\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\1") and data.endswith(b"\xff\xd9"), "chunk")
+        expect(not re.search(rb"\xff[\xe0-\xed\xef\xfe]", data), "a segment that could carry texts")
+    with h5py.File(s, "r") as f:
+        dcpl = f["groups/00001/pixels"].id.get_create_plist()
+        expect(dcpl.get_filter(0)[:3] == (32019, 0, (90, 240, 240, 1)), "%s", dcpl.get_filter(0))
+
+
+def test_entropy_coded_data_are_the_slides():
+    slide = kind("420")
+    with open(slide, "rb") as f:
+        source = f.read()
+    for _, _, _, data, _ in chunks_of(store(slide, *JPEG)):
+        scan = data[data.index(b"\xff\xda"):]
+        expect(scan in source, "a scan that is not in the slide")
+
+
+def test_store_is_as_small_as_the_slide():
+    s = store(made("--size", "4000x3000", "--no-thumbnail"), *JPEG)
+    stored = sum(len(data) for _, _, _, data, _ in chunks_of(s))
+    expect(os.path.getsize(s) <= 1.01 * stored + 1e6, "%d of %d bytes", stored, os.path.getsize(s))
+
+
+def test_damaged_and_missing_tiles():
+    slide = made("--size", "1000x700", "--photometric", "ycbcr", "--missing", "0,0", "--truncate", "1,1:600",
+                 "--garbage", "2,1", "--foreign", "3,0", "--outside", "4,2", name="hurt")
+    paths = []
+    for codec in ("jpeg", "none"):
+        paths.append(os.path.join(tmp(), "hurt.h5"))
+        p = run(WSI2H5, "--codec", codec, "-o", paths[-1], slide, status=1)
+        says(p.err, "4 damaged tiles")
+    expect(statuses(paths[0]) == statuses(paths[1]), "%s", statuses(paths[0]))
+    expect((through(plugin(), paths[0]) == pixels_of(paths[1])).all(), "filled tiles differ")
+    equal(content(spectrum(paths[0])), content(spectrum(paths[1])), "hurt")
+    slide = made("--size", "600x500", "--truncate", "1,1:600", name="cut")
+    p = run(WSI2H5, *JPEG, "--on-damage", "fail", "-o", os.path.join(tmp(), "x.h5"), slide, status=1)
+    says(p.err, "is damaged; rejected because of --on-damage fail")
+
+
+def tile_places(slide):
+    """Offset and size of the tiles of a classic little-endian TIFF's first directory."""
+    with open(slide, "rb") as f:
+        data = f.read()
+    at, = struct.unpack_from("<I", data, 4)
+    n, = struct.unpack_from("<H", data, at)
+    tags = {}
+    for k in range(n):
+        tag, kind_, count, value = struct.unpack_from("<HHII", data, at + 2 + 12 * k)
+        tags[tag] = (count, value)
+    count = tags[324][0]
+    return [struct.unpack_from("<%dI" % count, data, tags[t][1]) for t in (324, 325)]
+
+
+def test_changed_bytes_mark_the_same_tiles_as_none():
+    r = random.Random(7)
+    for name, options in (("rgb", ()), ("420", ("--photometric", "ycbcr")),
+                          ("restart", ("--restart", "5", "--complete-tiles")),
+                          ("comments", ("--comments", "--complete-tiles", "--photometric", "ycbcr"))):
+        slide = made("--size", "1500x1100", "--tile", "128", "--no-thumbnail", *options, name="changed_" + name)
+        offsets, sizes = tile_places(slide)
+        for _ in range(3):
+            with open(slide, "rb") as f:
+                data = bytearray(f.read())
+            for offset, size in zip(offsets, sizes):
+                for _ in range(r.choice((0, 1, 1, 2))):
+                    at = r.randrange(min(size, 700)) if r.random() < 0.5 else r.randrange(size)
+                    data[offset + at] = r.choice((0, 255, r.randrange(256), data[offset + at] ^ 1 << r.randrange(8)))
+            path = os.path.join(tmp(), "changed.svs")
+            with open(path, "wb") as f:
+                f.write(data)
+            marked = []
+            for codec in ("jpeg", "none"):
+                out = os.path.join(tmp(), "s.h5")
+                run(WSI2H5, "-q", "--codec", codec, "-o", out, path, status=None)
+                marked.append((statuses(out), out))
+            expect(marked[0][0] == marked[1][0] and 2 in marked[0][0], "%s: other tiles are marked", name)
+            if attributes(marked[0][1])["codec"] == "jpeg":
+                expect((through(plugin(), marked[0][1]) == pixels_of(marked[1][1])).all(), "%s: pixels", name)
+
+
+def test_tissue_only_leaves_out_the_same_chunks():
+    for options in ((), ("--levels", "2")):
+        slide = made("--size", "2100x1700", "--tissue", "rect:300,300,500,400", *options, name="tissue")
+        a, b = (store(slide, "--codec", c, "--tissue-only") for c in ("jpeg", "none"))
+        expect(statuses(a) == statuses(b) and 3 in statuses(a) and 0 in statuses(a), "tissue only")
+        expect((through(plugin(), a) == pixels_of(b)).all(), "pixels")
+        equal(content(spectrum(a, "--tissue-only")), content(spectrum(b, "--tissue-only")), "results")
+
+
+FALLBACKS = {
+    "jpeg2000": (("--compression", "33005"), (), "its tiles are JPEG 2000"),
+    "other": (("--compression", "deflate"), (), "only tiles of Aperio SVS files can be kept"),
+    "gray": ((), ("--gray",), "--gray needs other pixels"),
+    "progressive": (("--progressive",), (), "tile (0, 0) is JPEG that is not baseline"),
+}
+
+
+def test_fallback_says_why():
+    for name, (slide_options, options, why) in FALLBACKS.items():
+        slide = made("--size", "600x500", *slide_options, name="fall_" + name)
+        out = os.path.join(tmp(), "s.h5")
+        p = run(WSI2H5, "--json", *JPEG, *options, "-o", out, slide)
+        says(p.err, slide + ": stored with codec deflate, not jpeg: " + why)
+        line = json_lines(p.out)[0]
+        expect(line["codec"] == "deflate" and line["codec_reason"] == "not jpeg: " + why, "%s: %s", name, line)
+        a = attributes(out)
+        expect(a["codec"] == "deflate" and a["format_version"] == 1 and a["codec_reason"] == line["codec_reason"], "%s", a)
+        says(run(H5SPEC, "info", out).out, "not jpeg: " + why)
+        expect(json.loads(run(H5SPEC, "info", "--json", out).out)["codec_reason"] == line["codec_reason"], "info")
+        expect((pixels_of(out) == pixels_of(store(slide, "--codec", "none", *options))).all(), "%s: pixels", name)
+        says(run(WSI2H5, *JPEG, *options, "-o", out, slide).err, "1 skipped (up to date)")
+        p = run(WSI2H5, *JPEG, "--strict-codec", *options, "-o", out, slide, status=1)
+        says(p.err, slide, why, "--strict-codec")
+        fresh = os.path.join(tmp(), "s.h5")
+        p = run(WSI2H5, *JPEG, "--strict-codec", *options, "-o", fresh, slide, status=1)
+        says(p.err, slide, why, "--strict-codec")
+        expect(not os.path.exists(fresh), "a store")
+
+
+def test_strict_codec_needs_codec_jpeg():
+    p = run(WSI2H5, "--strict-codec", "-o", os.path.join(tmp(), "x.h5"), kind("rgb"), status=2)
+    says(p.err, "--strict-codec has an effect with --codec jpeg only")
+
+
+def test_finished_stores_are_skipped():
+    out = os.path.join(tmp(), "s.h5")
+    run(WSI2H5, *JPEG, "-o", out, kind("rgb"))
+    says(run(WSI2H5, *JPEG, "-o", out, kind("rgb")).err, "1 skipped (up to date)")
+    says(run(WSI2H5, "-o", out, kind("rgb"), status=1).err, "was made with --codec jpeg")
+
+
+def test_equal_bytes_for_any_number_of_threads():
+    paths = [os.path.join(tmp(), "s.h5") for _ in range(3)]
+    for n, path in enumerate(paths):
+        run(WSI2H5, "-q", *JPEG, "-j", n + 1, "-o", path, kind("422"))
+    data = [open(p, "rb").read() for p in paths]
+    expect(data[0] == data[1] == data[2], "bytes differ")
+
+
+def changed_store(change, slide=None):
+    """A copy of a jpeg store with change(data of chunk 1) in place of chunk 1, and the right CRC."""
+    path = os.path.join(tmp(), "s.h5")
+    shutil.copy(store(slide or kind("420"), *JPEG), path)
+    _, _, _, data, _ = list(chunks_of(path))[1]
+    new = change(data)
+    with h5py.File(path, "r+") as f:
+        g = f["groups/00001"]
+        g["pixels"].id.write_direct_chunk((0, g["pixels"].chunks[1], 0), new)
+        g["tile_crc32"][0, 1] = zlib.crc32(new)
+        reseal(f)
+    return path
+
+
+def other_size(data):
+    at = data.index(b"\xff\xc0")
+    return data[:at + 5] + struct.pack(">H", 232) + data[at + 7:]
+
+
+WRONG = {
+    "early end": lambda d: d[:len(d) // 2] + b"\xff\xd9",
+    "no end": lambda d: d[:-2],
+    "bytes after the end": lambda d: d + b"\0",
+    "another size": other_size,
+    "no marker of the colours": lambda d: d[:2] + d[18:],
+    "no tables": lambda d: d[:18] + d[d.index(b"\xff\xc0"):],
+    "no JPEG": lambda d: b"\0" * len(d),
+}
+
+
+def test_chunks_with_a_valid_crc_that_are_no_tiles():
+    for what, change in WRONG.items():
+        path = changed_store(change)
+        out = os.path.join(tmp(), "r.h5")
+        says(run(H5SPEC, "--device", "cpu", "-o", out, path, status=1).err,
+             "%s: cannot unpack chunk at row 0, column 1 of group 1" % path)
+        says(run(H5SPEC, "verify", path, status=1).err, "row 0, column 1 of group 1")
+        expect(not os.path.exists(out), "%s: a result", what)
+        if what not in ("no marker of the colours",):  # which the plug-in accepts, as files of other programs lack it
+            read = ("import h5py, sys; f = h5py.File(sys.argv[1], 'r')['groups/00001/pixels']\n"
+                    "try: f[0, 240]\nexcept OSError: sys.exit(3)")
+            run(sys.executable, "-c", read, path, env={**os.environ, "HDF5_PLUGIN_PATH": plugin()}, status=3)
+
+
+def test_changed_bytes_without_their_crc():
+    def spoil(data):
+        return data[:-9] + b"\0" + data[-8:]
+    path = changed_store(spoil)
+    with h5py.File(path, "r+") as f:
+        f["groups/00001/tile_crc32"][0, 1] ^= 1
+        reseal(f)
+    says(run(H5SPEC, "verify", path, status=1).err, "CRC mismatch in chunk at row 0, column 1")
+
+
+def test_filter_mask_is_checked():
+    for codec, mask, word in (("jpeg", 1, "filter mask"), ("deflate", 2, "filter mask")):
+        path = os.path.join(tmp(), "s.h5")
+        shutil.copy(store(kind("420"), "--codec", codec), path)
+        _, _, _, data, _ = list(chunks_of(path))[1]
+        with h5py.File(path, "r+") as f:
+            g = f["groups/00001"]
+            # HDF5 keeps the old mask where the size is the same
+            g["pixels"].id.write_direct_chunk((0, g["pixels"].chunks[1], 0), data + b"\0", filter_mask=mask)
+            reseal(f)
+        says(run(H5SPEC, "verify", path, status=1).err, path, "group 00001", word, codec)
+
+
+def test_versions():
+    jpeg, deflate = store(kind("420"), *JPEG), store(kind("420"))
+    expect(attributes(jpeg)["format_version"] == 2 and attributes(deflate)["format_version"] == 1, "versions")
+    for path in (jpeg, deflate):
+        says(run(H5SPEC, "verify", path).out, "valid")
+    for source, version, word in ((jpeg, 1, "codec jpeg in a store of format_version 1"),
+                                  (jpeg, 3, "format_version"), (deflate, 3, "another version of the program")):
+        path = os.path.join(tmp(), "s.h5")
+        shutil.copy(source, path)
+        with h5py.File(path, "r+") as f:
+            f.attrs["format_version"] = np.int64(version)
+            reseal(f)
+        says(run(H5SPEC, "verify", path, status=1).err, path, word)
+
+
+def test_filter_values_are_checked():
+    for values in ((90, 240, 232, 1), (90, 240, 240, 0), (90, 240, 240)):
+        path = os.path.join(tmp(), "s.h5")
+        shutil.copy(store(kind("420"), *JPEG), path)
+        with open(path, "r+b") as f:
+            data = bytearray(f.read())
+            old = struct.pack("<4I", 90, 240, 240, 1)
+            expect(data.count(old) >= 1, "no values")
+            f.seek(0)
+            f.write(data.replace(old, struct.pack("<%dI" % len(values), *values) + b"\0" * (16 - 4 * len(values))))
+        run(H5SPEC, "verify", path, status=1)  # HDF5's checksum or ours
+
+
+# --- the plug-in, called as HDF5 calls it ---
+
+LIBC = ctypes.CDLL(None)
+LIBC.malloc.restype = ctypes.c_void_p
+LIBC.malloc.argtypes = [ctypes.c_size_t]
+LIBC.free.argtypes = [ctypes.c_void_p]
+FILTER = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint),
+                          ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p))
+
+
+class Class2(ctypes.Structure):  # H5Z_class2_t
+    _fields_ = [("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder", ctypes.c_uint), ("decoder", ctypes.c_uint),
+                ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p),
+                ("filter", FILTER)]
+
+
+def the_filter():
+    plugin()
+    library = ctypes.CDLL(PLUGIN)
+    library.H5PLget_plugin_info.restype = ctypes.POINTER(Class2)
+    info = library.H5PLget_plugin_info().contents
+    expect(library.H5PLget_plugin_type() == 0 and info.id == 32019 and info.encoder == 0, "the plug-in's description")
+
+    def call(data, values, flags=0x100):
+        buffer = ctypes.c_void_p(LIBC.malloc(len(data) or 1))
+        ctypes.memmove(buffer, data, len(data))
+        size = ctypes.c_size_t(len(data))
+        n = info.filter(flags, len(values), (ctypes.c_uint * len(values))(*values), len(data), ctypes.byref(size),
+                        ctypes.byref(buffer))
+        out = ctypes.string_at(buffer, n) if n else b""
+        LIBC.free(buffer)
+        return out
+    return call
+
+
+def test_plug_in_checks_size_and_components():
+    call = the_filter()
+    data = list(chunks_of(store(kind("420"), *JPEG)))[1][3]
+    right = call(data, (90, 240, 240, 1))
+    expect(len(right) == 240 * 240 * 3, "pixels")
+    for values in ((90, 240, 232, 1), (90, 256, 256, 1), (90, 200, 200, 1), (90, 240, 240, 0), (90, 240, 240), (90, 0, 0, 1),
+                   (90, 65501, 1, 1), (90, 240, 240, 2), ()):
+        expect(call(data, values) == b"", "%s", values)
+    expect(call(data, (90, 240, 240, 1), flags=0) == b"", "it encodes")
+
+
+def test_plug_in_survives_any_chunk():
+    call, r = the_filter(), random.Random(3)
+    for name in ("rgb", "420_complete_restart", "422"):
+        data = list(chunks_of(store(kind(name), *JPEG)))[2][3]
+        for n in range(1500):
+            copy = bytearray(data)
+            for _ in range(r.randrange(1, 4)):
+                at = r.randrange(len(copy) if n % 2 else min(700, len(copy)))
+                copy[at] = r.choice((0, 255, r.randrange(256)))
+            if n % 5 == 0:
+                del copy[r.randrange(len(copy)):]
+            out = call(bytes(copy), (90, 240, 240, 1))
+            expect(len(out) in (0, 240 * 240 * 3), "%d bytes", len(out))
+
+
+def test_installed_plug_in():
+    if SAN:
+        raise Skip("builds are tried without sanitizers")
+    prefix = tmp()
+    run("make", "-s", "-C", ROOT, "CUDA=0", "B=" + os.path.relpath(BUILD, ROOT), "PREFIX=" + prefix, "install",
+        env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")})
+    folder = os.path.join(prefix, "lib/wsi2h5/plugin")
+    s = store(kind("rgb"), *JPEG)
+    expect((through(folder, s) == pixels_of(store(kind("rgb"), "--codec", "none"))).all(), "pixels")
+
+
+if __name__ == "__main__":
+    main(globals())
