@@ -238,6 +238,8 @@ static int check(const struct arguments *o, int n_words, struct err *e)
     const struct convert_options *c = &o->convert;
     if (!o->output || !*o->output)
         return err_set(e, "-o OUTPUT is missing");
+    if (!strcmp(o->output, "-"))
+        return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
     if (n_words == 0 && !o->list)
         return err_set(e, "no slide given");
     if (c->strict_codec && c->codec->id != CODEC_JPEG)

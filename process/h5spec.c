@@ -67,10 +67,11 @@ static int tune_main(struct options *o)
 
 /* --- the commands --- */
 
+/* A command has one of two functions. Both return the exit status. */
 struct row {
     const struct command *command;
-    int (*main)(struct options *o);
-    int (*own)(int argc, char **argv); /* instead of main: the command reads its options itself */
+    int (*main)(struct options *o);          /* gets options that options_parse() has read */
+    int (*main_argv)(int argc, char **argv); /* reads its options itself: they are its own */
 };
 
 static const struct row commands[] = {
@@ -141,8 +142,8 @@ static bool is_mistyped(const char *word)
 static int start(const struct row *row, int argc, char **argv)
 {
     struct options o;
-    if (row->own)
-        return row->own(argc, argv);
+    if (row->main_argv)
+        return row->main_argv(argc, argv);
     int status = options_parse(row->command, argc, argv, &o);
     if (status < 0)
         status = row->main(&o);

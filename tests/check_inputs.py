@@ -184,6 +184,13 @@ def test_output_folder_is_created():
     says(p.err, tiny(), "is neither a folder nor a .h5 file")
 
 
+def test_standard_output_is_no_output():
+    folder = tmp()
+    p = run(WSI2H5, "-o", "-", tiny(), status=2, cwd=folder)
+    says(p.err, "-o -: HDF5 cannot be written to standard output", "Try 'wsi2h5 --help'.")
+    expect(os.listdir(folder) == [], "%s", os.listdir(folder))
+
+
 def test_keep_tree_separates_slides_of_one_name():
     folder = tree("patient1/slide.svs", "patient2/slide.svs", "slide.svs")
     stores, err = found(folder, status=1)

@@ -120,6 +120,14 @@ def test_readme_is_short():
     no_offences(["README.md has %d words, more than 1500" % words] if words > 1500 else [])
 
 
+def test_every_source_file_is_in_the_readme_of_its_folder():
+    for folder in ("common", "convert", "process", "cuda"):
+        with open(os.path.join(ROOT, folder, "README.md"), encoding="utf-8") as f:
+            words = set(re.findall(r"\w+", f.read()))
+        stems = {os.path.basename(p).rsplit(".", 1)[0] for p in sources(folder + "/*.[ch]", folder + "/*.cu*")}
+        expect(stems <= words, "%s/README.md does not name %s", folder, sorted(stems - words))
+
+
 def test_every_test_and_target_is_described():
     with open(os.path.join(ROOT, "tests/README.md"), encoding="utf-8") as f:
         described = f.read()
