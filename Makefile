@@ -177,6 +177,7 @@ $(B)/tests/fuzz_text: $(TEST_OBJECTS) $(filter-out $(B)/convert/wsi2h5.o,$(CONVE
 
 FUZZ_BUILD = B=build/fuzz CC=clang SAN=fuzzer-no-link,address,undefined CUDA=0 OPENSLIDE=0 CFLAGS='-O1 -g' \
              FUZZ_MAIN= FUZZ_HDF5='build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o' LDFLAGS=-fsanitize=fuzzer
+build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o: override SAN =
 fuzz-targets: $(FUZZ)
 fuzz:
 	@$(MAKE) --no-print-directory programs-for-check

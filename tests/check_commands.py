@@ -392,7 +392,7 @@ def test_a_stopped_run_says_what_is_left():
     results = tmp("results")
     p = subprocess.Popen([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "16", "-o", results, *paths],
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    time.sleep(0.3)
+    wait_until_caught(p, signal.SIGINT)
     p.send_signal(signal.SIGINT)
     err = p.communicate(timeout=TIMEOUT)[1].decode()
     expect(p.returncode == 3, "%d: %s", p.returncode, err)

@@ -64,6 +64,17 @@ def run(*argv, status=0, **kw):
     return p
 
 
+def wait_until_caught(p, number):
+    """Waits until a process that has just started has a handler for a signal."""
+    for _ in range(2000):
+        with open("/proc/%d/status" % p.pid) as f:
+            caught = [int(line.split()[1], 16) for line in f if line.startswith("SigCgt")]
+        if p.poll() is not None or caught[0] >> (number - 1) & 1:
+            return
+        time.sleep(0.005)
+    raise Failed("no handler for signal %d" % number)
+
+
 def says(text, *words):
     """All words are in the text."""
     for w in words:
