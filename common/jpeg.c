@@ -258,28 +258,40 @@ static void encode_flat(struct encoder *w, int64_t cols, int64_t rows, const uin
     jpeg_finish_compress(j);
 }
 
+/* 0, or -1 if libjpeg has failed: it comes back here. */
+static int try_flat(struct encoder *w, int64_t cols, int64_t rows, const uint8_t *line)
+{
+    if (setjmp(w->failed))
+        return -1;
+    encode_flat(w, cols, rows, line);
+    return 0;
+}
+
 int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
                    struct err *e)
 {
     uint8_t *line = malloc(3 * (size_t)cols);
     struct encoder *w = calloc(1, sizeof *w);
-    int r = line && w ? 0 : err_set(e, "out of memory");
-    for (int64_t x = 0; r == 0 && x < cols; x++)
+    int r = -1;
+    if (!line || !w) {
+        err_set(e, "out of memory");
+        goto out;
+    }
+    for (int64_t x = 0; x < cols; x++)
         memcpy(line + 3 * x, rgb, 3);
-    if (r == 0) {
-        w->jpeg.err = jpeg_std_error(&w->manager);
-        w->manager.error_exit = on_encoder_error;
-        w->jpeg.client_data = w;
-        if (setjmp(w->failed))
-            r = err_set(e, "libjpeg cannot encode the background");
-        else
-            encode_flat(w, cols, rows, line);
-        jpeg_destroy_compress(&w->jpeg);
+    w->jpeg.err = jpeg_std_error(&w->manager);
+    w->manager.error_exit = on_encoder_error;
+    w->jpeg.client_data = w;
+    r = try_flat(w, cols, rows, line);
+    if (r) {
+        err_set(e, "libjpeg cannot encode the background");
+        free(w->bytes);
+    } else {
         *bytes = w->bytes;
         *n = w->n;
-        if (r)
-            free(w->bytes);
     }
+    jpeg_destroy_compress(&w->jpeg);
+out:
     free(w);
     free(line);
     return r;
