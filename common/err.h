@@ -31,7 +31,7 @@ int err_set(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* As err_set, and appends ": " and the text of errno. */
 int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-/* Puts "context: " before the message that is there; returns -1. */
+/* Puts "context: " before the existing message; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
 /* Replaces what could move a terminal's cursor by '?': C0 and C1 control characters (the latter as

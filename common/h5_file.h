@@ -24,7 +24,7 @@ struct h5_file {
     bool failed; /* the library failed to write: only h5_file_abort() may follow */
 };
 
-/* What a file says of itself. */
+/* How a file identifies itself. */
 struct h5_format {
     const char *name;    /* "wsi-patch-store" */
     int version;         /* the newest that is written and read */
@@ -48,7 +48,7 @@ void h5_file_abort(struct h5_file *f);
  * format_version, which must be from 1 to format->version. The message names the file. */
 hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e);
 
-/* What is `path`, as far as its head and its root tell? */
+/* What `path` is, judged by its head and its root. */
 enum h5_kind {
     H5_OTHER,      /* not a file of this format */
     H5_WHOLE,      /* a file of this format, and complete */

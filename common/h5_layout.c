@@ -43,7 +43,7 @@ static uint64_t count_chunks(const struct guard *g, const uint64_t *chunk)
     return n;
 }
 
-/* Notes chunk number k; `size` 0 stands for "as large as chunks are". */
+/* Notes chunk number k; `size` 0 means the full size of a chunk. */
 static int note_chunk(const struct guard *g, uint64_t k, uint64_t address, uint64_t size,
                       uint64_t mask)
 {

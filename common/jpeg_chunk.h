@@ -30,7 +30,7 @@ enum { JPEG_CHUNK_OTHER = 1 };
 
 /*
  * Fills *c with the chunk. 0; JPEG_NO_MEMORY; or JPEG_CHUNK_OTHER, and e says why: the tile is
- * damaged, or a JPEG of a kind that chunks cannot be. A 0 does not mean that it can be decoded.
+ * damaged, or a JPEG of a kind that a chunk cannot hold. A 0 does not mean that it can be decoded.
  */
 int jpeg_chunk_make(struct jpeg_chunk *c, const struct jpeg_stream *s, bool ycbcr, struct err *e);
 

@@ -1,5 +1,5 @@
 /*
- * jpeg_header.h - what stands before the entropy-coded data of a JPEG stream: size, components,
+ * jpeg_header.h - what precedes the entropy-coded data of a JPEG stream: size, components,
  * tables.
  *
  * Reads baseline JPEG as ITU-T T.81 defines it (markers: annex B; Huffman tables: C.2, F.2.2.3). No

@@ -120,6 +120,11 @@ void result_moments(const struct result_params *p, const uint64_t *histogram, do
     *std = n > 0 ? width * sqrt((double)(squares / n)) : NAN;
 }
 
+int64_t result_windows_along(int64_t size, const struct result_params *p)
+{
+    return size < p->window ? 0 : (size - p->window) / p->stride + 1;
+}
+
 uint64_t result_samples(const struct result_params *p, const struct result_counts *c)
 {
     return (uint64_t)c->windows * (uint64_t)p->window * (uint64_t)p->window;

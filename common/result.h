@@ -143,6 +143,8 @@ void result_moments(const struct result_params *p, const uint64_t *histogram, do
  */
 void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t size);
 
+/* The number of windows that fit along one axis of `size` px. */
+int64_t result_windows_along(int64_t size, const struct result_params *p);
 /* Number of values of this many windows: each window has window^2. */
 uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
 /* -1 unless the bins, underflow and overflow add up to result_samples(). */
@@ -181,8 +183,7 @@ void result_close(struct result *r);
 
 struct result_merge_options {
     bool partial;          /* groups may be missing */
-    bool allow_duplicates; /* a slide (an equal, non-empty quickhash) may appear under several names
-                            */
+    bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
     void *ctx;
@@ -197,8 +198,8 @@ int result_merge(const char *out, char *const *paths, int n, const struct result
  * slides against the totals, mean and std against the histograms. The message names the file. */
 int result_check(const char *path, struct err *e);
 
-/* May a result be written to this path? Yes if nothing is there, or a result, even a damaged one.
- */
+/* May a result be written to this path? Yes if no file or a result exists there, even a damaged
+ * one. */
 int result_check_target(const char *path, struct err *e);
 
 #endif

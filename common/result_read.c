@@ -245,11 +245,6 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
     return 0;
 }
 
-static int64_t windows_that_fit(int64_t size, const struct result_params *p)
-{
-    return size < p->window ? 0 : (size - p->window) / p->stride + 1;
-}
-
 static hid_t native_type(enum result_type type)
 {
     return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT
@@ -279,8 +274,8 @@ static int get_slide(hid_t o, int64_t version, const struct result_params *p,
     if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
         h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
         return -1;
-    s->nx = windows_that_fit(s->width, p);
-    s->ny = windows_that_fit(s->height, p);
+    s->nx = result_windows_along(s->width, p);
+    s->ny = result_windows_along(s->height, p);
     const hsize_t groups[1] = {(hsize_t)s->group_count};
     if (result_slide_alloc(s, p->bins, e) || get_counts(o, p, &s->counts, e) ||
         h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||

@@ -187,7 +187,7 @@ int store_read_pages(const struct store *s, uint64_t offset, unsigned char *room
                     (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
 }
 
-/* What mincore() says; -1 if it does not tell this process. */
+/* The answer of mincore(); -1 if this process gets none. */
 static int page_is_resident(const struct store *s, uint64_t offset)
 {
     struct stat st;
@@ -227,7 +227,7 @@ bool store_is_cached(const struct store *s)
 
 int store_read_directly(struct store *s, struct err *e)
 {
-    char same[64]; /* the file that is open, whatever its name stands for by now */
+    char same[64]; /* the file that is open, whichever file has its name by now */
     snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
     if (s->direct_fd < 0 && (s->direct_fd = open(same, O_RDONLY | O_CLOEXEC | O_DIRECT)) < 0)
         return err_sys(e, "%s: cannot be read without the page cache", s->path);

@@ -214,7 +214,7 @@ int arguments_usage_error(const struct err *e)
     return command_usage_error(&command, e);
 }
 
-/* --- what does not fit together --- */
+/* --- options that contradict each other --- */
 
 static int check_anonymous(const struct arguments *o, struct err *e)
 {

@@ -44,9 +44,9 @@ struct convert_report {
     bool was_stale; /* replaced a store of the slide as it was before the slide changed */
 };
 
-/* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done and
- * the number of pixels of the whole level. On failure
- * the message names the file, and an existing store at `target` is kept. */
+/* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done and the
+ * number of pixels of the whole level. On failure the message names the file, and an existing store
+ * at `target` is kept. */
 int convert_slide(const char *path, const char *target, const struct convert_options *o,
                   void (*progress)(void *ctx, double fraction, double pixels), void *ctx,
                   struct convert_report *report, struct err *e);

@@ -14,8 +14,7 @@ struct input {
     char *path;   /* of the slide; owned */
     size_t below; /* path + below is its path below the folder that was given */
     char *target; /* path of its store; owned; NULL until it is known (--anonymous) */
-    char
-        *problem; /* why it cannot be converted, naming the path; NULL if nothing is known; owned */
+    char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
 };
 
 /* A file or folder that a search passed over. */

@@ -13,8 +13,8 @@ static int64_t round_up(int64_t v, int64_t to)
     return (v + to - 1) / to * to;
 }
 
-/* Sixteen bits of the slide's folder: enough to tell a changed slide from its namesake in another
- * folder, too little to find out where it was. */
+/* Sixteen bits of the slide's folder: enough to distinguish a changed slide from its namesake in
+ * another folder, too little to find out where it was. */
 static int64_t folder_tag(const char *path)
 {
     char *real = realpath(path, NULL);

@@ -24,8 +24,7 @@ enum { SLIDE_LEVELS = 32 };
  * passes must never be recorded as damage.
  */
 enum { SLIDE_DAMAGED = -2 };
-/* read_jpeg: the tile is whole, but of a kind that a chunk of codec jpeg cannot be; e says which.
- */
+/* read_jpeg: the tile is whole, but a chunk of codec jpeg cannot hold its kind; e says which. */
 enum { SLIDE_OTHER = 1 };
 
 /* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
@@ -95,7 +94,7 @@ struct slide_reader {
 extern const struct slide_reader slide_svs, slide_openslide;
 
 /* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
- * the file otherwise; then errno tells whether the error may pass. */
+ * the file otherwise; then slide_may_pass(errno) says whether the error may pass. */
 struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
                          struct err *e);
 /* NULL is allowed. */

@@ -16,13 +16,12 @@ struct smooth_slab {
 };
 
 struct smooth_args {
-    struct smooth_slab above,
-        slab; /* the slab before, of which the last 2 radius rows are used, and this one */
+    struct smooth_slab above; /* the slab before: its last 2 radius rows are used */
+    struct smooth_slab slab;
     int64_t width, height; /* of the slide, px */
     struct layout layout;
     int64_t first, end; /* rows to smooth */
-    float
-        *d_smooth; /* [ring_rows][pitch]: row y of the slide is row y mod ring_rows; gray levels */
+    float *d_smooth; /* [ring_rows][pitch] gray levels: row y of the slide is row y mod ring_rows */
     int64_t ring_rows, pitch;
     int radius;
     float down[SPECTRUM_MAX_RADIUS + 1]; /* weights of the vertical pass, over the scale of gray */

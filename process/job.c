@@ -78,8 +78,8 @@ static void describe(struct job *j)
     r->group_rows = i->group_rows;
     r->group_count = i->group_count;
     r->source_gray = i->channels == 1;
-    r->nx = spectrum_windows(i->width, &setup->params);
-    r->ny = spectrum_windows(i->height, &setup->params);
+    r->nx = result_windows_along(i->width, &setup->params);
+    r->ny = result_windows_along(i->height, &setup->params);
 }
 
 /* The first row of windows that begins at or below a row of pixels, at most ny. */

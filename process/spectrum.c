@@ -28,11 +28,6 @@ int64_t spectrum_radius(double sigma)
     return (int64_t)ceil(3 * sigma);
 }
 
-int64_t spectrum_windows(int64_t size, const struct result_params *p)
-{
-    return size < p->window ? 0 : (size - p->window) / p->stride + 1;
-}
-
 void spectrum_gauss(const struct result_params *p, double *weights)
 {
     double sum = 0;

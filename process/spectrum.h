@@ -14,8 +14,8 @@
  *   magnitude  dB = 20 log10(|F| + offset), offset 1.
  *   tissue     with tissue_only, a window counts if at least min_tissue of its area is tissue.
  *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns
- *              1 .. window / 2 - 1 count twice. A value belongs to bin k if edge k <= dB < edge k
- * + 1.
+ *              1 .. window / 2 - 1 count twice. A value belongs to bin k if
+ *              edge k <= dB < edge k + 1.
  *
  * The bin is found by comparing the squared magnitude with a table of squared edges, computed in
  * double. This needs neither logarithm nor square root, and one float has one bin everywhere.
@@ -63,8 +63,7 @@ enum spectrum_layout {
 struct spectrum_assignment {
     int device;
     int64_t number;   /* among the device's bands; it uses sums number % SPECTRUM_SUMS */
-    int first_buffer; /* buffer of the slab that begins at first_row; the next ones follow in a ring
-                       */
+    int first_buffer; /* of the slab that begins at first_row; the next ones follow in a ring */
 };
 
 /* A run of window rows of one slide, computed on one device. Constant while any of its slabs is in
@@ -73,8 +72,8 @@ struct spectrum_band {
     int64_t width, height;    /* of the slide, px */
     int64_t nx, ny;           /* windows that fit the slide */
     int64_t first_wy, end_wy; /* rows of windows to compute */
-    int64_t first_row,
-        end_row;       /* rows of pixels that are streamed for them; first_row begins a chunk */
+    /* Rows of pixels that are streamed for them; first_row begins a chunk. */
+    int64_t first_row, end_row;
     int64_t slab_rows; /* rows of every slab but the last; whole chunks */
     int64_t pitch;     /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
@@ -224,8 +223,6 @@ const char *spectrum_cpu_vectors(void);
 struct result_params spectrum_defaults(void);
 /* Taps on each side for a sigma: 3 sigma, rounded up. */
 int64_t spectrum_radius(double sigma);
-/* The number of windows that fit along one axis of `size` px. */
-int64_t spectrum_windows(int64_t size, const struct result_params *p);
 
 /* weights[0 .. radius] of the Gaussian, the middle one first. All taps together sum to 1. */
 void spectrum_gauss(const struct result_params *p, double *weights);

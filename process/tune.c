@@ -114,7 +114,7 @@ static double read_windows(struct tune *t, int64_t row, int64_t n, struct err *e
     const struct result_params p = spectrum_defaults();
     const int64_t below = i->height - row * i->chunk_rows;
     const int64_t height = n * i->chunk_rows < below ? n * i->chunk_rows : below;
-    const int64_t nx = spectrum_windows(i->width, &p), ny = spectrum_windows(height, &p);
+    const int64_t nx = result_windows_along(i->width, &p), ny = result_windows_along(height, &p);
     const double begun = cli_now();
     int64_t k = 0;
     for (; k < nx * ny && cli_now() - begun < 1; k++) {

@@ -97,8 +97,8 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
     struct err e = {""};
     struct spectrum_band d = {0};
     float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
-    out->nx = d.nx = spectrum_windows(d.width, &p);
-    out->ny = d.ny = spectrum_windows(d.height, &p);
+    out->nx = d.nx = result_windows_along(d.width, &p);
+    out->ny = d.ny = result_windows_along(d.height, &p);
     out->group_count = 1;
     if (result_slide_alloc(out, p.bins, &e) ||
         b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e))

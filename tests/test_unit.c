@@ -221,8 +221,8 @@ static void test_parameters(void)
     struct result_params p = spectrum_defaults(), q = p;
     struct err e = {""};
     EXPECT(!result_check_params(&p, &e) && !result_same_params(&p, &q, &e));
-    EXPECT(spectrum_windows(65000, &p) == 506 && spectrum_windows(43000, &p) == 334);
-    EXPECT(spectrum_windows(255, &p) == 0 && spectrum_windows(256, &p) == 1);
+    EXPECT(result_windows_along(65000, &p) == 506 && result_windows_along(43000, &p) == 334);
+    EXPECT(result_windows_along(255, &p) == 0 && result_windows_along(256, &p) == 1);
     EXPECT(spectrum_radius(1) == 3 && spectrum_radius(0) == 0 && spectrum_radius(10) == 30);
     q.sigma = 2;
     EXPECT(result_same_params(&p, &q, &e) && !strcmp(e.msg, "sigma is 1 and 2"));
