@@ -80,7 +80,7 @@ def test_shares_into_a_folder():
     says(run(H5SPEC, "--task", "1/3", "-o", whole, *stores, status=2).err, "--task needs a folder")
 
 
-def test_results_that_are_there():
+def test_existing_results_are_kept():
     (s,), out = many(1), tmp()
     mine = os.path.join(out, "slide.h5")
     shutil.copy(s, mine)
@@ -203,7 +203,7 @@ def near(got, want):
     expect(abs(got - want) <= 0.02 * want + 0.06, "%g, not %g", got, want)
 
 
-def test_plan_by_numbers_that_can_be_had_by_hand():
+def test_plan_by_numbers_computed_by_hand():
     # 100 Mpx per slide; 10 Mpx/s per core; converting reads and writes 2 GB per slide
     rates = ["--size", "10000x10000", "--mp-per-core", "10", "--windows-per-core", "100", "--slide-bytes", "10",
              "--store-bytes", "10", "--start", "0", "--task-cores", "1"]

@@ -115,7 +115,7 @@ def small(n):
                   *(["--gray"] if k % 3 == 1 else [])) for k in range(n)]
 
 
-def test_the_pictures_tell_windows_apart():
+def test_the_pictures_distinguish_windows():
     need_stub()
     expect(len(np.unique(expected_bins(rgb()))) > expected_bins(rgb()).size // 2, "checksums are alike")
 

@@ -60,7 +60,7 @@ def test_little_memory():
     says(p.err, s, "needs --memory 7M")
 
 
-def test_result_says_what_the_time_went_to():
+def test_result_has_the_time_of_each_stage():
     s = store(made(*SIZE))
     out = os.path.join(tmp(), "x.h5")
     line = json_lines(run(H5SPEC, "--device", "cpu", "--json", "-o", out, s).out)[0]

@@ -71,7 +71,7 @@ def test_mean_and_std_are_marked_once():
         expect(texts(root).count(text) == 1, "%s is there %d times", text, texts(root).count(text))
 
 
-def test_several_slides_are_told_apart():
+def test_several_slides_are_distinguished():
     results = corpus(12)
     path, _ = plot(*results)
     panel = Panel(parse(path))

@@ -148,7 +148,7 @@ def test_empty_tiles_of_generic_tiff_are_missing():
             expect(same[256:512].all() and (f["pixels"][:256, :256] == 255).all(), "pixels")
 
 
-def test_size_that_does_not_fit_the_tables():
+def test_size_that_contradicts_the_tables():
     for tag, value in ((LENGTH, 400), (LENGTH, 700 + (1 << 20)), (WIDTH, 300), (WIDTH, 5000)):
         t = Tiff(made("--size", "800x700"))
         t.set(tag, value)

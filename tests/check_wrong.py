@@ -48,7 +48,7 @@ def test_folder_without_slides():
     convert_with(tmp("empty"), "without slides")
 
 
-def test_text_in_a_slide_s_clothes_is_not_left_as_a_store():
+def test_text_named_like_a_slide_leaves_no_store():
     out = convert_with(write("page.svs", b"II*\0" + b"\0" * 100), "page.svs")
     expect(not os.path.exists(os.path.join(out, "page.h5")), "a store of nothing")
 
@@ -63,7 +63,7 @@ def test_truncated_slide():
     convert_with(write("most.svs", data[:-1000]), "rejected", options=("--on-damage", "fail"))
 
 
-def test_damaged_tile_is_filled_marked_and_told():
+def test_damaged_tile_is_filled_recorded_and_reported():
     slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
     out = convert_with(slide, "1 damaged")
     with h5py.File(os.path.join(out, "bad.h5"), "r") as f:
@@ -86,7 +86,7 @@ def test_unreadable_tile_of_a_real_file():
         expect(f["groups/00001/tile_status"][0, 0] == 2, "status")
 
 
-def test_level_that_is_not_there():
+def test_level_that_does_not_exist():
     convert_with_level = run(WSI2H5, "--level", "3", "-o", tmp(), good(), status=1)
     says(convert_with_level.err, good(), "has only level 0; --level 3 is out of range")
 
@@ -353,7 +353,7 @@ ATTRIBUTES = [  # attribute, value that cannot be
 ]
 
 
-def test_attributes_that_cannot_be():
+def test_attributes_with_invalid_values():
     for name, value in ATTRIBUTES:
         def change(f):
             old = f.attrs[name]
@@ -374,7 +374,7 @@ def test_attributes_missing_or_of_another_type():
         process_with(changed(retype), "wrong type")
 
 
-def test_tables_that_do_not_fit():
+def test_tables_of_another_shape():
     def shape(f):
         del f["groups/00001/tile_crc32"]
         f["groups/00001/tile_crc32"] = np.zeros((1, 1), np.uint32)
@@ -389,7 +389,7 @@ def test_tables_that_do_not_fit():
     process_with(changed(gone), "missing")
 
 
-def test_another_codec_than_it_says():
+def test_another_codec_than_stated():
     def change(f):
         old = f.attrs["codec"]
         del f.attrs["codec"]

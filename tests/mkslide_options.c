@@ -29,7 +29,7 @@ static const char help[] =
     "  --complete-tiles        each tile brings its tables, no JPEGTables\n"
     "  --restart N             a restart marker after every N MCUs of a JPEG\n"
     "  --progressive           progressive JPEG\n"
-    "  --comments              JPEGs with a comment and an application segment, before and after SOF\n"
+    "  --comments              JPEGs with a comment and an application segment around SOF\n"
     "  --lying-subsampling     YCbCrSubSampling 2,2 whatever the stream has\n"
     "  --shuffle-tiles         tiles lie in the file in another order than the grid's\n"
     "\nFile:\n"
@@ -60,7 +60,8 @@ enum opt_id {
     OPT_SIZE = 300, OPT_LEVELS, OPT_SEED, OPT_TISSUE, OPT_TISSUE_FRACTION, OPT_TILE,
     OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_COMPLETE, OPT_LYING,
     OPT_SHUFFLE, OPT_BIG, OPT_BIG_ENDIAN, OPT_NO_THUMBNAIL, OPT_NO_LABEL, OPT_NO_MACRO, OPT_EMPTY,
-    OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND, OPT_RESTART, OPT_PROGRESSIVE, OPT_COMMENTS, OPT_HELP
+    OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND,
+    OPT_RESTART, OPT_PROGRESSIVE, OPT_COMMENTS, OPT_HELP
 };
 
 static const struct option long_opts[] = {
@@ -78,7 +79,8 @@ static const struct option long_opts[] = {
     {"missing", 1, NULL, OPT_DAMAGE + MISSING}, {"truncate", 1, NULL, OPT_DAMAGE + TRUNCATE},
     {"garbage", 1, NULL, OPT_DAMAGE + GARBAGE}, {"foreign", 1, NULL, OPT_DAMAGE + FOREIGN},
     {"outside", 1, NULL, OPT_DAMAGE + OUTSIDE}, {"flip", 1, NULL, OPT_DAMAGE + FLIP},
-    {"from", 1, NULL, OPT_FROM}, {"background-fraction", 1, NULL, OPT_BACKGROUND}, {"restart", 1, NULL, OPT_RESTART},
+    {"from", 1, NULL, OPT_FROM}, {"background-fraction", 1, NULL, OPT_BACKGROUND},
+    {"restart", 1, NULL, OPT_RESTART},
     {"progressive", 0, NULL, OPT_PROGRESSIVE}, {"comments", 0, NULL, OPT_COMMENTS},
     {"help", 0, NULL, OPT_HELP}, {0}};
 

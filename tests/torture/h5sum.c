@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 4096 }; /* finding takes the square of it; blocks of our files have some 2,100 */
+enum { MOST_BYTES = 4096 }; /* finding takes the square of it; our blocks have some 2,100 */
 
 static uint32_t rotated(uint32_t x, int k)
 {
