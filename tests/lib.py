@@ -7,6 +7,7 @@ raises Skip, fails when it raises anything else. main() prints one line per test
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,10 @@ TIMEOUT = 600 if SAN else 120
 os.environ.setdefault("LSAN_OPTIONS", "suppressions=%s/tests/lsan.supp:print_suppressions=0" % ROOT)
 os.environ.setdefault("TSAN_OPTIONS", "suppressions=%s/tests/tsan.supp" % ROOT)
 os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"  # for h5py: the stores are only read
+
+
+# a shell that starts `make check` in the background has SIGINT ignored, also in what we start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Skip(Exception):

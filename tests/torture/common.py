@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import lib  # noqa: E402
 from lib import BUILD, H5SPEC, MKSLIDE, WSI2H5  # noqa: E402,F401
 
+os.environ["HDF5_PLUGIN_PATH"] = BUILD  # libh5jpeg.so, for h5py
 SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
 ALLOC = os.path.join(BUILD, "tests", "torture_alloc.so")
 TIME_LIMIT = 120 if lib.SAN else 30

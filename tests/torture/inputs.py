@@ -49,7 +49,7 @@ SLIDES = {
     "33005": ("--size", "500x400", "--compression", "33005", "--bigtiff"),
     "deflate": ("--size", "500x400", "--compression", "deflate"),
 }
-WAYS = (("--codec", "none"), ("--codec", "none", "--tissue-only"), ("--codec", "none", "--gray"))
+WAYS = (("--codec", "none"), ("--codec", "jpeg"), ("--codec", "none", "--tissue-only"), ("--codec", "none", "--gray"))
 
 
 def store_content(path):
@@ -120,7 +120,7 @@ def make_files(t):
     subprocess.run([MKSLIDE, "--size", "700x600", "--levels", "2", "--icc", "fake:300", slide], check=True)
     stores = []
     for name, options in {"deflate": (), "none": ("--codec", "none"), "lz4": ("--codec", "lz4"),
-                          "zstd": ("--codec", "zstd"), "gray": ("--gray",), "tissue": ("--tissue-only",),
+                          "zstd": ("--codec", "zstd"), "jpeg": ("--codec", "jpeg"), "gray": ("--gray",), "tissue": ("--tissue-only",),
                           "groups": ("--stripe-rows", "240", "--group-bytes", "1M")}.items():
         path = os.path.join(work, name + ".h5")
         subprocess.run([WSI2H5, "-q", "-o", path, *options, slide], check=True)
