@@ -328,6 +328,30 @@ def test_which_remains_stay():
     expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
 
 
+def is_locked(path):
+    try:
+        with open(path) as f:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+
+
+def test_a_writer_locks_its_temporary_file():
+    """On one machine the process number is enough; on a file system of several machines the lock says that it lives."""
+    out, seen = tmp(), False
+    p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, made("--size", "3000x2000")])
+    while p.poll() is None and not seen:
+        p.send_signal(signal.SIGSTOP)
+        seen = any(is_locked(os.path.join(out, f)) for f in os.listdir(out) if f.endswith(".part"))
+        p.send_signal(signal.SIGCONT)
+        time.sleep(0.002)
+    expect(p.wait() == 0, "status %d", p.returncode)
+    expect(seen, "the temporary file was never locked")
+
+
 def test_what_a_killed_force_has_left_goes_when_the_store_is_up_to_date():
     out = tmp()
     run(WSI2H5, "-q", "-o", out, small())

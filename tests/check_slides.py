@@ -270,6 +270,8 @@ def test_icc_profile():
         expect(profile.tobytes() in open(slide, "rb").read(), "not the slide's bytes")
     with h5py.File(convert(made("--size", "300x200"))[0], "r") as f:
         expect("icc_profile" not in f, "a profile from nowhere")
+    with h5py.File(convert(made("--size", "300x200", "--compression", "deflate"))[0], "r") as f:
+        expect("icc_profile" not in f, "a profile from nowhere, through OpenSlide")
 
 
 def icc(tags):

@@ -100,6 +100,17 @@ def test_the_widest_smoothing():
     compare(store(made("--size", "500x400")), "--sigma", "10", sigma=10)
 
 
+def test_windows_at_every_pixel():
+    compare(store(made("--size", "150x130")), "--window", "64", "--stride", "1", window=64, stride=1)
+
+
+def test_spread_of_a_window_below_one_bin():
+    """In bins of 40 dB the variance of a window is below one; a single window has the spread of the histogram."""
+    got, histogram, mean, std = load(spectrum(store(made("--size", "256x256")), "--bins", "4"))
+    expect(10 < got["std_db"] < 39, "%s, %s", histogram, got["std_db"])
+    expect(abs(std[0, 0] - got["std_db"]) < 0.001, "%f, not %f", std[0, 0], got["std_db"])
+
+
 def test_range_and_bins_of_ones_own():
     got, _ = compare(store(made(*SMALL)), "--range", "10.5:70", "--bins", "333", low=10.5, high=70.0,
                      bins=333)
