@@ -10,7 +10,8 @@
  *            (https://github.com/HDFGroup/hdf5_plugins, LZ4). We write one block per chunk.
  *   zstd     the HDF5 Group's registered filter 32015: one Zstandard frame.
  *   jpeg     the HDF5 Group's registered filter 32019: one baseline JPEG file, the slide's own
- * tile. It is never encoded here, and no chunk is raw. Pixels are libjpeg-turbo's (jpeg.h).
+ *            tile. It is never encoded here, and no chunk is raw. Pixels are libjpeg-turbo's
+ *            (jpeg.h).
  *
  * lz4, zstd and jpeg stores need a plug-in for readers other than ours (hdf5plugin for h5py; for
  * jpeg our own, h5jpeg.c).

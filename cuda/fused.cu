@@ -12,8 +12,8 @@
  *            imaginary part. 8 threads per transform, 16 points per thread: radix 16, exchange,
  *            radix 8.
  *   columns  Per window, 64 transforms of 256 points. The symmetry of a real row's spectrum
- * separates the two rows. 16 threads per transform, 16 points per thread: radix 16, exchange,
- *            radix 16. Columns 0 and 128 are both real and are transformed as one.
+ *            separates the two rows. 16 threads per transform, 16 points per thread: radix 16,
+ *            exchange, radix 16. Columns 0 and 128 are both real and are transformed as one.
  *   counts   From the registers into the block's histogram in shared memory. Columns 1 to 127 count
  *            twice.
  *

@@ -20,8 +20,8 @@ double axis_px(const struct axis *a, double value);
 const char *axis_number(char out[64], double value, int digits);
 
 /* Ticks and numbers of an axis below (at the px y) or left of (at the px x) a panel; grid lines
- * reach to `end`, none if end equals y or x. Styles: tick, grid, and the text styles middle, end.
- * */
+ * reach to `end`, none if end equals y or x. Styles: tick, grid, and the text styles middle and
+ * end. */
 void axis_draw_below(struct svg *s, const struct axis *a, double y, double end);
 void axis_draw_left(struct svg *s, const struct axis *a, double x, double end);
 /* Ticks and numbers right of a panel. */

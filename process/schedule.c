@@ -1,7 +1,7 @@
 /*
  * schedule.c - see schedule.h.
  *
- * A feed is where the schedule stands with one device: the band, the slab and the item that come
+ * A feed is the state of the schedule for one device: the band, the slab and the item that come
  * next. Feeds take turns, so that all devices are supplied at the same time; the feed with the
  * fewest LOADs in progress is served first.
  */

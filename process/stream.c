@@ -2,10 +2,14 @@
  * stream.c - the run: what the threads do with the items of the schedule; see stream.h.
  *
  *   source  the schedule's next item.
+ *
  *   work    LOAD: chunks into a device's buffer. COMPUTE: a unit of a slab. FINISH: what the
- * backend has counted itself. sink    adds counts to the job's result, in item order. idle    the
- * calling thread opens stores ahead of the devices, reports jobs that are done, and shows notes and
- * progress: everything that needs HDF5 or prints.
+ *           backend has counted itself.
+ *
+ *   sink    adds counts to the job's result, in item order.
+ *
+ *   idle    the calling thread opens stores ahead of the devices, reports jobs that are done, and
+ *           shows notes and progress: everything that needs HDF5 or prints.
  */
 #include "process/stream.h"
 

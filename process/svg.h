@@ -42,8 +42,7 @@ void svg_escape(struct svg *s, const char *text);
 
 /* Does the name of a file end in .svg? */
 bool svg_is_name(const char *path);
-/* May a picture be written to `path`: does nothing exist there, or a picture that svg_write made?
- * */
+/* May a picture be written to `path`? Yes if no file or a picture of svg_write() exists there. */
 int svg_check_target(const char *path, struct err *e);
 /* Ends the picture and publishes it under `path`. */
 int svg_write(struct svg *s, const char *path, struct err *e);
