@@ -958,7 +958,8 @@ class Cluster:
             raise Skip("it cannot be started: %s" % p.err.strip().split("\n")[-1])
         text = run("bash", "-c", ". %s/env.sh; env -0" % self.folder).out
         self.env = dict(v.split("=", 1) for v in text.split("\0") if "=" in v)
-        self.env.update(TOOLS)
+        # no GPU is here: tasks compute on the CPU, also with a build that has CUDA
+        self.env.update(TOOLS, H5SPEC=h5spec_with("cpu"))
         return self
 
     def __exit__(self, *_):
@@ -1029,7 +1030,7 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
     with Cluster("slurm", "-n", "2", "-c", "8") as c:
         # sorted: cut, empty, s00, s01 ...: s01 is task 4, and so on
         open(notes["convert"] + "/stop", "w").write("4\n5\n")
-        c.env.update(WSI2H5=recorded(WSI2H5, notes["convert"]), H5SPEC=recorded(H5SPEC, notes["process"]))
+        c.env.update(WSI2H5=recorded(WSI2H5, notes["convert"]), H5SPEC=recorded(h5spec_with("cpu"), notes["process"]))
         c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS, "--convert-job",
                  "-c 1 --time 1", "--process-job", "-c 1", *begin(folder))
         converting, processing = job_of(out, "convert"), job_of(out, "process")
