@@ -213,6 +213,19 @@ static int fetch(struct svs *v, struct scratch *t, const struct svs_place *p, st
     return p->bytes > 0 && is_possible(v, p) ? read_bytes(v, t, p, e) : 1;
 }
 
+/* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
+ * TILE_NO_MEMORY. The n pixels of a bad tile become background. */
+static int settle(const struct svs *v, const struct svs_place *p, int bad, int channels, size_t n,
+                  uint8_t *out, enum store_status *status)
+{
+    if (bad == TILE_NO_MEMORY)
+        return -1;
+    *status = bad == 0 ? STORE_WHOLE : p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    if (bad)
+        fill(v, channels, n, out);
+    return 0;
+}
+
 static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
                     uint8_t *out, enum store_status *status, struct err *e)
 {
@@ -221,18 +234,11 @@ static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int c
     const struct svs_place *p = &v->level.places[row * v->level.cols + col];
     struct scratch *t = &v->scratch[thread];
     int bad = fetch(v, t, p, e);
+    if (bad < 0)
+        return -1;
     if (bad == 0)
         bad = tile_decode(t->decoder, t->bytes, p->bytes, channels, out, e);
-    else if (bad < 0)
-        return -1;
-    if (bad == TILE_NO_MEMORY)
-        return -1;
-    *status = STORE_WHOLE;
-    if (bad) {
-        *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
-        fill(v, channels, (size_t)(f->cols * f->rows), out);
-    }
-    return 0;
+    return settle(v, p, bad, channels, (size_t)(f->cols * f->rows), out, status);
 }
 
 static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
@@ -243,18 +249,11 @@ static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row
     const struct svs_place *p = &v->level.places[row * v->level.cols + col];
     struct scratch *t = &v->scratch[thread];
     int bad = fetch(v, t, p, e);
+    if (bad < 0)
+        return -1;
     if (bad == 0)
         bad = tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, e);
-    else if (bad < 0)
-        return -1;
-    if (bad == TILE_NO_MEMORY)
-        return -1;
-    *status = STORE_WHOLE;
-    if (bad) {
-        *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
-        fill(v, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb);
-    }
-    return 0;
+    return settle(v, p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
 }
 
 static int svs_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
