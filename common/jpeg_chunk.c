@@ -18,6 +18,7 @@ enum {
     DQT = 0xdb,
     DRI = 0xdd,
     APP0 = 0xe0,
+    APP14 = 0xee,
     APP15 = 0xef,
     COM = 0xfe,
     HEAD = 2 + 16, /* bytes of SOI and the APP14 marker */
@@ -80,6 +81,18 @@ static int take_segment(struct source *s, struct jpeg_chunk *c, int marker, bool
     return 0;
 }
 
+/* Would libjpeg warn of an application segment, so that its tile is damaged? Of JFIF it knows
+ * version 1, of Adobe's marker the transforms 0 and 1. */
+static bool is_damage(int marker, const struct source *s)
+{
+    const size_t left = (size_t)(s->end - s->at);
+    const size_t n = left < 2 ? 0 : (size_t)s->at[0] << 8 | s->at[1];
+    if (n > left)
+        return false;
+    return (marker == APP0 && n >= 16 && !memcmp(s->at + 2, "JFIF", 5) && s->at[7] != 1) ||
+           (marker == APP14 && n >= 14 && !memcmp(s->at + 2, "Adobe", 5) && s->at[13] > 1);
+}
+
 static bool carries_text(int marker)
 {
     return marker == COM || (marker >= APP0 && marker <= APP15);
@@ -116,6 +129,8 @@ static int copy_headers(struct source *s, struct jpeg_chunk *c, struct err *e)
             return other(e, "a JPEG with an unexpected marker");
         if (!keep && !carries_text(marker))
             return other(e, "JPEG that is not baseline");
+        if (is_damage(marker, s))
+            return other(e, "a JPEG with an unknown version or colour transform");
         if (take_segment(s, c, marker, keep, e))
             return JPEG_CHUNK_OTHER;
     } while (marker != SOS);

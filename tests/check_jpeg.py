@@ -237,6 +237,26 @@ def test_changed_bytes_mark_the_same_tiles_as_none():
                 expect((through(plugin(), marked[0][1]) == pixels_of(marked[1][1])).all(), "%s: pixels", name)
 
 
+def test_markers_that_libjpeg_warns_of_are_damage():
+    slide = made("--size", "700x500", "--complete-tiles", "--comments", "--photometric", "ycbcr", name="markers")
+    with open(slide, "rb") as f:
+        data = bytearray(f.read())
+    offsets, sizes = tile_places(slide)
+    for tile, name, at, value in ((0, b"JFIF", 5, 2), (2, b"Adobe", 11, 2), (3, b"Adobe", 11, 7), (4, b"Adobe", 11, 0),
+                                  (5, b"Adobe", 0, 0), (1, b"JFIF", 0, 0), (2, b"JFIF", 0, 0), (3, b"JFIF", 0, 0)):
+        data[data.index(name, offsets[tile], offsets[tile] + sizes[tile]) + at] = value
+    path = os.path.join(tmp(), "markers.svs")
+    with open(path, "wb") as f:
+        f.write(data)
+    marked = []
+    for codec in ("jpeg", "none"):
+        out = os.path.join(tmp(), "s.h5")
+        run(WSI2H5, "-q", "--codec", codec, "-o", out, path, status=1)
+        marked.append(statuses(out))
+        expect(attributes(out)["codec"] == codec, "it fell back")
+    expect(marked[0] == marked[1] == [2, 0, 2, 2] + 5 * [0], "%s, %s", *marked)
+
+
 def test_tissue_only_leaves_out_the_same_chunks():
     for options in ((), ("--levels", "2")):
         slide = made("--size", "2100x1700", "--tissue", "rect:300,300,500,400", *options, name="tissue")

@@ -32,6 +32,8 @@ static void jpeg_set_up(struct jpeg_compress_struct *c, struct jpeg_error_mgr *e
     c->write_Adobe_marker = FALSE;
     c->comp_info[0].h_samp_factor = f->ycbcr ? (int)f->sub_x : 1;
     c->comp_info[0].v_samp_factor = f->ycbcr ? (int)f->sub_y : 1;
+    c->write_JFIF_header = f->comments ? TRUE : FALSE;
+    c->write_Adobe_marker = f->comments ? TRUE : FALSE;
     c->restart_interval = f->restart;
     if (f->progressive)
         jpeg_simple_progression(c);
