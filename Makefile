@@ -100,7 +100,7 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(LDLIBS)
 
 # HDF5's plug-in: the library that loads it brings HDF5
-$(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg.c common/err.c $(B)/config | needs
+$(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg_decoder.c common/err.c $(B)/config | needs
 	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -fPIC -fvisibility=hidden -shared \
 	  -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
 

@@ -7,7 +7,7 @@
  */
 #include "common/codec.h"
 
-#include "common/jpeg.h"
+#include "common/jpeg_decoder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  *   zstd     the HDF5 Group's registered filter 32015: one Zstandard frame.
  *   jpeg     the HDF5 Group's registered filter 32019: one baseline JPEG file, the slide's own
  *            tile. It is never encoded here, and no chunk is raw. Pixels are libjpeg-turbo's
- *            (jpeg.h).
+ *            (jpeg_decoder.h).
  *
  * lz4, zstd and jpeg stores need a plug-in for readers other than ours (hdf5plugin for h5py; for
  * jpeg our own, h5jpeg.c).

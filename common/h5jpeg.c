@@ -9,7 +9,7 @@
  * an error, and so is every warning of libjpeg: chunks are hostile input, and HDF5 itself checks no
  * size.
  */
-#include "common/jpeg.h"
+#include "common/jpeg_decoder.h"
 
 #include <H5PLextern.h>
 #include <hdf5.h>

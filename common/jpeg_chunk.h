@@ -14,7 +14,7 @@
 #define WSI_JPEG_CHUNK_H
 
 #include "common/err.h"
-#include "common/jpeg.h"
+#include "common/jpeg_decoder.h"
 
 #include <stdbool.h>
 #include <stddef.h>

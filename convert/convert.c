@@ -2,7 +2,7 @@
 #include "convert/convert.h"
 
 #include "common/cli.h"
-#include "common/jpeg.h"
+#include "common/jpeg_decoder.h"
 #include "common/jpeg_chunk.h"
 #include "common/pipe.h"
 #include "common/publish.h"

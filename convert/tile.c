@@ -3,7 +3,7 @@
 
 #include "common/codec.h"
 #include "common/gray.h"
-#include "common/jpeg.h"
+#include "common/jpeg_decoder.h"
 #include "convert/tile_j2k.h"
 
 #include <stdio.h>

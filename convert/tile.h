@@ -7,7 +7,7 @@
  * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
  * the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg would guess). The
  * subsampling and the size are those of the stream, and the size must be the tile's. With libjpeg's
- * defaults the pixels are identical to OpenSlide's (common/jpeg.h).
+ * defaults the pixels are identical to OpenSlide's (common/jpeg_decoder.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
  * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
@@ -17,7 +17,7 @@
 #define WSI_TILE_H
 
 #include "common/err.h"
-#include "common/jpeg.h"
+#include "common/jpeg_decoder.h"
 #include "common/jpeg_chunk.h"
 
 #include <stdbool.h>

@@ -28,7 +28,7 @@ ONLY = [  # header, the only files that may include it
     (r"pthread\.h", r"common/pipe\.c"),
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"convert/svs_level\.c"),
-    (r"j(peglib|error)\.h", r"common/jpeg\.c"),
+    (r"j(peglib|error)\.h", r"common/jpeg_decoder\.c"),
     (r"openjpeg\.h", r"convert/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),

@@ -1,6 +1,6 @@
 /*
- * jpeg.h - JPEG streams to pixels: the one decoder of both programs. The only module that uses
- * libjpeg.
+ * jpeg_decoder.h - JPEG streams to pixels: the one decoder of both programs. The only module that
+ * uses libjpeg.
  *
  * Pixels are what libjpeg-turbo gives with its defaults (accurate integer DCT, fancy upsampling). A
  * stream has the size that the caller expects, or it is rejected. libjpeg only warns of a stream
@@ -10,8 +10,8 @@
  * A decoder belongs to one thread. A build without libjpeg (JPEG=0) has these functions, but
  * jpeg_decoder_create() fails and says what is missing.
  */
-#ifndef WSI_JPEG_H
-#define WSI_JPEG_H
+#ifndef WSI_JPEG_DECODER_H
+#define WSI_JPEG_DECODER_H
 
 #include "common/err.h"
 

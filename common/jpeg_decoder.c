@@ -1,5 +1,5 @@
-/* jpeg.c - see jpeg.h. HAVE_JPEG comes from the Makefile's probe. */
-#include "common/jpeg.h"
+/* jpeg_decoder.c - see jpeg_decoder.h. HAVE_JPEG comes from the Makefile's probe. */
+#include "common/jpeg_decoder.h"
 
 #ifdef HAVE_JPEG
 
