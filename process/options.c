@@ -3,6 +3,7 @@
 
 #include "common/codec.h"
 #include "common/h5_exit.h"
+#include "common/jpeg_decoder.h"
 #include "common/pipe.h"
 #include "process/results.h"
 #include "process/spectrum.h"
@@ -135,8 +136,8 @@ static const char *value(int id, char buf[64])
 void options_version(void)
 {
     struct err no = {""};
-    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s\n", h5_library(),
-           codec_library());
+    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s\n", h5_library(),
+           codec_library(), jpeg_library());
     printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
     if (!spectrum_has_cuda(&no))
         printf("no cuda: %s\n", no.msg);

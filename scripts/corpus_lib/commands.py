@@ -35,10 +35,24 @@ def check_options(corpus, settings):
             die(p.stderr.strip().split("\n")[0], USAGE)
 
 
+def with_codec(words):
+    """Options of wsi2h5 with codec jpeg, if they name no codec and h5spec can read it."""
+    if "--gray" in words or any(w.split("=")[0] == "--codec" for w in words):
+        return words
+    if "without libjpeg" in ask(program("h5spec"), "--version").stdout:
+        return words
+    return ["--codec", "jpeg"] + words
+
+
 def shared_settings(corpus, o):
     """The options that all runs of a corpus share: one corpus, one set of parameters."""
     kept = corpus.settings()
-    new = {"wsi2h5": o.wsi2h5, "h5spec": o.h5spec, "stores": o.stores and os.path.abspath(o.stores)}
+    wsi2h5 = o.wsi2h5
+    if not kept:
+        wsi2h5 = with_codec(wsi2h5 or [])
+    elif wsi2h5 is not None and kept["wsi2h5"] != wsi2h5:
+        wsi2h5 = with_codec(wsi2h5)
+    new = {"wsi2h5": wsi2h5, "h5spec": o.h5spec, "stores": o.stores and os.path.abspath(o.stores)}
     for name in new:
         if new[name] is None:
             new[name] = kept[name] if kept else None if name == "stores" else []
