@@ -19,7 +19,10 @@ def replay(name):
     files = sorted(os.path.join(inputs, f) for f in os.listdir(inputs))
     expect(len(files) >= 2, "the corpus of %s is empty", name)
     # stdout is what the target prints, stderr ends with the input that crashes
-    run(program, *files)
+    p = run(program, *files)
+    seeds = [f for f in files if "found-" not in f]
+    accepted = int(p.err.splitlines()[-1].split()[0])
+    expect(accepted >= len(seeds), "%d of %d seeds are accepted", accepted, len(seeds))
 
 
 for name_ in ("slide", "store", "result", "text"):

@@ -1,10 +1,13 @@
 /* fuzz.c - see fuzz.h. */
 #include "tests/fuzz/fuzz.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 #include <unistd.h>
+
+int fuzz_accepted;
 
 void fuzz_fail(const char *condition, const char *file, int line)
 {
@@ -12,15 +15,31 @@ void fuzz_fail(const char *condition, const char *file, int line)
     abort();
 }
 
-int fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH])
+static char file[FUZZ_PATH];
+
+static void drop_file(void)
 {
-    const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    unlink(file);
+}
+
+/* A crash leaves the file. */
+static void name_file(void)
+{
+    snprintf(file, sizeof file, "%s/fuzz-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+    atexit(drop_file);
+}
+
+void fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH])
+{
+    if (!*file)
+        name_file();
+    const int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     FUZZ_MUST(fd >= 0);
     for (size_t done = 0; done < n;) {
         const ssize_t written = write(fd, data + done, n - done);
         FUZZ_MUST(written > 0);
         done += (size_t)written;
     }
-    snprintf(path, FUZZ_PATH, "/proc/self/fd/%d", fd);
-    return fd;
+    close(fd);
+    memcpy(path, file, sizeof file);
 }

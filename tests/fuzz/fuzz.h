@@ -15,9 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 enum { FUZZ_PATH = 64 };
 
-/* Puts n bytes into a file in memory; `path` gets a name under which it can be opened. Returns its
- * descriptor, to be closed. Ends the process if there is no memory. */
-int fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH]);
+/* Puts n bytes into this process's file, below /dev/shm where there is one; `path` gets its name. (HDF5
+ * does not open files without a name.) Ends the process if it cannot be written. */
+void fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH]);
+
+/* Inputs that a reader has accepted. A corpus without any would test nothing: replay.c prints it. */
+extern int fuzz_accepted;
 
 /* Ends the process with a message unless the condition holds. */
 #define FUZZ_MUST(condition) ((condition) ? (void)0 : fuzz_fail(#condition, __FILE__, __LINE__))

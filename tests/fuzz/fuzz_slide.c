@@ -14,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_PIXELS = 1 << 20 }; /* of a tile; larger ones only cost time */
 
@@ -63,6 +62,7 @@ static void read_level(const char *path, int64_t level)
         return;
     FUZZ_MUST(i.width > 0 && i.height > 0 && i.tile_cols > 0 && i.tile_rows > 0);
     FUZZ_MUST(isnan(i.mpp_x) || i.mpp_x > 0);
+    fuzz_accepted += level == 0;
     read_tiles(s, &i);
     s->reader->properties(s, put, &bytes);
     head_read(&head, s, &i, false, &damage, &e);
@@ -73,9 +73,8 @@ static void read_level(const char *path, int64_t level)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
-    const int fd = fuzz_file(data, n, path);
+    fuzz_file(data, n, path);
     for (int64_t level = 0; level < 2; level++)
         read_level(path, level);
-    close(fd);
     return 0;
 }

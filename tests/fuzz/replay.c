@@ -24,5 +24,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", argv[k]); /* names the input that crashes */
         replay(argv[k]);
     }
+    fprintf(stderr, "%d accepted\n", fuzz_accepted);
     return 0;
 }
