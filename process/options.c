@@ -20,7 +20,7 @@ enum {
     OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
     OPT_SKIP_DAMAGED, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
     OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
-    OPT_DUPLICATES,
+    OPT_DUPLICATES, OPT_QUICK,
 };
 
 #define LIST {"Input", 0, "list", "FILE", OPT_LIST, \
@@ -87,6 +87,7 @@ static const struct command_option info_rows[] = {
 
 static const struct command_option verify_rows[] = {
     LIST, THREADS,
+    {NULL, 0, "quick", NULL, OPT_QUICK, "compute the checksums of chunks only; do not unpack them"},
     {"Messages", 0, "json", NULL, OPT_JSON, "print one JSON line per file"},
     PROGRESS, QUIET, COMMAND_LAST_ROWS};
 
@@ -212,6 +213,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
     case OPT_PARTIAL: o->partial = true; return 0;
     case OPT_HISTOGRAM: o->histogram = true; return 0;
+    case OPT_QUICK: o->quick = true; return 0;
     case OPT_CSV: o->csv = true; return 0;
     case OPT_LIST: return list_add_file(&o->files, arg, e);
     case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);

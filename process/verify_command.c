@@ -113,7 +113,8 @@ static void check_result(struct finding *f)
 
 static void check_store(struct job *v, struct finding *f)
 {
-    const struct verify_options how = {.threads = (int)v->o->threads, .progress = show_progress,
+    const struct verify_options how = {.threads = (int)v->o->threads, .quick = v->o->quick,
+                                       .progress = show_progress,
                                        .ctx = v};
     if (verify_store(f->path, &how, &f->store, &f->why) == 0 && f->store.bad)
         err_set(&f->why, "%s (%" PRId64 " of %" PRId64 " chunks are damaged)", f->store.first.msg,

@@ -191,7 +191,7 @@ OTHER_OPTIONS = {
     "merge": {"--output": None, "--partial": None, "--allow-duplicates": None, "--json": None,
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
-    "verify": {"--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
+    "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
     "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
@@ -419,6 +419,7 @@ def test_without_anything_but_hdf5_and_zlib():
     jpeg = store(slide(), "--codec", "jpeg")
     for argv in (("run", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")), ("verify",)):
         says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "cannot unpack codec jpeg", "libjpeg")
+    says(run(h5spec, "verify", "--quick", jpeg).out, "valid")
     says(run(h5spec, "info", jpeg).out, "codec      jpeg")
     wsi2h5 = os.path.join(d, "build/wsi2h5")
     expect("openslide" not in run("readelf", "-d", wsi2h5).out, "wsi2h5 needs OpenSlide")
