@@ -73,7 +73,7 @@ JPEGOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/jpeg*.c cuda/jpeg*.cu))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(filter-out $(JPEGOBJ),$(call objects,cuda/*.c cuda/*.cu)))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
-TESTS    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c)) \
+TESTS    := $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
             $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
             $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device)
