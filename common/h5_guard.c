@@ -254,6 +254,24 @@ static int check_info(const struct guard *g, struct guard_bytes b, size_t number
     return check_fractal_heap(g, heap) || check_tree(g, tree) ? -1 : 0;
 }
 
+/*
+ * A link: version 1, flags, [type], [creation order 8], [character set], length of the name in 1, 2, 4
+ * or 8 bytes, name, address. If the library cannot decode a link of a group, it frees what it has not
+ * set.
+ */
+static int check_link(const struct guard *g, struct guard_bytes b)
+{
+    uint64_t version, flags, type = 0, set = 0, length, address;
+    if (guard_take(&b, 1, &version) && version == 1 && guard_take(&b, 1, &flags) && flags < 0x20 &&
+        (!(flags & 8) || guard_take(&b, 1, &type)) && type == 0 &&
+        guard_skip(&b, flags & 4 ? 8 : 0) && (!(flags & 0x10) || guard_take(&b, 1, &set)) &&
+        set <= 1 && guard_take(&b, (size_t)1 << (flags & 3), &length) && length > 0 &&
+        length <= b.left && guard_skip(&b, (size_t)length) && guard_take(&b, 8, &address) &&
+        guard_inside(g, address, 1))
+        return 0;
+    return guard_reject(g, "a link is damaged or leads elsewhere: rejected");
+}
+
 /* --- the header --- */
 
 static int check_message(struct guard *g, enum message type, struct guard_bytes b,
@@ -266,10 +284,10 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     case MSG_ATTRIBUTE: return check_attribute(g, b);
     case MSG_LINK_INFO: return check_info(g, b, 8);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
+    case MSG_LINK: return check_link(g, b);
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
     case MSG_NIL:
     case MSG_FILL:
-    case MSG_LINK:
     case MSG_GROUP_INFO:
     case MSG_FILTERS:
     case MSG_CONTINUATION:

@@ -51,6 +51,18 @@ def test_superblock_extension():
     rejected(forged(small(), change), "another program")
 
 
+def test_links_that_cannot_be_decoded():
+    """HDF5 frees memory that it has not set when it lists a group with such a link."""
+    def link(**fields):
+        def change(data):
+            at = data.index(b"\0\1\0\6groups") + 1  # version, flags, length of the name, name
+            for name, value in fields.items():
+                data[at + ("version", "flags", "length").index(name)] = value
+        return change
+    for fields in ({"version": 2}, {"flags": 0x40}, {"flags": 8}, {"flags": 3}, {"length": 0}, {"length": 200}):
+        rejected(forged(small(), link(**fields)))
+
+
 def test_a_target_with_a_superblock_extension():
     out = tmp()
     path = os.path.join(out, "small.h5")
