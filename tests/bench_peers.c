@@ -5,6 +5,7 @@
  *   bench_peers jpeg SLIDE SECONDS      libjpeg decodes the tiles from memory to memory: MP/s
  *   bench_peers write SLIDE OUT         the same for 1 GB of pixels, and writes them to OUT: MP/s
  *   bench_peers luma SLIDE SECONDS      as jpeg, the luma only
+ *   bench_peers eighth SLIDE SECONDS    as jpeg, at 1/8: MP/s of the whole picture
  *   bench_peers deflate SLIDE SECONDS   as jpeg, then packs with libdeflate level 1
  *   bench_peers j2k SLIDE SECONDS       OpenJPEG decodes the slide's tiles: MP/s
  *   bench_peers fftw SECONDS            256 x 256 transforms, FFTW_ESTIMATE: windows/s
@@ -67,6 +68,7 @@ struct tiles {
     int n, cols, rows, photometric;
     unsigned char *tables;
     uint32_t tables_size;
+    unsigned scale; /* decode at 1/scale */
 };
 
 static int load_tiles(const char *path, struct tiles *t)
@@ -105,6 +107,7 @@ static void decode_jpeg(struct jpeg_decompress_struct *j, const struct tiles *t,
     jpeg_read_header(j, TRUE);
     j->jpeg_color_space = t->photometric == PHOTOMETRIC_YCBCR ? JCS_YCbCr : JCS_RGB;
     j->out_color_space = luma ? JCS_GRAYSCALE : JCS_RGB;
+    j->scale_denom = t->scale;
     jpeg_start_decompress(j);
     while (j->output_scanline < j->output_height) {
         JSAMPROW row = out + j->output_scanline * pitch;
@@ -140,6 +143,7 @@ static int bench_jpeg(const char *path, const char *what, double seconds)
     const double begun = now();
     long done = 0;
     for (; now() - begun < seconds; done++) {
+        t.scale = strcmp(what, "eighth") ? 1 : 8;
         decode_jpeg(&j, &t, (int)(done % t.n), !strcmp(what, "luma"), out);
         if (!strcmp(what, "deflate"))
             libdeflate_zlib_compress(deflate, out, n, packed, n);
@@ -157,6 +161,7 @@ static int bench_write(const char *path, const char *to)
         return 1;
     const size_t n = (size_t)t.cols * (size_t)t.rows * 3;
     unsigned char *out = malloc(n);
+    t.scale = 1;
     open_jpeg(&j, &manager, &t);
     const double begun = now();
     const int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -271,7 +276,7 @@ int main(int argc, char **argv)
         return bench_fftw(FFTW_ESTIMATE, atof(argv[2]));
     if (argc == 3 && !strcmp(argv[1], "fftw-measure"))
         return bench_fftw(FFTW_MEASURE, atof(argv[2]));
-    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|luma|deflate|j2k SLIDE SECONDS |\n"
+    fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|eighth|luma|deflate|j2k SLIDE SECONDS |\n"
           "       fftw|fftw-measure SECONDS | write SLIDE OUT | hold FILE MIB\n", stderr);
     return 2;
 }
