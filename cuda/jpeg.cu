@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(huffman_size<PAIRS>::THREADS)
     const int t = blockIdx.x * THREADS + threadIdx.x, valid = min(t, b.n - 1);
     const struct jpeg_tile tile = b.d_tiles[valid];
     const bool mine = t < b.n && b.d_status[tile.number] == JPEG_DECODED;
-    const struct jpeg_lane lane = {(const uint32_t *)(b.d_stripped + tile.stripped),
+    const struct jpeg_work work = {(const uint32_t *)(b.d_stripped + tile.stripped),
                                    b.d_bytes[valid],
                                    b.d_entries + tile.entries,
                                    tile.most,
@@ -247,14 +247,14 @@ __global__ void __launch_bounds__(huffman_size<PAIRS>::THREADS)
                                    n_restarts};
     thread_memory m = {shared_address(&shared->out[0][threadIdx.x]),
                        shared_address(&shared->ring[0][threadIdx.x]),
-                       shared_address(shared->lookup), lane.row_start};
+                       shared_address(shared->lookup), work.row_start};
     const uint32_t row_end = (uint32_t)(b.geometry.mcu_cols * b.geometry.mcu_blocks) << 6;
     struct jpeg_state state;
     uint32_t quads = 0, flushed = 0;
     if (!__any_sync(FULL, mine))
         return;
     for (; quads < 4; quads++)
-        m.request(lane.words, quads);
+        m.request(work.words, quads);
     requested();
     arrived<0>();
     jpeg_begin(&state, &b.geometry, b.d_set->pair_of, m);
@@ -264,25 +264,25 @@ __global__ void __launch_bounds__(huffman_size<PAIRS>::THREADS)
      * arrived before the next four but one: then at least five words behind `next` are there. */
     while (__any_sync(FULL, state.active)) {
         if (state.active && quads * 4 + 4 <= state.next + 16)
-            m.request(lane.words, quads++);
+            m.request(work.words, quads++);
         requested();
         arrived<2>();
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            jpeg_step<RESTARTS, PAIRS>(&state, &b.geometry, &lane, row_end, m);
+            jpeg_step<RESTARTS, PAIRS>(&state, &b.geometry, &work, row_end, m);
         if (state.waits)
-            jpeg_rare<RESTARTS, PAIRS>(&state, &b.geometry, b.d_set, &lane, row_end, m);
-        jpeg_check(&state, &lane, m);
+            jpeg_rare<RESTARTS, PAIRS>(&state, &b.geometry, b.d_set, &work, row_end, m);
+        jpeg_check(&state, &work, m);
 #pragma unroll
         for (int k = 0; k < 2; k++)
             if (state.n - flushed >= 4) {
-                m.flush(lane.entries, flushed);
+                m.flush(work.entries, flushed);
                 flushed += 4;
             }
     }
     if (!mine)
         return;
-    m.flush(lane.entries, flushed);
+    m.flush(work.entries, flushed);
     if (state.unusual)
         b.d_status[tile.number] = JPEG_FOR_HOST;
 }

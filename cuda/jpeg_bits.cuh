@@ -33,7 +33,7 @@ enum {
 };
 
 /* Where a tile's data come from and go to. */
-struct jpeg_lane {
+struct jpeg_work {
     const uint32_t *words; /* the data, on a boundary of 16 bytes */
     uint32_t bytes;        /* of data, without stuffed bytes and markers */
     uint32_t *entries; /* room for `most` entries and JPEG_MARGIN more; on a boundary of 8 bytes */
@@ -214,7 +214,7 @@ JPEG_HD uint64_t jpeg_slow_entry(const struct jpeg_set *s, uint32_t table, uint3
 /* The end of an MCU in a stream with restart markers. */
 template <class Memory>
 JPEG_HD void jpeg_end_mcu(struct jpeg_state *t, const struct jpeg_geometry *g,
-                          const struct jpeg_lane *l, bool ended, Memory &m)
+                          const struct jpeg_work *l, bool ended, Memory &m)
 {
     t->mcu_blocks = (uint32_t)g->mcu_blocks;
     if (--t->mcus > 0 || ended)
@@ -235,7 +235,7 @@ JPEG_HD void jpeg_end_mcu(struct jpeg_state *t, const struct jpeg_geometry *g,
  */
 template <bool RESTARTS, class Memory>
 JPEG_HD void jpeg_end_block(struct jpeg_state *t, const struct jpeg_geometry *g,
-                            const struct jpeg_lane *l, uint32_t row_end, Memory &m)
+                            const struct jpeg_work *l, uint32_t row_end, Memory &m)
 {
     bool ended = false;
     if (t->block == row_end) {
@@ -283,7 +283,7 @@ JPEG_HD bool jpeg_apply(struct jpeg_state *t, const struct jpeg_geometry *g, uin
  */
 template <bool RESTARTS, bool PAIRS, class Memory>
 JPEG_HD void jpeg_step(struct jpeg_state *t, const struct jpeg_geometry *g,
-                       const struct jpeg_lane *l, uint32_t row_end, Memory &m)
+                       const struct jpeg_work *l, uint32_t row_end, Memory &m)
 {
     jpeg_refill(t, m);
     const uint32_t top = jpeg_funnel(t->w0, t->w1, t->at);
@@ -304,7 +304,7 @@ JPEG_HD void jpeg_step(struct jpeg_state *t, const struct jpeg_geometry *g,
 /* What waits after some steps. */
 template <bool RESTARTS, bool PAIRS, class Memory>
 JPEG_HD void jpeg_rare(struct jpeg_state *t, const struct jpeg_geometry *g,
-                       const struct jpeg_set *s, const struct jpeg_lane *l, uint32_t row_end,
+                       const struct jpeg_set *s, const struct jpeg_work *l, uint32_t row_end,
                        Memory &m)
 {
     if (t->active && (t->waits & JPEG_SLOW)) {
@@ -325,7 +325,7 @@ JPEG_HD void jpeg_rare(struct jpeg_state *t, const struct jpeg_geometry *g,
 /* Between steps, at least after every fourth: ends tiles that are beyond their data or their room.
  */
 template <class Memory>
-JPEG_HD void jpeg_check(struct jpeg_state *t, const struct jpeg_lane *l, Memory &m)
+JPEG_HD void jpeg_check(struct jpeg_state *t, const struct jpeg_work *l, Memory &m)
 {
     t->unusual |= t->n > l->most || t->next > l->bytes / 4 + 16;
     if (t->unusual && t->active)

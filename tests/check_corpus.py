@@ -983,12 +983,14 @@ class Cluster:
 
 
 def recorded(program, folder):
-    """Our program, but task T of an array pauses if folder/stop has a line T, and writes its process id to
-    folder/T, so that a test can kill or requeue it at that moment."""
+    """Our program, but task T of an array pauses once it writes if folder/stop has a line T, and its process id
+    is in folder/T, so that a test can kill or requeue it at that moment."""
     return wrapper('''t=${SLURM_ARRAY_TASK_ID:-0}
 if grep -qx "$t" %s/stop 2>/dev/null && [ ! -e %s/$t ]; then
     %s "$@" &
-    echo $! >%s/$t.new; sleep 0.2; kill -STOP $!; mv %s/$t.new %s/$t
+    echo $! >%s/$t.new
+    for k in $(seq 200); do ls -l /proc/$!/fd 2>/dev/null | grep -q '[.]part$' && break; sleep 0.02; done
+    kill -STOP $!; mv %s/$t.new %s/$t
     trap 'kill -TERM $!' TERM
     wait $!; status=$?
     [ $status -lt 128 ] || wait $!

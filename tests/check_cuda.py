@@ -546,4 +546,5 @@ def test_jpeg_kernels_never_misread_a_changed_stream():
     expect(wrong == 0 and decoded < streams - 500 and compared > 50, "%d wrong of %d", wrong, compared)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

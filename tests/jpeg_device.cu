@@ -267,7 +267,7 @@ struct host_memory {
 };
 
 template <bool RESTARTS>
-static bool decode_on_host(const group &g, const jpeg_lane &l, std::vector<uint32_t> &out)
+static bool decode_on_host(const group &g, const jpeg_work &l, std::vector<uint32_t> &out)
 {
     host_memory m = {l.words, &g.set[0].lookup[0][0][0], out, l.row_start};
     jpeg_state t;
@@ -379,7 +379,7 @@ static int host(const char *path)
             const uint32_t most = jpeg_most_entries(&g.geometry, (uint32_t)s->bytes.size());
             data.resize((n + 3) / 4 * 4 + JPEG_SLACK);
             out.resize(most + JPEG_MARGIN);
-            const jpeg_lane l = {(const uint32_t *)data.data(),
+            const jpeg_work l = {(const uint32_t *)data.data(),
                                  (uint32_t)n,
                                  out.data(),
                                  most,
