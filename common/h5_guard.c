@@ -255,9 +255,9 @@ static int check_info(const struct guard *g, struct guard_bytes b, size_t number
 }
 
 /*
- * A link: version 1, flags, [type], [creation order 8], [character set], length of the name in 1, 2, 4
- * or 8 bytes, name, address. If the library cannot decode a link of a group, it frees what it has not
- * set.
+ * A link: version 1, flags, [type], [creation order 8], [character set], length of the name in 1,
+ * 2, 4 or 8 bytes, name, address. If the library cannot decode a link of a group, it frees what it
+ * has not set.
  */
 static int check_link(const struct guard *g, struct guard_bytes b)
 {

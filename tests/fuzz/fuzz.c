@@ -25,7 +25,8 @@ static void drop_file(void)
 /* A crash leaves the file. */
 static void name_file(void)
 {
-    snprintf(file, sizeof file, "%s/fuzz-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+    snprintf(file, sizeof file, "%s/fuzz-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
+             (int)getpid());
     atexit(drop_file);
 }
 

@@ -15,11 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 enum { FUZZ_PATH = 64 };
 
-/* Puts n bytes into this process's file, below /dev/shm where there is one; `path` gets its name. (HDF5
- * does not open files without a name.) Ends the process if it cannot be written. */
+/* Puts n bytes into this process's file, below /dev/shm where there is one; `path` gets its name.
+ * (HDF5 does not open files without a name.) Ends the process if it cannot be written. */
 void fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH]);
 
-/* Inputs that a reader has accepted. A corpus without any would test nothing: replay.c prints it. */
+/* Inputs that a reader has accepted. A corpus without any would test nothing: replay.c prints it.
+ */
 extern int fuzz_accepted;
 
 /* Ends the process with a message unless the condition holds. */
