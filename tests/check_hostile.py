@@ -60,7 +60,15 @@ def test_links_that_cannot_be_decoded():
                 data[at + ("version", "flags", "length").index(name)] = value
         return change
     for fields in ({"version": 2}, {"flags": 0x40}, {"flags": 8}, {"flags": 3}, {"length": 0}, {"length": 200}):
-        rejected(forged(small(), link(**fields)))
+        rejected(forged(small(), link(**fields)), "a link is damaged")
+
+    def slide(data):
+        at = data.index(b"\0\1\0\5small") + 1
+        data[at + 2] = 0
+    path = forged(spectrum(small()), slide)
+    for argv in (["info"], ["verify"], ["merge", "-o", os.path.join(tmp(), "m.h5")]):
+        p = run(H5SPEC, *argv, path, status=1, env={**os.environ, "MALLOC_PERTURB_": "165"})
+        says(p.err, path, "a link is damaged")
 
 
 def test_a_target_with_a_superblock_extension():
