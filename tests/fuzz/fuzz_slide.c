@@ -1,8 +1,9 @@
 /*
  * fuzz_slide.c - an Aperio SVS file from bytes: its directories, some tiles of levels 0 and 1 as
- * RGB, gray and at 1/8, properties, thumbnail and ICC profile. Without OpenSlide: only this
- * project's reader.
+ * RGB, gray, at 1/8 and as chunks of codec jpeg, properties, thumbnail and ICC profile. Without
+ * OpenSlide: only this project's reader.
  */
+#include "common/jpeg_chunk.h"
 #include "convert/head.h"
 #include "convert/identifiers.h"
 #include "convert/slide.h"
@@ -36,6 +37,20 @@ static void read_tile(struct slide *s, const struct slide_info *i, int64_t col, 
         FUZZ_MUST(status <= STORE_DAMAGED);
 }
 
+/* The tile as a chunk of codec jpeg. */
+static void keep_tile(struct slide *s, const struct slide_info *i, int64_t col, int64_t row,
+                      uint8_t *room)
+{
+    enum store_status status;
+    struct jpeg_chunk chunk = {0};
+    struct err e;
+    if (s->reader->read_jpeg && !i->no_jpeg[0] &&
+        s->reader->read_jpeg(s, 0, col, row, &chunk, room, &status, &e) == 0 &&
+        status == STORE_WHOLE)
+        FUZZ_MUST(chunk.n > 4 && chunk.bytes[0] == 0xff && chunk.bytes[1] == 0xd8);
+    free(chunk.bytes);
+}
+
 static void read_tiles(struct slide *s, const struct slide_info *i)
 {
     const int64_t pixels = i->tile_cols * i->tile_rows;
@@ -46,6 +61,8 @@ static void read_tiles(struct slide *s, const struct slide_info *i)
         return;
     s->reader->prefetch(s, 0, rows < 4 ? rows : 4);
     read_tile(s, i, 0, 0, room);
+    keep_tile(s, i, 0, 0, room);
+    keep_tile(s, i, cols - 1, rows - 1, room);
     read_tile(s, i, cols / 2, rows / 2, room);
     read_tile(s, i, cols - 1, rows - 1, room);
     free(room);
