@@ -169,7 +169,7 @@ static int grow(struct jpeg_chunk *c, size_t most, struct err *e)
 int jpeg_chunk_make(struct jpeg_chunk *c, const struct jpeg_stream *s, bool ycbcr, struct err *e)
 {
     struct jpeg_header header;
-    struct source tables = {s->tables, s->tables + s->tables_bytes};
+    struct source tables = {s->tables, s->tables ? s->tables + s->tables_bytes : NULL};
     struct source tile = {s->bytes, s->bytes + s->n};
     if (grow(c, HEAD + s->tables_bytes + s->n, e))
         return JPEG_NO_MEMORY;
