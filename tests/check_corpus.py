@@ -1033,7 +1033,8 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
         # sorted: cut, empty, s00, s01 ...: s01 is task 4, and so on
         open(notes["convert"] + "/stop", "w").write("4\n5\n")
         c.env.update(WSI2H5=recorded(WSI2H5, notes["convert"]), H5SPEC=recorded(h5spec_with("cpu"), notes["process"]))
-        c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS, "--convert-job",
+        # deflate takes long enough to be caught in the middle
+        c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS + " --codec deflate", "--convert-job",
                  "-c 1 --time 1", "--process-job", "-c 1", *begin(folder))
         converting, processing = job_of(out, "convert"), job_of(out, "process")
         requeued, late = line_of(out, "convert", "s01"), line_of(out, "convert", "s02")
