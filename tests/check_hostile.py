@@ -92,6 +92,15 @@ def test_text_with_a_false_length():
         rejected(forged(small(), change), "another length")
 
 
+def test_empty_text_with_a_place_in_the_heap():
+    """HDF5 looks for it there, with an index that can lie outside its memory."""
+    def change(data):
+        _, value = attribute(data, 0, "codec")
+        data[value:value + 4] = bytes(4)
+        data[value + 12:value + 16] = b"\xff\xff\xff\x7f"
+    rejected(forged(small(), change), "missing in the heap")
+
+
 def test_text_that_the_heap_does_not_have():
     def index(data):
         _, value = attribute(data, 48, "codec")
