@@ -982,14 +982,15 @@ class Cluster:
         raise Failed("still %d tasks after %d s" % (st["active_tasks"], seconds))
 
 
-def recorded(program, folder):
-    """Our program, but task T of an array pauses once it writes if folder/stop has a line T, and its process id
-    is in folder/T, so that a test can kill or requeue it at that moment."""
+def recorded(program, folder, writes):
+    """Our program, but task T of an array pauses if folder/stop has a line T, and its process id is in folder/T, so
+    that a test can kill or requeue it at that moment. It pauses once it writes, or else as soon as it has begun:
+    h5spec writes at its very end, and for a moment only."""
     return wrapper('''t=${SLURM_ARRAY_TASK_ID:-0}
 if grep -qx "$t" %s/stop 2>/dev/null && [ ! -e %s/$t ]; then
     %s "$@" &
     echo $! >%s/$t.new
-    for k in $(seq 200); do ls -l /proc/$!/fd 2>/dev/null | grep -q '[.]part$' && break; sleep 0.02; done
+    for k in $(seq %d); do ls -l /proc/$!/fd 2>/dev/null | grep -q '[.]part$' && break; sleep 0.02; done
     kill -STOP $!; mv %s/$t.new %s/$t
     trap 'kill -TERM $!' TERM
     wait $!; status=$?
@@ -997,7 +998,7 @@ if grep -qx "$t" %s/stop 2>/dev/null && [ ! -e %s/$t ]; then
     exit $status
 fi
 exec %s "$@"
-''' % (folder, folder, program, folder, folder, folder, program))
+''' % (folder, folder, program, folder, 200 if writes else 0, folder, folder, program))
 
 
 def wait_for(path, seconds=60):
@@ -1032,7 +1033,8 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
     with Cluster("slurm", "-n", "2", "-c", "8") as c:
         # sorted: cut, empty, s00, s01 ...: s01 is task 4, and so on
         open(notes["convert"] + "/stop", "w").write("4\n5\n")
-        c.env.update(WSI2H5=recorded(WSI2H5, notes["convert"]), H5SPEC=recorded(h5spec_with("cpu"), notes["process"]))
+        c.env.update(WSI2H5=recorded(WSI2H5, notes["convert"], True),
+                     H5SPEC=recorded(h5spec_with("cpu"), notes["process"], False))
         # deflate takes long enough to be caught in the middle
         c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS + " --codec deflate", "--convert-job",
                  "-c 1 --time 1", "--process-job", "-c 1", *begin(folder))
