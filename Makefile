@@ -1,9 +1,9 @@
 # wsi2h5 and h5spec. `make help` lists the targets.
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
-#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg and CUDA
+#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff and CUDA
 #   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS only
-# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0.
+# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
 # SAN=thread builds with sanitizers, in a folder of its own.
 
@@ -30,7 +30,10 @@ LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
 JPEG       ?= $(call has,libjpeg)
 OPENSLIDE  ?= $(call has,openslide)
+PNG        ?= $(call has,libpng)
+TIFF       ?= $(call has,libtiff-4)
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
+MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
 TIFF_JPEG  := $(if $(call on,$(JPEG)),$(call has,libtiff-4 libjpeg libopenjp2))
 
 # the first thing that the build needs and this machine lacks
@@ -48,10 +51,14 @@ BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
             $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
+            $(if $(call on,$(PNG)),-DHAVE_PNG) $(if $(MAP_TIFF),-DHAVE_TIFF) \
             $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
             $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg)
-LDLIBS    = $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
+# only h5spec uses these
+PICTURE_PC = $(if $(call on,$(PNG)),libpng) $(if $(MAP_TIFF),libtiff-4)
+PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs,$(PICTURE_PC)) -Wl$(comma)--no-as-needed)
+LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
             $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
 NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
 CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
@@ -67,7 +74,9 @@ COMMON   := $(filter-out $(B)/common/h5jpeg.o,$(call objects,common/*.c))
 # without OpenSlide, wsi2h5 reads SVS only
 CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_openslide.c, \
               convert/slide_metadata.c convert/slide_openslide.c)),$(call objects,convert/*.c))
-PROCESS  := $(call objects,process/*.c)
+# without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
+PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,png_ map_ report live page)) \
+              $(if $(MAP_TIFF),,process/map_tiff.c)),$(call objects,process/*.c))
 # the JPEG kernels are not used by h5spec yet
 JPEGOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/jpeg*.c cuda/jpeg*.cu))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(filter-out $(JPEGOBJ),$(call objects,cuda/*.c cuda/*.cu)))
@@ -90,6 +99,7 @@ link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS
 all: $(PROGRAMS) $(PLUGIN)
 	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS only: OpenSlide is missing (scripts/install-deps)')
+	@$(if $(filter command environment,$(origin PNG))$(PNG),:,echo 'h5spec draws no maps and no reports: libpng is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
 
 h5spec: $(B)/h5spec
@@ -107,6 +117,7 @@ $(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg_decoder.c common/err.c $(B)/confi
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
+$(call objects,process/png_file.c $(if $(MAP_TIFF),process/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/cpu_unit process/stream common/gray common/chunks \
   convert/convert convert/slide_openslide convert/slide_metadata \
@@ -207,7 +218,7 @@ lint-shell:
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
-	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_JPEG -DHAVE_CUDA common convert process cuda
+	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_JPEG -DHAVE_PNG -DHAVE_TIFF -DHAVE_CUDA common convert process cuda
 # gcc's analyzer, without those of its warnings that are false alarms here
 lint-gcc:
 	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
@@ -278,7 +289,7 @@ help:
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make clean         removes build/ and demo/'
-	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0'
+	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall clean help
 .DELETE_ON_ERROR:

@@ -2,34 +2,12 @@
 #include "process/plot_map.h"
 
 #include "process/axis.h"
+#include "process/colours.h"
 
 #include <math.h>
 
-enum { MOST_CELLS = 200, COLOURS = 256, TABLE_STEP = 5 };
+enum { MOST_CELLS = 200 };
 enum { HEAD = 30, FOOT = 46, BAR_GAP = 22, BAR_WIDTH = 16, BAR_ROOM = 130, MOST_HEIGHT = 430 };
-
-/* cividis (Nunez, Anderton and Renslow 2018), every fifth of its 256 colours: brightness grows
- * evenly, and people who cannot tell red from green see the same order. */
-static const uint32_t cividis[] = {
-    0x00224e, 0x002656, 0x002a5f, 0x002d68, 0x003070, 0x083370, 0x163770, 0x203a6f, 0x273e6e,
-    0x2e416d, 0x34456c, 0x3a486c, 0x3f4c6c, 0x444f6c, 0x49536c, 0x4e566c, 0x535a6d, 0x575d6d,
-    0x5c616e, 0x60646f, 0x656870, 0x696b71, 0x6d6f72, 0x727274, 0x767676, 0x7a7a78, 0x7e7d78,
-    0x838179, 0x888578, 0x8d8878, 0x928c78, 0x969077, 0x9b9476, 0xa09875, 0xa59c74, 0xaaa073,
-    0xafa471, 0xb5a86f, 0xbaac6d, 0xbfb06b, 0xc4b468, 0xc9b965, 0xcfbd62, 0xd4c15f, 0xdac65b,
-    0xdfca57, 0xe5cf52, 0xead34c, 0xf0d846, 0xf6dd3f, 0xfce236, 0xfee838};
-
-static unsigned colour(int k)
-{
-    const int at = k / TABLE_STEP, part = k % TABLE_STEP;
-    const uint32_t a = cividis[at], b = cividis[part ? at + 1 : at];
-    unsigned rgb = 0;
-    for (int shift = 16; shift >= 0; shift -= 8) {
-        const int from = (int)(a >> shift & 255), to = (int)(b >> shift & 255);
-        const int value = ((TABLE_STEP - part) * from + part * to + TABLE_STEP / 2) / TABLE_STEP;
-        rgb |= (unsigned)value << shift;
-    }
-    return rgb;
-}
 
 /* --- cells --- */
 
@@ -66,11 +44,7 @@ static double cell_mean(const struct plot_map *m, int64_t i, int64_t j)
 /* The colour's number, -1 without a value. */
 static int cell_colour(const struct plot_map *m, int64_t i, int64_t j)
 {
-    const double mean = cell_mean(m, i, j);
-    if (isnan(mean))
-        return -1;
-    const double t = (mean - m->low) / (m->high - m->low);
-    return (int)(fmin(fmax(t, 0), 1) * (COLOURS - 1) + 0.5);
+    return colours_number(cell_mean(m, i, j), m->low, m->high, COLOURS);
 }
 
 /* One path of all cells of a colour; neighbours in a row share a rectangle. */
@@ -85,7 +59,7 @@ static void draw_colour(const struct plot_map *m, struct svg *s, const int16_t *
             if (cells[r * cols + c] != k)
                 continue;
             if (!open)
-                svg_markup(s, "<path fill=\"#%06x\" d=\"", colour(k));
+                svg_markup(s, "<path fill=\"#%06x\" d=\"", colours_rgb(k));
             open = true;
             const int64_t width = at_most(end * m->block, m->nx) - c * m->block;
             const int64_t height = at_most((r + 1) * m->block, m->ny) - r * m->block;
@@ -134,7 +108,7 @@ static void draw_bar(const struct plot_map *m, struct svg *s, double x, double t
     for (int k = 0; k < COLOURS; k++) {
         const double y = top + height * (COLOURS - 1 - k) / COLOURS;
         svg_markup(s, "<rect fill=\"#%06x\" x=\"%.2f\" y=\"%.2f\" width=\"%d\" height=\"%.2f\"/>\n",
-                   colour(k), x, y, BAR_WIDTH, height / COLOURS + 0.3);
+                   colours_rgb(k), x, y, BAR_WIDTH, height / COLOURS + 0.3);
     }
     svg_markup(s, "</g>\n");
     svg_rect(s, "frame", x, top, BAR_WIDTH, height);

@@ -27,7 +27,8 @@ ONLY = [  # header, the only files that may include it
     (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
     (r"pthread\.h", r"common/pipe\.c"),
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
-    (r"tiffio\.h", r"convert/svs_level\.c"),
+    (r"tiffio\.h", r"(convert/svs_level|process/map_tiff)\.c"),
+    (r"png\.h", r"process/png_file\.c"),
     (r"j(peglib|error)\.h", r"common/jpeg_decoder\.c"),
     (r"openjpeg\.h", r"convert/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
@@ -408,10 +409,10 @@ def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
     without = ("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0")
     make(*without, "wsi2h5", cwd=d)
-    make(*without, "JPEG=0", "h5spec", cwd=d)
+    make(*without, "JPEG=0", "PNG=0", "h5spec", cwd=d)
     h5spec = os.path.join(d, "build/h5spec")
     libraries = "".join(re.findall(r"NEEDED.*", run("readelf", "-d", h5spec).out))  # its own, not HDF5's
-    expect(not re.search("openslide|tiff|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
+    expect(not re.search("openslide|tiff|png|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
     run(h5spec, "--device", "cpu", "-o", os.path.join(tmp(), "cpu.h5"), grouped())
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CUDA backend")
