@@ -233,6 +233,11 @@ uint32_t codec_crc32(const void *data, size_t n)
     return libdeflate_crc32(0, data, n);
 }
 
+uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n)
+{
+    return libdeflate_crc32(crc, data, n);
+}
+
 #define DEFLATE_LIBRARY "libdeflate " LIBDEFLATE_VERSION_STRING
 
 #else
@@ -265,6 +270,11 @@ static void deflate_free(struct codec_work *w)
 uint32_t codec_crc32(const void *data, size_t n)
 {
     return (uint32_t)crc32_z(0, data, n);
+}
+
+uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n)
+{
+    return (uint32_t)crc32_z(crc, data, n);
 }
 
 #define DEFLATE_LIBRARY "zlib " ZLIB_VERSION

@@ -84,6 +84,8 @@ int codec_decode(struct codec_work *w, const struct codec_params *p, const void 
 
 /* CRC-32 with zlib's polynomial, equal to zlib's crc32(). */
 uint32_t codec_crc32(const void *data, size_t n);
+/* That of data before whose CRC-32 is `crc` (0: none), and these n bytes. */
+uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n);
 
 /* The libraries that pack and unpack, with their versions. */
 const char *codec_library(void);

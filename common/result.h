@@ -181,6 +181,18 @@ const char *result_slide_name(const struct result *r, int64_t k); /* sorted by n
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
 void result_close(struct result *r);
 
+/* --- reading a map by rows, for maps of any height in little memory --- */
+
+struct result_rows;
+/* Opens map `map` (enum result_map_number) of slide k, whose attributes are in `s`, and checks its
+ * checksum. NULL on failure. r must outlive it. */
+struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
+                                     const struct result_slide *s, struct err *e);
+size_t result_rows_bytes(const struct result_rows *m); /* of a row */
+/* values [n][nx] of the kind's type: rows first to first + n - 1. */
+int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e);
+void result_close_rows(struct result_rows *m); /* NULL is fine */
+
 struct result_merge_options {
     bool partial;          /* groups may be missing */
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */

@@ -2,6 +2,7 @@
 #include "common/result.h"
 
 #include "common/h5_file.h"
+#include "common/result_rows.h"
 
 #include <errno.h>
 #include <math.h>
@@ -200,6 +201,11 @@ int64_t result_slides(const struct result *r)
     return r->count;
 }
 
+hid_t result_open_slide(const struct result *r, int64_t k, struct err *e)
+{
+    return h5_open_group(r->slides, r->names[k], e);
+}
+
 const char *result_slide_name(const struct result *r, int64_t k)
 {
     return r->names[k];
@@ -245,7 +251,7 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
     return 0;
 }
 
-static hid_t native_type(enum result_type type)
+hid_t result_native_type(enum result_type type)
 {
     return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT
            : type == RESULT_INT16 ? H5T_NATIVE_INT16
@@ -260,8 +266,8 @@ static int get_maps(hid_t o, int64_t version, struct result_slide *s, struct err
         struct result_map *map = &s->maps[m];
         if (map->kind->since > version)
             continue;
-        if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values,
-                          e))
+        if (h5_read_array(o, map->kind->name, result_native_type(map->kind->type), 2, dims,
+                          map->values, e))
             return -1;
     }
     return 0;
