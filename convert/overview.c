@@ -18,6 +18,8 @@ struct item {
 struct pass {
     struct slide *slide;
     const struct slide_info *info;
+    const struct slide *open; /* the open level, if this is a coarser one; else NULL */
+    const struct slide_info *open_info;
     struct tissue *tissue;
     double scale;                /* pixels of the stored level per pixel of this one */
     int shrink;                  /* 8: tiles are decoded at 1/8; else 1 */
@@ -46,6 +48,34 @@ static int64_t cut(int64_t size, int64_t tile, int64_t k)
     return size - k * tile < tile ? size - k * tile : tile;
 }
 
+/* The tiles of the open level below tile k of the coarser one, along one axis. What overlaps by
+ * less than a coarse pixel is left out, as downsamples are not whole numbers. */
+static void tiles_below(int64_t k, int64_t low_tile, double scale, int64_t tile, int64_t size,
+                        int64_t range[2])
+{
+    const int64_t most = (size - 1) / tile;
+    range[0] = (int64_t)((double)(k * low_tile + 1) * scale) / tile;
+    range[1] = (int64_t)((double)((k + 1) * low_tile - 1) * scale) / tile;
+    if (range[1] > most)
+        range[1] = most;
+}
+
+/* Does the open level have bytes where a tile of the coarser one is empty? */
+static bool is_only_coarsely_missing(const struct pass *p, int64_t col, int64_t row)
+{
+    int64_t cols[2], rows[2];
+    const struct slide_info *i = p->open_info;
+    if (!p->open)
+        return false;
+    tiles_below(col, p->info->tile_cols, p->scale, i->tile_cols, i->width, cols);
+    tiles_below(row, p->info->tile_rows, p->scale, i->tile_rows, i->height, rows);
+    for (int64_t r = rows[0]; r <= rows[1]; r++)
+        for (int64_t c = cols[0]; c <= cols[1]; c++)
+            if (!p->open->reader->is_missing(p->open, c, r))
+                return true;
+    return false;
+}
+
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct pass *p = ctx;
@@ -63,7 +93,8 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
             ? reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e)
             : reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, &it->status, e))
         return -1;
-    if (it->status == STORE_DAMAGED)
+    if (it->status == STORE_DAMAGED ||
+        (it->status == STORE_MISSING && is_only_coarsely_missing(p, it->col, it->row)))
         return tissue_sum_damaged(&it->sums, shown_cols, shown_rows, x, y, scale, e);
     return tissue_sum(&it->sums, it->rgb, shown_cols, shown_rows, pitch, x, y, scale, 1, e);
 }
@@ -140,6 +171,8 @@ int overview_tissue(const char *path, struct slide *s, const struct slide_info *
     if (open_coarse(&coarse, path, info, threads, &low, e))
         return -1;
     if (coarse) {
+        p.open = s;
+        p.open_info = info;
         p.slide = coarse;
         p.info = &low;
         p.scale = low.downsample / info->downsample;

@@ -16,7 +16,8 @@
  * 1/8 where the reader can. Uses `threads` threads; nothing else may read s meanwhile. 1: done; 0:
  * there is no coarse level, and t is unchanged; -1.
  *
- * Cells over damaged tiles count as tissue. *damage says which tiles of a coarser level are
+ * Cells over damaged tiles count as tissue, and so do cells over tiles that are empty in the coarse
+ * level only. *damage says which tiles of a coarser level are
  * damaged, "" for none. Damaged tiles of the open level are not reported: whoever converts it meets
  * them.
  */

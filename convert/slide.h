@@ -78,6 +78,8 @@ struct slide_reader {
     int (*read_jpeg)(struct slide *s, int thread, int64_t col, int64_t row,
                      struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                      struct err *e);
+    /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? */
+    bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each property until it returns non-zero, and returns that. */

@@ -187,6 +187,11 @@ static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
     return r->empty && r->empty[row * cols + col];
 }
 
+static bool reader_is_missing(const struct slide *s, int64_t col, int64_t row)
+{
+    return is_empty((const struct openslide_reader *)s, col, row);
+}
+
 /*
  * Reads a region into argb [lines][pitch]. *status is STORE_DAMAGED when OpenSlide cannot. Without
  * memory OpenSlide's renderer leaves rows out and reports no error, so errno is checked, too.
@@ -256,6 +261,7 @@ const struct slide_reader slide_openslide = {
     .name = "openslide",
     .open = reader_open,
     .read = reader_read,
+    .is_missing = reader_is_missing,
     .properties = reader_properties,
     .thumbnail = reader_thumbnail,
     .icc = reader_icc,

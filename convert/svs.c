@@ -278,6 +278,12 @@ static int svs_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
     return bad == TILE_OTHER ? SLIDE_OTHER : 0;
 }
 
+static bool svs_is_missing(const struct slide *s, int64_t col, int64_t row)
+{
+    const struct svs_level *l = &((const struct svs *)s)->level;
+    return l->places[row * l->cols + col].bytes == 0;
+}
+
 static int by_offset(const void *a, const void *b)
 {
     const struct svs_place *x = a, *y = b;
@@ -361,6 +367,7 @@ const struct slide_reader slide_svs = {
     .read = svs_read,
     .read_eighth = svs_read_eighth,
     .read_jpeg = svs_read_jpeg,
+    .is_missing = svs_is_missing,
     .prefetch = svs_prefetch,
     .properties = svs_properties,
     .thumbnail = svs_thumbnail,

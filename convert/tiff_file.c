@@ -207,24 +207,45 @@ static uint8_t *flags_of(const struct tiff_file *t, const struct tiff_directory 
     return NULL;
 }
 
+/* Finds the directory of the open level. False: there is none; nothing is open then. */
+static bool find_level(struct tiff_file *t, const char *path, const struct slide_info *i,
+                       struct tiff_directory *d)
+{
+    if (!tiff_file_open(t, path))
+        return false;
+    uint64_t at = t->first;
+    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(t, at, d); k++) {
+        if (is_level(t, d, i))
+            return true;
+        at = d->next;
+        tiff_directory_free(d);
+    }
+    tiff_file_close(t);
+    return false;
+}
+
 uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i)
 {
     struct tiff_file t;
-    uint8_t *empty = NULL;
+    struct tiff_directory d;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
     const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
-    if (cols > MOST_TILES / rows || !tiff_file_open(&t, path))
+    if (cols > MOST_TILES / rows || !find_level(&t, path, i, &d))
         return NULL;
-    uint64_t at = t.first;
-    for (int k = 0; k < MOST_DIRECTORIES && at && !empty; k++) {
-        struct tiff_directory d;
-        if (!tiff_file_directory(&t, at, &d))
-            break;
-        if (is_level(&t, &d, i))
-            empty = flags_of(&t, &d, (size_t)(cols * rows));
-        at = d.next;
-        tiff_directory_free(&d);
-    }
+    uint8_t *empty = flags_of(&t, &d, (size_t)(cols * rows));
+    tiff_directory_free(&d);
     tiff_file_close(&t);
     return empty;
+}
+
+uint64_t tiff_file_compression(const char *path, const struct slide_info *i)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    if (!find_level(&t, path, i, &d))
+        return 0;
+    const uint64_t compression = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
+    tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return compression;
 }

@@ -72,5 +72,8 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
  * (sparse TIFF). NULL: none, no TIFF file, or the level's directory is not found. To be free()d.
  */
 uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i);
+/* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
+ * directory is not found. */
+uint64_t tiff_file_compression(const char *path, const struct slide_info *i);
 
 #endif

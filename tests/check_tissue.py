@@ -143,6 +143,42 @@ def test_damage_in_the_level_of_the_map_is_reported():
         says(p.err, "4 tiles of level 1 are damaged; rejected")
 
 
+def test_tissue_is_kept_where_only_the_level_of_the_map_lacks_tiles():
+    for options in ((), ("--compression", "deflate")):
+        whole = made(*BIG, "--levels", "2", *options)
+        t = Tiff(whole)
+        for k in range(4):  # all tiles of level 1
+            t.set(TILE_BYTES, 0, k, 2)
+        out, mask = os.path.join(tmp(), "x.h5"), mask_of(store(whole))[0]
+        run(WSI2H5, "--tissue-only", "-o", out, t.save(os.path.join(tmp(), "coarse.svs")))
+        expect((mask_of(out)[0] >= mask).all(), "%s: tissue is lost", options)
+        expect(((tiles_of(out) == 0) >= (tiles_of(store(whole, "--tissue-only")) == 0)).all(), "%s: chunks", options)
+
+
+def test_no_tissue_where_no_level_has_tiles():
+    t = Tiff(made("--size", "1920x1920", "--tissue-fraction", "1", "--levels", "2"))
+    for r in range(4):
+        for c in range(4):
+            t.set(TILE_BYTES, 0, 8 * r + c)  # the upper left quarter: 16 tiles of level 0, one of level 1
+    t.set(TILE_BYTES, 0, 0, 2)
+    out = os.path.join(tmp(), "x.h5")
+    run(WSI2H5, "-o", out, t.save(os.path.join(tmp(), "sparse.svs")))
+    mask = mask_of(out)[0]
+    expect(not mask[:30, :30].any() and mask[31:, :].all(), "%s", mask)
+
+
+def test_level_smaller_than_a_tile():
+    """OpenSlide 3 returns random bytes for such levels of deflated slides: another level gives the map."""
+    for size in ("150x700", "700x150"):
+        slide = made("--size", size, "--compression", "deflate", name="small")
+        p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), slide, status=None)
+        expect(p.returncode == 0 or "is smaller than one of its tiles" in p.err and slide in p.err, "%s", p.err)
+    for options in ((), ("--compression", "deflate")):
+        path = store(made("--size", "2400x1920", "--levels", "3", "--tissue-fraction", "0.6", *options), "--tissue-only")
+        share = mask_of(path)[0].mean()
+        expect(0.5 < share < 0.7, "%s: %.3f of the slide is tissue", options, share)
+
+
 def test_a_damaged_tile_does_not_move_the_thresholds():
     whole, bad = store(made(*BIG)), os.path.join(tmp(), "x.h5")
     run(WSI2H5, "-o", bad, made(*BIG, "--garbage", "3,2", name="damaged"), status=1)
