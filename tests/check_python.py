@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+"""The Python reader of stores, scripts/wsi_store.py: pixels of every codec, places, tissue, windows, processes."""
+import csv
+import importlib.util
+import multiprocessing
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import h5py
+import numpy as np
+
+from lib import BUILD, ROOT, Skip, expect, made, main, real, run, says, spectrum, store, tmp
+
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
+os.environ.setdefault("HDF5_PLUGIN_PATH", BUILD)
+sys.dont_write_bytecode = True
+import wsi_store
+from wsi_store import StoreError, open_store
+
+READER = os.path.join(ROOT, "scripts", "wsi_store.py")
+SIZE = "1500x1100"  # partial chunks at both edges
+SMALL_GROUPS = ("--stripe-rows", "240", "--group-bytes", "1")
+
+
+def slide():
+    return made("--size", SIZE, "--tissue", "rect:200,100,800,700", name="python")
+
+
+def pixels(path):
+    """What h5spec computes from, read through HDF5: the slide's pixels in a store of codec none."""
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def rejects(words, f, *args, **kw):
+    try:
+        f(*args, **kw)
+    except StoreError as e:
+        says(str(e), *words)
+        return
+    expect(False, "no StoreError with %s", words)
+
+
+def has(*modules):
+    for m in modules:
+        if importlib.util.find_spec(m) is None:
+            raise Skip("needs the Python package %s" % m)
+
+
+def check_codec(codec, **kw):
+    want = pixels(store(slide(), "--codec", "none"))
+    for options in ((), SMALL_GROUPS):
+        with open_store(store(slide(), "--codec", codec, *options), crc=True, **kw) as s:
+            expect((s.width, s.height, s.channels, s.codec) == (1500, 1100, 3, codec), "%s", s)
+            got = s.read_region(0, 0, s.width, s.height)
+            expect((got == want).all(), "%s: %d samples differ", codec, (got != want).sum())
+
+
+def test_codec_none():
+    check_codec("none")
+
+
+def test_codec_deflate():
+    check_codec("deflate")
+
+
+def test_codec_lz4():
+    has("lz4")
+    check_codec("lz4")
+
+
+def test_codec_zstd():
+    has("zstandard")
+    check_codec("zstd")
+
+
+def test_codec_jpeg_through_the_plugin():
+    check_codec("jpeg", jpeg="plugin")
+
+
+def test_codec_jpeg_through_simplejpeg():
+    has("simplejpeg")
+    check_codec("jpeg", jpeg="simplejpeg")
+
+
+def test_codec_jpeg_through_opencv():
+    has("cv2")
+    check_codec("jpeg", jpeg="opencv")
+
+
+def test_ycbcr_and_subsampled_tiles():
+    for kind in (["--subsampling", "420"], ["--subsampling", "422"], ["--subsampling", "444", "--restart", "4"]):
+        path = made("--size", "700x500", "--photometric", "ycbcr", *kind)
+        want = pixels(store(path, "--codec", "none"))
+        for name in wsi_store.JPEG:
+            try:
+                s = open_store(store(path, "--codec", "jpeg"), jpeg=name)
+            except StoreError:
+                continue  # not installed
+            expect((s.read_region(0, 0, 700, 500) == want).all(), "%s %s", name, kind)
+
+
+def test_real_slide():
+    path = real("CMU-1-Small-Region.svs")
+    want = pixels(store(path, "--codec", "none"))
+    for codec in ("none", "deflate", "jpeg"):
+        with open_store(store(path, "--codec", codec)) as s:
+            expect((s.read_region(0, 0, s.width, s.height) == want).all(), codec)
+            expect(s.mpp == (0.499, 0.499) and s.properties["aperio.AppMag"] == "20", "%s", s.properties)
+
+
+def test_gray():
+    with open_store(store(slide(), "--gray")) as s:
+        expect(s.channels == 1 and s.read_region(3, 5, 7, 9).shape == (9, 7, 1), "%s", s)
+        expect((s.read_region(0, 0, 1500, 1100) == pixels(s.path)).all(), "pixels differ")
+
+
+def test_regions_at_every_edge():
+    """200 places, in the slide, over its edges and beyond them, against the padded picture."""
+    want = pixels(store(slide(), "--codec", "none"))
+    pad = 400
+    around = np.full((1100 + 2 * pad, 1500 + 2 * pad, 3), 7, np.uint8)
+    around[pad:-pad, pad:-pad] = want
+    rng = np.random.RandomState(1)
+    for codec in ("none", "deflate"):
+        with open_store(store(slide(), "--codec", codec, *SMALL_GROUPS)) as s:
+            for _ in range(100):
+                w, h = rng.randint(0, 300, 2)
+                x, y = rng.randint(-pad, 1500 + pad - w), rng.randint(-pad, 1100 + pad - h)
+                got = s.read_region(x, y, w, h, fill=7)
+                expect((got == around[y + pad:y + pad + h, x + pad:x + pad + w]).all(), "%s", (x, y, w, h))
+                clipped = s.read_region(x, y, w, h, edge="clip")
+                inside = want[max(y, 0):max(y + h, 0), max(x, 0):max(x + w, 0)]
+                expect(clipped.size == inside.size and (clipped.ravel() == inside.ravel()).all(), "%s", (x, y, w, h))
+
+
+def test_left_out_chunks_are_white_and_have_their_status():
+    with open_store(store(slide(), "--tissue-only", *SMALL_GROUPS)) as s:
+        status = s.tile_status
+        expect(status.shape == (5, 7) and set(status.ravel().tolist()) == {0, wsi_store.LEFT_OUT}, "%s", status)
+        r, k = np.argwhere(status == wsi_store.LEFT_OUT)[0]
+        expect((s.read_region(k * 240, r * 240, 100, 100) == 255).all(), "not white")
+        expect(s.chunk_bytes(r, k) is None, "it has bytes")
+        expect((s.read_region(0, 0, 1500, 1100) == pixels(s.path)).all(), "pixels differ")
+
+
+def test_places_and_tissue():
+    with open_store(store(slide())) as s:
+        tissue = s.tissue
+        expect(tissue.shape == (35, 47) and 0 < tissue.mean() < 1, "%s", tissue.shape)
+        every = s.places(256, 128)
+        expect(len(every) == ((1500 - 256) // 128 + 1) * ((1100 - 256) // 128 + 1), "%d", len(every))
+        some = s.places(256, 128, min_tissue=0.5)
+        want = [(x, y) for x, y in every.tolist()
+                if tissue[y // 32:-(-(y + 256) // 32), x // 32:-(-(x + 256) // 32)].mean() >= 0.5]
+        expect(0 < len(some) < len(every) and [tuple(p) for p in some.tolist()] == want, "%s", some)
+        expect((s.places(256, 128, limit=7) == every[:7]).all(), "limit")
+        a, b = (s.places(64, limit=20, seed=k) for k in (1, 2))
+        expect(len(a) == 20 and (a == s.places(64, limit=20, seed=1)).all() and (a != b).any(), "seed")
+        expect(len(s.places(5000)) == 0, "larger than the slide")
+        got = list(s.patches(256, min_tissue=0.5))
+        expect(len(got) == len(s.places(256, min_tissue=0.5)) > 0, "%d patches", len(got))
+        for x, y, p in got:
+            expect((p == s.read_region(x, y, 256, 256)).all(), "%s", (x, y))
+    with open_store(store(slide(), "--no-tissue")) as s:
+        expect(s.tissue is None, "tissue")
+        rejects(["no map of tissue", "--no-tissue"], s.places, min_tissue=0.5)
+
+
+def test_windows_of_a_result():
+    path = store(slide())
+    result = spectrum(path)
+    with open_store(path) as s, h5py.File(result, "r") as f:
+        name = list(f["slides"])[0]
+        mean = f["slides"][name]["window_mean_db"][()]
+        w = s.windows(result)
+        expect(len(w["x"]) == (~np.isnan(mean)).sum() and {"mean_db", "std_db"} <= set(w), "%s", sorted(w))
+        for x, y, m in zip(w["x"], w["y"], w["mean_db"]):
+            expect(mean[y // 128, x // 128] == m, "%s", (x, y))
+        expect((s.windows(result, slide=name)["x"] == w["x"]).all(), "by name")
+        rejects(["no slide other"], s.windows, result, slide="other")
+        rejects(["not a finished result"], s.windows, path)
+    with open_store(store(made("--size", "600x600", "--seed", "9"))) as other:
+        rejects(["has no slide"], other.windows, result)
+
+
+def read_in_process(s, queue):
+    queue.put(s.read_region(300, 300, 100, 100).tobytes())
+
+
+def test_pickling_and_forks():
+    for codec in ("none", "deflate", "jpeg"):
+        s = open_store(store(slide(), "--codec", codec), crc=True, jpeg="plugin" if codec == "jpeg" else None)
+        want = s.read_region(300, 300, 100, 100).tobytes()
+        copy = pickle.loads(pickle.dumps(s))
+        expect(copy.read_region(300, 300, 100, 100).tobytes() == want, "pickled")
+        for method in ("fork", "spawn"):
+            c = multiprocessing.get_context(method)
+            queue = c.Queue()
+            workers = [c.Process(target=read_in_process, args=(s, queue)) for _ in range(2)]
+            for p in workers:
+                p.start()
+            got = [queue.get(timeout=60) for _ in workers]
+            for p in workers:
+                p.join(60)
+            expect(got == [want] * 2, "%s %s", codec, method)
+
+
+def test_threads():
+    want = pixels(store(slide(), "--codec", "none"))
+    with open_store(store(slide(), "--codec", "deflate", *SMALL_GROUPS), cache_bytes=1 << 20) as s:
+        bad = []
+
+        def work(seed):
+            rng = np.random.RandomState(seed)
+            for _ in range(60):
+                x, y = rng.randint(0, 1400), rng.randint(0, 1000)
+                if not (s.read_region(x, y, 100, 100) == want[y:y + 100, x:x + 100]).all():
+                    bad.append((x, y))
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        expect(not bad, "%s", bad)
+
+
+def changed(source, change):
+    path = os.path.join(tmp("changed"), "slide.h5")
+    shutil.copy(source, path)
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        change(f)
+    return path
+
+
+def test_stores_that_cannot_be_used():
+    good = store(slide())
+    rejects(["No such file"], open_store, good + "x")
+    text = os.path.join(tmp(), "text.h5")
+    open(text, "w").write("no store at all")
+    rejects([text, "not a store"], open_store, text)
+    cut = os.path.join(tmp(), "cut.h5")
+    open(cut, "wb").write(open(good, "rb").read()[:20000])
+    rejects([cut, "not a store, or damaged"], open_store, cut)
+    rejects(["not a store; wsi2h5"], open_store, spectrum(good))
+    rejects(["unfinished", "run wsi2h5 again"], open_store, changed(good, lambda f: f.attrs.modify("complete", 0)))
+    rejects(["format_version 9"], open_store, changed(good, lambda f: f.attrs.modify("format_version", 9)))
+
+    def rename(f):
+        f.attrs["codec"] = "zip"
+    rejects(["codec zip"], open_store, changed(good, rename))
+    rejects(["not a store, or damaged"], open_store, changed(good, lambda f: f.__delitem__("groups")))
+    rejects(["groups are missing"], open_store,
+            changed(store(slide(), *SMALL_GROUPS), lambda f: f["groups"].__delitem__("00005")))
+    rejects(["another shape"], open_store, changed(good, lambda f: f.attrs.modify("height", 1099)))
+
+
+def test_a_damaged_chunk_is_an_error():
+    for codec in ("none", "deflate", "jpeg"):
+        path = os.path.join(tmp(), codec + ".h5")
+        shutil.copy(store(slide(), "--codec", codec), path)
+        with h5py.File(path, "r") as f:
+            at = f["groups/00001/pixels"].id.get_chunk_info(8)
+        with open(path, "r+b") as f:
+            f.seek(at.byte_offset + at.size // 2)
+            f.write(bytes(b ^ 255 for b in open(path, "rb").read()[f.tell():f.tell() + 40]))
+        y, x = at.chunk_offset[:2]
+        with open_store(path, crc=True) as s:
+            rejects(["CRC mismatch in chunk (1, 1) of group 00001"], s.read_region, x, y, 10, 10)
+            s.read_region(0, 0, 200, 200)  # the others can be read
+        if codec == "deflate":
+            with open_store(path) as s:
+                rejects(["cannot be unpacked"], s.read_region, x, y, 10, 10)
+
+
+def test_a_replaced_store_is_an_error():
+    path = os.path.join(tmp(), "s.h5")
+    shutil.copy(store(slide(), *SMALL_GROUPS), path)
+    with open_store(path) as s:
+        shutil.copy(store(slide()), path + ".new")
+        os.rename(path + ".new", path)
+        rejects(["replaced while it was open"], s.read_region, 0, 0, 10, 10)
+    rejects(["is closed"], lambda: s._stored_bytes(s._groups[0], 0, 0, 0, 1))
+
+
+def test_a_store_that_is_open_in_h5py_too():
+    path = store(slide())
+    with h5py.File(path, "r"), open_store(path) as s:
+        expect(s.read_region(0, 0, 10, 10).shape == (10, 10, 3), "shape")
+
+
+def test_missing_packages_are_named():
+    code = ("import sys; sys.modules['lz4'] = sys.modules['hdf5plugin'] = None; sys.path.insert(0, sys.argv[1])\n"
+            "import wsi_store\n"
+            "try: wsi_store.open_store(sys.argv[2])\n"
+            "except wsi_store.StoreError as e: print(e)")
+    says(run(sys.executable, "-c", code, os.path.dirname(READER), store(slide(), "--codec", "lz4")).out,
+         "nothing here unpacks codec lz4; pip install lz4")
+
+
+def test_command_patches():
+    has("PIL")
+    import PIL.Image
+    out, path = os.path.join(tmp(), "patches"), store(slide())
+    p = run(sys.executable, READER, "patches", path, "-o", out, "--size", "200", "--min-tissue", "0.5", "--limit", "5")
+    says(p.err, "5 patches")
+    rows = list(csv.DictReader(open(os.path.join(out, "patches.csv"))))
+    expect(len(rows) == 5 == len(os.listdir(out)) - 1, "%s", rows)
+    with open_store(path) as s:
+        for r in rows:
+            got = np.asarray(PIL.Image.open(os.path.join(out, r["file"])))
+            expect((got == s.read_region(int(r["x"]), int(r["y"]), 200, 200)).all(), "%s", r)
+    run(sys.executable, READER, "patches", path, "-o", out, "--format", "jpeg", "--limit", "1")
+    says(run(sys.executable, READER, "patches", path + "x", "-o", out, status=1).err, "No such file")
+    says(run(sys.executable, READER, "patches", path, "-o", out, "--size", "0", status=1).err, "positive")
+
+
+def test_example_table_of_windows():
+    has("pandas")
+    path, table = store(slide()), os.path.join(tmp(), "windows.csv")
+    run(sys.executable, os.path.join(ROOT, "scripts", "examples", "windows_table.py"), path, spectrum(path), table)
+    rows = list(csv.DictReader(open(table)))
+    expect(len(rows) == 70 and float(rows[1]["x_level0"]) == 128, "%s", rows[:2])
+
+
+def test_example_dataset():
+    has("torch")
+    p = run(sys.executable, os.path.join(ROOT, "scripts", "examples", "dataset.py"), store(slide()))
+    says(p.out, "patches, ")
+
+
+def test_pip_install():
+    text = open(os.path.join(ROOT, "scripts", "pyproject.toml")).read()
+    version = re.search(r'#define WSI_VERSION "(.*)"', open(os.path.join(ROOT, "common", "version.h")).read()).group(1)
+    says(text, 'version = "%s"' % version)
+    copy, target = os.path.join(tmp(), "scripts"), tmp("target")
+    shutil.copytree(os.path.join(ROOT, "scripts"), copy)
+    try:
+        p = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target",
+                            target, copy], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+    except subprocess.TimeoutExpired:
+        raise Skip("pip takes too long")
+    if p.returncode:
+        raise Skip("pip cannot build here: %s" % p.stdout.decode()[-100:].replace("\n", " "))
+    code = "import wsi_store, sys; print(wsi_store.open_store(sys.argv[1]))"
+    says(run(sys.executable, "-c", code, store(slide()), env={**os.environ, "PYTHONPATH": target}).out, "1500 x 1100")
+
+
+if __name__ == "__main__":
+    main(globals())
