@@ -55,6 +55,11 @@ hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
  * uncompressed. */
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e);
+/* Writes u8 [dims[0]][dims[1]][dims[2]], or of rank 2 if dims[2] is 1, packed with deflate by up to
+ * `threads` threads in chunks of whole rows. The bytes do not depend on the threads. crc32 as
+ * above. */
+int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
+                   int threads, struct err *e);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of
  * `type` (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,

@@ -90,10 +90,12 @@ struct store_writer;
  * NULL on failure. */
 struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e);
 int store_put_property(struct store_writer *w, const char *key, const char *value, struct err *e);
+/* `threads`: how many may pack it. */
 int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
-                        struct err *e);
+                        int threads, struct err *e);
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
-int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e);
+int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
+                     struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
  * `raw`: they are the pixels, although the store has a codec. */
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,

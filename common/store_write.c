@@ -133,11 +133,11 @@ int store_put_property(struct store_writer *w, const char *key, const char *valu
 }
 
 int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
-                        struct err *e)
+                        int threads, struct err *e)
 {
-    hsize_t dims[3] = {(hsize_t)height, (hsize_t)width, 3};
+    const int64_t dims[3] = {height, width, 3};
     hid_t g = h5_create_group(w->file.id, "associated", e);
-    int r = g < 0 ? -1 : h5_write_array(g, "thumbnail", H5T_STD_U8LE, 3, dims, 1, rgb, e);
+    int r = g < 0 ? -1 : h5_write_image(g, "thumbnail", dims, rgb, threads, e);
     if (g >= 0)
         H5Gclose(g);
     return checked(w, r);
@@ -150,11 +150,13 @@ int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, str
                    h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
 }
 
-int store_put_tissue(struct store_writer *w, const struct store_tissue *t, struct err *e)
+int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
+                     struct err *e)
 {
-    hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
+    const int64_t size[3] = {t->rows, t->cols, 1};
+    const hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
     hid_t g = h5_create_group(w->file.id, "tissue", e), ds = -1;
-    int r = g < 0 ? -1 : h5_write_array(g, "mask", H5T_STD_U8LE, 2, dims, 1, t->mask, e);
+    int r = g < 0 ? -1 : h5_write_image(g, "mask", size, t->mask, threads, e);
     if (r == 0 && (ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e)) < 0)
         r = -1;
     if (r == 0 &&

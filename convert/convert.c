@@ -270,7 +270,7 @@ static int put_tissue(struct convert *c, struct err *e)
                                    .otsu_h = c->tissue.otsu_h,
                                    .otsu_s = c->tissue.otsu_s,
                                    .fraction = c->tissue.fraction};
-    return store_put_tissue(c->writer, &t, e);
+    return store_put_tissue(c->writer, &t, c->o->threads, e);
 }
 
 /* A lower bound of the store's size. Deflate needs about four times the bytes of a JPEG slide, and
@@ -373,7 +373,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)
         return -1;
-    if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->writer, e) ||
+    if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         pipe_run_shared(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e) ||
         stop_check(e) || put_tissue(c, e)) {
         store_abort(c->writer);

@@ -77,12 +77,12 @@ static int put_property(void *ctx, const char *key, const char *value)
     return r;
 }
 
-int head_put(const struct head *h, struct slide *s, bool identifiers, struct store_writer *w,
-             struct err *e)
+int head_put(const struct head *h, struct slide *s, bool identifiers, int threads,
+             struct store_writer *w, struct err *e)
 {
     struct property_ctx ctx = {w, identifiers, e};
     if (s->reader->properties(s, put_property, &ctx) ||
         (h->icc && store_put_icc(w, h->icc, h->icc_bytes, e)))
         return -1;
-    return h->thumbnail ? store_put_thumbnail(w, h->thumbnail, h->width, h->height, e) : 0;
+    return h->thumbnail ? store_put_thumbnail(w, h->thumbnail, h->width, h->height, threads, e) : 0;
 }

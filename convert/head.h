@@ -25,8 +25,8 @@ struct head {
 int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
               struct err *damage, struct err *e);
 /* Writes all of it, and the properties of s. */
-int head_put(const struct head *h, struct slide *s, bool identifiers, struct store_writer *w,
-             struct err *e);
+int head_put(const struct head *h, struct slide *s, bool identifiers, int threads,
+             struct store_writer *w, struct err *e);
 void head_free(struct head *h);
 
 #endif

@@ -237,6 +237,12 @@ void slide_compose(const uint32_t *argb, size_t n, const uint8_t background[3], 
 {
     for (size_t k = 0; k < n; k++, rgb += 3) {
         const uint32_t p = argb[k], clear = 255 - (p >> 24);
+        if (clear == 0) {
+            rgb[0] = (uint8_t)(p >> 16);
+            rgb[1] = (uint8_t)(p >> 8);
+            rgb[2] = (uint8_t)p;
+            continue;
+        }
         for (int c = 0; c < 3; c++) {
             const uint32_t v = (p >> (16 - 8 * c) & 255) + (clear * background[c] + 127) / 255;
             rgb[c] = (uint8_t)(v > 255 ? 255 : v);
