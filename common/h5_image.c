@@ -117,11 +117,11 @@ int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const 
                    int threads, struct err *e)
 {
     const int64_t row = dims[1] * dims[2], most = STRIP_BYTES / row + 1;
-    struct image m = {.name = name,
-                      .data = data,
-                      .rows = dims[0],
-                      .strip = {codec_find("deflate"), dims[0] < most ? dims[0] : most, dims[1],
-                                dims[2]}};
+    struct image m = {
+        .name = name,
+        .data = data,
+        .rows = dims[0],
+        .strip = {codec_find("deflate"), dims[0] < most ? dims[0] : most, dims[1], dims[2]}};
     const int64_t strips = (m.rows + m.strip.rows - 1) / m.strip.rows;
     m.dataset = create(parent, name, &m, dims[2] > 1 ? 3 : 2);
     if (m.dataset < 0)

@@ -12,6 +12,11 @@
 
 #include <jerror.h>
 
+/* libjpeg's fast Huffman decoder takes over only with 512 readable bytes per block of an MCU, of
+ * which there are ten at most. So streams are copied, with this many bytes behind them: otherwise
+ * the last 3 KB of a tile of 7 KB would go through the slow one. */
+enum { PADDING = 10 * 512 };
+
 struct jpeg_decoder {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr manager;
@@ -22,6 +27,8 @@ struct jpeg_decoder {
     const uint8_t *loaded; /* the caller's tables in jpeg, NULL without */
     uint8_t **lines;       /* pointers for `rows` rows */
     int64_t rows;
+    uint8_t *padded; /* a copy of the stream, with PADDING bytes of 0xff behind it */
+    size_t room;     /* of padded */
 };
 
 static void on_error(j_common_ptr jpeg)
@@ -96,6 +103,7 @@ void jpeg_decoder_free(struct jpeg_decoder *d)
     if (d->made)
         jpeg_destroy_decompress(&d->jpeg);
     free(d->lines);
+    free(d->padded);
     free(d);
 }
 
@@ -180,15 +188,48 @@ static void read_lines(struct jpeg_decoder *d, uint8_t *out)
     jpeg_finish_decompress(j);
 }
 
-/* The stream from its first to its last marker. */
-static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
-                  uint8_t *out, struct err *e)
+/* Makes the padded copy of n bytes. */
+static int pad(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct err *e)
+{
+    if (n > SIZE_MAX / 2 - PADDING)
+        return err_set(e, "a stream of %zu bytes", n), JPEG_DAMAGED;
+    if (n + PADDING > d->room) {
+        free(d->padded);
+        d->room = 0;
+        if (!(d->padded = malloc(2 * (n + PADDING))))
+            return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+        d->room = 2 * (n + PADDING);
+    }
+    memcpy(d->padded, bytes, n);
+    memset(d->padded + n, 0xff, PADDING);
+    return 0;
+}
+
+/* Warnings are damage. So is a stream that libjpeg has read beyond its end. */
+static int judge(struct jpeg_decoder *d, const struct jpeg_picture *p, struct err *e)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const size_t unread = j->src->bytes_in_buffer;
+    if (d->manager.num_warnings > 0) {
+        d->manager.format_message((j_common_ptr)j, d->message);
+        return err_set(e, "%s", d->message), JPEG_DAMAGED;
+    }
+    if (unread < PADDING)
+        return err_set(e, "Premature end of JPEG file"), JPEG_DAMAGED;
+    if (is_file(p) && unread > PADDING)
+        return err_set(e, "bytes after the end of the picture"), JPEG_DAMAGED;
+    return 0;
+}
+
+/* The stream of n bytes in d->padded, from its first to its last marker. */
+static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, size_t n, uint8_t *out,
+                  struct err *e)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     d->manager.num_warnings = 0;
     if (setjmp(d->failed))
         return failed(d, "", e);
-    jpeg_mem_src(j, s->bytes, (unsigned long)s->n);
+    jpeg_mem_src(j, d->padded, (unsigned long)(n + PADDING));
     jpeg_read_header(j, TRUE);
     if (check_picture(d, p, e)) {
         jpeg_abort_decompress(j);
@@ -197,13 +238,7 @@ static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const st
     set_colours(d, p);
     jpeg_start_decompress(j);
     read_lines(d, out);
-    if (d->manager.num_warnings > 0) {
-        d->manager.format_message((j_common_ptr)j, d->message);
-        return err_set(e, "%s", d->message), JPEG_DAMAGED;
-    }
-    if (is_file(p) && j->src->bytes_in_buffer > 0)
-        return err_set(e, "bytes after the end of the picture"), JPEG_DAMAGED;
-    return 0;
+    return judge(d, p, e);
 }
 
 int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
@@ -214,10 +249,12 @@ int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const stru
     int r = grow_lines(d, p->rows, e);
     if (r == 0 && (!d->made || d->own_tables || d->loaded != s->tables))
         r = restart(d, s->tables, s->tables_bytes, e);
+    if (r == 0)
+        r = pad(d, s->bytes, s->n, e);
     if (r)
         return r;
     d->own_tables = is_file(p) || has_tables(s->bytes, s->n);
-    return decode(d, p, s, out, e);
+    return decode(d, p, s->n, out, e);
 }
 
 /* --- a picture of one colour --- */

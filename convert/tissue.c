@@ -48,9 +48,18 @@ static int64_t cell_of(int64_t k, double scale)
     return (int64_t)(((double)k + 0.5) * scale / TISSUE_CELL);
 }
 
-/* The first pixel at or after k that lies in the cell after k's, at most `end`. */
-static int64_t next_cell(int64_t k, int64_t end, double scale)
+/* The pixels of a cell's side, if that is a whole number; else 0. */
+static int64_t side_of(double scale)
 {
+    const int64_t side = (int64_t)(TISSUE_CELL / scale);
+    return side > 0 && (double)side * scale == TISSUE_CELL ? side : 0;
+}
+
+/* The first pixel at or after k that lies in the cell after k's, at most `end`. */
+static int64_t next_cell(int64_t k, int64_t end, double scale, int64_t side)
+{
+    if (side > 0)
+        return at_most((k / side + 1) * side, end);
     const int64_t cell = cell_of(k, scale);
     int64_t n = (int64_t)((double)((cell + 1) * TISSUE_CELL) / scale - 0.5);
     n = n > k ? n : k + 1;
@@ -83,12 +92,29 @@ static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols,
     return 0;
 }
 
+/* As sum_pixels, for the few pixels of a cell at 1/8. */
+static void sum_few(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
+{
+    uint32_t sum[3] = {0};
+    for (int64_t y = 0; y < rows; y++, rgb += pitch)
+        for (int64_t k = 0; k < n; k++)
+            for (int c = 0; c < 3; c++)
+                sum[c] += rgb[3 * k + c];
+    for (int c = 0; c < 3; c++)
+        cell[c] += sum[c];
+    cell[3] += (uint32_t)(n * rows);
+}
+
 /* Adds n pixels of each of some rows. Columns are summed first, which the compiler vectorises. */
 static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
 {
     uint16_t column[3 * TISSUE_CELL] = {0}; /* of 32 rows at most */
     uint32_t sum[3] = {0};
     assert(n <= TISSUE_CELL && rows <= TISSUE_CELL);
+    if (n <= 4) {
+        sum_few(cell, rgb, n, rows, pitch);
+        return;
+    }
     for (int64_t y = 0; y < rows; y++, rgb += pitch)
         for (int64_t k = 0; k < 3 * n; k++)
             column[k] = (uint16_t)(column[k] + rgb[k]);
@@ -103,17 +129,18 @@ static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t 
 int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
                int64_t x, int64_t y, double scale, int64_t step, struct err *e)
 {
+    const int64_t side = side_of(scale);
     if (begin_sums(s, x, y, cols, rows, scale, e))
         return -1;
     for (int64_t c = y, d; c < y + rows; c = d) {
-        d = next_cell(c, y + rows, scale);
+        d = next_cell(c, y + rows, scale, side);
         const int64_t first = (c - y + step - 1) / step * step,
                       n = (d - y - first + step - 1) / step;
         uint32_t(*cell)[4] = s->cell + (cell_of(c, scale) - s->row) * s->cols;
         for (int64_t a = x, b; n > 0 && a < x + cols; a = b) {
-            b = next_cell(a, x + cols, scale);
-            sum_pixels(cell[cell_of(a, scale) - s->col], rgb + (first * pitch + a - x) * 3, b - a,
-                       n, step * pitch * 3);
+            b = next_cell(a, x + cols, scale, side);
+            sum_pixels(cell[(side > 0 ? a / side : cell_of(a, scale)) - s->col],
+                       rgb + (first * pitch + a - x) * 3, b - a, n, step * pitch * 3);
         }
     }
     return 0;
