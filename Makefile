@@ -76,7 +76,7 @@ CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_
               convert/slide_metadata.c convert/slide_openslide.c)),$(call objects,convert/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
 PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,png_ map_ report live page)) \
-              $(if $(MAP_TIFF),,process/map_tiff.c)),$(call objects,process/*.c))
+              $(if $(MAP_TIFF),process/map_tiff_none.c,process/map_tiff.c)),$(call objects,process/*.c))
 # the JPEG kernels are not used by h5spec yet
 JPEGOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/jpeg*.c cuda/jpeg*.cu))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(filter-out $(JPEGOBJ),$(call objects,cuda/*.c cuda/*.cu)))

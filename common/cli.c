@@ -140,6 +140,20 @@ int cli_real(const char *what, const char *text, double low, double high, double
     return 0;
 }
 
+int cli_span(const char *what, const char *text, double least, double most, double *low,
+             double *high, struct err *e)
+{
+    char first[64];
+    const size_t n = strcspn(text, ":");
+    if (!text[n] || n >= sizeof first)
+        return err_set(e, "%s %s: not LOW:HIGH", what, text);
+    memcpy(first, text, n);
+    first[n] = 0;
+    return cli_real(what, first, least, most, low, e) ||
+                   cli_real(what, text + n + 1, least, most, high, e)
+               ? -1 : 0;
+}
+
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e)
 {
     const char *s = text;

@@ -51,6 +51,9 @@ int cli_int(const char *what, const char *text, int64_t low, int64_t high, int64
 /* A finite number in [low, high], with a decimal point whatever the locale is. */
 int cli_real(const char *what, const char *text, double low, double high, double *out,
              struct err *e);
+/* "LOW:HIGH", both as cli_real takes them. */
+int cli_span(const char *what, const char *text, double least, double most, double *low,
+             double *high, struct err *e);
 /* "A-B" or "A", from 1, A <= B. */
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e);
 

@@ -42,8 +42,7 @@ static int digits_of(double step)
     return digits < 0 ? 0 : digits > 9 ? 9 : digits;
 }
 
-/* The k-th label; past the end: false. */
-static int tick(const struct axis *a, int k, double *value, char label[64])
+int axis_tick(const struct axis *a, int k, double *value, char label[64])
 {
     *value = a->step * (ceil(a->low / a->step - 1e-9) + k);
     if (*value > a->high + 1e-9 * a->step)
@@ -58,7 +57,7 @@ void axis_draw_below(struct svg *s, const struct axis *a, double y, double end)
 {
     char label[64];
     double value;
-    for (int k = 0; tick(a, k, &value, label); k++) {
+    for (int k = 0; axis_tick(a, k, &value, label); k++) {
         const double x = axis_px(a, value);
         if (end < y)
             svg_line(s, "grid", x, y, x, end);
@@ -71,7 +70,7 @@ void axis_draw_left(struct svg *s, const struct axis *a, double x, double end)
 {
     char label[64];
     double value;
-    for (int k = 0; tick(a, k, &value, label); k++) {
+    for (int k = 0; axis_tick(a, k, &value, label); k++) {
         const double y = axis_px(a, value);
         if (end > x)
             svg_line(s, "grid", x, y, end, y);
@@ -84,7 +83,7 @@ void axis_draw_right(struct svg *s, const struct axis *a, double x)
 {
     char label[64];
     double value;
-    for (int k = 0; tick(a, k, &value, label); k++) {
+    for (int k = 0; axis_tick(a, k, &value, label); k++) {
         const double y = axis_px(a, value);
         svg_line(s, "tick", x, y, x + 5, y);
         svg_text(s, "", x + 9, y + 4.5, label);

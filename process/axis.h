@@ -19,6 +19,8 @@ double axis_px(const struct axis *a, double value);
 /* "1,234.5" into out; returns out. */
 const char *axis_number(char out[64], double value, int digits);
 
+/* The value and the label of tick k, from 0; 0 past the end. */
+int axis_tick(const struct axis *a, int k, double *value, char label[64]);
 /* Ticks and numbers of an axis below (at the px y) or left of (at the px x) a panel; grid lines
  * reach to `end`, none if end equals y or x. Styles: tick, grid, and the text styles middle and
  * end. */

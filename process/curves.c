@@ -2,8 +2,8 @@
 #include "process/curves.h"
 
 #include "common/stop.h"
+#include "process/choice.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,23 +81,6 @@ static int add_slide(struct curves *c, const char *file, const struct result_sli
     return 0;
 }
 
-/* Which slides to load. */
-struct choice {
-    const char *const *patterns; /* [n] */
-    int n;
-    bool *found; /* [n]: the pattern has matched a slide */
-    bool keep;
-};
-
-static bool is_chosen(struct choice *w, const char *name)
-{
-    bool chosen = w->n == 0;
-    for (int k = 0; k < w->n; k++)
-        if (!strcmp(w->patterns[k], name) || !fnmatch(w->patterns[k], name, 0))
-            chosen = w->found[k] = true;
-    return chosen;
-}
-
 static int load_slide(struct curves *c, struct result *r, int64_t k, const char *file, bool keep,
                       struct err *e)
 {
@@ -120,7 +103,8 @@ static int begin(struct curves *c, const struct result_params *p, struct err *e)
     return c->all.histogram ? 0 : err_set(e, "out of memory");
 }
 
-static int load_file(struct curves *c, const char *file, struct choice *w, struct err *e)
+static int load_file(struct curves *c, const char *file, struct choice *w, bool keep,
+                     struct err *e)
 {
     struct result *r = result_open(file, e);
     int bad = r ? 0 : -1;
@@ -129,14 +113,14 @@ static int load_file(struct curves *c, const char *file, struct choice *w, struc
     else if (r && result_same_params(&c->params, result_params(r), e))
         bad = err_add(e, "%s: parameters differ from those of the results before it", file);
     for (int64_t k = 0; !bad && k < result_slides(r); k++) {
-        if (!is_chosen(w, result_slide_name(r, k)))
+        if (!choice_has(w, result_slide_name(r, k)))
             continue;
         if (stop_check(e))
             bad = -1;
-        else if (w->keep && c->n + c->empty > 0)
+        else if (keep && c->n + c->empty > 0)
             bad = err_set(e, "--map shows one slide, but several are chosen; name it with --slide");
         else
-            bad = load_slide(c, r, k, file, w->keep, e);
+            bad = load_slide(c, r, k, file, keep, e);
     }
     result_close(r);
     return bad;
@@ -145,9 +129,8 @@ static int load_file(struct curves *c, const char *file, struct choice *w, struc
 static int check_choice(const struct curves *c, const struct choice *w, const char *file,
                         struct err *e)
 {
-    for (int k = 0; k < w->n; k++)
-        if (!w->found[k])
-            return err_set(e, "--slide %s: matches no slide of the results", w->patterns[k]);
+    if (choice_check(w, e))
+        return -1;
     if (c->n > 0)
         return 0;
     return err_set(e, "%s: nothing to draw: %s", file,
@@ -157,15 +140,14 @@ static int check_choice(const struct curves *c, const struct choice *w, const ch
 int curves_load(struct curves *c, char *const *files, int n_files, const char *const *patterns,
                 int n_patterns, bool keep, struct err *e)
 {
-    struct choice w = {.patterns = patterns, .n = n_patterns, .keep = keep};
+    struct choice w;
     *c = (struct curves){0};
-    w.found = calloc((size_t)n_patterns + 1, sizeof *w.found);
-    int bad = w.found ? 0 : err_set(e, "out of memory");
+    int bad = choice_begin(&w, patterns, n_patterns, e);
     for (int k = 0; k < n_files && !bad; k++)
-        bad = load_file(c, files[k], &w, e);
+        bad = load_file(c, files[k], &w, keep, e);
     if (!bad)
         bad = check_choice(c, &w, files[0], e);
-    free(w.found);
+    choice_end(&w);
     return bad;
 }
 

@@ -8,6 +8,7 @@
 #include "process/info.h"
 #include "process/lookup.h"
 #include "process/merge_command.h"
+#include "process/map.h"
 #include "process/options.h"
 #include "process/plot.h"
 #include "process/run.h"
@@ -77,6 +78,9 @@ struct row {
 static const struct row commands[] = {
     {&options_run, run_main, NULL},       {&options_merge, merge_main, NULL},
     {&options_info, info_main, NULL},     {&plot_options, NULL, plot_main},
+#ifdef HAVE_PNG
+    {&map_options, NULL, map_main},
+#endif
     {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
     {&options_tune, tune_main, NULL},
 };

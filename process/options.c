@@ -147,19 +147,6 @@ void options_version(void)
 
 /* --- parsing --- */
 
-static int parse_range(const char *text, struct result_params *p, struct err *e)
-{
-    char low[64];
-    const char *colon = strchr(text, ':');
-    if (!colon || (size_t)(colon - text) >= sizeof low)
-        return err_set(e, "--range %s: not LOW:HIGH", text);
-    memcpy(low, text, (size_t)(colon - text));
-    low[colon - text] = 0;
-    if (cli_real("--range", low, -1000, 1000, &p->low_db, e))
-        return -1;
-    return cli_real("--range", colon + 1, -1000, 1000, &p->high_db, e);
-}
-
 static int parse_io(const char *text, enum stream_io *io, struct err *e)
 {
     static const char *const words[] = {
@@ -187,7 +174,7 @@ static int set_parameter(struct result_params *p, int id, const char *arg, struc
     case OPT_SIGMA: return cli_real("--sigma", arg, 0, 10, &p->sigma, e);
     case OPT_TAPER: snprintf(p->taper, sizeof p->taper, "%s", arg); return 0;
     case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
-    case OPT_RANGE: return parse_range(arg, p, e);
+    case OPT_RANGE: return cli_span("--range", arg, -1000, 1000, &p->low_db, &p->high_db, e);
     case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
     case OPT_SKIP_DAMAGED: p->skip_damaged = true; return 0;
     case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);

@@ -40,14 +40,7 @@ struct arguments {
 
 static int set_range(struct plot_setup *s, const char *text, struct err *e)
 {
-    char low[64];
-    const size_t n = strcspn(text, ":");
-    if (!text[n] || n >= sizeof low)
-        return err_set(e, "--range %s: not LOW:HIGH", text);
-    memcpy(low, text, n);
-    low[n] = 0;
-    if (cli_real("--range", low, -1000, 1000, &s->map_low, e) ||
-        cli_real("--range", text + n + 1, -1000, 1000, &s->map_high, e))
+    if (cli_span("--range", text, -1000, 1000, &s->map_low, &s->map_high, e))
         return -1;
     return s->map_high - s->map_low >= 0.01
                ? 0 : err_set(e, "--range %s: HIGH must be above LOW by 0.01 dB or more", text);

@@ -53,8 +53,9 @@ static int failed(const struct png_file *p, struct err *e)
 
 static int colour_type(enum png_file_kind kind)
 {
-    return kind == PNG_FILE_GRAY ? PNG_COLOR_TYPE_GRAY
-           : kind == PNG_FILE_RGB ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_PALETTE;
+    return kind == PNG_FILE_GRAY  ? PNG_COLOR_TYPE_GRAY
+           : kind == PNG_FILE_RGB ? PNG_COLOR_TYPE_RGB
+                                  : PNG_COLOR_TYPE_PALETTE;
 }
 
 static void set_palette(struct png_file *p, const uint32_t *palette, int n)
@@ -89,7 +90,8 @@ static void set_texts(struct png_file *p, const struct png_file_text *texts, int
 /* The mark of our pictures comes first, so that png_file_is_ours() finds it at a fixed place. */
 static void write_mark(struct png_file *p)
 {
-    png_write_chunk(p->png, (const png_byte *)"tEXt", (const png_byte *)"Software\0" PNG_FILE_SOFTWARE,
+    png_write_chunk(p->png, (const png_byte *)"tEXt",
+                    (const png_byte *)"Software\0" PNG_FILE_SOFTWARE,
                     sizeof "Software\0" PNG_FILE_SOFTWARE - 1);
 }
 

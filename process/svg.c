@@ -77,23 +77,27 @@ static const char *entity(char c)
     }
 }
 
-void svg_escape(struct svg *s, const char *text)
+int svg_escape_to(FILE *f, const char *text)
 {
     const size_t size = 4 * strlen(text) + 1;
     char *clean = malloc(size);
-    if (!clean) {
-        s->failed = true;
-        return;
-    }
+    if (!clean)
+        return -1;
     text_fit(clean, size, text, text_columns(text));
     for (const char *c = clean; *c; c++) {
         const char *name = entity(*c);
         if (name)
-            fputs(name, s->f);
+            fputs(name, f);
         else
-            fputc(*c, s->f);
+            fputc(*c, f);
     }
     free(clean);
+    return 0;
+}
+
+void svg_escape(struct svg *s, const char *text)
+{
+    s->failed = svg_escape_to(s->f, text) || s->failed;
 }
 
 void svg_text(struct svg *s, const char *style, double x, double y, const char *text)

@@ -39,6 +39,8 @@ void svg_text_up(struct svg *s, const char *style, double x, double y, const cha
 /* Markup of our own; strings from files go through svg_escape. */
 void svg_markup(struct svg *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 void svg_escape(struct svg *s, const char *text);
+/* Writes text of any origin to `f`, made printable and escaped for XML. -1 when out of memory. */
+int svg_escape_to(FILE *f, const char *text);
 
 /* Does the name of a file end in .svg? */
 bool svg_is_name(const char *path);

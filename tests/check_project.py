@@ -194,6 +194,8 @@ OTHER_OPTIONS = {
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
+    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
+                          "--range", "--width", "--opacity"]),
     "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
@@ -347,7 +349,9 @@ def test_completed_values_are_accepted():
                 run(WSI2H5, option, value, "-o", os.path.join(tmp(), "options.h5"), slide())
     for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/h5spec.bash")).read(), re.M):
         for value in completed(H5SPEC, "run", option, ""):
-            if value != "cuda" and option != "--task":
+            if option in OTHER_OPTIONS["map"]:
+                run(H5SPEC, "map", option, value, "-o", tmp(), spectrum(grouped()))
+            elif value != "cuda" and option != "--task":
                 run(H5SPEC, "run", option, value, "-o", os.path.join(tmp(), "options.h5"), grouped())
 
 

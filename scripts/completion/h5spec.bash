@@ -7,14 +7,16 @@ _h5spec() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     case $previous in
+    --blend) words='none box tent cos gauss' ;;
     --device) words='auto cpu cuda' ;;
+    --format) words='png overlay geojson csv tiff all' ;;
     --io) words='auto direct buffered' ;;
     --on-damage) words='count fail' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --task) words='auto' ;;
-    --bins | --groups | --memory | --min-tissue | --range | --sigma | --slide | --stride | --threads | \
-        --title | --window | -j) return ;;
+    --bins | --cell | --feature | --groups | --memory | --min-tissue | --opacity | --range | --sigma | \
+        --slide | --stride | --threads | --title | --width | --window | -j) return ;;
     -o | --output | --list) ;;
     *)
         if [[ $COMP_CWORD -eq 1 && $current != -* ]]; then

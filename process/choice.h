@@ -1,0 +1,24 @@
+/*
+ * choice.h - which slides of results a command works on: --slide NAME, or a pattern as fnmatch()
+ * takes it, any number of times. Without any, all slides are chosen.
+ */
+#ifndef WSI_CHOICE_H
+#define WSI_CHOICE_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+
+struct choice {
+    const char *const *patterns; /* [n], the caller's */
+    int n;
+    bool *found; /* [n]: the pattern has matched a slide; owned */
+};
+
+int choice_begin(struct choice *c, const char *const *patterns, int n, struct err *e);
+bool choice_has(struct choice *c, const char *name);
+/* -1 if a pattern has matched no slide; the message names it. */
+int choice_check(const struct choice *c, struct err *e);
+void choice_end(struct choice *c);
+
+#endif
