@@ -179,16 +179,21 @@ static int descriptor_of(hid_t object, struct err *e)
     return found;
 }
 
+/* What an object must be. */
+enum shape { ORDINARY, VIEW };
+
 /* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists
  * them. */
-static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct guard_chunk *chunks,
-                 uint64_t n, struct err *e)
+static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum shape shape,
+                 struct guard_chunk *chunks, uint64_t n, struct err *e)
 {
     const int fd = descriptor_of(parent, e);
     if (fd < 0)
         return fd == -1 ? 0 : -1;
     const haddr_t address = address_of(parent, info);
-    if (!(chunks ? guard_chunks(fd, address, chunks, n, e) : guard_object(fd, address, e)))
+    if (!(chunks          ? guard_chunks(fd, address, chunks, n, e)
+          : shape == VIEW ? guard_view(fd, address, e)
+                          : guard_object(fd, address, e)))
         return 0;
     const bool system = errno != 0;
     system_failed = system_failed || system;
@@ -196,7 +201,8 @@ static int guard(hid_t parent, const H5L_info_t *info, const char *name, struct 
 }
 
 /* The link must exist, be hard, and lead to an object of this kind. */
-static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, struct err *e)
+static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, enum shape shape,
+                         struct err *e)
 {
     H5L_info_t info;
     if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0) {
@@ -205,7 +211,7 @@ static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, struct
     }
     if (info.type != H5L_TYPE_HARD)
         return err_set(e, "%s is reached by a link that may lead out of the file: rejected", name);
-    if (guard(parent, &info, name, NULL, 0, e))
+    if (guard(parent, &info, name, shape, NULL, 0, e))
         return -1;
     hid_t o = H5Oopen(parent, name, H5P_DEFAULT);
     if (o < 0)
@@ -218,7 +224,7 @@ static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, struct
 
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e)
 {
-    return open_object(parent, name, H5I_GROUP, e);
+    return open_object(parent, name, H5I_GROUP, ORDINARY, e);
 }
 
 /* How an array is stored: contiguous, or compressed in chunks of whole rows. */
@@ -270,7 +276,7 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
                     struct err *e)
 {
     hsize_t found[H5S_MAX_RANK];
-    hid_t ds = open_object(parent, name, H5I_DATASET, e);
+    hid_t ds = open_object(parent, name, H5I_DATASET, ORDINARY, e);
     if (ds < 0)
         return -1;
     hid_t space = H5Dget_space(ds), have = H5Dget_type(ds);
@@ -297,17 +303,23 @@ int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint
     H5L_info_t info;
     if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0)
         return h5_error(e, "%s is missing", name);
-    return guard(parent, &info, name, out, n, e);
+    return guard(parent, &info, name, ORDINARY, out, n, e);
 }
 
 hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e)
 {
-    return open_object(parent, name, H5I_DATASET, e);
+    return open_object(parent, name, H5I_DATASET, ORDINARY, e);
+}
+
+hid_t h5_open_view(hid_t parent, const char *name, struct err *e)
+{
+    return open_object(parent, name, H5I_DATASET, VIEW, e);
 }
 
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e)
 {
-    hid_t ds = open_object(parent, name, H5I_DATASET, e), space = ds < 0 ? -1 : H5Dget_space(ds);
+    hid_t ds = open_object(parent, name, H5I_DATASET, ORDINARY, e),
+          space = ds < 0 ? -1 : H5Dget_space(ds);
     const bool good = space >= 0 && H5Sget_simple_extent_ndims(space) == rank &&
                       H5Sget_simple_extent_dims(space, dims, NULL) == rank;
     if (ds >= 0 && !good)

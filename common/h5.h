@@ -66,6 +66,8 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
                     struct err *e);
 /* Opens a dataset of any shape, to ask for its storage. */
 hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e);
+/* Opens a virtual dataset, to ask for its mappings. Do not read its values. */
+hid_t h5_open_view(hid_t parent, const char *name, struct err *e);
 /* The dimensions of a dataset of this rank. */
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e);
 /* Is there a link of this name? */

@@ -132,11 +132,9 @@ static int read_heap(struct guard *g, uint64_t address)
 }
 
 /* The heap's objects follow one another: index 2, count 2, unused 4, size 8, bytes padded to 8. */
-static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t index)
+int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes)
 {
     bool found = false;
-    if (n == 0 && address == 0) /* otherwise the library reads the heap all the same */
-        return 0;
     if (read_heap(g, address))
         return -1;
     struct guard_bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
@@ -146,11 +144,24 @@ static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t in
             break;
         if (size > b.left || !guard_skip(&b, 16) || !guard_skip(&b, (size_t)(size + 7) / 8 * 8))
             return guard_reject(g, "a heap of texts has invalid sizes");
-        if (number == index && (found || size != n))
-            return guard_reject(g, "a text has another length than it says");
-        found = found || number == index;
+        if (number != index)
+            continue;
+        if (found)
+            return guard_reject(g, "a heap of texts has two texts of one number");
+        found = true;
+        *bytes = size;
     }
     return found ? 0 : guard_reject(g, "a text is missing in the heap");
+}
+
+static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t index)
+{
+    uint64_t bytes;
+    if (n == 0 && address == 0) /* otherwise the library reads the heap all the same */
+        return 0;
+    if (guard_heap(g, address, index, &bytes))
+        return -1;
+    return bytes == n ? 0 : guard_reject(g, "a text has another length than it says");
 }
 
 enum { INTEGER = 0, REAL = 1, STRING = 3, VARIABLE = 9 };
@@ -399,6 +410,12 @@ static int look_at(struct guard *g, uint64_t address)
 int guard_object(int fd, uint64_t address, struct err *e)
 {
     struct guard g = {.fd = fd, .e = e};
+    return look_at(&g, address);
+}
+
+int guard_view(int fd, uint64_t address, struct err *e)
+{
+    struct guard g = {.fd = fd, .e = e, .view = true};
     return look_at(&g, address);
 }
 

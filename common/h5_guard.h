@@ -20,6 +20,9 @@
  * errno is 0 if the file is to blame, else it has the failure of the system. */
 int guard_object(int fd, uint64_t address, struct err *e);
 
+/* As guard_object(), for a virtual dataset, which guard_object() rejects. */
+int guard_view(int fd, uint64_t address, struct err *e);
+
 struct guard_chunk {
     uint64_t address; /* in the file, or UINT64_MAX: not stored */
     uint64_t bytes;   /* stored; 0 without filters: then each chunk has its full size */

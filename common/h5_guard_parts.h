@@ -21,6 +21,7 @@ struct guard {
     uint64_t size[GUARD_RANK], most[GUARD_RANK];
     struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
     uint64_t n_chunks;
+    bool view; /* the dataset must be virtual */
 };
 
 /* A run of bytes that is being decoded. */
@@ -45,6 +46,8 @@ int guard_read_signed(const struct guard *g, uint64_t address, const char *signa
 
 /* The message with the shape of a dataset, and the one that says where its data lie. */
 int guard_space(struct guard *g, struct guard_bytes b);
-int guard_layout(const struct guard *g, struct guard_bytes b);
+int guard_layout(struct guard *g, struct guard_bytes b);
+/* The bytes of an object of the global heap must lie in the file. */
+int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes);
 
 #endif

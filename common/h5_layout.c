@@ -157,13 +157,25 @@ static int check_chunks(const struct guard *g, struct guard_bytes b)
     return address == UINT64_MAX ? 0 : check_fixed_array(g, address, chunks);
 }
 
-int guard_layout(const struct guard *g, struct guard_bytes b)
+/* The mappings of a virtual dataset lie in the global heap. Their contents have a checksum. */
+static int check_view(struct guard *g, struct guard_bytes b)
+{
+    uint64_t address, index, bytes;
+    if (!guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
+        return guard_reject(g, "the layout of virtual data is damaged");
+    return guard_heap(g, address, index, &bytes);
+}
+
+int guard_layout(struct guard *g, struct guard_bytes b)
 {
     enum { CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3 };
     uint64_t version, class, address, n;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &class) ||
         (version != 3 && version != 4))
         return guard_reject(g, "the layout is of a version that these files do not have");
+    if (g->view)
+        return class == VIRTUAL && version == 4 ? check_view(g, b)
+                                                : guard_reject(g, "its data are not virtual");
     if (class == VIRTUAL)
         return guard_reject(g, "its data lie outside the file: rejected");
     if (class == CHUNKED && version == 4)

@@ -55,9 +55,9 @@ struct store_info {
     int64_t group_rows;       /* a multiple of stripe_rows; the last group may have fewer */
     int64_t group_count;      /* ceil(height / group_rows) */
     char source_problem[256]; /* what is wrong with the file apart from its tiles; "": nothing */
-    int64_t source_tag; /* 16 bits of the slide's folder: distinguishes slides of one name */
-    bool identifiers;                                     /* identifying properties were kept */
-    bool tissue_only;                                     /* chunks without tissue were left out */
+    int64_t source_tag;       /* 16 bits of the slide's folder: distinguishes slides of one name */
+    bool identifiers;         /* identifying properties were kept */
+    bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
@@ -138,7 +138,7 @@ int store_map_group(struct store *s, int64_t group, struct store_chunk *out, str
 /* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
 /* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
- * properties, thumbnail, ICC profile. (Opening a store checks its attributes, store_map_group() the
+ * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its attributes, store_map_group() the
  * tables.) */
 int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */

@@ -4,6 +4,8 @@
 #include "common/h5_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int find_thumbnail(hid_t file, bool *found, struct err *e)
 {
@@ -61,4 +63,108 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
     const int r = read_extras(file, store_info(s)->group_count, x, e);
     H5Fclose(file);
     return r ? err_add(e, "%s", store_path(s)) : 0;
+}
+
+/* --- checks of everything but the chunks --- */
+
+/* Reads an optional dataset of bytes, so that its checksum is checked. */
+static int check_bytes(hid_t parent, const char *name, int rank, struct err *e)
+{
+    enum { MOST = 1 << 30 };
+    hsize_t dims[3], n = 1;
+    if (!h5_has_link(parent, name))
+        return 0;
+    if (h5_get_shape(parent, name, rank, dims, e))
+        return -1;
+    for (int k = 0; k < rank; k++) {
+        if (dims[k] == 0 || dims[k] > MOST / n)
+            return err_set(e, "%s has an invalid size", name);
+        n *= dims[k];
+    }
+    void *data = malloc((size_t)n);
+    int r = data ? h5_read_array(parent, name, H5T_NATIVE_UINT8, rank, dims, data, e)
+                 : err_set(e, "out of memory");
+    free(data);
+    return r;
+}
+
+static int check_group(hid_t parent, const char *name, const char *dataset, struct err *e)
+{
+    if (!h5_has_link(parent, name))
+        return 0;
+    hid_t g = h5_open_group(parent, name, e);
+    if (g < 0)
+        return -1;
+    int r = dataset ? check_bytes(g, dataset, 3, e) : h5_check_texts(g, e);
+    H5Gclose(g);
+    return r ? err_add(e, "%s", name) : 0;
+}
+
+/* Does mapping k of /pixels show all of group k + 1 where it belongs? */
+static bool is_mapped(hid_t dcpl, const struct store_info *i, int64_t k)
+{
+    char name[64] = "", want[64], file[8] = "";
+    hsize_t low[3] = {0}, high[3] = {0};
+    hid_t where = H5Pget_virtual_vspace(dcpl, (size_t)k);
+    hid_t part = H5Pget_virtual_srcspace(dcpl, (size_t)k);
+    const int64_t first = k * i->group_rows, rows = store_group_height(i, k);
+    const hsize_t end[3] = {(hsize_t)(first + rows), (hsize_t)i->width, (hsize_t)i->channels};
+    snprintf(want, sizeof want, "/groups/%05lld/pixels", (long long)k + 1);
+    bool good =
+        H5Pget_virtual_filename(dcpl, (size_t)k, file, sizeof file) == 1 && !strcmp(file, ".") &&
+        H5Pget_virtual_dsetname(dcpl, (size_t)k, name, sizeof name) > 0 && !strcmp(name, want) &&
+        H5Sget_select_type(part) == H5S_SEL_ALL && H5Sget_simple_extent_ndims(where) == 3 &&
+        H5Sget_select_bounds(where, low, high) >= 0 && low[0] == (hsize_t)first &&
+        H5Sget_select_npoints(where) == (hssize_t)(rows * i->width * i->channels);
+    for (int d = 0; good && d < 3; d++)
+        good = high[d] == end[d] - 1 && (d == 0 || low[d] == 0);
+    H5Sclose(where);
+    H5Sclose(part);
+    return good;
+}
+
+/* /pixels: its shape and its mappings. h5spec does not read it, but others do. */
+static int check_view(hid_t file, const struct store_info *i, struct err *e)
+{
+    hsize_t dims[3] = {0};
+    size_t n = 0;
+    hid_t ds = h5_open_view(file, "pixels", e);
+    if (ds < 0)
+        return -1;
+    hid_t space = H5Dget_space(ds), dcpl = H5Dget_create_plist(ds);
+    bool good = H5Sget_simple_extent_ndims(space) == 3 &&
+                H5Sget_simple_extent_dims(space, dims, NULL) == 3 &&
+                dims[0] == (hsize_t)i->height && dims[1] == (hsize_t)i->width &&
+                dims[2] == (hsize_t)i->channels && H5Pget_virtual_count(dcpl, &n) >= 0 &&
+                n == (size_t)i->group_count;
+    for (int64_t k = 0; good && k < i->group_count; k++)
+        good = is_mapped(dcpl, i, k);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    H5Dclose(ds);
+    return good ? 0 : err_set(e, "pixels does not show the pixels of all groups: damaged");
+}
+
+static int check_file(hid_t file, const struct store_info *i, struct err *e)
+{
+    return check_group(file, "properties", NULL, e) ||
+                   check_group(file, "associated", "thumbnail", e) ||
+                   check_bytes(file, "icc_profile", 1, e) || check_view(file, i, e)
+               ? -1
+               : 0;
+}
+
+int store_check(struct store *s, struct err *e)
+{
+    static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};
+    struct store_tissue t = {0};
+    int64_t version;
+    const int r = store_read_tissue(s, &t, e);
+    free(t.mask);
+    hid_t file = r < 0 ? -1 : h5_open(store_path(s), &format, &version, e);
+    if (file < 0)
+        return -1;
+    const int bad = check_file(file, store_info(s), e);
+    H5Fclose(file);
+    return bad ? err_add(e, "%s", store_path(s)) : 0;
 }

@@ -391,55 +391,6 @@ bool store_is(const char *path)
     return h5_look(path, STORE_FORMAT, NULL) != H5_OTHER;
 }
 
-/* --- everything but the chunks --- */
-
-/* Reads an optional dataset of bytes, so that its checksum is checked. */
-static int check_bytes(hid_t parent, const char *name, int rank, struct err *e)
-{
-    enum { MOST = 1 << 30 };
-    hsize_t dims[3], n = 1;
-    if (!h5_has_link(parent, name))
-        return 0;
-    if (h5_get_shape(parent, name, rank, dims, e))
-        return -1;
-    for (int k = 0; k < rank; k++) {
-        if (dims[k] == 0 || dims[k] > MOST / n)
-            return err_set(e, "%s has an invalid size", name);
-        n *= dims[k];
-    }
-    void *data = malloc((size_t)n);
-    int r = data ? h5_read_array(parent, name, H5T_NATIVE_UINT8, rank, dims, data, e)
-                 : err_set(e, "out of memory");
-    free(data);
-    return r;
-}
-
-static int check_group(hid_t parent, const char *name, const char *dataset, struct err *e)
-{
-    if (!h5_has_link(parent, name))
-        return 0;
-    hid_t g = h5_open_group(parent, name, e);
-    if (g < 0)
-        return -1;
-    int r = dataset ? check_bytes(g, dataset, 3, e) : h5_check_texts(g, e);
-    H5Gclose(g);
-    return r ? err_add(e, "%s", name) : 0;
-}
-
-int store_check(struct store *s, struct err *e)
-{
-    struct store_tissue t = {0};
-    const int r = store_read_tissue(s, &t, e);
-    free(t.mask);
-    if (r < 0)
-        return -1;
-    if (check_group(s->file, "properties", NULL, e) ||
-        check_group(s->file, "associated", "thumbnail", e) ||
-        check_bytes(s->file, "icc_profile", 1, e))
-        return err_add(e, "%s", s->path);
-    return 0;
-}
-
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
     static const enum store_found found[] = {[H5_OTHER] = STORE_OTHER_FILE,
