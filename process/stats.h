@@ -1,0 +1,55 @@
+/*
+ * stats.h - robust statistics of a corpus: quantiles, scores, distances between histograms.
+ *
+ * Values that are NaN are "no value": they are skipped. Any thread.
+ */
+#ifndef WSI_STATS_H
+#define WSI_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Fewer values than this have no scores: their median and MAD say too little. */
+enum { STATS_LEAST = 10 };
+/* |z| above this: look at the slide. Iglewicz & Hoaglin, 1993. */
+#define STATS_FLAG 3.5
+/* The share of |z| > STATS_FLAG among values with a normal distribution: 2 (1 - Phi(3.5)). */
+#define STATS_BY_CHANCE 4.6525815807105e-4
+
+/* Moves the NaNs of v[n] behind the numbers and sorts these. Returns how many numbers there are. */
+int64_t stats_sort(double *v, int64_t n);
+/* Quantile q (0 to 1) of n sorted numbers, linear between them; NaN if n is 0. */
+double stats_quantile(const double *sorted, int64_t n, double q);
+
+/* The robust summary of a set of values. */
+struct stats_summary {
+    int64_t n;           /* numbers among them */
+    double q25, q50, q75;
+    double mad;          /* median of |x - median|; NaN without numbers */
+};
+
+/* Summarises v[n]; `work` is room for n numbers. */
+struct stats_summary stats_summarise(const double *v, int64_t n, double *work);
+/* z = 0.6745 (x - median) / MAD. NaN if x is, if there are fewer than STATS_LEAST numbers, or if
+ * the MAD is 0: then more than half of the values are equal, and no scale exists. */
+double stats_z(const struct stats_summary *s, double x);
+
+/* The share of the variance of v[n] that lies between the groups group[n] (0 .. groups - 1):
+ * eta^2 = between / total sum of squares, 0 to 1. NaN with fewer than two groups that have numbers,
+ * or without variance. `work` is room for 2 * groups numbers. */
+double stats_eta_squared(const double *v, const int32_t *group, int64_t n, int64_t groups,
+                         double *work);
+
+/* cdf[k], k = 0 .. bins - 1: the share of all values at or below bin k. Values below the range
+ * count as in the first bin, those above as in the last, so cdf[bins - 1] is 1. All 0 if there are
+ * no values. */
+void stats_cdf(const uint64_t *histogram, int64_t bins, uint64_t underflow, uint64_t overflow,
+               float *cdf);
+/* out[bins]: the pointwise median of n such functions, cdf[0 .. n - 1]. It is one, too. `work` is
+ * room for STATS_BLOCK * n numbers. n > 0. */
+enum { STATS_BLOCK = 16 };
+void stats_median_cdf(const float *const *cdf, int64_t n, int64_t bins, float *out, float *work);
+/* The Wasserstein-1 distance in dB: the area between the two functions. `width`: dB per bin. */
+double stats_w1(const float *a, const float *b, int64_t bins, double width);
+
+#endif
