@@ -115,6 +115,13 @@ $(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg_decoder.c common/err.c $(B)/confi
 	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -fPIC -fvisibility=hidden -shared \
 	  -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
 
+# style and scripts of pages: their bytes, and the SHA-256 by which a page allows them
+$(B)/page_files.h: process/page.css process/page.js process/live.js
+	$(call show,GEN $@)for f in $^; do n=$$(basename $$f | tr . _); \
+	  echo "static const unsigned char $$n[] = {"; od -An -v -tu1 $$f | sed 's/[0-9][0-9]*/&,/g'; \
+	  echo "}; static const char $${n}_sha256[] = \"$$(sha256sum <$$f | cut -c1-64)\";"; done >$@
+$(B)/process/page.o: $(B)/page_files.h
+
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/png_file.c $(if $(MAP_TIFF),process/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))

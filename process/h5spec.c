@@ -11,6 +11,9 @@
 #include "process/map.h"
 #include "process/options.h"
 #include "process/plot.h"
+#ifdef HAVE_PNG
+#include "process/report.h"
+#endif
 #include "process/run.h"
 #include "process/tune.h"
 #include "process/verify_command.h"
@@ -83,6 +86,9 @@ static const struct row commands[] = {
 #endif
     {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
     {&options_tune, tune_main, NULL},
+#ifdef HAVE_PNG
+    {&report_options, NULL, report_main},
+#endif
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

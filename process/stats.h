@@ -23,9 +23,9 @@ double stats_quantile(const double *sorted, int64_t n, double q);
 
 /* The robust summary of a set of values. */
 struct stats_summary {
-    int64_t n;           /* numbers among them */
+    int64_t n; /* numbers among them */
     double q25, q50, q75;
-    double mad;          /* median of |x - median|; NaN without numbers */
+    double mad; /* median of |x - median|; NaN without numbers */
 };
 
 /* Summarises v[n]; `work` is room for n numbers. */

@@ -49,8 +49,8 @@ fail:
 
 struct parser {
     const char *path;
-    char *in;     /* what is to be read */
-    char *out;    /* where the next character of a cell goes; never beyond `in` */
+    char *in;  /* what is to be read */
+    char *out; /* where the next character of a cell goes; never beyond `in` */
     int64_t line;
     char separator;
 };

@@ -29,7 +29,7 @@ ONLY = [  # header, the only files that may include it
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/svs_level|process/map_tiff)\.c"),
     (r"png\.h", r"process/png_file\.c"),
-    (r"j(peglib|error)\.h", r"common/jpeg_decoder\.c"),
+    (r"j(peglib|error)\.h", r"(common/jpeg_decoder|process/jpeg_write)\.c"),
     (r"openjpeg\.h", r"convert/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
@@ -196,6 +196,8 @@ OTHER_OPTIONS = {
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
     "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
                           "--range", "--width", "--opacity"]),
+    "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
+                             "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
@@ -327,7 +329,7 @@ def test_completion_of_zsh():
 
 def test_completion_knows_every_argument():
     """After each option that takes an argument: words, files or nothing, on purpose."""
-    files = {"output", "list", "key"}  # zsh completes files by default
+    files = {"output", "list", "key", "csv", "failed", "limits", "meta", "multiqc"}  # zsh completes files by default
     helps = {"wsi2h5": [run(WSI2H5, "--help").out], "h5spec": [run(H5SPEC, c, "--help").out for c in commands_of_h5spec()]}
     for program, texts_ in helps.items():
         taking = set(re.findall(r"^  (?:-., |    )--([a-z-]+) [A-Z]", "".join(texts_), re.M))
@@ -351,6 +353,8 @@ def test_completed_values_are_accepted():
         for value in completed(H5SPEC, "run", option, ""):
             if option in OTHER_OPTIONS["map"]:
                 run(H5SPEC, "map", option, value, "-o", tmp(), spectrum(grouped()))
+            elif option in ("--names", "--pictures"):
+                run(H5SPEC, "report", option, value, "-o", os.path.join(tmp(), "options.html"), spectrum(grouped()))
             elif value != "cuda" and option != "--task":
                 run(H5SPEC, "run", option, value, "-o", os.path.join(tmp(), "options.h5"), grouped())
 

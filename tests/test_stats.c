@@ -87,7 +87,7 @@ static void test_distance_of_histograms(void)
     stats_cdf(a, 4, 0, 0, x);
     stats_cdf(b, 4, 0, 0, y);
     EXPECT(fabs(stats_w1(x, y, 4, 0.5) - 1) < 1e-7); /* all moves by two bins of 0.5 dB */
-    stats_cdf(none, 4, 10, 0, x); /* below the range: as in the first bin */
+    stats_cdf(none, 4, 10, 0, x);                    /* below the range: as in the first bin */
     stats_cdf(none, 4, 0, 10, y);
     EXPECT(fabs(stats_w1(x, y, 4, 0.5) - 1.5) < 1e-7);
     stats_cdf(none, 4, 0, 0, x);
@@ -112,16 +112,20 @@ static void test_hostile_texts(void)
     EXPECT(!strcmp(put(html_text, "<a b=\"c\">&'"), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;"));
     EXPECT(!strcmp(put(html_json, "</script>\"\\"), "\"\\u003c/script\\u003e\\\"\\\\\""));
     EXPECT(!strcmp(put(html_json, "a\nb\x1b"), "\"a?b?\""));
-    EXPECT(!strcmp(put(html_text, "x\xe2\x80\xae" "y"), "x?y")); /* right-to-left override */
+    EXPECT(!strcmp(put(html_text, "x\xe2\x80\xae"
+                                  "y"),
+                   "x?y")); /* right-to-left override */
     EXPECT(!strcmp(put(html_text, "\xff"), "\xef\xbf\xbd"));
     EXPECT(!strstr(put(html_json, "\xe2\x80\xa8\xe2\x80\xa9"), "\xe2\x80"));
     EXPECT(!strcmp(put(html_csv, "=1+\"2\""), "\"'=1+\"\"2\"\"\""));
-    EXPECT(!strcmp(put(html_csv, "-5 dB"), "\"'-5 dB\"") && !strcmp(put(html_csv, "a=b"), "\"a=b\""));
+    EXPECT(!strcmp(put(html_csv, "-5 dB"), "\"'-5 dB\"") &&
+           !strcmp(put(html_csv, "a=b"), "\"a=b\""));
 }
 
 static void test_base64(void)
 {
-    static const char *const want[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
+    static const char *const want[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
+                                       "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
     for (size_t n = 0; n <= 6; n++) { /* RFC 4648, section 10 */
         written[0] = 0;
         FILE *m = fmemopen(written, sizeof written, "w");

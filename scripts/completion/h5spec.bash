@@ -12,12 +12,14 @@ _h5spec() {
     --format) words='png overlay geojson csv tiff all' ;;
     --io) words='auto direct buffered' ;;
     --on-damage) words='count fail' ;;
+    --names) words='keep number' ;;
+    --pictures) words='auto all maps none' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --task) words='auto' ;;
-    --bins | --cell | --feature | --groups | --memory | --min-tissue | --opacity | --range | --sigma | \
-        --slide | --stride | --threads | --title | --width | --window | -j) return ;;
-    -o | --output | --list) ;;
+    --bins | --cell | --feature | --group | --group-regex | --groups | --max-size | --memory | --min-tissue | \
+        --opacity | --range | --sigma | --slide | --stride | --threads | --title | --width | --window | -j) return ;;
+    -o | --output | --list | --csv | --failed | --key | --limits | --meta | --multiqc) ;;
     *)
         if [[ $COMP_CWORD -eq 1 && $current != -* ]]; then
             words="help $("$program" --help 2>/dev/null | sed -nE 's/^  ([a-z]+)  +[a-z].*/\1/p')"

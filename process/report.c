@@ -1,0 +1,106 @@
+/* report.c - the steps of a report; see report.h. */
+#include "process/report.h"
+
+#include "process/html.h"
+#include "process/page.h"
+#include "process/report_pictures.h"
+#include "process/text_file.h"
+
+#include <stdlib.h>
+
+#define CSV_HEAD "slide,group,resolution,windows,"
+#define KEY_HEAD "number,slide,result\n"
+
+static void report_free(struct report *r)
+{
+    for (int64_t k = 0; k < r->n; k++)
+        report_slide_free(&r->slides[k]);
+    for (int32_t p = 0; p < r->n_pools; p++) {
+        free(r->pools[p].median);
+        free(r->pools[p].bands);
+    }
+    for (int k = 0; k < r->n_creators; k++)
+        free(r->creators[k]);
+    for (int32_t k = 0; k < r->n_groups; k++)
+        free(r->groups[k]);
+    for (int64_t k = 0; k < r->n_failures; k++) {
+        free(r->failures[k].name);
+        free(r->failures[k].reason);
+    }
+    report_spool_free(r->spool);
+    free(r->slides);
+    free(r->pools);
+    free(r->creators);
+    free(r->groups);
+    free(r->failures);
+    free(r->limits);
+}
+
+static int put_key(const struct report *r, FILE *f, struct err *e)
+{
+    (void)e;
+    fputs(KEY_HEAD, f);
+    for (int64_t k = 0; k < r->n; k++) {
+        const struct report_slide *s = &r->slides[k];
+        html_csv(f, s->shown);
+        putc(',', f);
+        html_csv(f, s->name);
+        putc(',', f);
+        html_csv(f, r->setup->files[s->file]);
+        putc('\n', f);
+    }
+    return 0;
+}
+
+/* All files that are to be written, known before anything is read. */
+static int check_targets(const struct report_setup *o, struct err *e)
+{
+    if (text_file_check(o->output, PAGE_REPORT_HEAD, "a report made by h5spec", e))
+        return -1;
+    if (o->csv && text_file_check(o->csv, CSV_HEAD, "a table of a report", e))
+        return -1;
+    return o->key && o->number_names ? text_file_check(o->key, KEY_HEAD, "a key of a report", e)
+                                     : 0;
+}
+
+static int write_one(const struct report *r, const char *path,
+                     int (*put)(const struct report *r, FILE *f, struct err *e), struct err *e)
+{
+    struct text_file t;
+    if (text_file_begin(&t, path, e))
+        return -1;
+    if (!put(r, t.f, e))
+        return text_file_commit(&t, e);
+    text_file_abort(&t);
+    return err_add(e, "%s", path);
+}
+
+/* The page comes last: when it is there, so is the rest. */
+static int write_all(const struct report *r, struct err *e)
+{
+    const struct report_setup *o = r->setup;
+    if ((o->number_names && write_one(r, o->key, put_key, e)) ||
+        (o->csv && write_one(r, o->csv, report_csv, e)) || (o->multiqc && report_multiqc(r, e)))
+        return -1;
+    return write_one(r, o->output, report_page, e);
+}
+
+static int make(struct report *r, struct err *e)
+{
+    if (check_targets(r->setup, e) || report_read_limits(r, e) || report_load(r, e))
+        return -1;
+    return report_group(r, e) || report_score(r, e) || report_cells(r, e) || write_all(r, e) ? -1
+                                                                                             : 0;
+}
+
+int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failing, struct err *e)
+{
+    struct report r = {.setup = setup};
+    const int status = make(&r, e);
+    *bad = r.bad;
+    *failing = 0;
+    for (int64_t k = 0; k < r.n; k++)
+        *failing += r.slides[k].verdict == REPORT_FAIL;
+    report_free(&r);
+    return status;
+}

@@ -1,0 +1,350 @@
+/* report_pictures.c - see report_pictures.h. */
+#include "process/report_pictures.h"
+
+#include "process/colours.h"
+#include "process/html.h"
+#include "process/jpeg_write.h"
+#include "process/page.h"
+#include "process/png_file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAP, THUMB, KINDS }; /* what a slide has in each size */
+enum { SIZES = 5, TRIED = 3, PER_BLOCK = 64, QUALITY = 60 };
+
+/* Longest side of the map and of the thumbnail in px, and about how many bytes both take. */
+static const struct {
+    int map, thumb;
+    int64_t bytes;
+} sizes[SIZES] = {
+    {256, 160, 40000}, {128, 128, 16000}, {96, 96, 9000}, {72, 80, 6000}, {48, 56, 3500}};
+
+/* The map is that of focus_db, or of mean_db if the result lacks it. The range of colours is the
+ * same for all slides. */
+static const double map_low[] = {-50, 20}, map_high[] = {-15, 60};
+
+struct report_picture {
+    uint32_t bytes[TRIED][KINDS];
+    int64_t at;    /* in the spool */
+    uint8_t *data; /* [data_bytes] until they are in the spool; owned */
+    size_t data_bytes;
+};
+
+struct report_spool {
+    FILE *f;
+    const struct report_setup *setup;
+    int first_size; /* sizes first_size .. first_size + TRIED - 1 are encoded */
+};
+
+/* --- the spool --- */
+
+/* The largest size of which n slides may fit. */
+static int choose_first(const struct report_setup *o, int64_t n)
+{
+    int k = 0;
+    const int64_t each = o->pictures == REPORT_ALL ? INT64_MAX : o->max_size / (n > 0 ? n : 1);
+    while (k + TRIED < SIZES && sizes[k].bytes > each)
+        k++;
+    return k;
+}
+
+struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e)
+{
+    struct report_spool *s = calloc(1, sizeof *s);
+    if (!s || !(s->f = tmpfile())) {
+        free(s);
+        err_sys(e, "no temporary file for pictures (TMPDIR)");
+        return NULL;
+    }
+    s->setup = o;
+    s->first_size = choose_first(o, n);
+    return s;
+}
+
+void report_spool_free(struct report_spool *s)
+{
+    if (s)
+        fclose(s->f);
+    free(s);
+}
+
+void report_pictures_free(struct report_picture *p)
+{
+    if (p)
+        free(p->data);
+    free(p);
+}
+
+int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e)
+{
+    if (!p)
+        return 0;
+    p->at = ftello(s->f);
+    if (p->at < 0 || fwrite(p->data, 1, p->data_bytes, s->f) != p->data_bytes)
+        return err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)");
+    free(p->data);
+    p->data = NULL;
+    return 0;
+}
+
+/* --- maps --- */
+
+/* Values of a map in dB; NAN where there is none. */
+static double map_value(const struct result_map *m, int64_t k)
+{
+    const struct result_map_kind *kind = m->kind;
+    if (kind->type == RESULT_FLOAT32)
+        return (double)((const float *)m->values)[k];
+    const int16_t x = ((const int16_t *)m->values)[k];
+    return x == (int16_t)kind->fill ? NAN : kind->scale * x;
+}
+
+/* The number of the colour for a block of windows, or that for "no value". */
+static uint8_t block_colour(const struct result_slide *s, const struct result_map *m, int64_t bx,
+                            int64_t by, int64_t block, int range)
+{
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t y = by * block; y < s->ny && y < (by + 1) * block; y++)
+        for (int64_t x = bx * block; x < s->nx && x < (bx + 1) * block; x++) {
+            const double v = map_value(m, y * s->nx + x);
+            sum += isnan(v) ? 0 : v;
+            n += !isnan(v);
+        }
+    if (n == 0)
+        return COLOURS_CLEAR;
+    return (uint8_t)colours_number(sum / (double)n, map_low[range], map_high[range], COLOURS_MAP);
+}
+
+static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
+{
+    uint32_t palette[COLOURS_PALETTE];
+    const struct png_file_setup setup = {.width = width,
+                                         .height = height,
+                                         .kind = PNG_FILE_PALETTE,
+                                         .palette = palette,
+                                         .n_palette = COLOURS_PALETTE,
+                                         .level = 6};
+    colours_palette(palette, 255);
+    struct png_file *p = png_file_begin(f, &setup, e);
+    int bad = !p;
+    for (int64_t y = 0; y < height && !bad; y++)
+        bad = png_file_row(p, pixels + y * width, e);
+    bad = bad || png_file_end(p, e);
+    png_file_free(p);
+    return bad;
+}
+
+static const struct result_map *shown_map(const struct result_slide *s)
+{
+    return &s->maps[RESULT_MEAN];
+}
+
+static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
+{
+    const struct result_map *m = shown_map(s);
+    const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
+    const int64_t block = (longest + side - 1) / side;
+    const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
+    uint8_t *pixels = malloc((size_t)(width * height));
+    if (!pixels)
+        return err_set(e, "out of memory");
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            pixels[y * width + x] =
+                block_colour(s, m, x, y, block, m->kind->type == RESULT_FLOAT32);
+    const int bad = put_png(f, pixels, width, height, e);
+    free(pixels);
+    return bad;
+}
+
+/* --- thumbnails --- */
+
+/* Mean over a box of the picture, per channel. */
+static void shrink(const uint8_t *in, int64_t width, int64_t height, uint8_t *out, int64_t w,
+                   int64_t h)
+{
+    for (int64_t y = 0; y < h; y++)
+        for (int64_t x = 0; x < w; x++) {
+            const int64_t x0 = x * width / w, x1 = (x + 1) * width / w;
+            const int64_t y0 = y * height / h, y1 = (y + 1) * height / h;
+            for (int c = 0; c < 3; c++) {
+                int64_t sum = 0;
+                for (int64_t v = y0; v < y1; v++)
+                    for (int64_t u = x0; u < x1; u++)
+                        sum += in[(v * width + u) * 3 + c];
+                out[(y * w + x) * 3 + c] = (uint8_t)(sum / ((x1 - x0) * (y1 - y0)));
+            }
+        }
+}
+
+/* Nothing is written if the slide has no thumbnail, or the program no libjpeg. */
+static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err *e)
+{
+#ifdef REPORT_THUMBNAILS
+    const struct result_picture *t = &s->thumbnail;
+    if (!t->rgb || t->width < 1 || t->height < 1)
+        return 0;
+    const int64_t longest = t->width > t->height ? t->width : t->height;
+    const int64_t most = longest < side ? longest : side;
+    const int64_t w = (t->width * most + longest - 1) / longest;
+    const int64_t h = (t->height * most + longest - 1) / longest;
+    uint8_t *pixels = malloc((size_t)(w * h) * 3);
+    size_t n = 0;
+    if (!pixels)
+        return err_set(e, "out of memory");
+    shrink(t->rgb, t->width, t->height, pixels, w, h);
+    uint8_t *bytes = jpeg_write(pixels, (int)w, (int)h, QUALITY, &n);
+    if (bytes)
+        fwrite(bytes, 1, n, f);
+    free(bytes);
+    free(pixels);
+#else
+    (void)f;
+    (void)s;
+    (void)side;
+    (void)e;
+    (void)shrink;
+#endif
+    return 0;
+}
+
+/* --- all pictures of a slide --- */
+
+static int put_all(const struct report_spool *spool, const struct result_slide *s,
+                   struct report_picture *p, FILE *f, struct err *e)
+{
+    for (int k = 0; k < TRIED; k++) {
+        const int size = spool->first_size + k;
+        const int64_t before = ftello(f);
+        if (put_map(f, s, sizes[size].map, e))
+            return -1;
+        const int64_t middle = ftello(f);
+        if (spool->setup->pictures != REPORT_MAPS && put_thumb(f, s, sizes[size].thumb, e))
+            return -1;
+        p->bytes[k][MAP] = (uint32_t)(middle - before);
+        p->bytes[k][THUMB] = (uint32_t)(ftello(f) - middle);
+    }
+    return 0;
+}
+
+int report_pictures_make(const struct report_spool *spool, const struct result_slide *s,
+                         struct report_picture **out, struct err *e)
+{
+    *out = NULL;
+    if (s->nx * s->ny == 0)
+        return 0;
+    struct report_picture *p = calloc(1, sizeof *p);
+    char *data = NULL;
+    size_t n = 0;
+    FILE *f = p ? open_memstream(&data, &n) : NULL;
+    int bad = f ? put_all(spool, s, p, f, e) : err_set(e, "out of memory");
+    if (f && fclose(f) && !bad)
+        bad = err_set(e, "out of memory");
+    if (bad) {
+        free(data);
+        free(p);
+        return -1;
+    }
+    p->data = (uint8_t *)data;
+    p->data_bytes = n;
+    *out = p;
+    return 0;
+}
+
+/* --- into the page --- */
+
+/* Which slides get pictures, and of which size. */
+struct choice {
+    int size; /* 0 .. TRIED - 1 */
+    bool all; /* of all slides, not only of those to look at */
+};
+
+static int64_t total_bytes(const struct report *r, struct choice c)
+{
+    int64_t sum = 0;
+    for (int64_t k = 0; k < r->n; k++) {
+        const struct report_picture *p = r->slides[k].pictures;
+        if (p && (c.all || report_is_flagged(&r->slides[k])))
+            for (int i = 0; i < KINDS; i++)
+                sum += ((int64_t)p->bytes[c.size][i] + 2) / 3 * 4 + 1;
+    }
+    return sum;
+}
+
+static struct choice choose(const struct report *r, int64_t room)
+{
+    struct choice c = {0, true};
+    if (r->setup->pictures == REPORT_ALL)
+        return c;
+    for (int all = 1; all >= 0; all--)
+        for (c.size = 0, c.all = all; c.size < TRIED; c.size++)
+            if (total_bytes(r, c) <= room)
+                return c;
+    return (struct choice){-1, false};
+}
+
+static void put_head(const struct report *r, FILE *f, struct choice c)
+{
+    (void)r;
+    fprintf(f,
+            "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
+            "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
+            "\"colours\":\"",
+            PER_BLOCK, map_low[0], map_low[1], map_high[0], map_high[1]);
+    uint32_t palette[COLOURS_PALETTE];
+    colours_palette(palette, 255);
+    for (int k = 0; k < COLOURS_MAP; k++)
+        fprintf(f, "%06" PRIx32, palette[k] >> 8);
+    fputs("\",\"note\":\"", f);
+    if (c.size < 0)
+        fputs("No pictures fit into --max-size.", f);
+    else if (!c.all)
+        fputs("Pictures of slides without flags are left out: they do not fit into --max-size.", f);
+    fputs("\"}</script>\n", f);
+}
+
+static int put_one(const struct report *r, const struct report_slide *s, FILE *f, int size,
+                   struct err *e)
+{
+    const struct report_picture *p = s->pictures;
+    int64_t at = p->at;
+    for (int k = 0; k < size; k++)
+        at += (int64_t)p->bytes[k][MAP] + p->bytes[k][THUMB];
+    const size_t n = (size_t)p->bytes[size][MAP] + p->bytes[size][THUMB];
+    uint8_t *bytes = malloc(n + 1);
+    int bad = bytes ? 0 : err_set(e, "out of memory");
+    if (!bad && (fseeko(r->spool->f, at, SEEK_SET) || fread(bytes, 1, n, r->spool->f) != n))
+        bad = err_sys(e, "the temporary file for pictures cannot be read");
+    if (!bad) {
+        html_base64(f, bytes, p->bytes[size][MAP]);
+        putc(' ', f);
+        html_base64(f, bytes + p->bytes[size][MAP], p->bytes[size][THUMB]);
+    }
+    free(bytes);
+    return bad;
+}
+
+int report_pictures_write(const struct report *r, FILE *f, struct err *e)
+{
+    if (!r->spool)
+        return 0;
+    const struct choice c = choose(r, r->setup->max_size - ftello(f));
+    int bad = 0;
+    put_head(r, f, c);
+    page_script(f, PAGE_REPORT);
+    for (int64_t k = 0; k < r->n && c.size >= 0 && !bad; k++) {
+        const struct report_slide *s = &r->slides[k];
+        if (k % PER_BLOCK == 0)
+            fprintf(f, "%s<script type=\"text/plain\" id=\"p%" PRId64 "\">", k ? "</script>\n" : "",
+                    k / PER_BLOCK);
+        if (s->pictures && (c.all || report_is_flagged(s)))
+            bad = put_one(r, s, f, c.size, e);
+        putc('\n', f);
+    }
+    fputs(r->n && c.size >= 0 ? "</script>\n" : "", f);
+    return bad;
+}

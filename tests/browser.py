@@ -1,0 +1,145 @@
+"""A headless Chromium that opens one page from the disk: tests look at it, press keys and move the mouse.
+
+It talks to the browser over a pipe (--remote-debugging-pipe): JSON objects that end with a NUL byte.
+"""
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from lib import Failed, Skip, expect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Page:
+    """Use it in a with statement. `errors` and `requests` are what the page did wrong, or loaded."""
+
+    def __init__(self, path, width=1400, height=1000, javascript=True):
+        program = next((p for p in map(shutil.which, NAMES) if p), None)
+        if not program:
+            raise Skip("chromium is not installed")
+        self.errors, self.requests, self.number = [], [], 0
+        self.profile = tempfile.mkdtemp(prefix="chromium-")
+        to_browser, self.from_us = os.pipe()
+        self.from_browser, by_browser = os.pipe()
+        os.set_inheritable(to_browser, True)
+        os.set_inheritable(by_browser, True)
+        command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                   "--no-first-run", "--disable-background-networking", "--user-data-dir=" + self.profile,
+                   "--window-size=%d,%d" % (width, height), "--remote-debugging-pipe", "about:blank"]
+
+        def pipes():  # the browser reads from descriptor 3 and writes to 4
+            a, b = os.dup(to_browser), os.dup(by_browser)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, preexec_fn=pipes, close_fds=False)
+        os.close(to_browser)
+        os.close(by_browser)
+        self.rest = b""
+        self.session = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(domain + ".enable")
+        if not javascript:
+            self.call("Emulation.setScriptExecutionDisabled", value=True)
+        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.wait_for("document.readyState == 'complete'")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.from_us)
+        os.close(self.from_browser)
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    # messages
+
+    def receive(self):
+        while b"\0" not in self.rest:
+            more = os.read(self.from_browser, 1 << 20)
+            if not more:
+                raise Failed("the browser has ended")
+            self.rest += more
+        line, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(line)
+
+    def note(self, message):
+        kind, p = message.get("method"), message.get("params", {})
+        if kind == "Runtime.exceptionThrown":
+            self.errors.append(p["exceptionDetails"].get("exception", {}).get("description") or str(p))
+        elif kind == "Log.entryAdded" and p["entry"]["level"] in ("error", "warning"):
+            self.errors.append(p["entry"]["text"])
+        elif kind == "Runtime.consoleAPICalled" and p["type"] in ("error", "warning", "assert"):
+            self.errors.append(str(p["args"]))
+        elif kind == "Network.requestWillBeSent" and not p["request"]["url"].startswith(("data:", "blob:")):
+            self.requests.append(p["request"]["url"])
+
+    def call(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.from_us, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.receive()
+            if answer.get("id") == self.number:
+                expect("error" not in answer, "%s: %s", method, answer.get("error"))
+                return answer["result"]
+            self.note(answer)
+
+    # what tests do
+
+    def run(self, expression):
+        """The value of an expression of JavaScript in the page."""
+        r = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        expect("exceptionDetails" not in r, "%s: %s", expression, r.get("exceptionDetails"))
+        return r["result"].get("value")
+
+    def wait_for(self, expression, seconds=20):
+        end = time.time() + seconds
+        while not self.run("!!(%s)" % expression):
+            expect(time.time() < end, "not so after %s s: %s", seconds, expression)
+            time.sleep(0.02)
+
+    def text(self, selector):
+        return self.run("[...document.querySelectorAll(%s)].map(e => e.textContent)" % json.dumps(selector))
+
+    def key(self, key):
+        named = len(key) > 1
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, **({} if named or kind == "keyUp" else {"text": key}))
+
+    def type(self, selector, text):
+        self.run("document.querySelector(%s).focus()" % json.dumps(selector))
+        self.call("Input.insertText", text=text)
+
+    def box(self, selector):
+        return self.run("(b => [b.left, b.top, b.width, b.height])(document.querySelector(%s).getBoundingClientRect())"
+                        % json.dumps(selector))
+
+    def mouse(self, selector, x, y, click=False):
+        """Moves the mouse to the point (x, y), parts of the element's size, and may click there."""
+        self.run("document.querySelector(%s).scrollIntoView({block: 'center'})" % json.dumps(selector))
+        left, top, width, height = self.box(selector)
+        at = {"x": left + x * width, "y": top + y * height}
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", **at)
+        for kind in ("mousePressed", "mouseReleased") if click else ():
+            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+
+    def screenshot(self, path):
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+
+    def is_clean(self):
+        """No error, and no request but for the page itself."""
+        expect(not self.errors, "errors: %s", self.errors)
+        expect(len(self.requests) == 1, "requests: %s", self.requests)
