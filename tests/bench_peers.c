@@ -10,10 +10,15 @@
  *   bench_peers j2k SLIDE SECONDS       OpenJPEG decodes the slide's tiles: MP/s
  *   bench_peers fftw SECONDS            256 x 256 transforms, FFTW_ESTIMATE: windows/s
  *   bench_peers fftw-measure SECONDS    the same, FFTW_MEASURE
+ *   bench_peers crc FILE                reads a file and computes its CRC-32: MB/s
+ *   bench_peers tiles SLIDE             bytes of the tiles of level 0, with the tables and 18 bytes
+ *                                       of markers for each
+ *   bench_peers cpu COMMAND...          runs a command: processor seconds of it and its children
  *
  *   bench_peers hold FILE MIB           prints nothing: see bench_hold
  *
- * Prints one number. One thread each.
+ * Prints one number. One thread each. Rates of `crc`, and of all that decode tiles without writing
+ * them, are per processor second, which other programs on the machine change little.
  */
 #include <fcntl.h>
 #include <fftw3.h>
@@ -25,16 +30,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <jpeglib.h> /* needs stdio.h before it */
 
-static double now(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+/* Processor seconds of this process. */
+static double spent(void)
+{
+    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static int bench_openslide(const char *path, int64_t rows)
@@ -48,11 +66,11 @@ static int bench_openslide(const char *path, int64_t rows)
     openslide_get_level0_dimensions(o, &width, &height);
     rows = rows < height ? rows : height;
     uint32_t *argb = malloc((size_t)(tile * tile) * sizeof *argb);
-    const double begun = now();
+    const double begun = spent();
     for (int64_t y = 0; y < rows; y += tile)
         for (int64_t x = 0; x < width; x += tile)
             openslide_read_region(o, argb, x, y, 0, tile, tile);
-    printf("%.1f\n", (double)width * (double)rows / 1e6 / (now() - begun));
+    printf("%.1f\n", (double)width * (double)rows / 1e6 / (spent() - begun));
     free(argb);
     openslide_close(o);
     return 0;
@@ -140,15 +158,15 @@ static int bench_jpeg(const char *path, const char *what, double seconds)
     unsigned char *out = malloc(n), *packed = malloc(n);
     struct libdeflate_compressor *deflate = libdeflate_alloc_compressor(1);
     open_jpeg(&j, &manager, &t);
-    const double begun = now();
+    const double begun = spent();
     long done = 0;
-    for (; now() - begun < seconds; done++) {
+    for (; spent() - begun < seconds; done++) {
         t.scale = strcmp(what, "eighth") ? 1 : 8;
         decode_jpeg(&j, &t, (int)(done % t.n), !strcmp(what, "luma"), out);
         if (!strcmp(what, "deflate"))
             libdeflate_zlib_compress(deflate, out, n, packed, n);
     }
-    printf("%.1f\n", (double)done * (double)n / 3e6 / (now() - begun));
+    printf("%.1f\n", (double)done * (double)n / 3e6 / (spent() - begun));
     return 0;
 }
 
@@ -217,9 +235,9 @@ static int bench_j2k(const char *path, double seconds)
     static struct tiles t;
     if (load_tiles(path, &t))
         return 1;
-    const double begun = now();
+    const double begun = spent();
     long done = 0;
-    for (; now() - begun < seconds; done++) {
+    for (; spent() - begun < seconds; done++) {
         struct memory m = {&t, (int)(done % t.n), 0};
         opj_dparameters_t parameters;
         opj_image_t *image = NULL;
@@ -236,7 +254,7 @@ static int bench_j2k(const char *path, double seconds)
         opj_destroy_codec(codec);
         opj_stream_destroy(stream);
     }
-    printf("%.1f\n", (double)done * t.cols * t.rows / 1e6 / (now() - begun));
+    printf("%.1f\n", (double)done * t.cols * t.rows / 1e6 / (spent() - begun));
     return 0;
 }
 
@@ -248,20 +266,78 @@ static int bench_fftw(unsigned flags, double seconds)
     fftwf_plan plan = fftwf_plan_dft_r2c_2d(N, N, in, out, flags);
     for (int k = 0; k < N * N; k++)
         in[k] = (float)((unsigned)k * 2654435761u >> 24) - 128;
-    const double begun = now();
+    const double begun = spent();
     long done = 0;
-    for (; now() - begun < seconds; done += BATCH)
+    for (; spent() - begun < seconds; done += BATCH)
         for (int k = 0; k < BATCH; k++)
             fftwf_execute_dft_r2c(plan, in, out);
-    printf("%.0f\n", (double)done / (now() - begun));
+    printf("%.0f\n", (double)done / (spent() - begun));
     fftwf_destroy_plan(plan);
     fftwf_free(in);
     fftwf_free(out);
     return 0;
 }
 
+static int bench_crc(const char *path)
+{
+    enum { BLOCK = 1 << 20 };
+    unsigned char *block = malloc(BLOCK);
+    const double begun = spent();
+    const int fd = open(path, O_RDONLY);
+    double bytes = 0;
+    ssize_t n;
+    uint32_t crc = 0;
+    while ((n = read(fd, block, BLOCK)) > 0) {
+        crc = libdeflate_crc32(crc, block, (size_t)n);
+        bytes += (double)n;
+    }
+    close(fd);
+    printf("%.0f\n", bytes / 1e6 / (spent() - begun));
+    return n < 0;
+}
+
+static int bench_tiles(const char *path)
+{
+    const void *tables;
+    uint32_t tables_bytes = 0;
+    uint64_t bytes = 0;
+    TIFFSetWarningHandler(NULL);
+    TIFF *f = TIFFOpen(path, "r");
+    if (!f)
+        return 1;
+    TIFFGetField(f, TIFFTAG_JPEGTABLES, &tables_bytes, &tables);
+    for (uint32_t k = 0; k < TIFFNumberOfTiles(f); k++)
+        bytes += TIFFGetStrileByteCount(f, k) + tables_bytes + 18;
+    TIFFClose(f);
+    printf("%" PRIu64 "\n", bytes);
+    return 0;
+}
+
+static int bench_cpu(char **command)
+{
+    struct rusage u;
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execvp(command[0], command);
+        _exit(127);
+    }
+    if (child < 0 || wait4(child, &status, 0, &u) != child || status != 0)
+        return fprintf(stderr, "%s: failed\n", command[0]), 1;
+    printf("%.3f\n", (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                         1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 2 && !strcmp(argv[1], "cpu"))
+        return bench_cpu(argv + 2);
+    if (argc == 3 && !strcmp(argv[1], "crc"))
+        return bench_crc(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "tiles"))
+        return bench_tiles(argv[2]);
     if (argc == 4 && !strcmp(argv[1], "openslide"))
         return bench_openslide(argv[2], atoll(argv[3]));
     if (argc == 4 && !strcmp(argv[1], "j2k"))
@@ -277,6 +353,7 @@ int main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "fftw-measure"))
         return bench_fftw(FFTW_MEASURE, atof(argv[2]));
     fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|eighth|luma|deflate|j2k SLIDE SECONDS |\n"
-          "       fftw|fftw-measure SECONDS | write SLIDE OUT | hold FILE MIB\n", stderr);
+          "       fftw|fftw-measure SECONDS | write SLIDE OUT | hold FILE MIB |\n"
+          "       crc FILE | tiles SLIDE | cpu COMMAND...\n", stderr);
     return 2;
 }

@@ -1,0 +1,68 @@
+"""Python libraries beside our programs; tests/bench runs them.
+
+bench_python.py tifffile SLIDE OUT.h5     tifffile and imagecodecs decode, deflate packs, h5py's write_direct_chunk writes
+bench_python.py wsic SLIDE OUT.zarr       wsic transcode keeps the tiles
+bench_python.py patches-h5 STORE.h5       random patches of 256 x 256 px through h5py, per processor second
+bench_python.py patches-cucim SLIDE       the same through cuCIM
+"""
+import random
+import sys
+import time
+
+PATCH, SECONDS = 256, 4.0
+
+
+def tifffile_h5(slide, out):
+    import h5py
+    import imagecodecs
+    import tifffile
+    page = tifffile.TiffFile(slide).pages[0]
+    height, width = page.shape[:2]
+    rows, cols = page.tilelength, page.tilewidth
+    across = -(-width // cols)
+    with h5py.File(out, "w", libver="latest") as f:
+        d = f.create_dataset("pixels", (height, width, 3), "uint8", chunks=(rows, cols, 3), compression="gzip",
+                             compression_opts=1)
+        for data, k in page.parent.filehandle.read_segments(page.dataoffsets, page.databytecounts, sort=False):
+            tile = page.decode(data, k, jpegtables=page.jpegtables, _fullsize=True)[0].reshape(rows, cols, 3)
+            packed = imagecodecs.deflate_encode(tile, level=1, raw=False)
+            d.id.write_direct_chunk((k // across * rows, k % across * cols, 0), packed)
+
+
+def wsic(slide, out):
+    from wsic.cli import main
+    sys.argv = ["wsic", "transcode", "-i", slide, "-o", out.replace(".h5", ".zarr"), "--overwrite"]
+    main()
+
+
+def patches(read, width, height):
+    random.seed(1)
+    places = [(random.randrange(width - PATCH), random.randrange(height - PATCH)) for _ in range(100000)]
+    read(*places[0])
+    begun, n = time.process_time(), 0
+    while time.process_time() - begun < SECONDS:
+        n += 1
+        if read(*places[n]).shape != (PATCH, PATCH, 3):
+            sys.exit("a patch of another shape")
+    print("%.0f" % (n / (time.process_time() - begun)))
+
+
+def patches_h5(store):
+    import h5py
+    d = h5py.File(store)["pixels"]
+    patches(lambda x, y: d[y:y + PATCH, x:x + PATCH], d.shape[1], d.shape[0])
+
+
+def patches_cucim(slide):
+    import numpy
+    from cucim import CuImage
+    c = CuImage(slide)
+    width, height = c.resolutions["level_dimensions"][0]
+    patches(lambda x, y: numpy.asarray(c.read_region((x, y), (PATCH, PATCH), 0)), width, height)
+
+
+def main(how, *paths):
+    {"tifffile": tifffile_h5, "wsic": wsic, "patches-h5": patches_h5, "patches-cucim": patches_cucim}[how](*paths)
+
+
+main(*sys.argv[1:])
