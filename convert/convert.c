@@ -2,8 +2,9 @@
 #include "convert/convert.h"
 
 #include "common/cli.h"
-#include "common/jpeg_decoder.h"
+#include "common/gray.h"
 #include "common/jpeg_chunk.h"
+#include "common/jpeg_decoder.h"
 #include "common/pipe.h"
 #include "common/publish.h"
 #include "common/stop.h"
@@ -41,6 +42,7 @@ struct item {
     bool raw;              /* it is the pixels, although there is a codec */
     uint32_t crc32;
     uint8_t *pixels, *packed; /* both store_chunk_bytes; codec jpeg: pixels at 1/8 */
+    uint8_t *rgb;             /* the tile in colour, for gray with TISSUE_TILES; else NULL */
     struct jpeg_chunk chunk;
     char other[80];          /* why the tile cannot be a chunk of codec jpeg; "": it can */
     struct tissue_sums sums; /* for TISSUE_TILES */
@@ -107,7 +109,8 @@ static int sum_tissue(const struct convert *c, struct item *it, int64_t x, int64
     const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
     if (it->status == STORE_DAMAGED)
         return tissue_sum_damaged(&it->sums, cols, rows, x, y, 1, e);
-    return tissue_sum(&it->sums, it->pixels, cols, rows, i->chunk_cols, x, y, 1, SAMPLED_ROWS, e);
+    return tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, cols, rows, i->chunk_cols, x, y, 1,
+                      SAMPLED_ROWS, e);
 }
 
 static int check_damage(const struct convert *c, const struct item *it, struct err *e)
@@ -120,10 +123,17 @@ static int check_damage(const struct convert *c, const struct item *it, struct e
                    it->row, it->col, c->info.level);
 }
 
+/* With it->rgb, the tile in colour too. */
 static int read_pixels(const struct convert *c, struct item *it, int thread, struct err *e)
 {
-    return c->slide->reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels,
-                                  it->pixels, &it->status, e);
+    const struct slide_reader *reader = c->slide->reader;
+    if (!it->rgb)
+        return reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
+                            &it->status, e);
+    if (reader->read(c->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e))
+        return -1;
+    gray_bytes_from_rgb(it->rgb, it->pixels, (size_t)(c->info.chunk_rows * c->info.chunk_cols));
+    return 0;
 }
 
 /* Decodes a tile and packs its pixels. */
@@ -240,6 +250,15 @@ static int read_head(struct convert *c, struct err *e)
                : 0;
 }
 
+/* The tissue map of a gray store needs the tiles in colour. */
+static int add_colour(struct convert *c, struct err *e)
+{
+    for (int k = 0; k < c->depth; k++)
+        if (!(c->items[k].rgb = malloc(3 * (size_t)store_chunk_bytes(&c->info))))
+            return err_set(e, "out of memory");
+    return 0;
+}
+
 /* Makes the map before the tiles if it is needed then, or cheap; else it is made along with them.
  */
 static int make_tissue(struct convert *c, struct err *e)
@@ -248,14 +267,14 @@ static int make_tissue(struct convert *c, struct err *e)
         return 0;
     if (tissue_create(&c->tissue, c->info.width, c->info.height, e))
         return -1;
-    const bool must = c->o->tissue_only || c->o->gray;
+    const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
     struct err damage = {""};
     const int r = overview_tissue(c->path, c->slide, &c->slide_info, c->o->threads, must,
                                   &c->tissue, &damage, e);
     if (r < 0 || add_problem(c, &damage, e))
         return -1;
     c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
-    return 0;
+    return r > 0 || c->info.channels == 3 ? 0 : add_colour(c, e);
 }
 
 static int put_tissue(struct convert *c, struct err *e)
@@ -348,6 +367,7 @@ static void close_buffers(struct convert *c)
     for (int k = 0; c->items && k < c->depth; k++) {
         free(c->items[k].pixels);
         free(c->items[k].packed);
+        free(c->items[k].rgb);
         free(c->items[k].chunk.bytes);
         tissue_sums_free(&c->items[k].sums);
     }

@@ -40,6 +40,7 @@ struct slide_info {
     int64_t levels;     /* entries of downsamples[] */
     double downsamples[SLIDE_LEVELS];
     bool has_eighth;              /* read_eighth works */
+    bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
     char no_jpeg[96];             /* why read_jpeg does not work; "": it works */
     bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
     int64_t width, height;        /* of the open level, px */

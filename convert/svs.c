@@ -83,6 +83,8 @@ static void describe(struct svs *v, int64_t level)
                              .has_thumbnail = l->has_thumbnail};
     i->has_eighth =
         l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
+    i->gray_is_luma = l->format.compression == TILE_JPEG &&
+                      l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
     if (l->format.compression != TILE_JPEG)
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are JPEG 2000");
     memset(i->background, 255, 3);

@@ -95,6 +95,15 @@ def test_known_outline_where_there_is_no_eighth():
     check_outline("--compression", "none", "--tile", "256", convert=("--gray",))  # through OpenSlide
 
 
+def test_gray_stores_have_the_map_of_colour_stores():
+    """--gray made its map in a second pass at 1/8, which differed and took longer than colour."""
+    for options in (("--missing", "1,1"), ("--compression", "33003", "--tile", "256"),
+                    ("--compression", "none", "--tile", "256")):
+        slide = made(*KNOWN, *options)
+        colour, gray = store(slide), store(slide, "--gray")
+        expect((mask_of(colour)[0] == mask_of(gray)[0]).all() and mask_of(colour)[1] == mask_of(gray)[1], "%s", options)
+
+
 def test_real_slide_against_the_definition():
     path = store(real("CMU-1-Small-Region.svs"))
     with h5py.File(path, "r") as f:
