@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const struct convert_options defaults = {.group_bytes = INT64_C(256) << 20,
-                                                .stripe_rows = 1024};
+                                                .stripe_rows = 1024,
+                                                .mpp_tolerance = 0.1};
 
 enum {
     OPT_OUTPUT = COMMAND_OWN,
@@ -24,6 +25,9 @@ enum {
     OPT_TASK,
     OPT_FORCE,
     OPT_LEVEL,
+    OPT_MPP,
+    OPT_MPP_TOLERANCE,
+    OPT_MPP_OVERRIDE,
     OPT_GRAY,
     OPT_CODEC,
     OPT_STRICT_CODEC,
@@ -56,6 +60,13 @@ static const struct command_option table[] = {
      "replace existing stores; without it, stores that are up to date are skipped"},
 
     {"What is stored", 0, "level", "N", OPT_LEVEL, "level of the slide's pyramid; 0 is the finest"},
+    {NULL, 0, "mpp", "X", OPT_MPP,
+     "instead of --level: the level that has X um per pixel; a slide without such a level is "
+     "rejected, nothing is resampled"},
+    {NULL, 0, "mpp-tolerance", "F", OPT_MPP_TOLERANCE,
+     "with --mpp: how far the level's resolution may differ, relative to X"},
+    {NULL, 0, "mpp-override", "X", OPT_MPP_OVERRIDE,
+     "um per pixel of level 0, for slides that state none or a wrong one"},
     {NULL, 0, "gray", NULL, OPT_GRAY, "8-bit gray instead of RGB"},
     {NULL, 0, "codec", "NAME", OPT_CODEC,
      "compression: %s. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
@@ -95,6 +106,7 @@ static const char *default_of(int id, char buf[64])
 {
     switch (id) {
     case OPT_LEVEL: return "0";
+    case OPT_MPP_TOLERANCE: snprintf(buf, 64, "%g", defaults.mpp_tolerance); return buf;
     case OPT_CODEC: snprintf(buf, 64, "%.40s (default: deflate)", codec_names()); return buf;
     case OPT_STRIPE_ROWS: snprintf(buf, 64, "%" PRId64, defaults.stripe_rows); return buf;
     case OPT_GROUP_BYTES: return cli_size(buf, (double)defaults.group_bytes);
@@ -151,7 +163,13 @@ static int set_value(int id, const char *arg, struct arguments *o, struct err *e
     case OPT_LIST: o->list = arg; return 0;
     case OPT_KEY: o->key = arg; return 0;
     case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
-    case OPT_LEVEL: return cli_int("--level", arg, 0, 100, &c->level, e);
+    case OPT_LEVEL: o->level_given = true; return cli_int("--level", arg, 0, 100, &c->level, e);
+    case OPT_MPP: return cli_real("--mpp", arg, 0.001, 1000, &c->mpp, e);
+    case OPT_MPP_TOLERANCE:
+        o->tolerance_given = true;
+        return cli_real("--mpp-tolerance", arg, 0, 0.9, &c->mpp_tolerance, e);
+    case OPT_MPP_OVERRIDE:
+        return cli_real("--mpp-override", arg, 0.001, 1000, &c->mpp_override, e);
     case OPT_CODEC: return set_codec(arg, &c->codec, e);
     case OPT_STRIPE_ROWS: return cli_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
     case OPT_GROUP_BYTES:
@@ -244,6 +262,10 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "no slide given");
     if (c->strict_codec && c->codec->id != CODEC_JPEG)
         return err_set(e, "--strict-codec has an effect with --codec jpeg only");
+    if (c->mpp > 0 && o->level_given)
+        return err_set(e, "--level and --mpp contradict each other");
+    if (o->tolerance_given && !(c->mpp > 0))
+        return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
     if (o->accept_damage && c->refuse_damage)

@@ -11,6 +11,7 @@
 #include "convert/head.h"
 #include "convert/overview.h"
 #include "convert/plan.h"
+#include "convert/resolution.h"
 #include "convert/slide.h"
 #include "convert/tissue.h"
 
@@ -467,7 +468,7 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
     struct convert c = {.path = path, .o = o, .progress = progress, .progress_ctx = ctx};
     const double begun = cli_now();
     *report = (struct convert_report){.outcome = CONVERT_DONE};
-    c.slide = slide_open(path, o->level, o->threads, &c.slide_info, e);
+    c.slide = resolution_open(path, o, &c.slide_info, e);
     if (!c.slide)
         return -1;
     const int r = convert(&c, target, report, e);

@@ -20,6 +20,9 @@ struct convert_options {
     bool strict_codec; /* reject a slide that cannot have this codec */
     bool gray;
     int64_t level;
+    double mpp;           /* um/px: takes the level that has it; 0: `level` */
+    double mpp_tolerance; /* relative */
+    double mpp_override;  /* um per level-0 px, instead of what the slide states; 0: none */
     int64_t group_bytes; /* of uncompressed pixels in a group */
     int64_t stripe_rows; /* rounded to whole chunk rows; at least one */
     int threads;

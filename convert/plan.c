@@ -4,6 +4,7 @@
 #include "common/cli.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,12 +134,20 @@ static bool fell_back(const struct store_info *old, const struct store_info *new
     return new->codec->id == CODEC_JPEG && old->codec_reason[0];
 }
 
+/* One of them has been given another resolution with --mpp-override. */
+static bool other_mpp(const struct store_info *a, const struct store_info *b)
+{
+    return (isnan(a->mpp_x) != isnan(b->mpp_x)) || fabs(a->mpp_x - b->mpp_x) > 1e-9;
+}
+
 /* How two stores differ in an option; false when they do not. */
 static bool describe_difference(const struct store_info *old, const struct store_info *new,
                                 struct err *e)
 {
     if (old->level != new->level)
         err_set(e, "with --level %" PRId64, old->level);
+    else if (other_mpp(old, new))
+        err_set(e, "for %g um/px", old->mpp_x);
     else if (old->channels != new->channels)
         err_set(e, "%s --gray", old->channels == 1 ? "with" : "without");
     else if (old->codec != new->codec && !fell_back(old, new))
