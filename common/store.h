@@ -138,8 +138,8 @@ int store_map_group(struct store *s, int64_t group, struct store_chunk *out, str
 /* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
 /* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
- * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its attributes, store_map_group() the
- * tables.) */
+ * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
+ * attributes, store_map_group() the tables.) */
 int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);

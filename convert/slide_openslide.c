@@ -81,6 +81,10 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return err_set(e, "out of memory");
     }
+    if (tiff_file_check_level(path, info, e)) {
+        reader_close(&r->slide);
+        return -1;
+    }
     errno = 0;
     r->empty = tiff_file_empty_tiles(path, info);
     if (!r->empty && slide_may_pass(errno)) {

@@ -44,6 +44,18 @@ double svs_description_number(const char *description, const char *key)
     return end != text && !*end && isfinite(x) && x > 0 ? x : NAN;
 }
 
+bool svs_description_size(const char *description, int64_t *width, int64_t *height)
+{
+    int x, y, w, h;
+    const char *line = strchr(description, '\n');
+    const size_t n = line ? strcspn(line, "[|") : 0;
+    if (!line || line[n] != '[' || sscanf(line + n, "[%9d,%9d%*1[ ,]%9dx%9d]", &x, &y, &w, &h) != 4)
+        return false;
+    *width = w;
+    *height = h;
+    return w > 0 && h > 0;
+}
+
 /* Splits the description at its bars, in place. Returns the number of "key = value" parts. */
 static size_t split(char *description, char *keys[MOST_KEYS], char *values[MOST_KEYS])
 {

@@ -4,6 +4,13 @@
 #ifndef WSI_SVS_DESCRIPTION_H
 #define WSI_SVS_DESCRIPTION_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The size of level 0 in "Aperio ...\n46920x33014 [0,100 46000x32914] ...", from the brackets.
+ * False: it is not there. */
+bool svs_description_size(const char *description, int64_t *width, int64_t *height);
+
 /* The value of a key as a positive number, with a decimal point or comma. NaN without one. */
 double svs_description_number(const char *description, const char *key);
 

@@ -2,6 +2,7 @@
 #include "convert/svs_level.h"
 
 #include "convert/slide.h"
+#include "convert/svs_description.h"
 #include "convert/tiff_file.h"
 
 #include <errno.h>
@@ -101,8 +102,7 @@ static bool take_format(TIFF *t, struct svs_level *l)
     return true;
 }
 
-/* Compares the picture's size with the length of the file's own tables: libtiff computes the number
- * of tiles from the size, so it cannot notice a damaged one. */
+/* Compares the picture's size with the length of the file's own tables. */
 static int check_tables(const char *path, uint64_t directory, const struct svs_level *l,
                         struct err *e)
 {
@@ -112,18 +112,26 @@ static int check_tables(const char *path, uint64_t directory, const struct svs_l
         tiff_file_close(&f);
         return err_set(e, "its directory cannot be read; copy the slide again");
     }
-    const struct tiff_tag *offsets = tiff_directory_tag(&d, TIFF_FILE_TILE_OFFSETS);
-    const struct tiff_tag *bytes = tiff_directory_tag(&d, TIFF_FILE_TILE_BYTES);
-    const uint64_t n_offsets = offsets ? offsets->count : 0, n_bytes = bytes ? bytes->count : 0;
+    const int r = tiff_file_check_tables(&d, l->width, l->height, l->cols * l->rows, e);
     tiff_directory_free(&d);
     tiff_file_close(&f);
-    if (n_offsets == n_bytes && n_offsets == (uint64_t)(l->cols * l->rows))
+    return r;
+}
+
+/* Compares the size of level 0 with the description. Only a size that needs as many tiles is
+ * damage: some programs cut slides and keep the description. */
+static int check_description(const struct svs_level *l, struct err *e)
+{
+    int64_t width, height;
+    const int64_t cols = l->format.cols, rows = l->format.rows;
+    if (!svs_description_size(l->description, &width, &height) ||
+        (width == l->width && height == l->height) || (width + cols - 1) / cols != l->cols ||
+        (height + rows - 1) / rows != l->rows)
         return 0;
     return err_set(e,
-                   "damaged: %" PRId64 " x %" PRId64 " px have %" PRId64
-                   " tiles, but its tables have "
-                   "%" PRIu64 " and %" PRIu64 " entries; copy the slide again",
-                   l->width, l->height, l->cols * l->rows, n_offsets, n_bytes);
+                   "damaged: %" PRId64 " x %" PRId64 " px, but its description says %" PRId64
+                   " x %" PRId64 "; copy the slide again",
+                   l->width, l->height, width, height);
 }
 
 /* A file that lacks more than half of its tiles is rejected. */
@@ -213,7 +221,7 @@ static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct 
         return err_set(e, "its first directory cannot be read again");
     if (!go_to_level(t, level) || !take_format(t, l))
         return 0;
-    if (take_places(t, l, e))
+    if ((level == 0 && check_description(l, e)) || take_places(t, l, e))
         return -1;
     l->downsample = downsample(width, height, (double)l->width, (double)l->height);
     return 1;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -236,6 +237,37 @@ uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i)
     tiff_directory_free(&d);
     tiff_file_close(&t);
     return empty;
+}
+
+int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
+                           int64_t tiles, struct err *e)
+{
+    const struct tiff_tag *offsets = tiff_directory_tag(d, TIFF_FILE_TILE_OFFSETS);
+    const struct tiff_tag *bytes = tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
+    const uint64_t n_offsets = offsets ? offsets->count : 0, n_bytes = bytes ? bytes->count : 0;
+    if (n_offsets == n_bytes && n_offsets == (uint64_t)tiles)
+        return 0;
+    return err_set(e,
+                   "damaged: %" PRId64 " x %" PRId64 " px have %" PRId64
+                   " tiles, but its tables have %" PRIu64 " and %" PRIu64
+                   " entries; copy the slide again",
+                   width, height, tiles, n_offsets, n_bytes);
+}
+
+int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
+{
+    enum { PLANES = 284, SEPARATE = 2 };
+    struct tiff_file t;
+    struct tiff_directory d;
+    const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
+    const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
+    if (!find_level(&t, path, i, &d))
+        return 0;
+    const bool planes = tiff_file_value(&t, &d, PLANES, 1) == SEPARATE;
+    const int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
+    tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return r;
 }
 
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i)

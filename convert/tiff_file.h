@@ -72,6 +72,12 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
  * (sparse TIFF). NULL: none, no TIFF file, or the level's directory is not found. To be free()d.
  */
 uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i);
+/* Are the tables of tiles as long as a picture of this size needs? Libraries compute the number of
+ * tiles from the size, so they do not notice a damaged size. */
+int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
+                           int64_t tiles, struct err *e);
+/* The same for the open level of a TIFF slide. 0 also for other files. */
+int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e);
 /* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
  * directory is not found. */
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i);

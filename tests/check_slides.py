@@ -157,6 +157,33 @@ def test_size_that_contradicts_the_tables():
         says(j["message"], "damaged: ", "12 and 12 entries", "copy the slide again")
 
 
+def test_size_that_contradicts_the_tables_through_openslide():
+    for tag, value in ((LENGTH, 400), (WIDTH, 300), (LENGTH, 5000)):
+        t = Tiff(made("--size", "800x700", "--compression", "deflate"))
+        t.set(tag, value)
+        out, _, j = convert(t.save(os.path.join(tmp(), "size.svs")), status=1)
+        expect(j["status"] == "failed" and not os.path.exists(out), "%s", j)
+        says(j["message"], "damaged: ", "12 and 12 entries", "copy the slide again")
+
+
+def test_size_that_contradicts_the_description():
+    """One bit of ImageLength can cost rows of pixels without changing the number of tiles."""
+    for start in ("900x800 [50,0 800x700] (240x240)", "900x800 [50,0,800x700] (240x240)"):
+        for tag, value in ((LENGTH, 690), (LENGTH, 720), (WIDTH, 960)):
+            t = Tiff(made("--size", "800x700", "--description", "Aperio Image Library v1\r\n%s JPEG/RGB|MPP = 0.5" % start))
+            convert(t.save(os.path.join(tmp(), "whole.svs")))
+            t.set(tag, value)
+            out, _, j = convert(t.save(os.path.join(tmp(), "size.svs")), status=1)
+            expect(j["status"] == "failed" and not os.path.exists(out), "%s", j)
+            says(j["message"], "damaged: ", "its description says 800 x 700", "copy the slide again")
+
+
+def test_descriptions_that_state_another_slide_s_size():
+    """Some programs cut slides and keep the description; others write none of the sizes."""
+    for line in ("46000x32914 [42673,5576 2220x2967] (240x240)", "800x700", "[0,0", "800x690 [0,0 0x0]", "[1,2 3x4", "x|[0,0 800x690]"):
+        convert(made("--size", "800x700", "--description", "Aperio Image Library v1\r\n%s|MPP = 0.5" % line, name="cut"))
+
+
 def test_slide_that_lacks_more_than_half_of_its_tiles():
     t = Tiff(made("--size", "800x700"))
     for k in range(7):

@@ -98,7 +98,9 @@ static int put(void *ctx, const char *key, const char *value)
 static void description(const char *text)
 {
     size_t allowed = 0;
+    int64_t width, height;
     const double x = svs_description_number(text, "MPP");
+    FUZZ_MUST(!svs_description_size(text, &width, &height) || (width > 0 && height > 0));
     FUZZ_MUST(isnan(x) || (x > 0 && isfinite(x)));
     svs_description_properties(text, put, &allowed);
 }
