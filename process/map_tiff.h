@@ -5,7 +5,8 @@
  * half as large as the one before, until it fits one tile: a pixel is the mean of the places below
  * it that have a value. NaN is "no value". PhysicalSize is the distance of two places,
  * PositionX and Y the corner of the map on the slide, in um if the slide's resolution is known,
- * else in px. With libtiff; without it, map_tiff_none.c takes its place.
+ * else in px. Deflate has no predictor, because several readers know none for floats. Without
+ * libtiff, map_tiff_none.c takes the place of map_tiff.c.
  */
 #ifndef WSI_MAP_TIFF_H
 #define WSI_MAP_TIFF_H

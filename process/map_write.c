@@ -66,7 +66,7 @@ static int write_file(struct run *r, const struct content *c, const char *featur
     int bad = map_file_begin(&file, path, c->format, e);
     if (!bad && write_content(r->setup, c, &file, e)) {
         map_file_abort(&file);
-        bad = -1;
+        bad = err_add(e, "%s", path);
     } else if (!bad) {
         bad = map_file_commit(&file, e);
     }

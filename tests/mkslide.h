@@ -41,12 +41,20 @@ void mem_set(struct mem *m, const void *data, size_t n);
 
 enum tissue_kind { TISSUE_ELLIPSES, TISSUE_RECT, TISSUE_NONE };
 
+/* Squares of sharp tissue on ground without fine detail, instead of tissue on glass. */
+enum { FIDUCIAL = 256, MAX_FIDUCIALS = 8 }; /* px of a side */
+struct fiducials {
+    uint32_t at[MAX_FIDUCIALS][2]; /* upper left corners, level-0 pixels */
+    int n;
+};
+
 struct picture {
     uint32_t width, height, seed;
     enum tissue_kind tissue;
     uint32_t rect[4]; /* x, y, w, h in level-0 pixels */
+    struct fiducials fiducials;
     uint8_t *mask;    /* [width] 1 = tissue, of the row being made */
-    uint32_t *texture, *grain;
+    uint32_t *texture, *grain, *ground;
     uint8_t *above[MAX_LEVELS]; /* [width of level - 1][3]: a row of the level above */
     uint32_t *sum[MAX_LEVELS];  /* [width of level][3] */
 };
@@ -144,6 +152,7 @@ struct opts {
     bool big, big_endian, shuffle, lying, no_thumbnail, no_label, no_macro, empty;
     enum tissue_kind tissue;
     uint32_t rect[4];
+    struct fiducials fiducials;
     double tissue_fraction, background_fraction; /* tissue_fraction < 0: not asked for */
     struct damage damages[MAX_DAMAGES];
     int n_damages;

@@ -20,6 +20,8 @@ static const char help[] =
     "  --seed S                another picture (1)\n"
     "  --tissue KIND           ellipses, none, or rect:X,Y,W,H in level-0 pixels (ellipses)\n"
     "  --tissue-fraction F     one centred rectangle over the full width, F of the area\n"
+    "  --fiducial X,Y          a sharp square of 256 px with its corner at X,Y on ground without\n"
+    "                          fine detail, which covers the slide (may be given again)\n"
     "\nTiles:\n"
     "  --tile N | TWxTH        tile size (240)\n"
     "  --compression NAME      jpeg, 33003, 33005, none, deflate (jpeg)\n"
@@ -57,7 +59,7 @@ static const char help[] =
 
 enum opt_id {
     OPT_DAMAGE = 256, /* + enum damage_kind */
-    OPT_SIZE = 300, OPT_LEVELS, OPT_SEED, OPT_TISSUE, OPT_TISSUE_FRACTION, OPT_TILE,
+    OPT_FIDUCIAL = 299, OPT_SIZE = 300, OPT_LEVELS, OPT_SEED, OPT_TISSUE, OPT_TISSUE_FRACTION, OPT_TILE,
     OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_COMPLETE, OPT_LYING,
     OPT_SHUFFLE, OPT_BIG, OPT_BIG_ENDIAN, OPT_NO_THUMBNAIL, OPT_NO_LABEL, OPT_NO_MACRO, OPT_EMPTY,
     OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND,
@@ -66,7 +68,8 @@ enum opt_id {
 
 static const struct option long_opts[] = {
     {"size", 1, NULL, OPT_SIZE}, {"levels", 1, NULL, OPT_LEVELS}, {"seed", 1, NULL, OPT_SEED},
-    {"tissue", 1, NULL, OPT_TISSUE}, {"tissue-fraction", 1, NULL, OPT_TISSUE_FRACTION},
+    {"fiducial", 1, NULL, OPT_FIDUCIAL}, {"tissue", 1, NULL, OPT_TISSUE},
+    {"tissue-fraction", 1, NULL, OPT_TISSUE_FRACTION},
     {"tile", 1, NULL, OPT_TILE}, {"compression", 1, NULL, OPT_COMPRESSION},
     {"photometric", 1, NULL, OPT_PHOTOMETRIC}, {"subsampling", 1, NULL, OPT_SUBSAMPLING},
     {"quality", 1, NULL, OPT_QUALITY}, {"complete-tiles", 0, NULL, OPT_COMPLETE},
@@ -151,6 +154,16 @@ static bool parse_tissue(struct opts *o, const char *text)
     return true;
 }
 
+static bool parse_fiducial(struct fiducials *f, const char *text)
+{
+    uint64_t v[2];
+    if (f->n == MAX_FIDUCIALS || !parse_numbers(text, ",", 0, MAX_SIDE, v))
+        return false;
+    f->at[f->n][0] = (uint32_t)v[0];
+    f->at[f->n++][1] = (uint32_t)v[1];
+    return true;
+}
+
 static bool parse_codec(struct opts *o, const char *name)
 {
     for (int i = 0; i < N_CODECS - 1; i++)
@@ -192,6 +205,7 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_LEVELS: return parse_u32(arg, 1, MAX_LEVELS - 1, &o->n_levels);
     case OPT_SEED: return parse_u32(arg, 0, UINT32_MAX, &o->seed);
     case OPT_TISSUE: return parse_tissue(o, arg);
+    case OPT_FIDUCIAL: return parse_fiducial(&o->fiducials, arg);
     case OPT_TISSUE_FRACTION: return parse_fraction(arg, &o->tissue_fraction);
     case OPT_TILE: return parse_tile(o, arg);
     case OPT_COMPRESSION: return parse_codec(o, arg);

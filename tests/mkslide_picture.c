@@ -80,7 +80,12 @@ static void mask_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n)
     memset(p->mask, 0, n);
     if (p->tissue == TISSUE_RECT && y >= p->rect[1] && y - p->rect[1] < p->rect[3])
         mask_span(p, p->rect[0], (int64_t)p->rect[0] + p->rect[2], x0, n);
-    for (uint32_t i = 0; p->tissue == TISSUE_ELLIPSES && i < 4; i++)
+    for (int i = 0; i < p->fiducials.n; i++) {
+        const uint32_t *at = p->fiducials.at[i];
+        if (y >= at[1] && y - at[1] < FIDUCIAL)
+            mask_span(p, at[0], (int64_t)at[0] + FIDUCIAL, x0, n);
+    }
+    for (uint32_t i = 0; p->fiducials.n == 0 && p->tissue == TISSUE_ELLIPSES && i < 4; i++)
         mask_ellipse(p, i, y, x0, n);
 }
 
@@ -113,7 +118,10 @@ static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_
     mask_row(p, y, x0, n);
     memset(p->texture, 0, n * sizeof *p->texture);
     memset(p->grain, 0, n * sizeof *p->grain);
+    memset(p->ground, 0, n * sizeof *p->ground);
     noise_row(p->seed + 1, 1, 1, y, x0, n, p->grain);
+    if (p->fiducials.n)
+        noise_row(p->seed + 9, 8, 1, y, x0, n, p->ground);
     for (uint32_t i = 0; i < 4; i++) /* cells of 256, 64, 16 and 4 px; weights add up to 16 */
         noise_row(p->seed + 10 + i, 8 - 2 * i, (uint32_t[]){5, 5, 4, 2}[i], y, x0, n, p->texture);
     for (uint32_t i = 0; i < n; i++) {
@@ -121,7 +129,8 @@ static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_
         t = t < 0 ? 0 : t > 255 ? 255 : t;
         for (int c = 0; c < 3; c++) {
             int tissue = pink[c] + (purple[c] - pink[c]) * t / 255 + (grain - 128) / 12;
-            rgb[3 * i + (uint32_t)c] = (uint8_t)(p->mask[i] ? tissue : 240 + grain * 7 / 256);
+            int glass = p->fiducials.n ? pink[c] - (int)(p->ground[i] >> 11) : 240 + grain * 7 / 256;
+            rgb[3 * i + (uint32_t)c] = (uint8_t)(p->mask[i] ? tissue : glass);
         }
     }
     nuclei_row(p, y, x0, n, rgb);
@@ -155,6 +164,7 @@ void picture_init(struct picture *p)
     p->mask = alloc(w, 1);
     p->texture = alloc(w, sizeof *p->texture);
     p->grain = alloc(w, sizeof *p->grain);
+    p->ground = alloc(w, sizeof *p->ground);
     for (int i = 1; i < MAX_LEVELS; i++, w /= 4) {
         p->above[i] = alloc(w, 3);
         p->sum[i] = alloc(w / 4, 3 * sizeof(uint32_t));
@@ -166,6 +176,7 @@ void picture_free(struct picture *p)
     free(p->mask);
     free(p->texture);
     free(p->grain);
+    free(p->ground);
     for (int i = 1; i < MAX_LEVELS; i++) {
         free(p->above[i]);
         free(p->sum[i]);

@@ -1,0 +1,702 @@
+"""`h5spec map`: every format against numpy and read by other programs, blending against its definition, bad input."""
+import csv
+import json
+import math
+import re
+import shutil
+import signal
+import xml.etree.ElementTree as ET
+
+import h5py
+import numpy as np
+
+from lib import *
+
+try:
+    from PIL import Image
+    Image.MAX_IMAGE_PIXELS = None
+except ImportError:
+    Image = None
+try:
+    import tifffile
+except ImportError:
+    tifffile = None
+
+if "map" not in run(H5SPEC, "--help").out:
+    print("skip map: h5spec is built without libpng")
+    sys.exit(0)
+
+N, S = 256, 128
+MAP_COLOURS, STROKE, GROUND, CLEAR = 250, 253, 252, 254  # process/colours.h
+RANGES = {"mean_db": (20, 60), "std_db": (10, 26), "level_db": (30, 75), "focus_db": (-50, -15)}
+FORMATS = {"png", "overlay", "geojson", "csv", "tiff"}
+
+
+def pillow():
+    if Image is None:
+        raise Skip("python3-pil is not installed")
+    return Image
+
+
+def tiff_reader():
+    if tifffile is None:
+        raise Skip("python3-tifffile is not installed")
+    return tifffile
+
+
+def result_of(name="slide", size="1500x1100", *options, slide=(), store_options=()):
+    return spectrum(store(made("--size", size, *slide, name=name), *store_options), *options)
+
+
+def draw(*argv, status=0, name=None):
+    """Runs map; returns the folder, or the file of this name in it."""
+    out = tmp("map")
+    path = os.path.join(out, name) if name else out
+    p = run(H5SPEC, "map", "-o", path, *argv, status=status)
+    draw.err = p.err
+    expect(p.out == "", "prints %s", p.out)
+    return path
+
+
+def slide_of(result):
+    """Name, attributes and maps (float64, NaN for none) of the only slide."""
+    with h5py.File(result, "r") as f:
+        ((name, s),) = f["slides"].items()
+        maps = {}
+        for key in s:
+            if key.startswith("window_") and key != "window_flags":
+                values = s[key][()].astype(np.float64)
+                if s[key].dtype == np.int16:
+                    values = np.where(values == -32768, np.nan, values * s[key].attrs["scale"])
+                maps[key[7:]] = values
+        return name, dict(s.attrs), maps
+
+
+def numbers_of_colours(values, low, high):
+    """Palette entries of values; -1 for NaN."""
+    t = np.clip((values - low) / (high - low), 0, 1)
+    return np.where(np.isnan(values), -1, np.floor(np.nan_to_num(t) * (MAP_COLOURS - 1) + 0.5)).astype(int)
+
+
+def places_of(picture, cols, rows):
+    """Palette entries of the map in a picture; -1 where it is hatched."""
+    entries = np.asarray(picture)[:rows, :cols].astype(int)
+    hatched = (entries == STROKE) | (entries == GROUND)
+    expect((entries[~hatched] < MAP_COLOURS).all(), "other entries")
+    y, x = np.mgrid[:rows, :cols]
+    expect((entries[hatched] == np.where((x + y) % 6 == 0, STROKE, GROUND)[hatched]).all(), "hatching")
+    return np.where(hatched, -1, entries)
+
+
+def near(found, want, values, low, high):
+    """Colours agree; float32 and float64 may differ by one where a value lies between two colours."""
+    expect(((found < 0) == (want < 0)).all(), "places without a value")
+    edge = np.abs(np.mod((values - low) / (high - low) * (MAP_COLOURS - 1), 1) - 0.5) < 1e-3
+    off = np.abs(found - want)
+    expect((off[~(edge & (off == 1))] == 0).all(), "colours differ in %d places", np.count_nonzero(off))
+
+
+# --- formats ---
+
+def test_pictures_show_one_pixel_per_window():
+    image = pillow()
+    result = result_of("pictures", "1500x1100", "--tissue-only")
+    name, attrs, maps = slide_of(result)
+    out = draw(result)
+    expect(sorted(os.listdir(out)) == sorted("%s.%s.png" % (name, m) for m in maps), "%s", os.listdir(out))
+    for feature, values in maps.items():
+        picture = image.open(os.path.join(out, "%s.%s.png" % (name, feature)))
+        expect(picture.mode == "P", "mode %s", picture.mode)
+        rows, cols = values.shape
+        expect(0 < np.isnan(values).sum() < values.size, "the slide has windows with and without a value")
+        near(places_of(picture, cols, rows), numbers_of_colours(values, *RANGES[feature]), values, *RANGES[feature])
+        expect(picture.info["Software"] == "h5spec" and picture.info["Title"] == name, "%s", picture.info)
+        says(picture.info["Description"], feature, "%d x %d places of 128 px" % (cols, rows), "(64, 64)")
+
+
+def test_the_colour_bar_runs_from_high_to_low_and_has_numbers():
+    image = pillow()
+    result = result_of("pictures", "1500x1100", "--tissue-only")
+    picture = np.asarray(image.open(draw("--feature", "mean", "--range", "-10:90", result, name="a.png")))
+    ny, nx = slide_of(result)[2]["mean_db"].shape
+    bar = picture[:, nx + 16 + 8].astype(int)  # the middle of the bar
+    bar = bar[10:10 + 150]
+    expect(bar[0] == MAP_COLOURS - 1 and bar[-1] == 0 and (np.diff(bar) <= 0).all(), "%s", bar)
+    right = picture[:170, nx + 16 + 16 + 6:] == 251
+    lines = np.flatnonzero(np.diff(right.any(axis=1).astype(int)) == 1)
+    expect(len(lines) >= 5, "numbers beside the bar: %d", len(lines))
+    rgb = np.asarray(image.open(draw("--feature", "mean", result, name="b.png")).convert("RGB"))
+    expect(tuple(rgb[10, nx + 20]) == (0xfe, 0xe8, 0x38) and tuple(rgb[159, nx + 20]) == (0, 0x22, 0x4e), "cividis")
+
+
+def test_colours_are_the_same_for_all_slides():
+    image = pillow()
+    a, b = result_of("pictures", "1500x1100"), result_of("other", "1200x900", slide=("--seed", "7"))
+    palettes = [image.open(draw("--feature", "mean", r, name="p.png")).getpalette() for r in (a, b)]
+    expect(palettes[0] == palettes[1], "palettes differ")
+    for r in (a, b):
+        _, _, maps = slide_of(r)
+        v = maps["mean_db"]
+        got = places_of(image.open(draw("--feature", "mean", r, name="p.png")), v.shape[1], v.shape[0])
+        near(got, numbers_of_colours(v, 20, 60), v, 20, 60)
+
+
+def test_overlay_has_the_aspect_of_the_slide_and_no_drift():
+    image = pillow()
+    for size, want in (("2600x1720", (2015, 1333)), ("1501x1103", None)):
+        result = result_of("overlay", size, "--tissue-only")
+        w_slide, h_slide = map(int, size.split("x"))
+        v = slide_of(result)[2]["mean_db"]
+        for options, corner, pitch in (((), (N - S) / 2, S), (("--blend", "tent", "--cell", "64"), 0, 64)):
+            path = draw("--feature", "mean", *options, result, name="a.overlay.png")
+            picture = image.open(path)
+            w, h = picture.size
+            expect(want is None or (w, h) == want, "%s", (w, h))
+            expect(abs(w * h_slide / w_slide - h) <= 0.5 and abs(h / w * w_slide / h_slide - 1) < 1e-3, "aspect")
+            values = v if not options else blended(v, w_slide, h_slide, "tent", 64)[0]
+            at = [np.floor(((np.arange(n) + 0.5) * size / n - corner) / pitch).astype(int)
+                  for n, size in ((w, w_slide), (h, h_slide))]
+            there = (at[0] >= 0)[None] & (at[0] < values.shape[1])[None] & ((at[1] >= 0) & (at[1] < values.shape[0]))[:, None]
+            shown = values[np.clip(at[1], 0, values.shape[0] - 1)][:, np.clip(at[0], 0, values.shape[1] - 1)]
+            want_entries = numbers_of_colours(np.where(there, shown, np.nan), 20, 60)
+            got = np.asarray(picture).astype(int)
+            clear = (got == CLEAR) | (got == STROKE)
+            expect((got[~there] == CLEAR).all(), "no place: transparent")
+            near(np.where(clear, -1, got), want_entries, np.where(there, shown, np.nan), 20, 60)
+            alpha = np.asarray(picture.convert("RGBA"))[..., 3]
+            expect((alpha[got == CLEAR] == 0).all() and (alpha[got < MAP_COLOURS] == 153).all(), "opacity")
+
+
+# what RFC 7946 and QuPath's reader ask of a file (qupath.lib.io: GsonTools, QuPathTypeAdapters)
+SCHEMA = {
+    "type": "object", "required": ["type", "features"],
+    "properties": {
+        "type": {"const": "FeatureCollection"},
+        "features": {"type": "array", "items": {
+            "type": "object", "required": ["type", "geometry", "properties"],
+            "properties": {
+                "type": {"const": "Feature"},
+                "geometry": {"type": "object", "required": ["type", "coordinates"], "properties": {
+                    "type": {"const": "Polygon"},
+                    "coordinates": {"type": "array", "minItems": 1, "items": {
+                        "type": "array", "minItems": 4, "items": {
+                            "type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number"}}}}}},
+                "properties": {"type": "object", "required": ["objectType", "measurements"], "properties": {
+                    "objectType": {"const": "tile"},
+                    "measurements": {"type": "object", "minProperties": 1,
+                                     "additionalProperties": {"type": "number"}}}}}}}},
+}
+
+
+def geojson(path):
+    def no_constant(text):
+        raise Failed("not JSON: %s" % text)
+    with open(path, encoding="utf-8") as f:
+        data = json.load(f, parse_constant=no_constant)
+    try:
+        import jsonschema
+    except ImportError:
+        return data
+    jsonschema.validate(data, SCHEMA)
+    return data
+
+
+def test_geojson_has_one_tile_per_window_with_a_value():
+    result = result_of("pictures", "1500x1100", "--tissue-only")
+    name, _, maps = slide_of(result)
+    data = geojson(draw(result, name="a.geojson"))
+    expect(data["slide"] == name and data["partial"] is False, "%s", {k: data[k] for k in ("slide", "partial")})
+    found = {}
+    for tile in data["features"]:
+        (ring,) = tile["geometry"]["coordinates"]
+        expect(ring[0] == ring[-1] and len(ring) == 5, "ring")
+        (x0, y0), (x1, y1) = ring[0], ring[2]
+        expect((x1 - x0, y1 - y0) == (S, S) and ring[1] == [x1, y0] and ring[3] == [x0, y1], "%s", ring)
+        found[int((y0 - 64) // S), int((x0 - 64) // S)] = tile["properties"]["measurements"]
+    counted = ~np.isnan(maps["mean_db"])
+    expect(len(found) == len(data["features"]) == counted.sum(), "%d tiles", len(found))
+    for (j, i), measurements in found.items():
+        expect(set(measurements) == set(maps), "%s", measurements)
+        for feature, value in measurements.items():
+            expect(abs(value - maps[feature][j, i]) < 0.0006, "%s of %d,%d", feature, i, j)
+
+
+def read_csv(path):
+    with open(path, newline="") as f:
+        rows = list(csv.reader(f))
+    return rows[0], [[float(x) if x else math.nan for x in row] for row in rows[1:]]
+
+
+def test_csv_has_one_line_per_window():
+    result = result_of("pictures", "1500x1100", "--tissue-only")
+    _, _, maps = slide_of(result)
+    head, rows = read_csv(draw(result, name="a.csv"))
+    features = [h for h in head if h in maps]
+    expect(head == ["i", "j", "x_px", "y_px", "size_px"] + features + ["coverage"] and set(features) == set(maps), "%s", head)
+    ny, nx = maps["mean_db"].shape
+    expect(len(rows) == nx * ny, "%d lines", len(rows))
+    for k, row in enumerate(rows):
+        j, i = divmod(k, nx)
+        expect(row[:5] == [i, j, 64 + i * S, 64 + j * S, S], "%s", row)
+        for feature, value in zip(features, row[5:]):
+            want = maps[feature][j, i]
+            expect(math.isnan(value) if math.isnan(want) else abs(value - want) < 0.0006, "%s of %s", feature, row)
+        expect(row[-1] == (not math.isnan(maps["mean_db"][j, i])), "coverage")
+
+
+def test_tiff_is_read_by_tifffile():
+    reader = tiff_reader()
+    result = result_of("tiff", "9000x600", "--stride", "16", "--tissue-only")  # a pyramid, several tiles
+    name, attrs, maps = slide_of(result)
+    path = draw(result, name="a.ome.tif")
+    with reader.TiffFile(path) as f:
+        expect(f.is_ome and not f.is_bigtiff, "OME-TIFF")
+        (series,) = f.series
+        expect(series.axes == "CYX" and series.dtype == np.float32, "%s %s", series.axes, series.dtype)
+        xml = ET.fromstring(f.ome_metadata)
+        ns = {"o": "http://www.openmicroscopy.org/Schemas/OME/2016-06"}
+        pixels = xml.find("o:Image/o:Pixels", ns)
+        names = [c.get("Name") for c in pixels.findall("o:Channel", ns)]
+        expect(set(names) == set(maps) and xml.find("o:Image", ns).get("Name") == name, "%s", names)
+        for c, feature in enumerate(names):
+            expect(np.array_equal(series.asarray()[c], maps[feature].astype(np.float32), equal_nan=True), "%s", feature)
+        mpp = attrs.get("mpp_x", math.nan) * attrs.get("downsample", 1)
+        if math.isnan(mpp):
+            expect(pixels.get("PhysicalSizeX") == "16" and pixels.get("PhysicalSizeXUnit") == "pixel", "size")
+        else:
+            expect(abs(float(pixels.get("PhysicalSizeX")) - 16 * mpp) < 1e-6, "size %s", pixels.get("PhysicalSizeX"))
+            expect(pixels.get("PhysicalSizeXUnit") == "\u00b5m", "unit %s", pixels.get("PhysicalSizeXUnit"))
+        plane = pixels.find("o:Plane", ns)
+        expect(abs(float(plane.get("PositionX")) - 120 * (1 if math.isnan(mpp) else mpp)) < 1e-6, "%s", plane.attrib)
+        check_levels(series, maps, names)
+        page = f.pages[0]
+        expect(page.tags["Software"].value.startswith("h5spec") and page.is_tiled, "%s", page.tags)
+        expect((page.compression, page.predictor) == (8, 1), "%s", (page.compression, page.predictor))
+
+
+def check_levels(series, maps, names):
+    """Each level is half as large; its pixels are the means of the windows that have a value."""
+    expect(len(series.levels) == 1 + max(0, math.ceil(math.log2(series.shape[2] / 256))), "%d levels", len(series.levels))
+    for k, level in enumerate(series.levels):
+        b = 1 << k
+        for c, feature in enumerate(names):
+            v = maps[feature].astype(np.float32).astype(np.float64)
+            ny, nx = (-(-n // b) for n in v.shape)
+            padded = np.full((ny * b, nx * b), np.nan)
+            padded[:v.shape[0], :v.shape[1]] = v
+            blocks = padded.reshape(ny, b, nx, b)
+            n = (~np.isnan(blocks)).sum(axis=(1, 3))
+            with np.errstate(invalid="ignore"):
+                want = np.nansum(blocks, axis=(1, 3)) / np.where(n, n, np.nan)
+            got = level.asarray()[c]
+            expect(got.shape == want.shape and np.array_equal(np.isnan(got), np.isnan(want)), "level %d", k)
+            expect(np.nanmax(np.abs(got - want)) < 1e-4, "level %d of %s", k, feature)
+
+
+def test_files_are_read_by_vips():
+    if not shutil.which("vips"):
+        raise Skip("vips is not installed (libvips-tools)")
+    result = result_of("pictures", "1500x1100")
+    _, _, maps = slide_of(result)
+    ny, nx = maps["mean_db"].shape
+    out = draw("--format", "all", result)
+    tif, = (f for f in os.listdir(out) if f.endswith(".ome.tif"))
+    fields = run("vipsheader", "-a", os.path.join(out, tif)).out
+    says(fields, "width: %d" % nx, "height: %d" % ny, "format: float")
+    means = float(run("vips", "avg", os.path.join(out, tif)).out)
+    expect(abs(means - maps["mean_db"].mean()) < 1e-3, "mean %g", means)
+    for png in (f for f in os.listdir(out) if f.endswith(".png")):
+        says(run("vipsheader", os.path.join(out, png)).out, "uchar")
+        run("vips", "avg", os.path.join(out, png))
+
+
+# --- blending ---
+
+def weights(kind, k):
+    m = np.arange(k)
+    if kind == "box":
+        return np.ones(k, np.int64)
+    if kind == "tent":
+        return np.minimum(2 * m + 1, 2 * k - 2 * m - 1)
+    if kind == "cos":
+        return np.floor(4096 * np.sin(np.pi * (m + 0.5) / k) ** 2 + 0.5).astype(np.int64)
+    return np.maximum(4, np.floor(4096 * np.exp(-(((m - (k - 1) / 2) / (k / 8)) ** 2) / 2) + 0.5).astype(np.int64))
+
+
+def blended(q, width, height, kind, cell, n=N, s=S):
+    """Values (float32) and coverage of the cells, from sums over windows one by one."""
+    rows, cols = -(-height // cell), -(-width // cell)
+    k, t = n // cell, s // cell
+    w2 = np.outer(weights(kind, k), weights(kind, k)).astype(np.int64)
+    a, b, f = (np.zeros((rows, cols), np.int64) for _ in range(3))
+    for j, i in np.ndindex(q.shape):
+        cells = np.s_[j * t:j * t + k, i * t:i * t + k]
+        f[cells] += w2
+        if not np.isnan(q[j, i]):
+            value = float(np.float32(q[j, i]))
+            a[cells] += w2 * int(math.copysign(math.floor(abs(1000 * value) + 0.5), value))
+            b[cells] += w2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (a / (1000.0 * b)).astype(np.float32), np.where(f, b / np.maximum(f, 1), 0)
+
+
+def cells_of(result, *options):
+    """Values by feature and coverage of the cells that map writes, from OME-TIFF and CSV."""
+    reader = tiff_reader()
+    out = draw("--format", "tiff,csv", *options, result)
+    tif, = (f for f in os.listdir(out) if f.endswith(".ome.tif"))
+    table, = (f for f in os.listdir(out) if f.endswith(".csv"))
+    with reader.TiffFile(os.path.join(out, tif)) as f:
+        names = re.findall(r'Channel ID="[^"]*" Name="([^"]*)"', f.ome_metadata)
+        pixels = f.series[0].asarray()
+        values = dict(zip(names, pixels if pixels.ndim == 3 else [pixels]))
+    head, rows = read_csv(os.path.join(out, table))
+    shape = next(iter(values.values())).shape
+    return values, np.array([row[-1] for row in rows]).reshape(shape)
+
+
+def test_blending_is_its_definition_bit_for_bit():
+    result = result_of("blend", "1501x1103", "--tissue-only")
+    _, _, maps = slide_of(result)
+    for kind in ("box", "tent", "cos", "gauss"):
+        for cell in (128, 32) if kind != "tent" else (128, 64, 16):
+            values, coverage = cells_of(result, "--blend", kind, "--cell", str(cell))
+            for feature, got in values.items():
+                want, share = blended(maps[feature], 1501, 1103, kind, cell)
+                expect(np.array_equal(got, want, equal_nan=True), "%s of %s in cells of %d px", kind, feature, cell)
+            expect(np.abs(coverage - share).max() < 0.0006, "coverage of %s", kind)
+            expect(0 < (coverage == 0).sum() < coverage.size and (coverage == 1).any(), "the slide has all kinds of cells")
+
+
+def test_other_strides_blend_by_the_same_definition():
+    for window, stride, cell in ((256, 64, 64), (128, 96, 32), (256, 256, 256), (128, 100, 4)):
+        result = result_of("strides", "1100x900", "--window", str(window), "--stride", str(stride))
+        _, _, maps = slide_of(result)
+        values, _ = cells_of(result, "--blend", "gauss")  # the largest cell
+        want, _ = blended(maps["mean_db"], 1100, 900, "gauss", cell, window, stride)
+        expect(np.array_equal(values["mean_db"], want, equal_nan=True), "window %d, stride %d", window, stride)
+
+
+def test_at_half_overlap_all_weights_give_the_plain_mean():
+    result = result_of("blend", "1501x1103", "--tissue-only")
+    q = slide_of(result)[2]["mean_db"]
+    padded = np.full((q.shape[0] + 2, q.shape[1] + 2), np.nan)
+    padded[1:-1, 1:-1] = q
+    four = np.stack([padded[:-1, :-1], padded[1:, :-1], padded[:-1, 1:], padded[1:, 1:]])
+    n = (~np.isnan(four)).sum(axis=0)
+    plain = np.nansum(four, axis=0) / np.where(n, n, np.nan)
+    for kind in ("box", "tent", "cos", "gauss"):
+        got = cells_of(result, "--blend", kind, "--cell", "128")[0]["mean_db"]
+        got = got[:plain.shape[0], :plain.shape[1]]
+        expect(np.nanmax(np.abs(got - plain)) < 0.0011 and (np.isnan(got) == np.isnan(plain)).all(), "%s", kind)
+
+
+def test_tent_is_bilinear_interpolation():
+    result = result_of("bilinear", "1500x1100")
+    q = np.round(slide_of(result)[2]["mean_db"], 3)
+    got = cells_of(result, "--blend", "tent", "--cell", "16")[0]["mean_db"]
+    # inside the outermost centres; cell k's middle lies at 16 k + 8 px, window i's at 128 i + 128 px
+    for axis, size in enumerate(q.shape):
+        at = (np.arange(8, 8 + 8 * (size - 1)) * 16 + 8 - 128) / 128
+        i = np.floor(at).astype(int)
+        part = (at - i).reshape([-1, 1] if axis == 0 else [1, -1])
+        q = np.take(q, i, axis) * (1 - part) + np.take(q, i + 1, axis) * part
+    inner = got[8:8 + q.shape[0], 8:8 + q.shape[1]]
+    expect(inner.shape == q.shape and np.abs(inner - q).max() < 0.002, "%g dB", np.abs(inner - q).max())
+
+
+def test_constant_in_constant_out():
+    path = rewritten(result_of("blend", "1501x1103"), lambda name, values: np.full_like(values, 33.25))
+    for kind in ("box", "tent", "cos", "gauss"):
+        values, coverage = cells_of(path, "--blend", kind, "--cell", "32", "--feature", "mean")
+        v = values["mean_db"]
+        expect((v[~np.isnan(v)] == 33.25).all() and (coverage[~np.isnan(v)] == 1).all(), "%s", kind)
+
+
+def rewritten(result, change):
+    """A copy whose float maps are changed, with checksums that match."""
+    path = os.path.join(tmp("rewritten"), "r.h5")
+    shutil.copy(result, path)
+    with h5py.File(path, "r+") as f:
+        for s in f["slides"].values():
+            for key in ("window_mean_db", "window_std_db"):
+                s[key][...] = change(key, s[key][()])
+            reseal(f)
+            if s.attrs.get("format_version", f.attrs["format_version"]) == 1:
+                parts = [s["histogram"][()], s["window_mean_db"][()], s["window_std_db"][()], s["groups_done"][()]]
+                crcs = np.array([zlib.crc32(p.tobytes()) for p in parts], np.uint32)
+                s.attrs.modify("data_crc32", np.int64(zlib.crc32(crcs.tobytes())))
+    return path
+
+
+# --- fiducials ---
+
+FIDUCIALS = ((700, 520), (2600, 1500), (4300, 3060))  # sharp squares of 256 px; the last at the far corner
+W, H = 5000, 3700
+
+
+def fiducial_result():
+    return result_of("fiducials", "%dx%d" % (W, H), slide=("--quality", "92", *(w for x, y in FIDUCIALS for w in ("--fiducial", "%d,%d" % (x, y)))))
+
+
+def check_fiducials(x, y, values, cell, what):
+    """The squares' middles from points (x, y) in level-0 px and their values, each near its truth."""
+    x, y, values = (np.asarray(v, np.float64).ravel() for v in (x, y, values))
+    strong = values > 0.75
+    for fx, fy in FIDUCIALS:
+        close = strong & (np.abs(x - fx - 128) < 600) & (np.abs(y - fy - 128) < 600)
+        expect(close.any(), "%s: nothing at %d, %d", what, fx, fy)
+        dx, dy = x[close].mean() - fx - 128, y[close].mean() - fy - 128
+        expect(max(abs(dx), abs(dy)) < cell, "%s: off by %.0f, %.0f px at %d, %d", what, dx, dy, fx, fy)
+    far = strong & ~np.any([(np.abs(x - fx - 128) < 600) & (np.abs(y - fy - 128) < 600) for fx, fy in FIDUCIALS], axis=0)
+    expect(not far.any(), "%s: %d places elsewhere", what, far.sum())
+
+
+def scaled(v, low=20, high=50):
+    return np.clip((np.asarray(v, np.float64) - low) / (high - low), 0, 1)
+
+
+def test_every_format_places_fiducials_within_a_cell():
+    image, reader = pillow(), tiff_reader()
+    for options, pitch, corner in (((), 128, 64), (("--blend", "tent", "--cell", "64"), 64, 0)):
+        out = draw("--format", "all", "--feature", "mean", "--range", "20:50", *options, fiducial_result())
+        file = {f.split(".", 1)[1]: os.path.join(out, f) for f in os.listdir(out)}
+        # picture: pixel (i, j) is place (i, j)
+        png = np.asarray(image.open(file["mean_db.png"]))
+        cols, rows = (-(-n // 64) if corner == 0 else (n - N) // S + 1 for n in (W, H))
+        places = places_of(png, cols, rows)
+        j, i = np.mgrid[:rows, :cols]
+        check_fiducials(corner + (i + 0.5) * pitch, corner + (j + 0.5) * pitch, places / (MAP_COLOURS - 1), pitch, "png")
+        # overlay: stretched over the slide
+        over = np.asarray(image.open(file["mean_db.overlay.png"])).astype(float)
+        over[over >= MAP_COLOURS] = 0
+        y, x = np.mgrid[:over.shape[0], :over.shape[1]]
+        check_fiducials((x + 0.5) * W / over.shape[1], (y + 0.5) * H / over.shape[0], over / (MAP_COLOURS - 1), pitch, "overlay")
+        # tiles in level-0 px
+        tiles = geojson(file["geojson"])["features"]
+        middle = np.array([np.mean(t["geometry"]["coordinates"][0][:4], axis=0) for t in tiles])
+        check_fiducials(middle[:, 0], middle[:, 1], scaled([t["properties"]["measurements"]["mean_db"] for t in tiles]), pitch, "geojson")
+        # table
+        head, lines = read_csv(file["csv"])
+        lines = np.array(lines)
+        check_fiducials(lines[:, 2] + lines[:, 4] / 2, lines[:, 3] + lines[:, 4] / 2,
+                        np.nan_to_num(scaled(lines[:, 5])), pitch, "csv")
+        # TIFF: by its own physical sizes and positions
+        with reader.TiffFile(file["ome.tif"]) as f:
+            pixels = ET.fromstring(f.ome_metadata).find(".//{*}Pixels")
+            plane = pixels.find("{*}Plane")
+            um = pixels.get("PhysicalSizeXUnit") != "pixel"
+            unit = 0.499 if um else 1
+            y, x = np.mgrid[:rows, :cols]
+            x = (float(plane.get("PositionX")) + (x + 0.5) * float(pixels.get("PhysicalSizeX"))) / unit
+            y = (float(plane.get("PositionY")) + (y + 0.5) * float(pixels.get("PhysicalSizeY"))) / unit
+            check_fiducials(x, y, np.nan_to_num(scaled(f.series[0].asarray())), pitch, "tiff")
+
+
+# --- missing groups ---
+
+def partial_result():
+    s = store(made("--size", "900x1500", name="partial"), "--stripe-rows", "240", "--group-bytes", "1")
+    return spectrum(s, "--groups", "2-3"), spectrum(s)
+
+
+def test_strict_refuses_missing_groups_and_names_them():
+    part, whole = partial_result()
+    out = draw("--format", "all", part, status=1)
+    says(draw.err, part, "slide partial", "missing groups 1,4-7", "--lenient", "1 failed")
+    expect(os.listdir(out) == [], "%s", os.listdir(out))
+
+
+def test_lenient_maps_what_there_is_and_says_so():
+    image = pillow()
+    part, whole = partial_result()
+    out = draw("--format", "all", "--lenient", part)
+    data = geojson(os.path.join(out, "partial.geojson"))
+    expect(data["partial"] is True and data["missing_groups"] == "1,4-7", "%s", data["missing_groups"])
+    _, _, maps = slide_of(part)
+    expect(len(data["features"]) == (~np.isnan(maps["mean_db"])).sum() > 0, "tiles")
+    says(image.open(os.path.join(out, "partial.mean_db.png")).info["Description"], "partial, missing groups 1,4-7")
+    with open(os.path.join(out, "partial.ome.tif"), "rb") as f:
+        says(f.read().decode("latin-1"), "partial: missing groups 1,4-7")
+    values, coverage = cells_of(part, "--lenient", "--blend", "tent")
+    want, share = blended(maps["mean_db"], 900, 1500, "tent", 128)
+    expect(np.array_equal(values["mean_db"], want, equal_nan=True) and np.abs(coverage - share).max() < 0.0006, "cells")
+    expect(((coverage > 0) & (coverage < 1)).any(), "cells with some of their windows")
+
+
+def test_lenient_of_a_complete_slide_is_strict():
+    _, whole = partial_result()
+    a, b = (draw("--format", "all", "--blend", "tent", *o, whole) for o in ((), ("--lenient",)))
+    for name in os.listdir(a):
+        expect(open(os.path.join(a, name), "rb").read() == open(os.path.join(b, name), "rb").read(), "%s", name)
+
+
+def test_a_merge_gives_the_same_bytes_as_one_run():
+    s = store(made("--size", "900x1500", name="partial"), "--stripe-rows", "240", "--group-bytes", "1")
+    merged = os.path.join(tmp(), "merged.h5")
+    run(H5SPEC, "merge", "-o", merged, spectrum(s, "--groups", "4-7"), spectrum(s, "--groups", "1-3"))
+    a, b = (draw("--format", "all", r) for r in (merged, partial_result()[1]))
+    expect(sorted(os.listdir(a)) == sorted(os.listdir(b)), "names")
+    for name in os.listdir(a):
+        expect(open(os.path.join(a, name), "rb").read() == open(os.path.join(b, name), "rb").read(), "%s", name)
+
+
+# --- bad input ---
+
+HOSTILE = ["<!--<script>&lt;", 'quote"s and \'s', "\u202egnp.exe", "bell\a\x1b[2J", "..", "=cmd()", "-o", "a\\b:c|d*?",
+           "\ufffe\uffff", "x" * 240, "\u6f22" * 80, "$(reboot)", "caf\u00e9 \u6f22\u5b57"]
+
+
+def test_hostile_names_of_slides():
+    image = pillow()
+    folder = tmp("hostile")
+    one = store(made("--size", "300x300", name="hostile"))
+    for name in HOSTILE:
+        shutil.copy(one, os.path.join(folder, name + ".h5"))
+    shutil.copy(one, os.path.join(os.fsencode(folder), b"\xff\xfe.h5"))
+    result = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--allow-duplicates", "-o", result,
+        *sorted(os.path.join(folder, f) for f in os.listdir(folder)))
+    out = draw("--format", "all", "--feature", "mean", result)
+    files = sorted(os.listdir(out))
+    expect(len(files) == 5 * (len(HOSTILE) + 1), "%d files", len(files))
+    for f in files:
+        expect(not re.search(r"[\x00-\x1f\x7f\"'*/:<>?\\|`$;&\u2000-\u206f]", f) and f[0] not in ".-=", "%r", f)
+        expect(len(os.fsencode(f)) <= 255, "%d bytes", len(f))
+    expect("caf\u00e9 \u6f22\u5b57.mean_db.png" in files, "letters stay")
+    for f in files:
+        path = os.path.join(out, f)
+        if f.endswith(".geojson"):
+            text = geojson(path)["slide"]
+            expect(not re.search(r"[\x00-\x1f\u202e]", text), "%r", text)
+        elif f.endswith(".png"):
+            image.open(path).load()
+        elif f.endswith(".ome.tif") and tifffile:
+            with tifffile.TiffFile(path) as t:
+                ET.fromstring(t.ome_metadata)
+                expect(not re.search("[\ufffe\uffff\x00-\x08]", t.ome_metadata), "not XML 1.0")
+                expect(t.series[0].shape == (1, 1) and t.series[0].axes == "YX", "%s", t.series[0])
+    expect("\x1b" not in draw.err, "messages")
+
+
+def test_one_window_and_none():
+    one, none = (result_of("w%d" % n, "%dx300" % n, "--window", "256") for n in (300, 200))
+    out = draw("--format", "all", "--blend", "tent", one)
+    expect(len(os.listdir(out)) == 3 + 2 * len(slide_of(one)[2]), "%s", os.listdir(out))
+    out = draw("--format", "all", none)
+    expect(os.listdir(out) == [], "%s", os.listdir(out))
+    says(draw.err, "slide w200", "no window of 256 px fits into 200 x 300 px", "0 files of 0 slides", "0 failed")
+
+
+def test_a_slide_without_counted_windows_is_hatched():
+    image = pillow()
+    result = result_of("glass", "700x600", "--tissue-only", slide=("--tissue", "none"))
+    out = draw("--format", "all", result)
+    v = slide_of(result)[2]["mean_db"]
+    expect(np.isnan(v).all(), "no window has tissue")
+    expect((places_of(image.open(os.path.join(out, "glass.mean_db.png")), v.shape[1], v.shape[0]) == -1).all(), "hatched")
+    expect(geojson(os.path.join(out, "glass.geojson"))["features"] == [], "no tile")
+
+
+def test_damaged_and_truncated_results_are_refused():
+    good = result_of("pictures", "1500x1100")
+    data = open(good, "rb").read()
+    bad = os.path.join(tmp(), "bad.h5")
+    for cut in (100, len(data) // 2, len(data) - 1):
+        with open(bad, "wb") as f:
+            f.write(data[:cut])
+        out = draw(bad, good, status=1)
+        says(draw.err, bad)
+        expect(len(os.listdir(out)) == len(slide_of(good)[2]), "the other result is mapped")
+    with h5py.File(good, "r") as f:
+        at = f["slides/pictures/window_mean_db"].id.get_offset()
+    with open(bad, "wb") as f:
+        f.write(data[:at] + b"\x55" + data[at + 1:])
+    out = draw(bad, status=1)
+    says(draw.err, bad, "damaged")
+    expect(os.listdir(out) == [], "%s", os.listdir(out))
+
+
+def test_values_beyond_reason_are_refused():
+    for value in (np.inf, -np.inf, 1e30):
+        path = rewritten(result_of("pictures", "1500x1100"), lambda name, v, value=value: np.where(v == v[0, 0], np.float32(value), v))
+        for options in ((), ("--blend", "tent")):
+            out = draw("--format", "all", *options, path, status=1)
+            says(draw.err, path, "has a value of")
+            expect(os.listdir(out) == [], "%s", os.listdir(out))
+
+
+def test_results_that_do_not_belong_together():
+    a, b = result_of("one", "600x500"), result_of("two", "600x500", "--sigma", "0")
+    out = draw(a, b, status=1)
+    says(draw.err, b, "sigma is 1 and 0", "parameters differ")
+    expect(all(f.startswith("one.") for f in os.listdir(out)), "%s", os.listdir(out))
+    out = draw(a, shutil.copy(a, os.path.join(tmp(), "copy.h5")), status=1)
+    says(draw.err, "copy.h5", "slide one", "another result has a slide of this name")
+    draw("--slide", "nobody", a, status=1)
+    says(draw.err, "--slide nobody", "matches no slide")
+    draw(a, b, status=1, name="x.csv")
+    says(draw.err, "one file holds one slide, but 2 are chosen")
+    draw("--slide", "o*", a, b, status=1, name="x.csv")
+    draw("--slide", "o*", a, name="x.csv")
+
+
+def test_only_files_of_ours_are_overwritten():
+    result = result_of("one", "600x500")
+    for name in ("a.png", "a.overlay.png", "a.csv", "a.geojson", "a.ome.tif"):
+        path = draw("--feature", "mean", result, name=name)
+        first = open(path, "rb").read()
+        run(H5SPEC, "map", "-o", path, "--feature", "mean", result)
+        expect(open(path, "rb").read() == first, "%s: equal bytes", name)
+        with open(path, "wb") as f:
+            f.write(b"my own file")
+        says(run(H5SPEC, "map", "-o", path, "--feature", "mean", result, status=1).err, path, "not overwritten")
+        expect(open(path, "rb").read() == b"my own file" and os.listdir(os.path.dirname(path)) == [name], "%s", name)
+
+
+def test_usage_errors():
+    result = result_of("one", "600x500")
+    for argv, words in (
+            ((result,), "-o OUT is missing"), (("-o", "x"), "no input file given"),
+            (("-o", "x.jpg", result), "unknown kind of file"), (("-o", "x.png", result), "name it with --feature"),
+            (("-o", "x.csv", "--format", "csv", result), "--format is for folders"),
+            (("-o", "x", "--format", "jpeg", result), "--format jpeg: unknown"),
+            (("-o", "x", "--feature", "mean,", result), "not a list of names"),
+            (("-o", "x", "--feature", "sharpness", result), "the features are mean_db, std_db"),
+            (("-o", "x", "--blend", "median", result), "--blend median: unknown"),
+            (("-o", "x", "--cell", "32", result), "--cell has no effect without --blend"),
+            (("-o", "x", "--range", "1:2", result), "--range is for one feature"),
+            (("-o", "x", "--feature", "mean", "--range", "5:5", result), "HIGH must be above LOW"),
+            (("-o", "x.csv", "--feature", "mean", "--range", "1:2", result), "--range has no effect without pictures"),
+            (("-o", "x", "--width", "100", result), "--width has no effect"),
+            (("-o", "x", "--opacity", "101", "--format", "overlay", result), "--opacity")):
+        says(run(H5SPEC, "map", *argv, status=2, cwd=tmp()).err, words)
+    says(run(H5SPEC, "map", "-o", tmp(), "--blend", "box", "--cell", "48", result, status=1).err,
+         "--cell 48: must divide the window of 256 px and the stride of 128 px")
+
+
+def test_a_full_disk_leaves_nothing():
+    result = result_of("pictures", "1500x1100")
+    for name in ("a.png", "a.overlay.png", "a.csv", "a.geojson", "a.ome.tif"):
+        out = tmp()
+        p = run("sh", "-c", 'ulimit -f 1; exec "$@"', "sh", H5SPEC, "map", "--feature", "mean", "--blend", "tent", "--cell", "16",
+                "-o", os.path.join(out, name), result, status=1)
+        says(p.err, name)
+        expect(os.listdir(out) == [], "%s: %s", name, os.listdir(out))
+
+
+def test_a_signal_leaves_no_unfinished_file():
+    result = result_of("signal", "3000x3000", "--stride", "32")
+    out = tmp()
+    p = subprocess.Popen([H5SPEC, "map", "--blend", "gauss", "--cell", "1", "--format", "all", "-o", out, result],
+                         stderr=subprocess.PIPE)
+    wait_until_caught(p, signal.SIGTERM)
+    time.sleep(0.2)
+    p.terminate()
+    err = p.communicate()[1].decode()
+    expect(p.returncode == 3, "status %s: %s", p.returncode, err)
+    says(err, "stopped by")
+    expect(not [f for f in os.listdir(out) if f.startswith(".")], "%s", os.listdir(out))
+
+
+main(globals())
