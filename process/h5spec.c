@@ -107,6 +107,12 @@ static int no_such_command(const char *word)
         const size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", k ? ", " : "", commands[k].command->word);
     }
+#ifndef HAVE_PNG
+    if (word && (!strcmp(word, "map") || !strcmp(word, "report")))
+        cli_say("%s is not part of this build, because libpng was missing; run "
+                "scripts/install-deps and make again", word);
+    else
+#endif
     if (word)
         cli_say("no such command: %s; the commands are %s", word, list);
     else

@@ -3,9 +3,8 @@
 
 #include "common/cli.h"
 #include "common/stop.h"
-#include "common/text.h"
+#include "process/html.h"
 #include "process/map_files.h"
-#include "process/svg.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -110,7 +109,7 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
         "http://www.openmicroscopy.org/Schemas/OME/2016-06/ome.xsd\" Creator=\"h5spec " WSI_VERSION
         "\"><Image ID=\"Image:0\" Name=\"",
         f);
-    bool good = svg_escape_to(f, m->s.name) == 0;
+    html_text(f, m->s.name);
     fputs("\">", f);
     if (m->partial)
         fprintf(f, "<Description>partial: missing groups %s</Description>", m->missing);
@@ -124,8 +123,8 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
     put_channels(f, maps, n);
     put_planes(f, m, n);
     fputs("</Pixels></Image></OME>", f);
-    good = !ferror(f) && good;
-    if (fclose(f) || !good) {
+    const bool bad = ferror(f) != 0;
+    if (fclose(f) || bad) {
         free(text);
         return NULL;
     }

@@ -2,7 +2,7 @@
 #include "process/svg.h"
 
 #include "common/publish.h"
-#include "common/text.h"
+#include "process/html.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,38 +66,9 @@ void svg_rect(struct svg *s, const char *style, double x, double y, double width
 
 /* --- text --- */
 
-static const char *entity(char c)
-{
-    switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&quot;";
-    default: return NULL;
-    }
-}
-
-int svg_escape_to(FILE *f, const char *text)
-{
-    const size_t size = 4 * strlen(text) + 1;
-    char *clean = malloc(size);
-    if (!clean)
-        return -1;
-    text_fit(clean, size, text, text_columns(text));
-    for (const char *c = clean; *c; c++) {
-        const char *name = entity(*c);
-        if (name)
-            fputs(name, f);
-        else
-            fputc(*c, f);
-    }
-    free(clean);
-    return 0;
-}
-
 void svg_escape(struct svg *s, const char *text)
 {
-    s->failed = svg_escape_to(s->f, text) || s->failed;
+    html_text(s->f, text);
 }
 
 void svg_text(struct svg *s, const char *style, double x, double y, const char *text)
@@ -177,7 +148,7 @@ int svg_write(struct svg *s, const char *path, struct err *e)
 {
     struct publish p;
     fputs("</svg>\n", s->f);
-    const bool bad = ferror(s->f) || s->failed;
+    const bool bad = ferror(s->f);
     if (fclose(s->f) || bad) {
         s->f = NULL;
         return err_set(e, "%s: out of memory for the picture", path);

@@ -21,7 +21,6 @@ struct svg {
     FILE *f;
     char *text; /* owned */
     size_t bytes;
-    bool failed; /* out of memory */
 };
 
 /* Begins a picture of width x height px. `title` is what a screen reader says; `sheet` is CSS. */
@@ -39,8 +38,6 @@ void svg_text_up(struct svg *s, const char *style, double x, double y, const cha
 /* Markup of our own; strings from files go through svg_escape. */
 void svg_markup(struct svg *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 void svg_escape(struct svg *s, const char *text);
-/* Writes text of any origin to `f`, made printable and escaped for XML. -1 when out of memory. */
-int svg_escape_to(FILE *f, const char *text);
 
 /* Does the name of a file end in .svg? */
 bool svg_is_name(const char *path);

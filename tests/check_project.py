@@ -425,6 +425,7 @@ def test_without_anything_but_hdf5_and_zlib():
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CUDA backend")
     says(run(h5spec, "verify", grouped()).out, "valid")
+    says(run(h5spec, "map", "-o", tmp(), grouped(), status=2).err, "map is not part of this build", "libpng")
     jpeg = store(slide(), "--codec", "jpeg")
     for argv in (("run", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")), ("verify",)):
         says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "cannot unpack codec jpeg", "libjpeg")

@@ -129,7 +129,8 @@ static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_
         t = t < 0 ? 0 : t > 255 ? 255 : t;
         for (int c = 0; c < 3; c++) {
             int tissue = pink[c] + (purple[c] - pink[c]) * t / 255 + (grain - 128) / 12;
-            int glass = p->fiducials.n ? pink[c] - (int)(p->ground[i] >> 11) : 240 + grain * 7 / 256;
+            int ground = pink[c] - (int)(p->ground[i] >> 11);
+            int glass = p->fiducials.n ? ground : 240 + grain * 7 / 256;
             rgb[3 * i + (uint32_t)c] = (uint8_t)(p->mask[i] ? tissue : glass);
         }
     }
