@@ -45,6 +45,8 @@ struct band {
     struct chunks chunks;          /* of the rows that are streamed */
     int64_t rows_done;
 
+    atomic_llong rows_final; /* rows of windows before this one have their values; 0: none */
+
     atomic_bool lost;  /* its device has failed: its remaining items do nothing */
     struct err why;    /* the device's error; written by the thread that sets `lost` */
     int losses;        /* how often it was lost */

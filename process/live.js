@@ -1,1 +1,106 @@
+// live.js - shows a run while it continues. It loads state.js and N.js again and again as scripts,
+// because pages from the disk may not read files in another way.
 'use strict';
+(function () {
+const app = document.getElementById('app');
+const slides = {};
+let state = null, ticks = 0;
+
+function el(parent, name, attributes, text) {
+  const e = document.createElement(name);
+  for (const k in attributes || {}) e.setAttribute(k, attributes[k]);
+  if (text !== undefined) e.textContent = text;
+  if (parent) parent.appendChild(e);
+  return e;
+}
+function load(file) {
+  const s = el(document.head, 'script', {src: file + '?' + ticks});
+  s.onload = s.onerror = () => s.remove();
+}
+function time(seconds) {
+  if (seconds === null) return 'unknown';
+  if (seconds < 100) return Math.round(seconds) + ' s';
+  return seconds < 6000 ? Math.round(seconds / 60) + ' min' : (seconds / 3600).toFixed(1) + ' h';
+}
+
+const show = {
+  line: el(app, 'p', {id: 'line', role: 'status'}),
+  bar: el(app, 'progress', {id: 'share', max: 1, value: 0}),
+  cards: el(app, 'div', {id: 'cards', 'class': 'cards live'}),
+  failed: el(app, 'section', {id: 'failed', hidden: ''}),
+};
+
+function card(number) {
+  let c = document.getElementById('slide' + number);
+  if (c) return c;
+  c = el(null, 'figure', {id: 'slide' + number, 'class': 'card'});
+  el(c, 'div', {'class': 'pair'});
+  el(c, 'figcaption');
+  el(c, 'small');
+  return c;
+}
+// A new picture replaces the old one when it is loaded: the card never flickers.
+function picture(c, number, rows) {
+  if (c.dataset.rows === String(rows)) return;
+  const image = new Image();
+  image.className = 'map';
+  image.alt = 'map';
+  image.onload = () => {
+    const pair = c.querySelector('.pair');
+    pair.replaceChildren(image);
+    const scale = Math.min(248 / image.naturalWidth, 112 / image.naturalHeight);
+    image.style.width = scale * image.naturalWidth + 'px';
+    image.style.height = scale * image.naturalHeight + 'px';
+    c.dataset.rows = rows;
+  };
+  image.src = number + '.png?' + ticks;
+}
+window.slide = s => {
+  slides[s.number] = s;
+  const c = document.getElementById('slide' + s.number);
+  if (!c) return;
+  c.querySelector('figcaption').textContent = s.name;
+  c.querySelector('small').textContent = s.rows < s.ny ? s.feature + ', row ' + s.rows + ' of ' + s.ny :
+    s.mean === null ? 'no window counts' : s.feature + '; mean ' + s.mean.toFixed(2) + ' dB, std ' + s.std.toFixed(2) + ' dB';
+  if (s.drawn) picture(c, s.number, s.drawn);
+};
+window.live = s => {
+  state = s;
+  const left = s.status === 'running' ? ', about ' + time(s.left) + ' left' : '';
+  const words = {running: 'running', complete: 'complete', stopped: 'stopped by a signal', failed: 'ended with an error'};
+  show.line.textContent = words[s.status] + ': ' + s.done + ' of ' + s.stores + ' slides done' + (s.before ? ', ' + s.before + ' skipped' : '') + ', ' +
+    s.failed + ' failed' + (s.current ? ', 1 in progress' : '') + '; ' + Math.round(s.rate) + ' windows/s, ' + time(s.seconds) + left;
+  show.bar.value = s.share;
+  document.title = (s.status === 'running' ? Math.floor(100 * s.share) + ' % ' : words[s.status] + ' ') + '\u2013 h5spec run';
+  const wanted = (s.current ? [s.current] : []).concat(s.newest.filter(n => n !== s.current));
+  const cards = wanted.map(card);
+  if ([...show.cards.children].map(c => c.id).join() !== cards.map(c => c.id).join()) show.cards.replaceChildren(...cards);
+  wanted.forEach(n => { if (!slides[n] || slides[n].rows < slides[n].ny || !document.getElementById('slide' + n).querySelector('figcaption').textContent) load(n + '.js'); });
+  failures(s);
+};
+function failures(s) {
+  show.failed.hidden = !s.failures.length;
+  show.failed.replaceChildren();
+  el(show.failed, 'h2', {}, 'Failed');
+  const t = el(show.failed, 'table', {'class': 'plain'});
+  s.failures.forEach(f => {
+    const row = el(t, 'tr');
+    el(row, 'td', {}, f[0]);
+    el(row, 'td', {}, f[1]);
+  });
+  if (s.failed > s.failures.length) el(show.failed, 'p', {}, 'and ' + (s.failed - s.failures.length) + ' more');
+}
+// Without news for long, the run was killed.
+function tick() {
+  ticks++;
+  if (!state || state.status === 'running') load('state.js');
+  if (state && state.status === 'running' && state.seconds === tick.seconds) tick.same = (tick.same || 0) + 1;
+  else tick.same = 0;
+  tick.seconds = state ? state.seconds : 0;
+  show.line.classList.toggle('stale', tick.same > 30);
+  show.line.title = tick.same > 30 ? 'no news for a while: the run may have been killed' : '';
+  setTimeout(tick, state ? Math.max(500, 1000 * state.every) : 500);
+}
+tick();
+document.documentElement.dataset.ready = '1';
+})();

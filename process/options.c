@@ -20,7 +20,7 @@ enum {
     OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
     OPT_SKIP_DAMAGED, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
     OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
-    OPT_DUPLICATES, OPT_QUICK,
+    OPT_DUPLICATES, OPT_QUICK, OPT_LIVE, OPT_LIVE_EVERY,
 };
 
 #define LIST {"Input", 0, "list", "FILE", OPT_LIST, \
@@ -38,6 +38,10 @@ static const struct command_option run_rows[] = {
      "slash, which is created) for one file NAME.h5 per store: existing results are kept and "
      "skipped"},
     {NULL, 0, "force", NULL, OPT_FORCE, "replace existing results in the folder"},
+    {NULL, 0, "live", "DIR", OPT_LIVE,
+     "keep a page DIR/index.html that shows the run while it continues; open it from the disk; "
+     "each run needs a folder of its own"},
+    {NULL, 0, "live-every", "SECONDS", OPT_LIVE_EVERY, "seconds between updates of the live page"},
     LIST,
     {NULL, 0, "groups", "A-B", OPT_GROUPS, "compute only groups A to B of one store, from 1"},
     {NULL, 0, "task", "I/N", OPT_TASK,
@@ -130,6 +134,7 @@ static const char *value(int id, char buf[64])
     case OPT_IO:
     case OPT_PROGRESS: return "auto";
     case OPT_ON_DAMAGE: return "count";
+    case OPT_LIVE_EVERY: return "2";
     default: return parameter_value(id, buf);
     }
 }
@@ -206,6 +211,8 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
     case OPT_FORCE: o->force = true; return 0;
     case OPT_DUPLICATES: o->allow_duplicates = true; return 0;
+    case OPT_LIVE: o->live = arg; return 0;
+    case OPT_LIVE_EVERY: return cli_real("--live-every", arg, 0.1, 3600, &o->live_every, e);
     default: return set_parameter(&o->params, id, arg, e);
     }
 }
@@ -236,6 +243,10 @@ static int check_run(const struct options *o, struct err *e)
                        "replaced", o->output);
     if (o->params.skip_damaged && o->reject_damaged)
         return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
+    if (o->live && !*o->live)
+        return err_set(e, "--live: the name is empty; name a folder");
+    if (o->live_every > 0 && !o->live)
+        return err_set(e, "--live-every has no effect without --live");
     if (o->min_tissue && !o->params.tissue_only)
         return err_set(e, "--min-tissue has no effect without --tissue-only; add it");
     return result_check_params(&o->params, e);

@@ -19,6 +19,8 @@ struct options {
     const struct command *command;
     struct list files; /* inputs; owned */
     const char *output;
+    const char *live;              /* folder of the live page, or NULL */
+    double live_every;             /* seconds */
     const char *device;            /* the word */
     struct spectrum_choice choice; /* what it means */
     struct result_params params;

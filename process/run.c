@@ -3,6 +3,7 @@
 
 #include "common/progress.h"
 #include "common/stop.h"
+#include "process/live.h"
 #include "process/results.h"
 #include "process/spectrum.h"
 
@@ -20,7 +21,8 @@ struct run {
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
-    double *bytes; /* [n + 1]: size of the stores before store k; for progress only, else NULL */
+    double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
+    struct live *live; /* NULL without --live */
 };
 
 /* --- one slide, one store --- */
@@ -123,6 +125,77 @@ static void report_filled(const char *path, const struct result_counts *c)
                 path, c->touching[RESULT_MISSING], c->windows);
 }
 
+/* --- the live page, which needs libpng --- */
+
+#ifdef HAVE_PNG
+
+static int open_live(struct run *r, struct err *e)
+{
+    const struct options *o = r->o;
+    const int64_t before = r->skipped + r->failed;
+    if (!o->live)
+        return 0;
+    const double every = o->live_every > 0 ? o->live_every : 2;
+    r->live = live_open(o->live, every, before + o->files.n, before, &o->params, e);
+    return r->live ? 0 : -1;
+}
+
+static void show_live(void *ctx, int64_t k, const struct result_slide *s, int64_t rows)
+{
+    struct run *r = ctx;
+    const double share = s->ny > 0 ? (double)rows / (double)s->ny : 0;
+    const double before = r->bytes[k], all = r->bytes[r->o->files.n];
+    live_progress(r->live, k, s, rows, (before + share * (r->bytes[k + 1] - before)) / all);
+}
+
+static void report_live(struct run *r, int64_t k, const struct result_slide *s,
+                        const struct err *why)
+{
+    if (r->live)
+        live_slide(r->live, k, r->o->files.paths[k], s, why ? why->msg : "",
+                   r->bytes[k + 1] / r->bytes[r->o->files.n]);
+}
+
+static void close_live(struct run *r, int status)
+{
+    live_close(r->live, status == EXIT_STOPPED ? LIVE_STOPPED
+                        : status < 0           ? LIVE_BROKEN
+                                               : LIVE_COMPLETE);
+    r->live = NULL;
+}
+
+#else
+
+static int open_live(struct run *r, struct err *e)
+{
+    return r->o->live ? err_set(e, "--live: h5spec is built without libpng") : 0;
+}
+
+static void show_live(void *ctx, int64_t k, const struct result_slide *s, int64_t rows)
+{
+    (void)ctx;
+    (void)k;
+    (void)s;
+    (void)rows;
+}
+
+static void report_live(struct run *r, int64_t k, const struct result_slide *s,
+                        const struct err *why)
+{
+    (void)r;
+    (void)k;
+    (void)s;
+    (void)why;
+}
+
+static void close_live(struct run *r, int status)
+{
+    (void)r;
+    (void)status;
+}
+
+#endif
+
 static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
                         struct err *e)
 {
@@ -134,6 +207,7 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
         s = NULL;
         why = &duplicate;
     }
+    report_live(r, k, s, why);
     if (!s) {
         report_failure(r, path, why);
         return 0;
@@ -257,14 +331,15 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
     progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "windows/s");
-    if (progress_is_on() && !(r->bytes = list_sizes(&o->files, e)))
+    if ((progress_is_on() || r->live) && !(r->bytes = list_sizes(&o->files, e)))
         return -1;
     const struct stream_setup setup = {
         .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
         .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
         .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
         .reject_damaged = o->reject_damaged, .ctx = r, .report = report_store, .note = note_store,
-        .progress = progress_is_on() ? show_progress : NULL};
+        .progress = progress_is_on() ? show_progress : NULL,
+        .live = r->live ? show_live : NULL};
     const int bad = stream_run(&setup, e);
     progress_end();
     return bad;
@@ -294,6 +369,7 @@ static int run_stores(struct run *r)
     int bad = !r->out;
     if (!bad)
         drop_finished(r);
+    bad = bad || open_live(r, &e);
     if (!bad && r->o->files.n > 0)
         bad = open_and_stream(r, &e);
     if (bad)
@@ -302,6 +378,7 @@ static int run_stores(struct run *r)
         bad = results_commit(r->out, &e);
     if (bad)
         cli_say("%s", e.msg);
+    close_live(r, bad && stop_signal() ? EXIT_STOPPED : bad ? -1 : 0);
     if (bad && stop_signal())
         return EXIT_STOPPED;
     return bad || r->failed ? EXIT_PART : EXIT_DONE;

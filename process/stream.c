@@ -69,6 +69,19 @@ static int64_t count_windows(const struct job *j)
     return n;
 }
 
+/* Window rows of a job that have their values, from the first on. */
+static int64_t final_rows(struct job *j)
+{
+    int64_t rows = 0;
+    for (int64_t b = 0; b < j->n_bands; b++) {
+        const int64_t final = atomic_load(&j->bands[b].rows_final);
+        rows = final > rows ? final : rows;
+        if (final < j->bands[b].geometry.end_wy)
+            break;
+    }
+    return rows;
+}
+
 static void show_progress(struct stream *s)
 {
     const int64_t now = atomic_load(&s->progress), k = now / 100;
@@ -76,6 +89,8 @@ static void show_progress(struct stream *s)
     if (s->setup->progress && now > 0 && k >= atomic_load(&s->line.reported))
         s->setup->progress(s->setup->ctx, k, (double)(now % 100) / 100,
                            count_windows(s->line.jobs[k]));
+    if (s->setup->live && now > 0 && k >= atomic_load(&s->line.reported))
+        s->setup->live(s->setup->ctx, k, &s->line.jobs[k]->result, final_rows(s->line.jobs[k]));
 }
 
 static bool due(void *ctx)
@@ -289,11 +304,13 @@ static void sink_compute(struct stream *s, struct item *it)
     const double of_slab = (double)it->slab.rows * (double)(it->unit + 1) / (double)units;
     const int64_t hundredths = (int64_t)(100 * ((double)j->rows_done + of_slab) / (double)j->rows);
     result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
-    if (s->setup->progress)
+    if (s->setup->progress || s->setup->live)
         atomic_store(&s->progress, j->number * 100 + (hundredths < 99 ? hundredths : 99));
     if (it->unit + 1 == units) {
         j->rows_done += it->slab.rows;
         it->band->rows_done += it->slab.rows;
+        if (!s->setup->backend->finish) /* with it, maps return when the band is finished */
+            atomic_store(&it->band->rows_final, it->slab.end_wy);
     }
 }
 
@@ -304,8 +321,10 @@ static void sink_finish(struct stream *s, struct item *it)
         atomic_fetch_add(&s->notes, 1);
         return;
     }
-    if (!atomic_load(&j->failed))
+    if (!atomic_load(&j->failed)) {
         result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
+        atomic_store(&it->band->rows_final, it->band->geometry.end_wy);
+    }
     j->result.stages[RESULT_COPY] += it->times.copy;
     j->result.stages[RESULT_KERNELS] += it->times.kernels;
     j->devices |= UINT64_C(1) << it->band->geometry.assigned.device;

@@ -46,6 +46,9 @@ struct stream_setup {
     /* The fraction of store k that has been computed, now and then, and the number of windows to
      * compute for it. May be NULL. */
     void (*progress)(void *ctx, int64_t k, double fraction, int64_t windows);
+    /* What store k has so far, now and then: window rows 0 to rows - 1 of all maps of `slide` are
+     * as they will be in its result; the others are being written. May be NULL. */
+    void (*live)(void *ctx, int64_t k, const struct result_slide *slide, int64_t rows);
 };
 
 /* Processes all stores. -1 if the run as a whole failed, or was stopped by a signal. */

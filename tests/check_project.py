@@ -185,6 +185,7 @@ RUN_OPTIONS = {
     "--skip-damaged": [], "--on-damage": ["fail"],
     "--min-tissue": ["0.25", "--tissue-only"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
     "--json": [], "--progress": ["no"], "--quiet": [], "--allow-duplicates": [],
+    "--live": [os.path.join(TMP, "live")], "--live-every": ["1", "--live", os.path.join(TMP, "live")],
     "--task": ["1/1"], "--force": [],  # these two need a folder
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere
@@ -329,7 +330,7 @@ def test_completion_of_zsh():
 
 def test_completion_knows_every_argument():
     """After each option that takes an argument: words, files or nothing, on purpose."""
-    files = {"output", "list", "key", "csv", "failed", "limits", "meta", "multiqc"}  # zsh completes files by default
+    files = {"output", "list", "live", "key", "csv", "failed", "limits", "meta", "multiqc"}  # zsh completes files by default
     helps = {"wsi2h5": [run(WSI2H5, "--help").out], "h5spec": [run(H5SPEC, c, "--help").out for c in commands_of_h5spec()]}
     for program, texts_ in helps.items():
         taking = set(re.findall(r"^  (?:-., |    )--([a-z-]+) [A-Z]", "".join(texts_), re.M))

@@ -17,9 +17,9 @@ _h5spec() {
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --task) words='auto' ;;
-    --bins | --cell | --feature | --group | --group-regex | --groups | --max-size | --memory | --min-tissue | \
+    --bins | --cell | --feature | --group | --group-regex | --groups | --live-every | --max-size | --memory | --min-tissue | \
         --opacity | --range | --sigma | --slide | --stride | --threads | --title | --width | --window | -j) return ;;
-    -o | --output | --list | --csv | --failed | --key | --limits | --meta | --multiqc) ;;
+    -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc) ;;
     *)
         if [[ $COMP_CWORD -eq 1 && $current != -* ]]; then
             words="help $("$program" --help 2>/dev/null | sed -nE 's/^  ([a-z]+)  +[a-z].*/\1/p')"

@@ -1,0 +1,89 @@
+/* live_picture.c - see live_picture.h. */
+#include "process/live_picture.h"
+
+#include "process/colours.h"
+#include "process/png_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SIDE = 1024 };
+
+static const struct result_map *shown_map(const struct result_slide *s)
+{
+    return &s->maps[RESULT_MEAN];
+}
+
+static bool shows_focus(const struct result_slide *s)
+{
+    return shown_map(s)->kind->type != RESULT_FLOAT32;
+}
+
+const char *live_picture_feature(const struct result_slide *s)
+{
+    return shows_focus(s) ? "focus_db" : "mean_db";
+}
+
+static double value(const struct result_map *m, int64_t k)
+{
+    if (m->kind->type == RESULT_FLOAT32)
+        return (double)((const float *)m->values)[k];
+    const int16_t x = ((const int16_t *)m->values)[k];
+    return x == (int16_t)m->kind->fill ? NAN : m->kind->scale * x;
+}
+
+/* Mean over block x block windows that have a value; NAN without one. */
+static double block_mean(const struct result_slide *s, int64_t bx, int64_t by, int64_t block)
+{
+    const struct result_map *m = shown_map(s);
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t y = by * block; y < s->ny && y < (by + 1) * block; y++)
+        for (int64_t x = bx * block; x < s->nx && x < (bx + 1) * block; x++) {
+            const double v = value(m, y * s->nx + x);
+            sum += isnan(v) ? 0 : v;
+            n += !isnan(v);
+        }
+    return n ? sum / (double)n : NAN;
+}
+
+static void make_row(const struct result_slide *s, int64_t y, int64_t width, int64_t block,
+                     uint8_t *out)
+{
+    const double low = shows_focus(s) ? -50 : 20, high = shows_focus(s) ? -15 : 60;
+    for (int64_t x = 0; x < width; x++) {
+        const int k = colours_number(block_mean(s, x, y, block), low, high, COLOURS_MAP);
+        out[x] = (uint8_t)(k < 0 ? colours_hatch(x, y) : k);
+    }
+}
+
+int live_picture(FILE *f, const struct result_slide *s, int64_t rows, struct err *e)
+{
+    const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
+    const int64_t block = (longest + MOST_SIDE - 1) / MOST_SIDE;
+    const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
+    uint32_t palette[COLOURS_PALETTE];
+    uint8_t *row = malloc((size_t)width);
+    colours_palette(palette, 255);
+    const struct png_file_setup setup = {.width = width,
+                                         .height = height,
+                                         .kind = PNG_FILE_PALETTE,
+                                         .palette = palette,
+                                         .n_palette = COLOURS_PALETTE,
+                                         .level = 1};
+    struct png_file *p = row ? png_file_begin(f, &setup, e) : NULL;
+    int bad = p ? 0 : -1;
+    for (int64_t y = 0; y < height && !bad; y++) {
+        const int64_t end = (y + 1) * block < s->ny ? (y + 1) * block : s->ny;
+        if (end <= rows)
+            make_row(s, y, width, block, row);
+        else
+            memset(row, COLOURS_CLEAR, (size_t)width);
+        bad = png_file_row(p, row, e);
+    }
+    bad = bad || png_file_end(p, e);
+    png_file_free(p);
+    free(row);
+    return bad ? -1 : 0;
+}

@@ -1,0 +1,186 @@
+"""`h5spec run --live`: files that are always whole, pictures that only grow, trouble that does not stop the run."""
+import json
+import re
+
+import h5py
+import numpy as np
+
+from browser import Page
+from lib import *
+from pictures import png
+
+
+def needs_live():
+    if "report" not in run(H5SPEC, "--help").out:
+        raise Skip("built without libpng")
+
+
+def big(seed=1):
+    needs_live()
+    return store(made("--size", "3000x6000", "--seed", str(seed), name="big-%d" % seed))
+
+
+def start(folder, *stores, every="0.1", **kw):
+    return subprocess.Popen([H5SPEC, "run", "-q", "--device", "cpu", "-j", "1", "--live", folder, "--live-every", every,
+                             "-o", os.path.join(tmp(), "r.h5"), *stores], stderr=subprocess.PIPE, **kw)
+
+
+def state(folder):
+    return call_of(os.path.join(folder, "state.js"), "live")
+
+
+def call_of(path, function):
+    """The argument of the one call in a script file."""
+    with open(path, encoding="utf-8") as f:
+        m = re.fullmatch(function + r"\((.*)\);\n", f.read(), re.S)
+    expect(m, "%s is not whole", path)
+    return json.loads(m.group(1))
+
+
+def picture(folder, number=1):
+    with open(os.path.join(folder, "%d.png" % number), "rb") as f:
+        return png(f.read())[0]
+
+
+CLEAR = 254  # colours.h
+
+
+def test_pictures_grow_and_do_not_change():
+    folder = os.path.join(tmp(), "live")
+    p = start(folder, big())
+    seen = []
+    while p.poll() is None:
+        try:
+            seen.append(picture(folder))
+        except FileNotFoundError:
+            pass
+        if os.path.exists(os.path.join(folder, "state.js")):
+            expect(state(folder)["status"] in ("running", "complete"), "status")
+    expect(p.wait() == 0, "%s", p.stderr.read())
+    last = picture(folder)
+    expect((last != CLEAR).all() and last.shape == (45, 22), "%s", last.shape)
+    rows = [int((s != CLEAR).all(axis=1).sum()) for s in seen]
+    expect(any(0 < r < 45 for r in rows), "no picture of a part: %s", rows)
+    expect(rows == sorted(rows), "%s", rows)
+    for s, n in zip(seen, rows):
+        expect((s[:n] == last[:n]).all() and (s[n:] == CLEAR).all(), "a row that was shown has changed")
+
+
+def test_the_picture_is_the_map():
+    folder, out = os.path.join(tmp(), "live"), os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "--device", "cpu", "--live", folder, "-o", out, big())
+    slide = call_of(os.path.join(folder, "1.js"), "slide")
+    low, high = {"focus_db": (-50, -15), "mean_db": (20, 60)}[slide["feature"]]
+    with h5py.File(out, "r") as f:
+        d = f["slides/big-1/window_" + slide["feature"]]
+        values = d[()] * float(d.attrs.get("scale", 1))
+        expect(abs(slide["mean"] - f.attrs["mean_db"]) < 1e-4 and slide["windows"] == f.attrs["windows"], "%s", slide)
+    want = np.clip((values - low) / (high - low), 0, 1) * 249
+    expect(np.abs(picture(folder) - want).max() <= 0.51, "values")
+
+
+def test_killed_at_any_moment():
+    for k in range(8):
+        folder = os.path.join(tmp(), "live")
+        p = start(folder, big(1), big(2))
+        time.sleep(0.05 + 0.15 * k)
+        p.kill()
+        p.wait()
+        names = [n for n in os.listdir(folder) if not n.startswith(".")] if os.path.isdir(folder) else []
+        for name in names:
+            path = os.path.join(folder, name)
+            if name == "state.js":
+                state(folder)
+            elif name.endswith(".js"):
+                call_of(path, "slide")
+            elif name.endswith(".png"):
+                picture(folder, int(name[:-4]))
+            else:
+                expect(open(path).read().endswith("</html>\n"), "%s", name)
+    with Page(os.path.join(folder, "index.html")) as page:
+        page.wait_for("document.querySelector('#line').textContent")
+        says(page.text("#line")[0], "running: ")
+        expect(not page.errors, "%s", page.errors)
+
+
+def test_the_page_follows_the_run():
+    folder = os.path.join(tmp(), "live")
+    bad = os.path.join(tmp(), "<b>bad.h5")
+    with open(bad, "w") as f:
+        f.write("no store")
+    stores = [bad, big(1), big(2), store(made("--size", "200x200", name="tiny"))]
+    p = start(folder, *stores)
+    wait = time.time() + 30
+    while not os.path.exists(os.path.join(folder, "state.js")):
+        expect(time.time() < wait, "no page")
+        time.sleep(0.01)
+    with Page(os.path.join(folder, "index.html")) as page:
+        page.wait_for("document.querySelector('#line').textContent")
+        p.wait()
+        page.wait_for("document.querySelector('#line').textContent.startsWith('complete')")
+        says(page.text("#line")[0], "complete: 3 of 4 slides done, 1 failed")
+        page.wait_for("document.querySelectorAll('#cards img').length == 2")
+        expect(sorted(page.text("#cards figcaption")) == ["big-1", "big-2", "tiny"], "%s", page.text("#cards figcaption"))
+        expect(page.run("[...document.querySelectorAll('#cards img')].every(i => i.naturalWidth == 22)"), "pictures")
+        says(page.text("#failed td")[0], "<b>bad.h5")
+        expect(not page.errors, "%s", page.errors)
+        home = "file://" + os.path.abspath(folder) + "/"
+        expect(all(r.startswith(home) for r in page.requests), "%s", page.requests)
+
+
+def test_a_full_disk_is_reported_once():
+    folder = tmp()
+    for name in ("state.js", "1.js", "1.png", "2.js", "2.png"):
+        os.symlink("/dev/full", os.path.join(folder, ".%s.part" % name))
+    out = os.path.join(tmp(), "r.h5")
+    p = run(H5SPEC, "run", "-q", "--device", "cpu", "--live", folder, "-o", out, big(1), big(2))
+    expect(p.err.count("\n") == 1, "%s", p.err)
+    says(p.err, "cannot be written (No space left on device)", "the run goes on")
+    run(H5SPEC, "verify", "-q", out)
+
+
+def test_a_folder_that_vanishes_does_not_stop_the_run():
+    folder = os.path.join(tmp(), "live")
+    p = start(folder, big(1), big(2))
+    while not os.path.exists(os.path.join(folder, "state.js")):
+        time.sleep(0.005)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    text = p.communicate()[1].decode()
+    expect(p.returncode == 0 and text.count("\n") <= 1, "%d: %s", p.returncode, text)
+
+
+def test_a_stopped_run_says_so():
+    folder = os.path.join(tmp(), "live")
+    p = start(folder, big(1), big(2))
+    wait_until_caught(p, signal.SIGTERM)
+    while not os.path.exists(os.path.join(folder, "state.js")):
+        time.sleep(0.005)
+    p.terminate()
+    expect(p.wait() == 3 and state(folder)["status"] == "stopped", "%s", state(folder))
+
+
+def test_wrong_folders():
+    needs_live()
+    folder = tmp()
+    with open(os.path.join(folder, "index.html"), "w") as f:
+        f.write("mine")
+    out = os.path.join(tmp(), "r.h5")
+    says(run(H5SPEC, "run", "--live", folder, "-o", out, big(), status=1).err, "not a live page made by h5spec")
+    expect(open(os.path.join(folder, "index.html")).read() == "mine", "overwritten")
+    says(run(H5SPEC, "run", "--live", os.path.join(folder, "index.html", "x"), "-o", out, big(), status=1).err, "--live")
+    says(run(H5SPEC, "run", "--live-every", "1", "-o", out, big(), status=2).err, "--live-every has no effect without --live")
+
+
+def test_numbers_are_the_same():
+    a, b = os.path.join(tmp(), "a.h5"), os.path.join(tmp(), "b.h5")
+    run(H5SPEC, "run", "--device", "cpu", "-o", a, big())
+    run(H5SPEC, "run", "--device", "cpu", "--live", os.path.join(tmp(), "live"), "--live-every", "0.1", "-o", b, big())
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        for name, d in f["slides/big-1"].items():
+            same = np.array_equal(d[()], g["slides/big-1"][name][()], equal_nan=d.dtype.kind == "f")
+            expect(same, "%s differs", name)
+
+
+if __name__ == "__main__":
+    main(globals())
