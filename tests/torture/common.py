@@ -130,13 +130,20 @@ def broken_by(run_, name):
     return ""
 
 
+known = {}  # content by the bytes of the file
+
+
 def digest(path):
     """What a store or a result holds, less the times: equal for equal content. "" if it cannot be read."""
     import check_same
-    try:
-        return hashlib.sha256(repr(sorted(check_same.digests(path, lib.OF_THE_RUN).items())).encode()).hexdigest()
-    except Exception as e:  # h5py raises what it likes for a damaged file
-        return "unreadable: %s" % e
+    bare = hashlib.sha256(file_bytes(path)).digest()
+    if bare not in known:
+        try:
+            content = sorted(check_same.digests(path, lib.OF_THE_RUN).items())
+            known[bare] = hashlib.sha256(repr(content).encode()).hexdigest()
+        except Exception as e:  # h5py raises what it likes for a damaged file
+            known[bare] = "unreadable: %s" % e
+    return known[bare]
 
 
 def file_bytes(path):

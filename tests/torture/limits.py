@@ -3,7 +3,7 @@ import signal
 import threading
 
 from common import *
-from files import judge, make_cases
+from files import corpus_files, judge, make_cases, make_corpus
 
 
 def lowered(what, n):
@@ -144,6 +144,23 @@ def sweep_races(t):
     for _ in range(t.times(100)):
         t.tried += 1
         replaced_while_read(t)
+    corpus_races(t)
+
+
+def corpus_races(t):
+    """Two runs of one corpus at once: one does it, the other waits or says why not."""
+    argv, out, whole = make_corpus(t)
+    for _ in range(t.times(20)):
+        t.tried += 1
+        shutil.rmtree(out)
+        both = together([argv, argv])
+        if 0 not in [ran.status for ran in both] or corpus_files(out) != whole:
+            t.bad("two runs of one corpus: status %s, %s: %s", [ran.status for ran in both], sorted(corpus_files(out)),
+                  "".join(ran.err[-200:] for ran in both))
+        for ran in both:
+            why = broken_by(ran, "corpus") or (ran.status == 1 and out not in ran.err and "no name: " + ran.err[-200:])
+            if why:
+                t.bad("two runs of one corpus: %s", why)
 
 
 def replaced_while_read(t):
