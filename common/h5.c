@@ -140,9 +140,11 @@ hid_t h5_creation(hid_t class)
     return list;
 }
 
-hid_t h5_create_group(hid_t parent, const char *name, struct err *e)
+hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e)
 {
     hid_t gcpl = h5_creation(H5P_GROUP_CREATE);
+    if (links > 0)
+        H5Pset_link_phase_change(gcpl, links, links);
     hid_t g = H5Gcreate2(parent, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
     if (g < 0)
         h5_write_failed(e, name);

@@ -47,8 +47,9 @@ int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct e
 
 /* For any object that is created: no times, and all attributes in its header (H5P_..._CREATE). */
 hid_t h5_creation(hid_t class);
-/* Both return an identifier, or -1. A group that is opened must be reached by a hard link. */
-hid_t h5_create_group(hid_t parent, const char *name, struct err *e);
+/* Both return an identifier, or -1. A group that is opened must be reached by a hard link. A group
+ * keeps up to `links` links in its header, with 0 the library's 8; more go to a heap. */
+hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e);
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
 /* Writes a dataset of rank 1 to 3 in one go: contiguous, or with deflate > 0 compressed at that
  * level in chunks of a few MiB. Its attribute crc32 is the CRC-32 of the values, little-endian and

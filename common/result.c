@@ -2,6 +2,7 @@
 #include "common/result.h"
 
 #include "common/codec.h"
+#include "common/result_features.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,6 +34,8 @@ int result_check_params(const struct result_params *p, struct err *e)
         p->low_db < -1000 || p->high_db > 1000)
         return err_set(e, "invalid range %g:%g dB: must be LOW:HIGH with LOW < HIGH", p->low_db,
                        p->high_db);
+    if (strcmp(p->features, "basic") && strcmp(p->features, "spectral"))
+        return err_set(e, "invalid features %s: must be basic or spectral", p->features);
     if (!(p->offset > 0) || !isfinite(p->offset) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
         return err_set(e, "offset or min_tissue is out of range");
     return 0;
@@ -61,7 +64,19 @@ int result_same_params(const struct result_params *a, const struct result_params
             return err_set(e, "%s is %g and %g", rows[k].name, rows[k].a, rows[k].b);
     if (strcmp(a->taper, b->taper))
         return err_set(e, "taper is %s and %s", a->taper, b->taper);
+    if (strcmp(a->features, b->features))
+        return err_set(e, "features is %s and %s", a->features, b->features);
     return 0;
+}
+
+bool result_is_spectral(const struct result_params *p)
+{
+    return !strcmp(p->features, "spectral");
+}
+
+int result_version_of(const struct result_params *p)
+{
+    return result_is_spectral(p) ? 2 : 1;
 }
 
 /* --- counts --- */
@@ -74,6 +89,8 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         a->touching[k] =
             a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        a->octaves[o] += b->octaves[o];
     for (int64_t k = 0; k < bins; k++)
         a->histogram[k] += b->histogram[k];
 }
@@ -145,6 +162,9 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
 static const struct result_map_kind kinds[RESULT_MAPS] = {
     [RESULT_MEAN] = {"window_mean_db", RESULT_FLOAT32, "dB", 1, NAN, 1},
     [RESULT_STD] = {"window_std_db", RESULT_FLOAT32, "dB", 1, NAN, 1},
+    [RESULT_LEVEL] = {"window_level_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2},
+    [RESULT_FOCUS] = {"window_focus_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2},
+    [RESULT_FLAGS] = {"window_flags", RESULT_UINT8, "", 1, RESULT_FLAG_NO_GROUP, 2},
 };
 
 const struct result_map_kind *result_map_kind(int map)
@@ -198,28 +218,85 @@ void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
                    (const unsigned char *)b->values + (size_t)k * bytes, bytes);
 }
 
+/* --- features --- */
+
+void result_profile(const struct result_params *p, const struct result_counts *c,
+                    double profile[FEATURES_OCTAVES])
+{
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    int64_t values[FEATURES_OCTAVES] = {0};
+    if (result_is_spectral(p))
+        features_values(p->window, values);
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        profile[o] = features_level(p->low_db, width, c->octaves[o],
+                                    (uint64_t)values[o] * (uint64_t)c->windows);
+}
+
+int result_find_focus(const struct result_slide *s, double focus[FEATURES_QUANTILES],
+                      struct err *e)
+{
+    const struct result_map *m = &s->maps[RESULT_FOCUS];
+    if (features_quantiles(m->values, s->nx * s->ny, (int16_t)m->kind->fill, focus))
+        return err_set(e, "out of memory");
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        focus[q] /= 1 / m->kind->scale;
+    return 0;
+}
+
+size_t result_spectrum_sums(const struct result_params *p)
+{
+    return (size_t)p->window * (size_t)(p->window / 2 + 1);
+}
+
 /* --- slides --- */
 
-int result_slide_alloc(struct result_slide *s, int64_t bins, struct err *e)
+static bool alloc_maps(struct result_slide *s, unsigned parts)
+{
+    const size_t windows = (size_t)s->nx * (size_t)s->ny;
+    bool good = true;
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        s->maps[m] = (struct result_map){.kind = &kinds[m]};
+        if (!(parts & RESULT_WITH_MAP(m)))
+            continue;
+        s->maps[m].values = malloc((windows + 1) * result_type_bytes(kinds[m].type));
+        good = good && s->maps[m].values;
+        if (s->maps[m].values)
+            result_map_clear(&s->maps[m], 0, (int64_t)windows);
+    }
+    return good;
+}
+
+static bool alloc_spectra(struct result_slide *s, const struct result_params *p)
+{
+    bool good = true;
+    for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        s->spectra[k].sums = calloc(result_spectrum_sums(p), sizeof(uint64_t));
+        good = good && s->spectra[k].sums;
+    }
+    return good;
+}
+
+int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
+                             struct err *e)
 {
     if (s->ny > 0 && s->nx > MOST_WINDOWS / s->ny)
         return err_set(e, "too many windows; use a larger stride");
-    const size_t windows = (size_t)s->nx * (size_t)s->ny;
-    bool good = true;
-    s->counts = (struct result_counts){.histogram = calloc((size_t)bins, sizeof(uint64_t))};
+    s->counts = (struct result_counts){.histogram = calloc((size_t)p->bins, sizeof(uint64_t))};
     s->groups = calloc((size_t)s->group_count, 1);
-    for (int m = 0; m < RESULT_MAPS; m++) {
-        s->maps[m].kind = &kinds[m];
-        s->maps[m].values = malloc((windows + 1) * result_type_bytes(kinds[m].type));
-        good = good && s->maps[m].values;
-    }
-    if (!good || !s->counts.histogram || !s->groups) {
-        result_slide_free(s);
-        return err_set(e, "out of memory");
-    }
-    for (int m = 0; m < RESULT_MAPS; m++)
-        result_map_clear(&s->maps[m], 0, (int64_t)windows);
-    return 0;
+    s->thumbnail = (struct result_picture){0};
+    memset(s->spectra, 0, sizeof s->spectra);
+    bool good = alloc_maps(s, parts) && s->counts.histogram && s->groups;
+    if (good && parts & RESULT_WITH_SPECTRA && result_is_spectral(p))
+        good = alloc_spectra(s, p);
+    if (good)
+        return 0;
+    result_slide_free(s);
+    return err_set(e, "out of memory");
+}
+
+int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e)
+{
+    return result_slide_alloc_parts(s, p, RESULT_ALL_PARTS, e);
 }
 
 void result_slide_free(struct result_slide *s)
@@ -230,6 +307,12 @@ void result_slide_free(struct result_slide *s)
         free(s->maps[m].values);
         s->maps[m].values = NULL;
     }
+    for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        free(s->spectra[k].sums);
+        s->spectra[k].sums = NULL;
+    }
+    free(s->thumbnail.rgb);
+    s->thumbnail.rgb = NULL;
     s->counts.histogram = NULL;
     s->groups = NULL;
 }
@@ -258,11 +341,18 @@ void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t siz
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s)
 {
     const size_t windows = (size_t)s->nx * (size_t)s->ny;
-    uint32_t parts[RESULT_MAPS + 2], n = 0;
+    const int version = result_version_of(p);
+    uint32_t parts[RESULT_MAPS + FEATURES_SAMPLES + 3], n = 0;
     parts[n++] = codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t));
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (kinds[m].since == 1) /* so that programs of version 1 accept the file */
+        if (kinds[m].since <= version)
             parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
     parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
+    if (version >= 2) {
+        parts[n++] = codec_crc32(s->counts.octaves, sizeof s->counts.octaves);
+        for (int k = 0; k < FEATURES_SAMPLES; k++)
+            parts[n++] =
+                codec_crc32(s->spectra[k].sums, result_spectrum_sums(p) * sizeof(uint64_t));
+    }
     return codec_crc32(parts, n * sizeof *parts);
 }

@@ -8,6 +8,7 @@
  */
 #include "common/result.h"
 
+#include "common/result_features.h"
 #include "common/stop.h"
 
 #include <inttypes.h>
@@ -148,7 +149,7 @@ static void keep_if_same(char *sum, const char *s, size_t size)
 static int add_part(struct merge *m, struct result_slide *sum, const struct result_slide *s,
                     const struct part *first, int file, struct err *e)
 {
-    if (check_same_source(sum, s, e))
+    if (check_same_source(sum, s, e) || result_add_features(&m->params, sum, s, e))
         return err_add(e, "%s and %s: slide %s", m->paths[first->file], m->paths[file], s->name);
     if (take_groups(m, sum, s, file, e))
         return -1;

@@ -2,6 +2,7 @@
 #include "common/result.h"
 
 #include "common/h5_file.h"
+#include "common/result_features.h"
 #include "common/result_rows.h"
 
 #include <errno.h>
@@ -37,7 +38,21 @@ int result_check_target(const char *path, struct err *e)
                    path);
 }
 
-static int get_params(hid_t file, struct result_params *p, struct err *e)
+/* Version 1 has basic features and does not say so. */
+static int get_features(hid_t file, int64_t version, struct result_params *p, struct err *e)
+{
+    snprintf(p->features, sizeof p->features, "basic");
+    if (version == 1)
+        return 0;
+    if (h5_get_text(file, "features", p->features, sizeof p->features, e))
+        return -1;
+    return result_version_of(p) == version
+               ? 0
+               : err_set(e, "features %s in a result of format_version %lld", p->features,
+                         (long long)version);
+}
+
+static int get_params(hid_t file, int64_t version, struct result_params *p, struct err *e)
 {
     int64_t tissue_only, skip_damaged = 0;
     hid_t ds = -1;
@@ -51,7 +66,7 @@ static int get_params(hid_t file, struct result_params *p, struct err *e)
         h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
         (h5_has(file, "skip_damaged") &&
          h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e)) ||
-        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e))
+        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_features(file, version, p, e))
         return -1;
     p->tissue_only = tissue_only;
     p->skip_damaged = skip_damaged;
@@ -136,7 +151,7 @@ struct result *result_open(const char *path, struct err *e)
         goto fail;
     if (h5_get_text(r->file, "creator", r->creator, sizeof r->creator, NULL))
         r->creator[0] = 0;
-    if (get_params(r->file, &r->params, e))
+    if (get_params(r->file, r->version, &r->params, e))
         goto unsound;
     r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
     if (!r->totals.histogram) {
@@ -264,7 +279,7 @@ static int get_maps(hid_t o, int64_t version, struct result_slide *s, struct err
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         struct result_map *map = &s->maps[m];
-        if (map->kind->since > version)
+        if (map->kind->since > version || !map->values)
             continue;
         if (h5_read_array(o, map->kind->name, result_native_type(map->kind->type), 2, dims,
                           map->values, e))
@@ -273,37 +288,59 @@ static int get_maps(hid_t o, int64_t version, struct result_slide *s, struct err
     return 0;
 }
 
-static int get_slide(hid_t o, int64_t version, const struct result_params *p,
-                     struct result_slide *s, struct err *e)
+static int get_slide(hid_t o, const struct result *r, unsigned parts, struct result_slide *s,
+                     struct err *e)
 {
-    int64_t crc;
-    if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
-        h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
+    const struct result_params *p = &r->params;
+    if (h5_check_texts(o, e) || get_slide_head(o, s, e))
         return -1;
     s->nx = result_windows_along(s->width, p);
     s->ny = result_windows_along(s->height, p);
     const hsize_t groups[1] = {(hsize_t)s->group_count};
-    if (result_slide_alloc(s, p->bins, e) || get_counts(o, p, &s->counts, e) ||
+    if (result_slide_alloc_parts(s, p, parts, e) || get_counts(o, p, &s->counts, e) ||
         h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
-        get_maps(o, version, s, e))
+        get_maps(o, r->version, s, e))
+        return -1;
+    result_no_features(s);
+    return result_is_spectral(p) ? result_get_features(o, p, parts, s, e) : 0;
+}
+
+/* For a slide with all its parts. */
+static int check_data_crc(hid_t o, const struct result_params *p, const struct result_slide *s,
+                          struct err *e)
+{
+    int64_t crc;
+    if (h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
         return -1;
     return result_data_crc(p, s) == (uint32_t)crc
                ? 0
                : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
 }
 
-int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)
+int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
+                      struct err *e)
 {
     *s = (struct result_slide){0};
     snprintf(s->name, sizeof s->name, "%s", r->names[k]);
     hid_t o = h5_open_group(r->slides, r->names[k], e);
-    int bad = o < 0 || get_slide(o, r->version, &r->params, s, e);
+    int bad = o < 0 || get_slide(o, r, parts, s, e) ||
+              (parts == RESULT_ALL_PARTS && check_data_crc(o, &r->params, s, e));
     if (o >= 0)
         H5Gclose(o);
     if (!bad)
         return 0;
     result_slide_free(s);
     return err_add(e, "%s: slide %s", r->path, r->names[k]);
+}
+
+int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)
+{
+    return result_load_parts(r, k, RESULT_ALL_PARTS, s, e);
+}
+
+bool result_has_map(const struct result *r, int map)
+{
+    return result_map_kind(map)->since <= r->version;
 }
 
 /* --- everything --- */
@@ -329,7 +366,8 @@ static int add_slide(struct result *r, int64_t k, struct result_counts *sum, str
         return -1;
     result_add_counts(sum, &s.counts, r->params.bins);
     int bad = (o = h5_open_group(r->slides, r->names[k], e)) < 0 ||
-              check_moments(o, &r->params, &s.counts, e);
+              check_moments(o, &r->params, &s.counts, e) ||
+              (result_is_spectral(&r->params) && result_check_features(o, &r->params, &s, e));
     if (bad)
         err_add(e, "%s: slide %s", r->path, r->names[k]);
     if (o >= 0)

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/h5_file.h"
+#include "common/result_features.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MISSING_TEXT = 8192 };
+enum { MISSING_TEXT = 8192, SLIDE_LINKS = 32 };
 
 struct result_writer {
     struct result_params params;
@@ -20,10 +21,9 @@ struct result_writer {
     int64_t slide_count, groups_missing, microseconds;
 };
 
-static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "h5spec " WSI_VERSION};
-
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
 {
+    const struct h5_format format = {RESULT_FORMAT, result_version_of(p), "h5spec " WSI_VERSION};
     struct result_writer *w = calloc(1, sizeof *w);
     if (!w) {
         err_set(e, "out of memory");
@@ -39,7 +39,7 @@ struct result_writer *result_create(const char *path, const struct result_params
     }
     if (h5_file_create(&w->file, path, &format, e))
         goto fail;
-    if ((w->slides = h5_create_group(w->file.id, "slides", e)) >= 0)
+    if ((w->slides = h5_create_group(w->file.id, "slides", 0, e)) >= 0)
         return w;
     w->file.failed = true;
 fail:
@@ -54,7 +54,8 @@ static int put_params(hid_t o, const struct result_params *p, struct err *e)
                    h5_put_text(o, "taper", p->taper, e) || h5_put_real(o, "offset", p->offset, e) ||
                    h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
                    h5_put_real(o, "min_tissue", p->min_tissue, e) ||
-                   h5_put_u8(o, "skip_damaged", p->skip_damaged, e)
+                   h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ||
+                   (result_is_spectral(p) && h5_put_text(o, "features", p->features, e))
                ? -1
                : 0;
 }
@@ -122,11 +123,13 @@ static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t 
 }
 
 /* Not compressed: that would take several times as long as everything else. */
-static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
+static int put_maps(hid_t o, int version, const struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = s->maps[m].kind;
+        if (kind->since > version)
+            continue;
         if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values,
                            e) ||
             put_scale(o, kind, dims, e))
@@ -164,7 +167,8 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
                    put_stages(o, s, e) ||
                    h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
                    h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
-                   put_maps(o, s, e)
+                   put_maps(o, result_version_of(&w->params), s, e) ||
+                   (result_is_spectral(&w->params) && result_put_features(o, &w->params, s, e))
                ? -1
                : 0;
 }
@@ -172,7 +176,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
 {
     assert(!w->file.failed);
-    hid_t o = h5_create_group(w->slides, s->name, e);
+    hid_t o = h5_create_group(w->slides, s->name, SLIDE_LINKS, e);
     int r = o < 0 ? -1 : put_slide(w, o, s, e);
     if (r == 0)
         r = h5_seal_texts(o, e);

@@ -137,6 +137,12 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
 /* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
+struct store_picture {
+    int64_t width, height;
+    uint8_t *rgb; /* [height][width][3]; the caller frees it */
+};
+/* 1, 0 if the store has none, or -1. */
+int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e);
 /* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
  * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
  * attributes, store_map_group() the tables.) */

@@ -391,6 +391,38 @@ bool store_is(const char *path)
     return h5_look(path, STORE_FORMAT, NULL) != H5_OTHER;
 }
 
+/* A thumbnail of this group. */
+static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
+{
+    enum { MOST = 1 << 14 };
+    hsize_t dims[3];
+    if (!h5_has_link(group, "thumbnail"))
+        return 0;
+    if (h5_get_shape(group, "thumbnail", 3, dims, e))
+        return -1;
+    if (dims[0] < 1 || dims[0] > MOST || dims[1] < 1 || dims[1] > MOST || dims[2] != 3)
+        return err_set(e, "thumbnail has an invalid size");
+    t->height = (int64_t)dims[0];
+    t->width = (int64_t)dims[1];
+    if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * dims[2]))))
+        return err_set(e, "out of memory");
+    if (h5_read_array(group, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e) == 0)
+        return 1;
+    free(t->rgb);
+    return -1;
+}
+
+int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
+{
+    if (!h5_has_link(s->file, "associated"))
+        return 0;
+    hid_t g = h5_open_group(s->file, "associated", e);
+    const int r = g < 0 ? -1 : read_thumbnail(g, t, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return r < 0 ? err_add(e, "%s", s->path) : r;
+}
+
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
     static const enum store_found found[] = {[H5_OTHER] = STORE_OTHER_FILE,

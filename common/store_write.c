@@ -107,8 +107,8 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
         goto fail;
     w->file.failed = true; /* until the head is in */
     if (put_head(w->file.id, &w->info, e) ||
-        (w->groups = h5_create_group(w->file.id, "groups", e)) < 0 ||
-        (w->properties = h5_create_group(w->file.id, "properties", e)) < 0)
+        (w->groups = h5_create_group(w->file.id, "groups", 0, e)) < 0 ||
+        (w->properties = h5_create_group(w->file.id, "properties", 0, e)) < 0)
         goto fail;
     w->file.failed = false;
     return w;
@@ -136,7 +136,7 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
                         int threads, struct err *e)
 {
     const int64_t dims[3] = {height, width, 3};
-    hid_t g = h5_create_group(w->file.id, "associated", e);
+    hid_t g = h5_create_group(w->file.id, "associated", 0, e);
     int r = g < 0 ? -1 : h5_write_image(g, "thumbnail", dims, rgb, threads, e);
     if (g >= 0)
         H5Gclose(g);
@@ -155,7 +155,7 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
 {
     const int64_t size[3] = {t->rows, t->cols, 1};
     const hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
-    hid_t g = h5_create_group(w->file.id, "tissue", e), ds = -1;
+    hid_t g = h5_create_group(w->file.id, "tissue", 0, e), ds = -1;
     int r = g < 0 ? -1 : h5_write_image(g, "mask", size, t->mask, threads, e);
     if (r == 0 && (ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e)) < 0)
         r = -1;
@@ -226,7 +226,7 @@ static int begin_group(struct store_writer *w, struct err *e)
     /* HDF5 allows no chunk that is larger than the dataset can become */
     hsize_t most[3] = {(hsize_t)(rows > i->chunk_rows ? rows : i->chunk_rows),
                        (hsize_t)(i->width > i->chunk_cols ? i->width : i->chunk_cols), dims[2]};
-    w->group = h5_create_group(w->groups, name, e);
+    w->group = h5_create_group(w->groups, name, 0, e);
     if (w->group < 0 || h5_put_int(w->group, "first_row", w->number * i->group_rows, e) ||
         h5_put_int(w->group, "rows", rows, e) || h5_put_int(w->group, "stripes", stripes, e))
         return checked(w, -1);

@@ -199,11 +199,68 @@ static void count_twice(const struct spectrum *b, struct scratch *w)
         c0[class_of(b, p[k])]++;
 }
 
-/* Adds `times` for each value of the first lane to the counters of what counts once. */
-static void count_first(const struct spectrum *b, struct scratch *w, uint32_t times)
+/* The class of the nearest bin. */
+static inline uint32_t clamped(uint32_t class, uint32_t bins)
 {
-    for (int64_t x = 0; x < b->params.window; x++)
-        w->edge[class_of(b, w->power[x * LANES])] += times;
+    return class < 1 ? 1 : class > bins ? bins : class;
+}
+
+/* As count_twice, of one row; returns the sum of the classes. */
+static inline __attribute__((always_inline)) uint64_t
+count_row(const struct spectrum *b, const float *p, uint32_t *counters, bool inside)
+{
+    const size_t classes = (size_t)b->params.bins + 2;
+    const uint32_t bins = (uint32_t)b->params.bins;
+    uint64_t sum = 0;
+    for (size_t l = 0; l < LANES; l++) {
+        const uint32_t c = inside ? class_by_cell(b->cells, p[l]) : class_of(b, p[l]);
+        counters[l % CPU_COUNTERS * classes + c]++;
+        sum += inside ? c : clamped(c, bins);
+    }
+    return sum;
+}
+
+static inline __attribute__((always_inline)) void
+count_rings_of(const struct spectrum *b, struct scratch *w, int block, bool inside)
+{
+    const size_t n = (size_t)b->params.window, classes = (size_t)b->params.bins + 2;
+    const struct cpu_octaves *o = &b->octaves;
+    const int *rows = o->rows + (size_t)block * n, *ends = o->ends[block];
+    const uint8_t *rings = o->rings + (size_t)block * n * LANES;
+    uint32_t *counters = w->inner;
+    size_t k = 0;
+    for (int ring = 0; ring < CPU_RINGS; ring++)
+        for (; k < (size_t)ends[ring]; k++)
+            w->twice[ring] += count_row(b, w->power + rows[k] * LANES, counters, inside);
+    for (; k < n; k++)
+        for (size_t l = 0; l < LANES; l++) {
+            const size_t at = (size_t)rows[k] * LANES + l;
+            const uint32_t c = class_of(b, w->power[at]);
+            counters[l % CPU_COUNTERS * classes + c]++;
+            w->twice[rings[at]] += clamped(c, (uint32_t)b->params.bins);
+        }
+}
+
+static void count_rings(const struct spectrum *b, struct scratch *w, int block)
+{
+    if (b->cells && b->inside)
+        count_rings_of(b, w, block, true);
+    else
+        count_rings_of(b, w, block, false);
+}
+
+/* Adds `times` for each value of the first lane to the counters of what counts once. */
+static void count_first(const struct spectrum *b, struct scratch *w, int block, int times,
+                        bool octaves)
+{
+    const uint8_t *rings =
+        octaves ? b->octaves.rings + (size_t)block * (size_t)b->params.window * LANES : NULL;
+    for (int64_t x = 0; x < b->params.window; x++) {
+        const uint32_t c = class_of(b, w->power[x * LANES]);
+        w->edge[c] += (uint32_t)times;
+        if (rings)
+            w->once[rings[x * LANES]] += times * (int64_t)clamped(c, (uint32_t)b->params.bins);
+    }
 }
 
 /* Adds the thread's counters to the counts and clears them. */
@@ -231,28 +288,87 @@ static struct spectrum_window collect(const struct spectrum *b, struct scratch *
     return window;
 }
 
+/* The sums over octaves, of bin numbers: classes less one. */
+static void collect_octaves(const struct spectrum_features *f, struct scratch *w,
+                            struct spectrum_window *window, struct result_counts *counts)
+{
+    uint64_t sums[CPU_RINGS];
+    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+        sums[o] = 2 * w->twice[o] + (uint64_t)w->once[o] - (uint64_t)f->values[o];
+        counts->octaves[o] += sums[o];
+    }
+    window->fine = sums[FEATURES_FINE];
+    window->coarse = sums[FEATURES_COARSE];
+    memset(w->twice, 0, sizeof w->twice);
+    memset(w->once, 0, sizeof w->once);
+}
+
+/* The bin numbers of vertical frequency v and of -v: F(-v, u) is the conjugate of F(v, -u). */
+static void keep_row(const struct spectrum *b, struct scratch *w, int v, const float *power)
+{
+    const int n = (int)b->params.window, columns = n / 2 + 1;
+    const uint32_t bins = (uint32_t)b->params.bins;
+    uint32_t *row = w->bins + v * columns, *mirror = w->bins + (n - v) % n * columns;
+    for (int u = 0; u < columns; u++) {
+        row[u] = clamped(class_of(b, power[b->plan.place[u] * LANES]), bins) - 1;
+        if (mirror != row)
+            mirror[u] = clamped(class_of(b, power[b->plan.place[(n - u) % n] * LANES]), bins) - 1;
+    }
+}
+
+/* The first `lanes` vertical frequencies of a block. */
+static void keep_block(const struct spectrum *b, struct scratch *w, int block, int lanes)
+{
+    for (int l = 0; l < lanes; l++)
+        keep_row(b, w, block * LANES + l, w->power + l);
+}
+
+/* Counts the power spectrum of one block. */
+static void count_block(const struct spectrum *b, struct scratch *w, int block, bool octaves)
+{
+    const int last = lanes_blocks((int)b->params.window) - 1;
+    if (block < last && octaves)
+        count_rings(b, w, block);
+    else if (block < last)
+        count_twice(b, w);
+    if (block == 0)
+        count_first(b, w, block, -1, octaves); /* row 0 counts once */
+    if (block == last)
+        count_first(b, w, block, 1, octaves); /* so does row window / 2, alone in its block */
+}
+
+static void put_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t k,
+                       int sample, struct result_counts *counts)
+{
+    struct spectrum_window window = collect(b, w, counts);
+    if (u->band->features)
+        collect_octaves(u->band->features, w, &window, counts);
+    spectrum_put_window(&b->params, u->band, k, &window);
+    if (sample)
+        spectrum_add_sample(&b->params, u->band, (enum features_sample)(sample - 1), w->bins, 1);
+}
+
 static void count_window(const struct spectrum *b, const struct unit *u, struct scratch *w,
                          int64_t i, int64_t j, struct result_counts *counts)
 {
-    const int64_t row = j - u->wy;
+    const int64_t row = j - u->wy, k = j * u->band->nx + i;
     const int last = lanes_blocks((int)b->params.window) - 1;
+    const int sample = u->band->features ? u->band->features->sample[k] : 0;
     struct lanes_ring r = {.values = w->ring + (size_t)row * cpu_ring_floats(b),
                            .length = (int)b->ring,
                            .at = (int)((i - u->wx) * b->params.stride % b->ring),
                            .taper = b->real.taper};
-    power_of_first(b, w, &r, w->mean + row * b->ring);
-    count_twice(b, w);
-    count_first(b, w, (uint32_t)-1); /* row 0 counts once */
-    for (int k = 1; k <= last; k++) {
-        r.values += b->ring * 2 * LANES;
-        b->lanes->power(&b->plan, &r, k < last ? LANES : 1, w->data, w->power);
-        if (k < last)
-            count_twice(b, w);
+    for (int block = 0; block <= last; block++, r.values += b->ring * 2 * LANES) {
+        const int lanes = block < last ? LANES : 1;
+        if (block == 0)
+            power_of_first(b, w, &r, w->mean + row * b->ring);
         else
-            count_first(b, w, 1); /* so does row window / 2, the only one of the last block */
+            b->lanes->power(&b->plan, &r, lanes, w->data, w->power);
+        count_block(b, w, block, u->band->features != NULL);
+        if (sample)
+            keep_block(b, w, block, lanes);
     }
-    const struct spectrum_window window = collect(b, w, counts);
-    spectrum_put_window(&b->params, u->band, j * u->band->nx + i, &window);
+    put_window(b, u, w, k, sample, counts);
 }
 
 /* --- a unit --- */

@@ -5,6 +5,7 @@
 #ifndef WSI_CPU_UNIT_H
 #define WSI_CPU_UNIT_H
 
+#include "process/cpu_octaves.h"
 #include "process/lanes.h"
 #include "process/spectrum.h"
 
@@ -25,6 +26,10 @@ struct scratch {
     float *power;     /* [window][LANES] */
     uint32_t *inner;  /* [COUNTERS][bins + 2]: classes of the rows that count twice */
     uint32_t *edge;   /* [bins + 2]: of the two that count once */
+    /* Sums of classes, clamped to the histogram, over each ring. */
+    uint64_t twice[CPU_RINGS]; /* of the rows that count twice */
+    int64_t once[CPU_RINGS];   /* of the two that count once */
+    uint32_t *bins; /* [window][window / 2 + 1]: bin numbers of a window of the sample */
 };
 
 struct spectrum {
@@ -38,6 +43,8 @@ struct spectrum {
     const struct lanes *lanes;
     struct lanes_plan plan;
     struct lanes_real real;
+    struct cpu_octaves octaves; /* with features "spectral" */
+    bool inside;                /* no pixels lead to a value outside the bins */
     int64_t ring;  /* columns */
     int64_t rows;  /* rows of windows of a unit, at most */
     int64_t block; /* columns of windows of a unit */

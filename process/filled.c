@@ -53,11 +53,19 @@ static unsigned merge_columns(const struct filled *f, int64_t wx, const uint8_t 
     return bits;
 }
 
+static uint8_t flags_of(unsigned bits)
+{
+    return (uint8_t)((bits >> STORE_MISSING & 1 ? RESULT_FLAG_MISSING : 0) |
+                     (bits >> STORE_DAMAGED & 1 ? RESULT_FLAG_DAMAGED : 0) |
+                     (bits >> STORE_LEFT_OUT & 1 ? RESULT_FLAG_LEFT_OUT : 0));
+}
+
 static void count_row(const struct filled *f, int64_t wy, const uint8_t *columns, uint8_t *wanted,
                       struct result_counts *counts)
 {
     for (int64_t wx = 0; wx < f->nx; wx++) {
         const unsigned bits = merge_columns(f, wx, columns);
+        f->flags[wy * f->nx + wx] |= flags_of(bits);
         if (wanted && !wanted[wy * f->nx + wx])
             continue;
         if (f->params->skip_damaged && bits >> STORE_DAMAGED & 1) {

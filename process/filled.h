@@ -21,6 +21,7 @@ struct filled {
     int64_t first_row, rows;        /* of chunks */
     int64_t nx, ny;                 /* windows of the slide */
     int64_t first_wy, end_wy;
+    uint8_t *flags; /* [ny][nx]: gets the bits of enum result_flag for the tiles that it touches */
 };
 
 /*

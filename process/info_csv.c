@@ -37,6 +37,15 @@ static void next_int(int64_t value)
     printf(",%" PRId64, value);
 }
 
+/* Empty where an older file does not say. */
+static void next_count(int64_t value)
+{
+    if (value >= 0)
+        next_int(value);
+    else
+        putchar(',');
+}
+
 /* Empty for NaN. */
 static void next_real(double value)
 {
@@ -53,10 +62,7 @@ static void put_counts(const struct result_params *p, const struct result_counts
     next_real(std);
     printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        if (c->touching[k] >= 0)
-            next_int(c->touching[k]);
-        else
-            putchar(','); /* a file of version 0.1 does not say */
+        next_count(c->touching[k]); /* a file of version 0.1 does not say */
 }
 
 static void put_source(const struct result_slide *s)
@@ -77,8 +83,37 @@ static void put_source(const struct result_slide *s)
     next_text(s->io);
 }
 
-static const char source_columns[] = ",width,height,level,groups_missing,source_name,seconds,"
-                                     "quickhash,source_gray,backend,device,kernel,io";
+static void put_origin(const struct result_origin *o)
+{
+    next_real(o->mpp_x);
+    next_real(o->mpp_y);
+    next_real(o->downsample);
+    next_real(o->objective_power);
+    next_text(o->vendor);
+    next_real(o->tissue_fraction);
+    next_count(o->tiles);
+    next_count(o->tiles_missing);
+    next_count(o->tiles_damaged);
+    next_count(o->tiles_left_out);
+}
+
+/* The levels of the octaves from the coarsest to the finest: octave_7 is 1/128 <= f < 1/64. */
+static void put_features(const struct result_params *p, const struct result_slide *s)
+{
+    double profile[FEATURES_OCTAVES];
+    result_profile(p, &s->counts, profile);
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
+        next_real(profile[k]);
+    next_real(features_slope(profile));
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        next_real(s->focus[q]);
+}
+
+static const char source_columns[] =
+    ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
+    "kernel,io,mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
+    "tiles_damaged,tiles_left_out,octave_7,octave_6,octave_5,octave_4,octave_3,octave_2,slope,"
+    "focus_p05,focus_p50,focus_p95";
 
 static void put_parameters(const struct result *r)
 {
@@ -95,12 +130,14 @@ static void put_parameters(const struct result *r)
     next_int(p->tissue_only);
     next_real(p->min_tissue);
     next_int(p->skip_damaged);
+    next_text(p->features);
     next_text(result_creator(r));
     putchar('\n');
 }
 
-static const char parameter_columns[] = ",window,stride,sigma,radius,taper,offset,bins,low_db,"
-                                        "high_db,tissue_only,min_tissue,skip_damaged,creator";
+static const char parameter_columns[] =
+    ",window,stride,sigma,radius,taper,offset,bins,low_db,high_db,tissue_only,min_tissue,"
+    "skip_damaged,features,creator";
 
 void info_csv_head(void)
 {
@@ -122,6 +159,8 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
         next_text(s.name);
         put_counts(p, &s.counts);
         put_source(&s);
+        put_origin(&s.origin);
+        put_features(p, &s);
         put_parameters(r);
         result_slide_free(&s);
     }

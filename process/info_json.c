@@ -110,6 +110,7 @@ static void put_parameters(const struct result_params *p)
     put_bool("tissue_only", p->tissue_only);
     put_real("min_tissue", p->min_tissue);
     put_bool("skip_damaged", p->skip_damaged);
+    put_text("features", p->features);
 }
 
 static void put_counts(const struct result_params *p, const struct result_counts *c)
@@ -145,12 +146,47 @@ static void put_source(const struct result_slide *s)
     put_text("groups_missing", missing);
 }
 
+static void put_origin(const struct result_origin *o)
+{
+    put_real("mpp_x", o->mpp_x);
+    put_real("mpp_y", o->mpp_y);
+    put_real("downsample", o->downsample);
+    put_real("objective_power", o->objective_power);
+    put_text("vendor", o->vendor);
+    put_real("tissue_fraction", o->tissue_fraction);
+    put_int("tiles", o->tiles);
+    put_int("tiles_missing", o->tiles_missing);
+    put_int("tiles_damaged", o->tiles_damaged);
+    put_int("tiles_left_out", o->tiles_left_out);
+}
+
+static void put_features(const struct result_params *p, const struct result_slide *s)
+{
+    double profile[FEATURES_OCTAVES];
+    result_profile(p, &s->counts, profile);
+    printf(", \"profile\": [");
+    for (int k = 0; k < FEATURES_OCTAVES; k++) {
+        fputs(k ? ", " : "", stdout);
+        cli_json_number(stdout, profile[k]);
+    }
+    putchar(']');
+    put_real("slope", features_slope(profile));
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        put_real(result_focus_name(q), s->focus[q]);
+    put_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
+    put_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
+}
+
 static void put_result_slide(const struct result_params *p, const struct result_slide *s)
 {
     printf("{\"slide\": ");
     cli_json_string(stdout, s->name);
     put_counts(p, &s->counts);
     put_source(s);
+    if (result_is_spectral(p)) {
+        put_origin(&s->origin);
+        put_features(p, s);
+    }
     put_text("backend", s->backend);
     put_text("device", s->device);
     put_text("kernel", s->kernel);

@@ -148,6 +148,8 @@ static void print_parameters(const struct result_params *p)
     label("histogram");
     printf("%" PRId64 " bins from %g to %g dB of 20 log10(|F| + %g)\n", p->bins, p->low_db,
            p->high_db, p->offset);
+    label("features");
+    puts(p->features);
 }
 
 static void print_numbers(const struct result_params *p, const struct result_counts *c)

@@ -4,7 +4,7 @@
 #include "common/cli.h"
 #include "common/gray.h"
 #include "common/store.h"
-#include "process/filled.h"
+#include "process/job_windows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,24 +109,6 @@ static int choose_groups(struct job *j, int64_t *first_wy, int64_t *end_wy, stru
     return 0;
 }
 
-/* The windows that have enough tissue. */
-static int choose_windows(struct job *j, struct err *e)
-{
-    const struct result_slide *r = &j->result;
-    struct store_tissue t;
-    const int found = store_read_tissue(j->store, &t, e);
-    if (found < 0)
-        return -1;
-    if (found == 0)
-        return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
-    j->wanted = malloc((size_t)(r->nx * r->ny) + 1);
-    int bad = j->wanted ? 0 : err_set(e, "out of memory");
-    bad = bad || spectrum_tissue_windows(&j->terms->setup->params, t.mask, t.cols, t.rows,
-                                         STORE_CELL, r->nx, r->ny, j->wanted, e);
-    free(t.mask);
-    return bad ? err_add(e, "%s", j->path) : 0;
-}
-
 /* How the store is read. With `auto`, a device that copies itself gets files that are not in the
  * page cache past it. Threads that also compute gain nothing from that. */
 static int choose_io(struct job *j, struct err *e)
@@ -199,8 +181,7 @@ static int set_band(struct job *j, struct band *band, int64_t first_wy, int64_t 
                                .chunk_cols = i->chunk_cols,
                                .channels = i->channels,
                                .scale = i->channels == 3 ? GRAY_SCALE_RGB : 1,
-                               .maps = j->result.maps,
-                               .wanted = j->wanted};
+                               .maps = j->result.maps};
     j->rows += band->geometry.end_row - band->geometry.first_row;
     return choose_slab(j, &band->geometry, e);
 }
@@ -276,10 +257,10 @@ static int open_store(struct job *j, struct err *e)
     if (j->terms->setup->reject_damaged && damaged > 0)
         return err_set(e, "%s: %" PRId64 " damaged tile%s; rejected (--on-damage fail)", j->path,
                        damaged, damaged == 1 ? "" : "s");
-    if (result_slide_alloc(&j->result, p->bins, NULL))
+    if (result_slide_alloc(&j->result, p, NULL))
         return no_memory(j, e);
-    if (choose_groups(j, &first_wy, &end_wy, e) || (p->tissue_only && choose_windows(j, e)) ||
-        choose_io(j, e))
+    if (choose_groups(j, &first_wy, &end_wy, e) || job_choose_tissue(j, e) ||
+        job_describe_origin(j, e) || choose_io(j, e))
         return -1;
     if (j->result.nx == 0 || first_wy >= end_wy) /* too small, or no window begins in the groups */
         return 0;
@@ -295,33 +276,13 @@ static int list_next_group(struct job *j, struct err *e)
     return store_map_group(j->store, g, out, e);
 }
 
-/* The store's groups are listed: which windows touch filled tiles? */
-static int count_filled(struct job *j, struct err *e)
-{
-    const struct store_info *i = store_info(j->store);
-    const struct filled f = {.params = &j->terms->setup->params,
-                             .info = i,
-                             .list = j->list,
-                             .first_row = j->first_group * (i->group_rows / i->chunk_rows),
-                             .rows = j->listed_rows,
-                             .nx = j->result.nx,
-                             .ny = j->result.ny,
-                             .first_wy = j->bands[0].geometry.first_wy,
-                             .end_wy = j->bands[j->n_bands - 1].geometry.end_wy};
-    if (filled_count(&f, &j->wanted, &j->result.counts))
-        return no_memory(j, e);
-    for (int64_t k = 0; k < j->n_bands; k++)
-        j->bands[k].geometry.wanted = j->wanted;
-    return 0;
-}
-
 static int open_further(struct job *j, struct err *e)
 {
     if (!j->store)
         return open_store(j, e);
     if (list_next_group(j, e))
         return -1;
-    return j->next_group == j->end_group ? count_filled(j, e) : 0;
+    return j->next_group == j->end_group ? job_choose_windows(j, e) : 0;
 }
 
 /* Returns whether the job is open, or has failed. */
@@ -352,7 +313,7 @@ static void job_free(struct job *j)
     free(j->list);
     if (j->bands != &j->nothing)
         free(j->bands);
-    free(j->wanted);
+    job_free_windows(j);
     free(j);
 }
 

@@ -62,7 +62,11 @@ struct job {
     const char *path;
     struct store *store;
     struct result_slide result;
-    uint8_t *wanted; /* [ny][nx] of the slide, with tissue_only */
+    /* [ny][nx] of the slide (job_windows.h) */
+    uint8_t *wanted; /* windows that count; NULL: all */
+    uint8_t *tissue; /* windows with enough tissue; NULL: all */
+    uint8_t *sample; /* as of spectrum_features.sample */
+    struct spectrum_features features;
 
     struct store_chunk *list;                   /* [rows][columns] of the groups that are needed */
     int64_t first_group, next_group, end_group; /* those groups; next_group is listed next */

@@ -18,7 +18,7 @@
 enum {
     OPT_OUTPUT = COMMAND_OWN, OPT_THREADS, OPT_QUIET, OPT_DEVICE, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA,
     OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
-    OPT_SKIP_DAMAGED, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
+    OPT_SKIP_DAMAGED, OPT_FEATURES, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
     OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
     OPT_DUPLICATES, OPT_QUICK, OPT_LIVE, OPT_LIVE_EVERY,
 };
@@ -60,6 +60,9 @@ static const struct command_option run_rows[] = {
      "tissue share of a window's area that is enough, from 0 to 1"},
     {NULL, 0, "skip-damaged", NULL, OPT_SKIP_DAMAGED,
      "do not count windows that touch tiles damaged in the slide"},
+    {NULL, 0, "features", "WHICH", OPT_FEATURES,
+     "what is computed besides the histogram: basic (maps of mean and std) or spectral (also maps "
+     "of level and focus, flags, the profile of octaves, and spectra of tissue and glass)"},
     {NULL, 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
      "stores with damaged tiles: count (their windows count unless --skip-damaged) or fail (the "
      "store is rejected)"},
@@ -116,6 +119,7 @@ static const char *parameter_value(int id, char buf[64])
     case OPT_STRIDE: snprintf(buf, 64, "%" PRId64, p.stride); break;
     case OPT_SIGMA: snprintf(buf, 64, "%g", p.sigma); break;
     case OPT_TAPER: snprintf(buf, 64, "%s", p.taper); break;
+    case OPT_FEATURES: snprintf(buf, 64, "%s", p.features); break;
     case OPT_BINS: snprintf(buf, 64, "%" PRId64, p.bins); break;
     case OPT_RANGE: snprintf(buf, 64, "%g:%g", p.low_db, p.high_db); break;
     case OPT_MIN_TISSUE: snprintf(buf, 64, "%g", p.min_tissue); break;
@@ -178,6 +182,7 @@ static int set_parameter(struct result_params *p, int id, const char *arg, struc
     case OPT_STRIDE: return cli_int("--stride", arg, 1, 1024, &p->stride, e);
     case OPT_SIGMA: return cli_real("--sigma", arg, 0, 10, &p->sigma, e);
     case OPT_TAPER: snprintf(p->taper, sizeof p->taper, "%s", arg); return 0;
+    case OPT_FEATURES: snprintf(p->features, sizeof p->features, "%s", arg); return 0;
     case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
     case OPT_RANGE: return cli_span("--range", arg, -1000, 1000, &p->low_db, &p->high_db, e);
     case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;

@@ -20,7 +20,8 @@ struct result_params spectrum_defaults(void)
                                   .bins = 1600,
                                   .low_db = 0,
                                   .high_db = 160,
-                                  .min_tissue = 0.5};
+                                  .min_tissue = 0.5,
+                                  .features = "spectral"};
 }
 
 int64_t spectrum_radius(double sigma)
@@ -197,9 +198,41 @@ void spectrum_window_moments(const struct result_params *p, const struct spectru
     *std_db = (float)(width * sqrt(variance > 0 ? variance : 0));
 }
 
+static void put_features(const struct result_params *p, const struct spectrum_band *d, int64_t k,
+                         const struct spectrum_window *w)
+{
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    const int64_t *values = d->features->values;
+    int16_t *level = d->maps[RESULT_LEVEL].values, *focus = d->maps[RESULT_FOCUS].values;
+    const double fine =
+        features_level(p->low_db, width, w->fine, (uint64_t)values[FEATURES_FINE]);
+    const double coarse =
+        features_level(p->low_db, width, w->coarse, (uint64_t)values[FEATURES_COARSE]);
+    level[k] = features_hundredths(fine);
+    focus[k] = features_hundredths(fine - coarse);
+}
+
 void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
                          const struct spectrum_window *w)
 {
     float *mean = d->maps[RESULT_MEAN].values, *std = d->maps[RESULT_STD].values;
     spectrum_window_moments(p, w, &mean[k], &std[k]);
+    if (d->features)
+        put_features(p, d, k, w);
+}
+
+/* --- the sample --- */
+
+void spectrum_add_sample(const struct result_params *p, const struct spectrum_band *d,
+                         enum features_sample kind, const uint32_t *sums, int64_t windows)
+{
+    struct spectrum_features *s = d->features;
+    struct result_spectrum *to = &s->spectra[kind];
+    const size_t n = result_spectrum_sums(p);
+    while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE))
+        ; /* for some microseconds, and rarely */
+    to->windows += windows;
+    for (size_t k = 0; k < n; k++)
+        to->sums[k] += sums[k];
+    __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
 }

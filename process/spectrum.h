@@ -13,6 +13,8 @@
  *              more accurate.
  *   magnitude  dB = 20 log10(|F| + offset), offset 1.
  *   tissue     with tissue_only, a window counts if at least min_tissue of its area is tissue.
+ *   features   with features "spectral": sums of bin numbers over octaves of frequency, per window
+ *              and over all windows, and sums of spectra over a sample of them (common/features.h).
  *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns
  *              1 .. window / 2 - 1 count twice. A value belongs to bin k if
  *              edge k <= dB < edge k + 1.
@@ -66,6 +68,16 @@ struct spectrum_assignment {
     int first_buffer; /* of the slab that begins at first_row; the next ones follow in a ring */
 };
 
+/* What features need to know of a slide, and where the spectra of its sample are summed. Many
+ * threads add to it. */
+struct spectrum_features {
+    int64_t values[FEATURES_OCTAVES]; /* of features_values() */
+    /* [ny][nx]: 0, or for windows in the sample 1 + enum features_sample. */
+    const uint8_t *sample;
+    struct result_spectrum *spectra; /* [FEATURES_SAMPLES] */
+    int lock;                        /* of spectra, 0 or 1 */
+};
+
 /* A run of window rows of one slide, computed on one device. Constant while any of its slabs is in
  * progress. */
 struct spectrum_band {
@@ -80,6 +92,7 @@ struct spectrum_band {
     float scale;                              /* value of a pixel / gray level: 1000 or 1 */
     const struct result_map *maps; /* [RESULT_MAPS] of [ny][nx]; windows not computed are kept */
     const uint8_t *wanted; /* [ny][nx], 1 where the window is to be counted; NULL: all are */
+    struct spectrum_features *features; /* NULL without features "spectral" */
     struct spectrum_assignment assigned;
 };
 
@@ -274,6 +287,9 @@ static inline uint32_t spectrum_class(const struct spectrum_classes *c, float p)
 struct spectrum_window {
     uint64_t n;            /* samples in bins */
     uint64_t sum, squares; /* of their bin numbers */
+    /* Sums of bin numbers, clamped to the bins, over the octaves FEATURES_FINE and
+     * FEATURES_COARSE. */
+    uint64_t fine, coarse;
 };
 
 /* Its mean and standard deviation; NaN without samples. */
@@ -282,6 +298,11 @@ void spectrum_window_moments(const struct result_params *p, const struct spectru
 /* Fills in the values of window number k, counted row by row, in all maps of the band. */
 void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
                          const struct spectrum_window *w);
+
+/* Adds bin numbers, summed over `windows` windows of one kind, to the band's sample:
+ * sums[v: window][u: window / 2 + 1]. Any thread. */
+void spectrum_add_sample(const struct result_params *p, const struct spectrum_band *d,
+                         enum features_sample kind, const uint32_t *sums, int64_t windows);
 
 #ifdef __cplusplus
 }

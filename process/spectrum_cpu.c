@@ -34,6 +34,7 @@ static void close_scratch(struct scratch *w)
     free(w->power);
     free(w->inner);
     free(w->edge);
+    free(w->bins);
 }
 
 static void cpu_close(struct spectrum *b)
@@ -49,6 +50,7 @@ static void cpu_close(struct spectrum *b)
     free(b->cells);
     lanes_plan_free(&b->plan);
     lanes_real_free(&b->real);
+    cpu_octaves_free(&b->octaves);
     spectrum_classes_free(&b->classes);
     free(b);
 }
@@ -76,8 +78,9 @@ static int open_scratch(const struct spectrum *b, struct scratch *w)
     w->power = floats(n * LANES);
     w->inner = calloc(CPU_COUNTERS * classes, sizeof(uint32_t));
     w->edge = calloc(classes, sizeof(uint32_t));
+    w->bins = malloc(result_spectrum_sums(&b->params) * sizeof *w->bins);
     return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low &&
-                   w->data && w->power && w->inner && w->edge
+                   w->data && w->power && w->inner && w->edge && w->bins
                ? 0
                : -1;
 }
@@ -102,6 +105,14 @@ static int make_cells(struct spectrum *b)
         b->cells[k] = (c->start[k] - k) * size + in_cell;
     }
     return 0;
+}
+
+/* Is there a bin for every magnitude, from 0 to that of a white window? */
+static void set_inside(struct spectrum *b)
+{
+    const double n = (double)b->params.window, most = 256 * n * n;
+    b->inside =
+        b->classes.edges[0] == 0 && (double)b->classes.edges[b->params.bins] > most * most;
 }
 
 /* The size of a unit. Rows of windows that share pixels are computed together, so that the pixels
@@ -130,6 +141,9 @@ static int open_tables(struct spectrum *b, struct err *e)
     }
     if (spectrum_classes_create(&b->classes, &b->params, e) || lanes_plan_create(&b->plan, n, e) ||
         lanes_real_create(&b->real, n, b->taper_dft[1] != 0 ? b->taper : NULL, e))
+        return -1;
+    set_inside(b);
+    if (result_is_spectral(&b->params) && cpu_octaves_create(&b->octaves, &b->plan, e))
         return -1;
     return make_cells(b) ? err_set(e, "out of memory") : 0;
 }

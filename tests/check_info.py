@@ -15,7 +15,7 @@ from lib import H5SPEC, STAGES, expect, json_lines, made, main, run, says, spect
 
 SMALL = ("--size", "900x700")
 PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue" \
-    " skip_damaged"
+    " skip_damaged features"
 STORE_TEXTS = "source_name quickhash vendor reader codec creator source_problem"
 STORE_NUMBERS = (
     "source_bytes level downsample width height channels chunk_rows chunk_cols stripe_rows"
@@ -23,6 +23,9 @@ STORE_NUMBERS = (
 )
 SLIDE_TEXTS = "source_name quickhash backend device kernel io groups_missing"
 SLIDE_NUMBERS = "source_bytes level width height group_rows group_count"
+ORIGIN = "mpp_x mpp_y downsample objective_power tissue_fraction tiles tiles_missing tiles_damaged" \
+    " tiles_left_out"
+FOCUS = "focus_p05 focus_p50 focus_p95"
 TOUCHING = "windows_missing windows_damaged windows_left_out windows_skipped"
 COUNTS = "windows samples underflow overflow mean_db std_db " + TOUCHING
 
@@ -137,6 +140,16 @@ def check_same(got, want, what):
         expect(got[key] == value, "%s: %s is %r, not %r", what, key, got[key], value)
 
 
+def check_features(s, g):
+    """What version 2 adds: copied from the store or computed from the dataset."""
+    check_same(s, {k: g.attrs.get(k) for k in (ORIGIN + " vendor " + FOCUS).split()}, "features")
+    expect(s["profile"] == list(g["profile"][()]), "profile: %s", s["profile"])
+    expect(s["slope"] == g["profile"].attrs["slope"], "slope: %s", s["slope"])
+    for kind in ("tissue", "glass"):
+        windows = g["spectrum_" + kind].attrs["windows"]
+        expect(s["spectrum_%s_windows" % kind] == windows, "%s: %s", kind, windows)
+
+
 def test_result_as_json():
     for path in results():
         j = info(path)
@@ -154,8 +167,18 @@ def test_result_as_json():
                 keys = SLIDE_TEXTS.split() + SLIDE_NUMBERS.split() + times
                 check_same(s, {**of_group(g), **{k: g.attrs[k] for k in keys}}, s["slide"])
                 expect(s["source_gray"] is bool(g.attrs["source_gray"]), "source_gray")
+                check_features(s, g)
                 shape = g["window_mean_db"].shape
                 expect((s["windows_y"], s["windows_x"]) == shape, "map")
+
+
+def check_feature_columns(row, want):
+    want = {**want, **{"octave_%d" % (7 - k): v for k, v in enumerate(want["profile"])}}
+    octaves = " ".join("octave_%d" % j for j in range(7, 1, -1))
+    for key in (ORIGIN + " slope " + FOCUS + " " + octaves).split():
+        got = float(row[key]) if row[key] else None
+        expect(got == want[key], "%s: %s, not %s", key, row[key], want[key])
+    expect(row["vendor"] == want["vendor"], "vendor: %s", row["vendor"])
 
 
 def test_result_as_csv():
@@ -171,10 +194,11 @@ def test_result_as_csv():
                 numbers += "width height level seconds source_gray".split()
                 for key in SLIDE_TEXTS.split():
                     expect(row[key] == want[key], "%s: %r", key, row[key])
+                check_feature_columns(row, want)
             for key in numbers:
                 expect(float(row[key]) == want[key], "%s: %s, not %s", key, row[key], want[key])
             for key in PARAMETERS.split():
-                value = row[key] if key == "taper" else float(row[key])
+                value = row[key] if key in ("taper", "features") else float(row[key])
                 expect(value == j[key], "%s: %s, not %s", key, row[key], j[key])
             expect(row["creator"] == j["creator"] and None not in row, "columns: %s", row)
 
@@ -183,7 +207,7 @@ def test_result_as_text():
     plain, other = results()
     says(run(H5SPEC, "info", plain).out, "256 x 256 px, stride 128 px, rectangular taper",
          "all windows", "sigma 1 px, radius 3 px", "1600 bins from 0 to 160 dB",
-         "20 log10(|F| + 1)", "2 slides on cpu", "1 from 8-bit gray", "format 1, made by h5spec")
+         "20 log10(|F| + 1)", "2 slides on cpu", "1 from 8-bit gray", "format 2, made by h5spec")
     text = run(H5SPEC, "info", other).out
     j = info(other)
     says(text, "128 x 128 px, stride 100 px, hann taper", "windows with at least 30 % tissue",

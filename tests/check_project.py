@@ -110,7 +110,7 @@ def test_words():
 
 def test_lanes_are_those_of_vectors():
     """The glossary gives the word lane to vector instructions and warps."""
-    simd = ("process/lanes", "process/cpu_unit", "process/spectrum_cpu", "tests/test_lanes", "cuda/fused.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg")
+    simd = ("process/lanes", "process/cpu_unit", "process/cpu_octaves", "process/spectrum_cpu", "tests/test_lanes", "cuda/fused.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg")
     no_offences(["%s:%d" % (name, n) for name, lines in code() for n, line in enumerate(lines, 1)
                  if re.search(r"\blanes?\b", line, re.I) and not name.startswith(simd)])
 
@@ -180,7 +180,7 @@ WSI2H5_OPTIONS = {
     "--list": None, "--output": None, "--help": None, "--version": None,
 }
 RUN_OPTIONS = {
-    "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],
+    "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"], "--features": ["basic"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"], "--tissue-only": [],
     "--skip-damaged": [], "--on-damage": ["fail"],
     "--min-tissue": ["0.25", "--tissue-only"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],

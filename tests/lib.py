@@ -149,8 +149,10 @@ def content(path, without=OF_THE_RUN):
             if key not in without:
                 out["/" + key] = np.asarray(value).tobytes()
         for name, s in f["slides"].items():
-            for key in ("histogram", "window_mean_db", "window_std_db"):
-                out[name + "/" + key] = s[key][()].tobytes()
+            for key, dataset in s.items():
+                if key != "groups_done":
+                    out[name + "/" + key] = dataset[()].tobytes()
+                    out.update({"%s/%s@%s" % (name, key, a): np.asarray(v).tobytes() for a, v in dataset.attrs.items()})
             for key, value in s.attrs.items():
                 if key not in without:
                     out[name + "@" + key] = np.asarray(value).tobytes()

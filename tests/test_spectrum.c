@@ -13,15 +13,18 @@ static void test_std_of_nearly_flat_windows(void)
     const uint64_t n = (uint64_t)(p.window * p.window);
     float mean, std;
     for (uint64_t other = 1; other < n; other *= 2) { /* so many values are one bin higher */
-        const struct spectrum_window w = {n, 700 * n + other,
-                                          700 * 700 * n + (701 * 701 - 700 * 700) * other};
+        const struct spectrum_window w = {.n = n,
+                                          .sum = 700 * n + other,
+                                          .squares =
+                                              700 * 700 * n + (701 * 701 - 700 * 700) * other};
         const double q = (double)other / (double)n;
         spectrum_window_moments(&p, &w, &mean, &std);
         EXPECT(fabs((double)mean - (70.05 + 0.1 * q)) < 1e-5);
         EXPECT(fabs((double)std - 0.1 * sqrt(q * (1 - q))) < 1e-6);
         EXPECT(std > 0);
     }
-    spectrum_window_moments(&p, &(struct spectrum_window){n, 700 * n, 700 * 700 * n}, &mean, &std);
+    const struct spectrum_window flat = {.n = n, .sum = 700 * n, .squares = 700 * 700 * n};
+    spectrum_window_moments(&p, &flat, &mean, &std);
     EXPECT(std >= 0 && std < 1e-5f);
 }
 
@@ -32,7 +35,8 @@ static void test_maps_of_a_window(void)
     const struct result_map maps[RESULT_MAPS] = {
         [RESULT_MEAN] = {.values = mean}, [RESULT_STD] = {.values = std}};
     const struct spectrum_band d = {.nx = 3, .ny = 2, .maps = maps};
-    spectrum_put_window(&p, &d, 4, &(struct spectrum_window){4, 500, 3 * 10000 + 40000});
+    const struct spectrum_window w = {.n = 4, .sum = 500, .squares = 3 * 10000 + 40000};
+    spectrum_put_window(&p, &d, 4, &w);
     spectrum_put_window(&p, &d, 5, &(struct spectrum_window){0});
     EXPECT(fabsf(mean[4] - 12.55f) < 1e-5f && fabsf(std[4] - sqrtf(18.75f)) < 1e-5f);
     EXPECT(isnan(mean[5]) && isnan(std[5]) && mean[3] == 0 && std[3] == 0);

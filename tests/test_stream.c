@@ -40,11 +40,11 @@ static int keep(void *ctx, int64_t k, const struct result_slide *s, const struct
     snprintf(c->why, sizeof c->why, "%s", s ? "" : why->msg);
     if (!s)
         return 0;
-    const int64_t bins = spectrum_defaults().bins;
+    const struct result_params p = spectrum_defaults();
     c->slide = *s;
-    if (result_slide_alloc(&c->slide, bins, e))
+    if (result_slide_alloc(&c->slide, &p, e))
         return -1;
-    result_add_counts(&c->slide.counts, &s->counts, bins);
+    result_add_counts(&c->slide.counts, &s->counts, p.bins);
     for (int m = 0; m < RESULT_MAPS; m++)
         memcpy(c->slide.maps[m].values, s->maps[m].values,
                (size_t)(s->nx * s->ny) * result_type_bytes(s->maps[m].kind->type));
@@ -100,7 +100,7 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
     out->nx = d.nx = result_windows_along(d.width, &p);
     out->ny = d.ny = result_windows_along(d.height, &p);
     out->group_count = 1;
-    if (result_slide_alloc(out, p.bins, &e) ||
+    if (result_slide_alloc(out, &p, &e) ||
         b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e))
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;

@@ -190,7 +190,8 @@ static void test_moments(void)
     h[200] = 1;
     result_moments(&p, h, &mean, &std);
     EXPECT(fabs(mean - 12.55) < 1e-12 && fabs(std - sqrt(18.75)) < 1e-12);
-    spectrum_window_moments(&p, &(struct spectrum_window){4, 500, 3 * 10000 + 40000}, &m, &s);
+    const struct spectrum_window w = {.n = 4, .sum = 500, .squares = 3 * 10000 + 40000};
+    spectrum_window_moments(&p, &w, &m, &s);
     EXPECT(fabsf(m - 12.55f) < 1e-5f && fabsf(s - sqrtf(18.75f)) < 1e-5f);
     spectrum_window_moments(&p, &(struct spectrum_window){0}, &m, &s);
     EXPECT(isnan(m) && isnan(s));

@@ -16,6 +16,7 @@ _h5spec() {
     --pictures) words='auto all maps none' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
+    --features) words='basic spectral' ;;
     --task) words='auto' ;;
     --bins | --cell | --feature | --group | --group-regex | --groups | --live-every | --max-size | --memory | --min-tissue | \
         --opacity | --range | --sigma | --slide | --stride | --threads | --title | --width | --window | -j) return ;;

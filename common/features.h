@@ -1,0 +1,73 @@
+/*
+ * features.h - what the bin numbers of windows say besides the histogram: levels of octaves of
+ * spatial frequency, per window and per slide, and the sample of windows whose spectra are summed.
+ *
+ * A frequency (v, u) of a window of N x N px, -N/2 < v, u <= N/2, has f = sqrt(v^2 + u^2) / N
+ * cycles per px. Octave o, from 0, is the ring 2^-j <= f < 2^-(j-1) with j = 7 - o. Its level is
+ *
+ *   L = low_db + width * (sum of k over the ring / number of values + 1/2)
+ *
+ * k: the histogram's bin, where underflow counts as bin 0 and overflow as the last bin; width: of a
+ * bin. Sums of k are integers, so levels are the same for every split of the work.
+ */
+#ifndef WSI_FEATURES_H
+#define WSI_FEATURES_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    FEATURES_OCTAVES = 6,
+    FEATURES_FINE = 4,   /* 1/8 <= f < 1/4: level_db, and the first part of focus_db */
+    FEATURES_COARSE = 1, /* 1/64 <= f < 1/32: what focus_db subtracts */
+    FEATURES_NONE = -1,  /* no octave: f < 1/128, or f >= 1/2 */
+    FEATURES_QUANTILES = 3,
+};
+
+/* The octave of a frequency, or FEATURES_NONE. Signs do not matter. */
+int features_octave(int64_t window, int64_t v, int64_t u);
+/* Values of one window in each octave; 0 where a small window has none. */
+void features_values(int64_t window, int64_t values[FEATURES_OCTAVES]);
+
+/* The level of a ring from the sum of k over n values; NaN without values. */
+double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n);
+/* In hundredths of a dB, as maps store them. Beyond +-327.67 dB it is the nearest one. */
+int16_t features_hundredths(double db);
+/* Minus the least-squares slope of the levels on 20 log10 f, f the geometric middle of the octave,
+ * over the octaves j = 6..3: dB per dB. NaN if one of them has no level. */
+double features_slope(const double profile[FEATURES_OCTAVES]);
+
+/* The shares 0.05, 0.5 and 0.95, and the quantiles of n values at these shares. Values of `none`
+ * are left out; between two values the quantile is interpolated. NaN without values. -1: out of
+ * memory. */
+extern const double features_shares[FEATURES_QUANTILES];
+int features_quantiles(const int16_t *values, int64_t n, int16_t none,
+                       double quantiles[FEATURES_QUANTILES]);
+
+/* --- the sample of windows whose spectra are summed --- */
+
+enum features_sample { FEATURES_TISSUE, FEATURES_GLASS, FEATURES_SAMPLES };
+
+enum { FEATURES_MOST_TISSUE = 4096, FEATURES_MOST_GLASS = 1024, FEATURES_LEAST = 256 };
+
+/* The number of windows to sample out of n of one kind: all up to FEATURES_LEAST, then one in
+ * sixteen, at most as many as above. */
+int64_t features_sample_size(enum features_sample kind, int64_t n);
+/* 63 bits, spread evenly over the windows (column i, row j). */
+int64_t features_hash(int64_t i, int64_t j);
+/*
+ * The thresholds: a window belongs to the sample of its kind if its hash is less than the kind's
+ * threshold. They depend on nothing but which of ALL windows of the slide are tissue: tissue
+ * [ny][nx], 1 or 0; NULL: all are. So every part of a slide finds the same ones, and samples of
+ * parts add up to the sample of the whole. -1: out of memory.
+ */
+int features_thresholds(const uint8_t *tissue, int64_t nx, int64_t ny,
+                        int64_t thresholds[FEATURES_SAMPLES]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,225 @@
+/* job_windows.c - see job_windows.h. */
+#include "process/job_windows.h"
+
+#include "common/store.h"
+#include "process/filled.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct result_params *params_of(const struct job *j)
+{
+    return &j->terms->setup->params;
+}
+
+static size_t windows_of(const struct job *j)
+{
+    return (size_t)(j->result.nx * j->result.ny);
+}
+
+static int no_memory(const struct job *j, struct err *e)
+{
+    return err_set(e, "%s: out of memory", j->path);
+}
+
+void job_free_windows(struct job *j)
+{
+    free(j->wanted);
+    free(j->tissue);
+    free(j->sample);
+}
+
+/* --- tissue --- */
+
+static int find_tissue(struct job *j, const struct store_tissue *t, struct err *e)
+{
+    const struct result_slide *r = &j->result;
+    if (!(j->tissue = malloc(windows_of(j) + 1)))
+        return no_memory(j, e);
+    return spectrum_tissue_windows(params_of(j), t->mask, t->cols, t->rows, STORE_CELL, r->nx,
+                                   r->ny, j->tissue, e)
+               ? err_add(e, "%s", j->path)
+               : 0;
+}
+
+int job_choose_tissue(struct job *j, struct err *e)
+{
+    const struct result_params *p = params_of(j);
+    struct store_tissue t = {0};
+    if (!p->tissue_only && !result_is_spectral(p))
+        return 0;
+    const int found = store_read_tissue(j->store, &t, e);
+    if (found < 0)
+        return -1;
+    if (found == 0 && p->tissue_only)
+        return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
+    j->result.origin.tissue_fraction = found ? t.fraction : NAN;
+    int bad = found ? find_tissue(j, &t, e) : 0;
+    free(t.mask);
+    if (bad || !p->tissue_only)
+        return bad;
+    if (!(j->wanted = malloc(windows_of(j) + 1)))
+        return no_memory(j, e);
+    memcpy(j->wanted, j->tissue, windows_of(j));
+    return 0;
+}
+
+/* --- flags --- */
+
+static uint8_t *flags_of(const struct job *j)
+{
+    return j->result.maps[RESULT_FLAGS].values;
+}
+
+/* What is known before the tables of tiles: the edge, and too little tissue. */
+static void begin_flags(struct job *j, int64_t first_wy, int64_t end_wy)
+{
+    const int64_t nx = j->result.nx, ny = j->result.ny;
+    for (int64_t wy = first_wy; wy < end_wy; wy++)
+        for (int64_t wx = 0; wx < nx; wx++) {
+            const bool edge = wx == 0 || wy == 0 || wx == nx - 1 || wy == ny - 1;
+            const bool no_tissue = j->wanted && !j->wanted[wy * nx + wx];
+            flags_of(j)[wy * nx + wx] = (uint8_t)((edge ? RESULT_FLAG_EDGE : 0) |
+                                                  (no_tissue ? RESULT_FLAG_NO_TISSUE : 0));
+        }
+}
+
+static void end_flags(struct job *j, int64_t first_wy, int64_t end_wy)
+{
+    for (int64_t k = first_wy * j->result.nx; k < end_wy * j->result.nx; k++)
+        if (!j->wanted || j->wanted[k])
+            flags_of(j)[k] |= RESULT_FLAG_COUNTED;
+}
+
+static int count_filled(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    const struct filled f = {.params = params_of(j),
+                             .info = i,
+                             .list = j->list,
+                             .first_row = j->first_group * (i->group_rows / i->chunk_rows),
+                             .rows = j->listed_rows,
+                             .nx = j->result.nx,
+                             .ny = j->result.ny,
+                             .first_wy = first_wy,
+                             .end_wy = end_wy,
+                             .flags = flags_of(j)};
+    return filled_count(&f, &j->wanted, &j->result.counts) ? no_memory(j, e) : 0;
+}
+
+/* --- the sample --- */
+
+/* Windows that touch filled tiles show no pixels of the slide, so they are not in it. */
+static void fill_sample(struct job *j, int64_t first_wy, int64_t end_wy)
+{
+    const unsigned filled = RESULT_FLAG_MISSING | RESULT_FLAG_DAMAGED | RESULT_FLAG_LEFT_OUT;
+    const int64_t nx = j->result.nx;
+    for (int64_t wy = first_wy; wy < end_wy; wy++)
+        for (int64_t wx = 0; wx < nx; wx++) {
+            const int64_t k = wy * nx + wx;
+            const bool glass = j->tissue && !j->tissue[k];
+            const int kind = glass ? FEATURES_GLASS : FEATURES_TISSUE;
+            if ((flags_of(j)[k] & (filled | RESULT_FLAG_COUNTED)) == RESULT_FLAG_COUNTED &&
+                features_hash(wx, wy) < j->result.spectra[kind].threshold)
+                j->sample[k] = (uint8_t)(1 + kind);
+        }
+}
+
+static int choose_sample(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
+{
+    if (!(j->sample = calloc(windows_of(j) + 1, 1)))
+        return no_memory(j, e);
+    fill_sample(j, first_wy, end_wy);
+    features_values(params_of(j)->window, j->features.values);
+    j->features.sample = j->sample;
+    j->features.spectra = j->result.spectra;
+    return 0;
+}
+
+int job_choose_windows(struct job *j, struct err *e)
+{
+    const int64_t first_wy = j->bands[0].geometry.first_wy;
+    const int64_t end_wy = j->bands[j->n_bands - 1].geometry.end_wy;
+    const bool spectral = result_is_spectral(params_of(j));
+    begin_flags(j, first_wy, end_wy);
+    if (count_filled(j, first_wy, end_wy, e))
+        return -1;
+    end_flags(j, first_wy, end_wy);
+    if (spectral && choose_sample(j, first_wy, end_wy, e))
+        return -1;
+    for (int64_t k = 0; k < j->n_bands; k++) {
+        j->bands[k].geometry.wanted = j->wanted;
+        j->bands[k].geometry.features = spectral ? &j->features : NULL;
+    }
+    return 0;
+}
+
+/* --- what the result says about the slide --- */
+
+/* The mean of a box of w x h pixels at (x, y), per colour. */
+static void mean_of_box(const struct store_picture *from, int64_t x, int64_t y, int64_t w,
+                        int64_t h, uint8_t out[3])
+{
+    int64_t sum[3] = {0};
+    for (int64_t r = y; r < y + h; r++)
+        for (int64_t c = x; c < x + w; c++)
+            for (int k = 0; k < 3; k++)
+                sum[k] += from->rgb[(r * from->width + c) * 3 + k];
+    for (int k = 0; k < 3; k++)
+        out[k] = (uint8_t)((sum[k] + w * h / 2) / (w * h));
+}
+
+/* Shrinks a picture to fit RESULT_MOST_THUMBNAIL. */
+static int shrink(const struct store_picture *from, struct result_picture *to)
+{
+    const int64_t longer = from->width > from->height ? from->width : from->height;
+    const int64_t most = longer < RESULT_MOST_THUMBNAIL ? longer : RESULT_MOST_THUMBNAIL;
+    to->width = from->width * most / longer > 0 ? from->width * most / longer : 1;
+    to->height = from->height * most / longer > 0 ? from->height * most / longer : 1;
+    if (!(to->rgb = malloc((size_t)(to->width * to->height * 3))))
+        return -1;
+    for (int64_t y = 0; y < to->height; y++)
+        for (int64_t x = 0; x < to->width; x++) {
+            const int64_t left = x * from->width / to->width, top = y * from->height / to->height;
+            const int64_t right = (x + 1) * from->width / to->width,
+                          bottom = (y + 1) * from->height / to->height;
+            mean_of_box(from, left, top, right - left, bottom - top,
+                        to->rgb + (y * to->width + x) * 3);
+        }
+    return 0;
+}
+
+static int copy_thumbnail(struct job *j, struct err *e)
+{
+    struct store_picture from;
+    const int found = store_read_thumbnail(j->store, &from, e);
+    if (found <= 0)
+        return found;
+    const int bad = shrink(&from, &j->result.thumbnail);
+    free(from.rgb);
+    return bad ? no_memory(j, e) : 0;
+}
+
+int job_describe_origin(struct job *j, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    struct result_slide *r = &j->result;
+    int64_t thresholds[FEATURES_SAMPLES];
+    if (!result_is_spectral(params_of(j)))
+        return 0;
+    r->origin.mpp_x = i->mpp_x;
+    r->origin.mpp_y = i->mpp_y;
+    r->origin.downsample = i->downsample;
+    r->origin.objective_power = i->objective_power;
+    r->origin.tiles = (i->height + i->chunk_rows - 1) / i->chunk_rows * store_chunk_columns(i);
+    r->origin.tiles_missing = i->tiles_missing;
+    r->origin.tiles_damaged = i->tiles_damaged;
+    r->origin.tiles_left_out = i->tiles_left_out;
+    memcpy(r->origin.vendor, i->vendor, sizeof r->origin.vendor);
+    if (features_thresholds(j->tissue, r->nx, r->ny, thresholds))
+        return no_memory(j, e);
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        r->spectra[k].threshold = thresholds[k];
+    return copy_thumbnail(j, e);
+}

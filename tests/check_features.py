@@ -1,0 +1,385 @@
+"""Features: each against a float64 computation from its definition; merges, samples, flags, version 1."""
+import json
+
+import h5py
+import numpy as np
+
+import reference
+from lib import *
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILL = -32768
+COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE = (1 << k for k in range(7))
+FINE, COARSE = 3, 6  # the octaves of level_db and of what focus_db subtracts: 2^-j <= f < 2^-(j-1)
+
+
+def picture(path):
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def slide_of(path):
+    """Attributes, datasets and attributes of datasets of the only slide of a result."""
+    with h5py.File(path, "r") as f:
+        (s,) = f["slides"].values()
+        return dict(s.attrs), {k: d[()] for k, d in s.items()}, {k: dict(d.attrs) for k, d in s.items()}
+
+
+# --- the definitions ---
+
+
+def frequencies(window):
+    """abs(f) of every value of numpy's full transform, cycles per px."""
+    one = np.fft.fftfreq(window)
+    return np.hypot(one[:, None], one[None, :])
+
+
+def bins_of(db, bins, low, high):
+    k = np.floor((db - low) * (bins / (high - low))).astype(np.int64)
+    return np.clip(k, 0, bins - 1)
+
+
+def splitmix(i, j):
+    z = (j << 32 | i) + 0x9E3779B97F4A7C15 & (1 << 64) - 1
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & (1 << 64) - 1
+    return (z ^ z >> 31) >> 1
+
+
+def sample(tissue, most):
+    """Windows (j, i) of one kind in the sample: those of the smallest hashes; and the threshold."""
+    hashes = sorted((splitmix(i, j), j, i) for j, i in np.argwhere(tissue).tolist())
+    size = min(len(hashes), most, max(256, len(hashes) // 16))
+    threshold = hashes[size][0] if size < len(hashes) else (1 << 63) - 1
+    return {(j, i) for _, j, i in hashes[:size]}, threshold
+
+
+class Features:
+    """Everything that version 2 adds, in float64. tissue, counted: [ny][nx] of truth."""
+
+    def __init__(self, pixels, tissue, counted=None, filled=None, window=256, stride=128, sigma=1.0, bins=1600,
+                 low=0.0, high=160.0, hann=False):
+        taper = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window) if hann else None
+        f, width = frequencies(window), (high - low) / bins
+        rings = {j: (f >= 2.0 ** -j) & (f < 2.0 ** (1 - j)) for j in range(7, 1, -1)}
+        counted = np.ones(tissue.shape, bool) if counted is None else counted
+        filled = np.zeros(tissue.shape, bool) if filled is None else filled
+        self.level = np.full(tissue.shape, np.nan)
+        self.focus = np.full(tissue.shape, np.nan)
+        self.samples, self.thresholds = zip(*(sample(of, most) for of, most in ((tissue, 4096), (~tissue, 1024))))
+        self.spectra = [np.zeros((window, window // 2 + 1), np.int64) for _ in range(2)]
+        self.windows = [0, 0]
+        sums = dict.fromkeys(rings, 0)
+        for j, i, db in reference.decibels(reference.smooth(reference.gray(pixels), sigma), window, stride, taper):
+            if not counted[j, i]:
+                continue
+            k = bins_of(db, bins, low, high)
+            level = {r: low + width * (k[ring].mean() + 0.5) if ring.any() else np.nan for r, ring in rings.items()}
+            self.level[j, i], self.focus[j, i] = level[FINE], level[FINE] - level[COARSE]
+            for r, ring in rings.items():
+                sums[r] += k[ring].sum()
+            for kind in range(2):
+                if (j, i) in self.samples[kind] and not filled[j, i]:
+                    self.spectra[kind] += k[:, :window // 2 + 1]
+                    self.windows[kind] += 1
+        n = counted.sum()
+        self.profile = np.array([low + width * (sums[r] / (n * ring.sum()) + 0.5) if n and ring.any() else np.nan
+                                 for r, ring in rings.items()])
+        x = [20 * np.log10(np.sqrt(2.0 ** -j * 2.0 ** (1 - j))) for j in (6, 5, 4, 3)]
+        self.slope = -np.polyfit(x, self.profile[1:5], 1)[0] if n else np.nan
+
+
+def near(got, want, most, what):
+    got, want = np.asarray(got, float), np.asarray(want, float)
+    expect(np.array_equal(np.isnan(got), np.isnan(want)), "%s: other places have values", what)
+    if np.isfinite(want).any():
+        expect(np.nanmax(np.abs(got - want)) <= most, "%s differs by %g", what, np.nanmax(np.abs(got - want)))
+
+
+def decibels(stored):
+    return np.where(stored == FILL, np.nan, stored * 0.01)
+
+
+def tissue_windows(path, shape, window=256, stride=128, least=0.5):
+    """Which windows have enough tissue, from the store's map; True everywhere without one."""
+    with h5py.File(path, "r") as f:
+        if "tissue" not in f:
+            return np.ones(shape, bool)
+        mask = np.kron(f["tissue/mask"][()], np.ones((32, 32), np.int64))
+    mask = np.pad(mask, ((0, window), (0, window)))
+    return np.array([[mask[j * stride:j * stride + window, i * stride:i * stride + window].sum() >=
+                      least * window * window for i in range(shape[1])] for j in range(shape[0])])
+
+
+def compare(path, *options, **parameters):
+    """The features of a run against their definitions; returns what slide_of() returns."""
+    attrs, data, more = got = slide_of(spectrum(path, *options))
+    geometry = {k: parameters[k] for k in ("window", "stride") if k in parameters}
+    tissue = tissue_windows(path, data["window_flags"].shape, **geometry)
+    flags = data["window_flags"]
+    want = Features(picture(path), tissue, flags & COUNTED != 0, flags & (MISSING | DAMAGED | LEFT_OUT) != 0, **parameters)
+    near(decibels(data["window_level_db"]), want.level, 0.02, "level")
+    near(decibels(data["window_focus_db"]), want.focus, 0.03, "focus")
+    near(data["profile"], want.profile, 0.005, "profile")
+    near(more["profile"]["slope"], want.slope, 0.001, "slope")
+    for kind, name in enumerate(("spectrum_tissue", "spectrum_glass")):
+        expect(more[name]["windows"] == want.windows[kind], "%s: %s windows", name, more[name]["windows"])
+        expect(more[name]["threshold"] == want.thresholds[kind], "%s: threshold", name)
+        n = max(1, want.windows[kind])
+        near(data[name] / n, want.spectra[kind] / n, 2, name)
+        off = np.abs(data[name] / n - want.spectra[kind] / n).mean()
+        expect(off < 0.05, "%s: off by %g bins", name, off)
+    values = decibels(data["window_focus_db"])[flags & COUNTED != 0]
+    quantiles = np.quantile(values, (0.05, 0.5, 0.95)) if values.size else [np.nan] * 3
+    near([attrs["focus_p05"], attrs["focus_p50"], attrs["focus_p95"]], quantiles, 1e-6, "quantiles")
+    return got
+
+
+def plain(*options, name="plain"):
+    return store(made("--size", "1400x1100", "--tissue", "rect:0,0,700,1100", *options, name=name))
+
+
+# --- the numbers ---
+
+
+def test_rgb_slide():
+    _, data, more = compare(plain())
+    expect(more["spectrum_tissue"]["windows"] > 0 and more["spectrum_glass"]["windows"] > 0, "%s", more)
+    expect(data["window_level_db"].dtype == np.int16 and data["window_flags"].dtype == np.uint8, "types")
+    expect(more["window_level_db"]["scale"] == more["window_focus_db"]["scale"] == 0.01, "scale")
+    expect(data["spectrum_tissue"].dtype == np.uint64 and data["profile"].dtype == np.float64, "types")
+
+
+def test_other_windows_and_tapers():
+    for window, stride in ((64, 200), (128, 100), (512, 256)):
+        options = ("--window", window, "--stride", min(stride, window))
+        compare(plain(), *options, window=window, stride=min(stride, window))
+        compare(plain(), *options, "--taper", "hann", window=window, stride=min(stride, window), hann=True)
+
+
+def test_values_outside_the_range_count_as_the_end_bins():
+    compare(plain(), "--range", "35:60", "--bins", "100", low=35.0, high=60.0, bins=100)
+    compare(plain(), "--range", "35:60", "--bins", "9000", low=35.0, high=60.0, bins=9000)
+
+
+def test_without_smoothing_and_of_gray():
+    compare(plain(), "--sigma", "0", sigma=0)
+    compare(store(made("--size", "900x700", name="gray"), "--gray"))
+
+
+def test_without_a_tissue_map_all_windows_count_as_tissue():
+    attrs, _, more = compare(store(made("--size", "900x700", name="none"), "--no-tissue"))
+    expect("tissue_fraction" not in attrs and more["spectrum_glass"]["windows"] == 0, "%s", attrs)
+
+
+def test_tissue_only_has_no_spectrum_of_glass():
+    attrs, data, more = compare(plain(), "--tissue-only")
+    expect(more["spectrum_glass"]["windows"] == 0 < more["spectrum_tissue"]["windows"], "%s", more)
+    expect((data["window_flags"] & NO_TISSUE != 0).sum() == data["window_flags"].size - attrs["windows"], "flags")
+
+
+def test_no_window_and_one_window():
+    attrs, data, more = compare(store(made("--size", "256x256", name="one")))
+    expect(data["window_flags"].tolist() == [[COUNTED | EDGE]], "%s", data["window_flags"])
+    attrs, data, more = slide_of(spectrum(store(made("--size", "300x200", name="small"))))
+    expect(data["window_flags"].size == 0 and np.isnan(data["profile"]).all(), "profile %s", data["profile"])
+    expect(np.isnan(attrs["focus_p50"]) and np.isnan(more["profile"]["slope"]), "focus")
+
+
+# --- samples and merges ---
+
+
+def test_a_large_slide_is_sampled():
+    """64 px windows at stride 16: 6,399 windows, of which fewer are in the samples."""
+    path = store(made("--size", "1400x1300", "--tissue", "rect:0,0,1000,1300", name="large"), "--stripe-rows", "240",
+                 "--group-bytes", "1")
+    options = ("--window", "64", "--stride", "16")
+    got = compare(path, *options, window=64, stride=16)
+    windows = [got[2][k]["windows"] for k in ("spectrum_tissue", "spectrum_glass")]
+    expect(256 <= windows[0] < 4096 and windows[1] == 256, "windows %s", windows)
+    parts = [spectrum(path, *options, "--groups", g) for g in ("1-2", "3-3", "4-6")]
+    check_merge(parts, spectrum(path, *options), "sampled")
+
+
+def check_merge(parts, whole, what):
+    for order in (parts, parts[::-1], parts[1:] + parts[:1]):
+        out = os.path.join(tmp(), "sum.h5")
+        run(H5SPEC, "merge", "-q", "-o", out, *order)
+        equal(content(out), content(whole), what)
+        run(H5SPEC, "verify", "-q", out)
+
+
+def grouped(*options):
+    return store(made("--size", "900x1300", "--seed", "2", *options, name="grouped"), "--stripe-rows", "240", "--group-bytes", "1",
+                 *(["--accept-damage"] if options else []))
+
+
+def test_a_merge_of_groups_equals_a_run():
+    check_merge([spectrum(grouped(), "--groups", g) for g in ("1-2", "3-3", "4-6")], spectrum(grouped()), "merge")
+    options = ("--tissue-only", "--skip-damaged")
+    damaged = grouped("--missing", "1,1", "--garbage", "2,2", "--garbage", "0,4")
+    check_merge([spectrum(damaged, *options, "--groups", g) for g in ("1-2", "3-6")], spectrum(damaged, *options), "damage")
+    check_merge([spectrum(damaged, "--groups", g) for g in ("1-1", "2-6")], spectrum(damaged), "damage")
+
+
+def test_threads_and_slabs_do_not_matter():
+    path = grouped()
+    want = content(spectrum(path))
+    for options in (("-j", 1), ("-j", 5), ("--memory", "8M")):
+        equal(content(spectrum(path, *options)), want, str(options))
+
+
+def test_a_missing_group_is_flagged():
+    out = os.path.join(tmp(), "sum.h5")
+    run(H5SPEC, "merge", "-q", "--partial", "-o", out, *(spectrum(grouped(), "--groups", g) for g in ("1-1", "4-6")))
+    _, data, _ = slide_of(out)
+    flags, here = data["window_flags"], data["window_flags"] != NO_GROUP
+    expect((~here).any() and here.any() and (flags[here] & COUNTED).all(), "%s", flags)
+    for name in ("window_level_db", "window_focus_db"):
+        expect(np.array_equal(data[name] != FILL, here), "%s", name)
+    run(H5SPEC, "verify", "-q", out)
+
+
+def test_stores_with_other_tissue_are_not_merged():
+    slide = made("--size", "900x1300", "--seed", "2", name="grouped")
+    with_map, without = (spectrum(store(slide, "--stripe-rows", "240", "--group-bytes", "1", *more), "--groups", g)
+                         for more, g in (((), "1-3"), (("--no-tissue",), "4-6")))
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "sum.h5"), with_map, without, status=1)
+    says(p.err, with_map, without, "slide grouped", "different stores of one slide")
+
+
+# --- flags ---
+
+
+def touching(path, status, window=256, stride=128, radius=3):
+    """[ny][nx]: does the window, with what smoothing reads, touch a tile of this status?"""
+    with h5py.File(path, "r") as f:
+        h, w = f.attrs["height"], f.attrs["width"]
+        tile = np.concatenate([g["tile_status"][()] for g in f["groups"].values()]) == status
+        tile = np.kron(tile, np.ones((f.attrs["chunk_rows"], f.attrs["chunk_cols"]), bool))[:h, :w]
+    ny, nx = ((n - window) // stride + 1 for n in (h, w))
+    return np.array([[tile[max(0, j * stride - radius):j * stride + window + radius,
+                           max(0, i * stride - radius):i * stride + window + radius].any() for i in range(nx)] for j in range(ny)])
+
+
+def check_flags(path, *options):
+    attrs, data, _ = slide_of(spectrum(path, *options))
+    flags = data["window_flags"]
+    for bit, status in ((MISSING, 1), (DAMAGED, 2), (LEFT_OUT, 3)):
+        expect(np.array_equal(flags & bit != 0, touching(path, status)), "bit %d: %s", bit, flags)
+    edge = np.zeros(flags.shape, bool)
+    edge[[0, -1]] = edge[:, [0, -1]] = True
+    expect(np.array_equal(flags & EDGE != 0, edge), "edge: %s", flags)
+    expect(np.array_equal(flags & COUNTED != 0, ~np.isnan(data["window_mean_db"])), "counted: %s", flags)
+    expect((flags != 0).all() and (flags & NO_GROUP == 0).all(), "%s", flags)
+    return flags
+
+
+def test_flags_of_damage():
+    damaged = grouped("--missing", "1,1", "--garbage", "2,2", "--garbage", "0,4")
+    flags = check_flags(damaged)
+    expect((flags & COUNTED).all() and (flags & DAMAGED).any() and (flags & MISSING).any(), "%s", flags)
+    flags = check_flags(damaged, "--skip-damaged")
+    expect(np.array_equal(flags & COUNTED != 0, flags & DAMAGED == 0), "%s", flags)
+
+
+def test_flags_of_left_out_tiles():
+    half = store(made("--size", "1400x1100", "--tissue", "rect:0,0,500,1100", name="half"), "--tissue-only")
+    flags = check_flags(half)
+    expect((flags & LEFT_OUT).any(), "%s", flags)
+    _, _, more = compare(half)
+    expect(more["spectrum_glass"]["windows"] < (~tissue_windows(half, flags.shape)).sum(), "left-out glass is summed")
+
+
+# --- what is copied ---
+
+
+def test_copied_from_the_store():
+    path = plain("--mpp", "0.2521", "--appmag", "40", "--missing", "1,1", name="copied")
+    attrs, data, _ = slide_of(spectrum(path))
+    with h5py.File(path, "r") as f:
+        for key in ("mpp_x", "mpp_y", "downsample", "objective_power", "vendor", "tiles_missing", "tiles_damaged", "tiles_left_out"):
+            expect(attrs[key] == f.attrs[key], "%s: %s", key, attrs[key])
+        expect(attrs["tissue_fraction"] == f["tissue/mask"].attrs["tissue_fraction"], "tissue_fraction")
+        expect(attrs["tiles"] == sum(g["tile_status"].size for g in f["groups"].values()), "tiles")
+        big = f["associated/thumbnail"][()].astype(float)
+    small = data["thumbnail"]
+    expect(max(small.shape[:2]) <= 160 and small.shape[2] == 3, "%s", small.shape)
+    expect(np.abs(small.mean((0, 1)) - big.mean((0, 1))).max() < 2, "the thumbnail has other colours")
+    attrs, data, _ = slide_of(spectrum(plain("--mpp", "none", "--appmag", "none", "--no-thumbnail", name="bare")))
+    expect(not {"mpp_x", "mpp_y", "objective_power"} & set(attrs) and "thumbnail" not in data, "%s", attrs)
+
+
+# --- versions ---
+
+
+def test_basic_is_version_1():
+    path = spectrum(plain(), "--features", "basic")
+    attrs, data, _ = slide_of(path)
+    expect(sorted(data) == ["groups_done", "histogram", "window_mean_db", "window_std_db"], "%s", sorted(data))
+    with h5py.File(path, "r") as f:
+        expect(f.attrs["format_version"] == 1 and "features" not in f.attrs, "version")
+    full = slide_of(spectrum(plain()))
+    for name in data:
+        expect(np.array_equal(data[name], full[1][name], equal_nan=name.startswith("window")), "%s differs", name)
+    run(H5SPEC, "verify", "-q", path)
+
+
+def test_a_result_of_version_1_is_read():
+    """version1.h5 was written before there was a version 2."""
+    old = os.path.join(HERE, "version1.h5")
+    run(H5SPEC, "verify", "-q", old)
+    j = json.loads(run(H5SPEC, "info", "--json", old).out)
+    expect(j["format_version"] == 1 and j["features"] == "basic" and "profile" not in j["slides"][0], "%s", j)
+    out = os.path.join(tmp(), "sum.h5")
+    run(H5SPEC, "merge", "-q", "-o", out, old)
+    equal(content(out), content(old), "a merge of version 1")
+    p = run(H5SPEC, "merge", "-o", out, old, spectrum(plain(), "--window", "64", "--stride", "64", "--bins", "200"), status=1)
+    says(p.err, old, "features is basic and spectral")
+
+
+def test_unknown_features():
+    p = run(H5SPEC, "run", "--features", "all", "-o", os.path.join(tmp(), "x.h5"), plain(), status=2)
+    says(p.err, "features all", "basic or spectral")
+
+
+# --- damaged results ---
+
+
+def changed(change):
+    """A result with one change, its checksums made right."""
+    path = os.path.join(tmp(), "changed.h5")
+    shutil.copy(spectrum(plain()), path)
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        (s,) = f["slides"].values()
+        change(s)
+        reseal(f)
+    return path
+
+
+def test_damaged_features_are_found():
+    def sums(s):
+        s["profile_sums"][0] = 1 << 60
+
+    def shape(s):
+        s["spectrum_tissue"].attrs.modify("windows", np.int64(1 << 40))
+
+    def missing(s):
+        del s["window_flags"]
+
+    def fraction(s):
+        s.attrs.modify("tissue_fraction", 1.5)
+
+    def mpp(s):
+        s.attrs.modify("mpp_x", -0.25)
+
+    def version(s):
+        s.file.attrs.modify("format_version", np.int64(1))
+
+    for change, words in ((sums, "profile_sums"), (shape, "windows"), (missing, "window_flags"),
+                          (fraction, "tissue_fraction"), (mpp, "mpp_x"), (version, "data_crc32")):
+        path = changed(change)
+        says(run(H5SPEC, "info", path, status=1).err, path, words)
+
+
+main(globals())
