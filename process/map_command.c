@@ -277,8 +277,8 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
 {
     char memory[32], time[32];
     if (!a->quiet)
-        cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64 " failed; %s, %s of "
-                "memory",
+        cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64
+                " failed; %s, peak memory %s",
                 done->files, done->files == 1 ? "" : "s", done->slides,
                 done->slides == 1 ? "" : "s", done->failed, cli_time(time, cli_now() - begun),
                 cli_size(memory, (double)cli_peak_memory()));
