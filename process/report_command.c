@@ -165,7 +165,7 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "-o REPORT.html is missing");
     if (!is_page_name(o->output))
         return err_set(e, "-o %s: the name of a report must end in .html", o->output);
-    if (a->files.n == 0)
+    if (a->files.n == 0 && !o->failed)
         return err_set(e, "no input file given");
     if (o->meta && !o->group)
         return err_set(e, "--meta has no effect without --group COLUMN");

@@ -225,6 +225,8 @@ static void put_definitions(FILE *f)
 static void put_parameters(FILE *f, const struct report *r)
 {
     const struct result_params *p = &r->params;
+    if (!r->begun)
+        return;
     fprintf(f,
             "<p id=\"parameters\">Window %" PRId64 " px, stride %" PRId64 " px, Gaussian "
             "smoothing sigma %g px (radius %" PRId64 "), %s taper, dB = 20 log10(|F| + %g), "

@@ -8,4 +8,5 @@
   schedulers   Slurm and Grid Engine            cluster    what is submitted
   steps        look-up and merge                local      a run on this machine
   progress     progress lines                   names      what slides are called in the corpus
+  report       the page about all slides
 """

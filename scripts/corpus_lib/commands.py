@@ -14,6 +14,7 @@ from corpus_lib.inputs import gather
 from corpus_lib.local import run_local
 from corpus_lib.logs import last_suspects
 from corpus_lib.progress import Progress
+from corpus_lib.report import write_report
 from corpus_lib.schedulers import active_tasks, choose_scheduler
 from corpus_lib.state import Corpus
 from corpus_lib.status import headline, look, print_status, status_of, verdict
@@ -168,6 +169,8 @@ def command_status(o):
     while True:
         st = look(Corpus(o.out), time.time())
         last = not o.watch or not st["active_tasks"]
+        if o.html and last:
+            write_report(Corpus(o.out), st)
         if o.json:
             print(json.dumps(st), flush=True)
         elif last or sys.stdout.isatty():

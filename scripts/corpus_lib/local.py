@@ -10,6 +10,7 @@ import time
 from corpus_lib.files import STOPPED, counted, key, program, say, stem, write_list
 from corpus_lib.logs import Reports, last_suspects
 from corpus_lib.progress import LineCounter, Progress, duration
+from corpus_lib.report import write_report
 from corpus_lib.schedulers import started
 from corpus_lib.status import print_status, status_of, verdict
 from corpus_lib.steps import step_lookup, step_merge
@@ -103,6 +104,8 @@ class Local:
         step_merge(corpus, self.run)
         say("finished in %s" % duration(time.time() - begun))
         st = status_of(corpus, None, 0, time.time())
+        if write_report(corpus, st):
+            say("report: " + corpus.path("report.html"))
         print_status(st)
         return verdict(st)
 

@@ -93,6 +93,8 @@ def parse(argv, description):
     status = commands.add_parser("status", help="what is done, what failed and why",
                                  epilog="Example: corpus status -o /scratch/breast --watch")
     status.add_argument("--json", action="store_true", help="one line of JSON")
+    status.add_argument("--html", action="store_true",
+                        help="write OUT/report.html, a page about the slides that are done so far")
     status.add_argument("--watch", type=positive, nargs="?", const=10, metavar="SECONDS",
                         help="repeat until no task is at work (every 10 seconds)")
     cancel = commands.add_parser("cancel", help="stop what runs or waits; finished slides are kept",

@@ -11,6 +11,7 @@ from corpus_lib.cluster import submit_groups
 from corpus_lib.files import (DONE, age, ask, fresh, program, read_lines, say, write_list,
                               write_whole)
 from corpus_lib.logs import last_suspects
+from corpus_lib.report import write_report
 from corpus_lib.schedulers import SCHEDULERS
 from corpus_lib.state import Corpus
 from corpus_lib.status import States, print_status, status_of, verdict
@@ -115,5 +116,6 @@ def command_step(o):
         return DONE
     step_merge(corpus, o.run)
     st = status_of(corpus, SCHEDULERS[settings["scheduler"]], 0, time.time())
+    write_report(corpus, st)
     print_status(st)
     return verdict(st)
