@@ -5,6 +5,7 @@
 #include "common/h5_exit.h"
 #include "common/stop.h"
 #include "common/store.h"
+#include "process/index.h"
 #include "process/info.h"
 #include "process/lookup.h"
 #include "process/merge_command.h"
@@ -85,7 +86,7 @@ static const struct row commands[] = {
     {&map_options, NULL, map_main},
 #endif
     {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
-    {&options_tune, tune_main, NULL},
+    {&index_options, NULL, index_main},   {&options_tune, tune_main, NULL},
 #ifdef HAVE_PNG
     {&report_options, NULL, report_main},
 #endif

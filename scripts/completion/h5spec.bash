@@ -19,7 +19,7 @@ _h5spec() {
     --features) words='basic spectral' ;;
     --task) words='auto' ;;
     --bins | --cell | --feature | --group | --group-regex | --groups | --live-every | --max-size | --memory | --min-tissue | \
-        --opacity | --range | --sigma | --slide | --stride | --threads | --title | --width | --window | -j) return ;;
+        --opacity | --range | --sigma | --slide | --stride | --threads | --title | --url | --width | --window | -j) return ;;
     -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc) ;;
     *)
         if [[ $COMP_CWORD -eq 1 && $current != -* ]]; then

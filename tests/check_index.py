@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""h5spec index: a reference file that presents a store as Zarr gives the store's pixels."""
+import zlib
+
+import h5py
+import numpy as np
+
+from lib import *
+
+sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
+
+
+def slide():
+    return made("--size", "1500x1100", "--tissue", "rect:200,100,600,500", name="index")
+
+
+def index(path, *options, status=0):
+    p = run(H5SPEC, "index", *options, path, status=status)
+    return json.loads(p.out) if status == 0 else p.err
+
+
+def from_references(doc):
+    """The array that the references describe, by the rules of Zarr version 2."""
+    refs = doc["refs"]
+    a = json.loads(refs["pixels/.zarray"])
+    rows, cols, channels = a["chunks"]
+    out = np.full(a["shape"], a["fill_value"], np.uint8)
+    for key, (url, offset, size) in ((k, v) for k, v in refs.items() if not k.split("/")[-1].startswith(".z")):
+        r, c, _ = map(int, key.split("/")[1].split("."))
+        with open(url, "rb") as f:
+            f.seek(offset)
+            data = f.read(size)
+        if a["compressor"]:
+            expect(a["compressor"]["id"] == "zlib", "%s", a["compressor"])
+            data = zlib.decompress(data)
+        part = out[r * rows:(r + 1) * rows, c * cols:(c + 1) * cols]
+        part[...] = np.frombuffer(data, np.uint8).reshape(rows, cols, channels)[:part.shape[0], :part.shape[1]]
+    return out
+
+
+def pixels(path):
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def test_references_give_the_pixels():
+    for options in (["--codec", "none"], ["--codec", "deflate"], ["--gray"], ["--tissue-only"],
+                    ["--stripe-rows", "240", "--group-bytes", "1"]):
+        path = store(slide(), *options)
+        doc = index(path)
+        expect(doc["version"] == 1 and json.loads(doc["refs"][".zgroup"]) == {"zarr_format": 2}, "%s", options)
+        got, want = from_references(doc), pixels(path)
+        expect(got.shape == want.shape and (got == want).all(), "%s", options)
+    attributes = json.loads(doc["refs"]["pixels/.zattrs"])
+    expect(attributes["mpp_x"] == 0.499 and attributes["_ARRAY_DIMENSIONS"] == ["y", "x", "c"], "%s", attributes)
+
+
+def test_a_url_instead_of_the_path():
+    refs = index(store(slide()), "--url", 's3://bucket/a "b".h5')["refs"]
+    expect({v[0] for k, v in refs.items() if "pixels/.z" not in k and k != ".zgroup"} == {'s3://bucket/a "b".h5'}, "url")
+
+
+def test_jpeg_chunks_are_the_tiles():
+    path = store(slide(), "--codec", "jpeg")
+    refs = index(path)["refs"]
+    expect(json.loads(refs["pixels/.zarray"])["compressor"] == {"id": "imagecodecs_jpeg"}, "%s", refs["pixels/.zarray"])
+    for key in ("pixels/0.0.0", "pixels/4.6.0"):
+        url, offset, size = refs[key]
+        with open(url, "rb") as f:
+            f.seek(offset)
+            data = f.read(size)
+        expect(data[:2] == b"\xff\xd8" and data[-2:] == b"\xff\xd9", key)
+
+
+def test_zarr_reads_it():
+    try:
+        import fsspec
+        import zarr
+    except ImportError as e:
+        raise Skip("needs the Python packages zarr and fsspec: %s" % e)
+    path = store(slide(), "--codec", "deflate", "--tissue-only")
+    fs = fsspec.filesystem("reference", fo=index(path), asynchronous=True, remote_protocol="file",
+                           remote_options={"asynchronous": True, "auto_mkdir": False})
+    a = zarr.open_array(zarr.storage.FsspecStore(fs, read_only=True, path="pixels"), mode="r", zarr_format=2)
+    expect((a[:] == pixels(path)).all(), "pixels differ")
+
+
+def test_what_cannot_be_presented():
+    says(index(store(slide(), "--codec", "lz4"), status=1), "Zarr cannot read codec lz4", "another codec")
+    grainy = store(made("--size", "200x200", "--tile", "8", "--quality", "100", name="grainy"))  # some chunks do not shrink
+    says(index(grainy, status=1), "chunks are stored without compression", "--codec none")
+    text = os.path.join(tmp(), "x.h5")
+    open(text, "w").write("no store")
+    says(index(text, status=1), text)
+    says(index(spectrum(store(slide())), status=1), "store")
+    says(run(H5SPEC, "index", status=2).err, "no store given")
+    says(run(H5SPEC, "index", text, text, status=2).err, "one store at a time")
+    says(run(H5SPEC, "index", "--url", "", text, status=2).err, "--url")
+
+
+if __name__ == "__main__":
+    main(globals())
