@@ -10,13 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MESSAGE = 200 };
+enum { MOST_MESSAGE = 200, TERMS = 7 };
 
 struct tile_j2k {
     const struct tile_format *format;
     char message[MOST_MESSAGE]; /* the first one about this tile */
     uint8_t *line;              /* [cols][3], for gray */
     uint32_t *words;            /* [cols] */
+    int32_t *terms;             /* [TERMS][cols + 1] */
+};
+
+/* One row of YCbCr on its way to RGB. */
+struct ycbcr_row {
+    const OPJ_INT32 *y, *cb, *cr;
+    bool halved; /* cb and cr have half as many values */
+    int64_t n;
+    int32_t *terms[3];  /* [n + 1]: what chroma adds to luma */
+    int32_t *narrow[3]; /* the same, of halved chroma */
+    uint32_t *words;    /* [n]: R, G, B, 0 */
 };
 
 /* --- the stream --- */
@@ -150,33 +161,31 @@ static bool is_expected(const opj_image_t *image, const struct tile_format *f)
     return true;
 }
 
-/* BT.601, full range, in 16-bit fixed point. */
-static void rgb_from_ycbcr(int y, int cb, int cr, uint8_t *rgb)
+/* Words of R, G, B and 0 as RGB: copies four bytes per pixel, of which the next pixel overwrites
+ * one. */
+static void put_words(const uint32_t *words, int64_t n, uint8_t *rgb)
 {
-    const int half = 1 << 15;
-    cb -= 128;
-    cr -= 128;
-    rgb[0] = clamp_byte(y + ((91881 * cr + half) >> 16));
-    rgb[1] = clamp_byte(y - ((22554 * cb + 46802 * cr + half) >> 16));
-    rgb[2] = clamp_byte(y + ((116130 * cb + half) >> 16));
+    for (int64_t x = 0; x < n - 1; x++) {
+        const uint32_t w = htole32(words[x]);
+        memcpy(rgb + 3 * x, &w, 4);
+    }
+    const uint32_t w = htole32(words[n - 1]);
+    memcpy(rgb + 3 * (n - 1), &w, 3);
 }
 
 /* A row of three whole components as RGB, if all values are bytes, as they nearly always are.
- * Builds words first, which vectorises; then copies four bytes per pixel, of which the next pixel
- * overwrites one. */
+ * Builds words first, which vectorises. */
 static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
                        uint32_t *restrict words, uint8_t *restrict rgb)
 {
     uint32_t any = 0;
     for (int64_t x = 0; x < n; x++) {
         any |= (uint32_t)(a[x] | b[x] | c[x]);
-        words[x] = htole32((uint32_t)a[x] | (uint32_t)b[x] << 8 | (uint32_t)c[x] << 16);
+        words[x] = (uint32_t)a[x] | (uint32_t)b[x] << 8 | (uint32_t)c[x] << 16;
     }
     if (any & ~255u)
         return false;
-    for (int64_t x = 0; x < n - 1; x++)
-        memcpy(rgb + 3 * x, &words[x], 4);
-    memcpy(rgb + 3 * (n - 1), &words[n - 1], 3);
+    put_words(words, n, rgb);
     return true;
 }
 
@@ -193,19 +202,112 @@ static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *
     }
 }
 
-/* Lays the components into out, row by row, in a line that stays in the first-level cache. */
+/* --- YCbCr: BT.601, full range, in 16-bit fixed point --- */
+
+/* Inlined below for each kind of vector. */
+#define FOR_ROWS static inline __attribute__((always_inline))
+
+FOR_ROWS int32_t byte_of(int32_t v)
+{
+    v = v < 0 ? 0 : v;
+    return v > 255 ? 255 : v;
+}
+
+/* What n values of chroma add to luma for R, G and B. */
+FOR_ROWS void chroma_terms(const OPJ_INT32 *restrict cb, const OPJ_INT32 *restrict cr, int64_t n,
+                           int32_t *restrict r, int32_t *restrict g, int32_t *restrict b)
+{
+    const int32_t half = 1 << 15;
+    for (int64_t x = 0; x < n; x++) {
+        const int32_t u = byte_of(cb[x]) - 128, v = byte_of(cr[x]) - 128;
+        r[x] = (91881 * v + half) >> 16;
+        g[x] = -((22554 * u + 46802 * v + half) >> 16);
+        b[x] = (116130 * u + half) >> 16;
+    }
+}
+
+/* Two of each of n values. */
+FOR_ROWS void widen(const int32_t *restrict in, int64_t n, int32_t *restrict out)
+{
+    for (int64_t x = 0; x < n; x++)
+        out[2 * x] = out[2 * x + 1] = in[x];
+}
+
+FOR_ROWS void words_of(const OPJ_INT32 *restrict y, const int32_t *restrict r,
+                       const int32_t *restrict g, const int32_t *restrict b, int64_t n,
+                       uint32_t *restrict words)
+{
+    for (int64_t x = 0; x < n; x++) {
+        const int32_t v = byte_of(y[x]);
+        const int32_t red = byte_of(v + r[x]), green = byte_of(v + g[x]), blue = byte_of(v + b[x]);
+        words[x] = (uint32_t)red | (uint32_t)green << 8 | (uint32_t)blue << 16;
+    }
+}
+
+FOR_ROWS void convert_row(const struct ycbcr_row *w)
+{
+    const int64_t have = w->halved ? (w->n + 1) / 2 : w->n;
+    int32_t *const *t = w->halved ? w->narrow : w->terms;
+    chroma_terms(w->cb, w->cr, have, t[0], t[1], t[2]);
+    for (int k = 0; k < 3 && w->halved; k++)
+        widen(w->narrow[k], have, w->terms[k]);
+    words_of(w->y, w->terms[0], w->terms[1], w->terms[2], w->n, w->words);
+}
+
+static void convert_plain(const struct ycbcr_row *w)
+{
+    convert_row(w);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void convert_avx2(const struct ycbcr_row *w)
+{
+    convert_row(w);
+}
+#endif
+
+/* One row of YCbCr as RGB. Chroma of which one is halved is made whole first. */
+static void lay_ycbcr(const struct tile_j2k *d, const OPJ_INT32 *const row[3], const bool halved[2],
+                      uint8_t *rgb)
+{
+    const int64_t n = d->format->cols, room = n + 1;
+    int32_t *t = d->terms, *whole = t + 6 * room;
+    struct ycbcr_row w = {.y = row[0],
+                          .cb = row[1],
+                          .cr = row[2],
+                          .halved = halved[0] && halved[1],
+                          .n = n,
+                          .terms = {t, t + room, t + 2 * room},
+                          .narrow = {t + 3 * room, t + 4 * room, t + 5 * room},
+                          .words = d->words};
+    if (halved[0] != halved[1]) {
+        widen(halved[0] ? w.cb : w.cr, room / 2, whole);
+        *(halved[0] ? &w.cb : &w.cr) = whole;
+    }
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        convert_avx2(&w);
+    else
+#endif
+        convert_plain(&w);
+    put_words(w.words, n, rgb);
+}
+
+/* Lays the components into out, row by row, in lines that stay in the first-level cache. */
 static void lay_j2k(const struct tile_j2k *d, const opj_image_t *image, int channels, uint8_t *out)
 {
     const opj_image_comp_t *c = image->comps;
     const int64_t cols = d->format->cols;
+    const bool halved[2] = {c[1].dx == 2, c[2].dx == 2};
     for (int64_t y = 0; y < d->format->rows; y++, out += cols * channels) {
         uint8_t *rgb = channels == 3 ? out : d->line;
-        interleave(c[0].data + y * c[0].w, c[1].data + y / c[1].dy * c[1].w,
-                   c[2].data + y / c[2].dy * c[2].w, cols, c[1].dx == 2, c[2].dx == 2, d->words,
-                   rgb);
+        const OPJ_INT32 *row[3];
+        for (int k = 0; k < 3; k++)
+            row[k] = c[k].data + y / c[k].dy * c[k].w;
         if (d->format->compression == TILE_J2K_YCBCR)
-            for (int64_t x = 0; x < cols; x++)
-                rgb_from_ycbcr(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2], rgb + 3 * x);
+            lay_ycbcr(d, row, halved, rgb);
+        else
+            interleave(row[0], row[1], row[2], cols, halved[0], halved[1], d->words, rgb);
         if (channels == 1)
             gray_bytes_from_rgb(rgb, out, (size_t)cols);
     }
@@ -236,8 +338,9 @@ struct tile_j2k *tile_j2k_create(const struct tile_format *f, struct err *e)
         d->format = f;
         d->line = calloc((size_t)f->cols, 3);
         d->words = calloc((size_t)f->cols, sizeof *d->words);
+        d->terms = calloc(TERMS * (size_t)(f->cols + 1), sizeof *d->terms);
     }
-    if (d && d->line && d->words)
+    if (d && d->line && d->words && d->terms)
         return d;
     tile_j2k_free(d);
     err_set(e, "out of memory");
@@ -250,6 +353,7 @@ void tile_j2k_free(struct tile_j2k *d)
         return;
     free(d->line);
     free(d->words);
+    free(d->terms);
     free(d);
 }
 
