@@ -77,9 +77,7 @@ CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
 PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,png_ map_ report live page)) \
               $(if $(MAP_TIFF),process/map_tiff_none.c,process/map_tiff.c)),$(call objects,process/*.c))
-# the JPEG kernels are not used by h5spec yet
-JPEGOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/jpeg*.c cuda/jpeg*.cu))
-CUDAOBJ  := $(if $(call on,$(CUDA)),$(filter-out $(JPEGOBJ),$(call objects,cuda/*.c cuda/*.cu)))
+CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
 TESTS    := $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
@@ -157,7 +155,7 @@ $(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(call objects,tests/stub*.c) $(CO
 	$(link) -lstdc++ $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
-$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(JPEGOBJ) $(COMMON)
+$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg%,$(CUDAOBJ)) $(COMMON)
 	$(link) $(CUDA_LIBS) -lstdc++ $(LDLIBS)
 $(B)/tests/jpeg_streams: tests/jpeg_streams.c
 	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg) -lm

@@ -155,6 +155,8 @@ static int add_part(struct merge *m, struct result_slide *sum, const struct resu
         return -1;
     result_add_counts(&sum->counts, &s->counts, m->params.bins);
     sum->seconds = result_seconds(sum->seconds, s->seconds);
+    const bool known = sum->tiles_on_host >= 0 && s->tiles_on_host >= 0;
+    sum->tiles_on_host = known ? sum->tiles_on_host + s->tiles_on_host : -1;
     for (int k = 0; k < RESULT_STAGES; k++)
         sum->stages[k] = result_seconds(sum->stages[k], s->stages[k]);
     for (int k = 0; k < RESULT_MAPS; k++)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_GROUPS = 1 << 24 };
+enum { MOST_GROUPS = 1 << 24, MOST_TILES = INT32_MAX };
 
 bool result_is(const char *path)
 {
@@ -263,7 +263,10 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         get_stages(o, s, e))
         return -1;
     s->source_gray = gray;
-    return 0;
+    s->tiles_on_host = -1;
+    return h5_has(o, "tiles_on_host")
+               ? h5_get_int(o, "tiles_on_host", 0, MOST_TILES, &s->tiles_on_host, e)
+               : 0;
 }
 
 hid_t result_native_type(enum result_type type)

@@ -163,6 +163,8 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
                    h5_put_text(o, "backend", s->backend, e) ||
                    h5_put_text(o, "device", s->device, e) ||
                    h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
+                   (s->tiles_on_host >= 0 &&
+                    h5_put_int(o, "tiles_on_host", s->tiles_on_host, e)) ||
                    h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
                    put_stages(o, s, e) ||
                    h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||

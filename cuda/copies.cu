@@ -74,14 +74,32 @@ cudaStream_t copies_stream(const struct copies *c)
     return c->stream;
 }
 
-/* With the lock held. */
-static int queue(struct copies *c, struct copy *k, const void *from, void *to,
-                 struct copies_guard *guard, bool timed, struct err *e)
+/* With the lock held: what is queued next waits until the buffer is free. */
+static int wait_for(struct copies *c, struct copies_guard *guard, struct err *e)
 {
     if (guard->used && !guard->waited &&
         CU(c->device, cudaStreamWaitEvent(c->stream, guard->free, 0), e))
         return -1;
     guard->waited = true;
+    return 0;
+}
+
+int copies_blank(struct copies *c, void *to, size_t bytes, struct copies_guard *guard,
+                 struct err *e)
+{
+    const std::lock_guard<std::mutex> locked(c->lock);
+    return wait_for(c, guard, e) ||
+                   CU(c->device, cudaMemsetAsync(to, 255, bytes, c->stream), e)
+               ? -1
+               : 0;
+}
+
+/* With the lock held. */
+static int queue(struct copies *c, struct copy *k, const void *from, void *to,
+                 struct copies_guard *guard, bool timed, struct err *e)
+{
+    if (wait_for(c, guard, e))
+        return -1;
     if (timed && CU(c->device, cudaEventRecord(k->begins, c->stream), e))
         return -1;
     if (CU(c->device, cudaMemcpyAsync(to, from, k->bytes, cudaMemcpyHostToDevice, c->stream), e))

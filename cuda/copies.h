@@ -43,6 +43,9 @@ cudaStream_t copies_stream(const struct copies *c);
 int copies_send(struct copies *c, int staging, const void *from, void *to, size_t bytes,
                 struct copies_guard *guard, struct copies_times *times, int64_t number,
                 struct err *e);
+/* Queues bytes 255 for a guarded buffer. */
+int copies_blank(struct copies *c, void *to, size_t bytes, struct copies_guard *guard,
+                 struct err *e);
 /* Waits for the last copy from the staging buffer. */
 int copies_wait(struct copies *c, int staging, struct err *e);
 /* From now on the guarded buffer is free once the stream has reached its present end. */

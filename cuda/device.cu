@@ -111,6 +111,9 @@ static int open_all(struct device *d, int staging, struct err *e)
         !(d->copies = copies_create(&d->check, staging, e)) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e))
         return -1;
+    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+        if (unpack_open(&d->unpacks[k], &d->check, e))
+            return -1;
     return buffers_open(&d->buffers, &d->check, &d->params, e) ||
                    sums_open(&d->sums, &d->check, &d->params, e)
                ? -1
@@ -170,6 +173,8 @@ void device_close(struct device *d)
         cudaStreamSynchronize(copies_stream(d->copies));
         cudaStreamSynchronize(d->compute);
     }
+    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+        unpack_close(&d->unpacks[k]);
     buffers_close(&d->buffers);
     sums_close(&d->sums);
     windows_free(d->windows);
@@ -183,12 +188,17 @@ void device_close(struct device *d)
 
 bool device_fits(const struct device *d, const struct spectrum_band *b, size_t buffer_bytes)
 {
+    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+        if (!unpack_fits(&d->unpacks[k], b, d->buffers.halved))
+            return false;
     return buffers_fit(&d->buffers, b, buffer_bytes) && sums_fit(&d->sums, b) &&
            (!d->windows || windows_ready(d->windows));
 }
 
-static void release_ring_and_windows(struct device *d)
+static void release_most(struct device *d)
 {
+    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+        unpack_release(&d->unpacks[k]);
     buffers_release_ring(&d->buffers);
     if (d->windows)
         windows_release(d->windows);
@@ -204,7 +214,7 @@ static bool may_halve(struct device *d)
         !(d->windows && windows_may_halve(d->windows, d->buffers.halved)))
         return false;
     cudaGetLastError();
-    release_ring_and_windows(d);
+    release_most(d);
     d->buffers.halved++;
     return true;
 }
@@ -217,7 +227,7 @@ static int no_room(struct device *d, int halved, struct err *e)
         return device_give_up(d, e);
     buffers_release_slabs(&d->buffers);
     sums_release(&d->sums);
-    release_ring_and_windows(d);
+    release_most(d);
     d->buffers.halved = halved;
     return -1;
 }
@@ -229,6 +239,9 @@ static int reserve_all(struct device *d, const struct spectrum_band *b, size_t b
     if (buffers_reserve_slabs(&d->buffers, buffer_bytes, e) || sums_reserve(&d->sums, b, e) ||
         buffers_reserve_ring(&d->buffers, b, e))
         return -1;
+    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+        if (unpack_reserve(&d->unpacks[k], b, d->buffers.halved, e))
+            return -1;
     return d->windows ? windows_reserve(d->windows, d->buffers.halved, e) : 0;
 }
 

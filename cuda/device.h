@@ -53,6 +53,13 @@ void device_end_copies(struct device *d);
 /* As in spectrum.h. */
 int device_send(struct device *d, const struct spectrum_slab *s, int staging, const uint8_t *from,
                 size_t offset, size_t bytes, struct err *e);
+int device_blank(struct device *d, const struct spectrum_slab *s, size_t offset, size_t bytes,
+                 struct err *e);
+int64_t device_send_packed(struct device *d, const struct spectrum_slab *s, int staging,
+                           const uint8_t *from, int64_t first, const struct store_chunk *chunks,
+                           int64_t n, uint8_t *left, struct err *e);
+int device_next_left(struct device *d, const struct spectrum_slab *s, int64_t *place,
+                     struct err *e);
 /* Waits until the staging buffer may be filled again. */
 void device_wait(struct device *d, int staging);
 /* Slabs in their order, one call at a time. */

@@ -143,6 +143,7 @@ static int report_times(struct device *d, const struct spectrum_band *b,
         return -1;
     times->copy += copy;
     times->kernels += (double)__atomic_load_n(&t->kernels_us, __ATOMIC_RELAXED) * 1e-6;
+    times->unpack += (b->packed_bytes ? (double)t->unpack_us * 1e-6 : 0);
     return 0;
 }
 
@@ -157,5 +158,6 @@ int device_finish(struct device *d, const struct spectrum_band *b, struct result
         return device_give_up(d, e);
     times->copy += own.copy;
     times->kernels += own.kernels;
+    times->unpack += own.unpack;
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "cuda/device.h"
 #include "cuda/smooth.h"
 #include "cuda/sums.h"
+#include "cuda/unpack.h"
 #include "cuda/windows.h"
 
 struct device {
@@ -23,6 +24,7 @@ struct device {
     cudaStream_t compute;
     struct copies *copies;
     struct buffers buffers;
+    struct unpack unpacks[SPECTRUM_BUFFERS]; /* one per buffer */
     struct sums_set sums;
     struct windows *windows; /* NULL: the fused kernel computes them */
     bool has_had_room;       /* for a band at least */

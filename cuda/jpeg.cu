@@ -12,10 +12,9 @@
 enum { STRIP_WARPS = 8, FULL = 0xffffffff };
 
 /* Threads of a block of the huffman kernel: few, so that blocks of short tiles end early; more
- * where the tables of a block are large. */
-template <bool PAIRS> struct huffman_size {
-    enum { THREADS = PAIRS ? 64 : 32 };
-};
+ * where the tables of a block are large. With many, the blocks of a batch are few, and their warps
+ * hide each other's latency: then most multiprocessors are free for other kernels. */
+enum { NARROW = 32, NARROW_PAIRS = 64, WIDE = 256 };
 
 uint32_t jpeg_restarts(const struct jpeg_geometry *g)
 {
@@ -40,9 +39,10 @@ struct strip_state {
 
 /* 32 bytes of the stream, one per thread: c, between `previous` and `next`. A byte goes out unless
  * it is a stuffed zero or part of a marker. */
-__device__ __forceinline__ void strip_bytes(struct strip_state *s, bool inside, uint32_t c,
-                                            uint32_t previous, uint32_t next, uint8_t *out,
-                                            uint32_t *restarts, uint32_t n_restarts, int lane)
+__device__ __forceinline__ void strip_bytes(struct strip_state *s, bool inside, bool last,
+                                            uint32_t c, uint32_t previous, uint32_t next,
+                                            uint8_t *out, uint32_t *restarts, uint32_t n_restarts,
+                                            int lane)
 {
     const bool code = inside && previous == 0xff && c != 0;
     const bool restart = code && c >= 0xd0 && c <= 0xd7;
@@ -63,7 +63,7 @@ __device__ __forceinline__ void strip_bytes(struct strip_state *s, bool inside, 
     s->seen += __popc(marks);
     s->written += __popc(keep);
     s->ended |= stop != 0;
-    s->unusual |= stop && lane == __ffs(stop) - 1 && c != 0xd9;
+    s->unusual |= stop && lane == __ffs(stop) - 1 && (c != 0xd9 || !last); /* nothing behind EOI */
 }
 
 /* Does one of the bytes of a word equal 0xff? */
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(STRIP_WARPS * 32)
             const uint32_t c = inside ? in[from + lane] : 0,
                            next = from + lane + 1 < tile.bytes ? in[from + lane + 1] : 0xff;
             const uint32_t left = __shfl_up_sync(FULL, c, 1);
-            strip_bytes(&s, inside, c, lane == 0 ? before : left, next, out, restarts, n_restarts,
-                        lane);
+            strip_bytes(&s, inside, from + lane + 1 == tile.bytes, c, lane == 0 ? before : left,
+                        next, out, restarts, n_restarts, lane);
             before = __shfl_sync(FULL, c, 31);
         }
     }
@@ -139,15 +139,15 @@ void jpeg_strip(const struct jpeg_batch *b, cudaStream_t stream)
  *
  * The entries of a warp's threads lie side by side, so that they use different banks.
  */
-template <bool PAIRS> struct huffman_shared {
-    enum { THREADS = huffman_size<PAIRS>::THREADS, ENTRIES = (PAIRS ? 2 : 1) << (JPEG_LOOKUP + 1) };
+template <bool PAIRS, int THREADS> struct huffman_shared {
+    enum { ENTRIES = (PAIRS ? 2 : 1) << (JPEG_LOOKUP + 1) };
     uint32_t out[16][THREADS]; /* begins on a multiple of its size */
     uint4 ring[4][THREADS];
     uint64_t lookup[ENTRIES + 1]; /* the last one is the idle entry */
 };
 
-template <bool PAIRS> struct huffman_memory {
-    enum { IDLE = huffman_shared<PAIRS>::ENTRIES, THREADS = huffman_size<PAIRS>::THREADS };
+template <bool PAIRS, int THREADS> struct huffman_memory {
+    enum { IDLE = huffman_shared<PAIRS, THREADS>::ENTRIES };
     enum { OUT_BYTES = 16 * THREADS * 4, OUT_STEP = THREADS * 4, RING_STEP = THREADS * 16 };
     uint32_t out, ring, lookup; /* addresses in shared memory; of the thread's first word */
     uint32_t *row_start;
@@ -217,18 +217,17 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p)
     return a;
 }
 
-template <bool RESTARTS, bool PAIRS>
-__global__ void __launch_bounds__(huffman_size<PAIRS>::THREADS)
+template <bool RESTARTS, bool PAIRS, int THREADS>
+__global__ void __launch_bounds__(THREADS)
     huffman_kernel(struct jpeg_batch b, uint32_t n_restarts)
 {
-    typedef huffman_memory<PAIRS> thread_memory;
-    enum { THREADS = huffman_size<PAIRS>::THREADS };
+    typedef huffman_memory<PAIRS, THREADS> thread_memory;
     extern __shared__ uint4 memory[];
     const uint32_t misplaced =
         (uint32_t)__cvta_generic_to_shared(memory) % thread_memory::OUT_BYTES;
-    huffman_shared<PAIRS> *shared =
-        (huffman_shared<PAIRS> *)((char *)memory + (thread_memory::OUT_BYTES - misplaced) %
-                                                       thread_memory::OUT_BYTES);
+    huffman_shared<PAIRS, THREADS> *shared =
+        (huffman_shared<PAIRS, THREADS> *)((char *)memory + (thread_memory::OUT_BYTES - misplaced) %
+                                                                thread_memory::OUT_BYTES);
     const uint64_t *from = &b.d_set->lookup[0][0][0];
     for (int k = threadIdx.x; k < thread_memory::IDLE; k += THREADS)
         shared->lookup[k] = from[k];
@@ -287,36 +286,50 @@ __global__ void __launch_bounds__(huffman_size<PAIRS>::THREADS)
         b.d_status[tile.number] = JPEG_FOR_HOST;
 }
 
-typedef void (*huffman)(struct jpeg_batch, uint32_t);
+/* One instance of the kernel; shared memory of a block, with room to begin it on a multiple of its
+ * first array. */
+struct huffman {
+    void (*kernel)(struct jpeg_batch, uint32_t);
+    int threads, bytes;
+};
 
-/* Shared memory of a block, with room to begin it on a multiple of its first array. */
-static size_t huffman_bytes(int pairs)
+template <bool RESTARTS, bool PAIRS, int THREADS> static struct huffman instance()
 {
-    return pairs > 1 ? sizeof(huffman_shared<true>) + huffman_memory<true>::OUT_BYTES
-                     : sizeof(huffman_shared<false>) + huffman_memory<false>::OUT_BYTES;
+    return {huffman_kernel<RESTARTS, PAIRS, THREADS>, THREADS,
+            (int)(sizeof(huffman_shared<PAIRS, THREADS>) +
+                  huffman_memory<PAIRS, THREADS>::OUT_BYTES)};
+}
+
+/* k: bit 0 restart markers, bit 1 two pairs of tables, bit 2 wide. */
+static struct huffman instance_of(int k)
+{
+    switch (k) {
+    case 0: return instance<false, false, NARROW>();
+    case 1: return instance<true, false, NARROW>();
+    case 2: return instance<false, true, NARROW_PAIRS>();
+    case 3: return instance<true, true, NARROW_PAIRS>();
+    case 4: return instance<false, false, WIDE>();
+    case 5: return instance<true, false, WIDE>();
+    case 6: return instance<false, true, WIDE>();
+    default: return instance<true, true, WIDE>();
+    }
 }
 
 void jpeg_huffman(const struct jpeg_batch *b, cudaStream_t stream)
 {
     const uint32_t n_restarts = jpeg_restarts(&b->geometry);
-    const int threads =
-        b->pairs > 1 ? (int)huffman_size<true>::THREADS : (int)huffman_size<false>::THREADS;
-    const int blocks = (b->n + threads - 1) / threads;
-    static const huffman kernels[2][2] = {
-        {huffman_kernel<false, false>, huffman_kernel<false, true>},
-        {huffman_kernel<true, false>, huffman_kernel<true, true>}};
+    const struct huffman h = instance_of((n_restarts > 0) | (b->pairs > 1) << 1 | b->wide << 2);
+    const int blocks = (b->n + h.threads - 1) / h.threads;
     if (b->n > 0)
-        kernels[n_restarts > 0][b->pairs > 1]<<<blocks, threads, huffman_bytes(b->pairs), stream>>>(
-            *b, n_restarts);
+        h.kernel<<<blocks, h.threads, h.bytes, stream>>>(*b, n_restarts);
 }
 
 cudaError_t jpeg_prepare(void)
 {
-    const huffman kernels[] = {huffman_kernel<false, false>, huffman_kernel<true, false>,
-                               huffman_kernel<false, true>, huffman_kernel<true, true>};
     cudaError_t r = cudaSuccess;
-    for (int k = 0; k < 4 && r == cudaSuccess; k++)
-        r = cudaFuncSetAttribute(kernels[k], cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 (int)huffman_bytes(1 + k / 2));
+    for (int k = 0; k < 8 && r == cudaSuccess; k++) {
+        const struct huffman h = instance_of(k);
+        r = cudaFuncSetAttribute(h.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, h.bytes);
+    }
     return r == cudaSuccess ? jpeg_pixels_prepare() : r;
 }

@@ -41,6 +41,8 @@ struct jpeg_batch {
     const struct jpeg_set *d_set;
     int32_t pairs; /* of *d_set */
     int32_t n;
+    bool wide; /* the huffman kernel keeps to few multiprocessors, so that other kernels have room
+                  beside it; without it, a batch alone on the device ends a little earlier */
     const struct jpeg_tile *d_tiles; /* [n] */
     const uint8_t *d_stored;
     uint8_t *d_stripped;  /* with JPEG_SLACK bytes more behind the last tile */
@@ -59,6 +61,8 @@ uint32_t jpeg_most_entries(const struct jpeg_geometry *g, uint32_t bytes);
 /* Once for each device, before the first launch: lets the kernels have their shared memory. */
 cudaError_t jpeg_prepare(void);
 cudaError_t jpeg_pixels_prepare(void); /* part of it */
+/* Do the rows of such tiles fit the shared memory of the pixels kernel? */
+bool jpeg_pixels_fit(const struct jpeg_geometry *g);
 /* Queue the kernels on the stream, one after the other. Errors are left for cudaGetLastError(). */
 void jpeg_strip(const struct jpeg_batch *b, cudaStream_t stream);
 void jpeg_huffman(const struct jpeg_batch *b, cudaStream_t stream);

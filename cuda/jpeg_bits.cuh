@@ -27,11 +27,6 @@
 #define JPEG_HD static inline
 #endif
 
-enum {
-    JPEG_SLACK = 1024, /* bytes that may be read behind the data */
-    JPEG_MARGIN = 16,  /* entries that may be written behind the room */
-};
-
 /* Where a tile's data come from and go to. */
 struct jpeg_work {
     const uint32_t *words; /* the data, on a boundary of 16 bytes */

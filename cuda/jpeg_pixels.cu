@@ -296,6 +296,8 @@ template <int V> __global__ void __launch_bounds__(THREADS) planes_kernel(struct
 
 /* --- launches --- */
 
+enum { MOST_SHARED = 160 << 10 };
+
 typedef void (*kernel)(struct jpeg_batch);
 
 static kernel kernel_of(const struct jpeg_geometry *g)
@@ -322,13 +324,18 @@ static size_t shared_bytes(const struct jpeg_geometry *g)
                     (8 * v + 1) * shape_of(*g, 16).pitch);
 }
 
+bool jpeg_pixels_fit(const struct jpeg_geometry *g)
+{
+    return shared_bytes(g) <= MOST_SHARED;
+}
+
 cudaError_t jpeg_pixels_prepare(void)
 {
     static const kernel all[] = {blocks_kernel<1, false>, blocks_kernel<3, true>,
                                  blocks_kernel<3, false>, planes_kernel<1>, planes_kernel<2>};
     cudaError_t r = cudaSuccess;
     for (size_t k = 0; k < sizeof all / sizeof *all && r == cudaSuccess; k++)
-        r = cudaFuncSetAttribute(all[k], cudaFuncAttributeMaxDynamicSharedMemorySize, 160 << 10);
+        r = cudaFuncSetAttribute(all[k], cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_SHARED);
     return r;
 }
 

@@ -49,6 +49,12 @@ enum jpeg_kind {
     JPEG_UNUSUAL,  /* a symbol that the kernels leave to the host */
 };
 
+/* Room that the decoder needs. */
+enum {
+    JPEG_SLACK = 1024, /* bytes that may be read behind the data of a tile */
+    JPEG_MARGIN = 16,  /* entries that may be written behind the room for a tile */
+};
+
 enum jpeg_sampling { JPEG_GRAY, JPEG_444, JPEG_422, JPEG_420 };
 
 /* What all tiles of one batch share. */

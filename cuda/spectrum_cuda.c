@@ -104,6 +104,27 @@ static int cuda_send(struct spectrum *b, const struct spectrum_slab *s,
     return device_send(d, s, p->number, from, offset, bytes, e);
 }
 
+static int cuda_blank(struct spectrum *b, const struct spectrum_slab *s, size_t offset,
+                      size_t bytes, struct err *e)
+{
+    return device_blank(b->devices[s->band->assigned.device], s, offset, bytes, e);
+}
+
+static int64_t cuda_send_packed(struct spectrum *b, const struct spectrum_slab *s,
+                                const struct spectrum_staging *p, const uint8_t *from,
+                                int64_t first, const struct store_chunk *chunks, int64_t n,
+                                uint8_t *left, struct err *e)
+{
+    struct device *d = b->staging[p->number].sent_to = b->devices[s->band->assigned.device];
+    return device_send_packed(d, s, p->number, from, first, chunks, n, left, e);
+}
+
+static int cuda_next_left(struct spectrum *b, const struct spectrum_slab *s, int64_t *place,
+                          struct err *e)
+{
+    return device_next_left(b->devices[s->band->assigned.device], s, place, e);
+}
+
 /* --- opening and closing --- */
 
 static void append(char *text, size_t bytes, const char *more)
@@ -335,8 +356,9 @@ const struct spectrum_backend spectrum_cuda = {
     .name = "cuda",
     .layout = SPECTRUM_CHUNKS,
     .memory = INT64_C(768) << 20,
+    .packed_memory = INT64_C(2688) << 20,
     .most_windows = MOST_WINDOWS,
-    .unpacks = 1u << CODEC_NONE,
+    .unpacks = 1u << CODEC_NONE | 1u << CODEC_JPEG,
     .most_loads = MOST_LOADS,
     .available = cuda_available,
     .open = cuda_open,
@@ -350,6 +372,9 @@ const struct spectrum_backend spectrum_cuda = {
     .buffer_free = cuda_buffer_free,
     .staging = cuda_staging,
     .send = cuda_send,
+    .blank = cuda_blank,
+    .send_packed = cuda_send_packed,
+    .next_left = cuda_next_left,
     .units = cuda_units,
     .compute = cuda_compute,
     .finish = cuda_finish,

@@ -20,6 +20,7 @@ struct sums {
     cudaEvent_t done;                            /* all of it is on the host */
     struct copies_times copied;
     int64_t kernels_us; /* atomic */
+    int64_t unpack_us;  /* changed by one thread at a time */
 };
 
 struct sums_set {

@@ -81,6 +81,10 @@ static void put_source(const struct result_slide *s)
     next_text(s->device);
     next_text(s->kernel);
     next_text(s->io);
+    if (s->tiles_on_host >= 0)
+        next_int(s->tiles_on_host);
+    else
+        next_text("");
 }
 
 static void put_origin(const struct result_origin *o)
@@ -111,7 +115,7 @@ static void put_features(const struct result_params *p, const struct result_slid
 
 static const char source_columns[] =
     ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
-    "kernel,io,mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
+    "kernel,io,tiles_on_host,mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
     "tiles_damaged,tiles_left_out,octave_7,octave_6,octave_5,octave_4,octave_3,octave_2,slope,"
     "focus_p05,focus_p50,focus_p95";
 

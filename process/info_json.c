@@ -191,6 +191,8 @@ static void put_result_slide(const struct result_params *p, const struct result_
     put_text("device", s->device);
     put_text("kernel", s->kernel);
     put_text("io", s->io);
+    if (s->tiles_on_host >= 0)
+        put_int("tiles_on_host", s->tiles_on_host);
     put_real("seconds", s->seconds);
     for (int k = 0; k < RESULT_STAGES; k++) {
         char name[32];

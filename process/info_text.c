@@ -176,7 +176,7 @@ static int name_columns(const struct result *r)
 /* What slides were computed on, and how many of them. */
 struct origin {
     char backend[32], device[128], kernel[32], io[16];
-    int64_t slides, gray;
+    int64_t slides, gray, on_host;
     double seconds;
 };
 
@@ -206,6 +206,7 @@ static int add_origin(struct origins *o, const struct result_slide *s, struct er
     }
     o->list[k].slides++;
     o->list[k].gray += s->source_gray;
+    o->list[k].on_host += s->tiles_on_host > 0 ? s->tiles_on_host : 0;
     o->list[k].seconds += s->seconds;
     return 0;
 }
@@ -227,6 +228,9 @@ static void print_origins(const struct origins *o)
         printf(", %s", cli_time(time, one->seconds));
         if (one->gray > 0)
             printf("; %" PRId64 " from 8-bit gray", one->gray);
+        if (one->on_host > 0)
+            printf("; %" PRId64 " tile%s left to the host's JPEG decoder", one->on_host,
+                   plural(one->on_host));
         putchar('\n');
     }
 }

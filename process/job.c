@@ -137,6 +137,11 @@ int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d)
     return layout_row_bytes(&l);
 }
 
+bool job_sends_packed(const struct job_terms *t, const struct codec *codec)
+{
+    return codec->id != CODEC_NONE && (t->setup->backend->unpacks >> codec->id & 1);
+}
+
 /* Rows of a slab: whole chunks, as many as the memory allows, but at least half of what a row of
  * windows needs: then two slabs hold it, and buffers can be reused two slabs later. */
 static int choose_slab(const struct job *j, struct spectrum_band *d, struct err *e)
@@ -148,7 +153,8 @@ static int choose_slab(const struct job *j, struct spectrum_band *d, struct err 
     const int64_t least = (need + chunk - 1) / chunk * chunk;
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
-    int64_t rows = t->memory / SPECTRUM_BUFFERS / each;
+    const bool packed = job_sends_packed(t, store_info(j->store)->codec);
+    int64_t rows = (packed ? t->packed_memory : t->memory) / SPECTRUM_BUFFERS / each;
     rows = (rows < most ? rows : most) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
     if (rows < least && t->setup->memory && t->setup->backend->layout == SPECTRUM_ROWS)
@@ -276,13 +282,39 @@ static int list_next_group(struct job *j, struct err *e)
     return store_map_group(j->store, g, out, e);
 }
 
+/* The most stored bytes of a slab of the band. */
+static int64_t most_stored(const struct band *band)
+{
+    const struct spectrum_band *d = &band->geometry;
+    const int64_t rows = (d->end_row - d->first_row + d->chunk_rows - 1) / d->chunk_rows,
+                  slab = d->slab_rows / d->chunk_rows;
+    int64_t most = 1;
+    for (int64_t row = 0; row < rows; row += slab) {
+        int64_t sum = 0;
+        const int64_t end = rows - row < slab ? rows : row + slab;
+        for (int64_t k = row * band->chunks.columns; k < end * band->chunks.columns; k++)
+            sum += band->chunks.list[k].bytes;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* The store's groups are listed: which windows count, and what the bands will send. */
+static int groups_listed(struct job *j, struct err *e)
+{
+    const struct codec *codec = store_info(j->store)->codec;
+    for (int64_t k = 0; k < j->n_bands && job_sends_packed(j->terms, codec); k++)
+        j->bands[k].geometry.packed_bytes = most_stored(&j->bands[k]);
+    return job_choose_windows(j, e);
+}
+
 static int open_further(struct job *j, struct err *e)
 {
     if (!j->store)
         return open_store(j, e);
     if (list_next_group(j, e))
         return -1;
-    return j->next_group == j->end_group ? job_choose_windows(j, e) : 0;
+    return j->next_group == j->end_group ? groups_listed(j, e) : 0;
 }
 
 /* Returns whether the job is open, or has failed. */

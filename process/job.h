@@ -32,7 +32,8 @@ struct job_terms {
     const struct stream_setup *setup;
     struct spectrum *spectrum; /* the backend's state */
     int n_devices;
-    int64_t memory; /* bytes of buffers per device */
+    int64_t memory, packed_memory; /* bytes of buffers per device, for pixels and where the backend
+                                      unpacks chunks */
 };
 
 /* Number of devices that can still compute. Any thread. */
@@ -44,6 +45,7 @@ struct band {
     struct spectrum_band geometry; /* end_row 0: nothing to compute */
     struct chunks chunks;          /* of the rows that are streamed */
     int64_t rows_done;
+    atomic_llong left; /* chunks that the device left to the host's decoder */
 
     atomic_llong rows_final; /* rows of windows before this one have their values; 0: none */
 
@@ -98,6 +100,9 @@ void job_device_error(struct band *band, const struct err *e);
 
 /* Is there nothing more to do for the band? Any thread. */
 bool job_is_gone(const struct band *band);
+
+/* Does the backend unpack the chunks of this codec? */
+bool job_sends_packed(const struct job_terms *t, const struct codec *codec);
 
 /* Bytes of one row of pixels in a device's buffer. */
 int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d);

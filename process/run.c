@@ -80,7 +80,8 @@ static void json_slide(const struct result_params *p, const struct result_slide 
         printf(", \"%s\": %" PRId64, result_touching_name(k), s->counts.touching[k]);
     printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
     cli_json_string(stdout, s->device);
-    printf(", \"kernel\": \"%s\", \"io\": \"%s\"", s->kernel, s->io);
+    printf(", \"kernel\": \"%s\", \"io\": \"%s\", \"tiles_on_host\": %" PRId64, s->kernel, s->io,
+           s->tiles_on_host);
     for (int k = 0; k < RESULT_STAGES; k++)
         printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
 }

@@ -15,6 +15,7 @@
 
 enum {
     EXTENT_BYTES = 4 << 20, /* pixels of a LOAD: large, so that 64 threads rarely meet in source */
+    PACKED_EXTENT_BYTES = 16 << 20, /* the same for chunks that are sent as they are stored */
     MOST_LOSSES = 2,        /* devices that a band may lose; then the store itself is the reason */
 };
 
@@ -208,7 +209,8 @@ static int make_load(struct feed *f, struct item *it, int64_t number, int64_t *a
     const int64_t first = (f->slab.row - f->band->geometry.first_row) / i->chunk_rows;
     const int64_t row = first + f->next / columns, col = f->next % columns;
     it->kind = ITEM_LOAD;
-    it->extent = chunks_extent_at(&f->band->chunks, row, col, EXTENT_BYTES / store_chunk_bytes(i));
+    const int64_t most = f->band->geometry.packed_bytes ? PACKED_EXTENT_BYTES : EXTENT_BYTES;
+    it->extent = chunks_extent_at(&f->band->chunks, row, col, most / store_chunk_bytes(i));
     *after = f->computes_end[0];
     atomic_fetch_add(&f->loading, 1);
     f->next += it->extent.n;
@@ -348,6 +350,7 @@ bool schedule_finished(struct schedule *s, struct band *band)
             atomic_store(&band->noted, true);
             j->rows_done -= band->rows_done;
             band->rows_done = 0;
+            atomic_store(&band->left, 0);
             atomic_store(&band->lost, false);
             band->next = s->lost;
             s->lost = band;

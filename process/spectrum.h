@@ -39,6 +39,8 @@
 #include <stdint.h>
 #include <string.h>
 
+struct store_chunk; /* common/store.h */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -57,7 +59,8 @@ enum spectrum_layout {
     /* float [slab_rows][pitch]: gray as above. The stream writes into the buffer. */
     SPECTRUM_ROWS,
     /* The store's chunks in row-major order: u8 [chunk_rows][chunk_cols][channels] each. The
-     * buffers are on a device; the stream fills staging buffers and sends them. */
+     * buffers are on a device; the stream fills staging buffers and sends them. Chunks of a codec
+     * that the backend unpacks are sent as they are stored. */
     SPECTRUM_CHUNKS,
 };
 
@@ -90,6 +93,8 @@ struct spectrum_band {
     int64_t pitch;     /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
     float scale;                              /* value of a pixel / gray level: 1000 or 1 */
+    int64_t packed_bytes; /* chunks are sent as they are stored: the most bytes of them in a slab;
+                             0: chunks are sent as pixels */
     const struct result_map *maps; /* [RESULT_MAPS] of [ny][nx]; windows not computed are kept */
     const uint8_t *wanted; /* [ny][nx], 1 where the window is to be counted; NULL: all are */
     struct spectrum_features *features; /* NULL without features "spectral" */
@@ -119,6 +124,7 @@ struct spectrum_staging {
 /* Seconds that a device was busy. */
 struct spectrum_times {
     double copy, kernels;
+    double unpack; /* from the first to the last kernel that unpacks a slab */
 };
 
 struct spectrum; /* a backend's state */
@@ -149,10 +155,12 @@ struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
     int64_t memory; /* bytes of buffers per device that serve it best */
+    int64_t packed_memory; /* the same for stores whose chunks it unpacks */
     /* Windows of one band, so that what it keeps for each of them stays small; 0: any number. */
     int64_t most_windows;
     /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. The stream
-     * unpacks all others. */
+     * unpacks all others. Chunks of CODEC_NONE are pixels and go through `send`, those of the other
+     * codecs through `send_packed`. */
     uint32_t unpacks;
     /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the
      * stream unpacks, any number is of use. */
@@ -187,6 +195,22 @@ struct spectrum_backend {
     int (*send)(struct spectrum *b, const struct spectrum_slab *s,
                 const struct spectrum_staging *staging, const uint8_t *from, size_t offset,
                 size_t bytes, struct err *e);
+    /* The same for all pixels 255, without a staging buffer. NULL: the stream sends them. */
+    int (*blank)(struct spectrum *b, const struct spectrum_slab *s, size_t offset, size_t bytes,
+                 struct err *e);
+    /* Sends n chunks as they are stored, one after the other at `from`, to places first, first + 1
+     * ... of the slab in row-major order. Each has at most staging->bytes bytes, their CRCs are
+     * checked. left[k] becomes 1 where the backend does not unpack chunk k: the stream sends its
+     * pixels. Returns how many these are, or -1. */
+    int64_t (*send_packed)(struct spectrum *b, const struct spectrum_slab *s,
+                           const struct spectrum_staging *staging, const uint8_t *from,
+                           int64_t first, const struct store_chunk *chunks, int64_t n,
+                           uint8_t *left, struct err *e);
+    /* All chunks of the slab have been sent: waits until they are unpacked. *place is the place of
+     * the next chunk that could not be unpacked; the stream sends its pixels. 1, 0 if there is no
+     * other one, or -1. Called until it returns 0, then `compute`. */
+    int (*next_left)(struct spectrum *b, const struct spectrum_slab *s, int64_t *place,
+                     struct err *e);
     /* The number of units of a slab, which threads compute at the same time; 0 if there is nothing
      * to do. */
     int64_t (*units)(const struct spectrum *b, const struct spectrum_slab *s);

@@ -30,12 +30,19 @@
 _Static_assert((int)SPECTRUM_STAGING_MORE == (int)CHUNKS_MARGIN,
                "chunks are read straight into staging buffers");
 
+/* Chunks of an extent that the device does not unpack. */
+struct marks {
+    uint8_t *left; /* [room] */
+    size_t room;
+};
+
 struct stream {
     const struct stream_setup *setup;
     struct job_terms terms;
     struct job_line line;
     struct schedule *schedule;
     struct chunks_scratch *scratch; /* [threads] */
+    struct marks *marks;            /* [threads] */
     struct item *items;             /* [depth] */
     int depth;
     atomic_llong progress, shown; /* number of a job * 100 + hundredths that are computed */
@@ -208,12 +215,107 @@ static int64_t send_some(struct stream *s, const struct item *it, struct chunks_
     return x.n;
 }
 
+/* Pixels of an extent into a buffer of SPECTRUM_CHUNKS. 0, or -1 if the job or the band is gone. */
+static int send_pixels(struct stream *s, const struct item *it, struct chunks_extent x, int thread)
+{
+    for (int64_t n; x.n > 0; x.col += n, x.n -= n)
+        if ((n = send_some(s, it, x, thread)) < 0)
+            return -1;
+    return 0;
+}
+
+/* Pixels of a chunk that the device has left to the host. */
+static int send_left(struct stream *s, const struct item *it, int64_t row, int64_t col, int thread)
+{
+    atomic_fetch_add(&it->band->left, 1);
+    return send_pixels(s, it, (struct chunks_extent){row, col, 1}, thread);
+}
+
+/* Chunks that were left out. */
+static void send_blank(struct stream *s, const struct item *it, int thread)
+{
+    const struct spectrum_backend *b = s->setup->backend;
+    const size_t whole = (size_t)store_chunk_bytes(store_info(it->band->job->store));
+    struct err why = {""};
+    if (!b->blank)
+        send_pixels(s, it, it->extent, thread);
+    else if (b->blank(s->terms.spectrum, &it->slab, place_of(it, it->extent),
+                      (size_t)it->extent.n * whole, &why))
+        job_device_error(it->band, &why);
+}
+
+static int grow_marks(struct marks *m, size_t n)
+{
+    if (n <= m->room)
+        return 0;
+    free(m->left);
+    m->left = malloc(n);
+    m->room = m->left ? n : 0;
+    return m->left ? 0 : -1;
+}
+
+/* Stored bytes of x, which fit the staging buffer, to a device. Returns how many chunks of them it
+ * leaves to the host, or -1 if the job or the band is gone. */
+static int64_t send_stored(struct stream *s, const struct item *it, struct chunks_extent x,
+                           const struct spectrum_staging *staging, int thread)
+{
+    const struct band *band = it->band;
+    const size_t whole = (size_t)store_chunk_bytes(store_info(band->job->store));
+    const uint8_t *stored;
+    struct err why = {""};
+    const int r =
+        chunks_load_stored(&band->chunks, &s->scratch[thread], x, staging->memory, &stored, &why);
+    add_seconds(band->job, &s->scratch[thread]);
+    if (r || grow_marks(&s->marks[thread], (size_t)x.n)) {
+        if (r == 0)
+            err_set(&why, "%s: out of memory", band->job->path);
+        job_fail(band->job, &why);
+        return -1;
+    }
+    const int64_t left = s->setup->backend->send_packed(
+        s->terms.spectrum, &it->slab, staging, stored, (int64_t)(place_of(it, x) / whole),
+        &band->chunks.list[x.row * band->chunks.columns + x.col], x.n, s->marks[thread].left,
+        &why);
+    if (left < 0)
+        job_device_error(it->band, &why);
+    return left;
+}
+
+/* The first chunks of x as they are stored, except those that the device does not unpack. Returns
+ * how many, or -1 if the job or the band is gone. */
+static int64_t send_some_packed(struct stream *s, const struct item *it, struct chunks_extent x,
+                                int thread)
+{
+    const struct chunks *c = &it->band->chunks;
+    const double begun = cli_now();
+    const struct spectrum_staging staging =
+        s->setup->backend->staging(s->terms.spectrum, thread);
+    atomic_fetch_add(&it->band->job->wait_us, (long long)((cli_now() - begun) * 1e6));
+    x.n = chunks_that_fit(c, x, staging.bytes);
+    if (c->list[x.row * c->columns + x.col].bytes > staging.bytes) /* then it is the only one */
+        return send_left(s, it, x.row, x.col, thread) ? -1 : 1;
+    const int64_t left = send_stored(s, it, x, &staging, thread);
+    for (int64_t k = 0; left > 0 && k < x.n; k++)
+        if (s->marks[thread].left[k] && send_left(s, it, x.row, x.col + k, thread))
+            return -1;
+    return left < 0 ? -1 : x.n;
+}
+
 /* An extent into a buffer of SPECTRUM_CHUNKS. */
 static void send_extent(struct stream *s, const struct item *it, int thread)
 {
+    const struct chunks *c = &it->band->chunks;
     struct chunks_extent x = it->extent;
+    if (c->list[x.row * c->columns + x.col].bytes == 0) {
+        send_blank(s, it, thread);
+        return;
+    }
+    if (!it->band->geometry.packed_bytes) {
+        send_pixels(s, it, x, thread);
+        return;
+    }
     for (int64_t n; x.n > 0; x.col += n, x.n -= n)
-        if ((n = send_some(s, it, x, thread)) < 0)
+        if ((n = send_some_packed(s, it, x, thread)) < 0)
             return;
 }
 
@@ -254,13 +356,33 @@ static void clear_counts(const struct stream *s, struct item *it)
     uint64_t *histogram = it->counts.histogram;
     memset(histogram, 0, (size_t)s->setup->params.bins * sizeof *histogram);
     it->counts = (struct result_counts){.histogram = histogram};
-    it->times = (struct spectrum_times){0, 0};
+    it->times = (struct spectrum_times){0};
+}
+
+/* Waits for the chunks that the device unpacks, and sends it the pixels of those that it cannot
+ * unpack. -1 if the job or the band is gone. */
+static int complete_slab(struct stream *s, struct item *it, int thread)
+{
+    const struct spectrum_band *d = &it->band->geometry;
+    const int64_t columns = it->band->chunks.columns,
+                  first = (it->slab.row - d->first_row) / d->chunk_rows;
+    int64_t place;
+    struct err why = {""};
+    int r;
+    while ((r = s->setup->backend->next_left(s->terms.spectrum, &it->slab, &place, &why)) > 0)
+        if (send_left(s, it, first + place / columns, place % columns, thread))
+            return -1;
+    if (r < 0)
+        job_device_error(it->band, &why);
+    return r;
 }
 
 static void compute(struct stream *s, struct item *it, int thread)
 {
     const struct spectrum_backend *b = s->setup->backend;
     struct err why = {""};
+    if (it->band->geometry.packed_bytes && complete_slab(s, it, thread))
+        return;
     if (b->compute(s->terms.spectrum, &it->slab, it->unit, thread, &it->counts, &why))
         job_device_error(it->band, &why);
 }
@@ -327,6 +449,8 @@ static void sink_finish(struct stream *s, struct item *it)
     }
     j->result.stages[RESULT_COPY] += it->times.copy;
     j->result.stages[RESULT_KERNELS] += it->times.kernels;
+    atomic_fetch_add(&j->unpack_us, (long long)(it->times.unpack * 1e6));
+    j->result.tiles_on_host += atomic_load(&it->band->left);
     j->devices |= UINT64_C(1) << it->band->geometry.assigned.device;
     if (++j->bands_done == j->n_bands)
         job_line_done(&s->line, j);
@@ -346,14 +470,14 @@ static int sink(void *ctx, void *slot, struct err *e)
 
 /* --- the run --- */
 
-/* Bytes of buffers per device. Buffers on a device need not grow with the memory of the host. */
-static int64_t buffer_memory(const struct stream_setup *setup, int n_devices)
+/* Bytes of buffers per device, of which `best` serve the backend best. Buffers on a device need not
+ * grow with the memory of the host. */
+static int64_t buffer_memory(const struct stream_setup *setup, int n_devices, int64_t best)
 {
-    const struct spectrum_backend *b = setup->backend;
     const int64_t each = setup->memory / n_devices;
-    if (setup->memory && (b->layout == SPECTRUM_ROWS || each < b->memory))
+    if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || each < best))
         return each;
-    return b->memory;
+    return best;
 }
 
 /* Slots of the pipe. With several devices, one that is held up must not hold up the others. */
@@ -378,12 +502,15 @@ static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
     s->scratch = calloc((size_t)setup->threads, sizeof *s->scratch);
-    if (!s->scratch)
+    s->marks = calloc((size_t)setup->threads, sizeof *s->marks);
+    if (!s->scratch || !s->marks)
         return err_set(e, "out of memory");
     s->terms.setup = setup;
     s->terms.spectrum = setup->spectrum;
     s->terms.n_devices = setup->backend->devices(setup->spectrum);
-    s->terms.memory = buffer_memory(setup, s->terms.n_devices);
+    s->terms.memory = buffer_memory(setup, s->terms.n_devices, setup->backend->memory);
+    s->terms.packed_memory =
+        buffer_memory(setup, s->terms.n_devices, setup->backend->packed_memory);
     if (job_line_create(&s->line, &s->terms, e) || make_items(s, e))
         return -1;
     s->schedule = schedule_create(&s->terms, &s->line, e);
@@ -398,6 +525,9 @@ static void close_all(struct stream *s)
     for (int t = 0; s->scratch && t < s->setup->threads; t++)
         chunks_scratch_free(&s->scratch[t]);
     free(s->scratch);
+    for (int t = 0; s->marks && t < s->setup->threads; t++)
+        free(s->marks[t].left);
+    free(s->marks);
     schedule_free(s->schedule);
     job_line_free(&s->line);
 }

@@ -6,10 +6,12 @@ every window and of the histogram. One call of CUDA can be made to fail. Work ca
 import concurrent.futures
 import itertools
 import re
+import zlib
 
 import h5py
 import numpy as np
 
+from check_jpeg import JPEG, KINDS, WRONG, changed_store, kind
 from lib import *
 
 STUB = os.path.join(BUILD, "tests", "h5spec_stub")
@@ -35,8 +37,11 @@ def stub(stores, *options, status=0, device="cuda", **settings):
 
 # --- what must come out ---
 
+_twins = {}  # stores of codec jpeg: a store of the same slide that h5py can read
+
+
 def picture(path):
-    with h5py.File(path, "r") as f:
+    with h5py.File(_twins.get(path, path), "r") as f:
         px = f["pixels"][()].astype(np.int64)
     return px[..., 0] if px.shape[2] == 1 else px @ np.array([299, 587, 114])
 
@@ -518,6 +523,109 @@ def test_a_store_that_no_device_has_room_for():
 
 
 # --- JPEG ---
+
+def jpeg(slide, *options):
+    """A store of codec jpeg."""
+    need_stub()
+    s = store(slide, *JPEG, *options)
+    _twins[s] = store(slide, "--codec", "none", *options)
+    return s
+
+
+def on_host(p):
+    """For each store, the tiles that the device left to the host."""
+    return [j["tiles_on_host"] for j in json_lines(p.out)]
+
+
+def test_jpeg_stores():
+    # every kind of tile; only those without a marker, with other tables than the kernels' or too many headers go to the host
+    for name in KINDS:
+        p = right(jpeg(kind(name)), "--json")
+        expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
+
+
+def long_jpeg():
+    return jpeg(made("--size", "700x5000", "--seed", "5", "--tile", "100x52", "--restart", "7", name="long-jpeg"))
+
+
+def test_jpeg_slabs_in_any_order():
+    stores = [long_jpeg(), gray(), jpeg(kind("420"))]
+    for order, j, devices in ((None, 1, 1), (0, 2, 1), (1, 16, 1), (2, 3, 1), (3, 16, 1), (0, 4, 2), (5, 5, 3), (6, 2, 4)):
+        p = right(stores, "--memory", "%dM" % (4 * devices), "-j", j, "--json", devices=devices, order=order)
+        expect(on_host(p) == [0, 0, 0], "%s", on_host(p))
+
+
+def test_jpeg_tiles_that_the_kernels_leave_to_the_host():
+    for every, order, devices in ((1, None, 1), (3, 0, 1), (7, 1, 2), (2, 4, 2)):
+        p = right([long_jpeg(), jpeg(kind("rgb"))], "--memory", "%dM" % (4 * devices), "--json", refuse=every, order=order, devices=devices)
+        tiles = [7 * 97, 5 * 3]
+        for n, all_of_them in zip(on_host(p), tiles):
+            expect(all_of_them // every <= n <= all_of_them, "%d of %d tiles on the host", n, all_of_them)
+        with h5py.File(p.result, "r") as f:
+            expect(f["slides/long-jpeg"].attrs["tiles_on_host"] == on_host(p)[0], "the attribute")
+        info = run(H5SPEC, "info", p.result).out
+        expect(sum(map(int, re.findall(r"(\d+) tiles? left to the host's JPEG decoder", info))) == sum(on_host(p)), info)
+
+
+def test_jpeg_tiles_with_many_headers():
+    # more headers in a slab than the device keeps: all other tiles go to the host
+    path = os.path.join(tmp(), "headers.h5")
+    base = jpeg(made("--size", "1000x1200", "--tile", "100x52", name="headers"))
+    shutil.copy(base, path)
+    with h5py.File(path, "r+") as f:
+        for g in f["groups"].values():
+            px, crc = g["pixels"], g["tile_crc32"]
+            for r, c in np.ndindex(crc.shape):
+                mask, data = px.id.read_direct_chunk((r * 52, c * 100, 0))
+                data = data[:2] + b"\xff\xfe" + (4).to_bytes(2, "big") + bytes([r + int(g.attrs["first_row"]) // 52, c]) + data[2:]
+                px.id.write_direct_chunk((r * 52, c * 100, 0), data)
+                crc[r, c] = zlib.crc32(data)
+        reseal(f)
+    _twins[path] = _twins[base]
+    p = right(path, "--json")
+    expect(on_host(p) == [23 * 10 - 16], "%s", on_host(p))
+
+
+def test_jpeg_and_tissue_only():
+    s = jpeg(made("--size", "1500x1900", name="tissue-jpeg"), "--tissue-only")
+    right(s)
+    right(s, "--memory", "8M", order=0)
+
+
+def test_damaged_jpeg_tiles_fail_their_store():
+    need_stub()
+    other = jpeg(kind("rgb"))
+    for what, change in WRONG.items():
+        bad = changed_store(change)
+        p = stub([bad, other], status=1, order=0)
+        says(p.err, "%s: cannot unpack chunk at row 0, column 1 of group 1" % bad)
+        check_result(p.result, [other])
+
+
+def jpeg_walk_job():
+    return [jpeg(made("--size", "300x700", "--tile", "48", name="walk-jpeg")), walk_job()[1],
+            jpeg(made("--size", "290x400", "--tile", "64", "--photometric", "ycbcr", "--seed", "7", name="walk-420"))]
+
+
+def test_every_call_can_fail_with_jpeg():
+    ways = walk(jpeg_walk_job(), "--memory", "1M", refuse=11)
+    expect(all(ways.values()), "%s", ways)
+
+
+def test_every_call_can_fail_with_jpeg_and_two_devices():
+    ways = walk(jpeg_walk_job(), "--memory", "3M", devices=2, step=3, codes=(700,), refuse=11)
+    expect(ways["part"] == 0, "%s", ways)
+
+
+def test_jpeg_with_little_memory():
+    for memory in (16, 24, 64):
+        right([long_jpeg(), jpeg(kind("420"))], "--memory", "4M", memory=memory << 20)
+
+
+def test_everything_is_released_after_jpeg():
+    j = calls_of([long_jpeg(), gray(), jpeg(kind("420"))], devices=2, refuse=5)
+    expect(j["not_released"] == 0 and j["pixels"] > 0, "%s", j)
+
 
 def jpeg_streams(*counts):
     """A file of JPEG streams with what libjpeg-turbo decodes them to: so many made, so many of them changed."""

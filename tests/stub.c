@@ -120,8 +120,8 @@ __attribute__((destructor)) static void report(void)
         return;
     fprintf(f,
             "{\"calls\": %ld, \"locked_bytes\": %zu, \"not_released\": %ld, \"smooth\": %ld, "
-            "\"fused\": %ld, \"gather\": %ld, \"count\": %ld}\n",
+            "\"fused\": %ld, \"gather\": %ld, \"count\": %ld, \"pixels\": %ld}\n",
             stub.calls, stub.most_locked, not_released(), stub.run[SMOOTH], stub.run[FUSED],
-            stub.run[GATHER], stub.run[COUNT]);
+            stub.run[GATHER], stub.run[COUNT], stub.run[PIXELS]);
     fclose(f);
 }

@@ -15,6 +15,7 @@
  *                           "small" (little shared memory), "full" (little free memory)
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed decides and
  *                           CUDA allows (0: as late as possible); without it, at once
+ *   WSI_STUB_REFUSE=N       JPEG tiles whose place in their slab is a multiple of N are left to the host
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
  * were not released, kernels that ran
  */
@@ -22,6 +23,7 @@
 #define TESTS_STUB_H
 
 #include "cuda/fused.h"
+#include "cuda/jpeg.h"
 #include "cuda/smooth.h"
 #include "cuda/windows.h"
 
@@ -34,12 +36,13 @@ enum {
     MOST_DEVICES = 8,
     MOST_KERNELS = 64,
     MOST_PLANS = 64,
+    MOST_RECORDS = 64, /* of an event that have not passed */
     SHARED_BYTES = 232448,
     PLAIN_SHARED_BYTES = 49152
 };
 enum { POISON = 0x5a, POISON_BYTES = 1 << 25, PROBABLY = 8 };
 
-enum what { COPY, SET, RECORD, WAIT, SMOOTH, FUSED, GATHER, COUNT, TRANSFORM, WHATS };
+enum what { COPY, SET, RECORD, WAIT, SMOOTH, FUSED, GATHER, COUNT, STRIP, HUFFMAN, PIXELS, TRANSFORM, WHATS };
 
 struct block {
     unsigned char *p;
@@ -78,6 +81,7 @@ struct op {
         struct smooth_args smooth;
         struct fused_args fused;
         struct windows_args windows;
+        struct jpeg_batch jpeg;
         struct {
             struct plan plan;
             const float *in;
@@ -101,7 +105,7 @@ struct CUevent_st {
     bool timed, destroyed;
     long recorded, done; /* versions */
     double at;
-    struct CUstream_st *stream;
+    struct CUstream_st *streams[MOST_RECORDS]; /* of the latest versions */
     struct CUevent_st *next;
 };
 
@@ -155,9 +159,10 @@ cudaError_t stub_queued(struct CUstream_st *s);
 void stub_finish_stream(struct CUstream_st *s);
 void stub_time_passes(void);
 
-/* --- stub_kernels.c, stub_cufft.c --- */
+/* --- stub_kernels.c, stub_jpeg.c, stub_cufft.c --- */
 
 void stub_run_kernel(const struct op *o, int device);
+void stub_run_jpeg(const struct op *o, int device);
 void stub_run_transform(const struct plan *p, const float *in, cufftComplex *out, int device);
 
 #endif

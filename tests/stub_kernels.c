@@ -150,14 +150,18 @@ void stub_run_kernel(const struct op *o, int device)
         run_smooth(&o->smooth, device);
     else if (o->what == FUSED)
         run_fused(&o->fused, device);
-    else
+    else if (o->what == GATHER || o->what == COUNT)
         run_windows(&o->windows, o->what, o->blocks, device);
+    else
+        stub_run_jpeg(o, device);
 }
 
 /* --- the runtime: kernels --- */
 
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+                       size_t size, int constant, int global);
 void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
                             int limit, void *tid, void *bid, void *block, void *grid, int *warp);
@@ -195,7 +199,11 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
                  {"smooth_plain_kernel", SMOOTH},
                  {"fused_kernel", FUSED},
                  {"gather_kernel", GATHER},
-                 {"count_kernel", COUNT}};
+                 {"count_kernel", COUNT},
+                 {"strip_kernel", STRIP},
+                 {"huffman_kernel", HUFFMAN},
+                 {"blocks_kernel", PIXELS},
+                 {"planes_kernel", PIXELS}};
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
         (void)warp;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
@@ -205,6 +213,14 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
             return;
         }
     stub_die("a kernel that the stub does not know: %s", name);
+}
+
+/* Tables in constant memory: only the kernels read them. */
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+                       size_t size, int constant, int global)
+{
+    (void)handle, (void)host, (void)device, (void)name, (void)external, (void)size, (void)constant,
+        (void)global;
 }
 
 static struct kernel *kernel_of(const void *host)
@@ -262,7 +278,10 @@ static cudaError_t launch(const struct kernel *k, dim3 grid, void **args, size_t
     static const size_t bytes[WHATS] = {[SMOOTH] = sizeof(struct smooth_args),
                                         [FUSED] = sizeof(struct fused_args),
                                         [GATHER] = sizeof(struct windows_args),
-                                        [COUNT] = sizeof(struct windows_args)};
+                                        [COUNT] = sizeof(struct windows_args),
+                                        [STRIP] = sizeof(struct jpeg_batch),
+                                        [HUFFMAN] = sizeof(struct jpeg_batch),
+                                        [PIXELS] = sizeof(struct jpeg_batch)};
     cudaError_t r = stub_enter(s->device);
     stub_check(s->device == stub_device, "a kernel while another device is set");
     if (!r && (shared > PLAIN_SHARED_BYTES && (int)shared > k->shared[stub_device]))

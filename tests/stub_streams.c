@@ -36,7 +36,8 @@ static void run_op(const struct op *o, int device)
         return;
     case RECORD:
         o->event.event->at = now();
-        o->event.event->done = o->event.version;
+        if (o->event.event->done < o->event.version)
+            o->event.event->done = o->event.version;
         return;
     case WAIT: return;
     case TRANSFORM:
@@ -73,10 +74,11 @@ void stub_finish_stream(struct CUstream_st *s)
 
 static void finish_event(const struct CUevent_st *e, long version)
 {
+    struct CUstream_st *s = e->streams[version % MOST_RECORDS];
     while (e->done < version)
-        if (!step(e->stream)) {
-            stub_check(e->stream->head != NULL, "waits for an event that never comes");
-            finish_event(e->stream->head->event.event, e->stream->head->event.version);
+        if (!step(s)) {
+            stub_check(s->head != NULL, "waits for an event that never comes");
+            finish_event(s->head->event.event, s->head->event.version);
         }
 }
 
@@ -107,6 +109,19 @@ cudaError_t stub_queued(struct CUstream_st *s)
 }
 
 /* --- the runtime: streams and events --- */
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return stub_leave(stub_enter(stub_device));
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
+{
+    stub_check(priority <= 0 && priority >= -5, "a stream's priority");
+    return cudaStreamCreateWithFlags(out, flags);
+}
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
@@ -185,7 +200,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     struct op *o = stub_queue(s, RECORD);
     o->event.event = e;
     o->event.version = ++e->recorded;
-    e->stream = s;
+    e->streams[e->recorded % MOST_RECORDS] = s;
     return stub_leave(stub_queued(s));
 }
 

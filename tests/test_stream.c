@@ -111,7 +111,7 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
     for (int64_t k = 0; k < b->units(s, &slab); k++)
         if (b->compute(s, &slab, k, 0, &out->counts, &e))
             return -1;
-    struct spectrum_times times = {0, 0};
+    struct spectrum_times times = {0};
     if (b->finish)
         b->finish(s, &d, &out->counts, &times, &e);
     free(rows);

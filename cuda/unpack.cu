@@ -1,0 +1,421 @@
+/* unpack.cu - see unpack.h. */
+#include "cuda/unpack.h"
+
+#include "common/store.h"
+
+#include <algorithm>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Entries of the tiles that are decoded together, 4 bytes each. */
+    MOST_ENTRIES = 80 << 20,
+    MOST_RESTARTS = 4 << 20,
+    ALIGNED = 256,
+};
+
+/* --- opening and memory --- */
+
+int unpack_open(struct unpack *u, struct check_device *d, struct err *e)
+{
+    int least = 0, greatest = 0;
+    u->device = d;
+    u->band = -1;
+    pthread_mutex_init(&u->lock, NULL);
+    /* The kernels that compute windows fill the device: decoding goes first, or it would wait until
+     * they end. */
+    if (CU(d, cudaDeviceGetStreamPriorityRange(&least, &greatest), e) ||
+        CU(d, cudaStreamCreateWithPriority(&u->stream, cudaStreamNonBlocking, greatest), e) ||
+        CU(d, cudaEventCreateWithFlags(&u->copied, cudaEventDisableTiming), e) ||
+        CU(d, cudaEventCreateWithFlags(&u->guard.free, cudaEventDisableTiming), e) ||
+        CU(d, cudaEventCreateWithFlags(&u->begins, cudaEventBlockingSync), e))
+        return -1;
+    return CU(d, cudaEventCreateWithFlags(&u->ends, cudaEventBlockingSync), e);
+}
+
+static void forget_headers(struct unpack *u)
+{
+    for (int k = 0; k < u->n_headers; k++)
+        free(u->headers[k].bytes);
+    u->n_headers = u->last_header = 0;
+}
+
+void unpack_release(struct unpack *u)
+{
+    if (u->stream)
+        cudaStreamSynchronize(u->stream);
+    cudaFree(u->d_memory);
+    if (u->locked)
+        cudaFreeHost(u->locked);
+    free(u->list);
+    u->d_memory = u->locked = NULL;
+    u->list = NULL;
+    u->room = {};
+    u->band = -1;
+    u->queued = false;
+}
+
+void unpack_close(struct unpack *u)
+{
+    const cudaEvent_t events[] = {u->copied, u->guard.free, u->begins, u->ends};
+    if (!u->device)
+        return;
+    unpack_release(u);
+    forget_headers(u);
+    for (cudaEvent_t event : events)
+        if (event)
+            cudaEventDestroy(event);
+    if (u->stream)
+        cudaStreamDestroy(u->stream);
+    pthread_mutex_destroy(&u->lock);
+}
+
+static int64_t columns_of(const struct spectrum_band *b)
+{
+    return (b->width + b->chunk_cols - 1) / b->chunk_cols;
+}
+
+static int64_t chunk_rows_of(const struct spectrum_band *b, int64_t rows)
+{
+    return (rows + b->chunk_rows - 1) / b->chunk_rows;
+}
+
+/* What the band needs; entries and restart markers: what is of use. */
+static struct unpack_room room_for(const struct spectrum_band *b, int halved)
+{
+    struct unpack_room r = {};
+    const size_t px = (size_t)((b->chunk_rows + 15) * (b->chunk_cols + 15));
+    r.tiles = chunk_rows_of(b, b->slab_rows) * columns_of(b);
+    r.rows = r.tiles * ((b->chunk_rows + 7) / 8 + 1);
+    r.stored = (size_t)b->packed_bytes;
+    /* as jpeg_most_entries() */
+    r.entries = 2 * r.stored + (size_t)r.tiles * (4096 + px * 3 / 64 / 4 + JPEG_MARGIN + 8);
+    r.entries = std::min(r.entries, (size_t)MOST_ENTRIES >> 2 * halved);
+    r.restarts = std::min((size_t)r.tiles * (px / 64), (size_t)MOST_RESTARTS >> 2 * halved);
+    return r;
+}
+
+bool unpack_fits(const struct unpack *u, const struct spectrum_band *b, int halved)
+{
+    const struct unpack_room want = room_for(b, halved);
+    return b->packed_bytes == 0 ||
+           (u->d_memory && want.tiles <= u->room.tiles && want.rows <= u->room.rows &&
+            want.stored <= u->room.stored && want.entries <= u->room.entries &&
+            want.restarts <= u->room.restarts);
+}
+
+/* The next part of a block of memory, or, without a block, its size. */
+template <class T> static void part(uint8_t *block, size_t *used, T **p, size_t n)
+{
+    *p = block ? (T *)(block + *used) : NULL;
+    *used += (n * sizeof(T) + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+static size_t lay_out_device(struct unpack *u, uint8_t *block)
+{
+    const struct unpack_room *r = &u->room;
+    const size_t n = (size_t)r->tiles;
+    size_t used = 0;
+    part(block, &used, &u->d_stored, r->stored);
+    part(block, &used, &u->d_stripped, r->stored + 16 * n + JPEG_SLACK);
+    part(block, &used, &u->d_entries, r->entries);
+    part(block, &used, &u->d_restarts, r->restarts);
+    part(block, &used, &u->d_rows, (size_t)r->rows);
+    part(block, &used, &u->d_bytes, n);
+    part(block, &used, &u->d_status, n);
+    part(block, &used, &u->d_tiles, n);
+    part(block, &used, &u->d_sets, UNPACK_SETS);
+    return used;
+}
+
+static size_t lay_out_host(struct unpack *u, uint8_t *block)
+{
+    const size_t n = (size_t)u->room.tiles;
+    size_t used = 0;
+    part(block, &used, &u->tiles, n);
+    part(block, &used, &u->sets, UNPACK_SETS);
+    part(block, &used, &u->status, n);
+    return used;
+}
+
+int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, struct err *e)
+{
+    if (unpack_fits(u, b, halved))
+        return 0;
+    const struct unpack_room had = u->room, want = room_for(b, halved);
+    unpack_release(u);
+    /* Some more than the band needs, so that the next store's tiles may be a little larger. */
+    u->room.stored = std::max(had.stored, want.stored + want.stored / 4);
+    u->room.tiles = std::max(had.tiles, want.tiles);
+    u->room.rows = std::max(had.rows, want.rows);
+    u->room.entries = std::max(had.entries, want.entries);
+    u->room.restarts = std::max(had.restarts, want.restarts);
+    u->list = (struct unpack_tile *)malloc((size_t)u->room.tiles * sizeof *u->list);
+    if (!u->list)
+        return err_set(e, "out of memory");
+    if (CU(u->device, jpeg_prepare(), e) ||
+        CU(u->device, cudaMallocHost((void **)&u->locked, lay_out_host(u, NULL)), e) ||
+        CU(u->device, cudaMalloc((void **)&u->d_memory, lay_out_device(u, NULL)), e))
+        return -1;
+    lay_out_host(u, u->locked);
+    lay_out_device(u, u->d_memory);
+    return 0;
+}
+
+/* --- chunks arrive --- */
+
+/* Makes the slab the present one. What was queued for an earlier one must have read the tables. */
+static int begin_slab(struct unpack *u, const struct spectrum_slab *s, struct err *e)
+{
+    if (u->band == s->band->assigned.number && u->row == s->row)
+        return 0;
+    if (u->queued && CU(u->device, cudaEventSynchronize(u->ends), e))
+        return -1;
+    forget_headers(u);
+    u->band = s->band->assigned.number;
+    u->row = s->row;
+    u->chunks = u->n = u->next = 0;
+    u->used = 0;
+    u->queued = u->waited = false;
+    return 0;
+}
+
+/* Do the kernels handle streams with this header, and do they make the pixels of a chunk of the
+ * band? libjpeg-turbo decides about all others, and about the colours of streams that do not say
+ * what they are. */
+static bool handles(const struct jpeg_header *h, const struct spectrum_band *b,
+                    struct unpack_header *out, struct jpeg_set *set)
+{
+    if (h->width != b->chunk_cols || h->height != b->chunk_rows || h->components != 3 ||
+        b->channels != 3 || h->adobe_transform < 0 || h->adobe_transform > 1)
+        return false;
+    if (!jpeg_tables_make(h, h->adobe_transform == 1, &out->geometry, set))
+        return false;
+    out->pairs = set->pairs;
+    return jpeg_pixels_fit(&out->geometry);
+}
+
+/* Adds the header of a chunk that has none of the known ones. NULL: there is no room, or it has
+ * none. */
+static struct unpack_header *add_header(struct unpack *u, const struct spectrum_band *b,
+                                        const uint8_t *bytes, size_t n)
+{
+    struct jpeg_header *h = (struct jpeg_header *)malloc(sizeof *h);
+    struct unpack_header *out = &u->headers[u->n_headers];
+    struct err no;
+    *out = {};
+    if (h && u->n_headers < UNPACK_SETS && jpeg_header_read(h, bytes, n, &no) == 0 &&
+        (out->bytes = (uint8_t *)malloc(h->scan_offset))) {
+        memcpy(out->bytes, bytes, h->scan_offset);
+        out->n = h->scan_offset;
+        out->handled = handles(h, b, out, &u->sets[u->n_headers]);
+        u->last_header = u->n_headers++;
+    } else
+        out = NULL;
+    free(h);
+    return out;
+}
+
+static bool begins_with(const uint8_t *bytes, size_t n, const struct unpack_header *h)
+{
+    return n > h->n && !memcmp(bytes, h->bytes, h->n);
+}
+
+static struct unpack_header *header_of(struct unpack *u, const struct spectrum_band *b,
+                                       const uint8_t *bytes, size_t n)
+{
+    for (int k = 0; k < u->n_headers; k++) { /* beginning with the one that the last chunk had */
+        const int at = (u->last_header + k) % u->n_headers;
+        if (begins_with(bytes, n, &u->headers[at])) {
+            u->last_header = at;
+            return &u->headers[at];
+        }
+    }
+    return u->n_headers < UNPACK_SETS ? add_header(u, b, bytes, n) : NULL;
+}
+
+/* Lists a chunk. False: it is left to the host. */
+static bool add_tile(struct unpack *u, const struct spectrum_slab *s, const uint8_t *bytes,
+                     size_t n, size_t at, int64_t place)
+{
+    const struct unpack_header *h = header_of(u, s->band, bytes, n);
+    if (!h || !h->handled || u->n == u->room.tiles)
+        return false;
+    const uint32_t coded = (uint32_t)(n - h->n), most = jpeg_most_entries(&h->geometry, coded);
+    if (most + JPEG_MARGIN + 4 > u->room.entries || jpeg_restarts(&h->geometry) > u->room.restarts)
+        return false;
+    u->list[u->n++] = {at + h->n, coded, (uint32_t)place, most, (int)(h - u->headers)};
+    return true;
+}
+
+int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_t *from,
+                   const struct store_chunk *chunks, int64_t n, int64_t first, uint8_t *left,
+                   uint8_t **to, struct err *e)
+{
+    size_t bytes = 0;
+    int64_t n_left = 0;
+    for (int64_t k = 0; k < n; k++)
+        bytes += chunks[k].bytes;
+    pthread_mutex_lock(&u->lock);
+    int bad = begin_slab(u, s, e);
+    if (!bad && bytes > u->room.stored - u->used)
+        bad = err_set(e, "internal error: a slab has more stored bytes than its band");
+    *to = u->d_stored + u->used;
+    for (int64_t k = 0; k < n && !bad; from += chunks[k++].bytes) {
+        left[k] = !add_tile(u, s, from, chunks[k].bytes, u->used, first + k);
+        u->used += chunks[k].bytes;
+        n_left += left[k];
+    }
+    pthread_mutex_unlock(&u->lock);
+    return bad ? -1 : n_left;
+}
+
+/* --- the kernels --- */
+
+/* Tiles first .. end - 1 of the list as one batch. */
+static struct jpeg_batch batch_of(const struct unpack *u, const struct buffer *pixels,
+                                  int64_t first, int64_t end)
+{
+    const struct unpack_header *h = &u->headers[u->list[first].set];
+    struct jpeg_batch b = {};
+    b.geometry = h->geometry;
+    b.d_set = u->d_sets + u->list[first].set;
+    b.pairs = h->pairs;
+    b.n = (int32_t)(end - first);
+    b.wide = true;
+    b.d_tiles = u->d_tiles + first;
+    b.d_stored = u->d_stored;
+    b.d_stripped = u->d_stripped;
+    b.d_bytes = u->d_bytes;
+    b.d_restarts = u->d_restarts;
+    b.d_entries = u->d_entries;
+    b.d_rows = u->d_rows;
+    b.d_status = u->d_status;
+    b.d_pixels = pixels->d_pixels;
+    return b;
+}
+
+static size_t entries_of(const struct unpack_tile *t)
+{
+    return ((size_t)t->most + JPEG_MARGIN + 3) / 4 * 4;
+}
+
+/* The end of the batch that begins with tile `first`: tiles of one header, as many as there is room
+ * for. */
+static int64_t batch_end(const struct unpack *u, int64_t first)
+{
+    const int set = u->list[first].set;
+    const size_t restarts = jpeg_restarts(&u->headers[set].geometry);
+    size_t entries = 0;
+    int64_t k = first;
+    while (k < u->n && u->list[k].set == set &&
+           (entries += entries_of(&u->list[k])) <= u->room.entries &&
+           (size_t)(k - first + 1) * restarts <= u->room.restarts)
+        k++;
+    return k;
+}
+
+/* Fills in the kernels' tiles of a batch. */
+static void fill_tiles(struct unpack *u, int64_t first, int64_t end)
+{
+    size_t stripped = 0, entries = 0;
+    for (int64_t k = first; k < end; k++) {
+        const struct unpack_tile *t = &u->list[k];
+        u->tiles[k] = {t->stored, t->bytes, t->place, stripped, entries, t->most, (uint32_t)k};
+        stripped += (t->bytes + 15) / 16 * 16;
+        entries += entries_of(t);
+    }
+}
+
+static int queue_batches(struct unpack *u, const struct buffer *pixels, struct err *e)
+{
+    const size_t n = (size_t)u->n;
+    int64_t end;
+    for (int64_t first = 0; first < u->n; first = end)
+        fill_tiles(u, first, end = batch_end(u, first));
+    if (CU(u->device,
+           cudaMemcpyAsync(u->d_tiles, u->tiles, n * sizeof *u->tiles, cudaMemcpyHostToDevice,
+                           u->stream),
+           e) ||
+        CU(u->device,
+           cudaMemcpyAsync(u->d_sets, u->sets, (size_t)u->n_headers * sizeof *u->sets,
+                           cudaMemcpyHostToDevice, u->stream),
+           e) ||
+        CU(u->device, cudaMemsetAsync(u->d_status, JPEG_FOR_HOST, n, u->stream), e))
+        return -1;
+    for (int64_t first = 0; first < u->n; first = end) {
+        end = batch_end(u, first);
+        const struct jpeg_batch b = batch_of(u, pixels, first, end);
+        jpeg_strip(&b, u->stream);
+        jpeg_huffman(&b, u->stream);
+        jpeg_pixels(&b, u->stream);
+    }
+    return CU(u->device, cudaGetLastError(), e) ||
+                   CU(u->device,
+                      cudaMemcpyAsync(u->status, u->d_status, n, cudaMemcpyDeviceToHost,
+                                      u->stream),
+                      e)
+               ? -1
+               : 0;
+}
+
+/* Tiles of one header side by side, the largest first. */
+static bool comes_before(const struct unpack_tile &a, const struct unpack_tile &b)
+{
+    return a.set != b.set ? a.set < b.set : a.bytes > b.bytes;
+}
+
+/* All chunks of the slab are on their way. */
+static int queue_all(struct unpack *u, struct copies *c, struct buffer *pixels, struct err *e)
+{
+    std::sort(u->list, u->list + u->n, comes_before);
+    if (CU(u->device, cudaEventRecord(u->copied, copies_stream(c)), e) ||
+        CU(u->device, cudaStreamWaitEvent(u->stream, u->copied, 0), e) ||
+        (pixels->guard.used &&
+         CU(u->device, cudaStreamWaitEvent(u->stream, pixels->guard.free, 0), e)) ||
+        CU(u->device, cudaEventRecord(u->begins, u->stream), e) ||
+        (u->n > 0 && queue_batches(u, pixels, e)) ||
+        CU(u->device, cudaEventRecord(u->ends, u->stream), e))
+        return -1;
+    u->queued = true;
+    /* If the store fails, nobody waits for the kernels: what is sent next must. */
+    return copies_free_later(c, &u->guard, u->stream, e) ||
+                   copies_free_later(c, &pixels->guard, u->stream, e)
+               ? -1
+               : 0;
+}
+
+int unpack_arrived(struct unpack *u, const struct spectrum_slab *s, struct copies *c,
+                   struct buffer *pixels, int64_t n, struct err *e)
+{
+    const int64_t all = chunk_rows_of(s->band, s->rows) * columns_of(s->band);
+    pthread_mutex_lock(&u->lock);
+    int bad = begin_slab(u, s, e);
+    if (!bad && !u->queued && (u->chunks += n) == all)
+        bad = queue_all(u, c, pixels, e);
+    pthread_mutex_unlock(&u->lock);
+    return bad;
+}
+
+int unpack_next(struct unpack *u, int64_t *place, int64_t *us, struct err *e)
+{
+    *us = 0;
+    if (!u->queued)
+        return err_set(e, "internal error: chunks of the slab have not arrived");
+    if (!u->waited) {
+        float ms = 0;
+        if (CU(u->device, cudaEventSynchronize(u->ends), e) ||
+            CU(u->device, cudaEventElapsedTime(&ms, u->begins, u->ends), e))
+            return -1;
+        *us = (int64_t)(ms * 1000);
+        u->waited = true;
+    }
+    for (int64_t k = u->next; k < u->n; k++)
+        if (u->status[k] != JPEG_DECODED) {
+            *place = u->list[k].place;
+            u->next = k + 1;
+            return 1;
+        }
+    u->next = u->n;
+    return 0;
+}

@@ -1,0 +1,98 @@
+/*
+ * unpack.h - the JPEG chunks of one slab on a device: their stored bytes, and the kernels of jpeg.h
+ * that make pixels of them in the slab's buffer.
+ *
+ * Each buffer of a device has one struct unpack with a stream of its own, so several slabs are
+ * decoded at the same time, and beside the kernels that compute windows. In turn, for each slab:
+ *
+ *   unpack_add      takes chunks while they are sent, and lists those that the kernels handle
+ *   unpack_arrived  counts the chunks of the slab, however they come. With the last one it queues
+ *                   the kernels: tiles of one header together, in the order of falling size
+ *   unpack_next     waits for them and names the chunks that they left to the host
+ *
+ * Threads: unpack_add and unpack_arrived lock; the others are called by one thread at a time.
+ * Functions return 0, or -1 with the device, the call and CUDA's own message.
+ */
+#ifndef WSI_UNPACK_H
+#define WSI_UNPACK_H
+
+#include "cuda/buffers.h"
+#include "cuda/check.h"
+#include "cuda/copies.h"
+#include "cuda/jpeg.h"
+
+#include <pthread.h>
+
+struct store_chunk;
+
+enum { UNPACK_SETS = 16 }; /* different headers in a slab; tiles with others are left to the host */
+
+/* A chunk that the kernels decode. */
+struct unpack_tile {
+    uint64_t stored; /* byte in d_stored of its entropy-coded data */
+    uint32_t bytes;  /* of these */
+    uint32_t place;  /* in the slab */
+    uint32_t most;   /* entries */
+    int set;
+};
+
+/* A header that the slab's chunks have. */
+struct unpack_header {
+    uint8_t *bytes; /* [n], owned */
+    size_t n;
+    bool handled;
+    struct jpeg_geometry geometry;
+    int32_t pairs;
+};
+
+/* What there is room for. */
+struct unpack_room {
+    size_t stored, entries, restarts; /* bytes; entries; markers */
+    int64_t tiles, rows; /* of a slab; rows of MCUs of all of them, and one more per tile */
+};
+
+struct unpack {
+    struct check_device *device;
+    cudaStream_t stream;
+    cudaEvent_t copied, begins, ends;
+    struct copies_guard guard; /* of d_stored */
+    pthread_mutex_t lock;
+    struct unpack_room room;
+
+    uint8_t *d_memory, *locked; /* all of the following; NULL: there is no room */
+    uint8_t *d_stored, *d_stripped, *d_status, *status;
+    uint32_t *d_entries, *d_restarts, *d_rows, *d_bytes;
+    struct jpeg_tile *d_tiles, *tiles;
+    struct jpeg_set *d_sets, *sets;
+    struct unpack_tile *list; /* [room.tiles] */
+
+    /* the present slab */
+    int64_t band, row; /* the band's number, its first row */
+    int64_t chunks;    /* that have arrived */
+    size_t used;       /* bytes of d_stored */
+    int64_t n, next;   /* tiles, and the next one to look at */
+    struct unpack_header headers[UNPACK_SETS];
+    int n_headers, last_header;
+    bool queued, waited;
+};
+
+int unpack_open(struct unpack *u, struct check_device *d, struct err *e);
+void unpack_close(struct unpack *u);
+/* `halved`: how often memory was short. */
+bool unpack_fits(const struct unpack *u, const struct spectrum_band *b, int halved);
+int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, struct err *e);
+void unpack_release(struct unpack *u);
+
+/* Takes n chunks, one after the other at `from`. left[k] becomes 1 for those that the kernels do
+ * not handle. The bytes go to *to. Returns how many are left, or -1. */
+int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_t *from,
+                   const struct store_chunk *chunks, int64_t n, int64_t first, uint8_t *left,
+                   uint8_t **to, struct err *e);
+/* n chunks of the slab have been queued on the stream of `c`. */
+int unpack_arrived(struct unpack *u, const struct spectrum_slab *s, struct copies *c,
+                   struct buffer *pixels, int64_t n, struct err *e);
+/* 1 and the *place of the next chunk that is left to the host; 0 if there is no other one. *us: the
+ * microseconds that the kernels took, once; else 0. */
+int unpack_next(struct unpack *u, int64_t *place, int64_t *us, struct err *e);
+
+#endif
