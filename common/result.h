@@ -167,7 +167,8 @@ struct result_slide {
     char backend[32], device[128];
     char kernel[32]; /* how the backend computes windows */
     char io[16];     /* how the store was read: "direct", "buffered" */
-    int64_t tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
+    int64_t
+        tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
     double stages[RESULT_STAGES];
     double seconds; /* of computing; a merge adds them up */
     int64_t nx, ny; /* windows that fit */

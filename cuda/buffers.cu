@@ -14,7 +14,7 @@ int buffers_open(struct buffers *b, struct check_device *d, const struct result_
     const unsigned untimed = cudaEventDisableTiming, timed = cudaEventBlockingSync;
     b->device = d;
     b->params = p;
-    for (struct buffer *s = b->slabs; s < b->slabs + SPECTRUM_BUFFERS; s++)
+    for (struct buffer *s = b->slabs; s < b->slabs + BUFFERS_SLABS; s++)
         if (CU(d, cudaEventCreateWithFlags(&s->copied, untimed), e) ||
             CU(d, cudaEventCreateWithFlags(&s->guard.free, untimed), e) ||
             CU(d, cudaEventCreateWithFlags(&s->begins, timed), e) ||
@@ -33,7 +33,7 @@ void buffers_close(struct buffers *b)
 {
     buffers_release_slabs(b);
     buffers_release_ring(b);
-    for (struct buffer *s = b->slabs; s < b->slabs + SPECTRUM_BUFFERS; s++) {
+    for (struct buffer *s = b->slabs; s < b->slabs + BUFFERS_SLABS; s++) {
         destroy(s->copied);
         destroy(s->guard.free);
         destroy(s->begins);
@@ -89,7 +89,7 @@ bool buffers_fit(const struct buffers *b, const struct spectrum_band *d, size_t 
 
 void buffers_release_slabs(struct buffers *b)
 {
-    for (struct buffer *s = b->slabs; s < b->slabs + SPECTRUM_BUFFERS; s++) {
+    for (struct buffer *s = b->slabs; s < b->slabs + BUFFERS_SLABS; s++) {
         cudaFree(s->d_pixels);
         s->d_pixels = NULL;
     }
@@ -108,7 +108,7 @@ int buffers_reserve_slabs(struct buffers *b, size_t bytes, struct err *e)
     if (bytes <= b->slab_bytes)
         return 0;
     buffers_release_slabs(b);
-    for (struct buffer *s = b->slabs; s < b->slabs + SPECTRUM_BUFFERS; s++)
+    for (struct buffer *s = b->slabs; s < b->slabs + BUFFERS_SLABS; s++)
         if (CU(b->device, cudaMalloc((void **)&s->d_pixels, bytes), e))
             return -1;
     b->slab_bytes = bytes;

@@ -14,6 +14,9 @@
 #include "cuda/copies.h"
 #include "process/spectrum.h"
 
+/* Buffers of a device. Some slabs are computed, the others are copied and unpacked. */
+enum { BUFFERS_SLABS = SPECTRUM_MOST_BUFFERS };
+
 /* A slab on the device. */
 struct buffer {
     uint8_t *d_pixels;
@@ -27,7 +30,7 @@ struct buffer {
 struct buffers {
     struct check_device *device;
     const struct result_params *params;
-    struct buffer slabs[SPECTRUM_BUFFERS];
+    struct buffer slabs[BUFFERS_SLABS];
     float *d_ring; /* [ring rows][pitch]: smoothed rows */
     size_t slab_bytes, ring_bytes;
     int halved; /* how often memory was short */

@@ -111,7 +111,7 @@ static int open_all(struct device *d, int staging, struct err *e)
         !(d->copies = copies_create(&d->check, staging, e)) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e))
         return -1;
-    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+    for (int k = 0; k < BUFFERS_SLABS; k++)
         if (unpack_open(&d->unpacks[k], &d->check, e))
             return -1;
     return buffers_open(&d->buffers, &d->check, &d->params, e) ||
@@ -173,7 +173,7 @@ void device_close(struct device *d)
         cudaStreamSynchronize(copies_stream(d->copies));
         cudaStreamSynchronize(d->compute);
     }
-    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+    for (int k = 0; k < BUFFERS_SLABS; k++)
         unpack_close(&d->unpacks[k]);
     buffers_close(&d->buffers);
     sums_close(&d->sums);
@@ -188,7 +188,7 @@ void device_close(struct device *d)
 
 bool device_fits(const struct device *d, const struct spectrum_band *b, size_t buffer_bytes)
 {
-    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+    for (int k = 0; k < BUFFERS_SLABS; k++)
         if (!unpack_fits(&d->unpacks[k], b, d->buffers.halved))
             return false;
     return buffers_fit(&d->buffers, b, buffer_bytes) && sums_fit(&d->sums, b) &&
@@ -197,7 +197,7 @@ bool device_fits(const struct device *d, const struct spectrum_band *b, size_t b
 
 static void release_most(struct device *d)
 {
-    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+    for (int k = 0; k < BUFFERS_SLABS; k++)
         unpack_release(&d->unpacks[k]);
     buffers_release_ring(&d->buffers);
     if (d->windows)
@@ -239,7 +239,7 @@ static int reserve_all(struct device *d, const struct spectrum_band *b, size_t b
     if (buffers_reserve_slabs(&d->buffers, buffer_bytes, e) || sums_reserve(&d->sums, b, e) ||
         buffers_reserve_ring(&d->buffers, b, e))
         return -1;
-    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+    for (int k = 0; k < BUFFERS_SLABS; k++)
         if (unpack_reserve(&d->unpacks[k], b, d->buffers.halved, e))
             return -1;
     return d->windows ? windows_reserve(d->windows, d->buffers.halved, e) : 0;

@@ -20,7 +20,8 @@ int device_lock_pages(struct device *d, size_t bytes, uint8_t **out, struct err 
         return err_set(e, "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
                        bytes >> 20);
     madvise(p, bytes, MADV_HUGEPAGE);
-    if (device_enter(d, e) || CU(&d->check, cudaHostRegister(p, bytes, cudaHostRegisterPortable), e)) {
+    if (device_enter(d, e) ||
+        CU(&d->check, cudaHostRegister(p, bytes, cudaHostRegisterPortable), e)) {
         free(p);
         return device_give_up(d, e);
     }
@@ -44,10 +45,9 @@ void device_end_copies(struct device *d)
 /* So many chunks of the slab are on their way. */
 static int arrived(struct device *d, const struct spectrum_slab *s, int64_t chunks, struct err *e)
 {
-    return s->band->packed_bytes
-               ? unpack_arrived(&d->unpacks[s->buffer], s, d->copies,
-                                &d->buffers.slabs[s->buffer], chunks, e)
-               : 0;
+    return s->band->packed_bytes ? unpack_arrived(&d->unpacks[s->buffer], s, d->copies,
+                                                  &d->buffers.slabs[s->buffer], chunks, e)
+                                 : 0;
 }
 
 static int64_t chunks_in(const struct spectrum_band *b, size_t bytes)
@@ -105,8 +105,7 @@ int64_t device_send_packed(struct device *d, const struct spectrum_slab *s, int 
     return n_left;
 }
 
-int device_next_left(struct device *d, const struct spectrum_slab *s, int64_t *place,
-                     struct err *e)
+int device_next_left(struct device *d, const struct spectrum_slab *s, int64_t *place, struct err *e)
 {
     struct sums *sums = sums_of(&d->sums, s->band);
     int64_t us;

@@ -136,7 +136,7 @@ static int report_times(struct device *d, const struct spectrum_band *b,
 {
     struct sums *t = sums_of(&d->sums, b);
     double copy = 0;
-    for (int k = 0; k < SPECTRUM_BUFFERS; k++)
+    for (int k = 0; k < BUFFERS_SLABS; k++)
         if (add_time(d, &d->buffers.slabs[k], sums_number(b) + 1, e))
             return -1;
     if (copies_report(d->copies, &t->copied, b->assigned.number, &copy, e))

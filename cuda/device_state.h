@@ -24,7 +24,7 @@ struct device {
     cudaStream_t compute;
     struct copies *copies;
     struct buffers buffers;
-    struct unpack unpacks[SPECTRUM_BUFFERS]; /* one per buffer */
+    struct unpack unpacks[BUFFERS_SLABS]; /* one per buffer */
     struct sums_set sums;
     struct windows *windows; /* NULL: the fused kernel computes them */
     bool has_had_room;       /* for a band at least */

@@ -218,8 +218,7 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p)
 }
 
 template <bool RESTARTS, bool PAIRS, int THREADS>
-__global__ void __launch_bounds__(THREADS)
-    huffman_kernel(struct jpeg_batch b, uint32_t n_restarts)
+__global__ void __launch_bounds__(THREADS) huffman_kernel(struct jpeg_batch b, uint32_t n_restarts)
 {
     typedef huffman_memory<PAIRS, THREADS> thread_memory;
     extern __shared__ uint4 memory[];
@@ -295,9 +294,9 @@ struct huffman {
 
 template <bool RESTARTS, bool PAIRS, int THREADS> static struct huffman instance()
 {
-    return {huffman_kernel<RESTARTS, PAIRS, THREADS>, THREADS,
-            (int)(sizeof(huffman_shared<PAIRS, THREADS>) +
-                  huffman_memory<PAIRS, THREADS>::OUT_BYTES)};
+    return {
+        huffman_kernel<RESTARTS, PAIRS, THREADS>, THREADS,
+        (int)(sizeof(huffman_shared<PAIRS, THREADS>) + huffman_memory<PAIRS, THREADS>::OUT_BYTES)};
 }
 
 /* k: bit 0 restart markers, bit 1 two pairs of tables, bit 2 wide. */

@@ -355,7 +355,9 @@ static bool cuda_available(struct err *e)
 const struct spectrum_backend spectrum_cuda = {
     .name = "cuda",
     .layout = SPECTRUM_CHUNKS,
-    .memory = INT64_C(768) << 20,
+    .buffers = SPECTRUM_MOST_BUFFERS,
+    .ahead = SPECTRUM_MOST_BUFFERS - 2,
+    .memory = INT64_C(1536) << 20,
     .packed_memory = INT64_C(2688) << 20,
     .most_windows = MOST_WINDOWS,
     .unpacks = 1u << CODEC_NONE | 1u << CODEC_JPEG,

@@ -4,6 +4,7 @@
 #include "common/store.h"
 
 #include <algorithm>
+#include <new>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ int unpack_open(struct unpack *u, struct check_device *d, struct err *e)
     int least = 0, greatest = 0;
     u->device = d;
     u->band = -1;
-    pthread_mutex_init(&u->lock, NULL);
+    if (!(u->lock = new (std::nothrow) std::mutex))
+        return err_set(e, "out of memory");
     /* The kernels that compute windows fill the device: decoding goes first, or it would wait until
      * they end. */
     if (CU(d, cudaDeviceGetStreamPriorityRange(&least, &greatest), e) ||
@@ -67,7 +69,7 @@ void unpack_close(struct unpack *u)
             cudaEventDestroy(event);
     if (u->stream)
         cudaStreamDestroy(u->stream);
-    pthread_mutex_destroy(&u->lock);
+    delete u->lock;
 }
 
 static int64_t columns_of(const struct spectrum_band *b)
@@ -256,7 +258,7 @@ int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_
     int64_t n_left = 0;
     for (int64_t k = 0; k < n; k++)
         bytes += chunks[k].bytes;
-    pthread_mutex_lock(&u->lock);
+    const std::lock_guard<std::mutex> locked(*u->lock);
     int bad = begin_slab(u, s, e);
     if (!bad && bytes > u->room.stored - u->used)
         bad = err_set(e, "internal error: a slab has more stored bytes than its band");
@@ -266,7 +268,6 @@ int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_
         u->used += chunks[k].bytes;
         n_left += left[k];
     }
-    pthread_mutex_unlock(&u->lock);
     return bad ? -1 : n_left;
 }
 
@@ -352,8 +353,7 @@ static int queue_batches(struct unpack *u, const struct buffer *pixels, struct e
     }
     return CU(u->device, cudaGetLastError(), e) ||
                    CU(u->device,
-                      cudaMemcpyAsync(u->status, u->d_status, n, cudaMemcpyDeviceToHost,
-                                      u->stream),
+                      cudaMemcpyAsync(u->status, u->d_status, n, cudaMemcpyDeviceToHost, u->stream),
                       e)
                ? -1
                : 0;
@@ -389,11 +389,10 @@ int unpack_arrived(struct unpack *u, const struct spectrum_slab *s, struct copie
                    struct buffer *pixels, int64_t n, struct err *e)
 {
     const int64_t all = chunk_rows_of(s->band, s->rows) * columns_of(s->band);
-    pthread_mutex_lock(&u->lock);
+    const std::lock_guard<std::mutex> locked(*u->lock);
     int bad = begin_slab(u, s, e);
     if (!bad && !u->queued && (u->chunks += n) == all)
         bad = queue_all(u, c, pixels, e);
-    pthread_mutex_unlock(&u->lock);
     return bad;
 }
 

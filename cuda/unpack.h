@@ -21,7 +21,7 @@
 #include "cuda/copies.h"
 #include "cuda/jpeg.h"
 
-#include <pthread.h>
+#include <mutex>
 
 struct store_chunk;
 
@@ -56,7 +56,7 @@ struct unpack {
     cudaStream_t stream;
     cudaEvent_t copied, begins, ends;
     struct copies_guard guard; /* of d_stored */
-    pthread_mutex_t lock;
+    std::mutex *lock;
     struct unpack_room room;
 
     uint8_t *d_memory, *locked; /* all of the following; NULL: there is no room */

@@ -154,12 +154,12 @@ static int choose_slab(const struct job *j, struct spectrum_band *d, struct err 
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
     const bool packed = job_sends_packed(t, store_info(j->store)->codec);
-    int64_t rows = (packed ? t->packed_memory : t->memory) / SPECTRUM_BUFFERS / each;
+    int64_t rows = (packed ? t->packed_memory : t->memory) / t->setup->backend->buffers / each;
     rows = (rows < most ? rows : most) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
     if (rows < least && t->setup->memory && t->setup->backend->layout == SPECTRUM_ROWS)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", j->path,
-                       (least * each * SPECTRUM_BUFFERS * t->n_devices >> 20) + 1);
+                       (least * each * t->setup->backend->buffers * t->n_devices >> 20) + 1);
     d->slab_rows = rows < least ? least : rows;
     return 0;
 }

@@ -12,11 +12,12 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     EXTENT_BYTES = 4 << 20, /* pixels of a LOAD: large, so that 64 threads rarely meet in source */
     PACKED_EXTENT_BYTES = 16 << 20, /* the same for chunks that are sent as they are stored */
-    MOST_LOSSES = 2,        /* devices that a band may lose; then the store itself is the reason */
+    MOST_LOSSES = 2, /* devices that a band may lose; then the store itself is the reason */
 };
 
 _Static_assert(MOST_LOSSES == 2, "a band has room for one note");
@@ -27,12 +28,13 @@ struct feed {
     struct spectrum_slab slab; /* slab.band NULL: the slab at slab.row has not begun */
     enum item_kind kind;
     int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
-    int64_t slabs; /* slabs begun; slab k is in buffer k % SPECTRUM_BUFFERS */
+    int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
     /* Numbers of the items after the last ... */
-    int64_t loads_end;       /* LOAD of this slab */
-    int64_t computes_end[2]; /* COMPUTE of the slab before the previous one, of the previous one */
-    int64_t finish_end[SPECTRUM_SUMS]; /* FINISH of the band that last had these sums */
+    int64_t loads_end;                           /* LOAD of this slab */
+    int64_t computes_end[SPECTRUM_MOST_BUFFERS]; /* COMPUTE of the previous slab, of the one before
+                                                    ... */
+    int64_t finish_end[SPECTRUM_SUMS];           /* FINISH of the band that last had these sums */
 };
 
 struct schedule {
@@ -149,7 +151,7 @@ static void begin_slab(struct schedule *s, struct feed *f, int64_t row)
     f->slab = (struct spectrum_slab){.band = d,
                                      .row = row,
                                      .rows = rows,
-                                     .buffer = (int)(f->slabs++ % SPECTRUM_BUFFERS),
+                                     .buffer = (int)(f->slabs++ % backend(s)->buffers),
                                      .wy = complete_until(s, d, row),
                                      .end_wy = complete_until(s, d, row + rows)};
     if (row == d->first_row) {
@@ -201,7 +203,8 @@ static int begin_band(struct schedule *s, struct feed *f)
 
 /* --- items --- */
 
-static int make_load(struct feed *f, struct item *it, int64_t number, int64_t *after)
+static int make_load(const struct schedule *s, struct feed *f, struct item *it, int64_t number,
+                     int64_t *after)
 {
     const struct store_info *i = store_info(f->band->job->store);
     const int64_t columns = f->band->chunks.columns;
@@ -211,7 +214,7 @@ static int make_load(struct feed *f, struct item *it, int64_t number, int64_t *a
     it->kind = ITEM_LOAD;
     const int64_t most = f->band->geometry.packed_bytes ? PACKED_EXTENT_BYTES : EXTENT_BYTES;
     it->extent = chunks_extent_at(&f->band->chunks, row, col, most / store_chunk_bytes(i));
-    *after = f->computes_end[0];
+    *after = f->computes_end[backend(s)->ahead - 1];
     atomic_fetch_add(&f->loading, 1);
     f->next += it->extent.n;
     if (f->next == rows * columns) {
@@ -237,7 +240,7 @@ static int make_finish(const struct schedule *s, struct feed *f, struct item *it
     it->kind = ITEM_FINISH;
     it->band = f->band;
     if (backend(s)->finish)
-        *after = f->computes_end[1];
+        *after = f->computes_end[0];
     f->finish_end[f->band->geometry.assigned.number % SPECTRUM_SUMS] = number + 1;
     f->band = NULL;
     return PIPE_ITEM;
@@ -250,11 +253,11 @@ static int make_item(struct schedule *s, struct feed *f, struct item *it, int64_
     it->band = f->band;
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
-        return make_load(f, it, number, after);
+        return make_load(s, f, it, number, after);
     if (f->next < backend(s)->units(s->terms->spectrum, &f->slab))
         return make_compute(f, it, after);
-    f->computes_end[0] = f->computes_end[1];
-    f->computes_end[1] = number;
+    memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
+    f->computes_end[0] = number;
     return PIPE_END;
 }
 
@@ -284,7 +287,7 @@ static int64_t patience(const struct schedule *s, int device)
     if (f->band && has_enough(s, f))
         return -1;
     const bool new_slab = !f->band || !f->slab.band;
-    const int buffer = (int)(f->slabs % SPECTRUM_BUFFERS);
+    const int buffer = (int)(f->slabs % b->buffers);
     const int64_t waits = new_slab && !b->buffer_free(s->terms->spectrum, device, buffer);
     return 1 + atomic_load(&f->loading) + (waits << 32);
 }

@@ -6,9 +6,10 @@
  * several devices are mixed.
  *
  * A COMPUTE waits for the LOADs of its slab, and for the sums of the band that used them before. A
- * LOAD waits for the COMPUTEs of the slab two before on the same device: with SPECTRUM_BUFFERS
- * buffers, and slabs at least half as high as a window and its halo, these are the last that could
- * need what the LOAD overwrites. A FINISH waits for the COMPUTEs of its band.
+ * LOAD waits for the COMPUTEs of the slab so many before on the same device as the backend says
+ * (`ahead`): with two buffers more, and slabs at least half as high as a window and its halo, these
+ * are the last that could need what the LOAD overwrites. A FINISH waits for the COMPUTEs of its
+ * band.
  *
  * Threads: schedule_next and schedule_finished are called by one thread at a time, as the pipe
  * calls source and sink. schedule_loaded may be called by any thread.

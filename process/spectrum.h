@@ -47,8 +47,9 @@ extern "C" {
 
 enum {
     SPECTRUM_MOST_DEVICES = 64,
-    SPECTRUM_BUFFERS = 4, /* of a device */
-    SPECTRUM_SUMS = 8,    /* bands that a device has in progress */
+    SPECTRUM_BUFFERS = 4,      /* of a device, at least */
+    SPECTRUM_MOST_BUFFERS = 8, /* at most */
+    SPECTRUM_SUMS = 8,         /* bands that a device has in progress */
     SPECTRUM_MAX_RADIUS = 30,
     SPECTRUM_PAGE = 4096, /* direct reads begin and end on a page */
     SPECTRUM_STAGING_MORE = 2 * SPECTRUM_PAGE
@@ -154,7 +155,10 @@ struct spectrum_setup {
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
-    int64_t memory; /* bytes of buffers per device that serve it best */
+    /* Buffers of a device, and how many slabs are loaded ahead of the last one that was computed: at
+     * least 2, and 2 fewer than there are buffers. */
+    int buffers, ahead;
+    int64_t memory;        /* bytes of buffers per device that serve it best */
     int64_t packed_memory; /* the same for stores whose chunks it unpacks */
     /* Windows of one band, so that what it keeps for each of them stays small; 0: any number. */
     int64_t most_windows;
@@ -177,7 +181,7 @@ struct spectrum_backend {
     void (*describe)(const struct spectrum *b, uint64_t devices, char *text, size_t bytes);
     /* The kind of kernel, the same on all devices. */
     const char *(*kernel)(const struct spectrum *b);
-    /* Has the band's device room for SPECTRUM_BUFFERS buffers of so many bytes, and for all that
+    /* Has the band's device room for all buffers of so many bytes, and for all that
      * follows from the band? */
     bool (*fits)(const struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes);
     /* Makes room. Nothing is in progress on any device. */

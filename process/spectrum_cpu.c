@@ -267,6 +267,8 @@ static bool cpu_available(struct err *e)
 const struct spectrum_backend spectrum_cpu = {
     .name = "cpu",
     .layout = SPECTRUM_ROWS,
+    .buffers = SPECTRUM_BUFFERS,
+    .ahead = 2,
     .memory = 512 << 20,
     .available = cpu_available,
     .open = cpu_open,

@@ -281,6 +281,8 @@ static int device_finish(struct spectrum *b, const struct spectrum_band *g,
 
 static const struct spectrum_backend device_backend = {.name = "test",
                                                        .layout = SPECTRUM_CHUNKS,
+                                                       .buffers = SPECTRUM_BUFFERS,
+                                                       .ahead = 2,
                                                        .memory = 4 << 20,
                                                        .unpacks = 1u << CODEC_NONE,
                                                        .most_loads = 4,

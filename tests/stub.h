@@ -42,7 +42,21 @@ enum {
 };
 enum { POISON = 0x5a, POISON_BYTES = 1 << 25, PROBABLY = 8 };
 
-enum what { COPY, SET, RECORD, WAIT, SMOOTH, FUSED, GATHER, COUNT, STRIP, HUFFMAN, PIXELS, TRANSFORM, WHATS };
+enum what {
+    COPY,
+    SET,
+    RECORD,
+    WAIT,
+    SMOOTH,
+    FUSED,
+    GATHER,
+    COUNT,
+    STRIP,
+    HUFFMAN,
+    PIXELS,
+    TRANSFORM,
+    WHATS
+};
 
 struct block {
     unsigned char *p;

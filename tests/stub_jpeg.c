@@ -29,8 +29,10 @@ static bool decode(const struct jpeg_batch *b, const struct jpeg_tile *t, uint8_
 {
     static struct jpeg_decoder *decoder;
     const uint8_t *p = stream_of(b, t), *coded = b->d_stored + t->stored;
-    const struct jpeg_picture picture = {
-        .cols = b->geometry.width, .rows = b->geometry.height, .colours = JPEG_MARKED, .channels = 3};
+    const struct jpeg_picture picture = {.cols = b->geometry.width,
+                                         .rows = b->geometry.height,
+                                         .colours = JPEG_MARKED,
+                                         .channels = 3};
     const struct jpeg_stream s = {.bytes = p, .n = (size_t)(coded - p) + t->bytes};
     struct err no;
     if (!decoder && !(decoder = jpeg_decoder_create(&no)))
@@ -66,7 +68,8 @@ static void huffman(const struct jpeg_batch *b, const struct jpeg_tile *t, int k
 {
     uint32_t *entries = b->d_entries + t->entries;
     const int64_t rows = b->geometry.mcu_rows + 1;
-    stub_check_memory(entries, ((size_t)t->most + JPEG_MARGIN) * sizeof *entries, device, "entries");
+    stub_check_memory(entries, ((size_t)t->most + JPEG_MARGIN) * sizeof *entries, device,
+                      "entries");
     stub_check_memory(b->d_rows + k * rows, (size_t)rows * 4, device, "rows of MCUs");
     stub_check(!memcmp(b->d_stripped + t->stripped, b->d_stored + t->stored, t->bytes),
                "stripped bytes of a tile were overwritten");
