@@ -278,6 +278,8 @@ struct result_merge_options {
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
+    /* Gets each slide of the sum. NULL: not wanted. */
+    void (*slide)(void *ctx, const struct result_slide *s);
     void *ctx;
 };
 

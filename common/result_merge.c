@@ -231,6 +231,8 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
         r = check_whole(m, &sum, e);
     if (r == 0 && result_put_slide(m->out, &sum, e))
         r = err_add(e, "%s", out);
+    if (r == 0 && m->options.slide)
+        m->options.slide(m->options.ctx, &sum);
     result_slide_free(&sum);
     free(m->owner);
     return r;

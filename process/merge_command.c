@@ -3,14 +3,20 @@
 
 #include "common/progress.h"
 #include "common/stop.h"
+#include "process/same_resolution.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
+struct merging {
+    const struct options *o;
+    struct resolution_range resolution;
+};
+
 static void show_progress(void *ctx, int64_t done, int64_t slides)
 {
-    progress_item(0, cli_base_name(((const struct options *)ctx)->output), 0, 1);
+    progress_item(0, cli_base_name(((const struct merging *)ctx)->o->output), 0, 1);
     progress_show((double)done / (double)slides, (double)done);
 }
 
@@ -41,16 +47,26 @@ static void last_line(const struct options *o, const struct result *r, double se
             cli_size(memory, (double)cli_peak_memory()));
 }
 
+static void note_slide(void *ctx, const struct result_slide *s)
+{
+    resolution_range_add(&((struct merging *)ctx)->resolution, &s->origin);
+}
+
 static int merge(struct options *o, struct err *e)
 {
+    struct merging m = {.o = o};
     const struct result_merge_options how = {
         .partial = o->partial, .allow_duplicates = o->allow_duplicates,
-        .progress = show_progress, .ctx = o};
+        .progress = show_progress, .slide = note_slide, .ctx = &m};
     if (result_check_target(o->output, e))
         return -1;
     progress_begin(o->quiet ? CLI_NO : o->progress, "slide", 1, "slides/s");
     const int bad = result_merge(o->output, o->files.paths, o->files.n, &how, e);
     progress_end();
+    if (!bad && !o->quiet && resolution_range_mixes(&m.resolution))
+        cli_say("%s: slides of %.4g to %.4g um/px share one histogram, whose frequencies are per "
+                "pixel; merge each resolution by itself to compare them", o->output,
+                m.resolution.low, m.resolution.high);
     return bad;
 }
 

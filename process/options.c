@@ -20,7 +20,7 @@ enum {
     OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
     OPT_SKIP_DAMAGED, OPT_FEATURES, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
     OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
-    OPT_DUPLICATES, OPT_QUICK, OPT_LIVE, OPT_LIVE_EVERY,
+    OPT_DUPLICATES, OPT_MIX_MPP, OPT_QUICK, OPT_LIVE, OPT_LIVE_EVERY,
 };
 
 #define LIST {"Input", 0, "list", "FILE", OPT_LIST, \
@@ -48,6 +48,9 @@ static const struct command_option run_rows[] = {
      "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
      "Slurm or Grid Engine array job"},
     DUPLICATES,
+    {NULL, 0, "mix-mpp", NULL, OPT_MIX_MPP,
+     "accept slides of different resolution in one result; without it, those that differ by more "
+     "than 10 % from the first one are rejected"},
     {"Parameters", 0, "window", "N", OPT_WINDOW,
      "windows of N x N px, a power of two from 64 to 1024"},
     {NULL, 0, "stride", "S", OPT_STRIDE, "px from one window to the next"},
@@ -216,6 +219,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
     case OPT_FORCE: o->force = true; return 0;
     case OPT_DUPLICATES: o->allow_duplicates = true; return 0;
+    case OPT_MIX_MPP: o->mix_mpp = true; return 0;
     case OPT_LIVE: o->live = arg; return 0;
     case OPT_LIVE_EVERY: return cli_real("--live-every", arg, 0.1, 3600, &o->live_every, e);
     default: return set_parameter(&o->params, id, arg, e);

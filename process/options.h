@@ -29,7 +29,7 @@ struct options {
     enum stream_io io;
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
     enum cli_when progress;
-    bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates;
+    bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, mix_mpp;
     bool min_tissue;     /* --min-tissue was given */
     bool reject_damaged; /* --on-damage fail */
 };

@@ -5,6 +5,7 @@
 #include "common/stop.h"
 #include "process/live.h"
 #include "process/results.h"
+#include "process/same_resolution.h"
 #include "process/spectrum.h"
 
 #include <inttypes.h>
@@ -21,6 +22,7 @@ struct run {
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
+    struct same_resolution resolution;
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
     struct live *live; /* NULL without --live */
 };
@@ -197,16 +199,25 @@ static void close_live(struct run *r, int status)
 
 #endif
 
+/* May the slide be counted with the others? */
+static int check_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
+{
+    if (!r->o->mix_mpp && !results_is_folder(r->o->output) &&
+        same_resolution_check(&r->resolution, path, &s->origin, e))
+        return -1;
+    return check_duplicate(r, path, s->quickhash, e);
+}
+
 static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
                         struct err *e)
 {
     struct run *r = ctx;
-    struct err duplicate = {""};
+    struct err rejected = {""};
     const char *path = r->o->files.paths[k];
     r->computed += s ? s->nx * s->ny : 0;
-    if (s && check_duplicate(r, path, s->quickhash, &duplicate)) {
+    if (s && check_slide(r, path, s, &rejected)) {
         s = NULL;
-        why = &duplicate;
+        why = &rejected;
     }
     report_live(r, k, s, why);
     if (!s) {
@@ -411,6 +422,7 @@ static int run_share(struct options *o)
     if (!o->quiet)
         last_line(&r, status == EXIT_STOPPED, cli_now() - begun);
     tdestroy(r.seen, seen_free);
+    same_resolution_free(&r.resolution);
     free(r.bytes);
     free(r.counts.histogram);
     return status;

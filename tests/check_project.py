@@ -180,6 +180,7 @@ WSI2H5_OPTIONS = {
     "--list": None, "--output": None, "--help": None, "--version": None,
 }
 RUN_OPTIONS = {
+    "--mix-mpp": [],
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"], "--features": ["basic"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"], "--tissue-only": [],
     "--skip-damaged": [], "--on-damage": ["fail"],

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""wsi2h5 --mpp: the level that has a resolution; --mpp-override."""
+"""wsi2h5 --mpp: the level that has a resolution; --mpp-override. h5spec: slides of different resolution."""
+import glob
+
 import h5py
 
 from lib import *
@@ -63,6 +65,36 @@ def test_options_that_make_no_sense():
                            (["--mpp", "1", "--level", "0"], "contradict"), (["--mpp-tolerance", "0.2"], "--mpp only"),
                            (["--mpp", "-1"], "--mpp"), (["--mpp", "nan"], "--mpp")):
         says(converted(*options, status=2), words)
+
+
+def sharp(mpp, seed):
+    return store(made("--size", "600x600", "--mpp", mpp, "--seed", seed, name="m" + seed))
+
+
+def test_slides_of_different_resolution_in_one_result():
+    a, near, other, unknown = sharp("0.50", "1"), sharp("0.52", "2"), sharp("0.25", "3"), sharp("none", "4")
+    folder = tmp()
+    out = os.path.join(folder, "r.h5")
+    p = run(H5SPEC, "run", "--device", "cpu", "-o", out, a, near, other, unknown, status=1)
+    says(p.err, "m3.h5: rejected: it has 0.25 um/px, but", "m1.h5 has 0.5", "--mix-mpp", "3 done, 1 failed")
+    with h5py.File(out, "r") as f:
+        expect(sorted(f["slides"]) == ["m1", "m2", "m4"], "%s", list(f["slides"]))
+    run(H5SPEC, "run", "--device", "cpu", "--mix-mpp", "-o", out, a, near, other, unknown)
+    with h5py.File(out, "r") as f:
+        expect(len(f["slides"]) == 4, "%s", list(f["slides"]))
+    run(H5SPEC, "run", "--device", "cpu", "-o", folder + "/each/", a, other)  # one result per store
+    results = sorted(glob.glob(folder + "/each/*.h5"))
+    says(run(H5SPEC, "merge", "-o", out, *results).err, "slides of 0.25 to 0.5 um/px share one histogram")
+    p = run(H5SPEC, "merge", "-o", out, results[0])
+    expect("um/px" not in p.err, "%s", p.err)
+
+
+def test_levels_of_different_downsample_in_one_result():
+    pyramid = made("--size", "4800x3200", "--levels", "2", "--mpp", "none", name="levels")
+    other = made("--size", "700x700", "--mpp", "none", name="other")
+    out = os.path.join(tmp(), "r.h5")
+    p = run(H5SPEC, "run", "--device", "cpu", "-o", out, store(pyramid, "--level", "1"), store(other), status=1)
+    says(p.err, "other.h5: rejected: its level is downsampled by 1, that of", "by 4;")
 
 
 if __name__ == "__main__":
