@@ -160,11 +160,11 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
 /* --- maps --- */
 
 static const struct result_map_kind kinds[RESULT_MAPS] = {
-    [RESULT_MEAN] = {"window_mean_db", RESULT_FLOAT32, "dB", 1, NAN, 1},
-    [RESULT_STD] = {"window_std_db", RESULT_FLOAT32, "dB", 1, NAN, 1},
-    [RESULT_LEVEL] = {"window_level_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2},
-    [RESULT_FOCUS] = {"window_focus_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2},
-    [RESULT_FLAGS] = {"window_flags", RESULT_UINT8, "", 1, RESULT_FLAG_NO_GROUP, 2},
+    [RESULT_MEAN] = {"window_mean_db", RESULT_FLOAT32, "dB", 1, NAN, 1, 20, 60},
+    [RESULT_STD] = {"window_std_db", RESULT_FLOAT32, "dB", 1, NAN, 1, 10, 26},
+    [RESULT_LEVEL] = {"window_level_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2, 30, 75},
+    [RESULT_FOCUS] = {"window_focus_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2, -50, -15},
+    [RESULT_FLAGS] = {"window_flags", RESULT_UINT8, "", 1, RESULT_FLAG_NO_GROUP, 2, 0, 255},
 };
 
 const struct result_map_kind *result_map_kind(int map)

@@ -120,6 +120,7 @@ struct result_map_kind {
     double scale;
     double fill; /* the stored number where there is no value; NAN for floats */
     int since;   /* the format_version that introduced it; older files lack the map */
+    double low, high; /* ends of the colours of pictures, the same for all slides */
 };
 
 struct result_map {

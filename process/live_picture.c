@@ -51,9 +51,10 @@ static double block_mean(const struct result_slide *s, int64_t bx, int64_t by, i
 static void make_row(const struct result_slide *s, int64_t y, int64_t width, int64_t block,
                      uint8_t *out)
 {
-    const double low = shows_focus(s) ? -50 : 20, high = shows_focus(s) ? -15 : 60;
+    const struct result_map_kind *kind = shown_map(s)->kind;
     for (int64_t x = 0; x < width; x++) {
-        const int k = colours_number(block_mean(s, x, y, block), low, high, COLOURS_MAP);
+        const double mean = block_mean(s, x, y, block);
+        const int k = colours_number(mean, kind->low, kind->high, COLOURS_MAP);
         out[x] = (uint8_t)(k < 0 ? colours_hatch(x, y) : k);
     }
 }

@@ -35,22 +35,6 @@ int map_feature_find(const char *name)
     return -1;
 }
 
-void map_feature_range(int map, double *low, double *high)
-{
-    static const struct {
-        const char *name;
-        double low, high;
-    } rows[] = {
-        {"mean_db", 20, 60}, {"std_db", 10, 26}, {"level_db", 30, 75}, {"focus_db", -50, -15}};
-    *low = 0;
-    *high = 100;
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (!strcmp(rows[k].name, map_feature_name(map))) {
-            *low = rows[k].low;
-            *high = rows[k].high;
-        }
-}
-
 /* --- slides --- */
 
 int64_t map_cell(const struct result_params *p, int64_t cell, struct err *e)
@@ -93,20 +77,18 @@ static int set_grid(struct map_slide *m, int64_t cell, struct err *e)
 
 static void set_scale(struct map_slide *m)
 {
-    m->downsample = m->s.level == 0 ? 1 : NAN;
-    m->mpp_x = m->mpp_y = NAN;
+    const struct result_origin *o = &m->s.origin;
+    m->downsample = isnan(o->downsample) && m->s.level == 0 ? 1 : o->downsample;
+    m->mpp_x = o->mpp_x * m->downsample;
+    m->mpp_y = o->mpp_y * m->downsample;
 }
 
 int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum map_weights weights,
                    int64_t cell, struct err *e)
 {
     *m = (struct map_slide){.result = r, .k = k, .params = *result_params(r), .weights = weights};
-    if (result_load_slide(r, k, &m->s, e))
+    if (result_load_parts(r, k, 0, &m->s, e))
         return -1;
-    for (int n = 0; n < RESULT_MAPS; n++) {
-        free(m->s.maps[n].values);
-        m->s.maps[n].values = NULL;
-    }
     m->partial = memchr(m->s.groups, 0, (size_t)m->s.group_count) != NULL;
     result_missing_text(m->s.groups, m->s.group_count, m->missing, sizeof m->missing);
     set_scale(m);

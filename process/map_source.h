@@ -26,8 +26,6 @@ const char *map_feature_name(int map);
 int map_feature_find(const char *name);
 /* Is the map a quantity, not flags? */
 bool map_is_feature(int map);
-/* Ends of the colours by default, equal for all slides. */
-void map_feature_range(int map, double *low, double *high);
 
 /* --- slides --- */
 

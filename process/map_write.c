@@ -46,7 +46,7 @@ static int write_content(const struct map_setup *o, const struct content *c, str
                                   .width = o->width,
                                   .opacity = o->opacity};
     if (!o->range)
-        map_feature_range(p.map, &p.low, &p.high);
+        p.low = result_map_kind(p.map)->low, p.high = result_map_kind(p.map)->high;
     switch (c->format) {
     case MAP_PNG: return map_picture_draw(c->m, &p, file->f, e);
     case MAP_OVERLAY: return map_picture_overlay(c->m, &p, file->f, e);
@@ -98,7 +98,7 @@ static int write_format(struct run *r, const struct content *all, struct err *e)
 /* --- one slide --- */
 
 /* The features that are wanted and that the result has. */
-static int choose_features(const struct map_setup *o, int64_t version, struct content *c,
+static int choose_features(const struct map_setup *o, const struct result *r, struct content *c,
                            struct err *e)
 {
     bool any = false;
@@ -107,13 +107,13 @@ static int choose_features(const struct map_setup *o, int64_t version, struct co
     for (int m = 0; m < RESULT_MAPS; m++) {
         if (!map_is_feature(m) || (any && !o->features[m]))
             continue;
-        if (result_map_kind(m)->since <= version)
+        if (result_has_map(r, m))
             c->maps[c->n++] = m;
         else if (any)
             return err_set(e,
-                           "a result of format_version %" PRId64 " has no %s; compute it again "
-                           "with this version of h5spec run",
-                           version, map_feature_name(m));
+                           "the result has no %s; compute it again with h5spec run --features "
+                           "spectral",
+                           map_feature_name(m));
     }
     return 0;
 }
@@ -135,7 +135,7 @@ static int check_slide(const struct map_setup *o, const struct map_slide *m, str
 static int write_slide(struct run *r, struct map_slide *m, struct err *e)
 {
     struct content c = {.m = m};
-    if (check_slide(r->setup, m, e) || choose_features(r->setup, result_version(m->result), &c, e))
+    if (check_slide(r->setup, m, e) || choose_features(r->setup, m->result, &c, e))
         return -1;
     if (m->cols < 1 || m->rows < 1) {
         cli_say("slide %s: no window of %" PRId64 " px fits into %" PRId64 " x %" PRId64

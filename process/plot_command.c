@@ -75,8 +75,9 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
 
 static const char *value(int id, char buf[64])
 {
-    (void)buf;
-    return id == OPT_RANGE ? "20:60" : NULL;
+    const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
+    snprintf(buf, 64, "%g:%g", kind->low, kind->high);
+    return id == OPT_RANGE ? buf : NULL;
 }
 
 const struct command plot_options = {
@@ -137,7 +138,8 @@ static int run(struct arguments *a, int argc, char **argv)
 
 int plot_main(int argc, char **argv)
 {
-    struct arguments a = {.setup = {.map_low = 20, .map_high = 60}};
+    const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
+    struct arguments a = {.setup = {.map_low = kind->low, .map_high = kind->high}};
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.patterns);

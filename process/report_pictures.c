@@ -24,7 +24,7 @@ static const struct {
 
 /* The map is that of focus_db, or of mean_db if the result lacks it. The range of colours is the
  * same for all slides. */
-static const double map_low[] = {-50, 20}, map_high[] = {-15, 60};
+static const int map_of[] = {RESULT_FOCUS, RESULT_MEAN};
 
 struct report_picture {
     uint32_t bytes[TRIED][KINDS];
@@ -116,7 +116,8 @@ static uint8_t block_colour(const struct result_slide *s, const struct result_ma
         }
     if (n == 0)
         return COLOURS_CLEAR;
-    return (uint8_t)colours_number(sum / (double)n, map_low[range], map_high[range], COLOURS_MAP);
+    const struct result_map_kind *kind = result_map_kind(map_of[range]);
+    return (uint8_t)colours_number(sum / (double)n, kind->low, kind->high, COLOURS_MAP);
 }
 
 static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
@@ -289,12 +290,14 @@ static struct choice choose(const struct report *r, int64_t room)
 
 static void put_head(const struct report *r, FILE *f, struct choice c)
 {
+    const struct result_map_kind *focus = result_map_kind(map_of[0]),
+                                 *mean = result_map_kind(map_of[1]);
     (void)r;
     fprintf(f,
             "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
             "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
             "\"colours\":\"",
-            PER_BLOCK, map_low[0], map_low[1], map_high[0], map_high[1]);
+            PER_BLOCK, focus->low, mean->low, focus->high, mean->high);
     uint32_t palette[COLOURS_PALETTE];
     colours_palette(palette, 255);
     for (int k = 0; k < COLOURS_MAP; k++)

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdint.h>
 
-static const struct result_map_kind of_float = {"a", RESULT_FLOAT32, "dB", 1, NAN, 1};
-static const struct result_map_kind of_int = {"b", RESULT_INT16, "dB", 0.01, -32768, 2};
-static const struct result_map_kind of_byte = {"c", RESULT_UINT8, "", 1, 32, 2};
+static const struct result_map_kind of_float = {"a", RESULT_FLOAT32, "dB", 1, NAN, 1, 0, 1};
+static const struct result_map_kind of_int = {"b", RESULT_INT16, "dB", 0.01, -32768, 2, 0, 1};
+static const struct result_map_kind of_byte = {"c", RESULT_UINT8, "", 1, 32, 2, 0, 1};
 
 /* A part brings its values; where it has none, the sum keeps its own. */
 static void test_maps_of_float(void)
