@@ -3,6 +3,7 @@
 
 #include "convert/tiff_file.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -133,6 +134,22 @@ static int describe(openslide_t *o, const char *path, int64_t level, struct slid
 
 /* --- the handle --- */
 
+static void ignore(const char *domain, int level, const char *text, void *ctx)
+{
+    (void)domain, (void)level, (void)text, (void)ctx;
+}
+
+/* OpenSlide's GLib prints complaints about odd descriptions. It is there if OpenSlide is, but its
+ * headers may not be. */
+static void silence(void)
+{
+    typedef void handler(const char *, int, const char *, void *);
+    handler *(*set)(handler *, void *);
+    *(void **)&set = dlsym(RTLD_DEFAULT, "g_log_set_default_handler");
+    if (set)
+        set(ignore, NULL);
+}
+
 /* One try. NULL: *r is 0 for an unknown format, SLIDE_DAMAGED, or -1. *passing: a call failed with
  * an error that may pass. */
 static openslide_t *try_handle(const char *path, int *r, bool *passing, struct err *e)
@@ -174,6 +191,7 @@ int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t l
                         struct slide_info *info, struct err *e)
 {
     int r;
+    silence();
     openslide_t *o = open_handle(path, &r, e);
     if (!o)
         return r;

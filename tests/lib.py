@@ -6,6 +6,7 @@ raises Skip, fails when it raises anything else. main() prints one line per test
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -66,7 +67,16 @@ def run(*argv, status=0, **kw):
                                                       (p.err or p.out)[-600:]))
     for bad in ("Sanitizer", "runtime error:", "HDF5-DIAG", "HDF5: infinite loop"):
         expect(bad not in p.err, "%s: %s", argv[0], p.err[-1500:])
+    if os.path.basename(str(argv[0])) in ("wsi2h5", "h5spec") and "env" not in kw:
+        check_lines(os.path.basename(str(argv[0])), p.err)
     return p
+
+
+def check_lines(program, err):
+    """Each line of stderr is the program's own: libraries are quiet."""
+    for line in err.replace("\r", "\n").splitlines():
+        line = re.sub(r"\033\[[0-9;]*[A-Za-z]", "", line).strip()
+        expect(not line or line.startswith((program, "Try '%s" % program, "Usage:")), "a line of a library: %r", line)
 
 
 def wait_until_caught(p, number):
