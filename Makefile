@@ -80,7 +80,7 @@ PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,pro
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
-TESTS    := $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
+TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
             $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
             $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device)
@@ -153,7 +153,7 @@ $(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
 $(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC)
 $(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(call objects,tests/stub*.c) $(COMMON)
 	$(link) -lstdc++ $(LDLIBS)
-$(B)/tests/mkstore $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
+$(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
 $(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg%,$(CUDAOBJ)) $(COMMON)
 	$(link) $(CUDA_LIBS) -lstdc++ $(LDLIBS)

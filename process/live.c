@@ -120,6 +120,11 @@ static void write_state(struct live *l, const char *status)
 
 /* --- a slide --- */
 
+static int shown_map(const struct live *l)
+{
+    return result_is_spectral(&l->params) ? RESULT_FOCUS : RESULT_MEAN;
+}
+
 static void write_slide(struct live *l, int64_t number, const struct result_slide *s, int64_t rows)
 {
     struct live_file t;
@@ -134,7 +139,8 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
         fprintf(t.f,
                 ",\"nx\":%" PRId64 ",\"ny\":%" PRId64 ",\"rows\":%" PRId64 ",\"drawn\":%" PRId64
                 ",\"windows\":%" PRId64 ",\"feature\":\"%s\",\"mean\":",
-                s->nx, s->ny, rows, l->drawn, s->counts.windows, live_picture_feature(s));
+                s->nx, s->ny, rows, l->drawn, s->counts.windows,
+                shown_map(l) == RESULT_FOCUS ? "focus_db" : "mean_db");
         html_number(t.f, mean, 7);
         fputs(",\"std\":", t.f);
         html_number(t.f, std, 7);
@@ -153,7 +159,7 @@ static void write_picture(struct live *l, int64_t number, const struct result_sl
     snprintf(name, sizeof name, "%" PRId64 ".png", number);
     int bad = file_begin(&t, l, name);
     if (!bad)
-        bad = file_end(&t, live_picture(t.f, s, rows, &e));
+        bad = file_end(&t, live_picture(t.f, s, shown_map(l), rows, &e));
     check(l, &t, bad);
 }
 

@@ -10,21 +10,6 @@
 
 enum { MOST_SIDE = 1024 };
 
-static const struct result_map *shown_map(const struct result_slide *s)
-{
-    return &s->maps[RESULT_MEAN];
-}
-
-static bool shows_focus(const struct result_slide *s)
-{
-    return shown_map(s)->kind->type != RESULT_FLOAT32;
-}
-
-const char *live_picture_feature(const struct result_slide *s)
-{
-    return shows_focus(s) ? "focus_db" : "mean_db";
-}
-
 static double value(const struct result_map *m, int64_t k)
 {
     if (m->kind->type == RESULT_FLOAT32)
@@ -34,9 +19,9 @@ static double value(const struct result_map *m, int64_t k)
 }
 
 /* Mean over block x block windows that have a value; NAN without one. */
-static double block_mean(const struct result_slide *s, int64_t bx, int64_t by, int64_t block)
+static double block_mean(const struct result_slide *s, const struct result_map *m, int64_t bx,
+                         int64_t by, int64_t block)
 {
-    const struct result_map *m = shown_map(s);
     double sum = 0;
     int64_t n = 0;
     for (int64_t y = by * block; y < s->ny && y < (by + 1) * block; y++)
@@ -48,18 +33,18 @@ static double block_mean(const struct result_slide *s, int64_t bx, int64_t by, i
     return n ? sum / (double)n : NAN;
 }
 
-static void make_row(const struct result_slide *s, int64_t y, int64_t width, int64_t block,
+static void make_row(const struct result_slide *s, int map, int64_t y, int64_t width, int64_t block,
                      uint8_t *out)
 {
-    const struct result_map_kind *kind = shown_map(s)->kind;
+    const struct result_map_kind *kind = s->maps[map].kind;
     for (int64_t x = 0; x < width; x++) {
-        const double mean = block_mean(s, x, y, block);
+        const double mean = block_mean(s, &s->maps[map], x, y, block);
         const int k = colours_number(mean, kind->low, kind->high, COLOURS_MAP);
         out[x] = (uint8_t)(k < 0 ? colours_hatch(x, y) : k);
     }
 }
 
-int live_picture(FILE *f, const struct result_slide *s, int64_t rows, struct err *e)
+int live_picture(FILE *f, const struct result_slide *s, int map, int64_t rows, struct err *e)
 {
     const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
     const int64_t block = (longest + MOST_SIDE - 1) / MOST_SIDE;
@@ -78,7 +63,7 @@ int live_picture(FILE *f, const struct result_slide *s, int64_t rows, struct err
     for (int64_t y = 0; y < height && !bad; y++) {
         const int64_t end = (y + 1) * block < s->ny ? (y + 1) * block : s->ny;
         if (end <= rows)
-            make_row(s, y, width, block, row);
+            make_row(s, map, y, width, block, row);
         else
             memset(row, COLOURS_CLEAR, (size_t)width);
         bad = png_file_row(p, row, e);

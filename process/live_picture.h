@@ -10,11 +10,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the picture shows: "focus_db", or "mean_db" if the result has no focus. */
-const char *live_picture_feature(const struct result_slide *s);
-/* Writes a PNG picture of all rows. Window rows from `rows` on are transparent; hatched: computed,
- * without a value. Maps of more than 1,024 columns or rows are reduced by a whole number; a row of
- * such a picture is drawn when all its window rows are final. */
-int live_picture(FILE *f, const struct result_slide *s, int64_t rows, struct err *e);
+/* Writes a PNG picture of all rows of map RESULT_FOCUS or RESULT_MEAN. Window rows from `rows` on
+ * are transparent; hatched: computed, without a value. Maps of more than 1,024 columns or rows are
+ * reduced by a whole number; their rows are drawn when all window rows in them are final. */
+int live_picture(FILE *f, const struct result_slide *s, int map, int64_t rows, struct err *e);
 
 #endif

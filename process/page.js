@@ -300,10 +300,10 @@ function panel(parent, w, h, x0, x1, y1, xlabel, ylabel) {
   }
   for (let i = 0; i <= 4; i++) {
     svg(s, 'line', {x1: 56, x2: w - 12, y1: q.y(y1 * i / 4), y2: q.y(y1 * i / 4), 'class': 'grid'});
-    svg(s, 'text', {x: 50, y: q.y(y1 * i / 4) + 4, 'text-anchor': 'end'}, (y1 * i / 4).toFixed(3));
+    svg(s, 'text', {x: 50, y: q.y(y1 * i / 4) + 4, 'text-anchor': 'end'}, String(Number((y1 * i / 4).toPrecision(2))));
   }
   svg(s, 'text', {x: (56 + w - 12) / 2, y: h - 6, 'text-anchor': 'middle'}, xlabel);
-  svg(s, 'text', {x: 4, y: 10}, ylabel);
+  svg(s, 'text', {x: 60, y: 10}, ylabel);
   return q;
 }
 function cellAt(c) { return D.cells.low + D.cells.step * (c + 0.5); }
@@ -447,7 +447,7 @@ function drawSpectra(parent, p) {
     if (!x[1]) return;
     const f = el(parent, 'figure', {'class': 'spectrum'});
     picture(f, 'spectrum', x[1], 'spectrum of ' + x[0]);
-    el(f, 'figcaption', {}, x[0] + ': zero frequency in the middle, 1/2 cycle/px at the edges; ' + P.spectrumLow + ' to ' + P.spectrumHigh + ' dB');
+    el(f, 'figcaption', {}, x[0] + ': frequency 0 in the middle, 1/2 cycle/px at the edges; ' + P.spectrumLow + ' to ' + P.spectrumHigh + ' dB');
   });
 }
 

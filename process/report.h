@@ -18,6 +18,7 @@
 
 #include "common/command.h"
 #include "common/err.h"
+#include "common/features.h"
 #include "common/result.h"
 #include "process/stats.h"
 
@@ -70,7 +71,7 @@ struct report_metric {
 };
 const struct report_metric *report_metric(int metric);
 
-enum { REPORT_OCTAVES = 6, REPORT_BANDS = 5 };
+enum { REPORT_OCTAVES = FEATURES_OCTAVES, REPORT_BANDS = 5 };
 extern const double report_bands[REPORT_BANDS]; /* the quantiles of the bands */
 enum report_verdict { REPORT_NO_VERDICT, REPORT_PASS, REPORT_WARN, REPORT_FAIL };
 

@@ -64,6 +64,24 @@ static int add_creator(struct report *r, const char *creator, struct err *e)
 
 /* --- source: the next slide that can be read --- */
 
+/* Results with basic and with spectral features go together: the former show fewer numbers. */
+static int same_params(const struct result_params *a, const struct result_params *b, struct err *e)
+{
+    struct result_params c = *b;
+    memcpy(c.features, a->features, sizeof c.features);
+    return result_same_params(a, &c, e);
+}
+
+/* What is needed of each slide: the map that is shown, and the thumbnail. */
+static unsigned parts_of(const struct report *r, const struct result *file)
+{
+    if (!r->spool)
+        return 0;
+    return RESULT_WITH_THUMBNAIL |
+           (result_has_map(file, RESULT_FOCUS) ? RESULT_WITH_MAP(RESULT_FOCUS)
+                                               : RESULT_WITH_MAP(RESULT_MEAN));
+}
+
 /* An input, or a slide of it, that cannot be used: it is reported and listed. */
 static int cannot_use(struct loader *l, const char *name, const struct err *why, struct err *e)
 {
@@ -79,7 +97,7 @@ static int open_next(struct loader *l, struct err *e)
     struct err why = {""};
     l->next = 0;
     l->open = result_open(path, &why);
-    if (l->open && r->begun && result_same_params(&r->params, result_params(l->open), &why)) {
+    if (l->open && r->begun && same_params(&r->params, result_params(l->open), &why)) {
         err_add(&why,
                 "%s: parameters differ from those of the results before it; make a report "
                 "of its own",
@@ -120,7 +138,8 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
         } else if (!l->open) {
             if (open_next(l, e))
                 return -1;
-        } else if (!result_load_slide(l->open, l->next++, &it->slide, &why)) {
+        } else if (!result_load_parts(l->open, l->next++, parts_of(l->r, l->open), &it->slide,
+                                      &why)) {
             it->row = (struct report_slide){.file = l->file, .version = result_version(l->open)};
             return PIPE_ITEM;
         } else if (cannot_use(l, result_slide_name(l->open, l->next - 1), &why, e)) {
@@ -148,8 +167,23 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
         row->metric[m] = row->z[m] = NAN;
     for (int j = 0; j < REPORT_OCTAVES; j++)
         row->profile[j] = NAN;
-    row->w1 = row->mpp = row->objective = NAN;
-    row->downsample = 1;
+    row->w1 = NAN;
+    row->mpp = s->origin.mpp_x;
+    row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
+    row->objective = s->origin.objective_power;
+    row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;
+}
+
+/* Of a slide with windows. */
+static void set_metrics(const struct result_params *p, const struct result_slide *s,
+                        struct report_slide *row)
+{
+    result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
+    result_profile(p, &s->counts, row->profile);
+    row->metric[REPORT_SLOPE] = features_slope(row->profile);
+    row->metric[REPORT_FOCUS_P05] = s->focus[0];
+    row->metric[REPORT_FOCUS_P50] = s->focus[1];
+    row->metric[REPORT_FOCUS_P95] = s->focus[2];
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)
@@ -162,14 +196,14 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     (void)thread;
     set_numbers(s, row);
     row->name = strdup(s->name);
-    row->vendor = strdup("");
+    row->vendor = strdup(s->origin.vendor);
     if (!row->name || !row->vendor)
         return err_set(e, "out of memory");
     if (l->r->spool && report_pictures_make(l->r->spool, s, &row->pictures, e))
         return -1;
     if (s->counts.windows == 0)
         return 0;
-    result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
+    set_metrics(p, s, row);
     row->cdf = malloc((size_t)p->bins * sizeof *row->cdf);
     if (!row->cdf)
         return err_set(e, "out of memory");

@@ -6,6 +6,7 @@
 #include "process/jpeg_write.h"
 #include "process/page.h"
 #include "process/png_file.h"
+#include "process/report_spectra.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -141,7 +142,7 @@ static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height
 
 static const struct result_map *shown_map(const struct result_slide *s)
 {
-    return &s->maps[RESULT_MEAN];
+    return &s->maps[s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN];
 }
 
 static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
@@ -185,7 +186,6 @@ static void shrink(const uint8_t *in, int64_t width, int64_t height, uint8_t *ou
 /* Nothing is written if the slide has no thumbnail, or the program no libjpeg. */
 static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err *e)
 {
-#ifdef REPORT_THUMBNAILS
     const struct result_picture *t = &s->thumbnail;
     if (!t->rgb || t->width < 1 || t->height < 1)
         return 0;
@@ -203,13 +203,6 @@ static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err
         fwrite(bytes, 1, n, f);
     free(bytes);
     free(pixels);
-#else
-    (void)f;
-    (void)s;
-    (void)side;
-    (void)e;
-    (void)shrink;
-#endif
     return 0;
 }
 
@@ -260,9 +253,13 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
 
 /* Which slides get pictures, and of which size. */
 struct choice {
-    int size; /* 0 .. TRIED - 1 */
+    int size; /* 0 .. TRIED - 1; -1: none */
     bool all; /* of all slides, not only of those to look at */
+    bool all_spectra;
+    int64_t spectra; /* bytes that spectra may take */
 };
+
+enum { SPECTRA_BYTES = 40000 }; /* about what the two spectra of a slide take */
 
 static int64_t total_bytes(const struct report *r, struct choice c)
 {
@@ -278,26 +275,34 @@ static int64_t total_bytes(const struct report *r, struct choice c)
 
 static struct choice choose(const struct report *r, int64_t room)
 {
-    struct choice c = {0, true};
-    if (r->setup->pictures == REPORT_ALL)
-        return c;
-    for (int all = 1; all >= 0; all--)
-        for (c.size = 0, c.all = all; c.size < TRIED; c.size++)
-            if (total_bytes(r, c) <= room)
-                return c;
-    return (struct choice){-1, false};
+    const bool whatever = r->setup->pictures == REPORT_ALL;
+    struct choice c = {.size = 0, .all = true, .all_spectra = true, .spectra = INT64_MAX};
+    bool fits = whatever;
+    for (int all = 1; all >= 0 && !fits; all--)
+        for (int size = 0; size < TRIED && !fits; size++) {
+            c.size = size;
+            c.all = all;
+            fits = total_bytes(r, c) <= room;
+        }
+    if (!fits)
+        return (struct choice){.size = -1};
+    if (!whatever) {
+        c.spectra = room - total_bytes(r, c);
+        c.all_spectra = c.all && c.spectra / SPECTRA_BYTES >= r->n;
+    }
+    return c;
 }
 
-static void put_head(const struct report *r, FILE *f, struct choice c)
+static void put_head(FILE *f, struct choice c)
 {
     const struct result_map_kind *focus = result_map_kind(map_of[0]),
                                  *mean = result_map_kind(map_of[1]);
-    (void)r;
     fprintf(f,
             "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
             "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
-            "\"colours\":\"",
-            PER_BLOCK, focus->low, mean->low, focus->high, mean->high);
+            "\"spectrumLow\":%d,\"spectrumHigh\":%d,\"colours\":\"",
+            PER_BLOCK, focus->low, mean->low, focus->high, mean->high, REPORT_SPECTRUM_LOW,
+            REPORT_SPECTRUM_HIGH);
     uint32_t palette[COLOURS_PALETTE];
     colours_palette(palette, 255);
     for (int k = 0; k < COLOURS_MAP; k++)
@@ -331,23 +336,44 @@ static int put_one(const struct report *r, const struct report_slide *s, FILE *f
     return bad;
 }
 
-int report_pictures_write(const struct report *r, FILE *f, struct err *e)
+/* A line: "MAP THUMB TISSUE GLASS". Spectra go as far as their bytes do. */
+static int put_slide(const struct report *r, const struct report_slide *s, FILE *f,
+                     struct choice *c, struct report_spectra *spectra, struct err *e)
 {
-    if (!r->spool)
+    const bool flagged = report_is_flagged(s);
+    if (!s->pictures || (!c->all && !flagged))
         return 0;
-    const struct choice c = choose(r, r->setup->max_size - ftello(f));
-    int bad = 0;
-    put_head(r, f, c);
-    page_script(f, PAGE_REPORT);
-    for (int64_t k = 0; k < r->n && c.size >= 0 && !bad; k++) {
-        const struct report_slide *s = &r->slides[k];
+    if (put_one(r, s, f, c->size, e))
+        return -1;
+    if ((!c->all_spectra && !flagged) || c->spectra < SPECTRA_BYTES)
+        return 0;
+    const int64_t before = ftello(f);
+    const int bad = report_spectra_write(spectra, s, f, e);
+    c->spectra -= ftello(f) - before;
+    return bad;
+}
+
+static int put_blocks(const struct report *r, FILE *f, struct choice c, struct err *e)
+{
+    struct report_spectra *spectra = report_spectra_create(r, e);
+    int bad = spectra ? 0 : -1;
+    for (int64_t k = 0; k < r->n && !bad; k++) {
         if (k % PER_BLOCK == 0)
             fprintf(f, "%s<script type=\"text/plain\" id=\"p%" PRId64 "\">", k ? "</script>\n" : "",
                     k / PER_BLOCK);
-        if (s->pictures && (c.all || report_is_flagged(s)))
-            bad = put_one(r, s, f, c.size, e);
+        bad = put_slide(r, &r->slides[k], f, &c, spectra, e);
         putc('\n', f);
     }
-    fputs(r->n && c.size >= 0 ? "</script>\n" : "", f);
+    fputs(r->n ? "</script>\n" : "", f);
+    report_spectra_free(spectra);
     return bad;
+}
+
+int report_pictures_write(const struct report *r, FILE *f, struct err *e)
+{
+    const int64_t others = 48000 + 2 * r->n; /* bytes of script and elements */
+    const struct choice c = choose(r, r->setup->max_size - ftello(f) - others);
+    put_head(f, c);
+    page_script(f, PAGE_REPORT);
+    return c.size < 0 ? 0 : put_blocks(r, f, c, e);
 }

@@ -1,0 +1,582 @@
+"""`h5spec report`: its numbers against numpy, bad input, hostile names, and the page in a browser."""
+import base64
+import csv
+import html.parser
+import json
+import re
+
+import h5py
+import numpy as np
+
+from browser import Page
+from pictures import png
+from lib import *
+
+MKRESULT = os.path.join(BUILD, "tests", "mkresult")
+
+
+def needs_report():
+    if "report" not in run(H5SPEC, "--help").out:
+        raise Skip("built without libpng")
+
+
+def results(*options, name="made.h5"):
+    """A made result; equal options give the same file."""
+    needs_report()
+    key = ("result", name) + options
+    if key not in results.made:
+        results.made[key] = os.path.join(tmp("result"), name)
+        run(MKRESULT, *options, results.made[key])
+    return results.made[key]
+
+
+results.made = {}
+
+
+def report(*argv, status=0, name="report.html"):
+    """Makes a report; returns its path and the run."""
+    path = os.path.join(tmp(), name)
+    return path, run(H5SPEC, "report", "-o", path, *argv, status=status)
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", newline="") as f:
+        return f.read()
+
+
+def block(page, name):
+    """A script element of the page that holds data."""
+    return re.search(r'<script type="[a-z/]+" id="%s">(.*?)</script>' % name, page, re.S).group(1)
+
+
+def data_of(path):
+    return json.loads(block(text_of(path), "data"))
+
+
+def table_of(*argv, status=0):
+    """The rows of --csv."""
+    table = os.path.join(tmp(), "table.csv")
+    report("--csv", table, *argv, status=status)
+    with open(table, encoding="utf-8", newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def number(text):
+    return float(text) if text else np.nan
+
+
+def plain(path):
+    """The page without its scripts and styles: what a reader sees without JavaScript."""
+    class Reader(html.parser.HTMLParser):
+        def __init__(self):
+            super().__init__(convert_charrefs=True)
+            self.inside, self.text, self.tags = [], [], []
+
+        def handle_starttag(self, tag, attributes):
+            self.tags.append((tag, dict(attributes)))
+            if tag in ("script", "style"):
+                self.inside.append(tag)
+
+        def handle_endtag(self, tag):
+            if tag in ("script", "style"):
+                self.inside.pop()
+
+        def handle_data(self, data):
+            if not self.inside:
+                self.text.append(data)
+    reader = Reader()
+    reader.feed(text_of(path))
+    return " ".join("".join(reader.text).split()), reader.tags
+
+
+# --- numbers ---
+
+
+def robust_z(x):
+    x = np.asarray(x, float)
+    median = np.nanmedian(x)
+    mad = np.nanmedian(np.abs(x - median))
+    return 0.6745 * (x - median) / mad if mad > 0 and np.sum(~np.isnan(x)) >= 10 else np.full(len(x), np.nan)
+
+
+def cdfs(path):
+    with h5py.File(path, "r") as f:
+        out = {}
+        for name, s in f["slides"].items():
+            h = s["histogram"][()].astype(float)
+            h[0] += s.attrs["underflow"]
+            h[-1] += s.attrs["overflow"]
+            out[name] = np.cumsum(h) / h.sum()
+    return out
+
+
+def test_scores_and_distances():
+    path = results("--slides", "37", "--blurred", "3")
+    rows = table_of(path)
+    with h5py.File(path, "r") as f:
+        for row in rows:
+            s = f["slides"][row["slide"]]
+            for name in ("mean_db", "std_db", "tissue_fraction"):
+                expect(np.isclose(number(row[name]), s.attrs[name], rtol=1e-9), "%s of %s", name, row["slide"])
+            focus = s["window_focus_db"][()]
+            focus = 0.01 * focus[focus != -32768]
+            for name, q in (("focus_p05", 0.05), ("focus_p50", 0.5), ("focus_p95", 0.95)):
+                expect(np.isclose(number(row[name]), np.quantile(focus, q), atol=1e-6), "%s", name)
+            expect(np.isclose(number(row["slope"]), s["profile"].attrs["slope"]), "slope")
+    for name in ("mean_db", "std_db", "focus_p05", "focus_p50", "slope", "tissue_fraction"):
+        want = robust_z([number(r[name]) for r in rows])
+        expect(np.allclose([number(r["z_" + name]) for r in rows], want, atol=1e-6, equal_nan=True), "z of %s", name)
+    every = cdfs(path)
+    median = np.median(list(every.values()), axis=0)
+    for row in rows:
+        want = 0.1 * np.abs(every[row["slide"]] - median).sum()
+        expect(abs(number(row["w1_db"]) - want) < 1e-4, "w1 of %s: %s, not %g", row["slide"], row["w1_db"], want)
+    flagged = {r["slide"] for r in rows if r["flagged"] == "1"}
+    expect({"made-00001", "made-00002", "made-00003"} <= flagged, "%s", flagged)
+
+
+def test_reasons_are_in_words():
+    rows = {r["slide"]: r for r in table_of(results("--slides", "37", "--blurred", "3"))}
+    says(rows["made-00001"]["reasons"], "less sharp overall: focus_p50 is -", "the median of its pool -", "robust z -")
+
+
+def test_flags_by_chance():
+    path, _ = report(results("--slides", "37", "--blurred", "3"))
+    text, _ = plain(path)
+    m = re.search(r"(\d+) values? of (\d+) (?:is|are) flagged .* about ([\d.]+), if", text)
+    expect(m and int(m.group(2)) == 37 * 6 and m.group(3) == "%.1f" % (37 * 6 * 4.6525815807105e-4), "%s", text[:400])
+
+
+def test_bands_of_the_histogram():
+    path = results("--slides", "21", "--seed", "5")
+    data = data_of(report(path)[0])
+    cells, (pool,) = data["cells"], data["pools"]
+    first = round(cells["low"] / 0.1)
+    bins = round(cells["step"] / 0.1)
+    shares = []
+    for c in cdfs(path).values():
+        edges = np.concatenate([[0], c])[first::bins][:cells["n"] + 1]
+        shares.append(np.diff(edges) / cells["step"])
+    for band, q in zip(pool["bands"], (0.05, 0.25, 0.5, 0.75, 0.95)):
+        want = np.quantile(shares, q, axis=0)
+        expect(np.allclose(band, want, atol=2e-6, rtol=2e-3), "band %g", q)
+    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    values = [digits.index(c) for c in data["hist"]]
+    values = np.array(values).reshape(-1, cells["n"], 2) @ [64, 1] * cells["max"] / 4095
+    expect(np.allclose(values, shares, atol=cells["max"] / 4000), "histograms of slides")
+
+
+def test_share_between_pools():
+    paths = results("--slides", "12", "--vendor", "a", name="a.h5"), results("--slides", "15", "--seed", "2", "--vendor", "b", "--names", names("b-%02d" % k for k in range(15)), name="b.h5")
+    data = data_of(report("--group", "vendor", *paths)[0])
+    expect([p["label"] for p in data["pools"]] == ["b, 0.25 um/px", "a, 0.25 um/px"], "%s", [p["label"] for p in data["pools"]])
+    x, group = np.array(data["m"][0]), np.array(data["pool"])
+    between = sum((group == g).sum() * (x[group == g].mean() - x.mean()) ** 2 for g in (0, 1))
+    expect(abs(data["eta"][0] - between / ((x - x.mean()) ** 2).sum()) < 0.01, "%s", data["eta"])
+
+
+# --- groups, limits ---
+
+
+def names(lines):
+    path = os.path.join(tmp(), "names.txt")
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
+        f.writelines(line + "\n" for line in lines)
+    return path
+
+
+def table(*lines):
+    path = os.path.join(tmp(), "table.csv")
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(line + "\n" for line in lines)
+    return path
+
+
+def test_groups_by_a_table():
+    meta = table("slide,site,x", "made-00001.svs,North,1", '"made-00002","So, uth",2', "gone,West,3")
+    path, p = report("--meta", meta, "--group", "site", results())
+    says(p.err, "1 row for slides that no result has")
+    data = data_of(path)
+    label = dict(zip(data["names"], (data["pools"][k]["label"] for k in data["pool"])))
+    expect(label["made-00001"] == "North, 0.25 um/px" and label["made-00002"] == "So, uth, 0.25 um/px", "%s", label)
+    expect(label["made-00003"] == "not in the table, 0.25 um/px", "%s", label)
+    for wrong, message in ((table("name,site"), "has no column slide"), (table("slide"), "has no column site"), ("/nonexistent", "/nonexistent")):
+        says(report("--meta", wrong, "--group", "site", results(), status=1)[1].err, message)
+
+
+def test_groups_by_a_pattern():
+    path = results("--names", names("TCGA-%s-%04d" % (site, k) for site in ("A1", "B2") for k in range(11)))
+    data = data_of(report("--group-regex", "^TCGA-([A-Z0-9]+)-", path)[0])
+    expect({p["label"]: p["n"] for p in data["pools"]} == {"A1, 0.25 um/px": 11, "B2, 0.25 um/px": 11}, "%s", data["pools"])
+    says(report("--group-regex", "(", path, status=1)[1].err, "--group-regex (")
+    p = report("--group-regex", ".*", results("--slides", "300"), status=1)[1]
+    says(p.err, "more than 256 groups")
+
+
+def test_resolutions_are_never_pooled():
+    paths = [results("--mpp", mpp, "--names", names("%s-%d" % (mpp, k) for k in range(12)), name=mpp + ".h5") for mpp in ("0.2465", "0.2527", "0.5", "0")]
+    path, _ = report(*paths)
+    counts = {p["label"]: p["n"] for p in data_of(path)["pools"]}
+    expect(counts == {"all slides, 0.25 um/px": 24, "all slides, 0.5 um/px": 12, "all slides, unknown um/px, level 0": 12}, "%s", counts)
+    says(plain(path)[0], "Anything across its 3 pools")
+
+
+def test_limits():
+    limits = table("metric,side,warn,fail,group", "focus_p50,below,-33,-36,", "tissue_fraction,above,0.9,,all slides", "mean_db,above,,1,other")
+    path = results("--slides", "37", "--blurred", "3")
+    rows = table_of("--limits", limits, path)
+    for row in rows:
+        focus = number(row["focus_p50"])
+        want = "fail" if focus < -36 else "warn" if focus < -33 else "pass"
+        expect(row["verdict"] == want, "%s: %s", row["slide"], row["verdict"])
+    says(rows[0]["reasons"], "fail: focus_p50 is -", "below the limit of -36")
+    page, p = report("--limits", limits, "--strict", path, status=1)
+    says(p.err, "3 slides fail a limit")
+    says(plain(page)[0], "3 fail")
+    for line, message in (("fokus,below,1,2", "line 2: no metric is called fokus"), ("slope,under,1,2", "side must be below or above"), ("slope,below,x,2", "warn x")):
+        says(report("--limits", table("metric,side,warn,fail", line), path, status=1)[1].err, message)
+
+
+# --- bad input ---
+
+
+def test_few_slides_have_no_scores():
+    path, _ = report(results("--slides", "9"))
+    expect(all(r["flagged"] == "0" and r["z_mean_db"] == "" for r in table_of(results("--slides", "9"))), "scores")
+    says(plain(path)[0], "9 slides in 1 pool of fewer than 10 slides", "0 values of 0")
+
+
+def test_a_mad_of_zero():
+    path, _ = report(results("--slides", "12", "--constant"))
+    expect(all(r["flagged"] == "0" for r in table_of(results("--slides", "12", "--constant"))), "flags")
+    says(plain(path)[0], "mean_db has no scores", "(MAD = 0)")
+
+
+def test_one_window_and_none_and_no_tissue():
+    one = results("--windows", "1x1", "--slides", "11", name="one.h5")
+    with Page(report(one)[0]) as page:
+        page.is_clean()
+    empty = results("--no-tissue", "--names", names("empty-%d" % k for k in range(3)), name="empty.h5")
+    path, _ = report(one, empty)
+    rows = {r["slide"]: r for r in table_of(one, empty)}
+    expect(len(rows) == 14 and rows["empty-0"]["mean_db"] == "", "%s", rows["empty-0"])
+    says(rows["empty-0"]["reasons"], "no window counted")
+    says(plain(path)[0], "14 slides", "3 without a counted window", "empty-2")
+    with Page(path) as page:
+        page.wait_for("document.documentElement.dataset.ready")
+        expect(page.text("#count") == ["14 of 14 slides"], "%s", page.text("#count"))
+        page.is_clean()
+    path, _ = report(empty)
+    with Page(path) as page:
+        page.wait_for("document.documentElement.dataset.ready")
+        page.is_clean()
+
+
+def test_results_of_version_1():
+    old = results("--basic", "--slides", "12")
+    path, _ = report(old)
+    says(plain(path)[0], "results are of format_version 1", "no focus, no slope")
+    data = data_of(path)
+    expect(all(x is None for x in data["m"][3]) and data["m"][0][0] is not None, "columns")
+    new = results("--slides", "12", "--names", names("new-%d" % k for k in range(12)), name="new.h5")
+    data = data_of(report(old, new)[0])
+    expect(len(data["names"]) == 24 and sum(x is None for x in data["m"][3]) == 12, "both versions")
+
+
+def test_other_parameters_and_damaged_files_are_listed():
+    other = results("--stride", "256", name="other.h5")
+    cut = os.path.join(tmp(), "cut.h5")
+    with open(results(), "rb") as f, open(cut, "wb") as g:
+        g.write(f.read()[:20000])
+    path, p = report(results(), other, cut, results(), status=1)
+    says(p.err, "other.h5: parameters differ", "stride is 128 and 256", cut + ":", "only the first is used")
+    text, _ = plain(path)
+    says(text, "10 slides", "other.h5", "cut.h5", "parameters differ", "made-00004 is in")
+    expect(len(data_of(path)["names"]) == 10, "slides")
+
+
+def test_failed_slides_are_listed():
+    failed = table("slide,reason", "gone,cannot be opened: <b>no</b>")
+    path, _ = report("--failed", failed, results())
+    says(plain(path)[0], "1 failed (listed below)", "gone", "cannot be opened: <b>no</b>")
+    says(report("--failed", table("slide,why"), results(), status=1)[1].err, "the header is not slide,reason")
+
+
+# a name cannot have a slash, as that of a file
+HOSTILE = ["<!--<script>document.title='bad'", "<img src=x onerror=alert(1)>", "\"'`&lt;", "a\u202etxt.exe", "\x1b[31mred",
+           "=cmd|' calc'!A0", "@sum", "..", "x" * 255, "{{7*7}}", "\u4e2d\u6587", "-->", "]]>", "\u2028", "${x}", "+1", "-1"]
+
+
+def test_hostile_names():
+    path = results("--names", names(HOSTILE))
+    bad = "</script><script>document.title='bad'</script>"
+    meta = table("slide,site", '"=cmd|\' calc\'!A0","%s"' % bad, '"@sum","%s"' % bad)
+    failed = table("slide,reason", '"%s","%s"' % (bad, bad))
+    page, p = report("--meta", meta, "--group", "site", "--failed", failed, "--title", "Spectra of %d slides" % len(HOSTILE), path)
+    text = text_of(page)
+    expect(text.count("<script") == text.count("</script>") and "<img" not in text, "elements")
+    for bad in ("\u202e", "\x1b", "\u2028"):
+        expect(bad not in text, "%r", bad)
+    with Page(page) as b:
+        b.wait_for("document.documentElement.dataset.ready")
+        expect(b.run("document.title") == "Spectra of %d slides" % len(HOSTILE), "title")
+        shown = b.text(".rows .slide")
+        expect(HOSTILE[0] in shown and HOSTILE[1] in shown and "a?txt.exe" in shown, "%s", shown)
+        b.key("p")
+        b.key("Enter")
+        b.is_clean()
+    rows = table_of(path)
+    expect(len(rows) == len(HOSTILE), "rows")
+    for row in rows:
+        expect(not row["slide"].startswith(("=", "+", "-", "@")), "%s", row["slide"])
+
+
+def test_nothing_identifying_reaches_the_page():
+    path, _ = report("--multiqc", os.path.join(tmp(), "m"), "--csv", os.path.join(tmp(), "t.csv"), results("--slides", "12"))
+    expect("CANARY" not in text_of(path), "the page")
+
+
+def test_names_become_numbers():
+    source = results("--names", names("Miller-%d" % k for k in range(12)), name="Miller.h5")
+    cut = os.path.join(tmp(), "Miller-cut.h5")
+    with open(cut, "wb") as f:
+        f.write(b"\x89HDF\r\n\x1a\n")
+    folder = tmp()
+    path = os.path.join(folder, "r.html")
+    failed = table("slide,reason", "Miller-99,Miller: no")
+    run(H5SPEC, "report", "-o", path, "--names", "number", "--failed", failed, "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"),
+        source, cut, status=1)
+    for name in ("r.html", "t.csv", "m/h5spec_statistics_mqc.json", "m/h5spec_histograms_mqc.json"):
+        expect("Miller" not in text_of(os.path.join(folder, name)), "%s", name)
+    with open(path + ".key.csv", newline="") as f:
+        key = list(csv.DictReader(f))
+    expect([k["slide"] for k in key] == sorted("Miller-%d" % k for k in range(12)) and key[0]["number"] == "slide 01", "%s", key)
+    expect("slide 12" in text_of(path), "numbers")
+
+
+def test_only_our_own_files_are_overwritten():
+    folder = tmp()
+    for option, name, message in (("-o", "a.html", "not a report"), ("--csv", "a.csv", "not a table of a report")):
+        path = os.path.join(folder, name)
+        with open(path, "w") as f:
+            f.write("mine")
+        words = [option, path] + ([] if option == "-o" else ["-o", os.path.join(folder, "b.html")])
+        says(run(H5SPEC, "report", *words, results(), status=1).err, message)
+        expect(open(path).read() == "mine", "overwritten")
+        os.unlink(path)
+        run(H5SPEC, "report", *words, results())
+        run(H5SPEC, "report", *words, results())
+    for words, message in ((["-o", "a.txt"], "must end in .html"), ([], "-o REPORT.html is missing"), (["-o", "a.html", "--key", "k"], "--key has no effect"),
+                           (["-o", "a.html", "--meta", "m"], "--meta has no effect"), (["-o", "a.html", "--strict"], "--strict has no effect"),
+                           (["-o", "a.html", "--names", "none"], "--names none")):
+        says(run(H5SPEC, "report", *words, results(), status=2).err, message)
+
+
+def test_a_full_disk_leaves_nothing():
+    folder = tmp()
+    import resource
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+    p = run(H5SPEC, "report", "--pictures", "none", "-o", os.path.join(folder, "r.html"), results(), status=1, preexec_fn=limit)
+    says(p.err, "r.html: cannot be written")
+    expect(os.listdir(folder) == [], "%s", os.listdir(folder))
+
+
+def test_equal_inputs_give_equal_pages():
+    a, b = (text_of(report("-j", j, "--title", "t", results("--slides", "40"))[0]) for j in ("1", "3"))
+    expect(a == b, "pages differ")
+
+
+# --- for other programs ---
+
+
+def test_custom_content_of_multiqc():
+    folder = tmp()
+    path = results("--slides", "12")
+    report("--multiqc", folder, path)
+    with open(os.path.join(folder, "h5spec_statistics_mqc.json")) as f:
+        statistics = json.load(f)
+    with h5py.File(path, "r") as f:
+        for name, s in f["slides"].items():
+            expect(np.isclose(statistics["data"][name]["mean_db"], s.attrs["mean_db"]), "%s", name)
+    with open(os.path.join(folder, "h5spec_histograms_mqc.json")) as f:
+        lines = json.load(f)["data"]
+    x = np.array([float(k) for k in lines["made-00001"]])
+    y = np.array(list(lines["made-00001"].values()))
+    expect(abs(y.sum() * np.diff(x).mean() - 1) < 0.01, "share")
+    if not shutil.which("multiqc"):
+        raise Skip("multiqc is not installed; the files are as expected")
+    run("multiqc", "-q", "-o", folder, folder, env=dict(os.environ, HOME=tmp()))
+    says(text_of(os.path.join(folder, "multiqc_report.html")), "made-00001", "Spectral histograms")
+
+
+# --- pictures ---
+
+
+def test_maps_are_those_of_the_windows():
+    path = results("--slides", "3", "--windows", "70x40")
+    for size, side in (("20M", 256), ("66000", None)):
+        page = text_of(report("--max-size", size, path)[0])
+        p = json.loads(block(page, "pictures"))
+        if side is None:
+            expect("left out" in p["note"] or 'id="p0"' in page, "note")
+            continue
+        data = json.loads(block(page, "data"))
+        (low, _), (high, _) = p["low"], p["high"]
+        with h5py.File(path, "r") as f:
+            for k, line in enumerate(block(page, "p0").split("\n")[:3]):
+                pixels, others = png(base64.b64decode(line.split(" ")[0]))
+                expect(others in ([], [b"tEXt"]), "metadata: %s", others)  # tEXt: Software h5spec
+                want = 0.01 * f["slides"][data["names"][k]]["window_focus_db"][()]
+                expect(pixels.shape == want.shape, "shape")
+                n = len(p["colours"]) // 6
+                expect(np.abs(pixels - np.clip((want - low) / (high - low), 0, 1) * (n - 1)).max() <= 0.51, "values")
+
+
+def test_pictures_fit():
+    path = results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
+    for size in (20 << 20, 3 << 20, 1 << 20):
+        page, _ = report("--max-size", str(size), path)
+        expect(os.path.getsize(page) <= size, "%d bytes, not %d", os.path.getsize(page), size)
+        p = json.loads(block(text_of(page), "pictures"))
+        expect(("left out" in p["note"]) == (size == 1 << 20), "%d: %s", size, p["note"])
+    page, _ = report("--pictures", "none", path)
+    expect('id="p0"' not in text_of(page), "none")
+    page, _ = report("--pictures", "maps", path)
+    fields = block(text_of(page), "p0").split("\n")[0].split(" ")
+    expect(fields[0] and not fields[1], "maps only")
+
+
+# --- corpora ---
+
+
+def test_a_corpus_ends_with_a_report():
+    needs_report()
+    folder, corpus = tmp(), os.path.join(ROOT, "scripts", "corpus")
+    slides = [made("--size", "500x400", "--seed", str(k), name="c%d" % k) for k in (1, 2)]
+    bad = os.path.join(folder, "bad.svs")
+    with open(bad, "w") as f:
+        f.write("no slide")
+    out = os.path.join(folder, "out")
+    env = dict(os.environ, WSI2H5=WSI2H5, H5SPEC=H5SPEC)
+    p = run(sys.executable, corpus, "run", "--scheduler", "local", "-o", out, "--h5spec", "--device cpu", *slides, bad, status=1, env=env)
+    says(p.err, "report: " + os.path.join(out, "report.html"))
+    text, _ = plain(os.path.join(out, "report.html"))
+    says(text, "2 slides", "1 failed (listed below)", "bad.svs")
+    expect(folder not in text_of(os.path.join(out, "report.html")), "a folder's name")
+    os.unlink(os.path.join(out, "report.html"))
+    os.unlink(os.path.join(out, "corpus.h5"))
+    run(sys.executable, corpus, "status", "-o", out, "--html", status=1, env=env)
+    says(plain(os.path.join(out, "report.html"))[0], "2 slides", "1 failed")
+    expect(not [n for n in os.listdir(out) if n.startswith("report.") and n != "report.html"], "%s", os.listdir(out))
+
+
+# --- in a browser ---
+
+
+def opened(path, **kw):
+    page = Page(path, **kw)
+    page.wait_for("document.documentElement.dataset.ready")
+    return page
+
+
+def test_sort_filter_and_keys():
+    path, _ = report(results("--slides", "300", "--blurred", "4"))
+    data = data_of(path)
+    with opened(path) as page:
+        expect(page.text("#count") == ["300 of 300 slides"], "%s", page.text("#count"))
+        expect(len(page.text(".rows .row")) < 60, "only rows in sight exist")
+        w1 = np.array(data["m"][-1])
+        first = page.text(".rows .row .slide")[0]
+        expect(first == data["names"][int(np.argmax(w1))], "sorted by W1: %s", first)
+        page.run("[...document.querySelectorAll('.head button')].find(b => b.textContent == 'focus_p50').click()")
+        page.run("[...document.querySelectorAll('.head button')].find(b => b.textContent == 'focus_p50').click()")
+        focus = np.array(data["m"][3], float)
+        order = [data["names"][k] for k in np.argsort(focus, kind="stable")]
+        expect(page.text(".rows .row .slide")[:10] == order[:10], "sorted by focus")
+        page.type("#filter", "focus_p50<-35")
+        expect(page.text("#count") == ["%d of 300 slides" % (focus < -35).sum()], "%s", page.text("#count"))
+        page.key("Escape")
+        order = order[:(focus < -35).sum()]
+        at = min(order.index(page.text(".row.current .slide")[0]) + 1, len(order) - 2)
+        while page.text(".row.current .slide") != [order[at]]:
+            page.key("j" if order.index(page.text(".row.current .slide")[0]) < at else "k")
+        page.key("x")
+        expect(page.text("#count")[0].endswith(", 1 marked"), "mark")
+        expect(page.text(".row.current .slide") == [order[at]], "%s", page.text(".row.current .slide"))
+        page.key("Enter")
+        expect(page.text("#opened") == [order[at]], "%s", page.text("#opened"))
+        says(" ".join(page.text("#dialog .reasons li")), "less sharp overall")
+        page.key("j")
+        expect(page.text("#opened") == [order[at + 1]], "next")
+        page.key("Escape")
+        expect(page.run("document.getElementById('dialog').hidden"), "closed")
+        page.run("document.getElementById('flagged').click()")
+        page.key("p")
+        expect(len(page.text("#sheet .card")) >= 1, "cards")
+        page.is_clean()
+
+
+def test_the_list_is_downloaded():
+    path, _ = report(results("--slides", "30"))
+    with opened(path) as page:
+        page.run("window.kept = []; URL.createObjectURL = b => { b.text().then(t => window.kept.push(t)); return 'blob:x'; }; "
+                 "HTMLAnchorElement.prototype.click = function () { window.kept.push(this.download); }")
+        page.key("x")
+        page.key("j")
+        page.key("x")
+        page.run("document.getElementById('download').click()")
+        page.wait_for("window.kept.length == 2")
+        kept = page.run("window.kept")
+        marked = page.run("[...document.querySelectorAll('.rows .row')].filter(r => r.children[0].textContent).map(r => r.children[1].textContent)")
+        expect(kept[0] == "slides.txt" and kept[1] == "".join(m + "\n" for m in marked) and len(marked) == 2, "%s %s", kept, marked)
+
+
+def test_the_value_under_the_pointer():
+    source = results("--slides", "12", "--windows", "70x40")
+    path, _ = report(source)
+    with opened(path) as page:
+        page.key("Enter")
+        page.wait_for("document.querySelector('#dialog canvas[data-ready]')")
+        (name,) = page.text("#opened")
+        with h5py.File(source, "r") as f:
+            values = 0.01 * f["slides"][name]["window_focus_db"][()]
+        for i, j in ((0, 0), (69, 39), (12, 30)):
+            page.mouse("#dialog canvas.map", (i + 0.5) / 70, (j + 0.5) / 40)
+            (text,) = page.text("#under")
+            m = re.fullmatch(r"level-0 px x (\d+) to (\d+), y (\d+) to (\d+): (-[\d.]+) dB", text)
+            expect(m, "%s", text)
+            expect([int(v) for v in m.groups()[:4]] == [64 + 128 * i, 192 + 128 * i, 64 + 128 * j, 192 + 128 * j], "%s", text)
+            expect(abs(float(m.group(5)) - values[j, i]) < 0.13, "%s, not %g", text, values[j, i])
+        page.is_clean()
+
+
+def test_without_javascript_a_table_is_shown():
+    path, _ = report(results("--slides", "12"))
+    with Page(path, javascript=False) as page:
+        box = page.box("noscript table")
+        expect(box[2] > 300 and box[3] > 200, "%s", box)
+        expect(len(page.text("noscript tr")) == 13, "rows")
+        page.is_clean()
+
+
+def test_the_policy_blocks_foreign_code():
+    """The page works under its policy, and a script that is not ours does not run."""
+    path, _ = report(results())
+    text = text_of(path)
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    says(policy, "default-src 'none'", "script-src 'sha256-", "style-src 'sha256-")
+    expect("unsafe" not in policy and "http" not in policy, policy)
+    with open(path, "w", encoding="utf-8", newline="") as f:
+        f.write(text.replace("</body>", "<script>document.title = 'bad'</script><img src='x' onerror=\"document.title = 'bad'\"></body>"))
+    with opened(path) as page:
+        expect(page.run("document.title") != "bad", "foreign code ran")
+        expect(page.errors, "nothing was blocked")
+
+
+def test_script_and_style_are_small():
+    size = sum(os.path.getsize(os.path.join(ROOT, "process", name)) for name in ("page.js", "page.css", "live.js"))
+    expect(size < 50000, "%d bytes", size)
+
+
+if __name__ == "__main__":
+    main(globals())
