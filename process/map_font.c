@@ -1,6 +1,9 @@
 /* map_font.c - see map_font.h. */
 #include "process/map_font.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 enum { FIRST = 32, LAST = 126 };
 
 /* One byte per line, the leftmost px in bit 7. */
@@ -102,15 +105,17 @@ static const uint8_t glyphs[LAST - FIRST + 1][MAP_FONT_HEIGHT] = {
     {0x00, 0x00, 0x24, 0x54, 0x48, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00}, /* ~ */
 };
 
-/* The character at *text, which moves on; '?' for what is not ASCII. */
+/* The character at *text, which moves on: '~' for the ellipsis of text_fit(), '?' for what else is
+ * not ASCII. */
 static int next_character(const char **text)
 {
     const unsigned char c = (unsigned char)*(*text)++;
     if (c < 0x80)
         return c < FIRST || c > LAST ? '?' : c;
+    const bool cut = !strncmp(*text - 1, "\xe2\x80\xa6", 3);
     while (((unsigned char)**text & 0xc0) == 0x80)
         (*text)++;
-    return '?';
+    return cut ? '~' : '?';
 }
 
 int map_font_width(const char *text)

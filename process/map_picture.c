@@ -111,7 +111,7 @@ static void add_places(struct picture *o, int line)
         add_line(o, line, "1 pixel = 1 window of %" PRId64 " px, every %g px%s", m->params.window,
                  m->pitch, scale);
     else
-        add_line(o, line, "1 pixel = 1 cell of %g px%s, windows of %" PRId64 " px blended (%s)",
+        add_line(o, line, "1 pixel = 1 cell of %g px%s; windows of %" PRId64 " px, %s",
                  m->pitch, scale, m->params.window, map_weights_name(m->weights));
 }
 

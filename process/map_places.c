@@ -63,15 +63,16 @@ struct places {
     FILE *f;
     struct map_rows *rows[RESULT_MAPS];
     float *values[RESULT_MAPS]; /* [cols] each */
+    struct map_rows *flag_rows; /* NULL: no flags */
+    float *flags;               /* [cols]; NaN: the fill value */
     float *coverage;            /* [cols], of the first feature */
     char (*edges)[NUMBER];      /* [cols + 1]: level-0 px of the places' left edges, as text */
 };
 
-/* Level-0 px of edge k along an axis of `size` px of the stored level, with a NUL. */
-static void edge(const struct places *p, int64_t k, double corner, int64_t size, char out[NUMBER])
+/* Level-0 px of edge k along an axis, with a NUL. Places with a value lie within the slide. */
+static void edge(const struct places *p, int64_t k, double corner, char out[NUMBER])
 {
-    const double at = fmin(corner + (double)k * p->m->pitch, (double)size);
-    *put_number(out, at * p->m->downsample) = 0;
+    *put_number(out, (corner + (double)k * p->m->pitch) * p->m->downsample) = 0;
 }
 
 static int begin(struct places *p, struct err *e)
@@ -82,7 +83,7 @@ static int begin(struct places *p, struct err *e)
     if (!p->edges || !p->coverage)
         return err_set(e, "out of memory");
     for (int64_t i = 0; i <= m->cols; i++)
-        edge(p, i, m->left, m->s.width, p->edges[i]);
+        edge(p, i, m->left, p->edges[i]);
     for (int k = 0; k < p->n; k++) {
         p->values[k] = malloc((size_t)m->cols * sizeof *p->values[k]);
         if (!p->values[k])
@@ -93,8 +94,20 @@ static int begin(struct places *p, struct err *e)
     return 0;
 }
 
+static int begin_flags(struct places *p, struct err *e)
+{
+    if (p->m->weights != MAP_RAW || !result_has_map(p->m->result, RESULT_FLAGS))
+        return 0;
+    if (!(p->flags = malloc((size_t)p->m->cols * sizeof *p->flags)))
+        return err_set(e, "out of memory");
+    p->flag_rows = map_rows_open(p->m, RESULT_FLAGS, e);
+    return p->flag_rows ? 0 : -1;
+}
+
 static void end(struct places *p)
 {
+    map_rows_close(p->flag_rows);
+    free(p->flags);
     for (int k = 0; k < p->n; k++) {
         map_rows_close(p->rows[k]);
         free(p->values[k]);
@@ -110,7 +123,7 @@ static int next_row(struct places *p, struct err *e)
     for (int k = 0; k < p->n; k++)
         if (map_rows_next(p->rows[k], p->values[k], k == 0 ? p->coverage : NULL, e))
             return -1;
-    return 0;
+    return p->flag_rows ? map_rows_next(p->flag_rows, p->flags, NULL, e) : 0;
 }
 
 static bool has_value(const struct places *p, int64_t i)
@@ -197,8 +210,8 @@ static int put_tiles(struct places *p, struct err *e)
     bool first = true;
     for (int64_t j = 0; j < p->m->rows; j++) {
         char y0[NUMBER], y1[NUMBER];
-        edge(p, j, p->m->top, p->m->s.height, y0);
-        edge(p, j + 1, p->m->top, p->m->s.height, y1);
+        edge(p, j, p->m->top, y0);
+        edge(p, j + 1, p->m->top, y1);
         if (next_row(p, e))
             return -1;
         for (int64_t i = 0; i < p->m->cols; i++)
@@ -244,6 +257,11 @@ static void put_line(const struct places *p, int64_t i, int64_t j, const char *y
     }
     *out++ = ',';
     out = put_number(out, (double)p->coverage[i]);
+    if (p->flag_rows) {
+        const bool fill = isnan(p->flags[i]);
+        *out++ = ',';
+        out = put_number(out, fill ? result_map_kind(RESULT_FLAGS)->fill : (double)p->flags[i]);
+    }
     *out++ = '\n';
     fwrite(record, 1, (size_t)(out - record), p->f);
 }
@@ -253,10 +271,10 @@ static int put_lines(struct places *p, struct err *e)
     fputs(MAP_CSV_HEAD, p->f);
     for (int k = 0; k < p->n; k++)
         fprintf(p->f, ",%s", map_feature_name(p->maps[k]));
-    fputs(",coverage\n", p->f);
+    fprintf(p->f, ",coverage%s\n", p->flag_rows ? ",flags" : "");
     for (int64_t j = 0; j < p->m->rows; j++) {
         char y0[NUMBER];
-        edge(p, j, p->m->top, p->m->s.height, y0);
+        edge(p, j, p->m->top, y0);
         if (next_row(p, e))
             return -1;
         for (int64_t i = 0; i < p->m->cols; i++)
@@ -268,7 +286,7 @@ static int put_lines(struct places *p, struct err *e)
 int map_write_csv(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e)
 {
     struct places p = {.m = m, .maps = maps, .n = n, .f = f};
-    const int bad = begin(&p, e) || put_lines(&p, e) ? -1 : 0;
+    const int bad = begin(&p, e) || begin_flags(&p, e) || put_lines(&p, e) ? -1 : 0;
     end(&p);
     return bad;
 }

@@ -6,8 +6,9 @@
  * properties.objectType is "tile", properties.measurements {"focus_db": -31.25, ...}. Places
  * without any value are left out. Members beside "features" say which slide and what is missing.
  *
- * CSV: i,j,x_px,y_px,size_px,FEATURE...,coverage for every place; fields without a value are
- * empty. (x_px, y_px) is the upper left corner.
+ * CSV: i,j,x_px,y_px,size_px,FEATURE...,coverage[,flags] for every place; fields without a value
+ * are empty. (x_px, y_px) is the upper left corner. Flags (enum result_flag) say why a window has
+ * no value; maps of cells, and results of version 1, have none.
  */
 #ifndef WSI_MAP_PLACES_H
 #define WSI_MAP_PLACES_H

@@ -232,7 +232,9 @@ def test_csv_has_one_line_per_window():
     _, _, maps = slide_of(result)
     head, rows = read_csv(draw(result, name="a.csv"))
     features = [h for h in head if h in maps]
-    expect(head == ["i", "j", "x_px", "y_px", "size_px"] + features + ["coverage"] and set(features) == set(maps), "%s", head)
+    with h5py.File(result, "r") as f:
+        flags = f["slides/pictures/window_flags"][()]
+    expect(head == ["i", "j", "x_px", "y_px", "size_px"] + features + ["coverage", "flags"] and set(features) == set(maps), "%s", head)
     ny, nx = maps["mean_db"].shape
     expect(len(rows) == nx * ny, "%d lines", len(rows))
     for k, row in enumerate(rows):
@@ -241,7 +243,7 @@ def test_csv_has_one_line_per_window():
         for feature, value in zip(features, row[5:]):
             want = maps[feature][j, i]
             expect(math.isnan(value) if math.isnan(want) else abs(value - want) < 0.0006, "%s of %s", feature, row)
-        expect(row[-1] == (not math.isnan(maps["mean_db"][j, i])), "coverage")
+        expect(row[-2] == (not math.isnan(maps["mean_db"][j, i])) and row[-1] == flags[j, i], "coverage and flags of %s", row)
 
 
 def test_tiff_is_read_by_tifffile():
@@ -352,7 +354,7 @@ def cells_of(result, *options):
         values = dict(zip(names, pixels if pixels.ndim == 3 else [pixels]))
     head, rows = read_csv(os.path.join(out, table))
     shape = next(iter(values.values())).shape
-    return values, np.array([row[-1] for row in rows]).reshape(shape)
+    return values, np.array([row[head.index("coverage")] for row in rows]).reshape(shape)
 
 
 def test_blending_is_its_definition_bit_for_bit():
@@ -531,6 +533,37 @@ def test_every_format_places_fiducials_within_a_cell():
             x = (float(plane.get("PositionX")) + (x + 0.5) * float(pixels.get("PhysicalSizeX"))) / unit
             y = (float(plane.get("PositionY")) + (y + 0.5) * float(pixels.get("PhysicalSizeY"))) / unit
             check_fiducials(x, y, np.nan_to_num(scaled(f.series[0].asarray())), pitch, "tiff")
+
+
+def test_lower_levels_are_placed_on_level_0():
+    reader = tiff_reader()
+    slide = made("--size", "%dx%d" % (4 * 900, 4 * 700), "--levels", "2", "--mpp", "0.25", name="level")
+    result = spectrum(store(slide, "--level", "1"))
+    _, attrs, maps = slide_of(result)
+    expect(attrs["downsample"] == 4 and attrs["width"] == 900, "level 1")
+    out = draw("--format", "geojson,csv,tiff", result)
+    tiles = geojson(os.path.join(out, "level.geojson"))["features"]
+    expect(len(tiles) == maps["mean_db"].size, "%d tiles", len(tiles))
+    expect(tiles[0]["geometry"]["coordinates"][0][0] == [256, 256] and tiles[0]["geometry"]["coordinates"][0][2] == [768, 768], "%s", tiles[0])
+    _, rows = read_csv(os.path.join(out, "level.csv"))
+    expect(rows[1][:5] == [1, 0, 768, 256, 512], "%s", rows[1])
+    with reader.TiffFile(os.path.join(out, "level.ome.tif")) as f:
+        pixels = ET.fromstring(f.ome_metadata).find(".//{*}Pixels")
+        expect(float(pixels.get("PhysicalSizeX")) == 128 * 4 * 0.25, "%s", pixels.attrib)
+    out = draw("--format", "geojson", "--blend", "box", result)
+    last = geojson(os.path.join(out, "level.geojson"))["features"][-1]["geometry"]["coordinates"][0][2]
+    expect(last == [3584, 2560], "%s: tiles end with the last window", last)
+    basic = spectrum(store(slide, "--level", "1"), "--features", "basic")
+    draw("--format", "geojson", basic, status=1)
+    says(draw.err, "does not say where level 1 lies on level 0")
+
+
+def test_results_without_features():
+    basic = result_of("one", "600x500", "--features", "basic")
+    out = draw(basic)
+    expect(sorted(os.listdir(out)) == ["one.mean_db.png", "one.std_db.png"], "%s", os.listdir(out))
+    draw("--feature", "focus", basic, status=1)
+    says(draw.err, "has no focus_db", "--features spectral")
 
 
 # --- missing groups ---
