@@ -2,8 +2,7 @@
  * map_font.h - text in pictures of one byte per pixel, drawn row by row.
  *
  * The glyphs are those of the X Window System's font 7x13 (misc-fixed), which is in the public
- * domain. The ellipsis is drawn as '~', and what else is not ASCII as
- * '?'.
+ * domain. The ellipsis is drawn as '~', and what else is not ASCII as '?'.
  */
 #ifndef WSI_MAP_FONT_H
 #define WSI_MAP_FONT_H
