@@ -7,7 +7,7 @@ import resource
 import h5py
 import numpy as np
 
-from lib import H5SPEC, expect, made, main, run, says, spectrum, store, tmp
+from lib import H5SPEC, ROOT, expect, made, main, real, run, says, spectrum, store, tmp
 from svg_numbers import (
     SVG, Panel, blocks_of, brightness, caption, check_curve, check_map, ladder, number, of_class,
     parse, shares, texts, window_means,
@@ -485,6 +485,16 @@ def test_long_names_are_shortened_in_the_middle():
         "%s",
         row,
     )
+
+
+def test_picture_of_the_readme():
+    """process/example.svg is what the commands in process/README.md draw."""
+    result = spectrum(store(real("CMU-1-Small-Region.svs")))
+    picture = os.path.join(tmp(), "example.svg")
+    run(H5SPEC, "plot", "--map", "-o", picture, result)
+    same = open(picture).read() == open(os.path.join(ROOT, "process/example.svg")).read()
+    expect(same, "process/example.svg: draw it again, as process/README.md says")
+
 
 if __name__ == "__main__":
     main(globals())

@@ -363,15 +363,6 @@ def test_completed_values_are_accepted():
                 run(H5SPEC, "run", option, value, "-o", os.path.join(tmp(), "options.h5"), grouped())
 
 
-def test_picture_of_the_readme():
-    """process/example.svg is what the commands in process/README.md draw."""
-    result = spectrum(store(real("CMU-1-Small-Region.svs")))
-    picture = os.path.join(tmp(), "example.svg")
-    run(H5SPEC, "plot", "--map", "-o", picture, result)
-    same = open(picture).read() == open(os.path.join(ROOT, "process/example.svg")).read()
-    expect(same, "process/example.svg: draw it again, as process/README.md says")
-
-
 def test_data_and_messages_are_apart():
     p = run(H5SPEC, "--json", "-o", os.path.join(tmp(), "r.h5"), grouped())
     (j,) = json_lines(p.out)
