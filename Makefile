@@ -236,9 +236,9 @@ bench:
 	@$(MAKE) --no-print-directory programs-for-check $(B)/tests/bench_peers
 	BUILD=$(B) tests/bench
 
-# SMALL_RGB and SMALL_GRAY: stores of a small slide
-bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels)
-	BUILD=$(B) tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
+# SMALL_RGB and SMALL_GRAY: stores of a small slide; JPEG_STORES: some of codec jpeg; STREAMS: files of tests/jpeg_streams
+bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels jpeg_device)
+	BUILD=$(B) JPEG="$(JPEG_STORES)" STREAMS="$(STREAMS)" tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
 bench-codecs: $(B)/tests/bench_codecs
 	$(B)/tests/bench_codecs $(or $(SLIDE),$(error SLIDE=FILE names the slide whose tiles are packed))
@@ -289,7 +289,7 @@ help:
 	@echo 'make man           the options in the manual pages, from --help'
 	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, and groff over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
-	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE'
+	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE JPEG_STORES=STORES'
 	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'

@@ -11,6 +11,8 @@ enum {
     MOST_DEVICES = SPECTRUM_MOST_DEVICES,
     MOST_WINDOWS = 1 << 19, /* of a band: SPECTRUM_SUMS x 8 MiB on the device and on the host */
     MOST_LOADS = 24,        /* of a device at once: more do not make its bus faster */
+    PACKED_LOADS = 8,       /* the same for JPEG tiles, of which few bytes cross the bus: more threads
+                               only wait for each other in the driver */
     STAGING = 2, /* staging buffers per thread: one is filled while the other is copied */
     STAGING_BYTES = 2 << 20, /* of pixels; smaller buffers are copied more slowly */
     MOST_BYTES = 1 << 30,    /* of all staging buffers */
@@ -362,6 +364,7 @@ const struct spectrum_backend spectrum_cuda = {
     .most_windows = MOST_WINDOWS,
     .unpacks = 1u << CODEC_NONE | 1u << CODEC_JPEG,
     .most_loads = MOST_LOADS,
+    .packed_loads = PACKED_LOADS,
     .available = cuda_available,
     .open = cuda_open,
     .close = cuda_close,

@@ -268,8 +268,8 @@ static bool has_enough(const struct schedule *s, const struct feed *f)
 {
     const struct spectrum_backend *b = backend(s);
     const struct codec *codec = store_info(f->band->job->store)->codec;
-    return b->most_loads > 0 && atomic_load(&f->loading) >= b->most_loads &&
-           (b->unpacks >> codec->id & 1);
+    const int most = f->band->geometry.packed_bytes ? b->packed_loads : b->most_loads;
+    return most > 0 && atomic_load(&f->loading) >= most && (b->unpacks >> codec->id & 1);
 }
 
 /* How long a device can do without an item: the number of its LOADs in progress, and longer if it

@@ -169,6 +169,7 @@ struct spectrum_backend {
     /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the
      * stream unpacks, any number is of use. */
     int most_loads;
+    int packed_loads; /* the same for chunks that go through send_packed */
     /* Can this machine use it at all? If not, the reason is in *e. */
     bool (*available)(struct err *e);
     /* Allocates what does not depend on a slide. *note: as of spectrum_open(). */

@@ -6,6 +6,7 @@ import zlib
 import h5py
 import numpy as np
 
+from check_jpeg import KINDS, WRONG, changed_store, kind
 from lib import *
 
 SIZE = ("--size", "1700x2300")
@@ -108,6 +109,30 @@ def test_jpeg_kernels_give_the_bytes_of_libjpeg_turbo():
     p = run(device, "check", path)
     decoded, wrong = (int(re.search(r"(\d+) " + word, p.out).group(1)) for word in ("decoded", "wrong"))
     expect(wrong == 0 and decoded > 2000, "%s", p.out)
+
+
+# --- JPEG stores ---
+
+def test_jpeg_stores_give_the_counts_of_pixels():
+    # decoding on the device, with every kind of tile, few and many slabs, and several stores at once
+    for name in KINDS:
+        slide = kind(name)
+        a, b = (cuda(store(slide, "--codec", codec)) for codec in ("jpeg", "none"))
+        equal(a, b, name)
+        with h5py.File(a, "r") as f:
+            expect(all(s.attrs["tiles_on_host"] == 0 for s in f["slides"].values()), "%s: tiles on the host", name)
+    slides = [made(*SIZE, "--photometric", "ycbcr", name="big-420"), made(*SIZE, name="big-rgb")]
+    for options in ((), ("--memory", "40M"), ("--memory", "40M", "-j", 3), ("--tissue-only",)):
+        more = options if "--tissue-only" in options else ()
+        equal(*(cuda([store(s, "--codec", codec, *more) for s in slides], *options) for codec in ("jpeg", "none")), options)
+
+
+def test_damaged_jpeg_tiles_are_never_counted():
+    for what, change in WRONG.items():
+        path = changed_store(change)
+        cuda(store(kind("rgb")))  # skips without a GPU
+        p = run(H5SPEC, "run", "--device", "cuda", "-o", os.path.join(tmp(), "r.h5"), path, status=1)
+        says(p.err, "%s: cannot unpack chunk at row 0, column 1 of group 1" % path)
 
 
 # --- to the count ---
