@@ -11,9 +11,9 @@ enum {
     MOST_DEVICES = SPECTRUM_MOST_DEVICES,
     MOST_WINDOWS = 1 << 19, /* of a band: SPECTRUM_SUMS x 8 MiB on the device and on the host */
     MOST_LOADS = 24,        /* of a device at once: more do not make its bus faster */
-    PACKED_LOADS = 8,       /* the same for JPEG tiles, of which few bytes cross the bus: more threads
+    PACKED_LOADS = 8, /* the same for JPEG tiles, of which few bytes cross the bus: more threads
                                only wait for each other in the driver */
-    STAGING = 2, /* staging buffers per thread: one is filled while the other is copied */
+    STAGING = 2,      /* staging buffers per thread: one is filled while the other is copied */
     STAGING_BYTES = 2 << 20, /* of pixels; smaller buffers are copied more slowly */
     MOST_BYTES = 1 << 30,    /* of all staging buffers */
     /* With more devices than FEW the staging buffers must stay in the processors' caches: the

@@ -155,8 +155,8 @@ struct spectrum_setup {
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
-    /* Buffers of a device, and how many slabs are loaded ahead of the last one that was computed: at
-     * least 2, and 2 fewer than there are buffers. */
+    /* Buffers of a device, and how many slabs are loaded ahead of the last one that was computed:
+     * at least 2, and 2 fewer than there are buffers. */
     int buffers, ahead;
     int64_t memory;        /* bytes of buffers per device that serve it best */
     int64_t packed_memory; /* the same for stores whose chunks it unpacks */

@@ -15,7 +15,7 @@
  *                           "small" (little shared memory), "full" (little free memory)
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed decides and
  *                           CUDA allows (0: as late as possible); without it, at once
- *   WSI_STUB_REFUSE=N       JPEG tiles whose place in their slab is a multiple of N are left to the host
+ *   WSI_STUB_REFUSE=N       JPEG tiles at every N-th place of a slab are left to the host
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
  * were not released, kernels that ran
  */
