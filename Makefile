@@ -189,6 +189,7 @@ $(B)/tests/fuzz/%.o $(B)/convert/no_openslide.o: EXTRA = $(call pkg,--cflags,$(S
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)
+$(B)/tests/fuzz_jpeg: $(COMMON)
 $(B)/tests/fuzz_store $(B)/tests/fuzz_result: $(TEST_OBJECTS) $(FUZZ_HDF5)
 $(B)/tests/fuzz_text: $(TEST_OBJECTS) $(filter-out $(B)/convert/wsi2h5.o,$(CONVERT))
 
