@@ -218,6 +218,7 @@ static void level_write(struct maker *m, uint32_t level)
     bool ycbcr = m->codec->compression == COMPRESSION_JPEG && m->form.ycbcr;
     uint16_t photometric = m->src.tif ? m->src.photometric
                            : ycbcr    ? PHOTOMETRIC_YCBCR
+                           : m->form.gray ? PHOTOMETRIC_MINISBLACK
                                       : PHOTOMETRIC_RGB;
     char *text = level == 0 && o->description ? text_make("%s", o->description)
                  : m->src.tif && level == 0   ? source_description(m)

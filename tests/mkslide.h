@@ -76,7 +76,7 @@ struct form {
     bool ycbcr, complete; /* complete: the stream brings its own tables */
     uint32_t sub_x, sub_y;
     uint32_t restart; /* MCUs from one restart marker to the next; 0: none */
-    bool progressive, comments;
+    bool progressive, comments, gray; /* gray: one component */
 };
 
 struct codec {

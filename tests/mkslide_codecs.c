@@ -25,8 +25,10 @@ static void jpeg_set_up(struct jpeg_compress_struct *c, struct jpeg_error_mgr *e
     jpeg_create_compress(c);
     jpeg_mem_dest(c, data, len);
     c->input_components = 3;
-    c->in_color_space = f->ycbcr ? JCS_RGB : JCS_UNKNOWN;
+    c->in_color_space = f->ycbcr || f->gray ? JCS_RGB : JCS_UNKNOWN;
     jpeg_set_defaults(c);
+    if (f->gray)
+        jpeg_set_colorspace(c, JCS_GRAYSCALE);
     jpeg_set_quality(c, f->quality, TRUE);
     c->write_JFIF_header = FALSE;
     c->write_Adobe_marker = FALSE;

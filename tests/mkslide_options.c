@@ -25,7 +25,7 @@ static const char help[] =
     "\nTiles:\n"
     "  --tile N | TWxTH        tile size (240)\n"
     "  --compression NAME      jpeg, 33003, 33005, none, deflate (jpeg)\n"
-    "  --photometric NAME      of jpeg: rgb, ycbcr (rgb)\n"
+    "  --photometric NAME      of jpeg: rgb, ycbcr, gray (rgb)\n"
     "  --subsampling S         of ycbcr and 33003: 444, 422, 420 (420; 33003: 422)\n"
     "  --quality Q             1 to 100; J2K is lossless at 100 (80)\n"
     "  --complete-tiles        each tile brings its tables, no JPEGTables\n"
@@ -178,7 +178,8 @@ static bool parse_codec(struct opts *o, const char *name)
 static bool parse_photometric(struct opts *o, const char *name)
 {
     o->form.ycbcr = !strcmp(name, "ycbcr");
-    return o->form.ycbcr || !strcmp(name, "rgb");
+    o->form.gray = !strcmp(name, "gray");
+    return o->form.ycbcr || o->form.gray || !strcmp(name, "rgb");
 }
 
 static bool parse_subsampling(struct opts *o, const char *text)
@@ -239,8 +240,8 @@ static bool parse_option(struct opts *o, int id, const char *arg)
 static void opts_settle(struct opts *o)
 {
     bool yuv = o->codec->compression == COMPRESSION_J2K_YCC;
-    if (o->form.ycbcr && o->codec->compression != COMPRESSION_JPEG)
-        die_usage("--photometric ycbcr is for jpeg");
+    if ((o->form.ycbcr || o->form.gray) && o->codec->compression != COMPRESSION_JPEG)
+        die_usage("--photometric ycbcr and gray are for jpeg");
     if (!o->form.sub_x) {
         o->form.sub_x = 2;
         o->form.sub_y = yuv ? 1 : 2;

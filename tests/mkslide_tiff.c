@@ -158,10 +158,11 @@ void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t
     dir_long(d, TIFFTAG_SUBFILETYPE, subtype);
     dir_long(d, TIFFTAG_IMAGEWIDTH, w);
     dir_long(d, TIFFTAG_IMAGELENGTH, h);
-    dir_short(d, TIFFTAG_BITSPERSAMPLE, 3, 8, 8, 8);
+    const uint16_t samples = photometric == PHOTOMETRIC_MINISBLACK ? 1 : 3;
+    dir_short(d, TIFFTAG_BITSPERSAMPLE, samples, 8, 8, 8);
     dir_short(d, TIFFTAG_COMPRESSION, 1, compression, 0, 0);
     dir_short(d, TIFFTAG_PHOTOMETRIC, 1, photometric, 0, 0);
-    dir_short(d, TIFFTAG_SAMPLESPERPIXEL, 1, 3, 0, 0);
+    dir_short(d, TIFFTAG_SAMPLESPERPIXEL, 1, samples, 0, 0);
     dir_short(d, TIFFTAG_PLANARCONFIG, 1, PLANARCONFIG_CONTIG, 0, 0);
     dir_long(d, TIFFTAG_IMAGEDEPTH, 1);
 }
