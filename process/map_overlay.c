@@ -40,9 +40,10 @@ struct overlay {
     struct map_rows *rows;
     struct png_file *png;
     int64_t width, height;
-    int64_t *places; /* [width]: the column of the map that a pixel shows, -1: none */
-    float *values;   /* [cols] of row `have` of the map */
-    uint8_t *row;    /* [width] */
+    int64_t *places;  /* [width]: the column of the map that a pixel shows, -1: none */
+    float *values;    /* [cols] of row `have` of the map */
+    uint8_t *entries; /* [cols]: their colours */
+    uint8_t *row;     /* [width] */
     int64_t have;
 };
 
@@ -71,13 +72,15 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
                                          .kind = PNG_FILE_PALETTE,
                                          .palette = palette,
                                          .n_palette = COLOURS_PALETTE,
+                                         .rows_repeat = true,
                                          .level = LEVEL,
                                          .texts = texts,
                                          .n_texts = 2};
     o->places = malloc((size_t)o->width * sizeof *o->places);
     o->values = malloc((size_t)m->cols * sizeof *o->values);
+    o->entries = malloc((size_t)m->cols);
     o->row = malloc((size_t)o->width);
-    if (!o->places || !o->values || !o->row)
+    if (!o->places || !o->values || !o->entries || !o->row)
         return err_set(e, "out of memory");
     for (int64_t x = 0; x < o->width; x++)
         o->places[x] = place_at(x, o->width, m->s.width, m->left, m->pitch, m->cols);
@@ -86,16 +89,22 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
     return o->png ? 0 : -1;
 }
 
-static void colour_row(struct overlay *o, const struct map_picture_setup *p, int64_t y, bool any)
+/* The colours of the row of the map that has been read; COLOURS_CLEAR where there is no value. */
+static void colour_places(struct overlay *o, const struct map_picture_setup *p)
+{
+    for (int64_t i = 0; i < o->m->cols; i++) {
+        const int k = colours_number((double)o->values[i], p->low, p->high, COLOURS_MAP);
+        o->entries[i] = (uint8_t)(k < 0 ? COLOURS_CLEAR : k);
+    }
+}
+
+static void draw_row(struct overlay *o, int64_t y, bool any)
 {
     for (int64_t x = 0; x < o->width; x++) {
-        int entry = COLOURS_CLEAR;
-        if (any && o->places[x] >= 0) {
-            entry = colours_number((double)o->values[o->places[x]], p->low, p->high, COLOURS_MAP);
-            if (entry < 0)
-                entry = colours_hatch(x, y) == COLOURS_STROKE ? COLOURS_STROKE : COLOURS_CLEAR;
-        }
-        o->row[x] = (uint8_t)entry;
+        const int64_t place = any ? o->places[x] : -1;
+        o->row[x] = place < 0 ? COLOURS_CLEAR : o->entries[place];
+        if (place >= 0 && o->row[x] == COLOURS_CLEAR && colours_hatch(x, y) == COLOURS_STROKE)
+            o->row[x] = COLOURS_STROKE;
     }
 }
 
@@ -104,10 +113,13 @@ static int draw(struct overlay *o, const struct map_picture_setup *p, struct err
     const struct map_slide *m = o->m;
     for (int64_t y = 0; y < o->height; y++) {
         const int64_t place = place_at(y, o->height, m->s.height, m->top, m->pitch, m->rows);
-        for (; o->have < place; o->have++)
+        for (; o->have < place; o->have++) {
             if (stop_check(e) || map_rows_next(o->rows, o->values, NULL, e))
                 return -1;
-        colour_row(o, p, y, place >= 0);
+            if (o->have + 1 == place)
+                colour_places(o, p);
+        }
+        draw_row(o, y, place >= 0);
         if (png_file_row(o->png, o->row, e))
             return -1;
     }
@@ -123,6 +135,7 @@ int map_picture_overlay(const struct map_slide *m, const struct map_picture_setu
     map_rows_close(o.rows);
     free(o.places);
     free(o.values);
+    free(o.entries);
     free(o.row);
     return bad;
 }
