@@ -19,6 +19,7 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
+    bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
@@ -230,9 +231,11 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
                 " px, nothing to compute", path, s->width, s->height, r->o->params.window);
     if (!r->o->quiet)
         report_filled(path, &s->counts);
+    if (results_put(r->out, s, e))
+        return -1;
     r->done++;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
-    return results_put(r->out, s, e);
+    return 0;
 }
 
 static void note_store(void *ctx, int64_t k, const char *text)
@@ -241,7 +244,18 @@ static void note_store(void *ctx, int64_t k, const char *text)
     cli_say("%s: %s", r->o->files.paths[k], text);
 }
 
-static void last_line(const struct run *r, bool stopped, double seconds)
+/* What a run that ended early leaves undone: ", 2 not computed, nothing written". */
+static void put_left(const struct run *r, char *out, size_t size)
+{
+    const int64_t n = r->inputs - r->done - r->skipped - r->failed;
+    const char *written = results_is_folder(r->o->output) ? "" : ", nothing written";
+    if (n > 0)
+        snprintf(out, size, ", %" PRId64 " not computed%s", n, written);
+    else
+        snprintf(out, size, "%s", written);
+}
+
+static void last_line(const struct run *r, double seconds)
 {
     char memory[32], time[32], skipped[64] = "", moments[64] = "", left[64] = "";
     double mean, std;
@@ -250,10 +264,8 @@ static void last_line(const struct run *r, bool stopped, double seconds)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
     if (!isnan(mean))
         snprintf(moments, sizeof moments, ", mean %.3f dB, std %.3f dB", mean, std);
-    if (stopped)
-        snprintf(left, sizeof left, ", %" PRId64 " not computed%s",
-                 r->inputs - r->done - r->skipped - r->failed,
-                 results_is_folder(r->o->output) ? "" : ", nothing written");
+    if (r->ended_early)
+        put_left(r, left, sizeof left);
     cli_say("%" PRId64 " done, %s%" PRId64 " failed%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
             "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
@@ -390,6 +402,7 @@ static int run_stores(struct run *r)
         bad = results_commit(r->out, &e);
     if (bad)
         cli_say("%s", e.msg);
+    r->ended_early = bad;
     close_live(r, bad && stop_signal() ? EXIT_STOPPED : bad ? -1 : 0);
     if (bad && stop_signal())
         return EXIT_STOPPED;
@@ -420,7 +433,7 @@ static int run_share(struct options *o)
     const double begun = cli_now();
     const int status = run_stores(&r);
     if (!o->quiet)
-        last_line(&r, status == EXIT_STOPPED, cli_now() - begun);
+        last_line(&r, cli_now() - begun);
     tdestroy(r.seen, seen_free);
     same_resolution_free(&r.resolution);
     free(r.bytes);

@@ -248,7 +248,6 @@ def test_writes_that_fail_anywhere():
     need = os.path.getsize(store(small()))
     for limit in range(2000, need, need // 40):
         def lower():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         out = tmp()
         p = run(WSI2H5, "-o", out, small(), made("--size", "300x300", name="second"), status=None, preexec_fn=lower)
@@ -278,12 +277,24 @@ def test_file_size_limit():
     import resource
 
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
     out = tmp()
     p = run(WSI2H5, "-o", out, small(), status=1, preexec_fn=limit)
     says(p.err, small(), "too large")
     expect(os.listdir(out) == [], "left %s", os.listdir(out))
+
+
+def test_a_result_that_cannot_be_written_is_not_done():
+    import resource
+    s, folder = store(made("--size", "400x300")), tmp()
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    for out, words in ((os.path.join(folder, "r.h5"), "0 done, 0 failed, 1 not computed, nothing written: 0 windows"),
+                       (folder + "/", "0 done, 0 failed, 1 not computed: 0 windows")):
+        p = run(H5SPEC, "run", "--device", "cpu", "-o", out, s, status=1, preexec_fn=limit)
+        says(p.err, "cannot write", words)
+        expect(os.listdir(folder) == [], "%s", os.listdir(folder))
 
 
 def test_progress_goes_to_stderr():
@@ -430,7 +441,6 @@ def test_failed_writes_leave_no_descriptors_open():
     import resource
 
     def lower():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
         resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     folder, out = tmp(), tmp()
