@@ -24,6 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define RESULT_FORMAT "wsi-spectrum"
 enum { RESULT_VERSION = 2 }; /* the newest format_version that is written and read */
 
@@ -297,4 +301,7 @@ int result_check(const char *path, struct err *e);
  * one. */
 int result_check_target(const char *path, struct err *e);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

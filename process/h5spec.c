@@ -5,6 +5,7 @@
 #include "common/h5_exit.h"
 #include "common/stop.h"
 #include "common/store.h"
+#include "process/compare_command.h"
 #include "process/index.h"
 #include "process/info.h"
 #include "process/lookup.h"
@@ -85,6 +86,7 @@ static const struct row commands[] = {
 #ifdef HAVE_PNG
     {&map_options, NULL, map_main},
 #endif
+    {&compare_options, NULL, compare_main},
     {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
     {&index_options, NULL, index_main},   {&options_tune, tune_main, NULL},
 #ifdef HAVE_PNG

@@ -441,18 +441,9 @@ static int run_share(struct options *o)
     return status;
 }
 
-/* The GPU backend computes basic features only. */
-static void limit_features(struct options *o)
-{
-    struct err no;
-    if (o->choice.kind != SPECTRUM_CPU && spectrum_has_cuda(&no))
-        snprintf(o->params.features, sizeof o->params.features, "basic");
-}
-
 int run_main(struct options *o)
 {
     struct err e = {""};
-    limit_features(o);
     if (o->first_group && o->files.n > 1)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e))

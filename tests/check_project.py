@@ -196,6 +196,7 @@ OTHER_OPTIONS = {
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
+    "compare": dict.fromkeys(["--limit", "--json"]),  # check_compare.py
     "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
                           "--range", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
@@ -222,7 +223,7 @@ def test_every_option_of_wsi2h5():
 
 def check_options(command, want):
     found, want = options_of(H5SPEC, command), set(want) | EVERY_COMMAND
-    if command == "index":  # it takes one store
+    if command in ("index", "compare"):  # one store; two results
         want.remove("--list")
     expect(found == want, "%s: %s", command, found ^ want)
 

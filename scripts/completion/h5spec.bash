@@ -18,7 +18,7 @@ _h5spec() {
     --taper) words='rectangular hann' ;;
     --features) words='basic spectral' ;;
     --task) words='auto' ;;
-    --bins | --cell | --feature | --group | --group-regex | --groups | --live-every | --max-size | --memory | --min-tissue | \
+    --bins | --cell | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-tissue | \
         --opacity | --range | --sigma | --slide | --stride | --threads | --title | --url | --width | --window | -j) return ;;
     -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc) ;;
     *)

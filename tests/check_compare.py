@@ -1,0 +1,138 @@
+"""h5spec compare: distances against numpy, the order, the exit status, and what cannot be compared."""
+import json
+
+import h5py
+import numpy as np
+
+from lib import *
+
+
+def slide(name, *options):
+    return store(made("--size", "900x700", "--seed", str(ord(name)), *options, name=name))
+
+
+def folder_of(**stores):
+    """Stores under other names: the names are those of the slides in a result."""
+    folder = tmp("named")
+    for name, path in stores.items():
+        os.link(path, os.path.join(folder, name + ".h5"))
+    return [os.path.join(folder, name + ".h5") for name in sorted(stores)]
+
+
+def compare(a, b, *options, status=0):
+    p = run(H5SPEC, "compare", "--json", *options, a, b, status=status)
+    (line,) = json_lines(p.out)
+    return line
+
+
+def pair():
+    """Three slides; between the results `same` is unchanged, `soft` and `other` are not."""
+    a = spectrum(folder_of(same=slide("x"), soft=slide("y"), other=slide("z")))
+    b = spectrum(folder_of(same=slide("x"), soft=slide("y", "--quality", "30"), other=slide("w")))
+    return a, b
+
+
+def w1(a, b, width=0.1):
+    return np.abs(np.cumsum(a / a.sum()) - np.cumsum(b / b.sum()))[:-1].sum() * width
+
+
+def decibels(s, name):
+    values = s[name][()]
+    return values if values.dtype == np.float32 else np.where(values == -32768, np.nan, values * 0.01)
+
+
+def test_distances():
+    a, b = pair()
+    line = compare(a, b)
+    expect(line["compared"] == 3 and line["identical"] == 1 and line["limit"] is None, "%s", line)
+    got = {s["slide"]: s for s in line["slides"]}
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        for name in f["slides"]:
+            s, t, have = f["slides"][name], g["slides"][name], got[name]
+            expect(abs(have["w1_db"] - w1(s["histogram"][()], t["histogram"][()])) < 1e-4, "%s: W1 %s", name, have["w1_db"])
+            for key in ("mean_db", "std_db"):
+                expect(abs(have[key] - (t.attrs[key] - s.attrs[key])) < 1e-9, "%s: %s", name, key)
+            for key in ("window_mean_db", "window_focus_db"):
+                off = np.abs(decibels(t, key).astype(float) - decibels(s, key))
+                expect(have[key]["windows"] == off.size and have[key]["changed"] == (off > 1e-9).sum(), "%s: %s", name, have)
+                expect(abs(have[key]["mean"] - off.mean()) < 1e-6 and abs(have[key]["most"] - off.max()) < 1e-6, "%s", have)
+    expect(got["same"]["identical"] and got["same"]["w1_db"] == 0 and not got["soft"]["identical"], "%s", got)
+
+
+def test_the_worst_slide_comes_first():
+    a, b = pair()
+    distances = [s["w1_db"] for s in compare(a, b)["slides"]]
+    expect(distances == sorted(distances, reverse=True) and distances[0] > 0, "%s", distances)
+    lines = run(H5SPEC, "compare", a, b).out.splitlines()
+    expect([line.split()[0] for line in lines[1:]] == [s["slide"] for s in compare(a, b)["slides"]], "%s", lines)
+    says(lines[0], "slide", "W1 dB", "mean dB", "std dB", "focus dB")
+    says(lines[3], "same", "0.0000", "identical")
+
+
+def test_the_limit_sets_the_status():
+    a, b = pair()
+    worst = max(s["w1_db"] for s in compare(a, b)["slides"])
+    expect(compare(a, b, "--limit", worst * 1.01)["within_limit"] is True, "below")
+    line = compare(a, b, "--limit", worst * 0.99, status=1)
+    expect(line["within_limit"] is False and line["above_limit"] >= 1, "%s", line)
+    compare(a, a, "--limit", "0")
+    p = run(H5SPEC, "compare", "--limit", "0", a, b, status=1)
+    says(p.err, "3 slides compared, 1 identical", "2 above the limit of 0 dB")
+
+
+def test_slides_in_one_result_only():
+    a, _ = pair()
+    b = spectrum(folder_of(same=slide("x"), new=slide("y")))
+    line = compare(a, b)
+    expect(line["only_in_a"] == ["other", "soft"] and line["only_in_b"] == ["new"] and line["compared"] == 1, "%s", line)
+    compare(a, b, "--limit", "10", status=1)
+    says(run(H5SPEC, "compare", a, b).out, "new", "only in " + b, "soft", "only in " + a)
+    c = spectrum(folder_of(nothing=slide("x")))
+    compare(c, b, "--limit", "10", status=1)  # no slide in both: nothing was compared
+
+
+def test_other_sizes_resolutions_and_no_windows():
+    a = spectrum(folder_of(one=slide("x"), tiny=store(made("--size", "200x200", name="t")), two=slide("v")))
+    b = spectrum(folder_of(one=store(made("--size", "700x900", name="u")), tiny=slide("y"), two=slide("z", "--mpp", "0.25")))
+    got = {s["slide"]: s for s in compare(a, b)["slides"]}
+    expect("window_mean_db" not in got["one"] and got["tiny"]["w1_db"] is None, "%s", got)
+    expect(compare(a, b)["slides"][0]["slide"] == "tiny", "a slide without a distance is not the worst")
+    expect((got["two"]["mpp_a"], got["two"]["mpp_b"]) == (0.499, 0.25), "%s", got["two"])
+    says(run(H5SPEC, "compare", a, b).out, "different size", "0.499 and 0.25 um/px")
+    compare(a, b, "--limit", "100", status=1)
+    line = compare(a, a, "--limit", "0")
+    expect(line["identical"] == 3, "%s", line)
+
+
+def test_features_may_differ_but_no_other_parameter():
+    x = slide("x")
+    spectral, basic, wide = spectrum(x), spectrum(x, "--features", "basic"), spectrum(x, "--stride", "100")
+    (s,) = compare(spectral, basic, "--limit", "0")["slides"]
+    expect(s["identical"] and "window_focus_db" not in s, "%s", s)
+    p = run(H5SPEC, "compare", spectral, wide, status=1)
+    says(p.err, spectral, wide, "stride is 128 and 100", "different parameters")
+
+
+def test_a_damaged_result_is_named():
+    a, b = pair()
+    bad = os.path.join(tmp(), "bad.h5")
+    shutil.copy(b, bad)
+    with h5py.File(bad, "r") as f:
+        at = f["slides/soft/window_mean_db"].id.get_offset()
+    with open(bad, "r+b") as f:
+        f.seek(at)
+        f.write(b"\xff\xff")
+    p = run(H5SPEC, "compare", a, bad, status=1)
+    says(p.err, bad, "slide soft", "window_mean_db", "CRC mismatch")
+    expect(p.out == "", "a table was printed: %s", p.out)
+
+
+def test_wrong_usage():
+    a, _ = pair()
+    for options in ((), (a,), (a, a, a), ("--limit", "x", a, a), ("--limit", "-1", a, a)):
+        p = run(H5SPEC, "compare", *options, status=2)
+        says(p.err, "h5spec compare: ", "Try 'h5spec compare --help'.")
+    says(run(H5SPEC, "compare", a, "/nowhere.h5", status=1).err, "/nowhere.h5")
+
+
+main(globals())
