@@ -6,6 +6,8 @@
 #ifndef WSI_COUNTS_H
 #define WSI_COUNTS_H
 
+#include "common/features.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,13 +28,23 @@ struct counts_bins {
     bool all_inside; /* start is 0, and no pixels lead to a value outside the bins */
 };
 
+/* For features "spectral"; all NULL for "basic". */
+struct counts_features {
+    unsigned long long *d_octaves; /* [6]: over the octaves of common/features.h, all windows */
+    unsigned long long *d_rings;   /* [wy - band_wy][nx]: fine << 28 | coarse: over two octaves */
+    unsigned *d_spectra;           /* [kind][u: window / 2 + 1][v: window] */
+    const uint8_t *d_sample; /* [wy - band_wy][nx]: 1 + kind of windows in the sample, else 0 */
+    unsigned spectrum;       /* sums of one kind of d_spectra */
+};
+
 struct counts_sums {
     unsigned long long *d_histogram; /* [bins + 2], by class */
     unsigned long long *d_windows;   /* [wy - band_wy][nx][2]: samples in bins << 40 | sum of their
                                         bin numbers; sum of the squares of these */
+    struct counts_features features;
 };
 
-enum { COUNTS_SHIFT = 40 };
+enum { COUNTS_SHIFT = 40, COUNTS_COARSE_BITS = 28 };
 
 #ifdef __CUDACC__
 /* Class of a squared magnitude, by the special function unit. Its error of about 1e-6 octave

@@ -24,6 +24,7 @@
  * depend on it. The mean of these means is subtracted before the transform of column 0 and returns
  * as bin (0, 0).
  */
+#include "cuda/feature_discs.cuh"
 #include "cuda/fused.h"
 
 #include "cuda/dft.h"
@@ -52,6 +53,7 @@ struct shared {
     pair odd_twiddle[16];       /* w256^n, n < 32 */
     float2 mean[2][PACKED];     /* twice the means of rows r, r + 64 */
     unsigned twice[FUSED_MOST_BINS + 2], once[FUSED_MOST_BINS + 2]; /* histograms by weight */
+    unsigned within[FEATURE_DISCS]; /* of all windows of the block */
 };
 
 /* v times w8^k, 0 <= k < 4 */
@@ -187,10 +189,10 @@ struct tally {
     unsigned samples, sum, squares; /* in bins; their bin numbers */
 };
 
-/* Counts a value whose squared magnitude is a quarter of that of z. Without CLAMP it relies on
- * lg2.approx(x) >= 0 for x >= 1, which tests/gpu_log2.cu checks. */
+/* Counts a value whose squared magnitude is a quarter of that of z, and returns the nearest bin.
+ * Without CLAMP it relies on lg2.approx(x) >= 0 for x >= 1, which tests/gpu_log2.cu checks. */
 template <bool CLAMP>
-__device__ __forceinline__ void count(unsigned *histogram, const struct counts_bins &b, c32 z,
+__device__ __forceinline__ int count(unsigned *histogram, const struct counts_bins &b, c32 z,
                                       struct tally *t)
 {
     float magnitude, octave;
@@ -198,29 +200,36 @@ __device__ __forceinline__ void count(unsigned *histogram, const struct counts_b
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(octave) : "f"(fmaf(magnitude, 0.5f, b.offset)));
     int bin = __float_as_int(
         __fmaf_rd(CLAMP ? octave + b.start : octave, b.slope, __int_as_float(MAGIC)));
+    int nearest;
     if (CLAMP) {
         bin = min(max(bin, MAGIC - 1), MAGIC + b.bins) - MAGIC;
         atomicAdd(&histogram[bin + 1], 1);
         const bool inside = (unsigned)bin < (unsigned)b.bins;
+        nearest = min(max(bin, 0), b.bins - 1);
         bin = inside ? bin : 0;
         t->samples += inside;
     } else {
         bin &= 0xffff;
         atomicAdd(&histogram[bin + 1], 1);
         t->samples++;
+        nearest = bin;
     }
     t->sum += (unsigned)bin;
     t->squares += (unsigned)(bin * bin);
+    return nearest;
 }
 
 /* Columns 0 and 128, both of real values: their transforms from the one of column 0 + i column 128,
  * V: F0[y] = (V[y] + conj V[-y]) / 2, F128[y] = (V[y] - conj V[-y]) / 2i. 16 threads; u holds V[u +
  * 16 p]. */
-template <bool CLAMP>
+template <bool CLAMP, bool FEATURES>
 __device__ __forceinline__ void count_real_columns(struct shared &s, const struct counts_bins &b,
-                                                   const c32 *v, int u, float mean, struct tally *t)
+                                                   const c32 *v, int u, float mean,
+                                                   struct tally *t, unsigned *spectrum,
+                                                   struct discs *d)
 {
     const unsigned lanes = 0xffffu;
+    int bins[16];
 #pragma unroll
     for (int p = 0; p < 16; p++) {
         c32 m = {__shfl_sync(lanes, v[15 - p].x, (16 - u) & 15, 16),
@@ -231,9 +240,13 @@ __device__ __forceinline__ void count_real_columns(struct shared &s, const struc
         const c32 last = {0.5f * (v[p].y + m.y), 0.5f * (m.x - v[p].x)};
         if (u == 0 && p == 0)
             zero.x += mean;
-        count<CLAMP>(s.once, b, zero, t);
-        count<CLAMP>(s.once, b, last, t);
+        bins[p] = count<CLAMP>(s.once, b, zero, t);
+        const int far = count<CLAMP>(s.once, b, last, t);
+        if (FEATURES && spectrum)
+            atomicAdd(&spectrum[HALF * FUSED_WINDOW + u + 16 * p], (unsigned)far);
     }
+    if (FEATURES)
+        discs_add<1>(d, spectrum, bins, u, 0); /* column 128 lies in no disc */
 }
 
 /* The 256 values of a column in the order of the transform, rows u + 16 j: twice the spectra. */
@@ -305,9 +318,10 @@ __device__ __forceinline__ void transform_column(struct shared &s, int team, int
 }
 
 /* Counts all columns of a window whose upper half is half `top` of the ring. */
-template <int ODD, bool CLAMP>
+template <int ODD, bool CLAMP, bool FEATURES>
 __device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b,
-                                              int top, struct tally *twice, struct tally *once)
+                                              int top, struct tally *twice, struct tally *once,
+                                              unsigned *spectrum, struct discs *d)
 {
     const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
 #pragma unroll 1
@@ -323,12 +337,16 @@ __device__ __forceinline__ void count_columns(struct shared &s, const struct cou
         else
             __syncthreads(); /* now the upper half may be overwritten */
         transform_column(s, team, u, v);
-        if (!ODD && k == 0)
-            count_real_columns<CLAMP>(s, b, v, u, mean, once);
-        else
+        if (!ODD && k == 0) {
+            count_real_columns<CLAMP, FEATURES>(s, b, v, u, mean, once, spectrum, d);
+            continue;
+        }
+        int bins[16];
 #pragma unroll
-            for (int p = 0; p < 16; p++)
-                count<CLAMP>(s.twice, b, v[p], twice);
+        for (int p = 0; p < 16; p++)
+            bins[p] = count<CLAMP>(s.twice, b, v[p], twice);
+        if (FEATURES)
+            discs_add<2>(d, spectrum, bins, u, 2 * k + ODD);
     }
 }
 
@@ -345,6 +363,8 @@ __device__ __forceinline__ void fill_tables(struct shared &s)
     }
     for (int k = (int)threadIdx.x; k < FUSED_MOST_BINS + 2; k += THREADS)
         s.twice[k] = s.once[k] = 0;
+    if (u < FEATURE_DISCS)
+        s.within[u] = 0;
     __syncthreads();
 }
 
@@ -367,7 +387,14 @@ __device__ __forceinline__ void add_window(const struct tally &twice, const stru
     }
 }
 
-template <int ODD, bool CLAMP>
+/* The spectrum that window number k of the band is added to, or NULL. */
+__device__ __forceinline__ unsigned *spectrum_of(const struct counts_features &f, int64_t k)
+{
+    const unsigned sample = f.d_sample[k];
+    return sample ? f.d_spectra + (sample - 1) * f.spectrum : NULL;
+}
+
+template <int ODD, bool CLAMP, bool FEATURES>
 __device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx,
                                       int64_t wy, int64_t end_wy)
 {
@@ -383,13 +410,19 @@ __device__ __forceinline__ void strip(struct shared &s, const struct fused_args 
         __syncthreads();
         if (!last)
             continue;
+        const int64_t window = (half - 1 - band) * nx + wx;
         struct tally twice = {0, 0, 0}, once = {0, 0, 0};
-        count_columns<ODD, CLAMP>(s, a.bins, (int)(half & 1) ^ 1, &twice, &once);
-        add_window(twice, once, a.sums.d_windows + 2 * ((half - 1 - band) * nx + wx));
+        struct discs discs = {};
+        unsigned *spectrum = FEATURES ? spectrum_of(a.sums.features, window) : NULL;
+        count_columns<ODD, CLAMP, FEATURES>(s, a.bins, (int)(half & 1) ^ 1, &twice, &once,
+                                            spectrum, &discs);
+        add_window(twice, once, a.sums.d_windows + 2 * window);
+        if (FEATURES)
+            discs_put(discs, s.within, a.sums.features.d_rings + window);
     }
 }
 
-template <bool CLAMP>
+template <bool CLAMP, bool FEATURES>
 __global__ void __launch_bounds__(THREADS, 1)
     fused_kernel(const __grid_constant__ struct fused_args a)
 {
@@ -400,13 +433,16 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int64_t end_wy = a.windows.first_wy + n * (blockIdx.y + 1) / gridDim.y;
     fill_tables(s);
     if (blockIdx.x & 1)
-        strip<1, CLAMP>(s, a, blockIdx.x / 2, wy, end_wy);
+        strip<1, CLAMP, FEATURES>(s, a, blockIdx.x / 2, wy, end_wy);
     else
-        strip<0, CLAMP>(s, a, blockIdx.x / 2, wy, end_wy);
+        strip<0, CLAMP, FEATURES>(s, a, blockIdx.x / 2, wy, end_wy);
     __syncthreads();
     for (int k = (int)threadIdx.x; k < a.bins.bins + 2; k += THREADS)
         if (s.twice[k] | s.once[k])
             atomicAdd(&a.sums.d_histogram[k], 2ull * s.twice[k] + s.once[k]);
+    if (FEATURES && threadIdx.x < FEATURES_OCTAVES)
+        atomicAdd(&a.sums.features.d_octaves[threadIdx.x],
+                  (unsigned long long)(s.within[threadIdx.x + 1] - s.within[threadIdx.x]));
 }
 
 } // namespace
@@ -416,22 +452,25 @@ size_t fused_shared_bytes(void)
     return sizeof(struct shared);
 }
 
+/* A kernel for each way of counting. */
+typedef void kernel(struct fused_args);
+static kernel *const kernels[2][2] = {{fused_kernel<false, false>, fused_kernel<false, true>},
+                                      {fused_kernel<true, false>, fused_kernel<true, true>}};
+
 cudaError_t fused_prepare(void)
 {
-    const cudaError_t e =
-        cudaFuncSetAttribute(fused_kernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)sizeof(struct shared));
-    return e ? e
-             : cudaFuncSetAttribute(fused_kernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)sizeof(struct shared));
+    cudaError_t e = cudaSuccess;
+    for (int k = 0; k < 4 && e == cudaSuccess; k++)
+        e = cudaFuncSetAttribute((const void *)kernels[k / 2][k % 2],
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)sizeof(struct shared));
+    return e;
 }
 
 void fused_windows(const struct fused_args *a, cudaStream_t stream)
 {
     const int64_t rows = a->windows.end_wy - a->windows.first_wy;
     const dim3 grid((unsigned)(2 * a->windows.nx), (unsigned)((rows + 15) / 16));
-    if (a->bins.all_inside)
-        fused_kernel<false><<<grid, THREADS, sizeof(struct shared), stream>>>(*a);
-    else
-        fused_kernel<true><<<grid, THREADS, sizeof(struct shared), stream>>>(*a);
+    kernel *const k = kernels[!a->bins.all_inside][a->sums.features.d_octaves != NULL];
+    k<<<grid, THREADS, sizeof(struct shared), stream>>>(*a);
 }

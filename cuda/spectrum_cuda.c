@@ -9,7 +9,7 @@
 
 enum {
     MOST_DEVICES = SPECTRUM_MOST_DEVICES,
-    MOST_WINDOWS = 1 << 19, /* of a band: SPECTRUM_SUMS x 8 MiB on the device and on the host */
+    MOST_WINDOWS = 1 << 19, /* of a band: SPECTRUM_SUMS x 12 MiB on the device and on the host */
     MOST_LOADS = 24,        /* of a device at once: more do not make its bus faster */
     PACKED_LOADS = 8, /* the same for JPEG tiles, of which few bytes cross the bus: more threads
                                only wait for each other in the driver */

@@ -17,7 +17,8 @@ int sums_open(struct sums_set *s, struct check_device *d, const struct result_pa
     for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++)
         if (CU(d, cudaMalloc((void **)&t->d_histogram, histogram_bytes(s)), e) ||
             CU(d, cudaMallocHost((void **)&t->histogram, histogram_bytes(s)), e) ||
-            CU(d, cudaEventCreateWithFlags(&t->done, flags), e))
+            CU(d, cudaEventCreateWithFlags(&t->done, flags), e) ||
+            feature_sums_open(&t->features, d, p, e))
             return -1;
     return 0;
 }
@@ -28,6 +29,7 @@ void sums_close(struct sums_set *s)
     for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++) {
         cudaFree(t->d_histogram);
         cudaFreeHost(t->histogram);
+        feature_sums_close(&t->features);
         if (t->done)
             cudaEventDestroy(t->done);
     }
@@ -66,6 +68,7 @@ void sums_release(struct sums_set *s)
         cudaFree(t->d_windows);
         cudaFree(t->d_wanted);
         cudaFreeHost(t->windows);
+        feature_sums_release(&t->features);
         t->d_windows = t->windows = NULL;
         t->d_wanted = NULL;
     }
@@ -82,7 +85,8 @@ int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *
         if (CU(s->device, cudaMalloc((void **)&t->d_windows, bytes), e) ||
             CU(s->device, cudaMallocHost((void **)&t->windows, bytes), e) ||
             ((s->params->tissue_only || s->params->skip_damaged) &&
-             CU(s->device, cudaMalloc((void **)&t->d_wanted, bytes / 16), e)))
+             CU(s->device, cudaMalloc((void **)&t->d_wanted, bytes / 16), e)) ||
+            feature_sums_reserve(&t->features, s->device, s->params, windows_of(d), e))
             return -1;
     s->windows_bytes = bytes;
     return 0;
@@ -107,6 +111,8 @@ struct counts_sums sums_counters(struct sums_set *s, const struct spectrum_band 
     struct counts_sums c = {};
     c.d_histogram = sums_of(s, d)->d_histogram;
     c.d_windows = sums_of(s, d)->d_windows;
+    if (d->features)
+        feature_sums_counters(&sums_of(s, d)->features, s->params, &c.features);
     return c;
 }
 
@@ -116,7 +122,8 @@ int sums_begin(struct sums_set *s, const struct spectrum_band *d, cudaStream_t s
     struct sums *t = sums_of(s, d);
     t->kernels_us = 0;
     if (CU(s->device, cudaMemsetAsync(t->d_histogram, 0, histogram_bytes(s), stream), e) ||
-        CU(s->device, cudaMemsetAsync(t->d_windows, 0, windows_bytes(d), stream), e))
+        CU(s->device, cudaMemsetAsync(t->d_windows, 0, windows_bytes(d), stream), e) ||
+        feature_sums_begin(&t->features, s->device, s->params, d, stream, e))
         return -1;
     if (!d->wanted)
         return 0;
@@ -137,7 +144,8 @@ int sums_fetch(struct sums_set *s, const struct spectrum_band *d, cudaStream_t s
         CU(s->device,
            cudaMemcpyAsync(t->windows, t->d_windows, windows_bytes(d), cudaMemcpyDeviceToHost,
                            stream),
-           e))
+           e) ||
+        feature_sums_fetch(&t->features, s->device, s->params, d, stream, e))
         return -1;
     return CU(s->device, cudaEventRecord(t->done, stream), e);
 }
@@ -182,9 +190,13 @@ static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct 
 static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, const struct sums *t)
 {
     const unsigned long long *in = t->windows;
+    const unsigned long long *rings = t->features.rings;
     for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++, in += 2) {
+        const unsigned long long ring = d->features ? rings[k - d->first_wy * d->nx] : 0;
         const struct spectrum_window w = {in[0] >> COUNTS_SHIFT,
-                                          in[0] & ((1ull << COUNTS_SHIFT) - 1), in[1]};
+                                          in[0] & ((1ull << COUNTS_SHIFT) - 1), in[1],
+                                          ring >> COUNTS_COARSE_BITS,
+                                          ring & ((1ull << COUNTS_COARSE_BITS) - 1)};
         if (!d->wanted || d->wanted[k])
             spectrum_put_window(s->params, d, k, &w);
     }
@@ -195,7 +207,7 @@ int sums_take(struct sums_set *s, const struct spectrum_band *d, struct result_c
 {
     const struct sums *t = sums_of(s, d);
     const int64_t bins = s->params->bins;
-    if (check_sums(s, d, e))
+    if (check_sums(s, d, e) || feature_sums_take(&t->features, s->params, d, counts, e))
         return -1;
     counts->windows += expected_windows(d);
     counts->underflow += t->histogram[0];

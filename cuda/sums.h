@@ -10,6 +10,7 @@
 #include "cuda/check.h"
 #include "cuda/copies.h"
 #include "cuda/counts.h"
+#include "cuda/feature_sums.h"
 #include "process/spectrum.h"
 
 /* Of one band. */
@@ -17,6 +18,7 @@ struct sums {
     unsigned long long *d_histogram, *histogram; /* [bins + 2] */
     unsigned long long *d_windows, *windows;     /* [rows of windows of the band][nx][2] */
     uint8_t *d_wanted;                           /* [rows of windows of the band][nx] */
+    struct feature_sums features;
     cudaEvent_t done;                            /* all of it is on the host */
     struct copies_times copied;
     int64_t kernels_us; /* atomic */

@@ -123,27 +123,99 @@ __global__ void __launch_bounds__(THREADS)
         a.d_mean[blockIdx.x] = mean;
 }
 
+/* Sums of bin numbers over octaves. A thread goes down a column, so the octave seldom changes. */
+struct octave {
+    int now;
+    unsigned long long sum;
+
+    __device__ __forceinline__ void flush(unsigned long long *octaves)
+    {
+        if (now >= 0 && now < FEATURES_OCTAVES)
+            atomicAdd(&octaves[now], sum);
+        sum = 0;
+    }
+};
+
+/* The octave of frequency (y, x), as of features_octave(); octave 0 begins at 2^-7 window. */
+__device__ __forceinline__ int octave_at(int window, int y, int x)
+{
+    const int v = y < window - y ? y : window - y, square = v * v + x * x;
+    return square ? 7 - (31 - __clz(window)) + ((31 - __clz(square)) >> 1) : -1;
+}
+
 /* What one thread has counted: at most 4,100 samples, of bins below 2^16. */
 struct tally {
     unsigned samples, sum;
     unsigned long long squares;
 };
 
+/* Returns the nearest bin. */
 template <bool SHARED>
-__device__ __forceinline__ void count(const struct windows_args &a, unsigned *histogram, float2 z,
-                                      unsigned weight, struct tally *t)
+__device__ __forceinline__ unsigned count(const struct windows_args &a, unsigned *histogram,
+                                          float2 z, unsigned weight, struct tally *t)
 {
     const int c = counts_class(a.bins, fmaf(z.x, z.x, z.y * z.y));
     if (SHARED)
         atomicAdd(&histogram[c], weight);
     else
         atomicAdd(&a.sums.d_histogram[c], (unsigned long long)weight);
+    const unsigned nearest = (unsigned)min(max(c - 1, 0), a.bins.bins - 1);
     if (c >= 1 && c <= a.bins.bins) {
         const unsigned bin = (unsigned)c - 1, weighted = weight * bin;
         t->samples += weight;
         t->sum += weighted;
         t->squares += (unsigned long long)weighted * bin;
     }
+    return nearest;
+}
+
+/* Where the features of a block's window are summed. */
+struct features {
+    unsigned long long *octaves; /* shared [FEATURES_OCTAVES]; NULL: no features */
+    unsigned *spectrum;          /* [u][v] of the window's kind; NULL: not in the sample */
+};
+
+__device__ __forceinline__ void add_features(const struct windows_args &a,
+                                             const struct features &f, int y, int x,
+                                             unsigned bin, unsigned weight, struct octave *o)
+{
+    const int octave = octave_at(a.window, y, x);
+    if (octave != o->now) {
+        o->flush(f.octaves);
+        o->now = octave;
+    }
+    o->sum += weight * bin;
+    if (f.spectrum)
+        atomicAdd(&f.spectrum[x * a.window + y], bin);
+}
+
+/* Writes the sums of a block's window. */
+__device__ __forceinline__ void put_features(const struct windows_args &a,
+                                             const struct features &f, int64_t window)
+{
+    const int o = (int)threadIdx.x;
+    __syncthreads();
+    if (o < FEATURES_OCTAVES)
+        atomicAdd(&a.sums.features.d_octaves[o], f.octaves[o]);
+    if (o == 0)
+        a.sums.features.d_rings[window] =
+            f.octaves[FEATURES_FINE] << COUNTS_COARSE_BITS | f.octaves[FEATURES_COARSE];
+}
+
+__device__ __forceinline__ struct features features_of(const struct windows_args &a,
+                                                       int64_t window,
+                                                       unsigned long long *octaves)
+{
+    const struct counts_features &c = a.sums.features;
+    struct features f = {NULL, NULL};
+    if (!c.d_octaves)
+        return f;
+    const unsigned sample = c.d_sample[window];
+    if (threadIdx.x < FEATURES_OCTAVES)
+        octaves[threadIdx.x] = 0;
+    f.octaves = octaves;
+    f.spectrum = sample ? c.d_spectra + (sample - 1) * c.spectrum : NULL;
+    return f;
 }
 
 template <bool SHARED>
@@ -152,6 +224,7 @@ __global__ void __launch_bounds__(THREADS)
                  const __grid_constant__ struct batch b)
 {
     extern __shared__ unsigned histogram[];
+    __shared__ unsigned long long octaves[FEATURES_OCTAVES];
     const struct place w = window_at(a, b, blockIdx.x);
     const int n = a.window, half = n / 2, columns = half + 1;
     const int across = half < THREADS ? half : THREADS, step = THREADS / across;
@@ -161,6 +234,8 @@ __global__ void __launch_bounds__(THREADS)
     if (!w.wanted)
         return;
     const float mean = a.d_mean[blockIdx.x];
+    const struct features f = features_of(a, window_number(a, b, w), octaves);
+    struct octave o = {-1, 0};
     for (int k = (int)threadIdx.x; SHARED && k < a.bins.bins + 2; k += THREADS)
         histogram[k] = 0;
     __syncthreads();
@@ -173,11 +248,20 @@ __global__ void __launch_bounds__(THREADS)
             float2 z = in[y * columns + x];
             if (y <= 1 || y == n - 1)
                 z.x += taken * a.taper_dft[y != 0];
-            count<SHARED>(a, histogram, z, weight, &t);
+            const unsigned bin = count<SHARED>(a, histogram, z, weight, &t);
+            if (f.octaves)
+                add_features(a, f, y, x, bin, weight, &o);
         }
     }
-    for (int y = (int)threadIdx.x; y < n; y += THREADS)
-        count<SHARED>(a, histogram, in[y * columns + half], 1, &t);
+    for (int y = (int)threadIdx.x; y < n; y += THREADS) {
+        const unsigned bin = count<SHARED>(a, histogram, in[y * columns + half], 1, &t);
+        if (f.octaves)
+            add_features(a, f, y, half, bin, 1, &o);
+    }
+    if (f.octaves) {
+        o.flush(f.octaves);
+        put_features(a, f, window_number(a, b, w));
+    }
     const unsigned long long samples =
         block_sum((unsigned long long)t.samples << COUNTS_SHIFT | t.sum);
     const unsigned long long squares = block_sum(t.squares);

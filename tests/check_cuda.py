@@ -82,6 +82,23 @@ def check_slide(slide, bins, window, counts=None, where=None, n_bins=BINS, high=
     expect(np.allclose(slide["window_mean_db"][()], mean, rtol=0, atol=2e-4, equal_nan=True), "%s: means", slide.name)
     expect(np.allclose(slide["window_std_db"][()][counts], 0, atol=1e-3), "%s: stds", slide.name)
     expect(slide.attrs["windows"] == counts.sum(), "%s: %d windows", slide.name, slide.attrs["windows"])
+    check_features(slide, bins, counts, high / n_bins)
+
+
+def check_features(slide, bins, counts, width):
+    """All values of a window have one bin number, so every octave has its level and the focus is 0."""
+    level = np.where(counts, np.round((bins + 0.5) * width * 100), -32768)
+    expect(np.array_equal(slide["window_level_db"][()], level), "%s: levels", slide.name)
+    expect(np.array_equal(slide["window_focus_db"][()], np.where(counts, 0, -32768)), "%s: focus", slide.name)
+    expect(np.array_equal(slide["window_flags"][()] & 1 != 0, counts), "%s: flags", slide.name)
+    if counts.any():
+        expect(np.allclose(slide["profile"][()][1:], (bins[counts].mean() + 0.5) * width), "%s: profile", slide.name)
+    spectra = [slide["spectrum_" + kind] for kind in ("tissue", "glass")]
+    expect(all((s[()] == s[0, 0]).all() for s in spectra), "%s: spectra", slide.name)
+    windows = sum(s.attrs["windows"] for s in spectra)
+    expect(0 < windows <= counts.sum() or not counts.any(), "%s: %d windows sampled", slide.name, windows)
+    if windows == counts.sum():  # all are in the samples
+        expect(sum(int(s[0, 0]) for s in spectra) == bins[counts].sum(), "%s: sums of spectra", slide.name)
 
 
 def name_of(path):

@@ -72,6 +72,32 @@ static uint64_t checksum(const float *d_smooth, int64_t ring_rows, int64_t pitch
     return sum;
 }
 
+/* All values of a window have one bin number. */
+static void add_features(const struct counts_features *f, int n, unsigned bin, int64_t window,
+                         int device)
+{
+    static int64_t values[FEATURES_OCTAVES];
+    static int known;
+    if (!f->d_octaves)
+        return;
+    if (known != n)
+        features_values(known = n, values);
+    stub_check_memory(f->d_octaves, sizeof values, device, "sums of octaves");
+    stub_check_memory(f->d_rings + window, sizeof *f->d_rings, device, "sums of rings");
+    stub_check_memory(f->d_sample + window, 1, device, "the sample");
+    stub_check(f->spectrum == (unsigned)(n * (n / 2 + 1)), "features: size of a spectrum");
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        f->d_octaves[o] += (unsigned long long)values[o] * bin;
+    f->d_rings[window] = (unsigned long long)values[FEATURES_FINE] * bin << COUNTS_COARSE_BITS |
+                         (unsigned long long)values[FEATURES_COARSE] * bin;
+    if (f->d_sample[window] == 0)
+        return;
+    unsigned *sums = f->d_spectra + (size_t)(f->d_sample[window] - 1) * f->spectrum;
+    stub_check_memory(sums, f->spectrum * sizeof *sums, device, "spectra");
+    for (unsigned k = 0; k < f->spectrum; k++)
+        sums[k] += bin;
+}
+
 /* All values of a window fall into the bin that its checksum says. */
 static void add_window(const struct counts_sums *s, const struct counts_bins *b, uint64_t sum,
                        int n, int64_t window, int device)
@@ -84,6 +110,7 @@ static void add_window(const struct counts_sums *s, const struct counts_bins *b,
     s->d_histogram[bin + 1] += samples;
     out[0] += samples << COUNTS_SHIFT | samples * bin;
     out[1] += samples * bin * bin;
+    add_features(&s->features, n, (unsigned)bin, window, device);
 }
 
 /* The number of a window of the slide, counted from the first one of the band. */

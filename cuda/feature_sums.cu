@@ -1,0 +1,144 @@
+/* feature_sums.cu - see feature_sums.h. */
+#include "cuda/feature_sums.h"
+
+#include <stdlib.h>
+
+static const size_t OCTAVES_BYTES = FEATURES_OCTAVES * sizeof(unsigned long long);
+
+static size_t spectra_bytes(const struct result_params *p)
+{
+    return FEATURES_SAMPLES * result_spectrum_sums(p) * sizeof(unsigned);
+}
+
+static int64_t windows_of(const struct spectrum_band *b)
+{
+    return b->nx * (b->end_wy - b->first_wy);
+}
+
+static size_t rings_bytes(int64_t windows)
+{
+    return (size_t)windows * sizeof(unsigned long long);
+}
+
+/* --- memory --- */
+
+int feature_sums_open(struct feature_sums *s, struct check_device *d,
+                      const struct result_params *p, struct err *e)
+{
+    if (!result_is_spectral(p))
+        return 0;
+    if (CU(d, cudaMalloc((void **)&s->d_octaves, OCTAVES_BYTES), e) ||
+        CU(d, cudaMallocHost((void **)&s->octaves, OCTAVES_BYTES), e) ||
+        CU(d, cudaMalloc((void **)&s->d_spectra, spectra_bytes(p)), e))
+        return -1;
+    return CU(d, cudaMallocHost((void **)&s->spectra, spectra_bytes(p)), e);
+}
+
+void feature_sums_close(struct feature_sums *s)
+{
+    cudaFree(s->d_octaves);
+    cudaFree(s->d_spectra);
+    cudaFreeHost(s->octaves);
+    cudaFreeHost(s->spectra);
+}
+
+int feature_sums_reserve(struct feature_sums *s, struct check_device *d,
+                         const struct result_params *p, int64_t windows, struct err *e)
+{
+    if (!result_is_spectral(p))
+        return 0;
+    if (CU(d, cudaMalloc((void **)&s->d_rings, rings_bytes(windows)), e) ||
+        CU(d, cudaMallocHost((void **)&s->rings, rings_bytes(windows)), e))
+        return -1;
+    return CU(d, cudaMalloc((void **)&s->d_sample, (size_t)windows), e);
+}
+
+void feature_sums_release(struct feature_sums *s)
+{
+    cudaFree(s->d_rings);
+    cudaFree(s->d_sample);
+    cudaFreeHost(s->rings);
+    s->d_rings = s->rings = NULL;
+    s->d_sample = NULL;
+}
+
+/* --- counting --- */
+
+void feature_sums_counters(const struct feature_sums *s, const struct result_params *p,
+                           struct counts_features *f)
+{
+    f->d_octaves = s->d_octaves;
+    f->d_rings = s->d_rings;
+    f->d_spectra = s->d_spectra;
+    f->d_sample = s->d_sample;
+    f->spectrum = (unsigned)result_spectrum_sums(p);
+}
+
+int feature_sums_begin(struct feature_sums *s, struct check_device *d,
+                       const struct result_params *p, const struct spectrum_band *b,
+                       cudaStream_t stream, struct err *e)
+{
+    if (!b->features)
+        return 0;
+    if (CU(d, cudaMemsetAsync(s->d_octaves, 0, OCTAVES_BYTES, stream), e) ||
+        CU(d, cudaMemsetAsync(s->d_rings, 0, rings_bytes(windows_of(b)), stream), e) ||
+        CU(d, cudaMemsetAsync(s->d_spectra, 0, spectra_bytes(p), stream), e))
+        return -1;
+    const uint8_t *from = b->features->sample + b->first_wy * b->nx;
+    return CU(d,
+              cudaMemcpyAsync(s->d_sample, from, (size_t)windows_of(b), cudaMemcpyHostToDevice,
+                              stream),
+              e);
+}
+
+int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
+                       const struct result_params *p, const struct spectrum_band *b,
+                       cudaStream_t stream, struct err *e)
+{
+    const cudaMemcpyKind back = cudaMemcpyDeviceToHost;
+    if (!b->features)
+        return 0;
+    if (CU(d, cudaMemcpyAsync(s->octaves, s->d_octaves, OCTAVES_BYTES, back, stream), e) ||
+        CU(d, cudaMemcpyAsync(s->rings, s->d_rings, rings_bytes(windows_of(b)), back, stream), e))
+        return -1;
+    return CU(d, cudaMemcpyAsync(s->spectra, s->d_spectra, spectra_bytes(p), back, stream), e);
+}
+
+/* --- the end of a band --- */
+
+/* Windows of the band that are in the sample of a kind. */
+static int64_t sampled(const struct spectrum_band *b, int kind)
+{
+    int64_t n = 0;
+    for (int64_t k = b->first_wy * b->nx; k < b->end_wy * b->nx; k++)
+        n += b->features->sample[k] == 1 + kind;
+    return n;
+}
+
+/* From [u][v] to [v][u]. */
+static void turn(const unsigned *from, int64_t window, uint32_t *to)
+{
+    const int64_t columns = window / 2 + 1;
+    for (int64_t v = 0; v < window; v++)
+        for (int64_t u = 0; u < columns; u++)
+            to[v * columns + u] = from[u * window + v];
+}
+
+int feature_sums_take(const struct feature_sums *s, const struct result_params *p,
+                      const struct spectrum_band *b, struct result_counts *counts, struct err *e)
+{
+    if (!b->features)
+        return 0;
+    const size_t n = result_spectrum_sums(p);
+    uint32_t *turned = (uint32_t *)malloc(n * sizeof *turned);
+    if (!turned)
+        return err_set(e, "out of memory");
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        counts->octaves[o] += s->octaves[o];
+    for (int kind = 0; kind < FEATURES_SAMPLES; kind++) {
+        turn(s->spectra + (size_t)kind * n, p->window, turned);
+        spectrum_add_sample(p, b, (enum features_sample)kind, turned, sampled(b, kind));
+    }
+    free(turned);
+    return 0;
+}
