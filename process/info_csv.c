@@ -115,7 +115,8 @@ static void put_features(const struct result_params *p, const struct result_slid
 
 static const char source_columns[] =
     ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
-    "kernel,io,tiles_on_host,mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
+    "kernel,io,tiles_on_host,"
+    "mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
     "tiles_damaged,tiles_left_out,octave_7,octave_6,octave_5,octave_4,octave_3,octave_2,slope,"
     "focus_p05,focus_p50,focus_p95";
 

@@ -635,7 +635,7 @@ def test_every_call_can_fail_with_jpeg_and_two_devices():
 
 
 def test_jpeg_with_little_memory():
-    for memory in (16, 24, 64):
+    for memory in (28, 40, 64):
         right([long_jpeg(), jpeg(kind("420"))], "--memory", "4M", memory=memory << 20)
 
 
