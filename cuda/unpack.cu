@@ -160,8 +160,12 @@ int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, 
         CU(u->device, cudaMalloc((void **)&u->d_memory, lay_out_device(u, NULL)), e))
         return -1;
     lay_out_host(u, u->locked);
-    lay_out_device(u, u->d_memory);
-    return 0;
+    /* The huffman kernel reads some bytes behind the data of a tile; zeros, so that tools that look
+     * for memory that was never written report nothing. */
+    if (CU(u->device, cudaMemsetAsync(u->d_memory, 0, lay_out_device(u, u->d_memory), u->stream),
+           e))
+        return -1;
+    return CU(u->device, cudaStreamSynchronize(u->stream), e);
 }
 
 /* --- chunks arrive --- */
@@ -328,6 +332,19 @@ static void fill_tiles(struct unpack *u, int64_t first, int64_t end)
     }
 }
 
+/* No kernel runs without what the one before it makes. */
+static int queue_batch(struct unpack *u, const struct jpeg_batch *b, struct err *e)
+{
+    jpeg_strip(b, u->stream);
+    if (CU(u->device, cudaGetLastError(), e))
+        return -1;
+    jpeg_huffman(b, u->stream);
+    if (CU(u->device, cudaGetLastError(), e))
+        return -1;
+    jpeg_pixels(b, u->stream);
+    return CU(u->device, cudaGetLastError(), e);
+}
+
 static int queue_batches(struct unpack *u, const struct buffer *pixels, struct err *e)
 {
     const size_t n = (size_t)u->n;
@@ -347,16 +364,11 @@ static int queue_batches(struct unpack *u, const struct buffer *pixels, struct e
     for (int64_t first = 0; first < u->n; first = end) {
         end = batch_end(u, first);
         const struct jpeg_batch b = batch_of(u, pixels, first, end);
-        jpeg_strip(&b, u->stream);
-        jpeg_huffman(&b, u->stream);
-        jpeg_pixels(&b, u->stream);
+        if (queue_batch(u, &b, e))
+            return -1;
     }
-    return CU(u->device, cudaGetLastError(), e) ||
-                   CU(u->device,
-                      cudaMemcpyAsync(u->status, u->d_status, n, cudaMemcpyDeviceToHost, u->stream),
-                      e)
-               ? -1
-               : 0;
+    return CU(u->device,
+              cudaMemcpyAsync(u->status, u->d_status, n, cudaMemcpyDeviceToHost, u->stream), e);
 }
 
 /* Tiles of one header side by side, the largest first. */

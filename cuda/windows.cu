@@ -413,6 +413,10 @@ int windows_reserve(struct windows *w, int halved, struct err *e)
     if (CU(w->device, cudaMalloc((void **)&w->d_gathered, pixels * sizeof(float)), e) ||
         CU(w->device, cudaMalloc((void **)&w->d_spectra, half * sizeof(float2)), e))
         return -1;
+    /* cuFFT transforms whole batches. The last one of a band has fewer windows; what was never
+     * written is transformed with them, and not counted. */
+    if (CU(w->device, cudaMemsetAsync(w->d_gathered, 0, pixels * sizeof(float), w->stream), e))
+        return -1;
     return CU(w->device, cudaMalloc((void **)&w->d_mean, (size_t)w->batch * sizeof(float)), e);
 }
 
