@@ -786,6 +786,23 @@ def flip(path, name):
         f.write(bytes([byte[0] ^ 1]))
 
 
+def test_a_corpus_that_was_killed_while_its_report_was_written():
+    folder, out = tmp(), os.path.join(tmp(), "corpus")
+    run(MKSLIDE, "--size", "400x300", os.path.join(folder, "a.svs"))
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    page = os.path.join(out, "report.html")
+    if not os.path.exists(page):
+        raise Skip("h5spec is built without libpng")
+    os.unlink(page)
+    left = [os.path.join(out, name) for name in (".report.html.host-1-1.part", "report.host.1.list", "report.host.1.csv")]
+    for path in left:
+        open(path, "w").close()
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    expect(os.path.exists(page), "no report")
+    expect(not any(map(os.path.exists, left)), "left: %s", os.listdir(out))
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+
+
 def test_a_damaged_result_is_reported_and_computed_again():
     out = os.path.join(tmp(), "out")
     log = out + ".verified"

@@ -9,7 +9,8 @@ import time
 
 from corpus_lib.cluster import submit_all
 from corpus_lib.device import choose_device
-from corpus_lib.files import DONE, PART, USAGE, ask, counted, die, program, say, write_whole
+from corpus_lib.files import (DONE, PART, USAGE, ask, counted, die, fresh, program, say,
+                              write_whole)
 from corpus_lib.inputs import gather
 from corpus_lib.local import run_local
 from corpus_lib.logs import last_suspects
@@ -123,7 +124,10 @@ def start(corpus, settings, o):
     process = [corpus.input(s) for s in corpus.to_process()]
     st = status_of(corpus, None, 0, time.time())
     if not convert and not process and st["corpus"] and st["corpus"]["current"]:
-        say("nothing to do")
+        if fresh(corpus.path("report.html"), corpus.path("corpus.h5")):
+            say("nothing to do")
+        else:  # the run before was stopped at its end
+            write_report(corpus, st)
         print_status(st)
         return verdict(st)
     if settings["scheduler"] == "local":

@@ -180,9 +180,9 @@ class Corpus:
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
-        for pattern in ("stores/.*.h5.*.part", "results/.*.h5.*.part", ".*.h5.*.part", "*.new",
+        for pattern in ("stores/.*.h5.*.part", "results/.*.h5.*.part", ".*.part", "*.new",
                         "parts/*/.*.h5.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
-                        "checked.json.*.list"):
+                        "checked.json.*.list", "report.*.list", "report.*.csv"):
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
                 remove_unlocked(left)
         for s in self.slides:
