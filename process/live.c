@@ -107,7 +107,7 @@ static void put_state(const struct live *l, FILE *f, const char *status, double 
 
 static void write_state(struct live *l, const char *status)
 {
-    struct live_file t;
+    struct live_file t = {.f = NULL};
     const double now = cli_now();
     int bad = file_begin(&t, l, "state.js");
     if (!bad) {
@@ -127,7 +127,7 @@ static int shown_map(const struct live *l)
 
 static void write_slide(struct live *l, int64_t number, const struct result_slide *s, int64_t rows)
 {
-    struct live_file t;
+    struct live_file t = {.f = NULL};
     char name[48];
     double mean, std;
     result_moments(&l->params, s->counts.histogram, &mean, &std);
@@ -153,7 +153,7 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
 static void write_picture(struct live *l, int64_t number, const struct result_slide *s,
                           int64_t rows)
 {
-    struct live_file t;
+    struct live_file t = {.f = NULL};
     struct err e = {""};
     char name[48];
     snprintf(name, sizeof name, "%" PRId64 ".png", number);

@@ -92,8 +92,10 @@ static int add_row(struct table *t, int64_t line, char **cells, int64_t n, struc
     if ((rows & (rows - 1)) == 0) { /* a power of two: full */
         const size_t room = rows ? 2 * rows : 1;
         char **more = realloc(t->cells, room * (size_t)n * sizeof *more);
-        t->cells = more ? more : t->cells;
-        int64_t *lines = more ? realloc(t->lines, room * sizeof *lines) : NULL;
+        if (!more)
+            return err_set(e, "out of memory");
+        t->cells = more;
+        int64_t *lines = realloc(t->lines, room * sizeof *lines);
         if (!lines)
             return err_set(e, "out of memory");
         t->lines = lines;
