@@ -447,9 +447,9 @@ def check_svs_without_openslide(wsi2h5):
          "build wsi2h5 with OpenSlide")
 
 
-def test_zlib_instead_of_libdeflate():
+def test_zlib_instead_of_libdeflate_and_no_libtiff_in_h5spec():
     d = copy_of_the_tree()
-    make("LIBDEFLATE=0", "CUDA=0", cwd=d)
+    make("LIBDEFLATE=0", "TIFF=0", "CUDA=0", cwd=d)
     out = tmp()
     run(os.path.join(d, "build/wsi2h5"), "-o", out, slide())
     zlib_store = os.path.join(out, "options.h5")
@@ -457,6 +457,13 @@ def test_zlib_instead_of_libdeflate():
     says(run(os.path.join(d, "build/h5spec"), "verify", store(slide())).out, "valid")
     a, b = spectrum(zlib_store), spectrum(store(slide()))
     expect(run(H5SPEC, "info", "--histogram", a).out == run(H5SPEC, "info", "--histogram", b).out, "spectrum")
+    if "map" in commands_of_h5spec():
+        h5spec, maps = os.path.join(d, "build/h5spec"), tmp()
+        expect("libtiff" not in run("readelf", "-d", h5spec).out, "h5spec needs libtiff")
+        for argv in (("--format", "tiff", "-o", maps), ("-o", os.path.join(maps, "a.ome.tif"))):
+            says(run(h5spec, "map", *argv, a, status=2).err, "writes no OME-TIFF")
+        run(h5spec, "map", "--format", "all", "-o", maps, a)
+        expect({f.split(".")[-1] for f in os.listdir(maps)} == {"png", "geojson", "csv"}, "%s", os.listdir(maps))
 
 
 def compiler_without(header):
