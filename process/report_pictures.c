@@ -37,19 +37,22 @@ struct report_picture {
 struct report_spool {
     FILE *f;
     const struct report_setup *setup;
-    int first_size; /* sizes first_size .. first_size + TRIED - 1 are encoded */
+    int first_size, tried; /* sizes first_size .. first_size + tried - 1 are encoded */
 };
 
 /* --- the spool --- */
 
-/* The largest size of which n slides may fit. */
-static int choose_first(const struct report_setup *o, int64_t n)
+/* From the largest size of which n slides may fit. If not even the smallest does, only slides to look
+ * at will have pictures: one size is enough, because encoding takes most of the time. */
+static void choose_sizes(struct report_spool *s, int64_t n)
 {
-    int k = 0;
-    const int64_t each = o->pictures == REPORT_ALL ? INT64_MAX : o->max_size / (n > 0 ? n : 1);
-    while (k + TRIED < SIZES && sizes[k].bytes > each)
-        k++;
-    return k;
+    const int64_t each =
+        s->setup->pictures == REPORT_ALL ? INT64_MAX : s->setup->max_size / (n > 0 ? n : 1);
+    s->tried = TRIED;
+    while (s->first_size + TRIED < SIZES && sizes[s->first_size].bytes > each)
+        s->first_size++;
+    if (sizes[SIZES - 1].bytes > each)
+        s->tried = 1;
 }
 
 struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e)
@@ -61,7 +64,7 @@ struct report_spool *report_spool_create(const struct report_setup *o, int64_t n
         return NULL;
     }
     s->setup = o;
-    s->first_size = choose_first(o, n);
+    choose_sizes(s, n);
     return s;
 }
 
@@ -211,7 +214,7 @@ static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err
 static int put_all(const struct report_spool *spool, const struct result_slide *s,
                    struct report_picture *p, FILE *f, struct err *e)
 {
-    for (int k = 0; k < TRIED; k++) {
+    for (int k = 0; k < spool->tried; k++) {
         const int size = spool->first_size + k;
         const int64_t before = ftello(f);
         if (put_map(f, s, sizes[size].map, e))
@@ -279,7 +282,7 @@ static struct choice choose(const struct report *r, int64_t room)
     struct choice c = {.size = 0, .all = true, .all_spectra = true, .spectra = INT64_MAX};
     bool fits = whatever;
     for (int all = 1; all >= 0 && !fits; all--)
-        for (int size = 0; size < TRIED && !fits; size++) {
+        for (int size = 0; size < r->spool->tried && !fits; size++) {
             c.size = size;
             c.all = all;
             fits = total_bytes(r, c) <= room;
