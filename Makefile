@@ -252,7 +252,7 @@ demo:
 # --- installation ---
 DEST      = $(DESTDIR)$(PREFIX)
 MAN       = $(wildcard convert/*.1 process/*.1)
-DOCS      = $(wildcard *.md */README.md */*.svg CITATION.cff LICENSE)
+DOCS      = $(wildcard *.md */README.md */*.svg */*.png CITATION.cff LICENSE)
 SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/build-state scripts/man-options scripts/completion/% %.pyc, \
               $(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))

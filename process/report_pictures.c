@@ -42,8 +42,8 @@ struct report_spool {
 
 /* --- the spool --- */
 
-/* From the largest size of which n slides may fit. If not even the smallest does, only slides to look
- * at will have pictures: one size is enough, because encoding takes most of the time. */
+/* From the largest size of which n slides may fit. If not even the smallest does, only slides to
+ * look at will have pictures: one size is enough, because encoding takes most of the time. */
 static void choose_sizes(struct report_spool *s, int64_t n)
 {
     const int64_t each =
