@@ -186,6 +186,59 @@ def test_no_window_and_one_window():
     expect(np.isnan(attrs["focus_p50"]) and np.isnan(more["profile"]["slope"]), "focus")
 
 
+# --- what focus is for ---
+
+
+def painted(gray):
+    """A store without compression whose pixels are this picture, [height][width] of uint8."""
+    h, w = gray.shape
+    path = os.path.join(tmp(), "painted.h5")
+    run(WSI2H5, "-q", "-o", path, "--gray", "--codec", "none", made("--size", "%dx%d" % (w, h), name="canvas"))
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        for g in f["groups"].values():
+            px, rows = g["pixels"], g.attrs["first_row"]
+            px[...] = gray[rows:rows + px.shape[0], :, None]
+            crc32 = g["tile_crc32"][()]
+            for r, k in np.ndindex(crc32.shape):
+                _, data = px.id.read_direct_chunk((r * px.chunks[0], k * px.chunks[1], 0))
+                crc32[r, k] = zlib.crc32(data)
+            g["tile_crc32"][...] = crc32
+        reseal(f)
+    return path
+
+
+def texture(shape, rng):
+    """Details of all sizes, as of tissue: the amplitude falls with the frequency."""
+    f = np.hypot(np.fft.fftfreq(shape[0])[:, None], np.fft.rfftfreq(shape[1])[None, :])
+    f[0, 0] = 1
+    image = np.fft.irfft2(np.fft.rfft2(rng.normal(size=shape)) / f, shape)
+    return 150 + 25 * image / image.std()
+
+
+def auc(low, high):
+    """The chance that a value of `high` is above one of `low`."""
+    return (high[:, None] > low[None, :]).mean() + (high[:, None] == low[None, :]).mean() / 2
+
+
+def test_focus_separates_blurred_boxes_from_sharp_ones():
+    """Boxes of 768 px, every other one blurred by 1.5 px, then sensor noise of 1.5 gray levels over all."""
+    rng, box = np.random.default_rng(7), 768
+    sharp = texture((2 * box, 4 * box), rng)
+    blurred = reference.smooth(sharp, 1.5)
+    y, x = np.mgrid[:sharp.shape[0], :sharp.shape[1]] // box
+    is_blurred = (x + y) % 2 == 1
+    image = np.where(is_blurred, blurred, sharp) + rng.normal(scale=1.5, size=sharp.shape)
+    path = painted(np.clip(np.rint(image), 0, 255).astype(np.uint8))
+    _, data, _ = slide_of(spectrum(path))
+    focus = decibels(data["window_focus_db"])
+    share = np.array([[is_blurred[128 * j:128 * j + 256, 128 * i:128 * i + 256].mean() for i in range(focus.shape[1])]
+                      for j in range(focus.shape[0])])
+    low, high = focus[share == 1], focus[share == 0]
+    expect(low.size > 50 and high.size > 50, "%d and %d windows", low.size, high.size)
+    expect(auc(low, high) >= 0.95, "AUC %.3f", auc(low, high))
+    expect(auc(decibels(data["window_level_db"])[share == 1], decibels(data["window_level_db"])[share == 0]) >= 0.95, "level")
+
+
 # --- samples and merges ---
 
 

@@ -32,8 +32,8 @@ def numbers(path):
         out = {"histogram": f["histogram"][()].tobytes(), "windows": int(f.attrs["windows"]),
                "underflow": int(f.attrs["underflow"]), "overflow": int(f.attrs["overflow"])}
         for name, s in f["slides"].items():
-            for key in ("histogram", "window_mean_db", "window_std_db"):
-                out[name + "/" + key] = s[key][()].tobytes()
+            for key, dataset in s.items():
+                out[name + "/" + key] = dataset[()].tobytes()
         return out
 
 
@@ -57,6 +57,23 @@ def close(stores, *options):
             for key, most in (("window_mean_db", 0.005), ("window_std_db", 0.02)):
                 a, b = g["slides"][name][key][()], c["slides"][name][key][()]
                 expect(np.array_equal(np.isnan(a), np.isnan(b)) and np.nanmax(np.abs(a - b)) < most, "%s: %s", options, key)
+            close_features(g["slides"][name], c["slides"][name], options)
+
+
+def close_features(gpu, cpu, options):
+    """Maps of hundredths of a dB, profile, spectra; windows are the same ones, exactly."""
+    expect(np.array_equal(gpu["window_flags"][()], cpu["window_flags"][()]), "%s: flags", options)
+    for key, most in (("window_level_db", 3), ("window_focus_db", 8)):
+        off = np.abs(gpu[key][()].astype(int) - cpu[key][()])
+        expect(off.max() <= most, "%s: %s is off by %d hundredths", options, key, off.max())
+    a, b = gpu["profile"][()], cpu["profile"][()]
+    expect(np.array_equal(np.isnan(a), np.isnan(b)) and np.nanmax(np.abs(a - b)) < 0.005, "%s: profile %s, not %s", options, a, b)
+    for key in ("spectrum_tissue", "spectrum_glass"):
+        a, b = gpu[key], cpu[key]
+        expect(a.attrs["windows"] == b.attrs["windows"] and a.attrs["threshold"] == b.attrs["threshold"], "%s: %s", options, key)
+        n = max(1, a.attrs["windows"])
+        off = np.abs(a[()] / n - b[()] / n)
+        expect(off.mean() < 0.1, "%s: %s is off by %.3f bins", options, key, off.mean())
 
 
 def test_against_the_cpu():
