@@ -232,13 +232,18 @@ count_rings_of(const struct spectrum *b, struct scratch *w, int block, bool insi
     for (int ring = 0; ring < CPU_RINGS; ring++)
         for (; k < (size_t)ends[ring]; k++)
             w->twice[ring] += count_row(b, w->power + rows[k] * LANES, counters, inside);
+    uint64_t sums[CPU_RINGS][LANES] = {{0}}; /* neighbours need not wait for each other */
     for (; k < n; k++)
         for (size_t l = 0; l < LANES; l++) {
             const size_t at = (size_t)rows[k] * LANES + l;
-            const uint32_t c = class_of(b, w->power[at]);
+            const uint32_t c = inside ? class_by_cell(b->cells, w->power[at])
+                                      : class_of(b, w->power[at]);
             counters[l % CPU_COUNTERS * classes + c]++;
-            w->twice[rings[at]] += clamped(c, (uint32_t)b->params.bins);
+            sums[rings[at]][l] += inside ? c : clamped(c, (uint32_t)b->params.bins);
         }
+    for (int ring = 0; ring < CPU_RINGS; ring++)
+        for (size_t l = 0; l < LANES; l++)
+            w->twice[ring] += sums[ring][l];
 }
 
 static void count_rings(const struct spectrum *b, struct scratch *w, int block)
@@ -303,16 +308,21 @@ static void collect_octaves(const struct spectrum_features *f, struct scratch *w
     memset(w->once, 0, sizeof w->once);
 }
 
+static inline uint32_t bin_of(const struct spectrum *b, float p)
+{
+    const uint32_t c = b->cells ? class_by_cell(b->cells, p) : class_of(b, p);
+    return clamped(c, (uint32_t)b->params.bins) - 1;
+}
+
 /* The bin numbers of vertical frequency v and of -v: F(-v, u) is the conjugate of F(v, -u). */
 static void keep_row(const struct spectrum *b, struct scratch *w, int v, const float *power)
 {
     const int n = (int)b->params.window, columns = n / 2 + 1;
-    const uint32_t bins = (uint32_t)b->params.bins;
     uint32_t *row = w->bins + v * columns, *mirror = w->bins + (n - v) % n * columns;
     for (int u = 0; u < columns; u++) {
-        row[u] = clamped(class_of(b, power[b->plan.place[u] * LANES]), bins) - 1;
+        row[u] = bin_of(b, power[b->plan.place[u] * LANES]);
         if (mirror != row)
-            mirror[u] = clamped(class_of(b, power[b->plan.place[(n - u) % n] * LANES]), bins) - 1;
+            mirror[u] = bin_of(b, power[b->plan.place[(n - u) & (n - 1)] * LANES]);
     }
 }
 
