@@ -64,7 +64,7 @@ static int set_grid(struct map_slide *m, int64_t cell, struct err *e)
         m->left = m->top = (double)(p->window - p->stride) / 2;
         m->pitch = (double)p->stride;
     } else {
-        if ((cell = map_cell(p, cell, e)) < 0)
+        if ((cell = map_cell(p, cell, e)) < 1)
             return -1;
         m->cols = (m->s.width + cell - 1) / cell;
         m->rows = (m->s.height + cell - 1) / cell;
