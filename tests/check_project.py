@@ -265,6 +265,10 @@ def test_manual_pages_are_those_of_the_programs():
         expect(open(page).read() == open(os.path.join(ROOT, name)).read(), "%s: run make man", name)
     text = open(os.path.join(ROOT, "process/h5spec.1")).read()
     expect(re.findall(r"begin h5spec (\w+)", text) == commands_of_h5spec(), "the commands of the page")
+    for page in map(open, (os.path.join(ROOT, name) for name in PAGES)):
+        marks = re.findall(r'^\.\\" (begin|end)\b', page.read(), re.M)  # a missing end would swallow what follows
+        expect(marks == ["begin", "end"] * (len(marks) // 2), "%s: %s", page.name, marks)
+    says(text, *(".SH " + heading for heading in ("EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES", "SEE ALSO")))
 
 
 def test_manual_pages_say_nothing_else():
