@@ -138,7 +138,9 @@ def test_jpeg_stores_give_the_counts_of_pixels():
         equal(a, b, name)
         with h5py.File(a, "r") as f:
             expect(all(s.attrs["tiles_on_host"] == 0 for s in f["slides"].values()), "%s: tiles on the host", name)
-    slides = [made(*SIZE, "--photometric", "ycbcr", name="big-420"), made(*SIZE, name="big-rgb")]
+    # with a coarser level the tissue maps are equal, and so are the windows of the mean spectra
+    slides = [made(*SIZE, "--levels", "2", "--photometric", "ycbcr", name="big-420"),
+              made(*SIZE, "--levels", "2", name="big-rgb")]
     for options in ((), ("--memory", "40M"), ("--memory", "40M", "-j", 3), ("--tissue-only",)):
         more = options if "--tissue-only" in options else ()
         equal(*(cuda([store(s, "--codec", codec, *more) for s in slides], *options) for codec in ("jpeg", "none")), options)

@@ -515,7 +515,7 @@ def test_libraries_are_found():
 def test_short_lines_and_the_build_of_version():
     d = copy_of_the_tree()
     quiet = make("CUDA=0", "h5spec", cwd=d).out.splitlines()
-    expect(all(re.fullmatch(r"(CC|LD) \S+", line) for line in quiet), "%s", quiet)
+    expect(all(re.fullmatch(r"(CC|LD|GEN) \S+", line) for line in quiet), "%s", quiet)
     version = lambda: run(os.path.join(d, "build/h5spec"), "--version").out.splitlines()[0]
     expect("build" not in version(), "%s", version())
     run("git", "init", "-q", cwd=d)
