@@ -20,7 +20,7 @@ void report_spool_free(struct report_spool *s);
 
 /* Encodes map and thumbnail of a slide. *out is owned by the caller; NULL if there is nothing to
  * show. Any thread. */
-int report_pictures_make(const struct report_spool *s, const struct result_slide *slide,
+int report_pictures_make(const struct report_spool *spool, const struct result_slide *s,
                          struct report_picture **out, struct err *e);
 /* Moves the bytes into the spool. One thread at a time. */
 int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e);

@@ -180,10 +180,12 @@ int report_read_limits(struct report *r, struct err *e)
     struct table t = {0};
     int64_t at[5];
     int bad = path ? table_read(&t, path, e) : 0;
-    for (int k = 0; k < 5 && path && !bad; k++)
-        if ((at[k] = table_column(&t, names[k])) < 0 && k < 4)
+    for (int k = 0; k < 5 && path && !bad; k++) {
+        at[k] = table_column(&t, names[k]);
+        if (at[k] < 0 && strcmp(names[k], "group") != 0)
             bad = err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
                           path, names[k]);
+    }
     if (path && !bad && !(r->limits = calloc((size_t)t.rows + 1, sizeof *r->limits)))
         bad = err_set(e, "out of memory");
     for (int64_t k = 1; path && !bad && k <= t.rows; k++)
