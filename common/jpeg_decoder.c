@@ -176,16 +176,18 @@ static int grow_lines(struct jpeg_decoder *d, int64_t rows, struct err *e)
     return 0;
 }
 
-static void read_lines(struct jpeg_decoder *d, uint8_t *out)
+static void read_lines(struct jpeg_decoder *d, int64_t top, uint8_t *out)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     const size_t pitch = (size_t)j->output_width * (size_t)j->output_components;
-    for (JDIMENSION k = 0; k < j->output_height; k++)
+    const bool all = top <= 0 || top >= (int64_t)j->output_height;
+    const JDIMENSION rows = all ? j->output_height : (JDIMENSION)top;
+    for (JDIMENSION k = 0; k < rows; k++)
         d->lines[k] = out + k * pitch;
-    while (j->output_scanline < j->output_height)
-        jpeg_read_scanlines(j, d->lines + j->output_scanline,
-                            j->output_height - j->output_scanline);
-    jpeg_finish_decompress(j);
+    while (j->output_scanline < rows)
+        jpeg_read_scanlines(j, d->lines + j->output_scanline, rows - j->output_scanline);
+    if (all)
+        jpeg_finish_decompress(j);
 }
 
 /* Makes the padded copy of n bytes. */
@@ -214,6 +216,10 @@ static int judge(struct jpeg_decoder *d, const struct jpeg_picture *p, struct er
         d->manager.format_message((j_common_ptr)j, d->message);
         return err_set(e, "%s", d->message), JPEG_DAMAGED;
     }
+    if (j->output_scanline < j->output_height) { /* only its top was wanted */
+        jpeg_abort_decompress(j);
+        return 0;
+    }
     if (unread < PADDING)
         return err_set(e, "Premature end of JPEG file"), JPEG_DAMAGED;
     if (is_file(p) && unread > PADDING)
@@ -237,7 +243,7 @@ static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, size_t n
     }
     set_colours(d, p);
     jpeg_start_decompress(j);
-    read_lines(d, out);
+    read_lines(d, p->top, out);
     return judge(d, p, e);
 }
 

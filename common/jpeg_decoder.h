@@ -44,6 +44,8 @@ struct jpeg_picture {
     int channels; /* 3: RGB. 1: the luma of a YCbCr stream, or of a whole file that must
                      have one component. Else the stream has three components */
     bool eighth;  /* at 1/8, the mean of each block of 8 x 8: ceil(cols/8) x ceil(rows/8) px */
+    int64_t top;  /* only so many rows of the picture are wanted, and damage below them is not
+                     found; 0: all */
 };
 
 struct jpeg_decoder;

@@ -19,7 +19,10 @@ Pixels are the bytes that h5spec computes from, for every codec:
     deflate   deflate (libdeflate), or zlib of Python
     lz4       lz4, or hdf5plugin
     zstd      zstandard, or hdf5plugin
-    jpeg      simplejpeg, PyTurboJPEG, imagecodecs, OpenCV, or libh5jpeg.so of wsi2h5
+    jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
+
+libh5jpeg.so is found in HDF5_PLUGIN_PATH, or where `make install` puts it. It is the quickest, as it decodes only
+the upper part of a chunk if no more is needed, and the strictest: all damage is an error.
 
 A store can be pickled and used after a fork, so it fits into the workers of a PyTorch DataLoader: it holds
 a descriptor that is read at absolute positions, and no handle of HDF5. Several threads may read at once.
@@ -135,42 +138,27 @@ def _plugin_paths():
     return [p for f in folders if f for p in glob.glob(os.path.join(glob.escape(f), "libh5jpeg.so"))]
 
 
-class _Filter(ctypes.Structure):
-    """H5Z_class2_t of HDF5's header H5Zpublic.h."""
-    _fields_ = [("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder", ctypes.c_uint),
-                ("decoder", ctypes.c_uint), ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p),
-                ("set_local", ctypes.c_void_p),
-                ("filter", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t,
-                                            ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t,
-                                            ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p)))]
-
-
 def _plugin():
-    """libh5jpeg.so calls nothing of HDF5, so its filter can be called without HDF5."""
+    """Our own plug-in: it needs no HDF5, and has a function that decodes the upper rows only."""
     paths = _plugin_paths()
     if not paths:
         raise ImportError("libh5jpeg.so")
-    library, libc = ctypes.CDLL(paths[0]), ctypes.CDLL(None)
-    library.H5PLget_plugin_info.restype = ctypes.POINTER(_Filter)
-    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
-    call = library.H5PLget_plugin_info().contents.filter
-    reverse = 0x0100  # H5Z_FLAG_REVERSE
+    library = ctypes.CDLL(paths[0])
+    decode = library.h5jpeg_decode_top
+    decode.argtypes = [ctypes.c_uint * 4, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p]
 
-    def unpack(data, shape):
+    def unpack(data, shape, top=0):
+        out = np.empty((top or shape[0], *shape[1:]), np.uint8)
         values = (ctypes.c_uint * 4)(90, shape[1], shape[0], 1)
-        size, buffer = ctypes.c_size_t(len(data)), ctypes.c_void_p(libc.malloc(len(data)))
-        try:
-            ctypes.memmove(buffer, data, len(data))
-            n = call(reverse, 4, values, len(data), ctypes.byref(size), ctypes.byref(buffer))
-            return _array(ctypes.string_at(buffer, n), shape)
-        finally:
-            libc.free(buffer)
+        if decode(values, data, len(data), len(out), out.ctypes.data):
+            raise ValueError("it is damaged")
+        return out
+    unpack.partly = True
     return unpack
 
 
-JPEG = collections.OrderedDict(simplejpeg=_simplejpeg, turbojpeg=_turbojpeg, imagecodecs=_imagecodecs,
-                               opencv=_opencv, plugin=_plugin)
+JPEG = collections.OrderedDict(plugin=_plugin, simplejpeg=_simplejpeg, turbojpeg=_turbojpeg, imagecodecs=_imagecodecs,
+                               opencv=_opencv)
 CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
 REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
           "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
@@ -350,23 +338,27 @@ class Store:
             self._load(g)
         return g, (y - g.first_row) // self._chunk[0]
 
-    def _pixels(self, g, r, k):
-        """The pixels of a chunk, [chunk_rows][chunk_cols][channels], from the cache or unpacked."""
+    def _pixels(self, g, r, k, rows):
+        """The pixels of a chunk, at least its first `rows` rows, [.][chunk_cols][channels]: cached or unpacked."""
         key = g.name, r, k
         with self._lock:
-            if key in self._cache:
+            if key in self._cache and len(self._cache[key]) >= rows:
                 self._cache.move_to_end(key)
                 return self._cache[key]
         data = self._stored_bytes(g, r, k)
         if self._crc and zlib.crc32(data) != g.crc32[r][k]:
             raise StoreError("%s: CRC mismatch in chunk (%d, %d) of group %s; copy or make the store again"
                              % (self.path, r, k, g.name))
+        if not getattr(self._unpack, "partly", False):
+            rows = self._chunk[0]
         try:
             if self._unpack is None and not g.mask[r][k] & 1:
                 pixels = self._through_hdf5(g, r, k)
+            elif rows < self._chunk[0]:
+                pixels = self._unpack(data, self._chunk, rows)
             else:
                 pixels = (_array if g.mask[r][k] & 1 else self._unpack)(data, self._chunk)
-            if pixels.shape != self._chunk:
+            if pixels.shape != (rows, *self._chunk[1:]):
                 raise ValueError("it has another size")
         except Exception as e:  # each library has its own kinds
             raise StoreError("%s: chunk (%d, %d) of group %s cannot be unpacked: %s; make the store again"
@@ -388,9 +380,9 @@ class Store:
     def _keep(self, key, pixels):
         most = self._options[2]
         with self._lock:
-            if key not in self._cache and pixels.nbytes <= most:
+            if pixels.nbytes <= most:
+                self._cached += pixels.nbytes - getattr(self._cache.pop(key, None), "nbytes", 0)
                 self._cache[key] = pixels
-                self._cached += pixels.nbytes
             while self._cached > most:
                 self._cached -= self._cache.popitem(last=False)[1].nbytes
 
@@ -431,7 +423,7 @@ class Store:
             data = self._stored_bytes(g, r, k, row * line, n * line)
             out[...] = np.frombuffer(data, np.uint8).reshape(n, -1, self.channels)[:, col:col + m]
         else:
-            out[...] = self._pixels(g, r, k)[row:row + n, col:col + m]
+            out[...] = self._pixels(g, r, k, row + n)[row:row + n, col:col + m]
 
     @property
     def tile_status(self):

@@ -3,8 +3,10 @@
 bench_python.py tifffile SLIDE OUT.h5     tifffile and imagecodecs decode, deflate packs, h5py's write_direct_chunk writes
 bench_python.py wsic SLIDE OUT.zarr       wsic transcode keeps the tiles
 bench_python.py patches-h5 STORE.h5       random patches of 256 x 256 px through h5py, per processor second
+bench_python.py patches-reader STORE.h5   the same through scripts/wsi_store.py
 bench_python.py patches-cucim SLIDE       the same through cuCIM
 """
+import os
 import random
 import sys
 import time
@@ -53,6 +55,13 @@ def patches_h5(store):
     patches(lambda x, y: d[y:y + PATCH, x:x + PATCH], d.shape[1], d.shape[0])
 
 
+def patches_reader(store):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+    import wsi_store
+    s = wsi_store.open_store(store)
+    patches(lambda x, y: s.read_region(x, y, PATCH, PATCH), s.width, s.height)
+
+
 def patches_cucim(slide):
     import numpy
     from cucim import CuImage
@@ -62,7 +71,8 @@ def patches_cucim(slide):
 
 
 def main(how, *paths):
-    {"tifffile": tifffile_h5, "wsic": wsic, "patches-h5": patches_h5, "patches-cucim": patches_cucim}[how](*paths)
+    {"tifffile": tifffile_h5, "wsic": wsic, "patches-h5": patches_h5,
+     "patches-reader": patches_reader, "patches-cucim": patches_cucim}[how](*paths)
 
 
 main(*sys.argv[1:])

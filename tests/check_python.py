@@ -140,6 +140,29 @@ def test_regions_at_every_edge():
                 expect(clipped.size == inside.size and (clipped.ravel() == inside.ravel()).all(), "%s", (x, y, w, h))
 
 
+def test_upper_rows_of_jpeg_chunks():
+    """The plug-in decodes only the rows that are needed: every number of rows, and damage below them."""
+    for kind in ([], ["--photometric", "ycbcr", "--subsampling", "420"], ["--photometric", "ycbcr", "--subsampling", "422"]):
+        path = made("--size", "300x260", *kind)
+        want = pixels(store(path, "--codec", "none"))
+        for cache in (0, 1 << 20):
+            with open_store(store(path, "--codec", "jpeg"), jpeg="plugin", cache_bytes=cache) as s:
+                for top in list(range(1, 241, 7)) + [239, 240, 5, 260]:
+                    expect((s.read_region(3, 0, 290, top) == want[:top, 3:293]).all(), "%s: %d rows", kind, top)
+    path = os.path.join(tmp(), "s.h5")
+    shutil.copy(store(made("--size", "240x240"), "--codec", "jpeg"), path)
+    with open_store(path) as s:
+        at, n = s._groups[0].at or s._load(s._groups[0]) or s._groups[0].at, s._groups[0].bytes
+    with open(path, "r+b") as f:
+        f.seek(at[0][0] + n[0][0] - 40)
+        f.write(b"\xff\xd9" * 20)
+    with open_store(path, jpeg="plugin") as s:
+        expect(s.read_region(0, 0, 240, 100).shape == (100, 240, 3), "rows above the damage")
+        rejects(["cannot be unpacked"], s.read_region, 0, 0, 240, 240)
+    with open_store(path, jpeg="plugin", crc=True) as s:
+        rejects(["CRC mismatch"], s.read_region, 0, 0, 240, 100)
+
+
 def test_left_out_chunks_are_white_and_have_their_status():
     with open_store(store(slide(), "--tissue-only", *SMALL_GROUPS)) as s:
         status = s.tile_status
