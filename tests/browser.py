@@ -104,7 +104,7 @@ class Page:
         expect("exceptionDetails" not in r, "%s: %s", expression, r.get("exceptionDetails"))
         return r["result"].get("value")
 
-    def wait_for(self, expression, seconds=20):
+    def wait_for(self, expression, seconds=60):
         end = time.time() + seconds
         while not self.run("!!(%s)" % expression):
             expect(time.time() < end, "not so after %s s: %s", seconds, expression)
