@@ -93,7 +93,7 @@ def test_slides_in_one_result_only():
 
 def test_other_sizes_resolutions_and_no_windows():
     a = spectrum(folder_of(one=slide("x"), tiny=store(made("--size", "200x200", name="t")), two=slide("v")))
-    b = spectrum(folder_of(one=store(made("--size", "700x900", name="u")), tiny=slide("y"), two=slide("z", "--mpp", "0.25")))
+    b = spectrum(folder_of(one=store(made("--size", "700x900", name="u")), tiny=slide("y"), two=slide("z", "--mpp", "0.25")), "--mix-mpp")
     got = {s["slide"]: s for s in compare(a, b)["slides"]}
     expect("window_mean_db" not in got["one"] and got["tiny"]["w1_db"] is None, "%s", got)
     expect(compare(a, b)["slides"][0]["slide"] == "tiny", "a slide without a distance is not the worst")

@@ -1151,9 +1151,9 @@ def test_the_slurm_commands_of_the_readme():
         c.env["PATH"] = BUILD + os.pathsep + c.env["PATH"]
         for block in blocks:
             run("bash", "-ec", block.replace("--watch", "--watch 1"), env=c.env, cwd=folder)
-    want = content(spectrum(sorted(glob.glob(folder + "/stores/*.h5"))))
-    for out in ("study/", "small/", ""):
-        equal(content("%s/%scorpus.h5" % (folder, out)), want, out)
+    want = without_tissue(content(spectrum(sorted(glob.glob(folder + "/stores/*.h5")))))
+    for out in ("study/", "small/", ""):  # stores of codecs jpeg, jpeg and deflate
+        equal(without_tissue(content("%s/%scorpus.h5" % (folder, out))), want, out)
 
 
 def test_grid_engine():

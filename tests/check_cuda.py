@@ -249,7 +249,7 @@ def test_more_windows_than_one_band_has():
 
 def test_windows_by_cufft():
     for window, stride in ((128, 128), (64, 37), (512, 200), (256, 100)):
-        for options, settings in (((), {}), (("--memory", "7M"), {"memory": 24 << 20}), (("--memory", "7M"), {"order": 0})):
+        for options, settings in (((), {}), (("--memory", "7M"), {"memory": (32 if window == 512 else 24) << 20}), (("--memory", "7M"), {"order": 0})):
             p = right(rgb(), "--json", *options, window=window, stride=stride, **settings)
             expect(json_lines(p.out)[0]["kernel"] == "cuFFT", p.out)
     right(gray(), "--taper", "hann")
