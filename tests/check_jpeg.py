@@ -419,7 +419,8 @@ def test_filter_values_are_checked():
             expect(data.count(old) >= 1, "no values")
             f.seek(0)
             f.write(data.replace(old, struct.pack("<%dI" % len(values), *values) + b"\0" * (16 - 4 * len(values))))
-        run(H5SPEC, "verify", path, status=1)  # HDF5's checksum or ours
+        # HDF5's checksum or ours; HDF5 itself leaks what it has read of a header whose checksum is wrong
+        run(H5SPEC, "verify", path, status=1, env=dict(os.environ, LSAN_OPTIONS="detect_leaks=0"))
 
 
 # --- the plug-in, called as HDF5 calls it ---

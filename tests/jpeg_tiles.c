@@ -58,6 +58,15 @@ static int read_slide(struct slide *s, const char *path)
     return compression == COMPRESSION_JPEG ? 0 : -1;
 }
 
+static void free_slide(struct slide *s)
+{
+    for (uint32_t k = 0; k < s->tiles; k++)
+        free(s->bytes[k]);
+    free(s->bytes);
+    free(s->n);
+    free(s->tables);
+}
+
 /* libjpeg's own errors end the program. */
 static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint32_t k,
                    unsigned scale, unsigned char *out)
@@ -114,5 +123,8 @@ int main(int argc, char **argv)
     }
     if (times)
         printf("%.6f\n", best);
+    jpeg_destroy_decompress(&d);
+    free(out);
+    free_slide(&s);
     return 0;
 }
