@@ -386,7 +386,7 @@ def test_little_device_memory():
     for window, stride in ((128, 128), (256, 128)):
         for memory in (1 << 30, 64 << 20, 32 << 20, 16 << 20, 12 << 20):  # the sums of features need some of it
             right([rgb(), gray()], "--memory", "4M", window=window, stride=stride, memory=memory)
-        for memory in (1 << 16, 1 << 20):
+        for memory in (1 << 16, 4 << 20):
             p = stub([rgb(), gray()], "--memory", "4M", "--window", window, status=1, memory=memory)
             says(p.err, "(cuda:0)", "out of memory", *([rgb()] if memory > 1 << 16 else []))
             expect(not os.path.exists(p.result), "a result of nothing")
