@@ -2,8 +2,8 @@
  * load.h - what LOAD items do: chunks of a store into the buffers of a backend, as gray rows, as
  * pixels, or as they are stored where the device unpacks them.
  *
- * Errors end the job or lose the band (job.h), never the run. Any thread may call load_item and
- * load_complete, each with a thread number of its own.
+ * Errors end the job or lose the band (job.h), never the run. load_item and load_complete may run
+ * on several threads at once; each thread passes its own number.
  */
 #ifndef WSI_LOAD_H
 #define WSI_LOAD_H
