@@ -278,6 +278,7 @@ int report_load(struct report *r, struct err *e)
     result_close(l.open);
     if (bad)
         return -1;
-    qsort(r->slides, (size_t)r->n, sizeof *r->slides, by_name);
+    if (r->n > 0)
+        qsort(r->slides, (size_t)r->n, sizeof *r->slides, by_name);
     return drop_duplicates(r, e);
 }
