@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+int choice_add(const char ***patterns, int *n, const char *word, struct err *e)
+{
+    const char **more = realloc(*patterns, ((size_t)*n + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, "out of memory");
+    more[(*n)++] = word;
+    *patterns = more;
+    return 0;
+}
+
 int choice_begin(struct choice *c, const char *const *patterns, int n, struct err *e)
 {
     *c = (struct choice){.patterns = patterns, .n = n};

@@ -15,6 +15,9 @@ struct choice {
     bool *found; /* [n]: the pattern has matched a slide; owned */
 };
 
+/* Appends a word of the command line, which is not copied, to *patterns [*n]. The caller frees the
+ * array. */
+int choice_add(const char ***patterns, int *n, const char *word, struct err *e);
 int choice_begin(struct choice *c, const char *const *patterns, int n, struct err *e);
 bool choice_has(struct choice *c, const char *name);
 /* -1 if a pattern has matched no slide; the message names it. */

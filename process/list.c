@@ -29,6 +29,14 @@ int list_add(struct list *l, const char *path, struct err *e)
     return 0;
 }
 
+int list_add_words(struct list *l, char *const *words, int n, struct err *e)
+{
+    for (int k = 0; k < n; k++)
+        if (list_add(l, words[k], e))
+            return -1;
+    return 0;
+}
+
 static int add_line(void *ctx, const char *path, struct err *e)
 {
     return list_add(ctx, path, e);

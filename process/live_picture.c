@@ -1,44 +1,21 @@
 /* live_picture.c - see live_picture.h. */
 #include "process/live_picture.h"
 
+#include "process/block_mean.h"
 #include "process/colours.h"
 #include "process/png_file.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SIDE = 1024 };
-
-static double value(const struct result_map *m, int64_t k)
-{
-    if (m->kind->type == RESULT_FLOAT32)
-        return (double)((const float *)m->values)[k];
-    const int16_t x = ((const int16_t *)m->values)[k];
-    return x == (int16_t)m->kind->fill ? NAN : m->kind->scale * x;
-}
-
-/* Mean over block x block windows that have a value; NAN without one. */
-static double block_mean(const struct result_slide *s, const struct result_map *m, int64_t bx,
-                         int64_t by, int64_t block)
-{
-    double sum = 0;
-    int64_t n = 0;
-    for (int64_t y = by * block; y < s->ny && y < (by + 1) * block; y++)
-        for (int64_t x = bx * block; x < s->nx && x < (bx + 1) * block; x++) {
-            const double v = value(m, y * s->nx + x);
-            sum += isnan(v) ? 0 : v;
-            n += !isnan(v);
-        }
-    return n ? sum / (double)n : NAN;
-}
 
 static void make_row(const struct result_slide *s, int map, int64_t y, int64_t width, int64_t block,
                      uint8_t *out)
 {
     const struct result_map_kind *kind = s->maps[map].kind;
     for (int64_t x = 0; x < width; x++) {
-        const double mean = block_mean(s, &s->maps[map], x, y, block);
+        const double mean = block_mean(s, map, x, y, block);
         const int k = colours_number(mean, kind->low, kind->high, COLOURS_MAP);
         out[x] = (uint8_t)(k < 0 ? colours_hatch(x, y) : k);
     }

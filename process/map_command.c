@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/stop.h"
+#include "process/choice.h"
 #include "process/list.h"
 #include "process/map_source.h"
 #include "process/map_tiff.h"
@@ -119,18 +120,6 @@ static int add_feature(struct arguments *a, const char *word, struct err *e)
     return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
 }
 
-static int add_pattern(struct arguments *a, const char *word, struct err *e)
-{
-    const size_t n = (size_t)a->setup.n_patterns;
-    const char **more = realloc(a->patterns, (n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    a->patterns = more;
-    a->patterns[a->setup.n_patterns++] = word;
-    a->setup.patterns = more;
-    return 0;
-}
-
 static int set_blend(struct map_setup *s, const char *word, struct err *e)
 {
     const int w = map_weights_find(word);
@@ -167,7 +156,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_OUTPUT: a->setup.output = arg; return 0;
     case OPT_FORMAT: a->format = true; return each_word("--format", arg, a, add_format, e);
     case OPT_QUIET: a->quiet = true; return 0;
-    case OPT_SLIDE: return add_pattern(a, arg, e);
+    case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
     case OPT_LIST: return list_add_file(&a->files, arg, e);
     case OPT_LENIENT: a->setup.lenient = true; return 0;
     case OPT_FEATURE: return each_word("--feature", arg, a, add_feature, e);
@@ -302,9 +291,8 @@ static int run(struct arguments *a, int argc, char **argv)
     const int status = command_parse(&map_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
-    int bad = 0;
-    for (int k = first; k < argc && !bad; k++)
-        bad = list_add(&a->files, argv[k], &e);
+    a->setup.patterns = a->patterns;
+    int bad = list_add_words(&a->files, argv + first, argc - first, &e);
     if (!bad && check(a, &e))
         return command_usage_error(&map_options, &e);
     bad = bad || list_expand(&a->files, LIST_RESULTS, &e);

@@ -282,15 +282,6 @@ static enum list_kind input_kind(const struct command *c)
     return c == &options_info || c == &options_verify ? LIST_BOTH : LIST_STORES;
 }
 
-/* Takes the words of the command line; -1 when memory is short. */
-static int add_inputs(struct options *o, char **words, int n, struct err *e)
-{
-    for (int k = 0; k < n; k++)
-        if (list_add(&o->files, words[k], e))
-            return -1;
-    return 0;
-}
-
 int options_parse(const struct command *c, int argc, char **argv, struct options *o)
 {
     struct err e = {""};
@@ -301,7 +292,7 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     if (status >= 0)
         return status;
     o->params.radius = spectrum_radius(o->params.sigma);
-    int bad = add_inputs(o, argv + first, argc - first, &e);
+    int bad = list_add_words(&o->files, argv + first, argc - first, &e);
     if (!bad && check(o, &e))
         return command_usage_error(c, &e);
     bad = bad || list_expand(&o->files, input_kind(c), &e);

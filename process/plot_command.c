@@ -4,6 +4,7 @@
 #include "common/cli.h"
 #include "common/command.h"
 #include "common/stop.h"
+#include "process/choice.h"
 #include "process/list.h"
 #include "process/options.h"
 #include "process/svg.h"
@@ -46,25 +47,13 @@ static int set_range(struct plot_setup *s, const char *text, struct err *e)
                ? 0 : err_set(e, "--range %s: HIGH must be above LOW by 0.01 dB or more", text);
 }
 
-static int add_pattern(struct arguments *a, const char *word, struct err *e)
-{
-    const size_t n = (size_t)a->setup.n_patterns;
-    const char **more = realloc(a->patterns, (n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    a->patterns = more;
-    a->patterns[a->setup.n_patterns++] = word;
-    a->setup.patterns = more;
-    return 0;
-}
-
 static int set(void *ctx, int id, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
     switch (id) {
     case OPT_OUTPUT: a->setup.output = arg; return 0;
     case OPT_TITLE: a->setup.title = arg; return 0;
-    case OPT_SLIDE: return add_pattern(a, arg, e);
+    case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
     case OPT_LIST: return list_add_file(&a->files, arg, e);
     case OPT_BAND: a->setup.band = true; return 0;
     case OPT_MAP: a->setup.map = true; return 0;
@@ -113,11 +102,11 @@ static int run(struct arguments *a, int argc, char **argv)
     const int status = command_parse(&plot_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
-    for (int k = first; k < argc; k++)
-        if (list_add(&a->files, argv[k], &e)) {
-            cli_say("%s", e.msg);
-            return EXIT_PART;
-        }
+    a->setup.patterns = a->patterns;
+    if (list_add_words(&a->files, argv + first, argc - first, &e)) {
+        cli_say("%s", e.msg);
+        return EXIT_PART;
+    }
     if (check(a, &e))
         return command_usage_error(&plot_options, &e);
     if (list_expand(&a->files, LIST_RESULTS, &e)) {

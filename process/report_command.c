@@ -203,11 +203,10 @@ static int run(struct arguments *a, int argc, char **argv)
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
-    for (int k = first; k < argc; k++)
-        if (list_add(&a->files, argv[k], &e)) {
-            cli_say("%s", e.msg);
-            return EXIT_PART;
-        }
+    if (list_add_words(&a->files, argv + first, argc - first, &e)) {
+        cli_say("%s", e.msg);
+        return EXIT_PART;
+    }
     if (check(a, &e))
         return command_usage_error(&report_options, &e);
     if (list_expand(&a->files, LIST_RESULTS, &e)) {

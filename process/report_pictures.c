@@ -1,6 +1,7 @@
 /* report_pictures.c - see report_pictures.h. */
 #include "process/report_pictures.h"
 
+#include "process/block_mean.h"
 #include "process/colours.h"
 #include "process/html.h"
 #include "process/jpeg_write.h"
@@ -22,10 +23,6 @@ static const struct {
     int64_t bytes;
 } sizes[SIZES] = {
     {256, 160, 40000}, {128, 128, 16000}, {96, 96, 9000}, {72, 80, 6000}, {48, 56, 3500}};
-
-/* The map is that of focus_db, or of mean_db if the result lacks it. The range of colours is the
- * same for all slides. */
-static const int map_of[] = {RESULT_FOCUS, RESULT_MEAN};
 
 struct report_picture {
     uint32_t bytes[TRIED][KINDS];
@@ -96,34 +93,6 @@ int report_pictures_keep(struct report_spool *s, struct report_picture *p, struc
 
 /* --- maps --- */
 
-/* Values of a map in dB; NAN where there is none. */
-static double map_value(const struct result_map *m, int64_t k)
-{
-    const struct result_map_kind *kind = m->kind;
-    if (kind->type == RESULT_FLOAT32)
-        return (double)((const float *)m->values)[k];
-    const int16_t x = ((const int16_t *)m->values)[k];
-    return x == (int16_t)kind->fill ? NAN : kind->scale * x;
-}
-
-/* The number of the colour for a block of windows, or that for "no value". */
-static uint8_t block_colour(const struct result_slide *s, const struct result_map *m, int64_t bx,
-                            int64_t by, int64_t block, int range)
-{
-    double sum = 0;
-    int64_t n = 0;
-    for (int64_t y = by * block; y < s->ny && y < (by + 1) * block; y++)
-        for (int64_t x = bx * block; x < s->nx && x < (bx + 1) * block; x++) {
-            const double v = map_value(m, y * s->nx + x);
-            sum += isnan(v) ? 0 : v;
-            n += !isnan(v);
-        }
-    if (n == 0)
-        return COLOURS_CLEAR;
-    const struct result_map_kind *kind = result_map_kind(map_of[range]);
-    return (uint8_t)colours_number(sum / (double)n, kind->low, kind->high, COLOURS_MAP);
-}
-
 static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
 {
     uint32_t palette[COLOURS_PALETTE];
@@ -143,14 +112,21 @@ static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height
     return bad;
 }
 
-static const struct result_map *shown_map(const struct result_slide *s)
+/* The number of the colour for a block of windows, or that for "no value". */
+static uint8_t block_colour(const struct result_slide *s, int map, int64_t x, int64_t y,
+                            int64_t block)
 {
-    return &s->maps[s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN];
+    const struct result_map_kind *kind = s->maps[map].kind;
+    const double mean = block_mean(s, map, x, y, block);
+    return (uint8_t)(isnan(mean) ? COLOURS_CLEAR
+                                 : colours_number(mean, kind->low, kind->high, COLOURS_MAP));
 }
 
+/* The map is that of focus_db, or of mean_db if the result lacks it. The range of colours is the
+ * same for all slides. */
 static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
 {
-    const struct result_map *m = shown_map(s);
+    const int map = s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN;
     const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
     const int64_t block = (longest + side - 1) / side;
     const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
@@ -159,8 +135,7 @@ static int put_map(FILE *f, const struct result_slide *s, int side, struct err *
         return err_set(e, "out of memory");
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
-            pixels[y * width + x] =
-                block_colour(s, m, x, y, block, m->kind->type == RESULT_FLOAT32);
+            pixels[y * width + x] = block_colour(s, map, x, y, block);
     const int bad = put_png(f, pixels, width, height, e);
     free(pixels);
     return bad;
@@ -298,8 +273,8 @@ static struct choice choose(const struct report *r, int64_t room)
 
 static void put_head(FILE *f, struct choice c)
 {
-    const struct result_map_kind *focus = result_map_kind(map_of[0]),
-                                 *mean = result_map_kind(map_of[1]);
+    const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS),
+                                 *mean = result_map_kind(RESULT_MEAN);
     fprintf(f,
             "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
             "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
