@@ -9,7 +9,9 @@
 
 #include <stdlib.h>
 
-enum { EXTENT_BYTES = 1 << 20 }; /* pixels of an item */
+/* Of an item: pixels, or stored bytes with --quick. A thread reads PIECE_BYTES of stored bytes at
+ * once, which stay in the cache of its processor. */
+enum { PIXEL_BYTES = 1 << 20, STORED_BYTES = 4 << 20, PIECE_BYTES = 256 << 10 };
 
 struct verify {
     const struct verify_options *options;
@@ -28,17 +30,27 @@ struct item {
     struct err first;
 };
 
+/* The chunks of the next item: about the same work for each item. */
+static struct chunks_extent next_extent(const struct verify *v)
+{
+    const int64_t pixels = PIXEL_BYTES / store_chunk_bytes(store_info(v->store));
+    if (!v->options->quick)
+        return chunks_extent_at(&v->chunks, v->row, v->col, pixels);
+    struct chunks_extent x = chunks_extent_at(&v->chunks, v->row, v->col, v->chunks.columns);
+    x.n = chunks_that_fit(&v->chunks, x, STORED_BYTES);
+    return x;
+}
+
 static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
 {
     struct verify *v = ctx;
     struct item *it = slot;
-    const int64_t most = EXTENT_BYTES / store_chunk_bytes(store_info(v->store));
     (void)number, (void)after;
     if (stop_check(e))
         return -1;
     if (v->row == v->rows)
         return PIPE_END;
-    it->extent = chunks_extent_at(&v->chunks, v->row, v->col, most);
+    it->extent = next_extent(v);
     it->bad = 0;
     v->col += it->extent.n;
     if (v->col == v->chunks.columns) {
@@ -58,26 +70,41 @@ static int check_one(struct verify *v, struct chunks_scratch *s, int64_t row, in
     return v->options->quick ? 0 : chunks_unpack(&v->chunks, s, row, col, stored, &pixels, e);
 }
 
-static int work(void *ctx, void *slot, int thread, struct err *e)
+/* Checks chunks that are read at once. */
+static int check_piece(struct verify *v, struct item *it, struct chunks_extent x,
+                       struct chunks_scratch *s, struct err *e)
 {
-    struct verify *v = ctx;
-    struct item *it = slot;
-    const struct chunks_extent x = it->extent;
     const struct store_chunk *c = &v->chunks.list[x.row * v->chunks.columns];
     const uint8_t *at;
-    if (c[x.col].bytes == 0) /* left out */
-        return 0;
-    if (chunks_read(&v->chunks, &v->scratch[thread], x, &at, e))
+    if (chunks_read(&v->chunks, s, x, &at, e))
         return -1;
     for (int64_t col = x.col; col < x.col + x.n; at += c[col++].bytes) {
         struct err why = {""};
-        const int r = check_one(v, &v->scratch[thread], x.row, col, at, &why);
+        const int r = check_one(v, s, x.row, col, at, &why);
         if (r == CHUNKS_DAMAGED && it->bad++ == 0)
             it->first = why;
         if (r == -1) {
             *e = why;
             return -1;
         }
+    }
+    return 0;
+}
+
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct verify *v = ctx;
+    struct item *it = slot;
+    struct chunks_extent left = it->extent;
+    if (v->chunks.list[left.row * v->chunks.columns + left.col].bytes == 0) /* left out */
+        return 0;
+    while (left.n > 0) {
+        struct chunks_extent x = left;
+        x.n = chunks_that_fit(&v->chunks, left, PIECE_BYTES);
+        if (check_piece(v, it, x, &v->scratch[thread], e))
+            return -1;
+        left.col += x.n;
+        left.n -= x.n;
     }
     return 0;
 }
