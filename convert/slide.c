@@ -59,7 +59,7 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
             info->reader = readers[k]->name;
             if (!readers[k]->read_jpeg)
                 snprintf(info->no_jpeg, sizeof info->no_jpeg,
-                         "only tiles of Aperio SVS files can be kept");
+                         "only RGB and YCbCr JPEG tiles of Aperio SVS files can be kept");
             return s;
         }
         if (r < 0) {
