@@ -173,8 +173,9 @@ $(B)/tests/bench_codecs: tests/bench_codecs.c
 
 # what the sweeps of tests/torture preload, and their tool for checksums of HDF5 metadata
 TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so h5sum)
+$(B)/tests/torture_shim.so $(B)/tests/torture_alloc.so: tests/torture/server.c tests/torture/server.h
 $(B)/tests/torture_%.so: tests/torture/%.c $(B)/config
-	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) -shared -fPIC -o $@ $< -ldl
+	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) -shared -fPIC -o $@ $(filter %.c,$^) -ldl
 $(B)/tests/torture_h5sum: tests/torture/h5sum.c $(B)/config
 	$(call show,LD $@)$(CC) -std=c11 -O2 -D_GNU_SOURCE $(WARN) -DH5SUM_MAIN -o $@ $<
 

@@ -5,7 +5,8 @@
  * counted, as the loader and the libraries' own set-up make them.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
+#include "server.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -82,16 +83,12 @@ static void end(void)
         close(fd);
 }
 
-int __libc_start_main(int (*main_)(int, char **, char **), int argc, char **argv,
-                      void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
-                      void *stack_end)
+void server_begin(void)
 {
-    __typeof__(&__libc_start_main) next = (__typeof__(next))dlsym(RTLD_NEXT, "__libc_start_main");
     const char *number = getenv("TORTURE_AT");
     at = number ? atol(number) : 0;
     forever = getenv("TORTURE_FOREVER") != NULL;
     count_file = getenv("TORTURE_COUNT");
     atexit(end);
     atomic_store(&begun, 1);
-    return next(main_, argc, argv, init, fini, rtld_fini, stack_end);
 }

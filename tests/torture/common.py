@@ -8,6 +8,7 @@ import hashlib
 import os
 import random
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -93,6 +94,44 @@ def run(argv, env=None, limit=TIME_LIMIT, preexec=None, stdin=subprocess.DEVNULL
         p.kill()
         out, err = p.communicate()
         return Ran(p.returncode, out.decode(errors="replace"), err.decode(errors="replace"), True)
+
+
+class Server:
+    """A program that is run many times with its libraries loaded once; see server.h."""
+
+    def __init__(self, argv, preload, folder):
+        requests, self.requests = os.pipe()
+        replies, out = os.pipe()
+        self.replies = os.fdopen(replies, "rb", buffering=0)
+        self.err = os.path.join(folder, "err")
+        env = {**os.environ, "LD_PRELOAD": preload, "TORTURE_SERVER": "%d,%d" % (requests, out)}
+        self.process = subprocess.Popen([str(a) for a in argv], env=env, pass_fds=(requests, out), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL)
+        os.close(requests)
+        os.close(out)
+
+    def number(self, limit):
+        """The next line of the server; None if there is none in time."""
+        if not select.select([self.replies], [], [], limit)[0]:
+            return None
+        return int(self.replies.readline())
+
+    def run(self, env, limit=TIME_LIMIT):
+        line = "\t".join("%s=%s" % item for item in {**env, "TORTURE_ERR": self.err}.items() if item[0] != "LD_PRELOAD")
+        os.write(self.requests, line.encode() + b"\n")
+        child = self.number(limit)
+        status = self.number(limit)
+        hung = status is None
+        if hung:
+            os.kill(child, signal.SIGKILL)
+            status = self.number(limit)
+        with open(self.err, errors="replace") as f:
+            return Ran(os.waitstatus_to_exitcode(status), "", f.read(), hung)
+
+    def close(self):
+        os.close(self.requests)
+        self.process.wait()
+        self.replies.close()
 
 
 def injected(calls, under, at=0, do="", forever=False, count=None, trace=None):

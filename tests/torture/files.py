@@ -15,6 +15,7 @@ class Case:
 
     def __init__(self, name, argv, target, before=None):
         self.name, self.argv, self.target, self.before = name, argv, target, before
+        self.servers = {}
 
     def prepare(self, folder):
         target = os.path.join(folder, self.target)
@@ -25,14 +26,22 @@ class Case:
             shutil.copy(self.before, target)
         return [a.replace("{}", folder) if isinstance(a, str) else a for a in self.argv], target
 
+    def run(self, env):
+        """Runs the command as it was prepared last, in its folder, with an injection; quickly."""
+        preload = env["LD_PRELOAD"]
+        if preload not in self.servers:
+            argv = [a.replace("{}", self.folder) for a in self.argv]
+            self.servers[preload] = Server(argv, preload, self.server_folder)
+        return self.servers[preload].run(env)
 
-def make_cases(t):
-    """The programs and ways of writing that the file sweeps go through."""
+
+def make_cases(t, size="600x500"):
+    """The programs and ways of writing that the file sweeps go through, with slides of a size."""
     work = t.new_folder()
     slides = []
     for k in range(3):
         slides.append(os.path.join(work, "s%d.svs" % k))
-        subprocess.run([MKSLIDE, "--size", "600x500", "--seed", str(k + 1), slides[k]], check=True)
+        subprocess.run([MKSLIDE, "--size", size, "--seed", str(k + 1), slides[k]], check=True)
     stores, results = [], []
     for k, slide in enumerate(slides):
         stores.append(os.path.join(work, "s%d.h5" % k))
@@ -58,7 +67,7 @@ def make_cases(t):
             raise SystemExit("%s fails without injection: %s" % (case.name, clean.err))
         case.whole = digest(target)
         case.old = digest(case.before) if case.before else None
-        case.folder = folder
+        case.folder, case.server_folder = folder, t.new_folder()
     return cases
 
 
@@ -79,8 +88,7 @@ def judge(t, case, ran, target, what, killed=False):
     elif ran.status == 1 and have == case.old and os.listdir(case.folder) == ([case.target] if have else []):
         t.note("as before")  # the next run finds what the first one found, which is known to succeed
     else:
-        argv = [a.replace("{}", case.folder) for a in case.argv]
-        again = run(argv)
+        again = case.run({"LD_PRELOAD": SHIM})
         if again.status != 0 or digest(target) != case.whole:
             t.bad("%s, %s: the next run ends with %d: %s", case.name, what, again.status, again.err[-300:])
         elif parts(case.folder):
@@ -181,42 +189,43 @@ def run_killed(argv, after):
     return Ran(p.returncode, out.decode(errors="replace"), err.decode(errors="replace"), False)
 
 
+SMALL = "500x300"  # six tiles, two windows: as many kinds of calls, and fewer of each
 ERRORS = {"write": (28, 5, 4, "short"), "fsync": (28, 5), "rename": (28, 5, 13), "open": (24, 13, 5), "close": (5, 28),
           "ftruncate": (28, 5), "read": (5, 4, "short"), "flock": (4, 37), "fstat": (5, 12), "unlink": (5,), "mkdir": (28, 13)}
 
 
 def sweep_calls(t):
     """Each call on an output or an input fails, once and from then on, with each error it can have."""
-    cases = make_cases(t)
+    cases = make_cases(t, SMALL)
     points = []
     for case in cases:
         for call, errors in ERRORS.items():
-            argv, _ = case.prepare(case.folder)
+            case.prepare(case.folder)
             count = os.path.join(t.folder, "count")
-            run(argv, injected(call, t.folder, count=count))
+            case.run(injected(call, t.folder, count=count))
             for k in range(1, counted(count) + 1):
                 points += [(case, call, k, e, forever) for e in errors for forever in (False, True)]
     for case, call, k, error, forever in t.thin(points, len(points)):
         t.tried += 1
-        argv, target = case.prepare(case.folder)
-        ran = run(argv, injected(call, t.folder, at=k, do=error, forever=forever))
+        _, target = case.prepare(case.folder)
+        ran = case.run(injected(call, t.folder, at=k, do=error, forever=forever))
         judge(t, case, ran, target, "%s number %d gives %s%s" % (call, k, error, " from then on" if forever else ""))
 
 
 def sweep_alloc(t):
     """Allocation number k fails, once and from then on."""
-    cases = make_cases(t)
+    cases = make_cases(t, SMALL)
     points = []
     for case in cases:
-        argv, _ = case.prepare(case.folder)
+        case.prepare(case.folder)
         count = os.path.join(t.folder, "count")
-        run(argv, {"LD_PRELOAD": ALLOC, "TORTURE_COUNT": count})
+        case.run({"LD_PRELOAD": ALLOC, "TORTURE_COUNT": count})
         points += [(case, k, forever) for k in range(1, min(counted(count), 2000) + 1) for forever in (False, True)]
     for case, k, forever in t.thin(points, len(points)):
         t.tried += 1
-        argv, target = case.prepare(case.folder)
+        _, target = case.prepare(case.folder)
         env = {"LD_PRELOAD": ALLOC, "TORTURE_AT": str(k), **({"TORTURE_FOREVER": "1"} if forever else {})}
-        ran = run(argv, env)
+        ran = case.run(env)
         what = "allocation %d fails%s" % (k, " from then on" if forever else "")
         # a library's own answers to a lack of memory
         if ran.status < 0 or ran.status == 255 or "HDF5-DIAG" in ran.err:

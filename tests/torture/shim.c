@@ -18,6 +18,8 @@
  * The variants with 64 in their name count as the same call.
  */
 #define _GNU_SOURCE
+#include "server.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +52,7 @@ static void *real(const char *name)
     return f;
 }
 
-__attribute__((constructor)) static void begin(void)
+void server_begin(void)
 {
     const char *what = getenv("TORTURE_DO"), *number = getenv("TORTURE_AT");
     const char *trace = getenv("TORTURE_TRACE");
