@@ -14,19 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NEWEST = 12, MOST_FAILURES = 100 };
-#define MOST_SHARE 0.002 /* of the run's time that updates may take */
+#define MOST_SHARE 0.002 /* of the run's time that updates may take of the processor */
 #define ALLOWANCE 0.25   /* seconds that they may take beyond it */
+#define MOST_WAITING 8.0 /* times that: of the clock. A busy machine must not cost pictures */
 
 struct failed {
     char *name, *reason; /* owned */
 };
 
+/* Seconds. */
+struct spent {
+    double clock, processor;
+};
+
 struct live {
     char *dir;
-    double every, begun, shown, spent;
+    double every, begun, shown;
+    struct spent spent, now; /* on updates; when the one in progress began */
     int64_t stores, before, done, failures;
     int64_t windows, current;   /* current: number of the slide in progress, from 1; 0: none */
     int64_t computing;          /* windows of the slide in progress that are computed */
@@ -163,12 +171,32 @@ static void write_picture(struct live *l, int64_t number, const struct result_sl
     check(l, &t, bad);
 }
 
+static struct spent spent_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (struct spent){cli_now(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+}
+
+static void update_begin(struct live *l)
+{
+    l->now = spent_now();
+}
+
+static void update_end(struct live *l)
+{
+    const struct spent now = spent_now();
+    l->spent.clock += now.clock - l->now.clock;
+    l->spent.processor += now.processor - l->now.processor;
+}
+
 /* May a picture be drawn, or has the page taken its share of the run already? Half of the share is
  * kept for slides that are done. */
 static bool has_time(const struct live *l, bool done)
 {
     const double most = ALLOWANCE + MOST_SHARE * (cli_now() - l->begun);
-    return l->spent < (done ? most : most / 2);
+    const double share = done ? most : most / 2;
+    return l->spent.processor < share && l->spent.clock < MOST_WAITING * share;
 }
 
 /* The picture comes before the numbers, which say how far it is. */
@@ -187,15 +215,15 @@ static void show(struct live *l, int64_t number, const struct result_slide *s, i
 void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
                    double done)
 {
-    const double now = cli_now();
-    if (now - l->shown < l->every)
+    if (cli_now() - l->shown < l->every)
         return;
+    update_begin(l);
     l->current = k + 1;
     l->share = done;
     l->computing = rows * s->nx;
     show(l, k + 1, s, rows);
     write_state(l, "running");
-    l->spent += cli_now() - now;
+    update_end(l);
 }
 
 static void note_failure(struct live *l, const char *path, const char *why)
@@ -208,7 +236,7 @@ static void note_failure(struct live *l, const char *path, const char *why)
 void live_slide(struct live *l, int64_t k, const char *path, const struct result_slide *s,
                 const char *why, double done)
 {
-    const double now = cli_now();
+    update_begin(l);
     l->share = done;
     if (l->current == k + 1)
         l->current = l->computing = 0;
@@ -221,9 +249,9 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
         l->newest[0] = k + 1;
         show(l, k + 1, s, s->ny);
     }
-    if (now - l->shown >= l->every)
+    if (l->now.clock - l->shown >= l->every)
         write_state(l, "running");
-    l->spent += cli_now() - now;
+    update_end(l);
 }
 
 /* --- begin and end --- */
