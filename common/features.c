@@ -126,14 +126,22 @@ static void add_hash(struct hashes *h, int64_t hash)
         h->list[h->n++] = hash;
 }
 
-static void add_hashes(struct hashes *h, enum features_sample kind, const uint8_t *tissue,
-                       int64_t nx, int64_t ny)
+/* The windows of a slide, as of features_thresholds(). */
+struct windows {
+    const uint8_t *tissue, *inside;
+    int64_t nx, ny;
+};
+
+static void add_hashes(struct hashes *h, enum features_sample kind, const struct windows *w)
 {
     h->n = 0;
-    for (int64_t j = 0; j < ny; j++)
-        for (int64_t i = 0; i < nx; i++)
-            if ((!tissue || tissue[j * nx + i]) == (kind == FEATURES_TISSUE))
+    for (int64_t j = 0; j < w->ny; j++)
+        for (int64_t i = 0; i < w->nx; i++) {
+            const int64_t k = j * w->nx + i;
+            if ((!w->inside || w->inside[k]) &&
+                (!w->tissue || w->tissue[k]) == (kind == FEATURES_TISSUE))
                 add_hash(h, features_hash(i, j));
+        }
 }
 
 static int by_value(const void *a, const void *b)
@@ -143,18 +151,17 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The smallest hash that is left out of the sample. -1: out of memory. */
-static int64_t threshold_of(struct hashes *h, enum features_sample kind, const uint8_t *tissue,
-                            int64_t nx, int64_t ny)
+static int64_t threshold_of(struct hashes *h, enum features_sample kind, const struct windows *w)
 {
     memset(h->counts, 0, sizeof *h->counts << TOP_BITS);
-    add_hashes(h, kind, tissue, nx, ny);
+    add_hashes(h, kind, w);
     int64_t rank = features_sample_size(kind, h->n), threshold = -1;
     if (rank == h->n)
         return INT64_MAX;
     for (h->top = 0; rank >= h->counts[h->top]; h->top++)
         rank -= h->counts[h->top];
     if ((h->list = malloc((size_t)h->counts[h->top] * sizeof *h->list))) {
-        add_hashes(h, kind, tissue, nx, ny);
+        add_hashes(h, kind, w);
         qsort(h->list, (size_t)h->n, sizeof *h->list, by_value);
         threshold = h->list[rank];
     }
@@ -163,13 +170,14 @@ static int64_t threshold_of(struct hashes *h, enum features_sample kind, const u
     return threshold;
 }
 
-int features_thresholds(const uint8_t *tissue, int64_t nx, int64_t ny,
+int features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
                         int64_t thresholds[FEATURES_SAMPLES])
 {
+    const struct windows w = {tissue, inside, nx, ny};
     struct hashes h = {.counts = malloc(sizeof *h.counts << TOP_BITS)};
     int r = h.counts ? 0 : -1;
     for (int k = 0; k < FEATURES_SAMPLES && r == 0; k++) {
-        thresholds[k] = threshold_of(&h, (enum features_sample)k, tissue, nx, ny);
+        thresholds[k] = threshold_of(&h, (enum features_sample)k, &w);
         r = thresholds[k] < 0 ? -1 : 0;
     }
     free(h.counts);

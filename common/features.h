@@ -60,11 +60,11 @@ int64_t features_sample_size(enum features_sample kind, int64_t n);
 int64_t features_hash(int64_t i, int64_t j);
 /*
  * The thresholds: a window belongs to the sample of its kind if its hash is less than the kind's
- * threshold. They depend on nothing but which of ALL windows of the slide are tissue: tissue
- * [ny][nx], 1 or 0; NULL: all are. So every part of a slide finds the same ones, and samples of
- * parts add up to the sample of the whole. -1: out of memory.
+ * threshold. They depend on nothing but which of ALL windows of the slide are tissue, and which lie
+ * inside the regions: tissue, inside [ny][nx], 1 or 0; NULL: all. So every part of a slide finds
+ * the same ones, and samples of parts add up to the sample of the whole. -1: out of memory.
  */
-int features_thresholds(const uint8_t *tissue, int64_t nx, int64_t ny,
+int features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
                         int64_t thresholds[FEATURES_SAMPLES]);
 
 #ifdef __cplusplus

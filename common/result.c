@@ -38,6 +38,8 @@ int result_check_params(const struct result_params *p, struct err *e)
         return err_set(e, "invalid features %s: must be basic or spectral", p->features);
     if (!(p->offset > 0) || !isfinite(p->offset) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
         return err_set(e, "offset or min_tissue is out of range");
+    if (!(p->min_roi >= 0 && p->min_roi <= 1))
+        return err_set(e, "min_roi is out of range");
     return 0;
 }
 
@@ -58,6 +60,8 @@ int result_same_params(const struct result_params *a, const struct result_params
         {"tissue_only", a->tissue_only, b->tissue_only},
         {"min_tissue", a->min_tissue, b->min_tissue},
         {"skip_damaged", a->skip_damaged, b->skip_damaged},
+        {"roi", a->roi, b->roi},
+        {"min_roi", a->roi ? a->min_roi : 0, b->roi ? b->min_roi : 0},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (rows[k].a != rows[k].b)
@@ -66,6 +70,8 @@ int result_same_params(const struct result_params *a, const struct result_params
         return err_set(e, "taper is %s and %s", a->taper, b->taper);
     if (strcmp(a->features, b->features))
         return err_set(e, "features is %s and %s", a->features, b->features);
+    if (strcmp(a->roi_class, b->roi_class))
+        return err_set(e, "roi_class is \"%s\" and \"%s\"", a->roi_class, b->roi_class);
     return 0;
 }
 
@@ -86,6 +92,7 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
     a->windows += b->windows;
     a->underflow += b->underflow;
     a->overflow += b->overflow;
+    a->outside += b->outside;
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         a->touching[k] =
             a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];

@@ -44,6 +44,9 @@ struct result_params {
     bool tissue_only;
     double min_tissue;
     bool skip_damaged; /* windows that touch damaged tiles are not counted; absent in older files */
+    bool roi;          /* only windows inside regions count; absent in other files */
+    double min_roi;    /* of a window's area, inside */
+    char roi_class[256]; /* classes of the regions, sorted, joined by ", "; "": all */
     char features[16]; /* "basic": what version 1 has; "spectral": all */
 };
 /* The format_version of a result with these parameters: 2 with features "spectral", else 1. */
@@ -68,6 +71,7 @@ struct result_counts {
     int64_t windows;                   /* that count */
     uint64_t underflow, overflow;      /* samples below low_db, at or above high_db */
     uint64_t *histogram;               /* [bins] */
+    int64_t outside;                   /* windows outside of the regions; 0 without roi */
     int64_t touching[RESULT_TOUCHING]; /* by enum result_touching; -1: not known (older files) */
     /* Sums of bin numbers over each octave and all windows that count (features.h); 0 in version 1
      * and in the totals of a file. */
@@ -112,7 +116,8 @@ enum result_flag {
     RESULT_FLAG_DAMAGED = 8,   /* touches a damaged tile; not counted with skip_damaged */
     RESULT_FLAG_LEFT_OUT = 16, /* touches a tile that the store leaves out */
     RESULT_FLAG_NO_GROUP = 32, /* its group is not in the result; no other bit is set */
-    RESULT_FLAG_EDGE = 64      /* in the first or last row or column of the windows */
+    RESULT_FLAG_EDGE = 64,     /* in the first or last row or column of the windows */
+    RESULT_FLAG_OUTSIDE = 128  /* not counted: too little of it lies inside the regions (roi) */
 };
 
 enum result_type { RESULT_FLOAT32, RESULT_INT16, RESULT_UINT8 };
@@ -171,6 +176,7 @@ struct result_slide {
     bool source_gray; /* the store held 8-bit gray */
     char backend[32], device[128];
     char kernel[32]; /* how the backend computes windows */
+    int64_t roi_crc32; /* of the regions (polygons.h); 0 without roi */
     char io[16];     /* how the store was read: "direct", "buffered" */
     int64_t
         tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */

@@ -118,6 +118,8 @@ static int check_same_source(const struct result_slide *a, const struct result_s
         return err_set(e, "their levels or channels differ");
     if (a->group_rows != b->group_rows || a->group_count != b->group_count)
         return err_set(e, "their stores have different groups");
+    if (a->roi_crc32 != b->roi_crc32)
+        return err_set(e, "their regions (--roi) differ; compute all groups with one file");
     return 0;
 }
 

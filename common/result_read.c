@@ -52,6 +52,21 @@ static int get_features(hid_t file, int64_t version, struct result_params *p, st
                          (long long)version);
 }
 
+/* Results of whole slides have none of these. */
+static int get_regions(hid_t file, struct result_params *p, struct err *e)
+{
+    int64_t roi = 0;
+    if (h5_has(file, "roi") && h5_get_int(file, "roi", 0, 1, &roi, e))
+        return -1;
+    p->roi = roi;
+    p->min_roi = 0;
+    p->roi_class[0] = 0;
+    return roi && (h5_get_real(file, "min_roi", &p->min_roi, e) ||
+                   h5_get_text(file, "roi_class", p->roi_class, sizeof p->roi_class, e))
+               ? -1
+               : 0;
+}
+
 static int get_params(hid_t file, int64_t version, struct result_params *p, struct err *e)
 {
     int64_t tissue_only, skip_damaged = 0;
@@ -66,7 +81,8 @@ static int get_params(hid_t file, int64_t version, struct result_params *p, stru
         h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
         (h5_has(file, "skip_damaged") &&
          h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e)) ||
-        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_features(file, version, p, e))
+        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_features(file, version, p, e) ||
+        get_regions(file, p, e))
         return -1;
     p->tissue_only = tissue_only;
     p->skip_damaged = skip_damaged;
@@ -102,6 +118,7 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
     if (h5_get_int(o, "windows", 0, INT64_MAX >> 20, &c->windows, e) ||
         h5_get_int(o, "underflow", 0, INT64_MAX, &under, e) ||
         h5_get_int(o, "overflow", 0, INT64_MAX, &over, e) || get_touching(o, c, e) ||
+        (p->roi && h5_get_int(o, "windows_outside", 0, INT64_MAX >> 20, &c->outside, e)) ||
         h5_read_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, c->histogram, e))
         return -1;
     c->underflow = (uint64_t)under;
@@ -295,7 +312,8 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
                      struct err *e)
 {
     const struct result_params *p = &r->params;
-    if (h5_check_texts(o, e) || get_slide_head(o, s, e))
+    if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
+        (p->roi && h5_get_int(o, "roi_crc32", 0, UINT32_MAX, &s->roi_crc32, e)))
         return -1;
     s->nx = result_windows_along(s->width, p);
     s->ny = result_windows_along(s->height, p);
@@ -383,7 +401,8 @@ static int check_totals(const struct result *r, const struct result_counts *sum,
 {
     const struct result_counts *t = &r->totals;
     if (sum->windows != t->windows || sum->underflow != t->underflow ||
-        sum->overflow != t->overflow || memcmp(sum->touching, t->touching, sizeof sum->touching) ||
+        sum->overflow != t->overflow || sum->outside != t->outside ||
+        memcmp(sum->touching, t->touching, sizeof sum->touching) ||
         memcmp(sum->histogram, t->histogram, (size_t)r->params.bins * sizeof *t->histogram))
         return err_set(e, "%s: the totals are not the sum of the slides; make the file again",
                        r->path);

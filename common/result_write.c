@@ -47,6 +47,15 @@ fail:
     return NULL;
 }
 
+/* Which regions count. */
+static int put_regions(hid_t o, const struct result_params *p, struct err *e)
+{
+    return h5_put_u8(o, "roi", 1, e) || h5_put_real(o, "min_roi", p->min_roi, e) ||
+                   h5_put_text(o, "roi_class", p->roi_class, e)
+               ? -1
+               : 0;
+}
+
 static int put_params(hid_t o, const struct result_params *p, struct err *e)
 {
     return h5_put_int(o, "window", p->window, e) || h5_put_int(o, "stride", p->stride, e) ||
@@ -55,7 +64,8 @@ static int put_params(hid_t o, const struct result_params *p, struct err *e)
                    h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
                    h5_put_real(o, "min_tissue", p->min_tissue, e) ||
                    h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ||
-                   (result_is_spectral(p) && h5_put_text(o, "features", p->features, e))
+                   (result_is_spectral(p) && h5_put_text(o, "features", p->features, e)) ||
+                   (p->roi && put_regions(o, p, e))
                ? -1
                : 0;
 }
@@ -78,6 +88,7 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
         h5_put_int(o, "samples", (int64_t)result_samples(p, c), e) ||
         h5_put_int(o, "underflow", (int64_t)c->underflow, e) ||
         h5_put_int(o, "overflow", (int64_t)c->overflow, e) || put_touching(o, c, e) ||
+        (p->roi && h5_put_int(o, "windows_outside", c->outside, e)) ||
         h5_put_int(o, "bins", p->bins, e) || h5_put_real(o, "mean_db", mean, e) ||
         h5_put_real(o, "std_db", std, e) ||
         h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, 0, c->histogram, e))
@@ -165,6 +176,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
                    h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
                    (s->tiles_on_host >= 0 &&
                     h5_put_int(o, "tiles_on_host", s->tiles_on_host, e)) ||
+                   (w->params.roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
                    h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
                    put_stages(o, s, e) ||
                    h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||

@@ -63,6 +63,7 @@ static void put_counts(const struct result_params *p, const struct result_counts
     printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         next_count(c->touching[k]); /* a file of version 0.1 does not say */
+    next_count(p->roi ? c->outside : -1);
 }
 
 static void put_source(const struct result_slide *s)
@@ -135,6 +136,9 @@ static void put_parameters(const struct result *r)
     next_int(p->tissue_only);
     next_real(p->min_tissue);
     next_int(p->skip_damaged);
+    next_int(p->roi);
+    next_real(p->roi ? p->min_roi : NAN);
+    next_text(p->roi_class);
     next_text(p->features);
     next_text(result_creator(r));
     putchar('\n');
@@ -142,13 +146,14 @@ static void put_parameters(const struct result *r)
 
 static const char parameter_columns[] =
     ",window,stride,sigma,radius,taper,offset,bins,low_db,high_db,tissue_only,min_tissue,"
-    "skip_damaged,features,creator";
+    "skip_damaged,roi,min_roi,roi_class,features,creator";
 
 void info_csv_head(void)
 {
     fputs("file,kind,slide,windows,mean_db,std_db,underflow,overflow", stdout);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         printf(",%s", result_touching_name(k));
+    fputs(",windows_outside", stdout);
     printf("%s%s\n", source_columns, parameter_columns);
 }
 

@@ -110,6 +110,11 @@ static void put_parameters(const struct result_params *p)
     put_bool("tissue_only", p->tissue_only);
     put_real("min_tissue", p->min_tissue);
     put_bool("skip_damaged", p->skip_damaged);
+    put_bool("roi", p->roi);
+    if (p->roi) {
+        put_real("min_roi", p->min_roi);
+        put_text("roi_class", p->roi_class);
+    }
     put_text("features", p->features);
 }
 
@@ -126,6 +131,8 @@ static void put_counts(const struct result_params *p, const struct result_counts
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         if (c->touching[k] >= 0)
             put_int(result_touching_name(k), c->touching[k]);
+    if (p->roi)
+        put_int("windows_outside", c->outside);
 }
 
 static void put_source(const struct result_slide *s)
@@ -187,6 +194,8 @@ static void put_result_slide(const struct result_params *p, const struct result_
         put_origin(&s->origin);
         put_features(p, s);
     }
+    if (p->roi)
+        put_int("roi_crc32", s->roi_crc32);
     put_text("backend", s->backend);
     put_text("device", s->device);
     put_text("kernel", s->kernel);

@@ -129,6 +129,17 @@ void info_store_text(const struct info_store *s)
 
 /* --- a result --- */
 
+static void print_regions(const struct result_params *p)
+{
+    if (!p->roi)
+        return;
+    label("regions");
+    printf("windows with at least %g %% of their area inside regions", 100 * p->min_roi);
+    fputs(*p->roi_class ? " of class " : "", stdout);
+    print_name(p->roi_class);
+    putchar('\n');
+}
+
 static void print_parameters(const struct result_params *p)
 {
     label("windows");
@@ -140,6 +151,7 @@ static void print_parameters(const struct result_params *p)
     else
         fputs("all windows", stdout);
     puts(p->skip_damaged ? ", except those that touch damaged tiles" : "");
+    print_regions(p);
     label("smoothing");
     if (p->sigma > 0)
         printf("sigma %g px, radius %" PRId64 " px\n", p->sigma, p->radius);
@@ -276,6 +288,8 @@ static void print_total(const struct result *r, int columns)
     if (c->underflow || c->overflow)
         printf("  outside the range: %" PRIu64 " below, %" PRIu64 " above\n", c->underflow,
                c->overflow);
+    if (result_params(r)->roi)
+        printf("  %" PRId64 " windows outside of the regions\n", c->outside);
     print_touching(c);
 }
 

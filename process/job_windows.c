@@ -27,6 +27,7 @@ void job_free_windows(struct job *j)
 {
     free(j->wanted);
     free(j->tissue);
+    free(j->inside);
     free(j->sample);
 }
 
@@ -65,6 +66,44 @@ int job_choose_tissue(struct job *j, struct err *e)
     return 0;
 }
 
+/* --- regions --- */
+
+static int find_inside(struct job *j, const struct polygons *p, struct err *e)
+{
+    if (!(j->inside = malloc(windows_of(j) + 1)))
+        return no_memory(j, e);
+    return regions_windows(p, params_of(j), j->result.nx, j->result.ny, j->inside, e)
+               ? err_add(e, "%s", j->path)
+               : 0;
+}
+
+/* Removes the windows outside of the regions from `wanted`. */
+static int want_inside(struct job *j, struct err *e)
+{
+    if (!j->wanted) {
+        if (!(j->wanted = malloc(windows_of(j) + 1)))
+            return no_memory(j, e);
+        memset(j->wanted, 1, windows_of(j));
+    }
+    for (size_t k = 0; k < windows_of(j); k++)
+        j->wanted[k] &= j->inside[k];
+    return 0;
+}
+
+int job_choose_regions(struct job *j, struct err *e)
+{
+    struct polygons p;
+    uint32_t crc32;
+    if (!params_of(j)->roi)
+        return 0;
+    if (regions_load(j->terms->setup->regions, j->path, store_info(j->store), &p, &crc32, e))
+        return -1;
+    j->result.roi_crc32 = crc32;
+    const int bad = find_inside(j, &p, e) || want_inside(j, e);
+    polygons_free(&p);
+    return bad ? -1 : 0;
+}
+
 /* --- flags --- */
 
 static uint8_t *flags_of(const struct job *j)
@@ -72,16 +111,20 @@ static uint8_t *flags_of(const struct job *j)
     return j->result.maps[RESULT_FLAGS].values;
 }
 
-/* What is known before the tables of tiles: the edge, and too little tissue. */
+/* What is known before the tables of tiles: the edge, too little tissue, and the regions. */
 static void begin_flags(struct job *j, int64_t first_wy, int64_t end_wy)
 {
     const int64_t nx = j->result.nx, ny = j->result.ny;
     for (int64_t wy = first_wy; wy < end_wy; wy++)
         for (int64_t wx = 0; wx < nx; wx++) {
             const bool edge = wx == 0 || wy == 0 || wx == nx - 1 || wy == ny - 1;
-            const bool no_tissue = j->wanted && !j->wanted[wy * nx + wx];
-            flags_of(j)[wy * nx + wx] = (uint8_t)((edge ? RESULT_FLAG_EDGE : 0) |
-                                                  (no_tissue ? RESULT_FLAG_NO_TISSUE : 0));
+            const int64_t k = wy * nx + wx;
+            const bool no_tissue = params_of(j)->tissue_only && !j->tissue[k];
+            const bool outside = j->inside && !j->inside[k];
+            flags_of(j)[k] = (uint8_t)((edge ? RESULT_FLAG_EDGE : 0) |
+                                       (no_tissue ? RESULT_FLAG_NO_TISSUE : 0) |
+                                       (outside ? RESULT_FLAG_OUTSIDE : 0));
+            j->result.counts.outside += outside;
         }
 }
 
@@ -217,7 +260,7 @@ int job_describe_origin(struct job *j, struct err *e)
     r->origin.tiles_damaged = i->tiles_damaged;
     r->origin.tiles_left_out = i->tiles_left_out;
     memcpy(r->origin.vendor, i->vendor, sizeof r->origin.vendor);
-    if (features_thresholds(j->tissue, r->nx, r->ny, thresholds))
+    if (features_thresholds(j->tissue, j->inside, r->nx, r->ny, thresholds))
         return no_memory(j, e);
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         r->spectra[k].threshold = thresholds[k];

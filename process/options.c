@@ -11,14 +11,17 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* --- tables --- */
 
 enum {
     OPT_OUTPUT = COMMAND_OWN, OPT_THREADS, OPT_QUIET, OPT_DEVICE, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA,
     OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
-    OPT_SKIP_DAMAGED, OPT_FEATURES, OPT_ON_DAMAGE, OPT_MEMORY, OPT_IO,
+    OPT_SKIP_DAMAGED, OPT_ROI, OPT_ROI_CLASS, OPT_MIN_ROI, OPT_FEATURES, OPT_ON_DAMAGE,
+    OPT_MEMORY, OPT_IO,
     OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
     OPT_DUPLICATES, OPT_MIX_MPP, OPT_QUICK, OPT_LIVE, OPT_LIVE_EVERY,
 };
@@ -63,6 +66,13 @@ static const struct command_option run_rows[] = {
      "tissue share of a window's area that is enough, from 0 to 1"},
     {NULL, 0, "skip-damaged", NULL, OPT_SKIP_DAMAGED,
      "do not count windows that touch tiles damaged in the slide"},
+    {NULL, 0, "roi", "FILE", OPT_ROI,
+     "count only windows inside the polygons of a GeoJSON file, such as QuPath exports (level-0 "
+     "px); FILE may be a folder with one file per slide, NAME.geojson"},
+    {NULL, 0, "roi-class", "NAME", OPT_ROI_CLASS,
+     "of these, only polygons of this class; may be repeated"},
+    {NULL, 0, "min-roi", "F", OPT_MIN_ROI,
+     "share of a window's area that must lie inside, from 0 to 1"},
     {NULL, 0, "features", "WHICH", OPT_FEATURES,
      "what is computed besides the histogram: basic (maps of mean and std) or spectral (also maps "
      "of level and focus, flags, the profile of octaves, and spectra of tissue and glass)"},
@@ -126,6 +136,7 @@ static const char *parameter_value(int id, char buf[64])
     case OPT_BINS: snprintf(buf, 64, "%" PRId64, p.bins); break;
     case OPT_RANGE: snprintf(buf, 64, "%g:%g", p.low_db, p.high_db); break;
     case OPT_MIN_TISSUE: snprintf(buf, 64, "%g", p.min_tissue); break;
+    case OPT_MIN_ROI: snprintf(buf, 64, "%g", p.min_roi); break;
     default: return NULL;
     }
     return buf;
@@ -191,14 +202,46 @@ static int set_parameter(struct result_params *p, int id, const char *arg, struc
     case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
     case OPT_SKIP_DAMAGED: p->skip_damaged = true; return 0;
     case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
+    case OPT_MIN_ROI: return cli_real("--min-roi", arg, 0, 1, &p->min_roi, e);
     default: return err_set(e, "unknown option");
     }
+}
+
+static int set_regions(struct options *o, const char *path, struct err *e)
+{
+    if (!geojson_works())
+        return err_set(e, "--roi: this build reads no GeoJSON, because Jansson was missing; "
+                       "install it (libjansson-dev) and build again");
+    if (o->params.roi)
+        return err_set(e, "--roi can be given once; FILE may be a folder with one file per slide");
+    o->params.roi = true;
+    o->regions.path = path;
+    return 0;
+}
+
+/* Keeps the names sorted, each once. */
+static int add_class(struct geojson_classes *c, const char *name, struct err *e)
+{
+    int at = 0;
+    const char **more = realloc(c->names, (size_t)(c->n + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, "out of memory");
+    c->names = more;
+    while (at < c->n && strcmp(more[at], name) < 0)
+        at++;
+    if (!*name || (at < c->n && !strcmp(more[at], name)))
+        return *name ? 0 : err_set(e, "--roi-class: the name is empty");
+    memmove(more + at + 1, more + at, (size_t)(c->n - at) * sizeof *more);
+    more[at] = name;
+    c->n++;
+    return 0;
 }
 
 static int set(void *ctx, int id, const char *arg, struct err *e)
 {
     struct options *o = ctx;
     o->min_tissue |= id == OPT_MIN_TISSUE;
+    o->min_roi |= id == OPT_MIN_ROI;
     switch (id) {
     case OPT_OUTPUT: o->output = arg; return 0;
     case OPT_QUIET: o->quiet = true; return 0;
@@ -221,6 +264,8 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_DUPLICATES: o->allow_duplicates = true; return 0;
     case OPT_MIX_MPP: o->mix_mpp = true; return 0;
     case OPT_LIVE: o->live = arg; return 0;
+    case OPT_ROI: return set_regions(o, arg, e);
+    case OPT_ROI_CLASS: return add_class(&o->regions.classes, arg, e);
     case OPT_LIVE_EVERY: return cli_real("--live-every", arg, 0.1, 3600, &o->live_every, e);
     default: return set_parameter(&o->params, id, arg, e);
     }
@@ -236,6 +281,31 @@ static int check_output(const struct options *o, const char *what, struct err *e
         return err_set(e, "-o: the name is empty; name a file");
     if (!strcmp(o->output, "-"))
         return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
+    return 0;
+}
+
+/* Checks the options about regions, and records the classes among the parameters. */
+static int check_regions(struct options *o, struct err *e)
+{
+    struct stat st;
+    struct result_params *p = &o->params;
+    const struct geojson_classes *c = &o->regions.classes;
+    size_t used = 0;
+    if (!p->roi && (c->n > 0 || o->min_roi))
+        return err_set(e, "%s has no effect without --roi; add it",
+                       o->min_roi ? "--min-roi" : "--roi-class");
+    for (int k = 0; k < c->n && used < sizeof p->roi_class; k++)
+        used += (size_t)snprintf(p->roi_class + used, sizeof p->roi_class - used, "%s%s",
+                                 k ? ", " : "", c->names[k]);
+    if (used >= sizeof p->roi_class)
+        return err_set(e, "--roi-class: all names together are longer than %zu bytes",
+                       sizeof p->roi_class - 1);
+    if (p->roi && stat(o->regions.path, &st))
+        return err_sys(e, "--roi %s", o->regions.path);
+    if (p->roi && !S_ISDIR(st.st_mode) && o->files.n > 1)
+        return err_set(e, "--roi %s: one file has the regions of one slide, but %d stores are "
+                       "given; name a folder with one file per slide", o->regions.path,
+                       o->files.n);
     return 0;
 }
 
@@ -296,6 +366,8 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     if (!bad && check(o, &e))
         return command_usage_error(c, &e);
     bad = bad || list_expand(&o->files, input_kind(c), &e);
+    if (!bad && c == &options_run && check_regions(o, &e))
+        return command_usage_error(c, &e);
     if (bad)
         cli_say("%s", e.msg);
     return bad || o->files.n == 0 ? EXIT_PART : -1;
@@ -304,6 +376,7 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
 void options_free(struct options *o)
 {
     list_free(&o->files);
+    free(o->regions.classes.names);
 }
 
 /* --- commands --- */

@@ -10,6 +10,7 @@
 #include "common/command.h"
 #include "common/result.h"
 #include "process/list.h"
+#include "process/regions.h"
 #include "process/stream.h"
 
 #include <stdbool.h>
@@ -31,6 +32,8 @@ struct options {
     enum cli_when progress;
     bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, mix_mpp;
     bool min_tissue;     /* --min-tissue was given */
+    bool min_roi;        /* --min-roi was given */
+    struct regions_choice regions; /* its list of names is owned */
     bool reject_damaged; /* --on-damage fail */
 };
 

@@ -69,6 +69,8 @@ static void add_parameters(struct plot *p)
         width * (double)p->c.cell_bins);
     if (r->tissue_only)
         add(p, " Only windows with at least %g %% tissue.", 100 * r->min_tissue);
+    if (r->roi)
+        add(p, " Only windows inside regions (%g %% of the area).", 100 * r->min_roi);
 }
 
 static const char *plural(int64_t n)

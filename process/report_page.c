@@ -237,6 +237,10 @@ static void put_parameters(FILE *f, const struct report *r)
         fprintf(f, "only windows with at least %g %% tissue", 100 * p->min_tissue);
     else
         fputs("all windows", f);
+    if (p->roi)
+        fprintf(f, ", inside regions (at least %g %% of the area)%s", 100 * p->min_roi,
+                *p->roi_class ? " of class " : "");
+    html_text(f, p->roi_class);
     fprintf(f, "%s.</p>\n<p>Results made by ",
             p->skip_damaged ? ", without those that touch damaged tiles" : "");
     for (int k = 0; k < r->n_creators; k++) {

@@ -15,6 +15,7 @@
 struct results {
     const char *output;
     const struct result_params *params;
+    const struct regions_choice *regions;
     int64_t first_group, last_group; /* 0, 0: all */
     bool folder;
     int64_t slides;
@@ -28,7 +29,8 @@ bool results_is_folder(const char *output)
     return (n > 0 && output[n - 1] == '/') || (stat(output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-struct results *results_open(const char *output, const struct result_params *p, int64_t first_group,
+struct results *results_open(const char *output, const struct result_params *p,
+                             const struct regions_choice *regions, int64_t first_group,
                              int64_t last_group, struct err *e)
 {
     struct results *r = calloc(1, sizeof *r);
@@ -36,8 +38,9 @@ struct results *results_open(const char *output, const struct result_params *p, 
         err_set(e, "out of memory");
         return NULL;
     }
-    *r = (struct results){.output = output, .params = p, .first_group = first_group,
-                          .last_group = last_group, .folder = results_is_folder(output)};
+    *r = (struct results){.output = output, .params = p, .regions = regions,
+                          .first_group = first_group, .last_group = last_group,
+                          .folder = results_is_folder(output)};
     int bad = r->folder ? folder_make(output, e)
                         : result_check_target(output, e) || !(r->one = result_create(output, p, e));
     if (!bad)
@@ -77,19 +80,39 @@ static bool is_same(const struct results *r, const struct result_slide *s,
     return true;
 }
 
-/* 1 or -1: does the slide belong to the store? */
+/* 1 or 0: is the slide of these regions? -1 if they cannot be read. */
+static int judge_regions(const struct results *r, const struct result_slide *slide,
+                         const char *store, const struct store_info *i, const char *target,
+                         struct err *e)
+{
+    struct polygons p;
+    uint32_t crc32;
+    if (!r->params->roi)
+        return 1;
+    if (regions_load(r->regions, store, i, &p, &crc32, e))
+        return -1;
+    polygons_free(&p);
+    if (slide->roi_crc32 == crc32)
+        return 1;
+    err_set(e, "%s: of other regions (--roi) than now; computed again", target);
+    return 0;
+}
+
+/* As results_have: does the slide belong to the store? */
 static int judge_slide(const struct results *r, const struct result_slide *slide, const char *store,
                        const char *target, struct err *e)
 {
     struct store *s = store_open(store, e);
     if (!s)
         return -1;
-    const bool same = is_same(r, slide, store_info(s));
+    int is = is_same(r, slide, store_info(s)) ? 1 : -1;
+    if (is > 0)
+        is = judge_regions(r, slide, store, store_info(s), target, e);
+    else
+        err_set(e, "%s: %s exists and is the result of another store; name another folder, or "
+                "replace it with --force", store, target);
     store_close(s);
-    if (same)
-        return 1;
-    return err_set(e, "%s: %s exists and is the result of another store; name another folder, or "
-                   "replace it with --force", store, target);
+    return is;
 }
 
 /* As results_have, of a result that can be opened. */

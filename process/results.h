@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/result.h"
+#include "process/regions.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,12 +20,14 @@ struct results;
 /* Does -o name a folder: an existing one, or any name that ends with a slash? */
 bool results_is_folder(const char *output);
 /* Begins the one file, or makes the folder unless it exists. Groups as in struct stream_setup.
- * `output` and `p` must outlive the results. NULL on failure. */
-struct results *results_open(const char *output, const struct result_params *p, int64_t first_group,
+ * `output`, `p` and `regions` must outlive the results. NULL on failure. */
+struct results *results_open(const char *output, const struct result_params *p,
+                             const struct regions_choice *regions, int64_t first_group,
                              int64_t last_group, struct err *e);
 /* Has the folder an up-to-date result of this store already?
  * 1: yes, complete and undamaged; quickhash[80] gets that of its slide.
- * 0: no. If there is one that is older than its store or damaged, e says so; else e is unchanged.
+ * 0: no. If there is one that is older than its store, of other regions or damaged, e says so; else
+ *    e is unchanged.
  * -1: something else exists under its name, which must not be replaced, or it cannot be read. */
 int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e);
 /* Writes a slide: into the one file, or as its own file. */

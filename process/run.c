@@ -81,6 +81,8 @@ static void json_slide(const struct result_params *p, const struct result_slide 
     cli_json_number(stdout, std);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         printf(", \"%s\": %" PRId64, result_touching_name(k), s->counts.touching[k]);
+    if (p->roi)
+        printf(", \"windows_outside\": %" PRId64, s->counts.outside);
     printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
     cli_json_string(stdout, s->device);
     printf(", \"kernel\": \"%s\", \"io\": \"%s\", \"tiles_on_host\": %" PRId64, s->kernel, s->io,
@@ -229,6 +231,9 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
     if (s->nx * s->ny == 0 && !r->o->quiet)
         cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
                 " px, nothing to compute", path, s->width, s->height, r->o->params.window);
+    if (!r->o->quiet && r->o->params.roi && s->nx * s->ny > 0 && s->counts.windows == 0)
+        cli_say("%s: no window counts: none has %g %% of its area inside the regions%s", path,
+                100 * r->o->params.min_roi, r->o->params.tissue_only ? " and enough tissue" : "");
     if (!r->o->quiet)
         report_filled(path, &s->counts);
     if (results_put(r->out, s, e))
@@ -361,7 +366,8 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
         .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
         .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
         .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
-        .reject_damaged = o->reject_damaged, .ctx = r, .report = report_store, .note = note_store,
+        .regions = &o->regions, .reject_damaged = o->reject_damaged, .ctx = r,
+        .report = report_store, .note = note_store,
         .progress = progress_is_on() ? show_progress : NULL,
         .live = r->live ? show_live : NULL};
     const int bad = stream_run(&setup, e);
@@ -389,7 +395,8 @@ static int open_and_stream(struct run *r, struct err *e)
 static int run_stores(struct run *r)
 {
     struct err e = {""};
-    r->out = results_open(r->o->output, &r->o->params, r->o->first_group, r->o->last_group, &e);
+    r->out = results_open(r->o->output, &r->o->params, &r->o->regions, r->o->first_group,
+                          r->o->last_group, &e);
     int bad = !r->out;
     if (!bad)
         drop_finished(r);

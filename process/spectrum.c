@@ -21,6 +21,7 @@ struct result_params spectrum_defaults(void)
                                   .low_db = 0,
                                   .high_db = 160,
                                   .min_tissue = 0.5,
+                                  .min_roi = 0.5,
                                   .features = "spectral"};
 }
 

@@ -13,6 +13,8 @@
  *              more accurate.
  *   magnitude  dB = 20 log10(|F| + offset), offset 1.
  *   tissue     with tissue_only, a window counts if at least min_tissue of its area is tissue.
+ *   regions    with roi, a window counts if at least min_roi of its pixels lie inside the polygons
+ *              that were given (process/regions.h).
  *   features   with features "spectral": sums of bin numbers over octaves of frequency, per window
  *              and over all windows, and sums of spectra over a sample of them (common/features.h).
  *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns

@@ -15,6 +15,7 @@
 
 #include "common/err.h"
 #include "common/result.h"
+#include "process/regions.h"
 #include "process/spectrum.h"
 
 #include <stdbool.h>
@@ -31,6 +32,7 @@ struct stream_setup {
     char *const *paths; /* stores */
     int64_t n_paths;
     int threads;
+    const struct regions_choice *regions; /* of stores, with params.roi */
     int64_t memory; /* bytes for pixels in flight; 0: what serves the backend best */
     int64_t first_group, last_group; /* from 1; 0, 0: all */
     bool reject_damaged;             /* a store with damaged tiles fails */

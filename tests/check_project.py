@@ -29,6 +29,7 @@ ONLY = [  # header, the only files that may include it
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/svs_level|process/map_tiff)\.c"),
     (r"png\.h", r"process/png_file\.c"),
+    (r"jansson\.h", r"common/geojson\.c"),
     (r"j(peglib|error)\.h", r"(common/jpeg_decoder|process/jpeg_write)\.c"),
     (r"openjpeg\.h", r"convert/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
@@ -171,6 +172,15 @@ def grouped():
     return store(slide(), "--stripe-rows", "240", "--group-bytes", "1")
 
 
+def regions_file():
+    path = os.path.join(TMP, "roi.geojson")
+    with open(path, "w") as f:
+        f.write('{"type": "Feature", "properties": {"classification": {"name": "A"}}, '
+                '"geometry": {"type": "Polygon", "coordinates": [[[0, 0], [600, 0], [300, 900]]]}}')
+    return path
+
+
+ROI = regions_file()
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--mpp": ["0.5"], "--mpp-tolerance": ["0.2", "--mpp", "0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
@@ -184,6 +194,7 @@ RUN_OPTIONS = {
     "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"], "--features": ["basic"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"], "--tissue-only": [],
     "--skip-damaged": [], "--on-damage": ["fail"],
+    "--roi": [ROI], "--roi-class": ["A", "--roi", ROI], "--min-roi": ["0.1", "--roi", ROI],
     "--min-tissue": ["0.25", "--tissue-only"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
     "--json": [], "--progress": ["no"], "--quiet": [], "--allow-duplicates": [],
     "--live": [os.path.join(TMP, "live")], "--live-every": ["1", "--live", os.path.join(TMP, "live")],
@@ -338,7 +349,7 @@ def test_completion_of_zsh():
 
 def test_completion_knows_every_argument():
     """After each option that takes an argument: words, files or nothing, on purpose."""
-    files = {"output", "list", "live", "key", "csv", "failed", "limits", "meta", "multiqc"}  # zsh completes files by default
+    files = {"output", "list", "live", "key", "csv", "failed", "limits", "meta", "multiqc", "roi"}  # zsh completes files by default
     helps = {"wsi2h5": [run(WSI2H5, "--help").out], "h5spec": [run(H5SPEC, c, "--help").out for c in commands_of_h5spec()]}
     for program, texts_ in helps.items():
         taking = set(re.findall(r"^  (?:-., |    )--([a-z-]+) [A-Z]", "".join(texts_), re.M))

@@ -18,9 +18,9 @@ _h5spec() {
     --taper) words='rectangular hann' ;;
     --features) words='basic spectral' ;;
     --task) words='auto' ;;
-    --bins | --cell | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-tissue | \
-        --opacity | --range | --sigma | --slide | --stride | --threads | --title | --url | --width | --window | -j) return ;;
-    -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc) ;;
+    --bins | --cell | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-roi | --min-tissue | \
+        --opacity | --range | --roi-class | --sigma | --slide | --stride | --threads | --title | --url | --width | --window | -j) return ;;
+    -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc | --roi) ;;
     *)
         if [[ $COMP_CWORD -eq 1 && $current != -* ]]; then
             words="help $("$program" --help 2>/dev/null | sed -nE 's/^  ([a-z]+)  +[a-z].*/\1/p')"

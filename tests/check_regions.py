@@ -1,0 +1,308 @@
+"""h5spec run --roi: which windows count, what is recorded, merging, resuming, and bad files."""
+import csv
+import json
+
+import h5py
+import numpy as np
+
+from lib import (H5SPEC, WSI2H5, content, equal, expect, json_lines, made, main, os, real, run, says,
+                 spectrum, store, tmp)
+
+if run(H5SPEC, "run", "--roi", "x", "-o", "x.h5", "x", status=2).err.count("Jansson"):
+    raise SystemExit("1..0 # skip this build has no Jansson")
+
+SIZE = (1500, 1200)
+OUTSIDE, COUNTED = 128, 1
+# a triangle with a hole, two polygons that overlap, one that leaves the slide
+TRIANGLE = [[[100.3, 90.2], [1400.7, 300.1], [333.3, 1100.9], [100.3, 90.2]],
+            [[400, 400], [600.2, 420], [450, 700.7], [400, 400]]]
+BOX = [[[900, 600], [1300, 600], [1300, 1000], [900, 1000], [900, 600]]]
+OVER = [[[1100.6, 700.1], [1700, 700.1], [1700, 1500.5], [1100.6, 1500.5]]]
+
+
+def slide():
+    return made("--size", "%dx%d" % SIZE, "--tile", "240", "--levels", "2", name="regions")
+
+
+def grouped(*options):
+    return store(slide(), "--stripe-rows", "240", "--group-bytes", "1", *options)
+
+
+def feature(rings, name=None, kind="Polygon"):
+    properties = {"objectType": "annotation"}
+    if name is not None:
+        properties["classification"] = {"name": name, "color": [200, 0, 0]}
+    return {"type": "Feature", "id": "x", "geometry": {"type": kind, "coordinates": rings}, "properties": properties}
+
+
+def collection(*features):
+    return {"type": "FeatureCollection", "features": list(features)}
+
+
+def written(value, name="roi.geojson"):
+    path = os.path.join(tmp(), name)
+    with open(path, "w") as f:
+        f.write(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def pixels_inside(polygons, width, height, downsample=1):
+    """[height][width]: the definition, pixel by pixel."""
+    x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    union = np.zeros((height, width), bool)
+    for rings in polygons:
+        odd = np.zeros_like(union)
+        for ring in rings:
+            for (ax, ay), (bx, by) in zip(ring, ring[1:] + ring[:1]):
+                ax, ay, bx, by = (v / downsample for v in (ax, ay, bx, by))
+                if ay != by:
+                    at = ax + (y - ay) / (by - ay) * (bx - ax)
+                    odd ^= ((ay <= y) != (by <= y)) & (x >= at)
+        union |= odd
+    return union
+
+
+def shares(inside, window=256, stride=128):
+    total = np.zeros((inside.shape[0] + 1, inside.shape[1] + 1))
+    total[1:, 1:] = inside.cumsum(0).cumsum(1)
+    ys, xs = (np.arange(0, n - window + 1, stride) for n in inside.shape)
+    at = lambda dy, dx: total[np.ix_(ys + dy, xs + dx)]
+    return (at(window, window) - at(0, window) - at(window, 0) + at(0, 0)) / window ** 2
+
+
+def check(path, want):
+    """The result has exactly these windows."""
+    with h5py.File(path, "r") as f:
+        (s,) = f["slides"].values()
+        flags = s["window_flags"][()]
+        expect(((flags & OUTSIDE) == 0).sum() == want.sum(), "%d windows, not %d", ((flags & OUTSIDE) == 0).sum(), want.sum())
+        expect((((flags & OUTSIDE) == 0) == want).all(), "other windows")
+        expect(((flags & COUNTED) > 0).sum() == s.attrs["windows"] == f.attrs["windows"], "windows")
+        expect(s.attrs["windows_outside"] == f.attrs["windows_outside"] == (~want).sum(), "windows_outside")
+        expect((np.isfinite(s["window_mean_db"][()]) == ((flags & COUNTED) > 0)).all(), "values")
+    return path
+
+
+def test_windows_are_those_of_the_definition():
+    whole = pixels_inside([TRIANGLE, BOX, OVER], *SIZE)
+    path = written(collection(feature(TRIANGLE), feature([BOX, OVER], kind="MultiPolygon")))
+    for options, least, window, stride in (((), 0.5, 256, 128), (("--min-roi", "1"), 1, 256, 128), (("--min-roi", "0"), 0, 256, 128),
+                                           (("--min-roi", "0.03", "--window", "128", "--stride", "57"), 0.03, 128, 57)):
+        want = shares(whole, window, stride) >= least
+        expect(least == 0 or 0 < want.sum() < want.size, "a useless case")
+        check(spectrum(grouped(), "--roi", path, *options), want)
+
+
+def test_counts_are_those_of_the_windows():
+    """The values of windows that count are those of a run without regions, and the histogram is theirs."""
+    path = written(feature(BOX))
+    some, whole = spectrum(grouped(), "--roi", path), spectrum(grouped())
+    with h5py.File(some, "r") as a, h5py.File(whole, "r") as b:
+        (a,), (b,) = a["slides"].values(), b["slides"].values()
+        counted = (a["window_flags"][()] & COUNTED) > 0
+        expect((a["window_mean_db"][()][counted] == b["window_mean_db"][()][counted]).all(), "means")
+        expect(a["histogram"][()].sum() == counted.sum() * 65536 and (a["histogram"][()] <= b["histogram"][()]).all(), "histogram")
+    run(H5SPEC, "verify", some)
+
+
+def test_forms_of_the_file():
+    want = shares(pixels_inside([TRIANGLE], *SIZE)) >= 0.5
+    geometry = feature(TRIANGLE)["geometry"]
+    point = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [5, 5]}, "properties": {}}
+    nothing = {"type": "Feature", "geometry": None, "properties": None}
+    digests = set()
+    for form in (collection(feature(TRIANGLE)), feature(TRIANGLE), geometry, [feature(TRIANGLE)], [geometry], collection(point, feature(TRIANGLE), nothing),
+                 feature([TRIANGLE], kind="MultiPolygon"), {"type": "GeometryCollection", "geometries": [point["geometry"], geometry]},
+                 "\ufeff" + json.dumps(feature(TRIANGLE), indent=4), feature([ring[:-1] for ring in TRIANGLE])):
+        r = check(spectrum(grouped(), "--features", "spectral", "--roi", written(form)), want)
+        with h5py.File(r, "r") as f:
+            digests.add(int(list(f["slides"].values())[0].attrs["roi_crc32"]))
+    expect(len(digests) == 1, "the digest depends on the form: %s", digests)
+
+
+def test_coarser_level():
+    """Polygons are in level-0 pixels whatever level the store holds."""
+    s = os.path.join(tmp(), "level1.h5")
+    run(WSI2H5, "-q", "--level", "1", "-o", s, slide())
+    with h5py.File(s, "r") as f:
+        w, h, down = int(f.attrs["width"]), int(f.attrs["height"]), float(f.attrs["downsample"])
+    expect(down > 1.5, "downsample %g", down)
+    want = shares(pixels_inside([TRIANGLE], w, h, down), 64, 32) >= 0.5
+    check(spectrum(s, "--window", "64", "--stride", "32", "--roi", written(feature(TRIANGLE))), want)
+
+
+def test_classes():
+    path = written(collection(feature(TRIANGLE, "Tumor"), feature(BOX, "Stroma"), feature(OVER, "Tumor: Positive"), feature(OVER)))
+    for names, polygons in ((("Tumor",), [TRIANGLE]), (("Stroma", "Tumor"), [BOX, TRIANGLE]), (("Tumor: Positive",), [OVER])):
+        options = [word for name in names for word in ("--roi-class", name)]
+        r = check(spectrum(grouped(), "--roi", path, *options), shares(pixels_inside(polygons, *SIZE)) >= 0.5)
+        with h5py.File(r, "r") as f:
+            expect(f.attrs["roi_class"] == ", ".join(names) and f.attrs["roi"] == 1 and f.attrs["min_roi"] == 0.5, "%s", dict(f.attrs))
+        says(run(H5SPEC, "info", r).out, "at least 50 % of their area inside regions of class " + ", ".join(names), "windows outside of the regions")
+    a, b = (spectrum(grouped(), "--roi", path, *o) for o in (("--roi-class", "Tumor", "--roi-class", "Stroma"), ("--roi-class", "Stroma", "--roi-class", "Tumor")))
+    equal(content(a), content(b), "order of classes")
+    derived = feature(OVER)
+    derived["properties"]["classification"] = {"names": ["Tumor", "Positive"]}
+    plain = feature(BOX)
+    plain["properties"]["classification"] = "Stroma"
+    path = written(collection(derived, plain))
+    for name in ("Tumor: Positive", "Stroma"):
+        spectrum(grouped(), "--roi", path, "--roi-class", name)
+    p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", path, "--roi-class", "Tumour", grouped(), status=1)
+    says(p.err, "no polygon of class Tumour; its classes are: Stroma, Tumor: Positive")
+    p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", written(feature(BOX)), "--roi-class", "Tumour", grouped(), status=1)
+    says(p.err, "its objects have no class")
+
+
+def test_with_tissue():
+    path = written(feature(TRIANGLE))
+    both, tissue, region = (spectrum(grouped(), *o) for o in (("--tissue-only", "--roi", path), ("--tissue-only",), ("--roi", path)))
+    flags = []
+    for r in (both, tissue, region):
+        with h5py.File(r, "r") as f:
+            flags.append(list(f["slides"].values())[0]["window_flags"][()])
+    counted = [(f & COUNTED) > 0 for f in flags]
+    expect((counted[0] == (counted[1] & counted[2])).all() and 0 < counted[0].sum() < min(counted[1].sum(), counted[2].sum()), "windows")
+    expect(((flags[0] & 2) == (flags[1] & 2)).all() and ((flags[0] & OUTSIDE) == (flags[2] & OUTSIDE)).all(), "reasons")
+
+
+def test_every_split_gives_the_same():
+    path = written(feature(TRIANGLE, "A"))
+    s = grouped()
+    whole = spectrum(s, "--roi", path)
+    folder = tmp()
+    for a, b in ((1, 2), (3, 3), (4, 5)):
+        run(H5SPEC, "--roi", path, "--groups", "%d-%d" % (a, b), "-o", folder + "/", s)
+    merged = os.path.join(tmp(), "merged.h5")
+    run(H5SPEC, "merge", "-o", merged, folder)
+    equal(content(merged), content(whole), "groups")
+    for options in (("-j", "1"), ("-j", "3", "--memory", "16M")):
+        equal(content(spectrum(s, "--roi", path, *options)), content(whole), str(options))
+
+
+def test_merging():
+    s = grouped()
+    a, other = written(feature(TRIANGLE, "A")), written(feature(BOX, "A"))
+    base = spectrum(s, "--roi", a, "--groups", "1-2")
+    def fails(why, *options):
+        p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "m.h5"), base, spectrum(s, "--groups", "3-5", *options), status=1)
+        says(p.err, why)
+    fails("roi is 1 and 0")
+    fails("min_roi is 0.5 and 0.4", "--roi", a, "--min-roi", "0.4")
+    fails('roi_class is "" and "A"', "--roi", a, "--roi-class", "A")
+    fails("regions (--roi) differ", "--roi", other)
+
+
+def test_folder_of_files_and_resuming():
+    folder, stores, out = tmp(), tmp(), tmp()
+    for name in ("one", "two", "three"):
+        os.link(grouped("--codec", "none") if name != "two" else store(made("--size", "1500x1200", "--seed", "7", name="seventh")),
+                os.path.join(stores, name + ".h5"))
+    three = os.path.join(stores, "three.h5")
+    os.unlink(three)
+    names = [("one.geojson", feature(TRIANGLE)), ("seventh.geojson", feature(BOX))]  # the store's name, the slide's
+    for name, value in names:
+        with open(os.path.join(folder, name), "w") as f:
+            json.dump(value, f)
+    p = run(H5SPEC, "--roi", folder, "-o", out, stores)
+    says(p.err, "2 done")
+    check(os.path.join(out, "one.h5"), shares(pixels_inside([TRIANGLE], *SIZE)) >= 0.5)
+    check(os.path.join(out, "two.h5"), shares(pixels_inside([BOX], *SIZE)) >= 0.5)
+    says(run(H5SPEC, "--roi", folder, "-o", out, stores).err, "2 skipped (up to date)")
+    with open(os.path.join(folder, "one.geojson"), "w") as f:  # the same polygons, written otherwise
+        json.dump(collection(feature(TRIANGLE, "A")), f, indent=2)
+    says(run(H5SPEC, "--roi", folder, "-o", out, stores).err, "2 skipped (up to date)")
+    with open(os.path.join(folder, "one.geojson"), "w") as f:
+        json.dump(feature(OVER), f)
+    says(run(H5SPEC, "--roi", folder, "-o", out, stores).err, "one.h5: of other regions (--roi) than now; computed again", "1 done, 1 skipped")
+    check(os.path.join(out, "one.h5"), shares(pixels_inside([OVER], *SIZE)) >= 0.5)
+    says(run(H5SPEC, "-o", out, stores, status=1).err, "roi is 1 and 0", "--force")
+    os.unlink(os.path.join(folder, "one.geojson"))
+    for o in (out, tmp()):
+        says(run(H5SPEC, "--roi", folder, "-o", o, stores, status=1).err, "one.h5: no regions", "one.geojson", "slide's name regions.")
+
+
+def test_reports_name_the_regions():
+    r = spectrum(grouped(), "--roi", written(feature(TRIANGLE, "<A&B>")), "--roi-class", "<A&B>")
+    page = os.path.join(tmp(), "r.html")
+    run(H5SPEC, "report", "-o", page, r)
+    says(open(page).read(), "inside regions (at least 50 % of the area) of class &lt;A&amp;B&gt;")
+    (j,) = json_lines(run(H5SPEC, "info", "--json", r).out)
+    expect(j["roi"] is True and j["roi_class"] == "<A&B>" and j["min_roi"] == 0.5 and j["windows_outside"] > 0, "%s", j)
+    head, row = csv.reader(run(H5SPEC, "info", "--csv", r).out.splitlines()[:2])
+    row = dict(zip(head, row))
+    expect((row["roi"], row["min_roi"], row["roi_class"], row["windows_outside"]) == ("1", "0.5", "<A&B>", str(j["windows_outside"])), "%s", row)
+    text = run("h5dump", "-A", r).out
+    expect("geojson" not in text and tmp() not in text, "a path is recorded")
+
+
+def test_bad_files():
+    out, deep = os.path.join(tmp(), "x.h5"), 100000
+    cases = [
+        (collection(), "has no polygon"), (collection(feature([], kind="LineString")), "has no polygon"),
+        ("", "not valid JSON"), ('{"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [[[1, 2], [3', "not valid JSON: line 1"),
+        ("[" * deep + "]" * deep, "not valid JSON"), ('{"type": "Polygon", "coordinates": [[[NaN, 1], [2, 3], [4, 5]]]}', "not valid JSON"),
+        ('{"type": "Polygon", "coordinates": [[[1e999, 1], [2, 3], [4, 5]]]}', "not valid JSON"),
+        (feature([[[1e300, 0], [1, 1], [2, 0]]]), "feature 1: coordinate 1e+300 is out of range"),
+        (feature([[["1", 0], [1, 1], [2, 0]]]), "not [x, y] with two numbers"), (feature([[[1], [1, 1], [2, 0]]]), "not [x, y] with two numbers"),
+        (feature([[[0, 0], [1, 1]]]), "has 2 points; at least 3"), (feature("x"), "polygon without an array"),
+        (feature([], kind="Circle"), 'unknown geometry "Circle"'), ({"type": "FeatureCollection"}, "without an array of features"),
+        ({"a": 1}, "an object without a type"), ("17", "not valid JSON"), ("[17]", "not GeoJSON"),
+        (feature([[[x + 90000, y] for x, y in BOX[0]]]), "lie outside of the slide, which has 1500 x 1200 level-0 px; is it the file of another slide?"),
+    ]
+    for value, why in cases:
+        p = run(H5SPEC, "-o", out, "--roi", written(value), grouped(), status=1)
+        expect(why in p.err and "roi.geojson" in p.err and not os.path.exists(out), "%s: %s", why, p.err)
+    says(run(H5SPEC, "-o", out, "--roi", "/nonexistent", grouped(), status=2).err, "--roi /nonexistent: No such file")
+    fifo = os.path.join(tmp(), "fifo")
+    os.mkfifo(fifo)
+    says(run(H5SPEC, "-o", out, "--roi", fifo, grouped(), status=1).err, "fifo: not a file")
+    for options, why in ((("--roi-class", "A"), "--roi-class has no effect without --roi"), (("--min-roi", "0.2"), "--min-roi has no effect without --roi"),
+                         (("--roi", "x", "--roi", "y"), "--roi can be given once"), (("--roi", written(feature(BOX)), "--roi-class", ""), "the name is empty"),
+                         (("--roi", written(feature(BOX)), "--roi-class", "x" * 300), "longer than 255 bytes"),
+                         (("--roi", written(feature(BOX)), "--min-roi", "1.1"), "--min-roi")):
+        says(run(H5SPEC, "-o", out, *options, grouped(), status=2).err, why)
+    says(run(H5SPEC, "-o", out, "--roi", written(feature(BOX)), grouped(), store(made("--size", "300x300")), status=2).err, "name a folder with one file per slide")
+
+
+def test_too_small_regions():
+    p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", written(feature([[[5, 5], [9, 5], [9, 9]]])), grouped())
+    says(p.err, "no window counts: none has 50 % of its area inside the regions", "1 done")
+
+
+def test_many_points():
+    """200,000 vertices: seconds, and memory in proportion."""
+    n = 100000
+    ring = [[100 + 1000 * k / n, 300.2 + 200 * k / n] for k in range(n)] + [[1100 - 1000 * k / n, 900.3 + 100 * k / n] for k in range(n)]
+    r = spectrum(grouped(), "--roi", written(feature([ring])))
+    check(r, shares(pixels_inside([[[[100, 300.2], [1100, 500.2], [1100, 900.3], [100, 1000.3]]]], *SIZE)) >= 0.5)
+
+
+def test_results_without_regions_do_not_mention_them():
+    with h5py.File(spectrum(grouped()), "r") as f:
+        names = set(f.attrs) | set(list(f["slides"].values())[0].attrs)
+    expect(not any("roi" in n or "outside" in n for n in names), "%s", names)
+
+
+def test_damaged_records():
+    """What h5spec writes about regions is checked when it is read."""
+    r = spectrum(grouped(), "--roi", written(feature(BOX)))
+    for name, value in (("min_roi", 7.0), ("windows_outside", -3), ("windows_outside", 1), ("roi_crc32", None), ("roi", 2)):
+        bad = os.path.join(tmp(), "bad.h5")
+        run("cp", r, bad)
+        with h5py.File(bad, "r+") as f:
+            o = list(f["slides"].values())[0] if name == "roi_crc32" else f
+            del o.attrs[name]
+            if value is not None:
+                o.attrs[name] = np.int64(value) if name != "min_roi" else value
+        run(H5SPEC, "verify", bad, status=1)
+
+
+def test_real_slide():
+    s = store(real("CMU-1-Small-Region.svs"))
+    ring = [[300, 400], [1900, 450], [1700, 2500], [400, 2400]]
+    want = shares(pixels_inside([[ring]], 2220, 2967)) >= 0.5
+    check(spectrum(s, "--roi", written(collection(feature([ring], "Tumor"))), "--roi-class", "Tumor"), want)
+
+
+main(globals())
