@@ -137,18 +137,17 @@ static int search(struct find *f, const char *folder, const struct stat *st, int
     return r == 0 && f->ops->end ? f->ops->end(f->ctx, folder, e) : r;
 }
 
-/* Notes the folders above the first one as searched, so that no link leads out through them. */
-static int note_above(struct find *f, const char *folder, struct err *e)
+/* Notes the folders above the first one as searched, so that no link leads out through them.
+ * Shortens `real`, its full path. */
+static int note_above(struct find *f, char *real, struct err *e)
 {
-    char *real = realpath(folder, NULL);
     int r = 0;
-    for (char *slash; real && real[1] && r >= 0 && (slash = strrchr(real, '/'));) {
+    for (char *slash; real[1] && r >= 0 && (slash = strrchr(real, '/'));) {
         struct stat st;
         *slash = 0;
         if (!stat(slash == real ? "/" : real, &st))
             r = is_new(f, &st, e);
     }
-    free(real);
     return r < 0 ? -1 : 0;
 }
 
@@ -156,9 +155,13 @@ int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, str
 {
     struct find f = {.ops = ops, .ctx = ctx};
     struct stat st;
-    if (stat(folder, &st))
+    char *real = realpath(folder, NULL);
+    if (!real || stat(folder, &st)) {
+        free(real);
         return ops->problem(ctx, folder, strerror(errno), e);
-    int r = note_above(&f, folder, e);
+    }
+    int r = note_above(&f, real, e);
+    free(real);
     if (r == 0)
         r = search(&f, folder, &st, 0, e);
     tdestroy(f.seen, free);

@@ -15,11 +15,13 @@ static int64_t round_up(int64_t v, int64_t to)
 }
 
 /* Sixteen bits of the slide's folder: enough to distinguish a changed slide from its namesake in
- * another folder, too little to find out where it was. */
-static int64_t folder_tag(const char *path)
+ * another folder, too little to find out where it was. -1: its full path cannot be found. */
+static int64_t folder_tag(const char *path, struct err *e)
 {
     char *real = realpath(path, NULL);
-    char *slash = real ? strrchr(real, '/') : NULL;
+    if (!real)
+        return err_sys(e, "%s: its full path cannot be found", path);
+    const char *slash = strrchr(real, '/');
     const int64_t tag = slash ? codec_crc32(real, (size_t)(slash - real)) & 0xffff : 0;
     free(real);
     return tag;
@@ -59,6 +61,7 @@ static const char *obstacle(const struct slide_info *s, const struct convert_opt
 int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
                const struct convert_options *o, struct store_info *i, struct err *e)
 {
+    const int64_t tag = o->name ? 0 : folder_tag(path, e);
     *i = (struct store_info){.source_bytes = source->st_size,
                              .level = s->level,
                              .downsample = s->downsample,
@@ -71,9 +74,11 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
                              .chunk_rows = s->tile_rows,
                              .chunk_cols = s->tile_cols,
                              .codec = o->codec,
-                             .source_tag = o->name ? 0 : folder_tag(path),
+                             .source_tag = tag,
                              .identifiers = o->keep_identifiers,
                              .tissue_only = o->tissue_only};
+    if (tag < 0)
+        return -1;
     snprintf(i->source_name, sizeof i->source_name, "%s", o->name ? o->name : cli_base_name(path));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);

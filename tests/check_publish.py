@@ -437,6 +437,17 @@ def test_short_and_interrupted_reads_of_the_head():
             expect(p.returncode == 0, "pread %d, %s: %s", k, do, p.err)
 
 
+def test_full_path_that_cannot_be_found():
+    """The folder of a slide is a part of what a store knows of its slide; the folders above are not searched again."""
+    folder, out = tmp(), tmp()
+    slide = os.path.join(folder, "small.svs")
+    shutil.copy(small(), slide)
+    for source in (slide, folder):
+        p = failing("realpath", folder, 1, errno.ENOMEM, WSI2H5, "-o", out, source, status=1)
+        says(p.err, source, "Cannot allocate memory")
+        expect(os.listdir(out) == [], "%s", os.listdir(out))
+
+
 def test_failed_writes_leave_no_descriptors_open():
     import resource
 

@@ -191,7 +191,8 @@ def run_killed(argv, after):
 
 SMALL = "500x300"  # six tiles, two windows: as many kinds of calls, and fewer of each
 ERRORS = {"write": (28, 5, 4, "short"), "fsync": (28, 5), "rename": (28, 5, 13), "open": (24, 13, 5), "close": (5, 28),
-          "ftruncate": (28, 5), "read": (5, 4, "short"), "flock": (4, 37), "fstat": (5, 12), "unlink": (5,), "mkdir": (28, 13)}
+          "ftruncate": (28, 5), "read": (5, 4, "short"), "flock": (4, 37), "fstat": (5, 12), "unlink": (5,), "mkdir": (28, 13),
+          "realpath": (12, 5)}
 
 
 def sweep_calls(t):

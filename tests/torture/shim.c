@@ -329,6 +329,11 @@ int stat(const char *path, struct stat *s)
     return hit("stat", path) ? -1 : REAL(stat)(path, s);
 }
 
+char *realpath(const char *path, char *out)
+{
+    return hit("realpath", path) ? NULL : REAL(realpath)(path, out);
+}
+
 int rename(const char *from, const char *to)
 {
     if (hit("rename", to))
