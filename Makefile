@@ -88,7 +88,7 @@ TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5j
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check demo bench lint lint-%,$(or $(MAKECMDGOALS),all))
+BUILDS   := $(filter-out help clean uninstall check demo bench deb portable lint lint-%,$(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
@@ -254,32 +254,40 @@ demo:
 
 # --- installation ---
 DEST      = $(DESTDIR)$(PREFIX)
-MAN       = $(wildcard convert/*.1 process/*.1)
+# where HDF5 looks for plug-ins, below PREFIX; packages of a distribution set it to the folder of its HDF5
+PLUGINDIR = lib/wsi2h5/plugin
+MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
 DOCS      = $(wildcard *.md */README.md */*.svg */*.png CITATION.cff LICENSE)
-SCRIPTS   = $(filter-out scripts/README.md scripts/demo scripts/install-deps scripts/build-state scripts/man-options scripts/completion/% %.pyc, \
-              $(shell find scripts -type f))
+# what users run; what builds or packages the project stays in the source tree
+SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md demo install-deps build-state man-options make-deb make-portable \
+              completion/% man/% debian/% conda/% container/%) %.pyc,$(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
-            $(if $(PLUGIN),lib/wsi2h5/plugin/libh5jpeg.so=$(PLUGIN)) \
+            $(if $(PLUGIN),$(PLUGINDIR)/libh5jpeg.so=$(PLUGIN)) \
             $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
             $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
             $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \
             $(foreach p,$(BASHCOMP),share/bash-completion/completions/$(p)=scripts/completion/$(p).bash \
               share/zsh/site-functions/_$(p)=scripts/completion/_$(p))
-LINKS     = corpus plan
+# NAME=SCRIPT of every command wsi-NAME
+LINKS     = corpus=corpus plan=plan store=wsi_store.py
 
 install: all
 	@set -e; for f in $(FILES); do \
 	  mode=644; [ ! -x "$${f#*=}" ] || mode=755; install -D -m $$mode "$${f#*=}" "$(DEST)/$${f%%=*}"; done
-	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$$l "$(DEST)/bin/wsi-$$l"; done
+	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$${l#*=} "$(DEST)/bin/wsi-$${l%%=*}"; done
 	@echo 'installed in $(DEST)'
 
 uninstall:
-	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 $(LINKS:%=bin/wsi-%)
+	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 $(foreach l,$(LINKS),bin/wsi-$(firstword $(subst =, ,$(l))))
 	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \
 	  find share/wsi2h5 share/doc/wsi2h5 lib/wsi2h5 -depth -type d -exec rmdir {} + 2>/dev/null || :
 	@echo 'removed from $(DEST)'
+
+# packages for this release of Debian or Ubuntu
+deb:
+	@scripts/make-deb
 
 clean:
 	rm -rf build demo
@@ -297,9 +305,10 @@ help:
 	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
+	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -135,7 +135,8 @@ def _plugin_paths():
     folders = os.environ.get("HDF5_PLUGIN_PATH", "").split(os.pathsep)
     folders += [os.path.join(here, "..", "..", "lib", "wsi2h5", "plugin"), os.path.join(here, "..", "build"),
                 "/usr/local/lib/wsi2h5/plugin", "/usr/lib/wsi2h5/plugin"]
-    return [p for f in folders if f for p in glob.glob(os.path.join(glob.escape(f), "libh5jpeg.so"))]
+    found = [p for f in folders if f for p in glob.glob(os.path.join(glob.escape(f), "libh5jpeg.so"))]
+    return found + glob.glob("/usr/lib/*/hdf5/serial/plugins/libh5jpeg.so")  # the package hdf5-plugin-h5jpeg
 
 
 def _plugin():
