@@ -65,7 +65,9 @@ LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))
 NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
 CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
 CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
-CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) -lcudart -lcufft -lstdc++)
+# with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
+near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
+CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) -lcudart -lcufft -lstdc++)
 GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode arch=compute_90$(comma)code=compute_90)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
@@ -94,7 +96,7 @@ state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(B
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
 compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
 # test_h5jpeg.c includes h5jpeg.c
-link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) -o $@ $(filter-out %/h5jpeg.c,$(filter %.c %.o,$^))
+link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) $(call near,../lib) -o $@ $(filter-out %/h5jpeg.c,$(filter %.c %.o,$^))
 
 all: $(PROGRAMS) $(PLUGIN)
 	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
@@ -112,7 +114,7 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 
 # HDF5's plug-in: the library that loads it brings HDF5
 $(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg_decoder.c common/err.c $(B)/config | needs
-	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) -fPIC -fvisibility=hidden -shared \
+	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) $(call near,../..) -fPIC -fvisibility=hidden -shared \
 	  -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
 
 # style and scripts of pages: their bytes, and the SHA-256 by which a page allows them
@@ -288,6 +290,9 @@ uninstall:
 # packages for this release of Debian or Ubuntu
 deb:
 	@scripts/make-deb
+# one folder with all libraries but the C library
+portable:
+	@MAKE="$(MAKE)" scripts/make-portable $(if $(filter command environment,$(origin CUDA)),CUDA=$(CUDA))
 
 clean:
 	rm -rf build demo
@@ -306,9 +311,10 @@ help:
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
+	@echo 'make portable      programs with their libraries in one folder below build/portable, for other distributions'
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
