@@ -156,7 +156,7 @@ static haddr_t address_of(hid_t parent, const H5L_info_t *info)
 {
 #if H5_VERSION_GE(1, 12, 0)
     haddr_t address = HADDR_UNDEF;
-    return H5VLnative_token_to_address(parent, info->u.token, &address) < 0 ? HADDR_UNDEF : address;
+    return H5VLnative_token_to_addr(parent, info->u.token, &address) < 0 ? HADDR_UNDEF : address;
 #else
     (void)parent;
     return info->u.address;
