@@ -60,6 +60,8 @@ struct store_info {
     bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
+    char tissue_rule[96];    /* how the tissue map was made; "": by Otsu's thresholds */
+    char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
@@ -96,6 +98,8 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
+/* Records that there is no tissue map, and why. */
+int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
  * `raw`: they are the pixels, although the store has a codec. */
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,

@@ -34,6 +34,12 @@ static int get_optional_real(hid_t o, const char *name, double *out, struct err 
     return h5_has(o, name) ? h5_get_real(o, name, out, e) : 0;
 }
 
+static int get_optional_text(hid_t o, const char *name, char *out, size_t size, struct err *e)
+{
+    out[0] = 0;
+    return h5_has(o, name) ? h5_get_text(o, name, out, size, e) : 0;
+}
+
 static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *e)
 {
     char codec[32];
@@ -46,9 +52,9 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
         h5_get_text(f, "source_problem", i->source_problem, sizeof i->source_problem, e) ||
         h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
-    i->codec_reason[0] = 0;
-    if (h5_has(f, "codec_reason") &&
-        h5_get_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e))
+    if (get_optional_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e) ||
+        get_optional_text(f, "tissue_rule", i->tissue_rule, sizeof i->tissue_rule, e) ||
+        get_optional_text(f, "tissue_missing", i->tissue_missing, sizeof i->tissue_missing, e))
         return -1;
     if (!(i->codec = codec_find(codec)))
         return err_set(e, "this version does not know the codec %s", codec);

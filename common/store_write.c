@@ -54,6 +54,8 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
             return -1;
     if (i->codec_reason[0] && h5_put_text(f, "codec_reason", i->codec_reason, e))
         return -1;
+    if (i->tissue_rule[0] && h5_put_text(f, "tissue_rule", i->tissue_rule, e))
+        return -1;
     if (h5_put_int(f, "source_bytes", i->source_bytes, e))
         return -1;
     if (h5_put_real(f, "downsample", i->downsample, e) ||
@@ -169,6 +171,12 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
     if (g >= 0)
         H5Gclose(g);
     return checked(w, r);
+}
+
+int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
+{
+    snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);
+    return checked(w, h5_put_text(w->file.id, "tissue_missing", w->info.tissue_missing, e));
 }
 
 /* --- groups --- */

@@ -33,6 +33,8 @@ enum {
     OPT_STRICT_CODEC,
     OPT_TISSUE_ONLY,
     OPT_NO_TISSUE,
+    OPT_TISSUE_THRESHOLDS,
+    OPT_TISSUE_MIN_AREA,
     OPT_KEEP_IDENTIFIERS,
     OPT_ANONYMOUS,
     OPT_KEY,
@@ -76,6 +78,11 @@ static const struct command_option table[] = {
     {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY,
      "omit tiles without tissue; they read as white"},
     {NULL, 0, "no-tissue", NULL, OPT_NO_TISSUE, "do not compute the tissue map"},
+    {NULL, 0, "tissue-thresholds", "H,S", OPT_TISSUE_THRESHOLDS,
+     "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; without it, Otsu's "
+     "method chooses both. 0,S ignores the hue, which finds brown and blue stains alike"},
+    {NULL, 0, "tissue-min-area", "PX", OPT_TISSUE_MIN_AREA,
+     "remove pieces of tissue of fewer px of the stored level, in cells of 32 x 32 px"},
     {NULL, 0, "keep-identifiers", NULL, OPT_KEEP_IDENTIFIERS,
      "also store properties that identify a person, a time or an operator"},
     {NULL, 0, "anonymous", NULL, OPT_ANONYMOUS,
@@ -154,6 +161,23 @@ static int set_codec(const char *arg, const struct codec **codec, struct err *e)
     return *codec ? 0 : err_set(e, "--codec %s: must be %s in this build", arg, codec_names());
 }
 
+/* "H,S" */
+static int set_thresholds(const char *arg, struct tissue_rule *r, struct err *e)
+{
+    char h[32];
+    const char *comma = strchr(arg, ',');
+    const size_t n = comma ? (size_t)(comma - arg) : sizeof h;
+    if (n >= sizeof h)
+        return err_set(e, "--tissue-thresholds %s: must be H,S, two numbers from 0 to 1", arg);
+    memcpy(h, arg, n);
+    h[n] = 0;
+    r->given = true;
+    return cli_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
+                   cli_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
+               ? -1
+               : 0;
+}
+
 /* Options that take a value. */
 static int set_value(int id, const char *arg, struct arguments *o, struct err *e)
 {
@@ -170,6 +194,9 @@ static int set_value(int id, const char *arg, struct arguments *o, struct err *e
         return cli_real("--mpp-tolerance", arg, 0, 0.9, &c->mpp_tolerance, e);
     case OPT_MPP_OVERRIDE:
         return cli_real("--mpp-override", arg, 0.001, 1000, &c->mpp_override, e);
+    case OPT_TISSUE_THRESHOLDS: return set_thresholds(arg, &c->tissue, e);
+    case OPT_TISSUE_MIN_AREA:
+        return cli_int("--tissue-min-area", arg, 1, INT64_C(1) << 50, &c->tissue.min_area, e);
     case OPT_CODEC: return set_codec(arg, &c->codec, e);
     case OPT_STRIPE_ROWS: return cli_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
     case OPT_GROUP_BYTES:
@@ -268,6 +295,9 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
+    if (c->no_tissue && (c->tissue.given || c->tissue.min_area))
+        return err_set(e, "--no-tissue and --tissue-%s contradict each other",
+                       c->tissue.given ? "thresholds" : "min-area");
     if (o->accept_damage && c->refuse_damage)
         return err_set(e, "--accept-damage and --on-damage fail contradict each other");
     if (o->quiet && o->verbose)

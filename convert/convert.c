@@ -260,13 +260,16 @@ static int add_colour(struct convert *c, struct err *e)
     return 0;
 }
 
+/* Why a slide gets no map. */
+static const char no_map[] = "the slide has no bright background (fluorescence?)";
+
 /* Makes the map before the tiles if it is needed then, or cheap; else it is made along with them.
  */
 static int make_tissue(struct convert *c, struct err *e)
 {
     if (c->o->no_tissue)
         return 0;
-    if (tissue_create(&c->tissue, c->info.width, c->info.height, e))
+    if (tissue_create(&c->tissue, c->info.width, c->info.height, &c->o->tissue, e))
         return -1;
     const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
     struct err damage = {""};
@@ -275,6 +278,9 @@ static int make_tissue(struct convert *c, struct err *e)
     if (r < 0 || add_problem(c, &damage, e))
         return -1;
     c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
+    if (r > 0 && c->tissue.none && c->o->tissue_only)
+        return err_set(e, "--tissue-only needs a tissue map, but %s; give --tissue-thresholds",
+                       no_map);
     return r > 0 || c->info.channels == 3 ? 0 : add_colour(c, e);
 }
 
@@ -282,8 +288,10 @@ static int put_tissue(struct convert *c, struct err *e)
 {
     if (c->tissue_origin == TISSUE_NONE)
         return 0;
-    if (c->tissue_origin == TISSUE_TILES)
-        tissue_finish(&c->tissue);
+    if (c->tissue_origin == TISSUE_TILES && tissue_finish(&c->tissue, e))
+        return -1;
+    if (c->tissue.none)
+        return store_put_no_tissue(c->writer, no_map, e);
     const struct store_tissue t = {.cols = c->tissue.cols,
                                    .rows = c->tissue.rows,
                                    .mask = c->tissue.mask,

@@ -11,6 +11,7 @@
 #include "common/codec.h"
 #include "common/err.h"
 #include "common/store.h"
+#include "convert/tissue.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,7 @@ struct convert_options {
     const char *name;      /* stored instead of the file's name; NULL: the file's name */
     bool tissue_only;      /* omit chunks without tissue */
     bool no_tissue;        /* no tissue map */
+    struct tissue_rule tissue;
     bool refuse_damage;    /* reject a slide with a damaged tile */
 };
 

@@ -187,6 +187,5 @@ int overview_tissue(const char *path, struct slide *s, const struct slide_info *
     if (coarse && p.damaged)
         err_set(damage, "%" PRId64 " tile%s of level %" PRId64 " %s damaged", p.damaged,
                 p.damaged == 1 ? "" : "s", low.level, p.damaged == 1 ? "is" : "are");
-    tissue_finish(t);
-    return 1;
+    return tissue_finish(t, e) ? -1 : 1;
 }

@@ -84,6 +84,8 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);
     snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
+    if (!o->no_tissue)
+        tissue_rule_text(&o->tissue, i->tissue_rule, sizeof i->tissue_rule);
     if (o->codec->id == CODEC_JPEG && *obstacle(s, o) && plan_fall_back(i, o, obstacle(s, o), e))
         return err_add(e, "%s", path);
     plan_groups(i, o);
@@ -163,6 +165,10 @@ static bool describe_difference(const struct store_info *old, const struct store
         err_set(e, "with another --group-bytes");
     else if (old->tissue_only != new->tissue_only)
         err_set(e, "%s --tissue-only", old->tissue_only ? "with" : "without");
+    else if (strcmp(old->tissue_rule, new->tissue_rule) != 0)
+        err_set(e, "with %s%s",
+                *old->tissue_rule ? "another tissue map: " : "the default tissue map",
+                old->tissue_rule);
     else if (old->identifiers != new->identifiers)
         err_set(e, "%s --keep-identifiers", old->identifiers ? "with" : "without");
     else

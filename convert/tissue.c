@@ -2,14 +2,18 @@
 #include "convert/tissue.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BINS = 256 };
 
-int tissue_create(struct tissue *t, int64_t width, int64_t height, struct err *e)
+int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct tissue_rule *rule,
+                  struct err *e)
 {
-    *t = (struct tissue){.cols = (width + TISSUE_CELL - 1) / TISSUE_CELL,
+    *t = (struct tissue){.rule = rule,
+                         .cols = (width + TISSUE_CELL - 1) / TISSUE_CELL,
                          .rows = (height + TISSUE_CELL - 1) / TISSUE_CELL};
     t->band.cols = t->cols;
     t->saturation = calloc((size_t)(t->cols * t->rows), 1);
@@ -179,6 +183,14 @@ static void bins_of(const uint32_t c[4], uint8_t bins[2])
     bins[1] = (uint8_t)bin_of(high > 0 ? span / high : 0);
 }
 
+/* Is the cell's brightest colour dark, or bright? */
+static void note_brightness(struct tissue *t, const uint32_t c[4])
+{
+    const uint32_t high = c[0] > c[1] ? c[0] : c[1], most = high > c[2] ? high : c[2];
+    t->dark += most < (uint64_t)64 * c[3];
+    t->bright += most >= (uint64_t)128 * c[3];
+}
+
 /* Turns the upper n rows of the band, which are complete, into bins. A cell without pixels gets the
  * bins of the cell before it. */
 static void complete_rows(struct tissue *t, int64_t n)
@@ -188,8 +200,10 @@ static void complete_rows(struct tissue *t, int64_t n)
     if (n == 0)
         return;
     for (int64_t k = 0; k < cells; k++) {
-        if (s->cell[k][3])
+        if (s->cell[k][3]) {
             bins_of(s->cell[k], t->last);
+            note_brightness(t, s->cell[k]);
+        }
         t->mask[first + k] = t->last[0];
         t->saturation[first + k] = t->last[1];
     }
@@ -276,7 +290,63 @@ static int otsu(const uint64_t histogram[BINS])
     return best < 0 ? BINS : (first + last) / 2 + 1;
 }
 
-void tissue_finish(struct tissue *t)
+/* Lists the cells of the piece that `first` belongs to and marks them with 2. */
+static int64_t list_piece(const struct tissue *t, int64_t first, int64_t *list)
+{
+    int64_t n = 0;
+    list[n++] = first;
+    t->mask[first] = 2;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t row = list[k] / t->cols, col = list[k] % t->cols;
+        for (int64_t r = row > 0 ? row - 1 : 0; r <= row + 1 && r < t->rows; r++)
+            for (int64_t c = col > 0 ? col - 1 : 0; c <= col + 1 && c < t->cols; c++)
+                if (t->mask[r * t->cols + c] == 1) {
+                    t->mask[r * t->cols + c] = 2;
+                    list[n++] = r * t->cols + c;
+                }
+    }
+    return n;
+}
+
+/* Removes pieces of tissue that are smaller than the rule says. Large ones are marked with 3 until
+ * all are settled. */
+static int remove_small(struct tissue *t, struct err *e)
+{
+    const int64_t cells = t->cols * t->rows;
+    const int64_t least =
+        (t->rule->min_area + TISSUE_CELL * TISSUE_CELL - 1) / (TISSUE_CELL * TISSUE_CELL);
+    int64_t *list = least > 1 ? malloc((size_t)cells * sizeof *list) : NULL;
+    if (least > 1 && !list)
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < cells && least > 1; k++)
+        if (t->mask[k] == 1) {
+            const int64_t n = list_piece(t, k, list);
+            for (int64_t m = 0; m < n; m++)
+                t->mask[list[m]] = n >= least ? 3 : 0;
+        }
+    for (int64_t k = 0; k < cells && least > 1; k++)
+        t->mask[k] = t->mask[k] == 3;
+    free(list);
+    return 0;
+}
+
+static int bin_from(double threshold)
+{
+    return (int)(threshold * BINS + 0.5);
+}
+
+void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = 0;
+    if (r->given)
+        n = (size_t)snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
+                             bin_from(r->s) / (double)BINS);
+    if (r->min_area > 0)
+        snprintf(text + n, size - n, "%smin-area %" PRId64, n ? "; " : "", r->min_area);
+}
+
+int tissue_finish(struct tissue *t, struct err *e)
 {
     uint64_t hues[BINS] = {0}, saturations[BINS] = {0};
     const int64_t n = t->cols * t->rows;
@@ -291,17 +361,23 @@ void tissue_finish(struct tissue *t)
         hues[t->mask[k]] += counts;
         saturations[t->saturation[k]] += counts;
     }
-    const int h = otsu(hues), s = otsu(saturations);
-    for (int64_t k = 0; k < n; k++) {
+    const bool given = t->rule->given;
+    const int h = given ? bin_from(t->rule->h) : otsu(hues);
+    const int s = given ? bin_from(t->rule->s) : otsu(saturations);
+    t->none = !given && t->dark > t->bright;
+    for (int64_t k = 0; k < n; k++)
         t->mask[k] = (t->mask[k] >= h && t->saturation[k] >= s) || (t->damaged && t->damaged[k]);
+    if (remove_small(t, e))
+        return -1;
+    for (int64_t k = 0; k < n; k++)
         tissue += t->mask[k];
-    }
     t->otsu_h = h / (double)BINS;
     t->otsu_s = s / (double)BINS;
     t->fraction = (double)tissue / (double)n;
     tissue_sums_free(&t->band);
     free(t->saturation);
     t->saturation = NULL;
+    return 0;
 }
 
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)

@@ -97,13 +97,23 @@ static void print_layout(const struct info_store *s)
     putchar('\n');
 }
 
+static void print_reason(const char *before, const char *text)
+{
+    fputs(before, stdout);
+    print_name(text);
+}
+
 static void print_tissue(const struct info_store *s)
 {
     label("tissue");
-    if (isnan(s->tissue))
-        fputs("not detected", stdout);
-    else
+    if (!isnan(s->tissue))
         printf("%.1f %% of the slide", 100 * s->tissue);
+    else if (s->info->tissue_missing[0])
+        print_reason("no map: ", s->info->tissue_missing);
+    else
+        fputs("not detected", stdout);
+    if (s->info->tissue_rule[0])
+        print_reason("; by ", s->info->tissue_rule);
     puts(s->info->tissue_only ? "; tiles without tissue are left out" : "");
 }
 

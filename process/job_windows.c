@@ -44,6 +44,14 @@ static int find_tissue(struct job *j, const struct store_tissue *t, struct err *
                : 0;
 }
 
+static int no_tissue_map(const struct job *j, struct err *e)
+{
+    const char *why = store_info(j->store)->tissue_missing;
+    if (*why)
+        return err_set(e, "%s: has no tissue map: %s; convert it with --tissue-mask", j->path, why);
+    return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
+}
+
 int job_choose_tissue(struct job *j, struct err *e)
 {
     const struct result_params *p = params_of(j);
@@ -54,7 +62,7 @@ int job_choose_tissue(struct job *j, struct err *e)
     if (found < 0)
         return -1;
     if (found == 0 && p->tissue_only)
-        return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
+        return no_tissue_map(j, e);
     j->result.origin.tissue_fraction = found ? t.fraction : NAN;
     int bad = found ? find_tissue(j, &t, e) : 0;
     free(t.mask);

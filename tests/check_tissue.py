@@ -114,6 +114,118 @@ def test_real_slide_against_the_definition():
     expect(iou(mask, at_an_eighth) >= 0.95, "IoU %f at 1/8", iou(mask, at_an_eighth))
 
 
+def masks_of_stain(stain, *options):
+    path = store(made(*KNOWN, "--levels", "2", "--stain", stain, name=stain), *options)
+    return mask_of(path)[0], rectangle(2400, 1900, *OUTLINE)
+
+
+def test_pale_slides():
+    mask, want = masks_of_stain("pale")
+    expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
+
+
+def test_thresholds_find_what_otsu_misses():
+    """Brown (DAB) and blue: Otsu's threshold of the hue lies between them, so the default misses the brown."""
+    mask, want = masks_of_stain("ihc")
+    expect(iou(mask, want) < 0.8, "the case is too easy: IoU %f", iou(mask, want))
+    for options in (("--tissue-thresholds", "0,0.1"), ("--tissue-thresholds", "0,0.1", "--tissue-only")):
+        mask, want = masks_of_stain("ihc", *options)
+        expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
+
+
+def test_thresholds_are_the_definition():
+    path = store(real("CMU-1-Small-Region.svs"))
+    otsu_mask, a = mask_of(path)
+    again, b = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-thresholds", "%.9g,%.9g" % (a["otsu_h"], a["otsu_s"])))
+    expect((otsu_mask == again).all() and a == b, "Otsu's own thresholds give another map: %s %s", a, b)
+    none, _ = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-thresholds", "1,1"))
+    everything, attributes = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-thresholds", "0,0"))
+    expect(none.sum() == 0 and everything.all() and attributes["otsu_h"] == 0, "the ends of the range")
+    fewer, _ = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-thresholds", "0.5,0.25"))
+    expect(0 < fewer.sum() < everything.sum(), "%d cells", fewer.sum())
+
+
+def pieces(mask):
+    """The pieces of a mask, as sets of cells that share a side or a corner."""
+    left, found = set(zip(*np.nonzero(mask))), []
+    while left:
+        todo, piece = [left.pop()], set()
+        while todo:
+            r, c = todo.pop()
+            piece.add((r, c))
+            near = {(r + i, c + j) for i in (-1, 0, 1) for j in (-1, 0, 1)} & left
+            left -= near
+            todo += near
+        found.append(piece)
+    return found
+
+
+def test_small_pieces_are_removed():
+    slide = real("CMU-1-Small-Region.svs")
+    whole, _ = mask_of(store(slide))
+    sizes = sorted(len(p) for p in pieces(whole))
+    expect(len(sizes) > 5 and sizes[0] == 1, "a useless slide: %s", sizes)
+    for area, cells in ((1, 1), (1024, 1), (1025, 2), (sizes[-1] * 1024, sizes[-1]), (10 ** 9, 10 ** 6)):
+        mask, attributes = mask_of(store(slide, "--tissue-min-area", str(area)))
+        want = np.zeros_like(whole)
+        for piece in pieces(whole):
+            for place in piece if len(piece) >= cells else ():
+                want[place] = 1
+        expect((mask == want).all() and attributes["tissue_fraction"] == want.mean(), "%d px: %d cells, not %d", area, mask.sum(), want.sum())
+
+
+def check_no_map(slide):
+    out = os.path.join(tmp(), "dark.h5")
+    says(run(WSI2H5, "-o", out, slide).err, "no tissue map: the slide has no bright background (fluorescence?)", "--tissue-thresholds")
+    with h5py.File(out, "r") as f:
+        expect("tissue" not in f and "no bright background" in f.attrs["tissue_missing"], "%s", list(f))
+    says(run(H5SPEC, "info", out).out, "no map: the slide has no bright background")
+    says(run(H5SPEC, "run", "--tissue-only", "-o", out + "x", out, status=1).err, "has no tissue map: the slide has no bright background")
+    run(H5SPEC, "verify", out)
+    run(H5SPEC, "run", "-o", out + "x", out)
+    says(run(WSI2H5, "-o", out, slide).err, "1 skipped (up to date)")
+    bad = os.path.join(tmp(), "x.h5")
+    says(run(WSI2H5, "--tissue-only", "-o", bad, slide, status=1).err, "--tissue-only needs a tissue map, but the slide has no bright background")
+    mask, _ = mask_of(store(slide, "--tissue-thresholds", "0,0"))
+    expect(mask.all(), "thresholds given by the user make a map")
+
+
+def test_fluorescence_gets_no_map():
+    for levels in ("1", "3"):
+        check_no_map(made(*KNOWN, "--levels", levels, "--stain", "fluorescence", name="dark"))
+
+
+def test_real_fluorescence_gets_no_map():
+    check_no_map(real("test3-TRITC 2 (560).ndpi"))
+
+
+def test_other_rules_are_not_taken_for_this_one():
+    slide, out = made(*KNOWN, "--levels", "2", name="rule"), os.path.join(tmp(), "rule.h5")
+    rule = ("--tissue-thresholds", "0.5,0.1", "--tissue-min-area", "5000")
+    run(WSI2H5, *rule, "-o", out, slide)
+    with h5py.File(out, "r") as f:
+        expect(f.attrs["tissue_rule"] == "thresholds 0.5,0.1015625; min-area 5000", "%s", f.attrs["tissue_rule"])
+    says(run(H5SPEC, "info", out).out, "% of the slide; by thresholds 0.5,0.1015625; min-area 5000")
+    says(run(WSI2H5, *rule, "-o", out, slide).err, "1 skipped (up to date)")
+    for other in ((), rule[:2], rule[2:], ("--tissue-thresholds", "0.5,0.2", *rule[2:])):
+        says(run(WSI2H5, *other, "-o", out, slide, status=1).err, "was made with another tissue map: thresholds 0.5,0.1015625; min-area 5000", "--force")
+    plain = os.path.join(tmp(), "plain.h5")
+    run(WSI2H5, "-o", plain, slide)
+    with h5py.File(plain, "r") as f:
+        expect("tissue_rule" not in f.attrs and "tissue_missing" not in f.attrs, "attributes of the default")
+    says(run(WSI2H5, *rule, "-o", plain, slide, status=1).err, "was made with the default tissue map")
+
+
+def test_bad_rules():
+    out, slide = tmp(), made(*KNOWN)
+    for value in ("", "1", "0.5,", ",0.5", "0.5,2", "-1,0", "a,b", "nan,0", "0.1,0.2,0.3", "0" * 40 + ",1"):
+        says(run(WSI2H5, "--tissue-thresholds", value, "-o", out, slide, status=2).err, "--tissue-thresholds")
+    for value in ("0", "-5", "x", "1.5"):
+        says(run(WSI2H5, "--tissue-min-area", value, "-o", out, slide, status=2).err, "--tissue-min-area")
+    for rule in (("--tissue-thresholds", "0,0"), ("--tissue-min-area", "9")):
+        says(run(WSI2H5, "--no-tissue", *rule, "-o", out, slide, status=2).err, "--no-tissue and " + rule[0] + " contradict")
+
+
 BIG = ("--size", "1500x1200", "--tissue-fraction", "0.9")
 
 

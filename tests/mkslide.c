@@ -354,7 +354,7 @@ int main(int argc, char **argv)
                       .tile_w = o.tile_w, .tile_h = o.tile_h,
                       .out = {.path = o.out, .big = o.big, .big_endian = o.big_endian},
                       .picture = {.width = o.width, .height = o.height, .seed = o.seed,
-                                  .tissue = o.tissue, .fiducials = o.fiducials}};
+                                  .tissue = o.tissue, .stain = o.stain, .fiducials = o.fiducials}};
     memcpy(m.picture.rect, o.rect, sizeof o.rect);
     if (o.from) {
         source_open(&m);

@@ -41,6 +41,8 @@ void mem_set(struct mem *m, const void *data, size_t n);
 
 enum tissue_kind { TISSUE_ELLIPSES, TISSUE_RECT, TISSUE_NONE };
 
+enum stain { STAIN_HE, STAIN_PALE, STAIN_IHC, STAIN_FLUORESCENCE, STAINS };
+
 /* Squares of sharp tissue on ground without fine detail, instead of tissue on glass. */
 enum { FIDUCIAL = 256, MAX_FIDUCIALS = 8 }; /* px of a side */
 struct fiducials {
@@ -52,6 +54,7 @@ struct picture {
     uint32_t width, height, seed;
     enum tissue_kind tissue;
     uint32_t rect[4]; /* x, y, w, h in level-0 pixels */
+    enum stain stain;
     struct fiducials fiducials;
     uint8_t *mask;    /* [width] 1 = tissue, of the row being made */
     uint32_t *texture, *grain, *ground;
@@ -152,6 +155,7 @@ struct opts {
     bool big, big_endian, shuffle, lying, no_thumbnail, no_label, no_macro, empty;
     enum tissue_kind tissue;
     uint32_t rect[4];
+    enum stain stain;
     struct fiducials fiducials;
     double tissue_fraction, background_fraction; /* tissue_fraction < 0: not asked for */
     struct damage damages[MAX_DAMAGES];

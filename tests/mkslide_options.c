@@ -19,6 +19,8 @@ static const char help[] =
     "  --levels L              levels, each a quarter of the one before (1)\n"
     "  --seed S                another picture (1)\n"
     "  --tissue KIND           ellipses, none, or rect:X,Y,W,H in level-0 pixels (ellipses)\n"
+    "  --stain NAME            he; pale: a tenth of the contrast; ihc: bands of 512 px of brown\n"
+    "                          and blue; fluorescence: red on black (he)\n"
     "  --tissue-fraction F     one centred rectangle over the full width, F of the area\n"
     "  --fiducial X,Y          a sharp square of 256 px with its corner at X,Y on ground without\n"
     "                          fine detail, which covers the slide (may be given again)\n"
@@ -59,6 +61,7 @@ static const char help[] =
 
 enum opt_id {
     OPT_DAMAGE = 256, /* + enum damage_kind */
+    OPT_STAIN = 298,
     OPT_FIDUCIAL = 299,
     OPT_SIZE = 300, OPT_LEVELS, OPT_SEED, OPT_TISSUE, OPT_TISSUE_FRACTION, OPT_TILE,
     OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_COMPLETE, OPT_LYING,
@@ -70,6 +73,7 @@ enum opt_id {
 static const struct option long_opts[] = {
     {"size", 1, NULL, OPT_SIZE}, {"levels", 1, NULL, OPT_LEVELS}, {"seed", 1, NULL, OPT_SEED},
     {"fiducial", 1, NULL, OPT_FIDUCIAL}, {"tissue", 1, NULL, OPT_TISSUE},
+    {"stain", 1, NULL, OPT_STAIN},
     {"tissue-fraction", 1, NULL, OPT_TISSUE_FRACTION},
     {"tile", 1, NULL, OPT_TILE}, {"compression", 1, NULL, OPT_COMPRESSION},
     {"photometric", 1, NULL, OPT_PHOTOMETRIC}, {"subsampling", 1, NULL, OPT_SUBSAMPLING},
@@ -155,6 +159,17 @@ static bool parse_tissue(struct opts *o, const char *text)
     return true;
 }
 
+static bool parse_stain(enum stain *stain, const char *name)
+{
+    static const char *const names[STAINS] = {"he", "pale", "ihc", "fluorescence"};
+    for (int k = 0; k < STAINS; k++)
+        if (!strcmp(name, names[k])) {
+            *stain = (enum stain)k;
+            return true;
+        }
+    return false;
+}
+
 static bool parse_fiducial(struct fiducials *f, const char *text)
 {
     uint64_t v[2];
@@ -207,6 +222,7 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_LEVELS: return parse_u32(arg, 1, MAX_LEVELS - 1, &o->n_levels);
     case OPT_SEED: return parse_u32(arg, 0, UINT32_MAX, &o->seed);
     case OPT_TISSUE: return parse_tissue(o, arg);
+    case OPT_STAIN: return parse_stain(&o->stain, arg);
     case OPT_FIDUCIAL: return parse_fiducial(&o->fiducials, arg);
     case OPT_TISSUE_FRACTION: return parse_fraction(arg, &o->tissue_fraction);
     case OPT_TILE: return parse_tile(o, arg);

@@ -112,6 +112,25 @@ static void nuclei_row(const struct picture *p, uint32_t y, uint32_t x0, uint32_
     }
 }
 
+/* Another stain instead of haematoxylin and eosin; x: column of the first pixel. */
+static void stain_row(const struct picture *p, uint32_t x, uint32_t n, uint8_t *rgb)
+{
+    static const int brown[3] = {150, 100, 55}, blue[3] = {130, 150, 205};
+    for (uint32_t i = 0; i < n; i++) {
+        const int dark = 255 - rgb[3 * i + 1]; /* green: what every stain absorbs */
+        const int *colour = (x + i) >> 9 & 1 ? brown : blue;
+        for (uint32_t c = 0; c < 3; c++) {
+            uint8_t *v = &rgb[3 * i + c];
+            if (p->stain == STAIN_PALE && p->mask[i])
+                *v = (uint8_t)(243 - (243 - *v) / 10);
+            else if (p->stain == STAIN_IHC && p->mask[i])
+                *v = (uint8_t)(colour[c] + (160 - dark) / 6);
+            else if (p->stain == STAIN_FLUORESCENCE)
+                *v = (uint8_t)(c == 0 ? dark * 2 / 3 : dark / 12);
+        }
+    }
+}
+
 static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n, uint8_t *rgb)
 {
     static const int pink[3] = {230, 150, 196}, purple[3] = {138, 74, 158};
@@ -135,6 +154,8 @@ static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_
         }
     }
     nuclei_row(p, y, x0, n, rgb);
+    if (p->stain != STAIN_HE)
+        stain_row(p, x0, n, rgb);
 }
 
 /* Pixels x0 .. x0 + n - 1 of row y, [n][3]; a level is the 4 x 4 mean of the one above. */

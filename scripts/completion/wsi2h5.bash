@@ -9,7 +9,7 @@ _wsi2h5() {
     --on-damage) words='fill fail' ;;
     --progress) words='auto yes no' ;;
     --task) words='auto' ;;
-    --group-bytes | --level | --mpp | --mpp-override | --mpp-tolerance | --stripe-rows | --threads | -j) return ;;
+    --group-bytes | --level | --mpp | --mpp-override | --mpp-tolerance | --stripe-rows | --tissue-min-area | --tissue-thresholds | --threads | -j) return ;;
     -o | --output | --list | --key) ;;
     *) [[ $current != -* ]] ||
         words=$("${COMP_WORDS[0]}" --help 2>/dev/null | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p') ;;
