@@ -31,6 +31,8 @@ int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e);
 int h5_put_u8(hid_t object, const char *name, uint8_t value, struct err *e);
 int h5_put_real(hid_t object, const char *name, double value, struct err *e);
 int h5_put_text(hid_t object, const char *name, const char *value, struct err *e);
+/* A fixed-length ASCII string with its NUL, for conventions of HDF5 that want one. */
+int h5_put_word(hid_t object, const char *name, const char *value, struct err *e);
 
 int h5_seal_texts(hid_t object, struct err *e);
 int h5_check_texts(hid_t object, struct err *e);
@@ -58,7 +60,7 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
                    int deflate, const void *data, struct err *e);
 /* Writes u8 [dims[0]][dims[1]][dims[2]], or of rank 2 if dims[2] is 1, packed with deflate by up to
  * `threads` threads in chunks of whole rows. The bytes do not depend on the threads. crc32 as
- * above. */
+ * above. With dims[2] = 3 the dataset is an RGB image as of HDF5's image specification. */
 int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
                    int threads, struct err *e);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of

@@ -44,6 +44,15 @@ int h5_put_text(hid_t object, const char *name, const char *value, struct err *e
     return r;
 }
 
+int h5_put_word(hid_t object, const char *name, const char *value, struct err *e)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, strlen(value) + 1);
+    int r = put(object, name, type, type, value, e);
+    H5Tclose(type);
+    return r;
+}
+
 bool h5_has(hid_t object, const char *name)
 {
     const htri_t there = H5Aexists(object, name);

@@ -113,6 +113,19 @@ static hid_t create(hid_t parent, const char *name, const struct image *m, int r
     return ds;
 }
 
+/* HDF5 Image and Palette Specification, version 1.2: HDFView and h5im tools then show a picture. */
+static int mark_as_rgb(hid_t dataset, struct err *e)
+{
+    static const char *const words[][2] = {{"CLASS", "IMAGE"},
+                                           {"IMAGE_VERSION", "1.2"},
+                                           {"IMAGE_SUBCLASS", "IMAGE_TRUECOLOR"},
+                                           {"INTERLACE_MODE", "INTERLACE_PIXEL"}};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
+        if (h5_put_word(dataset, words[k][0], words[k][1], e))
+            return -1;
+    return 0;
+}
+
 int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
                    int threads, struct err *e)
 {
@@ -129,6 +142,8 @@ int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const 
     int r = run(&m, strips < threads ? (int)strips : threads, e);
     if (r == 0)
         r = h5_put_int(m.dataset, "crc32", codec_crc32(data, (size_t)(m.rows * row)), e);
+    if (r == 0 && dims[2] == 3)
+        r = mark_as_rgb(m.dataset, e);
     if (H5Dclose(m.dataset) < 0 && r == 0)
         r = h5_write_failed(e, name);
     return r;

@@ -1,4 +1,6 @@
 """The store: pixels byte for byte those of OpenSlide, and everything else that the format says."""
+import ctypes
+import glob
 import zlib
 
 import h5py
@@ -281,6 +283,32 @@ def test_thumbnail():
         t = f["associated/thumbnail"]
         expect(t.dtype == np.uint8 and t.ndim == 3 and t.shape[2] == 3, "thumbnail %s", t.shape)
         expect(t[()].std() > 5, "an empty thumbnail")
+
+
+def test_thumbnail_is_an_image_of_hdf5():
+    """For HDFView and for the image functions of HDF5's own high-level library."""
+    path = store(made("--size", "1500x1100"))
+    with h5py.File(path, "r") as f:
+        t = f["associated/thumbnail"]
+        words = {k: t.attrs[k].decode() for k in t.attrs if k != "crc32"}
+        expect(words == {"CLASS": "IMAGE", "IMAGE_VERSION": "1.2", "IMAGE_SUBCLASS": "IMAGE_TRUECOLOR",
+                         "INTERLACE_MODE": "INTERLACE_PIXEL"}, "%s", words)
+        expect("CLASS" not in f["pixels"].attrs, "a viewer would read all of /pixels at once")
+        shape = t.shape
+    core, high = (glob.glob("/usr/lib/*/libhdf5_serial%s.so.*" % s) for s in ("", "_hl"))
+    if not core or not high:
+        raise Skip("libhdf5_hl is not installed")
+    h5, hl = ctypes.CDLL(core[0], mode=ctypes.RTLD_GLOBAL), ctypes.CDLL(high[0])
+    h5.H5Fopen.restype, h5.H5Fopen.argtypes = ctypes.c_int64, [ctypes.c_char_p, ctypes.c_uint, ctypes.c_int64]
+    hl.H5IMis_image.argtypes = [ctypes.c_int64, ctypes.c_char_p]
+    width, height, planes, palettes = (ctypes.c_uint64() for _ in range(4))
+    interlace = ctypes.create_string_buffer(20)
+    hl.H5IMget_image_info.argtypes = [ctypes.c_int64, ctypes.c_char_p] + [ctypes.c_void_p] * 5
+    f = h5.H5Fopen(path.encode(), 0, 0)
+    expect(hl.H5IMis_image(f, b"/associated/thumbnail") == 1, "is no image")
+    hl.H5IMget_image_info(f, b"/associated/thumbnail", *map(ctypes.addressof, (width, height, planes, interlace, palettes)))
+    h5.H5Fclose(ctypes.c_int64(f))
+    expect((height.value, width.value, planes.value) == shape, "%s %s %s", height, width, planes)
 
 
 def test_equal_runs_give_equal_bytes():
