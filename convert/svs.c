@@ -1,8 +1,7 @@
 /*
  * svs.c - Aperio SVS, read directly.
  *
- * svs_level.h says where each tile lies. Tiles are read with pread from one descriptor, and each
- * thread decodes them (tile.h) straight into the chunk that is stored. OpenSlide takes five times
+ * svs_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five times
  * as long for the same pixels, in its blitting.
  *
  * OpenSlide still describes the slide as a whole (slide_metadata.h). A slide that OpenSlide rejects
@@ -15,35 +14,20 @@
 #include "convert/slide_metadata.h"
 #include "convert/svs_description.h"
 #include "convert/svs_level.h"
-#include "convert/tile.h"
+#include "convert/tile_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in one go */
-
-/* What one thread needs. */
-struct scratch {
-    struct tile_decoder *decoder; /* NULL until it is needed */
-    uint8_t *bytes;               /* of one compressed tile */
-    size_t size;                  /* of bytes */
-};
 
 struct svs {
     struct slide slide;
-    int fd;
-    uint64_t file_bytes;
+    struct tile_file *tiles;
     struct slide_info info;
     char *path;
     struct svs_level level;
     struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
-    int threads;
-    struct scratch *scratch; /* [threads] */
 };
 
 static struct svs *from_slide(struct slide *s)
@@ -56,14 +40,8 @@ static struct svs *from_slide(struct slide *s)
 static void svs_close(struct slide *s)
 {
     struct svs *v = from_slide(s);
-    for (int t = 0; v->scratch && t < v->threads; t++) {
-        tile_free(v->scratch[t].decoder);
-        free(v->scratch[t].bytes);
-    }
+    tile_file_close(v->tiles);
     slide_metadata_close(v->metadata);
-    if (v->fd >= 0)
-        close(v->fd);
-    free(v->scratch);
     svs_level_free(&v->level);
     free(v->path);
     free(v);
@@ -83,8 +61,8 @@ static void describe(struct svs *v, int64_t level)
                              .has_thumbnail = l->has_thumbnail};
     i->has_eighth =
         l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
-    i->gray_is_luma = l->format.compression == TILE_JPEG &&
-                      l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
+    i->gray_is_luma =
+        l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
     if (l->format.compression != TILE_JPEG)
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are JPEG 2000");
     memset(i->background, 255, 3);
@@ -122,14 +100,14 @@ static int take_metadata(struct svs *v, const char *path, int64_t level, struct 
     return 1;
 }
 
-static int open_file(struct svs *v, const char *path, struct err *e)
+static int open_tiles(struct svs *v, const char *path, int threads, struct err *e)
 {
-    struct stat st;
-    v->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (v->fd < 0 || fstat(v->fd, &st))
-        return err_sys(e, "cannot open");
-    v->file_bytes = (uint64_t)st.st_size;
-    return 1;
+    const struct svs_level *l = &v->level;
+    struct tile_grid g = {
+        .format = l->format, .cols = l->cols, .rows = l->rows, .places = l->places};
+    memcpy(g.background, v->info.background, sizeof g.background);
+    v->tiles = tile_file_open(path, &g, threads, e);
+    return v->tiles ? 1 : -1;
 }
 
 static int svs_open(struct slide **out, const char *path, int64_t level, int threads,
@@ -138,17 +116,16 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
     struct svs *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
-    *v = (struct svs){.slide.reader = &slide_svs, .fd = -1, .threads = threads};
+    *v = (struct svs){.slide.reader = &slide_svs};
     int r = svs_level_read(&v->level, path, level, e);
     if (r > 0) {
         describe(v, level);
         r = take_metadata(v, path, level, e);
     }
     if (r > 0)
-        r = open_file(v, path, e);
+        r = open_tiles(v, path, threads, e);
     v->path = strdup(path);
-    v->scratch = calloc((size_t)threads, sizeof *v->scratch);
-    if (r > 0 && (!v->path || !v->scratch))
+    if (r > 0 && !v->path)
         r = err_set(e, "out of memory");
     if (r <= 0) {
         const int code = errno;
@@ -163,161 +140,33 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
 
 /* --- tiles --- */
 
-/* Can the bytes lie there? More than twice the pixels' size is no tile. */
-static bool is_possible(const struct svs *v, const struct svs_place *p)
-{
-    const struct tile_format *f = &v->level.format;
-    const uint64_t most = 6 * (uint64_t)(f->cols * f->rows) + 65536;
-    return p->bytes <= most && p->offset <= v->file_bytes && p->bytes <= v->file_bytes - p->offset;
-}
-
-/* 0; 1: the file ends before the tile does; -1. */
-static int read_bytes(const struct svs *v, struct scratch *t, const struct svs_place *p,
-                      struct err *e)
-{
-    if (p->bytes > t->size) {
-        free(t->bytes);
-        t->size = 0;
-        if (!(t->bytes = malloc(p->bytes)))
-            return err_set(e, "out of memory");
-        t->size = p->bytes;
-    }
-    for (size_t done = 0; done < p->bytes;) {
-        const off_t at = (off_t)(p->offset + done);
-        const ssize_t n = pread(v->fd, t->bytes + done, p->bytes - done, at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(e, "cannot read");
-        if (n == 0)
-            return 1;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-/* n pixels of background. */
-static void fill(const struct svs *v, int channels, size_t n, uint8_t *out)
-{
-    const uint8_t *b = v->info.background;
-    const uint8_t gray = (uint8_t)((299 * b[0] + 587 * b[1] + 114 * b[2] + 500) / 1000);
-    if (channels == 1)
-        memset(out, gray, n);
-    for (size_t k = 0; channels == 3 && k < n; k++)
-        memcpy(out + 3 * k, b, 3);
-}
-
-/* Prepares the thread's decoder and reads a tile's bytes. 0; 1: they are not in the file; -1. */
-static int fetch(struct svs *v, struct scratch *t, const struct svs_place *p, struct err *e)
-{
-    if (!t->decoder && !(t->decoder = tile_create(&v->level.format, e)))
-        return -1;
-    return p->bytes > 0 && is_possible(v, p) ? read_bytes(v, t, p, e) : 1;
-}
-
-/* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
- * TILE_NO_MEMORY. The n pixels of a bad tile become background. */
-static int settle(const struct svs *v, const struct svs_place *p, int bad, int channels, size_t n,
-                  uint8_t *out, enum store_status *status)
-{
-    if (bad == TILE_NO_MEMORY)
-        return -1;
-    *status = bad == 0 ? STORE_WHOLE : p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
-    if (bad)
-        fill(v, channels, n, out);
-    return 0;
-}
-
 static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
                     uint8_t *out, enum store_status *status, struct err *e)
 {
-    struct svs *v = from_slide(s);
-    const struct tile_format *f = &v->level.format;
-    const struct svs_place *p = &v->level.places[row * v->level.cols + col];
-    struct scratch *t = &v->scratch[thread];
-    int bad = fetch(v, t, p, e);
-    if (bad < 0)
-        return -1;
-    if (bad == 0)
-        bad = tile_decode(t->decoder, t->bytes, p->bytes, channels, out, e);
-    return settle(v, p, bad, channels, (size_t)(f->cols * f->rows), out, status);
+    return tile_file_read(from_slide(s)->tiles, thread, col, row, channels, out, status, e);
 }
 
 static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                            enum store_status *status, struct err *e)
 {
-    struct svs *v = from_slide(s);
-    const struct tile_format *f = &v->level.format;
-    const struct svs_place *p = &v->level.places[row * v->level.cols + col];
-    struct scratch *t = &v->scratch[thread];
-    int bad = fetch(v, t, p, e);
-    if (bad < 0)
-        return -1;
-    if (bad == 0)
-        bad = tile_decode_eighth(t->decoder, t->bytes, p->bytes, rgb, e);
-    return settle(v, p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
+    return tile_file_read_eighth(from_slide(s)->tiles, thread, col, row, rgb, status, e);
 }
 
 static int svs_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
                          struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                          struct err *e)
 {
-    struct svs *v = from_slide(s);
-    const struct svs_place *p = &v->level.places[row * v->level.cols + col];
-    struct scratch *t = &v->scratch[thread];
-    int bad = fetch(v, t, p, e);
-    if (bad < 0)
-        return -1;
-    *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
-    if (bad)
-        return 0;
-    bad = tile_keep(t->decoder, t->bytes, p->bytes, chunk, eighth, e);
-    if (bad == TILE_NO_MEMORY)
-        return -1;
-    if (bad == TILE_DAMAGED)
-        return 0;
-    *status = STORE_WHOLE;
-    return bad == TILE_OTHER ? SLIDE_OTHER : 0;
+    return tile_file_read_jpeg(from_slide(s)->tiles, thread, col, row, chunk, eighth, status, e);
 }
 
 static bool svs_is_missing(const struct slide *s, int64_t col, int64_t row)
 {
-    const struct svs_level *l = &((const struct svs *)s)->level;
-    return l->places[row * l->cols + col].bytes == 0;
-}
-
-static int by_offset(const void *a, const void *b)
-{
-    const struct svs_place *x = a, *y = b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-/* Asks the kernel for n tiles, sorted by offset: neighbours in one go. */
-static void advise(const struct svs *v, const struct svs_place *p, size_t n)
-{
-    for (size_t a = 0, b; a < n; a = b) {
-        uint64_t stop = p[a].offset + p[a].bytes;
-        for (b = a + 1; b < n && p[b].offset <= stop + GAP_BYTES; b++)
-            if (p[b].offset + p[b].bytes > stop)
-                stop = p[b].offset + p[b].bytes;
-        posix_fadvise(v->fd, (off_t)p[a].offset, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
-    }
+    return tile_file_is_missing(((const struct svs *)s)->tiles, col, row);
 }
 
 static void svs_prefetch(struct slide *s, int64_t row, int64_t rows)
 {
-    const struct svs *v = from_slide(s);
-    const struct svs_level *l = &v->level;
-    const int64_t end = row + rows < l->rows ? row + rows : l->rows;
-    size_t n = 0;
-    struct svs_place *p = malloc((size_t)((end - row) * l->cols) * sizeof *p);
-    for (int64_t k = row * l->cols; p && k < end * l->cols; k++)
-        if (l->places[k].bytes > 0 && is_possible(v, &l->places[k]))
-            p[n++] = l->places[k];
-    if (n > 1)
-        qsort(p, n, sizeof *p, by_offset);
-    advise(v, p, n);
-    free(p);
+    tile_file_prefetch(from_slide(s)->tiles, row, rows);
 }
 
 /* --- metadata --- */

@@ -163,7 +163,7 @@ static int take_places(TIFF *t, struct svs_level *l, struct err *e)
     if (!l->places)
         return err_set(e, "out of memory");
     for (int64_t k = 0; k < n; k++)
-        l->places[k] = (struct svs_place){TIFFGetStrileOffset(t, (uint32_t)k),
+        l->places[k] = (struct tile_place){TIFFGetStrileOffset(t, (uint32_t)k),
                                           TIFFGetStrileByteCount(t, (uint32_t)k)};
     return check_places(l, TIFFGetSizeProc(t)(TIFFClientdata(t)), e);
 }

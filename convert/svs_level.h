@@ -6,7 +6,7 @@
 #define WSI_SVS_LEVEL_H
 
 #include "common/err.h"
-#include "convert/tile.h"
+#include "convert/tile_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,17 +14,12 @@
 
 enum { SVS_LEVELS = 32 };
 
-/* Where a tile's bytes lie. */
-struct svs_place {
-    uint64_t offset, bytes;
-};
-
 struct svs_level {
     int64_t width, height;     /* px */
     double downsample;         /* against level 0 */
     struct tile_format format; /* of its tiles; format.tables points to `tables` */
     int64_t cols, rows;        /* tiles */
-    struct svs_place *places;  /* [rows][cols] */
+    struct tile_place *places;  /* [rows][cols] */
     uint8_t *tables;           /* JPEGTables, NULL without */
     char *description;         /* of the slide */
     uint8_t *icc;              /* the slide's ICC profile, NULL without */

@@ -1,0 +1,229 @@
+/* tile_file.c - see tile_file.h. */
+#include "convert/tile_file.h"
+
+#include "convert/slide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in one go */
+
+/* What one thread needs. */
+struct scratch {
+    struct tile_decoder *decoder; /* NULL until it is needed */
+    uint8_t *bytes;               /* of one compressed tile */
+    size_t size;                  /* of bytes */
+};
+
+struct tile_file {
+    struct tile_grid grid;
+    int fd;
+    uint64_t bytes; /* of the file */
+    int threads;
+    struct scratch *scratch; /* [threads] */
+};
+
+/* --- opening and closing --- */
+
+struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, int threads,
+                                 struct err *e)
+{
+    struct stat st;
+    struct tile_file *t = calloc(1, sizeof *t);
+    struct scratch *scratch = calloc((size_t)threads, sizeof *scratch);
+    const int fd = t && scratch ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        *t = (struct tile_file){*g, fd, (uint64_t)st.st_size, threads, scratch};
+        return t;
+    }
+    if (t && scratch)
+        err_sys(e, "cannot open");
+    else
+        err_set(e, "out of memory");
+    const int code = errno;
+    if (fd >= 0)
+        close(fd);
+    free(scratch);
+    free(t);
+    errno = code;
+    return NULL;
+}
+
+void tile_file_close(struct tile_file *t)
+{
+    if (!t)
+        return;
+    for (int k = 0; k < t->threads; k++) {
+        tile_free(t->scratch[k].decoder);
+        free(t->scratch[k].bytes);
+    }
+    close(t->fd);
+    free(t->scratch);
+    free(t);
+}
+
+/* --- tiles --- */
+
+static const struct tile_place *place_at(const struct tile_file *t, int64_t col, int64_t row)
+{
+    return &t->grid.places[row * t->grid.cols + col];
+}
+
+/* Can the bytes lie there? More than twice the pixels' size is no tile. */
+static bool is_possible(const struct tile_file *t, const struct tile_place *p)
+{
+    const struct tile_format *f = &t->grid.format;
+    const uint64_t most = 6 * (uint64_t)(f->cols * f->rows) + 65536;
+    return p->bytes <= most && p->offset <= t->bytes && p->bytes <= t->bytes - p->offset;
+}
+
+/* 0; 1: the file ends before the tile does; -1. */
+static int read_bytes(const struct tile_file *t, struct scratch *s, const struct tile_place *p,
+                      struct err *e)
+{
+    if (p->bytes > s->size) {
+        free(s->bytes);
+        s->size = 0;
+        if (!(s->bytes = malloc(p->bytes)))
+            return err_set(e, "out of memory");
+        s->size = p->bytes;
+    }
+    for (size_t done = 0; done < p->bytes;) {
+        const off_t at = (off_t)(p->offset + done);
+        const ssize_t n = pread(t->fd, s->bytes + done, p->bytes - done, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, "cannot read");
+        if (n == 0)
+            return 1;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+/* n pixels of background. */
+static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out)
+{
+    const uint8_t *b = t->grid.background;
+    const uint8_t gray = (uint8_t)((299 * b[0] + 587 * b[1] + 114 * b[2] + 500) / 1000);
+    if (channels == 1)
+        memset(out, gray, n);
+    for (size_t k = 0; channels == 3 && k < n; k++)
+        memcpy(out + 3 * k, b, 3);
+}
+
+/* Prepares the thread's decoder and reads a tile's bytes. 0; 1: they are not in the file; -1. */
+static int fetch(const struct tile_file *t, struct scratch *s, const struct tile_place *p,
+                 struct err *e)
+{
+    if (!s->decoder && !(s->decoder = tile_create(&t->grid.format, e)))
+        return -1;
+    return p->bytes > 0 && is_possible(t, p) ? read_bytes(t, s, p, e) : 1;
+}
+
+/* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
+ * TILE_NO_MEMORY. The n pixels of a bad tile become background. */
+static int settle(const struct tile_file *t, const struct tile_place *p, int bad, int channels,
+                  size_t n, uint8_t *out, enum store_status *status)
+{
+    if (bad == TILE_NO_MEMORY)
+        return -1;
+    *status = bad == 0 ? STORE_WHOLE : p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    if (bad)
+        fill(t, channels, n, out);
+    return 0;
+}
+
+int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, int channels,
+                   uint8_t *out, enum store_status *status, struct err *e)
+{
+    const struct tile_format *f = &t->grid.format;
+    const struct tile_place *p = place_at(t, col, row);
+    struct scratch *s = &t->scratch[thread];
+    int bad = fetch(t, s, p, e);
+    if (bad < 0)
+        return -1;
+    if (bad == 0)
+        bad = tile_decode(s->decoder, s->bytes, p->bytes, channels, out, e);
+    return settle(t, p, bad, channels, (size_t)(f->cols * f->rows), out, status);
+}
+
+int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t row, uint8_t *rgb,
+                          enum store_status *status, struct err *e)
+{
+    const struct tile_format *f = &t->grid.format;
+    const struct tile_place *p = place_at(t, col, row);
+    struct scratch *s = &t->scratch[thread];
+    int bad = fetch(t, s, p, e);
+    if (bad < 0)
+        return -1;
+    if (bad == 0)
+        bad = tile_decode_eighth(s->decoder, s->bytes, p->bytes, rgb, e);
+    return settle(t, p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
+}
+
+int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t row,
+                        struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
+                        struct err *e)
+{
+    const struct tile_place *p = place_at(t, col, row);
+    struct scratch *s = &t->scratch[thread];
+    int bad = fetch(t, s, p, e);
+    if (bad < 0)
+        return -1;
+    *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    if (bad)
+        return 0;
+    bad = tile_keep(s->decoder, s->bytes, p->bytes, chunk, eighth, e);
+    if (bad == TILE_NO_MEMORY)
+        return -1;
+    if (bad == TILE_DAMAGED)
+        return 0;
+    *status = STORE_WHOLE;
+    return bad == TILE_OTHER ? SLIDE_OTHER : 0;
+}
+
+bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row)
+{
+    return place_at(t, col, row)->bytes == 0;
+}
+
+/* --- prefetching --- */
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct tile_place *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Asks the kernel for n tiles, sorted by offset: neighbours in one go. */
+static void advise(const struct tile_file *t, const struct tile_place *p, size_t n)
+{
+    for (size_t a = 0, b; a < n; a = b) {
+        uint64_t stop = p[a].offset + p[a].bytes;
+        for (b = a + 1; b < n && p[b].offset <= stop + GAP_BYTES; b++)
+            if (p[b].offset + p[b].bytes > stop)
+                stop = p[b].offset + p[b].bytes;
+        posix_fadvise(t->fd, (off_t)p[a].offset, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
+    }
+}
+
+void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows)
+{
+    const struct tile_grid *g = &t->grid;
+    const int64_t end = row + rows < g->rows ? row + rows : g->rows;
+    size_t n = 0;
+    struct tile_place *p = malloc((size_t)((end - row) * g->cols) * sizeof *p);
+    for (int64_t k = row * g->cols; p && k < end * g->cols; k++)
+        if (g->places[k].bytes > 0 && is_possible(t, &g->places[k]))
+            p[n++] = g->places[k];
+    if (n > 1)
+        qsort(p, n, sizeof *p, by_offset);
+    advise(t, p, n);
+    free(p);
+}
