@@ -7,15 +7,14 @@
 #ifndef WSI_DICOM_H
 #define WSI_DICOM_H
 
-#include <stdbool.h>
+#include "convert/dicom_file.h"
 
-enum { DICOM_UID = 65 }; /* a UID has at most 64 characters */
+#include <stdbool.h>
 
 /* Is it a DICOM file (Part 10)? */
 bool dicom_is(const char *path);
 /* The SeriesInstanceUID (0020,000E) from the file's header. False when the file is not DICOM, is
- * compressed as a whole, or does not state it. The file is not trusted: nothing outside its first
- * MiB is read, and lengths are checked before use. */
+ * compressed as a whole, or does not state it. */
 bool dicom_series(const char *path, char uid[DICOM_UID]);
 
 #endif

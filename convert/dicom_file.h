@@ -1,0 +1,85 @@
+/*
+ * dicom_file.h - the elements of a DICOM file (Part 10), one after the other.
+ *
+ * A file begins with 128 free bytes and "DICM". Elements follow: group and number, 16 bits each, in
+ * ascending order; with explicit VR two letters and a length of 16 or 32 bits, with implicit VR a
+ * length of 32 bits. Group 0002 is always explicit and little endian; it names the transfer syntax
+ * of the rest. A sequence holds items, which hold elements. A length of 0xffffffff means "until the
+ * delimiter".
+ *
+ * The file is not trusted. Lengths are checked before use, memory is bounded, and the depth of
+ * sequences is limited. One thread at a time.
+ */
+#ifndef WSI_DICOM_FILE_H
+#define WSI_DICOM_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DICOM_UID = 65, DICOM_DEPTH = 4, DICOM_WINDOW = 8192 }; /* a UID has at most 64 characters */
+
+#define DICOM_TAG(group, number) ((uint32_t)(group) << 16 | (number))
+#define DICOM_PIXELS DICOM_TAG(0x7fe0, 0x0010)
+#define DICOM_ITEM DICOM_TAG(0xfffe, 0xe000)
+#define DICOM_ITEM_END DICOM_TAG(0xfffe, 0xe00d)
+#define DICOM_SEQUENCE_END DICOM_TAG(0xfffe, 0xe0dd)
+#define DICOM_UNDEFINED 0xffffffffu /* a length */
+
+struct dicom_file {
+    int fd;
+    uint64_t bytes;               /* of the file */
+    uint64_t at;                  /* of the next element */
+    char syntax[DICOM_UID];       /* UID of the transfer syntax, "" when the file states none */
+    bool implicit;                /* elements have no VR */
+    int code;                     /* errno of a read that failed, 0 for none */
+    uint8_t window[DICOM_WINDOW]; /* n bytes of the file from window_at */
+    uint64_t window_at;
+    size_t n;
+};
+
+struct dicom_element {
+    uint32_t tag, length;
+    uint64_t at;     /* of the value */
+    bool is_unknown; /* its VR is UN: with an undefined length, it holds implicit VR */
+};
+
+/* Where an element lies: tags of the sequences around it and, last, its own. */
+struct dicom_path {
+    int depth;                      /* sequences around it */
+    uint32_t tags[DICOM_DEPTH + 1]; /* tags[depth] is the element's own */
+    int64_t items[DICOM_DEPTH];     /* number of the item in each of the sequences, from 0 */
+};
+
+enum dicom_step {
+    DICOM_SKIP,  /* go on behind the element */
+    DICOM_ENTER, /* a sequence: visit the elements of its items */
+    DICOM_STOP,
+};
+
+/* Opens a file and reads group 0002. False: it is no DICOM file, or errno says why it cannot be
+ * read. dicom_file_close it in any case. */
+bool dicom_file_open(struct dicom_file *f, const char *path);
+void dicom_file_close(struct dicom_file *f);
+/* Can the elements after group 0002 be read? Not if they are big endian or deflated. */
+bool dicom_file_is_readable(const struct dicom_file *f);
+
+/* Visits the elements after group 0002 until the visitor stops or the file ends. False: an element
+ * is damaged or cut off; f->code is set if that was a failed read. */
+bool dicom_file_walk(struct dicom_file *f,
+                     enum dicom_step (*visit)(void *ctx, struct dicom_file *f,
+                                              const struct dicom_element *e,
+                                              const struct dicom_path *p),
+                     void *ctx);
+
+/* Reads n bytes at an offset. False: they are not in the file. */
+bool dicom_file_bytes(struct dicom_file *f, uint64_t at, void *out, size_t n);
+/* The value as text without padding. False: it is longer than size - 1 characters. */
+bool dicom_file_text(struct dicom_file *f, const struct dicom_element *e, char *out, size_t size);
+
+/* Little-endian numbers. */
+uint16_t dicom_u16(const uint8_t *p);
+uint32_t dicom_u32(const uint8_t *p);
+uint64_t dicom_u64(const uint8_t *p);
+
+#endif
