@@ -71,17 +71,17 @@ static int reject_tiff(const char *path, const struct tiff_file *t, struct err *
 
 /* --- others --- */
 
-static int reject_dicom(const char *path, struct err *e)
+static int reject_dicom(const char *path, const char *why, struct err *e)
 {
     const char *library = slide_metadata_library();
+    const char *colon = *why ? ": " : "";
     if (!strncmp(library, "OpenSlide 3", 11) || !strncmp(library, "no ", 3))
-        return err_set(
-            e,
-            "%s: not a slide that this build reads: a DICOM file; OpenSlide 4 reads DICOM "
-            "slides, this build has %s",
-            path, library);
-    return err_set(e, "%s: not a slide: a DICOM file, but no whole-slide image that %s reads", path,
-                   library);
+        return err_set(e,
+                       "%s: not a slide that this build reads: a DICOM file%s%s; OpenSlide 4 reads "
+                       "other kinds of DICOM slides, this build has %s",
+                       path, colon, why, library);
+    return err_set(e, "%s: not a slide that this program or %s reads: a DICOM file%s%s", path,
+                   library, colon, why);
 }
 
 static bool begins(const char *head, size_t n, const char *with, size_t length)
@@ -131,7 +131,7 @@ static const char *describe(const char *head, size_t n)
     return NULL;
 }
 
-int file_kind_reject(const char *path, struct err *e)
+int file_kind_reject(const char *path, const char *why, struct err *e)
 {
     char head[HEAD + 1];
     struct tiff_file t;
@@ -142,7 +142,7 @@ int file_kind_reject(const char *path, struct err *e)
     if (fd >= 0)
         close(fd);
     if (dicom_is(path))
-        return reject_dicom(path, e);
+        return reject_dicom(path, why, e);
     if (tiff_file_open(&t, path)) {
         const int r = reject_tiff(path, &t, e);
         tiff_file_close(&t);

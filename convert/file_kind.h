@@ -6,7 +6,8 @@
 
 #include "common/err.h"
 
-/* Sets the message "PATH: not a slide ...: what it is; remedy". Returns -1. */
-int file_kind_reject(const char *path, struct err *e);
+/* Sets the message "PATH: not a slide ...: what it is; remedy". `why` is what a reader says of the
+ * file, or "". Returns -1. */
+int file_kind_reject(const char *path, const char *why, struct err *e);
 
 #endif

@@ -13,6 +13,7 @@
 
 static const struct slide_reader *const readers[] = {
     &slide_svs,
+    &slide_dicom,
 #ifdef HAVE_OPENSLIDE
     &slide_openslide,
 #endif
@@ -51,23 +52,25 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
                          struct err *e)
 {
     struct slide *s = NULL;
+    struct err why = {""};
     if (check_file(path, e))
         return NULL;
     for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
-        int r = readers[k]->open(&s, path, level, threads, info, e);
+        int r = readers[k]->open(&s, path, level, threads, info, &why);
         if (r > 0) {
             info->reader = readers[k]->name;
             if (!readers[k]->read_jpeg)
                 snprintf(info->no_jpeg, sizeof info->no_jpeg,
-                         "only RGB and YCbCr JPEG tiles of Aperio SVS files can be kept");
+                         "only RGB and YCbCr JPEG tiles of Aperio SVS and DICOM files can be kept");
             return s;
         }
         if (r < 0) {
+            err_set(e, "%s", why.msg);
             err_add(e, "%s", path);
             return NULL;
         }
     }
-    file_kind_reject(path, e);
+    file_kind_reject(path, why.msg, e);
     return NULL;
 }
 

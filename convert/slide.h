@@ -60,8 +60,9 @@ struct slide {
 
 struct slide_reader {
     const char *name;
-    /* 1: *s is open and *info is filled. 0: this reader does not know the format. -1: it knows the
-     * format but cannot read the file. `threads` threads will call read. */
+    /* 1: *s is open and *info is filled. 0: this reader does not know the format, or not this kind
+     * of it; e may say which. -1: it knows the format but cannot read the file. `threads` threads
+     * will call read. */
     int (*open)(struct slide **s, const char *path, int64_t level, int threads,
                 struct slide_info *info, struct err *e);
     /* Tile (col, row) as [tile_rows][tile_cols][channels] u8, 3 = RGB or 1 = gray. Pixels beyond
@@ -94,7 +95,7 @@ struct slide_reader {
     void (*close)(struct slide *s);
 };
 
-extern const struct slide_reader slide_svs, slide_openslide;
+extern const struct slide_reader slide_svs, slide_dicom, slide_openslide;
 
 /* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
  * the file otherwise; then slide_may_pass(errno) says whether the error may pass. */

@@ -16,7 +16,7 @@ enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in
 struct scratch {
     struct tile_decoder *decoder; /* NULL until it is needed */
     uint8_t *bytes;               /* of one compressed tile */
-    size_t size;                  /* of bytes */
+    size_t n, size;               /* of bytes: used, allocated */
 };
 
 struct tile_file {
@@ -117,13 +117,15 @@ static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out
         memcpy(out + 3 * k, b, 3);
 }
 
-/* Prepares the thread's decoder and reads a tile's bytes. 0; 1: they are not in the file; -1. */
+/* Prepares the thread's decoder and reads a tile into s->bytes. 0; 1: it is not in the file; -1. */
 static int fetch(const struct tile_file *t, struct scratch *s, const struct tile_place *p,
                  struct err *e)
 {
     if (!s->decoder && !(s->decoder = tile_create(&t->grid.format, e)))
         return -1;
-    return p->bytes > 0 && is_possible(t, p) ? read_bytes(t, s, p, e) : 1;
+    const int r = p->bytes > 0 && is_possible(t, p) ? read_bytes(t, s, p, e) : 1;
+    s->n = p->bytes;
+    return r == 0 && t->grid.unwrap && !t->grid.unwrap(s->bytes, &s->n) ? 1 : r;
 }
 
 /* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
@@ -149,7 +151,7 @@ int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, in
     if (bad < 0)
         return -1;
     if (bad == 0)
-        bad = tile_decode(s->decoder, s->bytes, p->bytes, channels, out, e);
+        bad = tile_decode(s->decoder, s->bytes, s->n, channels, out, e);
     return settle(t, p, bad, channels, (size_t)(f->cols * f->rows), out, status);
 }
 
@@ -163,7 +165,7 @@ int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t 
     if (bad < 0)
         return -1;
     if (bad == 0)
-        bad = tile_decode_eighth(s->decoder, s->bytes, p->bytes, rgb, e);
+        bad = tile_decode_eighth(s->decoder, s->bytes, s->n, rgb, e);
     return settle(t, p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
 }
 
@@ -179,7 +181,7 @@ int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t ro
     *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
     if (bad)
         return 0;
-    bad = tile_keep(s->decoder, s->bytes, p->bytes, chunk, eighth, e);
+    bad = tile_keep(s->decoder, s->bytes, s->n, chunk, eighth, e);
     if (bad == TILE_NO_MEMORY)
         return -1;
     if (bad == TILE_DAMAGED)

@@ -27,7 +27,10 @@ struct tile_grid {
     struct tile_format format;
     int64_t cols, rows;              /* tiles */
     const struct tile_place *places; /* [rows][cols] */
-    uint8_t background[3];           /* R, G, B of missing and damaged tiles */
+    /* Turns the bytes of a place into a tile of *n bytes at bytes[0]; false: they are damaged.
+     * NULL: they are the tile. */
+    bool (*unwrap)(uint8_t *bytes, size_t *n);
+    uint8_t background[3]; /* R, G, B of missing and damaged tiles */
 };
 
 struct tile_file;
