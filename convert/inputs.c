@@ -2,11 +2,13 @@
 #include "convert/inputs.h"
 
 #include "common/cli.h"
+#include "convert/dicom.h"
 #include "convert/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 static int no_memory(struct err *e)
@@ -164,33 +166,110 @@ static int by_path_then_order(const void *a, const void *b)
     return order ? order : x < y ? -1 : x > y;
 }
 
+static void input_free(struct input *i)
+{
+    free(i->path);
+    free(i->target);
+    free(i->problem);
+    *i = (struct input){0};
+}
+
+/* Removes the inputs that have been freed. */
+static void close_gaps(struct inputs *in)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < in->n; k++)
+        if (in->list[k].path)
+            in->list[kept++] = in->list[k];
+    in->n = kept;
+}
+
 /* A slide that is named twice is converted once. */
 static int drop_repeats(struct inputs *in, struct err *e)
 {
     struct input **sorted = malloc((in->n + 1) * sizeof *sorted);
-    size_t kept = 0;
     if (!sorted)
         return no_memory(e);
     for (size_t k = 0; k < in->n; k++)
         sorted[k] = &in->list[k];
     qsort(sorted, in->n, sizeof *sorted, by_path_then_order);
     for (size_t k = in->n; k > 1; k--)
-        if (!strcmp(sorted[k - 1]->path, sorted[k - 2]->path)) {
-            free(sorted[k - 1]->path);
-            free(sorted[k - 1]->problem);
-            sorted[k - 1]->path = NULL;
-        }
-    for (size_t k = 0; k < in->n; k++)
-        if (in->list[k].path)
-            in->list[kept++] = in->list[k];
-    in->n = kept;
+        if (!strcmp(sorted[k - 1]->path, sorted[k - 2]->path))
+            input_free(sorted[k - 1]);
+    close_gaps(in);
     free(sorted);
     return 0;
 }
 
+/* --- DICOM series: files of one folder --- */
+
+struct instance {
+    struct input *input;
+    char series[DICOM_UID];
+    size_t folder; /* length of the folder's path */
+    off_t bytes;
+};
+
+static int by_folder_and_series(const struct instance *x, const struct instance *y)
+{
+    if (x->folder != y->folder)
+        return x->folder < y->folder ? -1 : 1;
+    const int order = strncmp(x->input->path, y->input->path, x->folder);
+    return order ? order : strcmp(x->series, y->series);
+}
+
+/* The largest file of a series comes first, as in a folder search. */
+static int by_instance(const void *a, const void *b)
+{
+    const struct instance *x = a, *y = b;
+    const int order = by_folder_and_series(x, y);
+    if (order)
+        return order;
+    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1)
+                                : strcmp(x->input->path, y->input->path);
+}
+
+/* False: not a DICOM file with a series. */
+static bool take_instance(struct input *i, struct instance *out)
+{
+    struct stat st;
+    const size_t n = strlen(i->path);
+    *out = (struct instance){.input = i, .folder = (size_t)(cli_base_name(i->path) - i->path)};
+    if (i->problem || n < 4 || strcasecmp(i->path + n - 4, ".dcm") != 0 || stat(i->path, &st))
+        return false;
+    out->bytes = st.st_size;
+    return dicom_series(i->path, out->series);
+}
+
+/* Several files of a DICOM series are one slide; a shell that expands *.dcm names them all. */
+static int drop_series(struct inputs *in, struct err *e)
+{
+    struct instance *list = malloc((in->n + 1) * sizeof *list);
+    size_t n = 0;
+    int r = list ? 0 : no_memory(e);
+    for (size_t k = 0; list && k < in->n; k++)
+        n += take_instance(&in->list[k], &list[n]);
+    if (n > 1)
+        qsort(list, n, sizeof *list, by_instance);
+    for (size_t k = 1, first = 0; k < n && r == 0; k++) {
+        char why[256];
+        if (by_folder_and_series(&list[first], &list[k])) {
+            first = k;
+            continue;
+        }
+        snprintf(why, sizeof why, "belongs to the DICOM series of %.200s",
+                 cli_base_name(list[first].input->path));
+        r = add_skipped(in, list[k].input->path, why, e);
+        input_free(list[k].input);
+    }
+    close_gaps(in);
+    free(list);
+    return r;
+}
+
 int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e)
 {
-    if (drop_repeats(in, e))
+    if (drop_repeats(in, e) || drop_series(in, e))
         return -1;
     if (!output)
         return 0;
@@ -201,13 +280,6 @@ int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct 
             return no_memory(e);
     }
     return mark_clashes(in, e);
-}
-
-static void input_free(struct input *i)
-{
-    free(i->path);
-    free(i->target);
-    free(i->problem);
 }
 
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks)

@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct input {
-    char *path;   /* of the slide; owned */
-    size_t below; /* path + below is its path below the folder that was given */
-    char *target; /* path of its store; owned; NULL until it is known (--anonymous) */
+    char *path;    /* of the slide; owned */
+    size_t below;  /* path + below is its path below the folder that was given */
+    char *target;  /* path of its store; owned; NULL until it is known (--anonymous) */
     char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
 };
 
@@ -37,8 +37,9 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e);
 /*
  * Sets the target of every input: `output` itself if it is a .h5 file, else NAME.h5 in that folder;
  * with `keep_tree` in the same subfolder as below the given folder. A path that occurs twice is
- * dropped once; an input whose target another one already has becomes a problem. Output NULL: the
- * targets are not known yet, and only repeated paths are dropped.
+ * dropped once, and of the files of a DICOM series in one folder the largest is kept; an input
+ * whose target another one already has becomes a problem. Output NULL: the targets are not known
+ * yet, and only repeated paths and files of a series are dropped.
  */
 int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e);
 /* Keeps share `task` of `tasks` (cli_task). Call it after inputs_assign, so that name clashes are
