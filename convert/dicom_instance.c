@@ -165,7 +165,8 @@ int dicom_instance_read(struct dicom_instance *i, const char *path, struct err *
     int r = dicom_file_open(&f, path);
     if (r) {
         memcpy(i->syntax, f.syntax, sizeof i->syntax);
-        if (dicom_file_is_readable(&f) && !dicom_file_walk(&f, visit, i))
+        if (dicom_file_is_readable(&f) &&
+            (!dicom_file_walk(&f, visit, i) || (dicom_instance_is_slide(i) && !i->pixels.at)))
             r = err_set(e, "its header is damaged or cut off; copy the file again");
     }
     const int code = f.fd < 0 ? errno : f.code;

@@ -1,0 +1,450 @@
+"""DICOM whole-slide images: pixels, levels, tables of frames, series, metadata, damage, what is not read."""
+import hashlib
+import os
+import shutil
+import struct
+
+import h5py
+import numpy as np
+
+import dicomfile
+from dicomfile import CANARIES, Level, element, instance, item, sequence, ul, us, write
+from lib import (BUILD, H5SPEC, WSI2H5, content, equal, expect, json_lines, made, main, real, run, says, spectrum, store, tmp,
+                 without_tissue)
+
+KINDS = {  # options of mkslide
+    "rgb": (), "restart": ("--restart", "7"), "444": ("--photometric", "ycbcr", "--subsampling", "444"),
+    "422": ("--photometric", "ycbcr", "--subsampling", "422"),
+    "420": ("--photometric", "ycbcr", "--subsampling", "420", "--restart", "4"),
+    "odd_tiles": ("--tile", "100x52", "--photometric", "ycbcr"), "one_tile": ("--tile", "1024"),
+    "comments": ("--comments",),
+}
+
+
+def svs(*options, size="1000x700"):
+    return made("--size", size, "--complete-tiles", *options)
+
+
+def dicom(*options, size="1000x700", **how):
+    """A DICOM slide with the tiles of an SVS file."""
+    return dicomfile.slide(tmp("dicom"), svs(*options, size=size), **how)
+
+
+def one(name="a.dcm", **how):
+    """A slide of one file."""
+    return write(os.path.join(tmp("dicom"), name), instance(Level(svs()), **how))
+
+
+def convert(slide, *options, status=0):
+    """The store's path, the run, its line of JSON."""
+    path = os.path.join(tmp("out"), "out.h5")
+    p = run(WSI2H5, "--json", "-o", path, *options, slide, status=status)
+    return path, p, json_lines(p.out)[0]
+
+
+def rejected(slide, *words, options=()):
+    path, p, _ = convert(slide, *options, status=1)
+    says(p.err, *words)
+    expect(not os.path.exists(path), "a store of %s", slide)
+
+
+def groups(path):
+    """Status and CRCs of all chunks, and all pixels."""
+    with h5py.File(path, "r") as f:
+        return [(g["tile_status"][()].tolist(), g["tile_crc32"][()].tolist()) for g in f["groups"].values()]
+
+
+def pixels(path):
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def statuses(path):
+    return [s for status, _ in groups(path) for row in status for s in row]
+
+
+def attributes(path, of="/"):
+    with h5py.File(path, "r") as f:
+        return dict(f[of].attrs)
+
+
+# --- pixels ---
+
+def test_chunks_are_those_of_the_same_tiles_in_svs():
+    for name, kind in KINDS.items():
+        slide = dicom(*kind)
+        for options in (("--codec", "none"), ("--codec", "deflate"), ("--codec", "jpeg"), ("--gray",), ("--tissue-only",)):
+            path, _, j = convert(slide, *options)
+            expect(j["reader"] == "dicom" and j["codec"] == (options + ("",))[1 if options[0] == "--codec" else 0] or
+                   options[0] != "--codec", "%s: %s", name, j)
+            expect(groups(path) == groups(store(svs(*kind), *options)), "%s, %s", name, options)
+
+
+def test_pixels_are_those_of_libjpeg():
+    for kind in ("rgb", "420"):
+        options = KINDS[kind]
+        level = Level(svs(*options))
+        tiles = np.frombuffer(run(os.path.join(BUILD, "tests", "jpeg_tiles"), svs(*options)).stdout, np.uint8)
+        tiles = tiles.reshape(level.down, level.across, level.rows, level.cols, 3)
+        whole = tiles.transpose(0, 2, 1, 3, 4).reshape(level.down * level.rows, level.across * level.cols, 3)
+        got = pixels(convert(dicom(*options), "--codec", "none")[0])
+        expect((got == whole[:level.height, :level.width]).all(), "%s", kind)
+
+
+def test_photometric_interpretation_states_the_colours():
+    """As in OpenSlide: whatever the stream says of itself."""
+    level = Level(svs())
+    level.photometric = "YBR_FULL_422"
+    a = convert(write(os.path.join(tmp(), "a.dcm"), instance(level)), "--codec", "none")[0]
+    b = convert(write(os.path.join(tmp(), "a.dcm"), instance(level)), "--codec", "jpeg")[0]
+    c = convert(one(), "--codec", "none")[0]
+    expect((pixels(a) != pixels(c)).any(), "the interpretation has no effect")
+    equal(without_tissue(content(spectrum(a))), without_tissue(content(spectrum(b))), "codec jpeg")
+
+
+def test_results_are_those_of_the_same_tiles_in_svs():
+    kind = KINDS["420"]
+    a, b = (without_tissue(content(spectrum(s))) for s in
+            (store(svs(*kind), "--codec", "jpeg"), convert(dicom(*kind), "--codec", "jpeg")[0]))
+    expect(a["/histogram"] == b["/histogram"], "histograms differ")
+
+
+def test_real_file():
+    path, _, j = convert(real("boxes_0.dcm"), "--codec", "jpeg")
+    expect(j["reader"] == "dicom" and j["mpp_x"] == 0.499 and j["codec"] == "jpeg" and statuses(path) == [0], "%s", j)
+    a = attributes(path)
+    expect(a["quickhash"] == "d0d6b71f6001ae45d000fbd3d3a1d7f619eef1e2ceb221e73bfe18e51320702c", "%s", a)  # OpenSlide 4's
+    with h5py.File(path, "r") as f:
+        expect(len(f["icc_profile"]) == 456, "its profile is missing")
+
+
+# --- tables of frames ---
+
+def test_tables_and_fragments():
+    want = groups(store(svs()))
+    for how in ({"table": "none"}, {"table": "extended"}, {"table": "basic", "split": 3}, {"closed": False},
+                {"table": "none", "closed": False}):
+        path, _, j = convert(dicom(**how))
+        expect(groups(path) == want and j["status"] == "done", "%s", how)
+
+
+def test_fragments_without_a_table_are_rejected():
+    rejected(dicom(table="none", split=2), "its frames consist of several fragments, and there is no table of their offsets")
+
+
+def test_damaged_table_of_offsets_is_not_needed():
+    data = bytearray(instance(Level(svs())))
+    at = data.index(struct.pack("<HH2s", 0x7fe0, 0x10, b"OB")) + 12 + 8  # the first offset
+    want = groups(store(svs()))
+    for k, value in ((0, 4), (1, 0), (5, 0xffffffff), (3, 1)):
+        bad = bytearray(data)
+        struct.pack_into("<I", bad, at + 4 * k, value)
+        path, _, j = convert(write(os.path.join(tmp(), "a.dcm"), bad), status=1)
+        expect(groups(path) == want and j["status"] == "damaged", "entry %d: %s", k, j)
+        says(attributes(path)["source_problem"], "its table of the frames' offsets is damaged")
+    level = Level(svs())
+    short = instance(level, pixels=dicomfile.element(0x7fe00010, b"OB", item(b"\0" * 8) + b"".join(
+        dicomfile.fragments(level.tiles, 1)) + dicomfile.END, dicomfile.UNDEFINED))
+    expect(groups(convert(write(os.path.join(tmp(), "a.dcm"), short), status=1)[0]) == want, "a short table")
+
+
+def test_sparse_tiles():
+    level = Level(svs())
+    order = [(k % level.across, k // level.across) for k in range(len(level.tiles))]
+    path, _, _ = convert(one(sparse=order))
+    expect(groups(path) == groups(store(svs())), "all frames")
+    some = [k for k in range(len(order)) if k % 3][::-1]
+    path, _, j = convert(one(sparse=[order[k] for k in some], frames=[level.tiles[k] for k in some]), "--codec", "none")
+    expect([s == 0 for s in statuses(path)] == [k in some for k in range(len(order))], "%s", statuses(path))
+    expect(set(statuses(path)) == {0, 1} and j["tiles_missing"] == len(order) - len(some), "%s", j)
+    x, y = order[0][0] * level.cols, order[0][1] * level.rows
+    expect((pixels(path)[y:y + level.rows, x:x + level.cols] == 255).all(), "a missing tile is not background")
+
+
+def test_sparse_positions_that_are_no_grid():
+    level = Level(svs())
+    order = [(k % level.across, k // level.across) for k in range(len(level.tiles))]
+    for wrong in ([(0, 0)] + order[:-1], order[:-1] + [(level.across, 0)], order[:-1] + [(0.5, 0)],
+                  order[:-1] + [(-1, 0)]):
+        positions = [dicomfile.position(int(1 + c * level.cols), 1 + r * level.rows) for c, r in wrong]
+        rejected(one(sparse=order, change={0x52009230: sequence(0x52009230, *positions)}), "the positions of its frames")
+    rejected(one(sparse=order[:-1]), "the positions of its frames")
+    rejected(one(sparse=order, drop=[0x52009230]), "the positions of its frames")
+
+
+def test_empty_frame_is_a_missing_tile():
+    level = Level(svs())
+    for table in ("basic", "none", "extended"):
+        frames = list(level.tiles)
+        frames[3] = frames[7] = b""
+        path, _, j = convert(one(frames=frames, table=table))
+        expect([k for k, s in enumerate(statuses(path)) if s == 1] == [3, 7] and j["status"] == "done", "%s: %s", table, j)
+
+
+# --- the slide ---
+
+def test_levels():
+    options = ("--levels", "2", "--tile", "256")
+    slide = dicom(*options, size="3000x2000")
+    for level in (0, 1):
+        path, _, j = convert(slide, "--level", str(level))
+        a = attributes(path)
+        want = store(svs(*options, size="3000x2000"), "--level", str(level))
+        expect(groups(path) == groups(want) and a["downsample"] == attributes(want)["downsample"], "level %d: %s", level, a)
+        expect(abs(a["mpp_x"] - 0.25) < 1e-9 and a["objective_power"] == 20, "%s", a)
+    rejected(slide, "has levels 0 to 1; --level 2 is out of range", options=("--level", "2"))
+    rejected(one(), "has only level 0; --level 1 is out of range", options=("--level", "1"))
+    path, _, j = convert(slide, "--mpp", "1")
+    expect(j["level"] == 1, "%s", j)
+    p = attributes(path, "properties")
+    expect(p["openslide.level-count"] == "2" and p["openslide.level[1].width"] == "750", "%s", p)
+
+
+def test_tissue_map_is_that_of_svs():
+    options = ("--levels", "2")
+    a, b = store(svs(*options, size="3000x2000")), convert(dicom(*options, size="3000x2000"))[0]
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        expect((f["tissue/mask"][()] == g["tissue/mask"][()]).all() and f["tissue/mask"][()].any(), "the maps differ")
+
+
+def test_any_file_of_the_series_opens_the_slide():
+    slide = dicom("--levels", "2", name="z%d.dcm")
+    folder = os.path.dirname(slide)
+    shutil.copy(real("boxes_0.dcm"), folder)  # of another series
+    want = groups(convert(slide)[0])
+    expect(groups(convert(os.path.join(folder, "z1.dcm"))[0]) == want, "from the file of level 1")
+    out = tmp("out")
+    names = sorted(os.path.join(folder, n) for n in os.listdir(folder))
+    for words in ([folder], names, names[::-1], [folder] + names):
+        p = run(WSI2H5, "--verbose", "--force", "-o", out, *words)
+        expect(sorted(os.listdir(out)) == ["boxes_0.h5", "z0.h5"], "%s", os.listdir(out))
+        says(p.err, "z1.dcm: skipped: belongs to the DICOM series of z0.dcm", "2 converted")
+    expect(groups(os.path.join(out, "z0.h5")) == want, "from the folder")
+
+
+def test_copies_of_a_file_do_no_harm():
+    slide = dicom("--levels", "2")
+    shutil.copy(slide, os.path.join(os.path.dirname(slide), "copy.dcm"))
+    expect(groups(convert(slide)[0]) == groups(store(svs("--levels", "2"))), "pixels")
+
+
+def test_slide_without_its_level_0_is_reported():
+    slide = dicom("--levels", "2")
+    os.remove(slide)
+    path, p, j = convert(slide.replace("level0", "level1"), status=1)
+    says(attributes(path)["source_problem"], "the file of level 0 is missing")
+    expect(j["status"] == "damaged", "%s", j)
+
+
+def test_resolution_and_objective():
+    for how, mpp in (({}, 0.25), ({"drop": [0x52009229]}, 0.25),  # then from the width of the imaged volume
+                     ({"drop": [0x52009229, 0x00480001]}, None)):
+        a = attributes(convert(one(**how))[0])
+        expect("mpp_x" not in a if mpp is None else abs(a["mpp_x"] - mpp) < 1e-6, "%s: %s", how, a)
+    two = element(0x00280030, b"DS", "0.0005\\0.00025")  # between rows, between columns
+    a = attributes(convert(one(change={0x52009229: sequence(0x52009229, sequence(0x00289110, two))}))[0])
+    expect((a["mpp_x"], a["mpp_y"]) == (0.25, 0.5), "%s", a)
+    for bad in ("0\\0", "-1\\1e999", "nan\\inf", "x", ""):
+        change = {0x52009229: sequence(0x52009229, sequence(0x00289110, element(0x00280030, b"DS", bad)))}
+        a = attributes(convert(one(change=change, drop=[0x00480001]))[0])
+        expect("mpp_x" not in a, "%s: %s", bad, a)
+
+
+def test_quickhash_is_that_of_openslide():
+    a = attributes(convert(dicom(series="1.2.840.99.7"))[0])
+    expect(a["quickhash"] == hashlib.sha256(b"1.2.840.99.7\0").hexdigest(), "%s", a)
+    out = tmp("out")
+    key = os.path.join(tmp(), "key.csv")
+    run(WSI2H5, "--anonymous", "--key", key, "-o", out, os.path.dirname(dicom(series="1.2.840.99.7")))
+    expect(os.listdir(out) == ["slide-%s.h5" % a["quickhash"][:16]], "%s", os.listdir(out))
+
+
+def test_resume():
+    slide = dicom("--levels", "2")
+    out = tmp("out")
+    for status in ("1 converted, 0 skipped", "0 converted, 1 skipped"):
+        says(run(WSI2H5, "-o", out, slide).err, status)
+    says(run(WSI2H5, "--gray", "-o", out, slide, status=1).err, "was made without --gray")
+    other = write(slide, instance(Level(svs("--seed", "2"))))
+    os.utime(other, (2e9, 2e9))
+    says(run(WSI2H5, "-o", out, other).err, "1 converted")
+
+
+# --- what may be stored ---
+
+def thumbnail(folder, level, label="NO", kind="ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", name="t.dcm", **how):
+    return write(os.path.join(folder, name), instance(level, image_type=kind, sop="1.2.3.9", label=label, **how))
+
+
+def stored_thumbnail(slide, *options, status=0):
+    with h5py.File(convert(slide, *options, status=status)[0], "r") as f:
+        return f["associated/thumbnail"][()] if "associated/thumbnail" in f else None
+
+
+def test_thumbnail():
+    small = Level(svs("--seed", "3", size="300x200"))
+    want = pixels(store(svs("--seed", "3", size="300x200"), "--codec", "none"))
+    slide = one()
+    expect(stored_thumbnail(slide) is None, "a thumbnail from nowhere")
+    thumbnail(os.path.dirname(slide), small)
+    got = stored_thumbnail(slide)
+    expect(got is not None and got.shape == want.shape and (got == want).all(), "the thumbnail differs")
+    damaged = list(small.tiles)
+    damaged[0] = damaged[0][:-200]
+    thumbnail(os.path.dirname(slide), small, frames=damaged)
+    expect(stored_thumbnail(slide, status=1) is None, "a damaged thumbnail is stored")
+
+
+def test_label_and_overview_are_never_stored():
+    small = Level(svs("--seed", "3", size="300x200"))
+    for kind, label in (("ORIGINAL\\PRIMARY\\LABEL\\NONE", "YES"), ("ORIGINAL\\PRIMARY\\OVERVIEW\\NONE", "YES"),
+                        ("ORIGINAL\\PRIMARY\\LABEL\\NONE", "NO"), ("ORIGINAL\\PRIMARY\\OVERVIEW\\NONE", "NO"),
+                        ("ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", "YES"), ("ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", "")):
+        slide = one()
+        label_file = thumbnail(os.path.dirname(slide), small, label=label, kind=kind)
+        expect(stored_thumbnail(slide) is None, "%s %s is stored", kind, label)
+        path, _, j = convert(label_file)  # also the label's file opens the slide, and only the slide
+        expect((j["width"], j["height"]) == (1000, 700) and groups(path) == groups(store(svs())), "%s", j)
+    os.remove(slide)
+    rejected(label_file, "its folder has no level of the slide, only other pictures")
+
+
+def test_no_store_holds_identifying_values():
+    profile = open(icc(), "rb").read()
+    slide = one(icc=profile)
+    with open(slide, "rb") as f:
+        data = f.read()
+    says(data.decode("latin-1"), *CANARIES)
+    thumbnail(os.path.dirname(slide), Level(svs("--seed", "3", size="300x200")))
+    for codec in ("none", "jpeg"):
+        path, p, _ = convert(slide, "--codec", codec, "--level", "0")
+        with open(path, "rb") as f:
+            stored = f.read().decode("latin-1") + p.out + p.err
+        for word in CANARIES + ("CANARYPROFILE",):
+            expect(word not in stored, "%s is in the store", word)
+        with h5py.File(path, "r") as f:
+            expect(len(f["icc_profile"]) == len(profile), "the profile is missing")
+
+
+def icc():
+    """A profile with a description."""
+    text = b"desc\0\0\0\0CANARYPROFILE\0\0\0"
+    path = os.path.join(tmp(), "profile")
+    head = bytearray(128)
+    struct.pack_into(">I", head, 0, 128 + 4 + 12 + len(text))
+    head[36:40] = b"acsp"
+    return write(path, bytes(head) + struct.pack(">I4sII", 1, b"desc", 144, len(text)) + text)
+
+
+def test_comments_within_frames_are_not_kept():
+    path, _, _ = convert(dicom("--comments"), "--codec", "jpeg")
+    with open(path, "rb") as f:
+        expect(b"comment" not in f.read().lower(), "a comment is in the store")
+
+
+# --- damage ---
+
+def test_damaged_frames():
+    level = Level(svs())
+    frames = list(level.tiles)
+    frames[2] = frames[2][:len(frames[2]) // 2]
+    frames[5] = b"\xff\xd8" + os.urandom(400)
+    frames[6] = Level(svs("--tile", "128")).tiles[0]  # of another size
+    for codec in ("none", "jpeg"):
+        for table in ("basic", "none", "extended"):
+            path, p, j = convert(one(frames=frames, table=table), "--codec", codec, status=1)
+            expect([k for k, s in enumerate(statuses(path)) if s == 2] == [2, 5, 6], "%s %s: %s", codec, table, statuses(path))
+            expect(j["tiles_damaged"] == 3 and j["codec"] == codec, "%s", j)
+            run(H5SPEC, "verify", path)
+
+
+def test_truncated_files():
+    whole = instance(Level(svs()))
+    begin = whole.index(struct.pack("<HH2s", 0x7fe0, 0x10, b"OB"))
+    for table in ("basic", "none", "extended"):
+        whole = instance(Level(svs()), table=table)
+        for part in (0.6, 0.75, 0.9, 0.999):
+            n = begin + int((len(whole) - begin) * part)
+            path, p, j = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), status=1)
+            s = statuses(path)
+            expect(s == sorted(s) and set(s) == {0, 2}, "%s %g: %s", table, part, s)
+            lost = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), "--codec", "jpeg", status=1)[0]
+            expect(statuses(lost) == s, "codec jpeg: %s, not %s", statuses(lost), s)
+        rejected(write(os.path.join(tmp(), "a.dcm"), whole[:begin + (len(whole) - begin) // 4]), "tiles lie beyond the end")
+    for n in list(range(0, 400, 37)) + list(range(400, begin + 30, 113)):
+        rejected(write(os.path.join(tmp(), "a.dcm"), whole[:n]), "a.dcm: ")
+
+
+def test_damaged_file_of_the_series_is_named():
+    slide = dicom("--levels", "2")
+    other = slide.replace("level0", "level1")
+    with open(other, "rb") as f:
+        data = f.read()
+    write(other, data[:data.index(struct.pack("<HH2s", 0x28, 4, b"CS"))])
+    rejected(slide, "level1.dcm of its series: its header is damaged or cut off; copy the file again")
+    write(other, b"")
+    convert(slide)  # what it was cannot be known
+
+
+def test_hostile_headers():
+    """No value in the header makes the converter crash or hang; what it accepts it reads."""
+    whole = instance(Level(svs()))
+    begin = whole.index(struct.pack("<HH2s", 0x7fe0, 0x10, b"OB")) + 60
+    path = os.path.join(tmp(), "a.dcm")
+    for at in range(132, begin, 11):
+        for value in (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f"):
+            write(path, whole[:at] + value + whole[at + 4:])
+            run(WSI2H5, "-q", "--force", "--codec", "jpeg", "-o", path + ".h5", path, status=None, timeout=20)
+    deep = sequence(0x00081140, b"", closed=False)
+    for _ in range(60):
+        deep = sequence(0x00081140, deep, closed=False)
+    rejected(one(change={0x00081140: deep}), "its header is damaged")
+
+
+NUMBERS = [  # tag, its element, words of the message
+    (0x00280008, element(0x00280008, b"IS", "999999999999"), "it states 999999999999 frames"),
+    (0x00280008, element(0x00280008, b"IS", "-1"), "it states -1 frames"),
+    (0x00280008, element(0x00280008, b"IS", "14"), "it has 14 frames, but a picture of this size has 5 x 3 tiles"),
+    (0x00480006, ul(0x00480006, 0), "it states a size of 0 x 700 px"),
+    (0x00480006, ul(0x00480006, 0xffffffff), "it states a size of 4294967295 x 700 px"),
+    (0x00480006, ul(0x00480006, 0x7fffffff), "it has 15 frames, but a picture of this size has"),
+    (0x00280010, us(0x00280010, 0), "its tiles are smaller than 8 px or larger than 4,096 px"),
+    (0x00280011, us(0x00280011, 65535), "its tiles are smaller than 8 px or larger than 4,096 px"),
+]
+
+
+def test_numbers_that_cannot_be():
+    for tag, value, words in NUMBERS:
+        rejected(one(change={tag: value}), words)
+    sparse = {0x00209311: element(0x00209311, b"CS", "TILED_SPARSE"), 0x00480006: ul(0x00480006, 0x7fffffff),
+              0x00480007: ul(0x00480007, 0x7fffffff)}
+    rejected(one(change=sparse), "8947849 x 8947849 tiles")
+
+
+# --- what is not read ---
+
+OTHERS = [  # what differs, words of the message
+    ({"syntax": "1.2.840.10008.1.2.4.91"}, "JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
+    ({"syntax": "1.2.840.10008.1.2.4.51"}, "JPEG of 12 bits"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
+    ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME2")}, "its pixels are not 8-bit colour"),
+    ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour"),
+    ({0x00209161: element(0x00209161, b"UI", "1.2.3.77")}, "one level is split into several files"),
+    ({0x00480303: ul(0x00480303, 3)}, "several focal planes or optical paths"),
+    ({0x00480302: ul(0x00480302, 2)}, "several focal planes or optical paths"),
+    ({0x00080016: element(0x00080016, b"UI", "1.2.840.10008.5.1.4.1.1.2")}, "it is not a whole-slide image"),
+    ({0x00080008: element(0x00080008, b"CS", "ORIGINAL\\PRIMARY")}, "its folder has no level of the slide"),
+]
+
+
+def test_other_kinds_are_named():
+    for change, words in OTHERS:
+        rejected(one(change=change), "a.dcm: not a slide", "a DICOM file: ", words)
+
+
+def test_two_pictures_of_one_size_are_not_mixed():
+    slide = one()
+    write(os.path.join(os.path.dirname(slide), "b.dcm"), instance(Level(svs("--seed", "2")), sop="1.2.3.2"))
+    rejected(slide, "its series has several files for the level of 1000 x 700 px")
+
+
+main(globals())
