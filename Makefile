@@ -2,7 +2,7 @@
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
 #   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff, Jansson and CUDA
-#   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS only
+#   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS and DICOM only
 # Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0
 # JANSSON=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
@@ -75,7 +75,7 @@ NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call o
 
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(filter-out $(B)/common/h5jpeg.o,$(call objects,common/*.c))
-# without OpenSlide, wsi2h5 reads SVS only
+# without OpenSlide, wsi2h5 reads SVS and DICOM only
 CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_openslide.c, \
               convert/slide_metadata.c convert/slide_openslide.c)),$(call objects,convert/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
@@ -100,7 +100,7 @@ link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS
 
 all: $(PROGRAMS) $(PLUGIN)
 	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
-	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS only: OpenSlide is missing (scripts/install-deps)')
+	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS and DICOM only: OpenSlide is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin PNG))$(PNG),:,echo 'h5spec draws no maps and no reports: libpng is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
 
@@ -189,7 +189,7 @@ FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, 
 FUZZ_MAIN = $(B)/tests/fuzz/replay.o
 FUZZ_HDF5 =
 DIRECT    = $(call objects,convert/svs*.c convert/tiff_file.c convert/tile*.c convert/head.c convert/identifiers.c \
-              convert/anonymous.c convert/file_kind.c convert/dicom.c) $(B)/convert/no_openslide.o
+              convert/anonymous.c convert/file_kind.c convert/dicom*.c convert/slide_dicom.c convert/sha256.c) $(B)/convert/no_openslide.o
 $(B)/tests/fuzz/%.o $(B)/convert/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)

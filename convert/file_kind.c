@@ -153,5 +153,5 @@ int file_kind_reject(const char *path, const char *why, struct err *e)
         return err_set(e, "%s: not a slide: %s", path, what);
     return err_set(
         e, "%s: not a slide in a known format%s; check that the file is complete", path,
-        slide_metadata_available() ? "" : " (this build has no OpenSlide and reads SVS only)");
+        slide_metadata_available() ? "" : " (without OpenSlide, this build reads SVS and DICOM)");
 }

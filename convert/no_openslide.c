@@ -1,6 +1,7 @@
 /*
  * no_openslide.c - stands in for slide_metadata.c and slide_openslide.c in a build without
- * OpenSlide. Such a build reads Aperio SVS only, and describes slides from their own directories.
+ * OpenSlide. Such a build reads Aperio SVS and DICOM only, and describes slides from their own
+ * directories and headers.
  */
 #include "convert/slide_metadata.h"
 

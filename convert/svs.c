@@ -1,8 +1,8 @@
 /*
  * svs.c - Aperio SVS, read directly.
  *
- * svs_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five times
- * as long for the same pixels, in its blitting.
+ * svs_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five
+ * times as long for the same pixels, in its blitting.
  *
  * OpenSlide still describes the slide as a whole (slide_metadata.h). A slide that OpenSlide rejects
  * because of one damaged tile is read all the same, with what its own description says. Aperio

@@ -1,7 +1,7 @@
 /*
- * fuzz_slide.c - an Aperio SVS file from bytes: its directories, some tiles of levels 0 and 1 as
- * RGB, gray, at 1/8 and as chunks of codec jpeg, properties, thumbnail and ICC profile. Without
- * OpenSlide: only this project's reader.
+ * fuzz_slide.c - an Aperio SVS or DICOM file from bytes: its directories or header, some tiles of
+ * levels 0 and 1 as RGB, gray, at 1/8 and as chunks of codec jpeg, properties, thumbnail and ICC
+ * profile. Without OpenSlide: only this project's readers.
  */
 #include "common/jpeg_chunk.h"
 #include "convert/head.h"
@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #undef HAVE_OPENSLIDE
-#include "convert/slide.c" /* with this project's reader only */
+#include "convert/slide.c" /* with this project's readers only */
 
 #include <math.h>
 #include <stdlib.h>
