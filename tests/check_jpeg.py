@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main,
-                 real, reseal, run, says, spectrum, store, tmp, without_tissue)
+                 real, reseal, run, same_build, says, spectrum, store, tmp, without_tissue)
 
 PLUGIN = os.path.join(BUILD, "libh5jpeg.so")
 UPSTREAM = os.path.join(BUILD, "tests", "upstream")
@@ -488,7 +488,7 @@ def test_installed_plug_in():
     if SAN:
         raise Skip("builds are tried without sanitizers")
     prefix = tmp()
-    run("make", "-s", "-C", ROOT, "CUDA=0", "B=" + os.path.relpath(BUILD, ROOT), "PREFIX=" + prefix, "install",
+    run("make", "-s", "-C", ROOT, *same_build(), "PREFIX=" + prefix, "install",
         env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")})
     folder = os.path.join(prefix, "lib/wsi2h5/plugin")
     s = store(kind("rgb"), *JPEG)

@@ -421,6 +421,8 @@ def make(*words, cwd, status=0, env={}):
     if SAN:
         raise Skip("builds are tried without sanitizers")
     inherited = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
+    if cwd != ROOT:
+        words = ("CFLAGS=-O0", *words)  # compiles in a third of the time
     return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status)
 
 
@@ -581,9 +583,7 @@ def files_below(folder):
 
 def test_install_and_uninstall():
     d = os.path.join(tmp(), "a folder")
-    with open(os.path.join(BUILD, "config")) as f:  # the build under test, not another one
-        words = ["B=" + os.path.relpath(BUILD, ROOT)] + ([] if "-DHAVE_CUDA" in f.read() else ["CUDA=0"])
-    words += ["DESTDIR=" + d, "PREFIX=/opt/x y"]
+    words = same_build() + ["DESTDIR=" + d, "PREFIX=/opt/x y"]
     make("install", *words, cwd=ROOT)
     prefix = os.path.join(d, "opt/x y")
     for name in ("wsi2h5", "h5spec"):

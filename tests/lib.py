@@ -33,6 +33,15 @@ os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"  # for h5py: the stores are only r
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def same_build():
+    """Words with which `make` in ROOT finds the build under test up to date, so that it compiles nothing."""
+    with open(os.path.join(BUILD, "config")) as f:
+        config = f.read()
+    arch = re.findall(r" -arch=(\S+)", config)
+    return (["B=" + os.path.relpath(BUILD, ROOT)] + ([] if "-DHAVE_CUDA" in config else ["CUDA=0"]) +
+            ["ARCH=" + a for a in arch])
+
+
 class Skip(Exception):
     pass
 
