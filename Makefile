@@ -57,7 +57,7 @@ DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ
             $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
             $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg) $(if $(call on,$(JANSSON)),jansson)
-# only h5spec uses these
+# pictures: of h5spec, and masks that wsi2h5 reads
 PICTURE_PC = $(if $(call on,$(PNG)),libpng) $(if $(MAP_TIFF),libtiff-4)
 PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs,$(PICTURE_PC)) -Wl$(comma)--no-as-needed)
 LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
@@ -127,6 +127,7 @@ $(B)/process/page.o: $(B)/page_files.h
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/png_file.c $(if $(MAP_TIFF),process/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
+$(B)/convert/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/cpu_unit process/stream common/gray common/chunks \
   convert/convert convert/slide_openslide convert/slide_metadata \

@@ -67,6 +67,16 @@ void polygons_shrink(struct polygons *p, double by)
     p->below /= by;
 }
 
+int polygons_check_place(const struct polygons *p, double width, double height, struct err *e)
+{
+    if (p->left < width && p->right > 0 && p->top < height && p->below > 0)
+        return 0;
+    return err_set(e,
+                   "all polygons (x %g to %g, y %g to %g) lie outside of the slide, which has "
+                   "%.0f x %.0f level-0 px; is it the file of another slide?",
+                   p->left, p->right, p->top, p->below, width, height);
+}
+
 /* --- rows --- */
 
 struct crossing {

@@ -44,6 +44,9 @@ uint32_t polygons_crc32(const struct polygons *p);
 /* Divides all coordinates. */
 void polygons_shrink(struct polygons *p, double by);
 
+/* -1 if all polygons lie outside of a slide of width x height level-0 px. */
+int polygons_check_place(const struct polygons *p, double width, double height, struct err *e);
+
 struct polygons_span {
     int64_t first, end; /* pixels first .. end - 1 */
 };

@@ -35,6 +35,7 @@ enum {
     OPT_NO_TISSUE,
     OPT_TISSUE_THRESHOLDS,
     OPT_TISSUE_MIN_AREA,
+    OPT_TISSUE_MASK,
     OPT_KEEP_IDENTIFIERS,
     OPT_ANONYMOUS,
     OPT_KEY,
@@ -83,6 +84,9 @@ static const struct command_option table[] = {
      "method chooses both. 0,S ignores the hue, which finds brown and blue stains alike"},
     {NULL, 0, "tissue-min-area", "PX", OPT_TISSUE_MIN_AREA,
      "remove pieces of tissue of fewer px of the stored level, in cells of 32 x 32 px"},
+    {NULL, 0, "tissue-mask", "FILE", OPT_TISSUE_MASK,
+     "take the tissue map from a PNG of the whole slide (black: no tissue) or from the polygons of "
+     "a GeoJSON file; FILE may be a folder with one file per slide, NAME.png or NAME.geojson"},
     {NULL, 0, "keep-identifiers", NULL, OPT_KEEP_IDENTIFIERS,
      "also store properties that identify a person, a time or an operator"},
     {NULL, 0, "anonymous", NULL, OPT_ANONYMOUS,
@@ -197,6 +201,7 @@ static int set_value(int id, const char *arg, struct arguments *o, struct err *e
     case OPT_TISSUE_THRESHOLDS: return set_thresholds(arg, &c->tissue, e);
     case OPT_TISSUE_MIN_AREA:
         return cli_int("--tissue-min-area", arg, 1, INT64_C(1) << 50, &c->tissue.min_area, e);
+    case OPT_TISSUE_MASK: c->tissue_mask = arg; return 0;
     case OPT_CODEC: return set_codec(arg, &c->codec, e);
     case OPT_STRIPE_ROWS: return cli_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
     case OPT_GROUP_BYTES:
@@ -295,9 +300,12 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
-    if (c->no_tissue && (c->tissue.given || c->tissue.min_area))
-        return err_set(e, "--no-tissue and --tissue-%s contradict each other",
-                       c->tissue.given ? "thresholds" : "min-area");
+    const char *rule = c->tissue.given ? "thresholds" : c->tissue.min_area ? "min-area" : NULL;
+    if (rule && (c->no_tissue || c->tissue_mask))
+        return err_set(e, "--%s and --tissue-%s contradict each other",
+                       c->no_tissue ? "no-tissue" : "tissue-mask", rule);
+    if (c->no_tissue && c->tissue_mask)
+        return err_set(e, "--no-tissue and --tissue-mask contradict each other");
     if (o->accept_damage && c->refuse_damage)
         return err_set(e, "--accept-damage and --on-damage fail contradict each other");
     if (o->quiet && o->verbose)

@@ -12,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
+    size_t slides;             /* of all tasks */
     size_t now;                /* the slide that is converted */
     char name[ANONYMOUS_NAME]; /* its name in messages, with --anonymous */
 };
@@ -34,6 +36,7 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
         return err_set(e, "%s: the list contains no slides", b->o->list);
     if (inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree, e))
         return -1;
+    b->slides = b->in.n;
     inputs_share(&b->in, b->o->task, b->o->tasks);
     return 0;
 }
@@ -112,6 +115,21 @@ static int convert_all(struct batch *b)
     return 0;
 }
 
+/* One mask belongs to one slide. */
+static int check_mask(const struct batch *b, struct err *e)
+{
+    struct stat st;
+    const char *mask = b->o->convert.tissue_mask;
+    if (!mask)
+        return 0;
+    if (stat(mask, &st))
+        return err_sys(e, "--tissue-mask %s", mask);
+    if (S_ISDIR(st.st_mode) || b->slides <= 1)
+        return 0;
+    return err_set(e, "--tissue-mask %s: one file is the mask of one slide, but %zu slides are "
+                   "given; name a folder with one file per slide", mask, b->slides);
+}
+
 static int run_batch(struct batch *b, char **words, int n)
 {
     struct err e = {""};
@@ -129,6 +147,8 @@ static int run_batch(struct batch *b, char **words, int n)
         err_set(&e, "-o %s takes one slide; name a folder for several", b->o->output);
         return arguments_usage_error(&e);
     }
+    if (check_mask(b, &e))
+        return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? CLI_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
     outcomes_begin(&b->outcomes, b->o);
     const int stopped = convert_all(b);

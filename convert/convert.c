@@ -14,6 +14,7 @@
 #include "convert/resolution.h"
 #include "convert/slide.h"
 #include "convert/tissue.h"
+#include "convert/tissue_mask.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@ enum {
 /* What the tissue map is made of. */
 enum tissue_origin {
     TISSUE_NONE,     /* there is no map */
-    TISSUE_OVERVIEW, /* as few pixels as possible, before the tiles (overview.h) */
+    TISSUE_OVERVIEW, /* as few pixels as possible (overview.h), or a mask; before the tiles */
     TISSUE_TILES,    /* the tiles that are converted */
 };
 
@@ -58,6 +59,7 @@ struct convert {
     struct store_writer *writer;
     struct head head;
     struct tissue tissue;
+    uint8_t *mask; /* the tissue map from outside, or NULL */
     enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
     struct codec_work **codecs;        /* [threads] */
@@ -271,6 +273,11 @@ static int make_tissue(struct convert *c, struct err *e)
         return 0;
     if (tissue_create(&c->tissue, c->info.width, c->info.height, &c->o->tissue, e))
         return -1;
+    if (c->mask) {
+        tissue_take(&c->tissue, c->mask);
+        c->tissue_origin = TISSUE_OVERVIEW;
+        return 0;
+    }
     const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
     struct err damage = {""};
     const int r = overview_tissue(c->path, c->slide, &c->slide_info, c->o->threads, must,
@@ -279,7 +286,7 @@ static int make_tissue(struct convert *c, struct err *e)
         return -1;
     c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
     if (r > 0 && c->tissue.none && c->o->tissue_only)
-        return err_set(e, "--tissue-only needs a tissue map, but %s; give --tissue-thresholds",
+        return err_set(e, "--tissue-only needs a tissue map, but %s; give --tissue-mask",
                        no_map);
     return r > 0 || c->info.channels == 3 ? 0 : add_colour(c, e);
 }
@@ -434,7 +441,9 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     struct stat st;
     if (stat(c->path, &st))
         return err_sys(e, "%s: cannot read its size", c->path);
-    if (plan_store(c->path, &st, &c->slide_info, c->o, &c->info, e))
+    if (plan_store(c->path, &st, &c->slide_info, c->o, &c->info, e) ||
+        (c->o->tissue_mask &&
+         !(c->mask = tissue_mask_read(c->o->tissue_mask, c->path, &c->info, e))))
         return -1;
     const int verdict = plan_judge(c->path, &st, target, &c->info, c->o->force, &report->info, e);
     if (verdict < 0)
@@ -482,6 +491,7 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
     const int r = convert(&c, target, report, e);
     report->seconds = cli_now() - begun;
     close_buffers(&c);
+    free(c.mask);
     slide_close(c.slide);
     return r;
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,6 +379,15 @@ int tissue_finish(struct tissue *t, struct err *e)
     free(t->saturation);
     t->saturation = NULL;
     return 0;
+}
+
+void tissue_take(struct tissue *t, const uint8_t *mask)
+{
+    int64_t tissue = 0;
+    for (int64_t k = 0; k < t->cols * t->rows; k++)
+        tissue += t->mask[k] = mask[k];
+    t->otsu_h = t->otsu_s = NAN;
+    t->fraction = (double)tissue / (double)(t->cols * t->rows);
 }
 
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)

@@ -49,7 +49,7 @@ struct tissue {
     uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
     uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
     uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
-    double otsu_h, otsu_s;   /* 0 .. 1 */
+    double otsu_h, otsu_s;   /* 0 .. 1; NaN for a mask from outside */
     double fraction;         /* of the cells */
     bool none;               /* there is no map: the background is not bright; set at the end */
 };
@@ -74,6 +74,8 @@ void tissue_sums_free(struct tissue_sums *s);
 int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
 /* Computes the thresholds and the mask, or sets `none`. -1: out of memory. */
 int tissue_finish(struct tissue *t, struct err *e);
+/* Takes a mask from outside, [rows][cols] 1 = tissue, instead of sums; it is copied. */
+void tissue_take(struct tissue *t, const uint8_t *mask);
 /* The rule in words, "thresholds 0.5,0.25; min-area 9000"; "" for Otsu's thresholds only. */
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
 /* Is there tissue in this rectangle of stored pixels? */

@@ -68,13 +68,9 @@ static char *find_file(const char *folder, const char *store, const struct store
 static int check_place(const struct polygons *p, const char *file, const struct store_info *i,
                        struct err *e)
 {
-    const double w = (double)i->width * i->downsample, h = (double)i->height * i->downsample;
-    if (p->left < w && p->right > 0 && p->top < h && p->below > 0)
-        return 0;
-    return err_set(e,
-                   "%s: all polygons (x %g to %g, y %g to %g) lie outside of the slide, which "
-                   "has %.0f x %.0f level-0 px; is it the file of another slide?",
-                   file, p->left, p->right, p->top, p->below, w, h);
+    const double width = (double)i->width * i->downsample;
+    const double height = (double)i->height * i->downsample;
+    return polygons_check_place(p, width, height, e) ? err_add(e, "%s", file) : 0;
 }
 
 int regions_load(const struct regions_choice *c, const char *store, const struct store_info *i,

@@ -28,7 +28,7 @@ ONLY = [  # header, the only files that may include it
     (r"pthread\.h", r"common/pipe\.c"),
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/svs_level|process/map_tiff)\.c"),
-    (r"png\.h", r"process/png_file\.c"),
+    (r"png\.h", r"(process/png_file|convert/png_mask)\.c"),
     (r"jansson\.h", r"common/geojson\.c"),
     (r"j(peglib|error)\.h", r"(common/jpeg_decoder|process/jpeg_write)\.c"),
     (r"openjpeg\.h", r"convert/tile_j2k\.c"),
@@ -184,7 +184,7 @@ ROI = regions_file()
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--mpp": ["0.5"], "--mpp-tolerance": ["0.2", "--mpp", "0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
-    "--tissue-only": [], "--no-tissue": [], "--tissue-thresholds": ["0.5,0.1"], "--tissue-min-area": ["2000"], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
+    "--tissue-only": [], "--no-tissue": [], "--tissue-thresholds": ["0.5,0.1"], "--tissue-min-area": ["2000"], "--tissue-mask": [ROI], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
     "--anonymous": None, "--key": None,  # check_inputs.py
     "--list": None, "--output": None, "--help": None, "--version": None,
@@ -349,7 +349,7 @@ def test_completion_of_zsh():
 
 def test_completion_knows_every_argument():
     """After each option that takes an argument: words, files or nothing, on purpose."""
-    files = {"output", "list", "live", "key", "csv", "failed", "limits", "meta", "multiqc", "roi"}  # zsh completes files by default
+    files = {"output", "list", "live", "key", "csv", "failed", "limits", "meta", "multiqc", "roi", "tissue-mask"}  # zsh completes files by default
     helps = {"wsi2h5": [run(WSI2H5, "--help").out], "h5spec": [run(H5SPEC, c, "--help").out for c in commands_of_h5spec()]}
     for program, texts_ in helps.items():
         taking = set(re.findall(r"^  (?:-., |    )--([a-z-]+) [A-Z]", "".join(texts_), re.M))
@@ -428,12 +428,12 @@ def make(*words, cwd, status=0, env={}):
 
 def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
-    without = ("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0")
+    without = ("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", "JANSSON=0")
     make(*without, "wsi2h5", cwd=d)
     make(*without, "JPEG=0", "PNG=0", "h5spec", cwd=d)
     h5spec = os.path.join(d, "build/h5spec")
     libraries = "".join(re.findall(r"NEEDED.*", run("readelf", "-d", h5spec).out))  # its own, not HDF5's
-    expect(not re.search("openslide|tiff|png|jpeg|fftw|deflate|lz4|zstd|cuda", libraries), libraries)
+    expect(not re.search("openslide|tiff|png|jpeg|fftw|deflate|lz4|zstd|cuda|jansson", libraries), libraries)
     run(h5spec, "--device", "cpu", "-o", os.path.join(tmp(), "cpu.h5"), grouped())
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CUDA backend")
@@ -444,7 +444,9 @@ def test_without_anything_but_hdf5_and_zlib():
         says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "cannot unpack codec jpeg", "libjpeg")
     says(run(h5spec, "verify", "--quick", jpeg).out, "valid")
     says(run(h5spec, "info", jpeg).out, "codec      jpeg")
+    says(run(h5spec, "--roi", ROI, "-o", os.path.join(tmp(), "x.h5"), grouped(), status=2).err, "reads no GeoJSON", "libjansson-dev")
     wsi2h5 = os.path.join(d, "build/wsi2h5")
+    says(run(wsi2h5, "--tissue-mask", ROI, "-o", tmp(), slide(), status=1).err, ROI, "reads no GeoJSON", "libjansson-dev")
     expect("openslide" not in run("readelf", "-d", wsi2h5).out, "wsi2h5 needs OpenSlide")
     check_svs_without_openslide(wsi2h5)
 

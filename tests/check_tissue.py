@@ -1,4 +1,8 @@
 """The tissue map, and what is left out or not counted by it."""
+import json
+import struct
+import zlib
+
 import h5py
 import numpy as np
 
@@ -214,6 +218,157 @@ def test_other_rules_are_not_taken_for_this_one():
     with h5py.File(plain, "r") as f:
         expect("tissue_rule" not in f.attrs and "tissue_missing" not in f.attrs, "attributes of the default")
     says(run(WSI2H5, *rule, "-o", plain, slide, status=1).err, "was made with the default tissue map")
+
+
+def png(path, pixels, kind=0, depth=8, palette=b"", more=b"", interlace=0):
+    """A PNG file; pixels: rows of bytes as they are packed. kind: 0 gray, 2 RGB, 3 palette, 4 gray with alpha, 6 RGBA."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
+    width = len(pixels[0]) * 8 // depth // channels
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, len(pixels), depth, kind, 0, 0, interlace)))
+        f.write((chunk(b"PLTE", palette) if palette else b"") + (chunk(b"tRNS", more) if more else b""))
+        f.write(chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in pixels))) + chunk(b"IEND", b""))
+    return path
+
+
+def picture(width, height, x, y, w, h, size=(2400, 1900)):
+    """[height][width] 0 or 1: which centres of the picture's pixels lie in the rectangle of the slide."""
+    across = (np.arange(width) + 0.5) * size[0] / width
+    down = (np.arange(height) + 0.5) * size[1] / height
+    return (((down >= y) & (down < y + h))[:, None] & ((across >= x) & (across < x + w))).astype(np.uint8)
+
+
+def cells_of_picture(image, size=(2400, 1900), cell=32):
+    """The definition: at least half of the pixels whose centres lie in the cell; else the pixel over its centre."""
+    height, width = image.shape
+    def members(n, px):
+        centres, out = (np.arange(n) + 0.5) * px / n, []
+        for first in range(0, px, cell):
+            end = min(first + cell, px)
+            inside = np.nonzero((centres >= first) & (centres < end))[0]
+            out.append(inside if len(inside) else np.array([int((first + end) / 2 * n / px)]))
+        return out
+    return np.array([[image[np.ix_(r, c)].mean() >= 0.5 for c in members(width, size[0])] for r in members(height, size[1])])
+
+
+def masked(path, *options, slide=None):
+    mask, attributes = mask_of(store(slide or made(*KNOWN, name="masked"), "--tissue-mask", path, *options))
+    expect(np.isnan(attributes["otsu_h"]) and attributes["tissue_fraction"] == mask.mean(), "%s", attributes)
+    return mask
+
+
+def test_masks_of_every_size():
+    for width, height in ((2400, 1900), (1200, 950), (75, 60), (80, 63), (601, 476), (24, 19), (11, 9), (5, 4)):
+        image = picture(width, height, 420, 310, 900, 1111)
+        image ^= picture(width, height, 700, 600, 90, 80)
+        got = masked(png(os.path.join(tmp(), "m.png"), image * 255))
+        want = cells_of_picture(image)
+        expect((got == want).all() and 0 < got.sum() < got.size, "%d x %d: %d cells differ", width, height, (got != want).sum())
+
+
+def test_masks_of_every_kind():
+    image = picture(240, 190, 420, 310, 900, 1111)
+    want, path = cells_of_picture(image), os.path.join(tmp(), "m.png")
+    def same(what, *args, **kw):
+        os.path.exists(path) and os.unlink(path)
+        here = os.path.join(tmp(), "m.png")
+        got = masked(png(here, *args, **kw))
+        expect((got == want).all(), "%s: %d cells differ", what, (got != want).sum())
+    same("0 and 1", image)
+    same("one bit", np.packbits(image, axis=1), depth=1)
+    same("16 bit, small numbers", np.stack([image * 0, image], 2).reshape(190, -1), depth=16)
+    same("RGB", np.stack([image * 0, image * 0, image * 9], 2).reshape(190, -1), kind=2)
+    same("RGBA", np.stack([image * 0 + 255] * 3 + [image * 200], 2).reshape(190, -1), kind=6)
+    same("gray and alpha", np.stack([image * 255, image * 0 + 255], 2).reshape(190, -1), kind=4)
+    same("palette", image, kind=3, palette=bytes((0, 0, 0, 10, 200, 10)))
+    same("palette with transparency", image, kind=3, palette=bytes((9, 9, 9, 10, 200, 10)), more=bytes((0, 255)))
+
+
+def test_polygons_as_masks():
+    ring = [[100.3, 90.2], [2300.7, 300.1], [333.3, 1800.9]]
+    path = os.path.join(tmp(), "m.geojson")
+    with open(path, "w") as f:
+        json.dump({"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": {}}, f)
+    x, y = np.meshgrid(np.arange(2400) + 0.5, np.arange(1900) + 0.5)
+    inside = np.zeros(x.shape, bool)
+    for (ax, ay), (bx, by) in zip(ring, ring[1:] + ring[:1]):
+        inside ^= ((ay <= y) != (by <= y)) & (x >= ax + (y - ay) / (by - ay) * (bx - ax))
+    want = np.array([[inside[r:r + 32, c:c + 32].mean() >= 0.5 for c in range(0, 2400, 32)] for r in range(0, 1900, 32)])
+    expect((masked(path) == want).all(), "cells differ")
+    with h5py.File(store(made(*KNOWN, "--levels", "2", name="masked"), "--tissue-mask", path, "--level", "1"), "r") as f:
+        half = f["tissue/mask"][()]
+        expect(half.shape == (15, 19) and abs(half.mean() - want.mean()) < 0.05, "level 1: %f, %f", half.mean(), want.mean())
+
+
+def test_masks_and_tissue_only():
+    path = png(os.path.join(tmp(), "m.png"), picture(240, 190, *OUTLINE) * 255)
+    for options in ((), ("--gray",), ("--codec", "jpeg")):
+        out = store(made(*KNOWN, name="masked"), "--tissue-mask", path, "--tissue-only", *options)
+        with h5py.File(out, "r") as f:
+            expect(f.attrs["tiles_left_out"] > 0, "no tile is left out")
+        run(H5SPEC, "verify", out)
+    says(run(H5SPEC, "info", out).out, "; by mask ")
+
+
+def test_a_mask_makes_fluorescence_usable():
+    slide = made(*KNOWN, "--stain", "fluorescence", name="dark")
+    path = png(os.path.join(tmp(), "m.png"), picture(240, 190, *OUTLINE) * 255)
+    out = store(slide, "--tissue-mask", path, "--tissue-only")
+    says(run(H5SPEC, "run", "--tissue-only", "-o", out + "x", out).err, "1 done")
+
+
+def test_folder_of_masks_and_resuming():
+    slides, masks, out = tmp(), tmp(), tmp()
+    for name in ("a.svs", "b.svs"):
+        os.link(made(*KNOWN, "--levels", "2", "--seed", str(ord(name[0])), name="m" + name), os.path.join(slides, name))
+    one, two = picture(240, 190, *OUTLINE), picture(240, 190, 0, 0, 500, 500)
+    png(os.path.join(masks, "a.png"), one)
+    png(os.path.join(masks, "b.svs.png"), two)
+    again = ("--tissue-mask", masks, "-o", out, slides)
+    says(run(WSI2H5, *again).err, "2 converted")
+    for name, image in (("a", one), ("b", two)):
+        expect((mask_of(os.path.join(out, name + ".h5"))[0] == cells_of_picture(image)).all(), "%s: another mask", name)
+    says(run(WSI2H5, *again).err, "2 skipped (up to date)")
+    png(os.path.join(masks, "a.png"), one * 255)  # the same cells
+    says(run(WSI2H5, *again).err, "2 skipped (up to date)")
+    png(os.path.join(masks, "a.png"), two)
+    says(run(WSI2H5, *again, status=1).err, "a.h5 was made with another tissue map: mask ", "--force", "1 skipped")
+    says(run(WSI2H5, "-o", out, slides, status=1).err, "was made with another tissue map: mask ")
+    os.unlink(os.path.join(masks, "a.png"))
+    says(run(WSI2H5, "--force", *again, status=1).err, "a.svs: no tissue mask", "has no file a.png or .geojson", "1 converted")
+    with h5py.File(os.path.join(out, "a.h5"), "r") as f:
+        expect(len(f.attrs["tissue_rule"]) == len("mask 12345678") and masks not in str(dict(f.attrs)), "%s", f.attrs["tissue_rule"])
+
+
+def test_bad_masks():
+    slide, out = made(*KNOWN), tmp()
+    image = picture(240, 190, *OUTLINE)
+    good = open(png(os.path.join(tmp(), "m.png"), image), "rb").read()
+    def file(name, data):
+        path = os.path.join(tmp(), name)
+        with open(path, "wb") as f:
+            f.write(data)
+        return path
+    flipped = bytearray(good)
+    flipped[len(good) // 2] ^= 255
+    cases = [
+        (file("m.png", b""), "not a valid PNG"), (file("m.png", b"hello, no picture"), "not a valid PNG"), (file("m.png", good[:len(good) // 2]), "not a valid PNG"),
+        (file("m.png", bytes(flipped)), "not a valid PNG"), (png(os.path.join(tmp(), "m.png"), image.T.copy()), "190 x 240 px has another shape than the slide, 2400 x 1900 px"),
+        (png(os.path.join(tmp(), "m.png"), image[:180]), "another shape"), (png(os.path.join(tmp(), "m.png"), image[:1, :1]), "another shape"),
+        (png(os.path.join(tmp(), "m.png"), image, interlace=1), "interlaced"), (file("m.tif", b"x"), "a tissue mask is a .png or .geojson file"),
+        (file("m.geojson", b"{"), "not valid JSON"), (file("m.json", b'{"type": "Point", "coordinates": [1, 2]}'), "has no polygon"),
+        (file("m.geojson", b'{"type": "Polygon", "coordinates": [[[9000, 0], [9100, 0], [9000, 100]]]}'), "lie outside of the slide, which has 2400 x 1900"),
+    ]
+    for path, why in cases:
+        p = run(WSI2H5, "--tissue-mask", path, "-o", out, slide, status=1)
+        says(p.err, why, slide, path)
+        expect(os.listdir(out) == [], "%s: %s", why, os.listdir(out))
+    says(run(WSI2H5, "--tissue-mask", "/nonexistent.png", "-o", out, slide, status=2).err, "--tissue-mask /nonexistent.png: No such file")
+    says(run(WSI2H5, "--tissue-mask", cases[0][0], "-o", out, slide, made("--size", "300x300"), status=2).err, "name a folder with one file per slide")
+    for rule in (("--tissue-thresholds", "0,0"), ("--tissue-min-area", "9"), ("--no-tissue",)):
+        says(run(WSI2H5, "--tissue-mask", cases[0][0], *rule, "-o", out, slide, status=2).err, "contradict")
 
 
 def test_bad_rules():

@@ -10,7 +10,7 @@ _wsi2h5() {
     --progress) words='auto yes no' ;;
     --task) words='auto' ;;
     --group-bytes | --level | --mpp | --mpp-override | --mpp-tolerance | --stripe-rows | --tissue-min-area | --tissue-thresholds | --threads | -j) return ;;
-    -o | --output | --list | --key) ;;
+    -o | --output | --list | --key | --tissue-mask) ;;
     *) [[ $current != -* ]] ||
         words=$("${COMP_WORDS[0]}" --help 2>/dev/null | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p') ;;
     esac
