@@ -1,9 +1,10 @@
 /*
  * fuzz_text.c - texts that users, schedulers and slides provide: numbers, ranges, tasks, lists of
- * files, command lines, slide descriptions, properties, ICC profiles, names to print.
+ * files, command lines, slide descriptions, properties, ICC profiles, names to print, polygons.
  * The first byte chooses; the rest is the text.
  */
 #include "common/cli.h"
+#include "common/geojson.h"
 #include "common/text.h"
 #include "convert/arguments.h"
 #include "convert/identifiers.h"
@@ -134,6 +135,39 @@ static void printed(const char *text)
         FUZZ_MUST(strtod(cli_number(number, x), NULL) == x);
 }
 
+/* Spans of a row are ascending, disjoint and within the image. */
+static void check_row(struct polygons_rows *rows, int64_t y, int64_t width)
+{
+    int64_t n, end = -1;
+    const struct polygons_span *spans = polygons_row(rows, y, &n);
+    for (int64_t k = 0; k < n; k++) {
+        FUZZ_MUST(spans[k].first > end && spans[k].first < spans[k].end);
+        FUZZ_MUST(spans[k].first >= 0 && spans[k].end <= width);
+        end = spans[k].end;
+    }
+}
+
+static void regions(uint8_t which, const uint8_t *data, size_t n)
+{
+    const char *names[] = {"Tumor", ""};
+    const struct geojson_classes classes = {names, which % 3};
+    char path[FUZZ_PATH];
+    struct err e = {""};
+    struct polygons p;
+    fuzz_file(data, n, path);
+    if (geojson_read(path, &classes, &p, &e)) {
+        FUZZ_MUST(e.msg[0]);
+        return;
+    }
+    polygons_shrink(&p, 1 + which / 8);
+    struct polygons_rows *rows = polygons_open(&p, 300, 200, &e);
+    FUZZ_MUST(rows);
+    for (int64_t y = 0; y < 200; y++)
+        check_row(rows, y, 300);
+    polygons_close(rows);
+    polygons_free(&p);
+}
+
 /* The inputs name files, and the messages are many: an empty folder, and nothing printed. */
 static void prepare(void)
 {
@@ -158,6 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     case 2: description(text); break;
     case 3: profile(data + 1, n - 1); break;
     case 4: printed(text); break;
+    case 5: regions(data[0] / 8, data + 1, n - 1); break;
     default: command_line(data[0] / 8, text);
     }
     free(text);
