@@ -134,10 +134,14 @@ static int check_work(const struct polygons *p, int64_t height, struct err *e)
 struct polygons_rows *polygons_open(const struct polygons *p, int64_t width, int64_t height,
                                     struct err *e)
 {
-    struct polygons_rows *r = check_work(p, height, e) ? NULL : calloc(1, sizeof *r);
     const size_t n = (size_t)p->n + 1;
-    if (!r)
+    if (check_work(p, height, e))
         return NULL;
+    struct polygons_rows *r = calloc(1, sizeof *r);
+    if (!r) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
     *r = (struct polygons_rows){.p = p, .width = width, .height = height};
     r->order = malloc(n * sizeof *r->order);
     r->active = malloc(n * sizeof *r->active);

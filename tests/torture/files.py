@@ -48,12 +48,17 @@ def make_cases(t, size="600x500"):
         results.append(os.path.join(work, "r%d.h5" % k))
         subprocess.run([WSI2H5, "-q", "-o", stores[k], slide], check=True)
         subprocess.run([H5SPEC, "run", "-q", "--device", "cpu", "-o", results[k], stores[k]], check=True)
+    regions = os.path.join(work, "regions.geojson")
+    with open(regions, "w") as f:
+        f.write('{"type": "Polygon", "coordinates": [[[10, 10], [400, 20], [300, 299]], [[100, 50], [200, 50], [150, 90]]]}')
     spec = [H5SPEC, "run", "-q", "--device", "cpu", "-j", "2"]
     cases = [
         Case("wsi2h5", [WSI2H5, "-q", "-j", "2", "-o", "{}", slides[0]], "s0.h5"),
         Case("wsi2h5 --codec none", [WSI2H5, "-q", "--codec", "none", "-o", "{}", slides[0]], "s0.h5"),
         Case("wsi2h5 --force", [WSI2H5, "-q", "--force", "-o", "{}", slides[0]], "s0.h5", stores[0]),
         Case("wsi2h5 --tissue-only", [WSI2H5, "-q", "--tissue-only", "-o", "{}", slides[1]], "s1.h5"),
+        Case("wsi2h5 --codec jpeg", [WSI2H5, "-q", "--codec", "jpeg", "-o", "{}", slides[0]], "s0.h5"),
+        Case("h5spec run --roi", [*spec, "--roi", regions, "--min-roi", "0.2", "-o", "{}/r.h5", stores[0]], "r.h5"),
         Case("h5spec run", [*spec, "-o", "{}/r.h5", stores[0]], "r.h5"),
         Case("h5spec run into a folder", [*spec, "-o", "{}/", stores[1]], "s1.h5"),
         Case("h5spec run over another", [*spec, "-o", "{}/r.h5", stores[0]], "r.h5", results[1]),
