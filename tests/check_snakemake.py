@@ -7,12 +7,12 @@ from lib import *
 WORKFLOW = os.path.join(ROOT, "scripts", "snakemake")
 
 
-def snakemake(folder, *options, status=0):
+def snakemake(folder, *options, status=0, profile="local", path=BUILD):
     program = shutil.which("snakemake") or os.path.join(ROOT, "build", "snakemake", "bin", "snakemake")
     if not os.path.exists(program):
         raise Skip("snakemake is not installed (pip install snakemake)")
-    env = dict(os.environ, PATH=BUILD + os.pathsep + os.environ["PATH"], HOME=folder, XDG_CACHE_HOME=folder)
-    return run(program, "-s", WORKFLOW + "/Snakefile", "--profile", WORKFLOW + "/profiles/local", "--directory", folder,
+    env = dict(os.environ, PATH=path + os.pathsep + os.environ["PATH"], HOME=folder, XDG_CACHE_HOME=folder)
+    return run(program, "-s", WORKFLOW + "/Snakefile", "--profile", WORKFLOW + "/profiles/" + profile, "--directory", folder,
                "--cores", "2", "--config", *options, env=env, timeout=300, status=status)
 
 
@@ -50,6 +50,30 @@ def test_one_bad_slide_does_not_stop_the_others():
     expect(sorted(os.listdir(study + "/results")) == ["a.h5", "c.h5"], "%s", os.listdir(study))
     says(open(study + "/logs/convert/b.txt").read(), "b.svs")
     expect(not os.path.exists(study + "/corpus.h5"), "a corpus without one of its slides")
+
+
+# in place of Apptainer: records the image and runs the command of `apptainer exec OPTIONS IMAGE bash -c COMMAND`
+APPTAINER = """#!/bin/sh
+case $1 in --version) echo 'apptainer version 1.3.0'; exit ;; esac
+while [ "$2" != bash ] && [ "$2" != sh ] && [ $# -gt 2 ]; do shift; done
+echo "$1" >>'%(log)s'
+shift
+PATH='%(build)s':$PATH exec "$@"
+"""
+
+
+def test_profile_for_containers():
+    """Every program runs in the image, and only there."""
+    slides, study, d = folder_of_slides("a.svs", "b.svs"), tmp("study"), tmp()
+    log, image, program = (os.path.join(d, n) for n in ("log", "wsi2h5.sif", "apptainer"))
+    open(image, "w").close()
+    with open(program, "w") as f:
+        f.write(APPTAINER % {"log": log, "build": BUILD})
+    os.chmod(program, 0o755)
+    snakemake(study, "slides=" + slides, "device=cpu", "container=" + image, profile="container", path=d)
+    used = open(log).read().split()
+    expect(used == [image] * 6, "2 conversions, 2 runs, merge, report: %s", used)
+    says(run(H5SPEC, "info", study + "/corpus.h5").out, "complete")
 
 
 if __name__ == "__main__":
