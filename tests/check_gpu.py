@@ -161,7 +161,7 @@ def painted(base, value):
     path = os.path.join(tmp("painted"), "painted.h5")
     shutil.copy(base, path)
     writes = []
-    with h5py.File(path, "r+") as f:
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         for g in f["groups"].values():
             rows, cols, channels = g["pixels"].chunks
             for k in range(g["pixels"].id.get_num_chunks()):

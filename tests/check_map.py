@@ -420,7 +420,7 @@ def enlarged(result, nx, ny):
     path = os.path.join(tmp("enlarged"), "r.h5")
     shutil.copy(result, path)
     random = np.random.default_rng(1)
-    with h5py.File(path, "r+") as f:
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         ((_, s),) = f["slides"].items()
         s.attrs.modify("width", np.int64((nx - 1) * S + N))
         s.attrs.modify("height", np.int64((ny - 1) * S + N))
@@ -463,7 +463,7 @@ def rewritten(result, change):
     """A copy whose float maps are changed, with checksums that match."""
     path = os.path.join(tmp("rewritten"), "r.h5")
     shutil.copy(result, path)
-    with h5py.File(path, "r+") as f:
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         for s in f["slides"].values():
             for key in ("window_mean_db", "window_std_db"):
                 s[key][...] = change(key, s[key][()])

@@ -240,7 +240,7 @@ def test_errors_that_pass_are_not_recorded_as_damage():
             expect(same or not os.path.exists(out), "%s %d: another store: %s", call, k, p.err)
             expect(p.returncode == 0 and same or p.returncode == 1 and slide in p.err, "%s %d: %s", call, k, p.err)
             tried += 1
-    expect(tried > 50, "only %d tries", tried)
+    expect(tried > 30, "only %d tries", tried)  # OpenSlide 4 opens the slide less often than OpenSlide 3
 
 
 def test_what_a_lock_leaves_in_errno_is_no_error():
