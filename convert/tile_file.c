@@ -15,8 +15,7 @@ enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in
 /* What one thread needs. */
 struct scratch {
     struct tile_decoder *decoder; /* NULL until it is needed */
-    uint8_t *bytes;               /* of one compressed tile */
-    size_t n, size;               /* of bytes: used, allocated */
+    struct tile_bytes tile;       /* compressed */
 };
 
 struct tile_file {
@@ -59,7 +58,7 @@ void tile_file_close(struct tile_file *t)
         return;
     for (int k = 0; k < t->threads; k++) {
         tile_free(t->scratch[k].decoder);
-        free(t->scratch[k].bytes);
+        free(t->scratch[k].tile.bytes);
     }
     close(t->fd);
     free(t->scratch);
@@ -68,9 +67,23 @@ void tile_file_close(struct tile_file *t)
 
 /* --- tiles --- */
 
-static const struct tile_place *place_at(const struct tile_file *t, int64_t col, int64_t row)
+int tile_bytes_grow(struct tile_bytes *b, size_t n, struct err *e)
 {
-    return &t->grid.places[row * t->grid.cols + col];
+    if (n <= b->size)
+        return 0;
+    free(b->bytes);
+    b->size = 0;
+    if (!(b->bytes = malloc(n)))
+        return err_set(e, "out of memory");
+    b->size = n;
+    return 0;
+}
+
+/* A tile that is gathered has some place. */
+static struct tile_place place_at(const struct tile_file *t, int64_t col, int64_t row)
+{
+    const struct tile_grid *g = &t->grid;
+    return g->gather ? (struct tile_place){0, 1} : g->places[row * g->cols + col];
 }
 
 /* Can the bytes lie there? More than twice the pixels' size is no tile. */
@@ -82,28 +95,23 @@ static bool is_possible(const struct tile_file *t, const struct tile_place *p)
 }
 
 /* 0; 1: the file ends before the tile does; -1. */
-static int read_bytes(const struct tile_file *t, struct scratch *s, const struct tile_place *p,
+static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const struct tile_place *p,
                       struct err *e)
 {
-    if (p->bytes > s->size) {
-        free(s->bytes);
-        s->size = 0;
-        if (!(s->bytes = malloc(p->bytes)))
-            return err_set(e, "out of memory");
-        s->size = p->bytes;
-    }
-    for (size_t done = 0; done < p->bytes;) {
-        const off_t at = (off_t)(p->offset + done);
-        const ssize_t n = pread(t->fd, s->bytes + done, p->bytes - done, at);
+    if (tile_bytes_grow(b, p->bytes, e))
+        return -1;
+    for (b->n = 0; b->n < p->bytes;) {
+        const off_t at = (off_t)(p->offset + b->n);
+        const ssize_t n = pread(t->fd, b->bytes + b->n, p->bytes - b->n, at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return err_sys(e, "cannot read");
         if (n == 0)
             return 1;
-        done += (size_t)n;
+        b->n += (size_t)n;
     }
-    return 0;
+    return t->grid.unwrap && !t->grid.unwrap(b->bytes, &b->n);
 }
 
 /* n pixels of background. */
@@ -117,15 +125,17 @@ static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out
         memcpy(out + 3 * k, b, 3);
 }
 
-/* Prepares the thread's decoder and reads a tile into s->bytes. 0; 1: it is not in the file; -1. */
-static int fetch(const struct tile_file *t, struct scratch *s, const struct tile_place *p,
+/* Prepares the thread's decoder and reads a tile into s->tile. 0; 1: it is not in the file; -1. */
+static int fetch(const struct tile_file *t, struct scratch *s, int64_t col, int64_t row,
                  struct err *e)
 {
-    if (!s->decoder && !(s->decoder = tile_create(&t->grid.format, e)))
+    const struct tile_grid *g = &t->grid;
+    if (!s->decoder && !(s->decoder = tile_create(&g->format, e)))
         return -1;
-    const int r = p->bytes > 0 && is_possible(t, p) ? read_bytes(t, s, p, e) : 1;
-    s->n = p->bytes;
-    return r == 0 && t->grid.unwrap && !t->grid.unwrap(s->bytes, &s->n) ? 1 : r;
+    if (g->gather)
+        return g->gather(g->ctx, col, row, &s->tile, e);
+    const struct tile_place p = place_at(t, col, row);
+    return p.bytes > 0 && is_possible(t, &p) ? read_bytes(t, &s->tile, &p, e) : 1;
 }
 
 /* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
@@ -145,43 +155,43 @@ int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, in
                    uint8_t *out, enum store_status *status, struct err *e)
 {
     const struct tile_format *f = &t->grid.format;
-    const struct tile_place *p = place_at(t, col, row);
+    const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
-    int bad = fetch(t, s, p, e);
+    int bad = fetch(t, s, col, row, e);
     if (bad < 0)
         return -1;
     if (bad == 0)
-        bad = tile_decode(s->decoder, s->bytes, s->n, channels, out, e);
-    return settle(t, p, bad, channels, (size_t)(f->cols * f->rows), out, status);
+        bad = tile_decode(s->decoder, s->tile.bytes, s->tile.n, channels, out, e);
+    return settle(t, &p, bad, channels, (size_t)(f->cols * f->rows), out, status);
 }
 
 int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t row, uint8_t *rgb,
                           enum store_status *status, struct err *e)
 {
     const struct tile_format *f = &t->grid.format;
-    const struct tile_place *p = place_at(t, col, row);
+    const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
-    int bad = fetch(t, s, p, e);
+    int bad = fetch(t, s, col, row, e);
     if (bad < 0)
         return -1;
     if (bad == 0)
-        bad = tile_decode_eighth(s->decoder, s->bytes, s->n, rgb, e);
-    return settle(t, p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
+        bad = tile_decode_eighth(s->decoder, s->tile.bytes, s->tile.n, rgb, e);
+    return settle(t, &p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
 }
 
 int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t row,
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e)
 {
-    const struct tile_place *p = place_at(t, col, row);
+    const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
-    int bad = fetch(t, s, p, e);
+    int bad = fetch(t, s, col, row, e);
     if (bad < 0)
         return -1;
-    *status = p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    *status = p.bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
     if (bad)
         return 0;
-    bad = tile_keep(s->decoder, s->bytes, s->n, chunk, eighth, e);
+    bad = tile_keep(s->decoder, s->tile.bytes, s->tile.n, chunk, eighth, e);
     if (bad == TILE_NO_MEMORY)
         return -1;
     if (bad == TILE_DAMAGED)
@@ -192,7 +202,7 @@ int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t ro
 
 bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row)
 {
-    return place_at(t, col, row)->bytes == 0;
+    return place_at(t, col, row).bytes == 0;
 }
 
 /* --- prefetching --- */
@@ -220,6 +230,8 @@ void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows)
     const struct tile_grid *g = &t->grid;
     const int64_t end = row + rows < g->rows ? row + rows : g->rows;
     size_t n = 0;
+    if (g->gather)
+        return;
     struct tile_place *p = malloc((size_t)((end - row) * g->cols) * sizeof *p);
     for (int64_t k = row * g->cols; p && k < end * g->cols; k++)
         if (g->places[k].bytes > 0 && is_possible(t, &g->places[k]))

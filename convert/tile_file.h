@@ -22,11 +22,23 @@ struct tile_place {
     uint64_t offset, bytes;
 };
 
+/* A buffer that grows: n bytes of `size`. Starts as {0}. free() bytes. */
+struct tile_bytes {
+    uint8_t *bytes;
+    size_t n, size;
+};
+/* Makes room for n bytes, and forgets what is in the buffer if that moves it. */
+int tile_bytes_grow(struct tile_bytes *b, size_t n, struct err *e);
+
 /* The tiles of a level. Belongs to the reader and must outlive the tile_file. */
 struct tile_grid {
     struct tile_format format;
     int64_t cols, rows;              /* tiles */
-    const struct tile_place *places; /* [rows][cols] */
+    const struct tile_place *places; /* [rows][cols]; NULL with `gather` */
+    /* Makes the stream of a tile whose bytes lie in several places. Different threads may call it
+     * at once. 0; 1: the bytes are damaged or not in the file; -1. NULL: there are `places`. */
+    int (*gather)(const void *ctx, int64_t col, int64_t row, struct tile_bytes *out, struct err *e);
+    const void *ctx; /* of gather */
     /* Turns the bytes of a place into a tile of *n bytes at bytes[0]; false: they are damaged.
      * NULL: they are the tile. */
     bool (*unwrap)(uint8_t *bytes, size_t *n);
