@@ -14,6 +14,7 @@
 static const struct slide_reader *const readers[] = {
     &slide_svs,
     &slide_dicom,
+    &slide_ndpi,
 #ifdef HAVE_OPENSLIDE
     &slide_openslide,
 #endif

@@ -1,0 +1,151 @@
+/*
+ * slide_ndpi.c - Hamamatsu NDPI, its tiles read directly.
+ *
+ * ndpi_level.h cuts the one JPEG of a level into tiles. OpenSlide describes the slide as a whole
+ * (slide_metadata.h), so a build without OpenSlide does not read the format. Levels that cannot be
+ * cut exactly, and those that OpenSlide makes by shrinking, are left to OpenSlide.
+ */
+#include "convert/slide.h"
+
+#include "convert/ndpi_level.h"
+#include "convert/slide_metadata.h"
+#include "convert/tile_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ndpi {
+    struct slide slide;
+    struct ndpi_level level;
+    struct slide_metadata *metadata;
+    struct tile_file *tiles;
+};
+
+static struct ndpi *from_slide(struct slide *s)
+{
+    return (struct ndpi *)s;
+}
+
+/* --- opening and closing --- */
+
+static void ndpi_close(struct slide *s)
+{
+    struct ndpi *v = from_slide(s);
+    tile_file_close(v->tiles);
+    slide_metadata_close(v->metadata);
+    ndpi_level_free(&v->level);
+    free(v);
+}
+
+static int open_tiles(struct ndpi *v, const char *path, int threads, struct slide_info *info,
+                      struct err *e)
+{
+    const struct ndpi_level *l = &v->level;
+    struct tile_grid g = {.format = {.compression = TILE_JPEG,
+                                     .photometric = TILE_PHOTOMETRIC_YCBCR,
+                                     .cols = l->cols,
+                                     .rows = l->rows},
+                          .cols = l->across,
+                          .rows = (l->height + l->rows - 1) / l->rows,
+                          .gather = ndpi_level_gather,
+                          .ctx = l};
+    memcpy(g.background, info->background, sizeof g.background);
+    info->tile_cols = l->cols;
+    info->tile_rows = l->rows;
+    info->has_eighth = info->gray_is_luma = true;
+    v->tiles = tile_file_open(path, &g, threads, e);
+    return v->tiles ? 1 : -1;
+}
+
+static int ndpi_open(struct slide **out, const char *path, int64_t level, int threads,
+                     struct slide_info *info, struct err *e)
+{
+    struct slide_info i;
+    if (!ndpi_is(path))
+        return 0;
+    struct ndpi *v = calloc(1, sizeof *v);
+    if (!v)
+        return err_set(e, "out of memory");
+    v->slide.reader = &slide_ndpi;
+    v->level.fd = -1;
+    /* what OpenSlide rejects is reported by its own reader, which is asked next */
+    int r = slide_metadata_open(&v->metadata, path, level, &i, NULL) > 0;
+    if (r > 0)
+        r = ndpi_level_read(&v->level, path, i.width, i.height, e);
+    if (r > 0)
+        r = open_tiles(v, path, threads, &i, e);
+    if (r <= 0) {
+        const int code = errno;
+        ndpi_close(&v->slide);
+        errno = code;
+        return r;
+    }
+    *info = i;
+    *out = &v->slide;
+    return 1;
+}
+
+/* --- tiles --- */
+
+static int ndpi_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
+                     uint8_t *out, enum store_status *status, struct err *e)
+{
+    return tile_file_read(from_slide(s)->tiles, thread, col, row, channels, out, status, e);
+}
+
+static int ndpi_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
+                            enum store_status *status, struct err *e)
+{
+    return tile_file_read_eighth(from_slide(s)->tiles, thread, col, row, rgb, status, e);
+}
+
+static int ndpi_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
+                          struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
+                          struct err *e)
+{
+    return tile_file_read_jpeg(from_slide(s)->tiles, thread, col, row, chunk, eighth, status, e);
+}
+
+static bool ndpi_is_missing(const struct slide *s, int64_t col, int64_t row)
+{
+    return tile_file_is_missing(((const struct ndpi *)s)->tiles, col, row);
+}
+
+static void ndpi_prefetch(struct slide *s, int64_t row, int64_t rows)
+{
+    ndpi_level_prefetch(&from_slide(s)->level, row, rows);
+}
+
+/* --- metadata --- */
+
+static int ndpi_properties(struct slide *s,
+                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
+}
+
+static int ndpi_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                          struct err *e)
+{
+    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height, e);
+}
+
+static int ndpi_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes, e);
+}
+
+const struct slide_reader slide_ndpi = {
+    .name = "ndpi",
+    .open = ndpi_open,
+    .read = ndpi_read,
+    .read_eighth = ndpi_read_eighth,
+    .read_jpeg = ndpi_read_jpeg,
+    .is_missing = ndpi_is_missing,
+    .prefetch = ndpi_prefetch,
+    .properties = ndpi_properties,
+    .thumbnail = ndpi_thumbnail,
+    .icc = ndpi_icc,
+    .close = ndpi_close,
+};
