@@ -77,7 +77,7 @@ objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(filter-out $(B)/common/h5jpeg.o,$(call objects,common/*.c))
 # without OpenSlide, wsi2h5 reads SVS and DICOM only
 CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_openslide.c, \
-              convert/slide_metadata.c convert/slide_openslide.c)),$(call objects,convert/*.c))
+              convert/slide_metadata.c convert/slide_openslide.c convert/slide_ndpi.c convert/ndpi_level.c)),$(call objects,convert/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
 PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,png_ map_ report live page)) \
               $(if $(MAP_TIFF),process/map_tiff_none.c,process/map_tiff.c)),$(call objects,process/*.c))
@@ -190,7 +190,7 @@ FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, 
 FUZZ_MAIN = $(B)/tests/fuzz/replay.o
 FUZZ_HDF5 =
 DIRECT    = $(call objects,convert/svs*.c convert/tiff_file.c convert/tile*.c convert/head.c convert/identifiers.c \
-              convert/anonymous.c convert/file_kind.c convert/dicom*.c convert/slide_dicom.c convert/slide_ndpi.c convert/ndpi_level.c convert/sha256.c) $(B)/convert/no_openslide.o
+              convert/anonymous.c convert/file_kind.c convert/dicom*.c convert/slide_dicom.c convert/ndpi_level.c convert/sha256.c) $(B)/convert/no_openslide.o
 $(B)/tests/fuzz/%.o $(B)/convert/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)

@@ -39,6 +39,11 @@ static int reject_directory(const char *path, const struct tiff_file *t,
                        "%s: not a slide that OpenSlide reads: an OME-TIFF; convert it to a tiled "
                        "pyramid first, for example with bfconvert or vips",
                        path);
+    if (tiff_directory_tag(d, TIFF_FILE_NDPI) && !slide_metadata_available())
+        return err_set(e,
+                       "%s: not a slide that this build reads: Hamamatsu NDPI; build wsi2h5 with "
+                       "OpenSlide",
+                       path);
     if (!tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
         return reject_strips(path, t, d, e);
     if (!slide_metadata_available())

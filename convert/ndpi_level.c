@@ -14,7 +14,6 @@ enum {
     MAGNIFICATION = 65421, /* of the lens; negative for macro and map */
     FOCAL_PLANE = 65424,
     STARTS = 65426, /* of the intervals, in the stream */
-    FORMAT = 65420, /* only NDPI has this tag */
     STRIP_OFFSETS = 273,
     STRIP_BYTES = 279,
     COMPRESSION_JPEG = 7,
@@ -222,7 +221,7 @@ static int find_level(struct ndpi_level *l, const struct tiff_file *t, struct er
     uint64_t at = t->first;
     int r = 0;
     for (int k = 0; k < MOST_DIRECTORIES && at && r == 0 && tiff_file_directory(t, at, &d); k++) {
-        const bool is_ndpi = tiff_directory_tag(&d, FORMAT) != NULL;
+        const bool is_ndpi = tiff_directory_tag(&d, TIFF_FILE_NDPI) != NULL;
         const bool found = is_ndpi && is_level(t, &d, l);
         if (found)
             r = read_stream(l, t, &d, e);
@@ -239,7 +238,7 @@ bool ndpi_is(const char *path)
     if (!tiff_file_open(&t, path))
         return false;
     const bool found = tiff_file_directory(&t, t.first, &d);
-    const bool is = found && tiff_directory_tag(&d, FORMAT);
+    const bool is = found && tiff_directory_tag(&d, TIFF_FILE_NDPI);
     if (found)
         tiff_directory_free(&d);
     tiff_file_close(&t);

@@ -31,10 +31,10 @@ struct ndpi_level {
 bool ndpi_is(const char *path);
 
 /*
- * Finds the level of this size. 1: *l is filled; ndpi_level_free it. 0: not an NDPI file, or a level
- * that cannot be cut into tiles exactly: without restart markers or their table, chroma of half
- * height, intervals that are no part of a row or larger than a tile may be, a file above 4 GiB. -1:
- * it cannot be read now; errno.
+ * Finds the level of this size. 1: *l is filled; ndpi_level_free it. 0: not an NDPI file, or a
+ * level that cannot be cut into tiles exactly: without restart markers or their table, chroma of
+ * half height, intervals that are no part of a row or larger than a tile may be, a file above 4
+ * GiB. -1: it cannot be read now; errno.
  */
 int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64_t height,
                     struct err *e);

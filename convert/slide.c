@@ -14,8 +14,8 @@
 static const struct slide_reader *const readers[] = {
     &slide_svs,
     &slide_dicom,
-    &slide_ndpi,
 #ifdef HAVE_OPENSLIDE
+    &slide_ndpi,
     &slide_openslide,
 #endif
 };
@@ -62,7 +62,8 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
             info->reader = readers[k]->name;
             if (!readers[k]->read_jpeg)
                 snprintf(info->no_jpeg, sizeof info->no_jpeg,
-                         "only RGB and YCbCr JPEG tiles of Aperio SVS and DICOM files can be kept");
+                         "only RGB and YCbCr JPEG tiles of Aperio SVS, DICOM and NDPI files can be "
+                         "kept");
             return s;
         }
         if (r < 0) {

@@ -27,6 +27,7 @@ enum {
     TIFF_FILE_TILE_OFFSETS = 324,
     TIFF_FILE_TILE_BYTES = 325,
     TIFF_FILE_ICC = 34675,
+    TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
 };
 
 struct tiff_file {

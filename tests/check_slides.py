@@ -443,7 +443,7 @@ FILES = [  # file of the folder of real slides, status of each reading, words of
     ("CMU-1-Small-Region.svs", "done", "svs"),
     ("CMU-1-Small-Region.jpeg.tiff", "done", "openslide"),
     ("small.svs", "done", "svs"),
-    ("test3-TRITC 2 (560).ndpi", "done", "openslide"),
+    ("test3-TRITC 2 (560).ndpi", "done", "ndpi"),
     ("boxes.tiff", "done", "openslide"),
     ("valid_tiff.tif", "done", "openslide"),
     ("yb10kx5k.zstd.tiff", "done", "openslide"),

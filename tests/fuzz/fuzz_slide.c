@@ -1,12 +1,15 @@
 /*
  * fuzz_slide.c - an Aperio SVS or DICOM file from bytes: its directories or header, some tiles of
  * levels 0 and 1 as RGB, gray, at 1/8 and as chunks of codec jpeg, properties, thumbnail and ICC
- * profile. Without OpenSlide: only this project's readers.
+ * profile. Without OpenSlide: only this project's readers. Of an NDPI file, which needs OpenSlide,
+ * the tiles of the first level.
  */
 #include "common/jpeg_chunk.h"
 #include "convert/head.h"
 #include "convert/identifiers.h"
+#include "convert/ndpi_level.h"
 #include "convert/slide.h"
+#include "convert/tiff_file.h"
 #include "tests/fuzz/fuzz.h"
 
 #undef HAVE_OPENSLIDE
@@ -87,11 +90,46 @@ static void read_level(const char *path, int64_t level)
     slide_close(s);
 }
 
+/* The size that the first directory states. */
+static bool stated_size(const char *path, int64_t *width, int64_t *height)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    if (!ndpi_is(path) || !tiff_file_open(&t, path))
+        return false;
+    const bool found = tiff_file_directory(&t, t.first, &d);
+    *width = found ? (int64_t)tiff_file_value(&t, &d, TIFF_FILE_WIDTH, 0) : 0;
+    *height = found ? (int64_t)tiff_file_value(&t, &d, TIFF_FILE_LENGTH, 0) : 0;
+    if (found)
+        tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return found;
+}
+
+static void read_ndpi(const char *path)
+{
+    struct ndpi_level l;
+    struct tile_bytes tile = {0};
+    struct err e;
+    int64_t width, height;
+    if (!stated_size(path, &width, &height) || ndpi_level_read(&l, path, width, height, &e) <= 0)
+        return;
+    const int64_t rows = (l.height + l.rows - 1) / l.rows;
+    fuzz_accepted++;
+    ndpi_level_prefetch(&l, 0, rows < 4 ? rows : 4);
+    for (int64_t k = 0; k < 4; k++)
+        if (ndpi_level_gather(&l, k % l.across, k % 2 ? rows - 1 : 0, &tile, &e) == 0)
+            FUZZ_MUST(tile.n <= tile.size && tile.bytes[tile.n - 1] == 0xd9);
+    free(tile.bytes);
+    ndpi_level_free(&l);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
     fuzz_file(data, n, path);
     for (int64_t level = 0; level < 2; level++)
         read_level(path, level);
+    read_ndpi(path);
     return 0;
 }

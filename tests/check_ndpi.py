@@ -1,0 +1,183 @@
+"""Hamamatsu NDPI read directly: pixels against OpenSlide, codec jpeg, damage, levels that are left to OpenSlide."""
+import os
+import struct
+
+import h5py
+import numpy as np
+
+import ndpifile
+from lib import BUILD, H5SPEC, WSI2H5, equal, content, expect, json_lines, main, real, run, says, spectrum, tmp, without_tissue
+from ndpifile import Slide, picture, segments, starts_of
+
+KINDS = {  # width, height, MCUs per interval, subsampling
+    "two across": (1024, 600, 64, "444"), "one across": (512, 304, 64, "444"), "4:2:2": (1024, 600, 32, "422"),
+    "narrow": (640, 1200, 8, "444"),
+}
+
+
+def slide(kind, **how):
+    width, height, restart, subsampling = KINDS[kind]
+    return Slide().add(picture(width, height, restart, subsampling), width, height, 20.0, **how).save()
+
+
+def convert(path, *options, status=0, reader="ndpi"):
+    """The store's path, its line of JSON."""
+    out = os.path.join(tmp("out"), "out.h5")
+    j = json_lines(run(WSI2H5, "--json", "-o", out, *options, path, status=status).out)[0]
+    expect(j["reader"] == reader, "read by %s: %s", j["reader"], j)
+    return out, j
+
+
+def pixels(path):
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def statuses(path):
+    with h5py.File(path, "r") as f:
+        return np.concatenate([g["tile_status"][()] for g in f["groups"].values()])
+
+
+def openslide(path, level=0):
+    p = run(os.path.join(BUILD, "tests", "slide_pixels"), path, level)
+    width, height = map(int, p.err.split())
+    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
+
+
+# --- pixels ---
+
+def test_pixels_are_those_of_openslide():
+    for kind in KINDS:
+        path = slide(kind)
+        expect((pixels(convert(path, "--codec", "none")[0]) == openslide(path)).all(), "%s", kind)
+
+
+def test_codec_jpeg_gives_the_same_results():
+    for kind in KINDS:
+        path = slide(kind)
+        plain, (kept, j) = convert(path, "--codec", "none")[0], convert(path, "--codec", "jpeg")
+        expect(j["codec"] == "jpeg" and not statuses(kept).any(), "%s: %s", kind, j)
+        run(H5SPEC, "verify", kept)
+        equal(without_tissue(content(spectrum(plain))), without_tissue(content(spectrum(kept))), kind)
+
+
+def test_real_slide():
+    path = real("test3-TRITC 2 (560).ndpi")
+    for level in range(3):
+        got = pixels(convert(path, "--codec", "none", "--level", level)[0])
+        expect((got == openslide(path, level)).all(), "level %d", level)
+    convert(path, "--level", "5", reader="openslide")  # OpenSlide makes it by shrinking
+    a = convert(path, "--codec", "jpeg")[0]
+    expect(os.path.getsize(a) < 1.1 * os.path.getsize(path), "%d bytes", os.path.getsize(a))
+
+
+def test_levels():
+    path = (Slide().add(picture(1024, 512, 64), 1024, 512, 20.0).add(picture(512, 256, 64, seed=2), 512, 256, 10.0)
+            .add(picture(512, 256, 0, seed=3), 512, 256, -1.0, starts=[])).save()  # the last one is the macro
+    for level in (0, 1):
+        got, j = convert(path, "--codec", "none", "--level", level)
+        expect((pixels(got) == openslide(path, level)).all() and j["width"] == 1024 >> level, "level %d: %s", level, j)
+
+
+def test_pictures_wider_than_a_jpeg_can_be():
+    """Beyond 65,500 px the stream states a size of 0. Here each row repeats its interval 65 times."""
+    narrow = bytearray(picture(1024, 64, 128))
+    at = [a for a, m in segments(narrow) if m == 0xc0][0]
+    narrow[at + 5:at + 9] = b"\0\0\0\0"
+    ends = starts_of(narrow) + [len(narrow)]
+    jpeg, starts = narrow[:ends[0]], []
+    for k in range(8 * 65):
+        starts.append(len(jpeg))
+        jpeg += narrow[ends[k // 65]:ends[k // 65 + 1] - 1] + bytes([0xd0 + k % 8])
+    jpeg[-1] = 0xd9
+    path = Slide().add(bytes(jpeg), 65 * 1024, 64, 20.0, starts=starts).save()
+    got = pixels(convert(path, "--codec", "none")[0])
+    one = pixels(convert(Slide().add(picture(1024, 64, 128), 1024, 64, 20.0).save(), "--codec", "none")[0])
+    expect((got.reshape(64, 65, 1024, 3) == one[:, None]).all() and (got == openslide(path)).all(), "pixels")
+
+
+def test_gray_and_tissue():
+    path = slide("two across")
+    gray = pixels(convert(path, "--gray", "--codec", "none")[0])
+    rgb = openslide(path) @ np.array([0.299, 0.587, 0.114])
+    gray = gray.reshape(rgb.shape)
+    expect(np.abs(gray - rgb).mean() < 0.5, "%s", np.abs(gray - rgb).mean())  # the stored luma, as of SVS
+    out, _ = convert(path, "--tissue-only", "--codec", "jpeg")
+    expect(set(statuses(out).ravel()) <= {0, 3}, "%s", statuses(out))
+
+
+def test_no_store_holds_identifying_values():
+    path = slide("two across")
+    for codec in ("none", "jpeg"):
+        with open(convert(path, "--codec", codec)[0], "rb") as f:
+            stored = f.read().decode("latin-1")
+        for word in ndpifile.CANARIES:
+            expect(word not in stored, "%s is in the store", word)
+
+
+# --- damage ---
+
+def damaged(change, *options):
+    """Statuses of the tiles of a slide whose picture has been changed."""
+    jpeg = bytearray(picture(*KINDS["narrow"]))
+    starts = starts_of(jpeg)
+    change(jpeg, starts)
+    path = Slide().add(bytes(jpeg), 640, 1200, 20.0, starts=starts).save()
+    out, j = convert(path, *options, status=1)
+    run(H5SPEC, "verify", out)
+    return statuses(out), j
+
+
+def test_damage_stays_in_its_tile():
+    def garbage(jpeg, starts):
+        jpeg[starts[405]:starts[406] - 2] = b"\xff" * (starts[406] - starts[405] - 2)
+
+    def marker(jpeg, starts):
+        jpeg[starts[405] - 1] ^= 1
+    for change, row, col in ((garbage, 405 // 10 // 32, 5), (marker, 404 // 10 // 32, 4)):
+        for codec in ("none", "jpeg"):
+            s, j = damaged(change, "--codec", codec)
+            want = np.zeros_like(s)
+            want[row, col] = 2
+            expect((s == want).all() and j["codec"] == codec, "%s, %s: %s", change.__name__, codec, s)
+
+
+def test_truncated_files():
+    path = slide("narrow")
+    with open(path, "rb") as f:
+        whole = f.read()
+    for n in (0, 4, 100, len(whole) // 2, len(whole) - 9000):  # the directory is at the end
+        with open(path, "wb") as f:
+            f.write(whole[:n])
+        p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), path, status=1)
+        says(p.err, "slide.ndpi: ", "1 failed")
+
+
+def test_hostile_directories():
+    path = slide("two across")
+    with open(path, "rb") as f:
+        whole = f.read()
+    begin = struct.unpack_from("<I", whole, 4)[0]
+    places = list(range(begin, len(whole) - 4, 7)) + list(range(8, 700, 9))
+    for at in places[::3]:
+        for value in (b"\xff\xff\xff\xff", b"\0\0\0\0"):
+            with open(path, "wb") as f:
+                f.write(whole[:at] + value + whole[at + 4:])
+            run(WSI2H5, "-q", "--force", "--codec", "jpeg", "-o", path + ".h5", path, status=None, timeout=20)
+
+
+# --- what is left to OpenSlide ---
+
+def test_levels_that_cannot_be_cut_exactly():
+    convert(Slide().add(picture(512, 304, 32, "420"), 512, 304, 20.0).save(), status=None, reader="openslide")
+    jpeg = picture(1024, 512, 64)
+    starts = starts_of(jpeg)
+    for wrong in ([], starts[:-1], starts[::-1], [s + 1 for s in starts], starts[:5] + [starts[5] + (1 << 30)] + starts[6:]):
+        path = Slide().add(jpeg, 1024, 512, 20.0, starts=wrong).save()
+        out, j = convert(path, "--codec", "jpeg", status=None, reader="openslide")
+        says(j["codec_reason"], "only RGB and YCbCr JPEG tiles of")
+    adobe = jpeg[:2] + b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\0" + jpeg[2:]
+    convert(Slide().add(adobe, 1024, 512, 20.0).save(), status=None, reader="openslide")
+
+
+main(globals())
