@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 
 from common import *
+import dicomfile
 
 WHERE = os.path.join(BUILD, "tests", "torture_where.so")
 H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
@@ -49,6 +50,7 @@ SLIDES = {
     "33005": ("--size", "500x400", "--compression", "33005", "--bigtiff"),
     "deflate": ("--size", "500x400", "--compression", "deflate"),
 }
+DICOM = {"DICOM": {}, "DICOM in fragments": {"split": 2, "closed": False}, "DICOM, extended table": {"table": "extended"}}
 WAYS = (("--codec", "none"), ("--codec", "jpeg"), ("--codec", "none", "--tissue-only"), ("--codec", "none", "--gray"))
 
 
@@ -65,11 +67,17 @@ def sweep_slides(t):
     """Truncations, flipped bits and blocks of zeros in slides of each format."""
     work = t.new_folder()
     originals = []
-    for number, (name, options) in enumerate(SLIDES.items()):
-        path = os.path.join(work, "s%d.svs" % number)
-        subprocess.run([MKSLIDE, *options, path], check=True)
-        for way in WAYS:
-            out = os.path.join(work, "s%d.%d.h5" % (number, WAYS.index(way)))
+    slides = {name: os.path.join(work, "s%d.svs" % number) for number, name in enumerate(SLIDES)}
+    for name, path in slides.items():
+        subprocess.run([MKSLIDE, *SLIDES[name], path], check=True)
+    tiles = os.path.join(work, "tiles.svs")
+    subprocess.run([MKSLIDE, "--size", "700x600", "--complete-tiles", tiles], check=True)
+    for name, how in DICOM.items():
+        slides[name] = os.path.join(work, "s%d.dcm" % len(slides))
+        dicomfile.write(slides[name], dicomfile.instance(dicomfile.Level(tiles), **how))
+    for name, path in slides.items():
+        for number, way in enumerate(WAYS):
+            out = "%s.%d.h5" % (path, number)
             subprocess.run([WSI2H5, "-q", "-o", out, *way, path], check=True)
             originals.append((name, path, way, store_content(out)))
     for _ in range(t.times(5000)):
@@ -78,7 +86,7 @@ def sweep_slides(t):
         data, what = mutated(t.random, file_bytes(path))
         what = "%s %s, %s" % (name, " ".join(way), what)
         folder = t.new_folder()
-        slide, out = os.path.join(folder, "s.svs"), os.path.join(folder, "s.h5")
+        slide, out = os.path.join(folder, "s" + os.path.splitext(path)[1]), os.path.join(folder, "s.h5")
         with open(slide, "wb") as f:
             f.write(data)
         ran = run([WSI2H5, "-q", "-o", out, *way, slide], preexec=limited)
