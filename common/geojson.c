@@ -162,8 +162,7 @@ static int read_geometry(struct reading *r, const json_t *g, struct err *e)
 {
     static const char *const flat[] = {"Point", "MultiPoint", "LineString", "MultiLineString"};
     const char *type = json_string_value(json_object_get(g, "type"));
-    const json_t *coordinates = json_object_get(g, "coordinates"), *part;
-    const json_t *parts = json_object_get(g, "geometries");
+    const json_t *coordinates = json_object_get(g, "coordinates");
     size_t k;
     if (json_is_null(g))
         return 0;
@@ -177,11 +176,13 @@ static int read_geometry(struct reading *r, const json_t *g, struct err *e)
     const bool multi = !strcmp(type, "MultiPolygon");
     if (!multi && strcmp(type, "GeometryCollection"))
         return err_set(e, "unknown geometry \"%.40s\"", type);
-    if (!json_is_array(multi ? coordinates : parts))
+    const json_t *list = multi ? coordinates : json_object_get(g, "geometries");
+    if (!json_is_array(list))
         return err_set(e, "%s without an array of parts", type);
-    json_array_foreach(multi ? coordinates : parts, k,
-                       part) if (multi ? read_polygon(r, part, e)
-                                       : read_geometry(r, part, e)) return -1;
+    for (k = 0; k < json_array_size(list); k++)
+        if (multi ? read_polygon(r, json_array_get(list, k), e)
+                  : read_geometry(r, json_array_get(list, k), e))
+            return -1;
     return 0;
 }
 
@@ -197,15 +198,16 @@ static void append(char name[MOST_NAME], const char *more)
 static void class_of(const json_t *feature, char name[MOST_NAME])
 {
     const json_t *c = json_object_get(json_object_get(feature, "properties"), "classification");
-    const json_t *one = json_is_string(c) ? c : json_object_get(c, "name"), *part;
-    size_t k;
+    const json_t *one = json_is_string(c) ? c : json_object_get(c, "name");
+    const json_t *parts = json_object_get(c, "names");
     name[0] = 0;
     if (json_is_string(one)) {
         append(name, json_string_value(one));
         return;
     }
-    json_array_foreach(json_object_get(c, "names"), k, part) if (json_is_string(part))
-        append(name, json_string_value(part));
+    for (size_t k = 0; k < json_array_size(parts); k++)
+        if (json_is_string(json_array_get(parts, k)))
+            append(name, json_string_value(json_array_get(parts, k)));
 }
 
 static bool is_wanted(const struct geojson_classes *c, const char *name)
@@ -232,12 +234,13 @@ static int read_any(struct reading *r, const json_t *any, struct err *e)
 {
     const char *type = json_string_value(json_object_get(any, "type"));
     const bool collection = type && !strcmp(type, "FeatureCollection");
-    const json_t *list = collection ? json_object_get(any, "features") : any, *one;
-    size_t k;
+    const json_t *list = collection ? json_object_get(any, "features") : any;
     if (collection || json_is_array(any)) {
         if (!json_is_array(list))
             return err_set(e, "a FeatureCollection without an array of features");
-        json_array_foreach(list, k, one) if (read_any(r, one, e)) return -1;
+        for (size_t k = 0; k < json_array_size(list); k++)
+            if (read_any(r, json_array_get(list, k), e))
+                return -1;
         return 0;
     }
     if (!type)
@@ -257,11 +260,11 @@ struct listed {
 
 static void list_classes(struct listed *l, const json_t *any)
 {
-    const json_t *features = json_is_array(any) ? any : json_object_get(any, "features"), *one;
+    const json_t *features = json_is_array(any) ? any : json_object_get(any, "features");
     char name[MOST_NAME];
-    size_t k;
     int at = 0;
-    json_array_foreach(features, k, one) list_classes(l, one);
+    for (size_t k = 0; k < json_array_size(features); k++)
+        list_classes(l, json_array_get(features, k));
     class_of(any, name);
     while (at < l->n && strcmp(l->names[at], name))
         at++;

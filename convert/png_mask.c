@@ -57,7 +57,9 @@ static struct range *find_ranges(int64_t size, int64_t n, int64_t cell, int64_t 
 {
     struct range *r = malloc((size_t)cells * sizeof *r);
     int64_t k = 0;
-    for (int64_t c = 0; r && c < cells; c++) {
+    if (!r)
+        return NULL;
+    for (int64_t c = 0; c < cells; c++) {
         const int64_t end = (c + 1) * cell < size ? (c + 1) * cell : size;
         r[c].first = k;
         while (k < n && (2 * k + 1) * size < 2 * n * end) /* its centre is before the cell's end */

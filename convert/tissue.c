@@ -313,19 +313,20 @@ static int64_t list_piece(const struct tissue *t, int64_t first, int64_t *list)
  * all are settled. */
 static int remove_small(struct tissue *t, struct err *e)
 {
-    const int64_t cells = t->cols * t->rows;
-    const int64_t least =
-        (t->rule->min_area + TISSUE_CELL * TISSUE_CELL - 1) / (TISSUE_CELL * TISSUE_CELL);
-    int64_t *list = least > 1 ? malloc((size_t)cells * sizeof *list) : NULL;
-    if (least > 1 && !list)
+    const int64_t cells = t->cols * t->rows, area = TISSUE_CELL * TISSUE_CELL;
+    const int64_t least = (t->rule->min_area + area - 1) / area;
+    if (least <= 1)
+        return 0;
+    int64_t *list = malloc((size_t)cells * sizeof *list);
+    if (!list)
         return err_set(e, "out of memory");
-    for (int64_t k = 0; k < cells && least > 1; k++)
+    for (int64_t k = 0; k < cells; k++)
         if (t->mask[k] == 1) {
             const int64_t n = list_piece(t, k, list);
             for (int64_t m = 0; m < n; m++)
                 t->mask[list[m]] = n >= least ? 3 : 0;
         }
-    for (int64_t k = 0; k < cells && least > 1; k++)
+    for (int64_t k = 0; k < cells; k++)
         t->mask[k] = t->mask[k] == 3;
     free(list);
     return 0;

@@ -93,6 +93,25 @@ def test_windows_are_those_of_the_definition():
         check(spectrum(grouped(), "--roi", path, *options), want)
 
 
+def test_polygons_inside_of_others():
+    """A polygon within another one, which begins later in every row and ends earlier, changes nothing."""
+    inner = [[[x / 2 + 500, y / 2 + 350] for x, y in BOX[0]]]
+    path = written(collection(feature(inner), feature(BOX), feature(inner)))
+    check(spectrum(grouped(), "--roi", path), shares(pixels_inside([BOX], *SIZE)) >= 0.5)
+
+
+def test_sample_is_taken_inside():
+    """Of few windows inside, all are in the sample of spectra; of a whole slide one in sixteen is."""
+    options = ("--stride", "32", "--window", "64")
+    some, whole = spectrum(grouped(), *options, "--roi", written(feature([[[300, 200], [800, 200], [800, 700], [300, 700]]]))), spectrum(grouped(), *options)
+    counts = []
+    for path in (some, whole):
+        with h5py.File(path, "r") as f:
+            (s,) = f["slides"].values()
+            counts.append((int(s.attrs["windows"]), sum(int(s[name].attrs["windows"]) for name in ("spectrum_tissue", "spectrum_glass"))))
+    expect(counts[0][0] == counts[0][1] > 100 and counts[1][1] < counts[1][0] / 2, "windows and sample: %s", counts)
+
+
 def test_counts_are_those_of_the_windows():
     """The values of windows that count are those of a run without regions, and the histogram is theirs."""
     path = written(feature(BOX))
