@@ -4,6 +4,7 @@
 #include "common/cli.h"
 #include "common/gray.h"
 #include "common/store.h"
+#include "process/job_origin.h"
 #include "process/job_windows.h"
 
 #include <inttypes.h>

@@ -18,8 +18,6 @@ int job_choose_tissue(struct job *j, struct err *e);
 int job_choose_regions(struct job *j, struct err *e);
 /* When the groups are listed: all the rest. The job's bands get to know it. */
 int job_choose_windows(struct job *j, struct err *e);
-/* Copies what the result says about the store and its slide. The message names the file. */
-int job_describe_origin(struct job *j, struct err *e);
 void job_free_windows(struct job *j);
 
 #endif
