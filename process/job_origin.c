@@ -2,22 +2,10 @@
 #include "process/job_origin.h"
 
 #include "common/store.h"
+#include "process/shrink.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* The mean of a box of w x h pixels at (x, y), per colour. */
-static void mean_of_box(const struct store_picture *from, int64_t x, int64_t y, int64_t w,
-                        int64_t h, uint8_t out[3])
-{
-    int64_t sum[3] = {0};
-    for (int64_t r = y; r < y + h; r++)
-        for (int64_t c = x; c < x + w; c++)
-            for (int k = 0; k < 3; k++)
-                sum[k] += from->rgb[(r * from->width + c) * 3 + k];
-    for (int k = 0; k < 3; k++)
-        out[k] = (uint8_t)((sum[k] + w * h / 2) / (w * h));
-}
 
 /* Shrinks a picture to fit RESULT_MOST_THUMBNAIL. */
 static int shrink(const struct store_picture *from, struct result_picture *to)
@@ -28,14 +16,7 @@ static int shrink(const struct store_picture *from, struct result_picture *to)
     to->height = from->height * most / longer > 0 ? from->height * most / longer : 1;
     if (!(to->rgb = malloc((size_t)(to->width * to->height * 3))))
         return -1;
-    for (int64_t y = 0; y < to->height; y++)
-        for (int64_t x = 0; x < to->width; x++) {
-            const int64_t left = x * from->width / to->width, top = y * from->height / to->height;
-            const int64_t right = (x + 1) * from->width / to->width,
-                          bottom = (y + 1) * from->height / to->height;
-            mean_of_box(from, left, top, right - left, bottom - top,
-                        to->rgb + (y * to->width + x) * 3);
-        }
+    shrink_rgb(from->rgb, from->width, from->height, to->rgb, to->width, to->height);
     return 0;
 }
 

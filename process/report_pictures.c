@@ -8,6 +8,7 @@
 #include "process/page.h"
 #include "process/png_file.h"
 #include "process/report_spectra.h"
+#include "process/shrink.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -143,24 +144,6 @@ static int put_map(FILE *f, const struct result_slide *s, int side, struct err *
 
 /* --- thumbnails --- */
 
-/* Mean over a box of the picture, per channel. */
-static void shrink(const uint8_t *in, int64_t width, int64_t height, uint8_t *out, int64_t w,
-                   int64_t h)
-{
-    for (int64_t y = 0; y < h; y++)
-        for (int64_t x = 0; x < w; x++) {
-            const int64_t x0 = x * width / w, x1 = (x + 1) * width / w;
-            const int64_t y0 = y * height / h, y1 = (y + 1) * height / h;
-            for (int c = 0; c < 3; c++) {
-                int64_t sum = 0;
-                for (int64_t v = y0; v < y1; v++)
-                    for (int64_t u = x0; u < x1; u++)
-                        sum += in[(v * width + u) * 3 + c];
-                out[(y * w + x) * 3 + c] = (uint8_t)(sum / ((x1 - x0) * (y1 - y0)));
-            }
-        }
-}
-
 /* Nothing is written if the slide has no thumbnail, or the program no libjpeg. */
 static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err *e)
 {
@@ -175,7 +158,7 @@ static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err
     size_t n = 0;
     if (!pixels)
         return err_set(e, "out of memory");
-    shrink(t->rgb, t->width, t->height, pixels, w, h);
+    shrink_rgb(t->rgb, t->width, t->height, pixels, w, h);
     uint8_t *bytes = jpeg_write(pixels, (int)w, (int)h, QUALITY, &n);
     if (bytes)
         fwrite(bytes, 1, n, f);
