@@ -297,6 +297,20 @@ def test_many_points():
     check(r, shares(pixels_inside([[[[100, 300.2], [1100, 500.2], [1100, 900.3], [100, 1000.3]]]], *SIZE)) >= 0.5)
 
 
+def test_maps_of_h5spec_are_regions():
+    """The polygons that h5spec map writes for QuPath are read as regions: here all windows but one."""
+    folder = tmp()
+    run(H5SPEC, "map", "--format", "geojson", "-o", folder, spectrum(grouped()))
+    (name,) = os.listdir(folder)
+    with open(os.path.join(folder, name)) as f:
+        features = json.load(f)["features"]
+    rings = [f["geometry"]["coordinates"] for f in features]
+    path = written(collection(*features[1:]))
+    want = shares(pixels_inside(rings[1:], *SIZE)) >= 0.5
+    expect(len(rings) == want.size and 0 < (~want).sum() < 4, "%d polygons", len(rings))
+    check(spectrum(grouped(), "--roi", path), want)
+
+
 def test_results_without_regions_do_not_mention_them():
     with h5py.File(spectrum(grouped()), "r") as f:
         names = set(f.attrs) | set(list(f["slides"].values())[0].attrs)

@@ -342,6 +342,23 @@ def test_folder_of_masks_and_resuming():
         expect(len(f.attrs["tissue_rule"]) == len("mask 12345678") and masks not in str(dict(f.attrs)), "%s", f.attrs["tissue_rule"])
 
 
+def test_masks_of_anonymous_slides():
+    """The mask is found by the slide's name, which no output repeats."""
+    slide, masks, out, key = made(*KNOWN, name="SmithJohn"), tmp(), tmp(), os.path.join(tmp(), "key.csv")
+    def convert(status):
+        p = run(WSI2H5, "--json", "--anonymous", "--key", key, "--tissue-mask", masks, "-o", out, slide, status=status)
+        expect("Smith" not in p.err + p.out, "%s", p.err + p.out)
+        return p
+    says(convert(1).err, "no tissue mask")
+    png(os.path.join(masks, "SmithJohn.png"), picture(240, 180, *OUTLINE))
+    says(convert(1).err, "another shape")
+    png(os.path.join(masks, "SmithJohn.png"), picture(240, 190, *OUTLINE))
+    convert(0)
+    (name,) = os.listdir(out)
+    with open(os.path.join(out, name), "rb") as f:
+        expect(b"Smith" not in f.read(), "the store has the name")
+
+
 def test_bad_masks():
     slide, out = made(*KNOWN), tmp()
     image = picture(240, 190, *OUTLINE)
