@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 import ndpifile
-from lib import BUILD, H5SPEC, WSI2H5, equal, content, expect, json_lines, main, real, run, says, spectrum, tmp, without_tissue
+from lib import BUILD, H5SPEC, SAN, WSI2H5, equal, content, expect, json_lines, main, real, run, says, spectrum, tmp, without_tissue
 from ndpifile import Slide, picture, segments, starts_of
 
 KINDS = {  # width, height, MCUs per interval, subsampling
@@ -160,7 +160,8 @@ def test_hostile_directories():
     begin = struct.unpack_from("<I", whole, 4)[0]
     places = list(range(begin, len(whole) - 4, 7)) + list(range(8, 700, 9))
     for at in places[::3]:
-        for value in (b"\xff\xff\xff\xff", b"\0\0\0\0"):
+        # OpenSlide allocates 4 GiB for a count of 2^32, which takes minutes under a sanitizer
+        for value in (b"\0\0\0\0",) if SAN else (b"\xff\xff\xff\xff", b"\0\0\0\0"):
             with open(path, "wb") as f:
                 f.write(whole[:at] + value + whole[at + 4:])
             run(WSI2H5, "-q", "--force", "--codec", "jpeg", "-o", path + ".h5", path, status=None, timeout=20)
