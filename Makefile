@@ -90,7 +90,7 @@ TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5j
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check demo bench deb portable lint lint-%,$(or $(MAKECMDGOALS),all))
+BUILDS   := $(filter-out help clean uninstall check demo bench deb portable check-releases lint lint-%,$(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
@@ -219,6 +219,11 @@ check:
 	@$(MAKE) --no-print-directory programs-for-check
 	@BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
 
+# packages, the portable folder and the tests in other releases of Debian, as root
+check-releases:
+	@$(MAKE) --no-print-directory programs-for-check portable
+	@BUILD=$(B) tests/releases $(RELEASES)
+
 # the options in the manual pages, from --help
 man: $(PROGRAMS)
 	@for p in $(PROGRAMS); do scripts/man-options $$p $$(ls */$${p##*/}.1); done
@@ -226,7 +231,7 @@ man: $(PROGRAMS)
 # what CI also runs; no output is a good sign
 lint: lint-shell lint-c lint-gcc lint-man
 lint-shell:
-	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps scripts/build-state \
+	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps scripts/build-state scripts/make-deb scripts/make-portable \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -302,6 +307,7 @@ help:
 	@echo 'make               h5spec and wsi2h5 into $(B)/'
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
 	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
+	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie forky"; needs root, mmdebstrap'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
 	@echo 'make man           the options in the manual pages, from --help'
@@ -316,6 +322,6 @@ help:
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check check-releases man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,203 @@
+"""Packages: the portable folder, Debian's files, recipes, manual pages of the scripts. tests/releases tries them elsewhere."""
+import glob
+
+from lib import *
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def copy_of_the_tree():
+    d = os.path.join(tmp(), "tree")
+    shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
+    return d
+
+
+def environment(**more):
+    return {**{k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL", "WERROR")}, **more}
+
+
+def build(*argv, cwd, status=0, **more):
+    if SAN:
+        raise Skip("packages are built without sanitizers")
+    return run(*argv, cwd=cwd, env=environment(**more), status=status, timeout=900)
+
+
+# --- make portable ---
+
+def test_portable_folder():
+    """It runs from another place, in an empty environment and beside broken libraries, and computes the same."""
+    tree = copy_of_the_tree()
+    says(build("make", "portable", "CUDA=0", cwd=tree).out, "libraries; runs where glibc is 2.")
+    folder = os.path.join(tmp("another place"), "wsi2h5")
+    shutil.move(glob.glob(tree + "/build/portable/wsi2h5-*")[0], folder)
+    shutil.rmtree(tree)
+    have = os.listdir(folder + "/lib")
+    for name in ("libhdf5", "libtiff", "libjpeg", "libdeflate", "libpng"):
+        expect(any(n.startswith(name) for n in have), "no %s in %s", name, have)
+    expect(not [n for n in have if re.match(r"(libc|libm|libpthread|ld-linux.*)\.so", n)], "the C library is in %s", have)
+    broken = tmp()
+    for name in have:
+        if ".so" in name:
+            with open(os.path.join(broken, name), "w") as f:
+                f.write("no library")
+    slide, out = made("--size", "700x600"), tmp()
+    for env in ({}, {"LD_LIBRARY_PATH": broken}):
+        s, r = os.path.join(out, "slide.h5"), os.path.join(out, "r.h5")
+        run(folder + "/bin/wsi2h5", "-q", "--force", "-o", s, slide, env=env)
+        run(folder + "/bin/h5spec", "run", "-q", "--device", "cpu", "-o", r, s, env=env)
+        ours = run(H5SPEC, "info", "--histogram", spectrum(store(slide))).out
+        expect(run(H5SPEC, "info", "--histogram", r).out == ours, "other counts")
+    for f in ("bin/h5spec", "bin/wsi2h5", "lib/wsi2h5/plugin/libh5jpeg.so"):
+        needs = run("ldd", os.path.join(folder, f), env={"PATH": os.environ["PATH"]}).out
+        places = dict(re.findall(r"(\S+) => (.+) \(0x", needs))
+        theirs = {n for n, p in places.items() if not os.path.realpath(p).startswith(os.path.realpath(folder))}
+        expect(all(re.match(r"lib(c|m|mvec|pthread|dl|rt|resolv|util|anl)\.so", n) for n in theirs), "%s: %s", f, theirs)
+    listed = {line.split()[0] for line in open(folder + "/share/doc/wsi2h5/libraries/list.txt")}
+    expect(listed == {n for n in have if ".so" in n}, "list.txt: %s", listed ^ set(have))
+
+
+def test_portable_reports_what_is_missing():
+    tree = copy_of_the_tree()
+    p = build("make", "portable", "CUDA=0", "CC=no-such-compiler", cwd=tree, status=2, CC="no-such-compiler")
+    says(p.err, "no usable C compiler")
+
+
+# --- make deb ---
+
+def without(*programs):
+    """A folder for PATH with every program of the usual places except some."""
+    d = tmp()
+    for folder in ("/usr/bin", "/bin"):
+        for name in os.listdir(folder):
+            if name not in programs and not os.path.lexists(os.path.join(d, name)):
+                os.symlink(os.path.join(folder, name), os.path.join(d, name))
+    return d
+
+
+def test_deb_names_what_is_missing():
+    p = build("scripts/make-deb", cwd=ROOT, status=1, PATH=without("dpkg-buildpackage", "dh"))
+    says(p.err, "make deb: dpkg-buildpackage or dh is missing", "apt-get install dpkg-dev debhelper")
+    if not shutil.which("dpkg-buildpackage") or not shutil.which("dh"):
+        return
+    tree = copy_of_the_tree()
+    with open(tree + "/scripts/debian/control") as f:
+        control = f.read()
+    with open(tree + "/scripts/debian/control", "w") as f:
+        f.write(control.replace("libdeflate-dev,", "libdeflate-dev (>= 99),"))
+    says(build("scripts/make-deb", cwd=tree, status=1).err, "make deb: ", "libdeflate-dev (>= 99)", "install these packages")
+    expect(not os.path.exists(tree + "/build/deb"), "an empty folder of packages")
+
+
+def test_deb():
+    """Built, clean for lintian, and complete: every installed file is in one package."""
+    if not os.environ.get("DEB"):
+        raise Skip("takes two minutes; DEB=1 runs it")
+    for tool in ("dpkg-buildpackage", "dh", "lintian", "dh_python3"):
+        if not shutil.which(tool):
+            raise Skip("%s is not installed" % tool)
+    tree = copy_of_the_tree()
+    out = build("make", "deb", cwd=tree, DEBEMAIL="a@example.org", DEBFULLNAME="A & B").out
+    packages = re.findall(r"build/deb/((\S+?)_(\S+?)_\S+\.deb)", out)
+    expect(sorted(p[1] for p in packages) == ["hdf5-plugin-h5jpeg", "python3-wsi-store", "wsi2h5"], "%s", out)
+    version = re.search(r'define WSI_VERSION "(.*)"', read("common/version.h")).group(1)
+    files = {}
+    for path, name, full in packages:
+        expect(full.startswith(version + "-1~"), "%s", full)
+        path = os.path.join(tree, "build/deb", path)
+        says(run("dpkg-deb", "-f", path, "Maintainer").out, "A & B <a@example.org>")
+        files[name] = [line.split()[5] for line in run("dpkg-deb", "-c", path).out.splitlines() if not line.startswith("d")]
+    says(" ".join(files["wsi2h5"]), "./usr/bin/wsi2h5 ", "./usr/bin/h5spec ", "./usr/bin/wsi-corpus ", "wsi-plan.1.gz",
+         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_h5spec", "./usr/share/wsi2h5/slurm/process.sh")
+    says(" ".join(files["hdf5-plugin-h5jpeg"]), "/hdf5/serial/plugins/libh5jpeg.so")
+    says(" ".join(files["python3-wsi-store"]), "/dist-packages/wsi_store.py", "./usr/bin/wsi-store", "wsi-store.1.gz")
+    depends = run("dpkg-deb", "-f", os.path.join(tree, "build/deb", [p[0] for p in packages if p[1] == "wsi2h5"][0]), "Depends").out
+    says(depends, "libhdf5", "libopenslide", "libtiff", "libdeflate", "libzstd", "liblz4", "libpng", "python3")
+
+
+# --- what all recipes must name ---
+
+CONDA = {"libdeflate-dev": "libdeflate", "libhdf5-dev": "hdf5", "libjansson-dev": "jansson", "libjpeg-dev": "libjpeg-turbo",
+         "liblz4-dev": "lz4-c", "libopenjp2-7-dev": "openjpeg", "libopenslide-dev": "openslide", "libpng-dev": "libpng", "libtiff-dev": "libtiff",
+         "libzstd-dev": "zstd", "zlib1g-dev": "zlib"}
+
+
+def test_every_recipe_has_every_library():
+    """A library that the build gets is in the package, in the container, in the conda recipe, and in the tried systems."""
+    wanted = set(re.findall(r"^(lib[\w-]+-dev|zlib1g-dev)\b", re.sub(r"packages='.*\n", "", read("scripts/install-deps")), re.M)) - {"libfftw3-dev"}
+    expect(wanted == set(CONDA), "scripts/install-deps has %s", wanted ^ set(CONDA))
+    for path in ("scripts/debian/control", "scripts/container/Dockerfile", "tests/releases"):
+        text = read(path)
+        missing = [w for w in wanted if w not in text]
+        expect(not missing, "%s lacks %s", path, missing)
+    missing = [c for c in CONDA.values() if "    - %s\n" % c not in read("scripts/conda/meta.yaml")]
+    expect(not missing, "scripts/conda/meta.yaml lacks %s", missing)
+
+
+def test_versions_of_packages():
+    version = re.search(r'define WSI_VERSION "(.*)"', read("common/version.h")).group(1)
+    date = re.search(r'define WSI_DATE "(.*)"', read("common/version.h")).group(1)
+    says(read("scripts/conda/meta.yaml"), '{%% set version = "%s" %%}' % version)
+    says(read("scripts/pyproject.toml"), 'version = "%s"' % version)
+    for page in glob.glob(ROOT + "/scripts/man/*.1"):
+        says(read(page), '"%s" "wsi2h5 %s"' % (date, version))
+
+
+def test_conda_build_script():
+    """As conda build runs it: into PREFIX, with the compiler and the flags of its environment."""
+    prefix = os.path.join(tmp(), "prefix")
+    os.makedirs(prefix + "/include")
+    build("bash", "scripts/conda/build.sh", cwd=copy_of_the_tree(), PREFIX=prefix, CPU_COUNT="2", CFLAGS="-O1")
+    commands = re.findall(r"^    - (.*)", re.search(r"commands:\n((?:    - .*\n)+)", read("scripts/conda/meta.yaml")).group(1), re.M)
+    expect(len(commands) > 3, "%s", commands)
+    os.symlink(sys.executable, prefix + "/bin/python3")
+    for command in commands:
+        run("sh", "-c", command, env={"PATH": prefix + "/bin:/usr/bin:/bin", "PREFIX": prefix})
+
+
+def test_dockerfiles():
+    for path in glob.glob(ROOT + "/scripts/container/Dockerfile*"):
+        sources = re.findall(r"^COPY (?!--from)(\S+)|make (\w+)", read(path), re.M)
+        expect(sources, "%s builds nothing", path)
+        if not shutil.which("hadolint"):
+            raise Skip("hadolint is not installed")
+        expect(run("hadolint", path).out == "", path)
+
+
+# --- manual pages of the scripts ---
+
+PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("run", "status", "cancel")], "wsi-plan": [("scripts/plan",)],
+         "wsi-store": [("scripts/wsi_store.py", "patches")]}
+
+
+def test_manual_pages_of_the_scripts():
+    """Each page has the options of --help, and no other."""
+    expect({os.path.basename(p)[:-2] for p in glob.glob(ROOT + "/scripts/man/*.1")} == set(PAGES), "pages")
+    for name, programs in PAGES.items():
+        text = "".join(run(sys.executable, os.path.join(ROOT, p), *words, "--help").out for p, *words in programs)
+        page = read("scripts/man", name + ".1")
+        theirs = set(re.findall(r"^ +(?:-\w(?: \w+)?, )?(--[a-z][\w-]+)", text, re.M))
+        ours = set(re.findall(r"--[a-z][\w-]+", "\n".join(line for line in page.replace("\\-", "-").splitlines()
+                                                         if line.startswith(("\\fB--", "\\fB-o", "\\fB-h", ".B --")))))
+        expect(theirs and ours == theirs, "%s.1: %s", name, ours ^ theirs)
+        for tool, argv in (("groff", ("-man", "-Tutf8", "-ww", "-z")), ("mandoc", ("-T", "lint"))):
+            if shutil.which(tool):
+                p = run(tool, *argv, os.path.join(ROOT, "scripts/man", name + ".1"))
+                expect(p.out + p.err == "", "%s", p.out + p.err)
+
+
+def test_folder_of_plug_ins():
+    """PLUGINDIR is where make install puts the plug-in, and uninstall removes it from there."""
+    d, cuda = tmp(), [] if "-DHAVE_CUDA" in read(BUILD, "config") else ["CUDA=0"]
+    words = ["B=" + os.path.relpath(BUILD, ROOT), "DESTDIR=" + d, "PREFIX=/usr", "PLUGINDIR=lib/hdf5/plugins", *cuda]
+    build("make", "install", *words, cwd=ROOT, **({"WERROR": os.environ["WERROR"]} if "WERROR" in os.environ else {}))
+    expect(os.path.exists(d + "/usr/lib/hdf5/plugins/libh5jpeg.so"), "installed elsewhere")
+    says(run(sys.executable, d + "/usr/bin/wsi-store", "--help").out, "patches")
+    build("make", "uninstall", *words, cwd=ROOT)
+    left = [f for _, _, files in os.walk(d) for f in files]
+    expect(not left, "%s", left)
+
+
+main(globals())
