@@ -136,10 +136,9 @@ def check(name):
     if not count:
         raise Skip("%s has no command that runs here" % name)
     d = scratch(name)
-    with open(os.path.join(BUILD, "config")) as f:
-        cuda = {} if "-DHAVE_CUDA" in f.read() else {"CUDA": "0"}
     env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
-    env.update(cuda, HOME=os.path.join(d, "home"), PYTHON=sys.executable, HDF5_USE_FILE_LOCKING="FALSE",
+    same = dict(word.split("=") for word in same_build() if word[:2] != "B=")
+    env.update(same, HOME=os.path.join(d, "home"), PYTHON=sys.executable, HDF5_USE_FILE_LOCKING="FALSE",
                PATH=":".join([os.path.join(d, "home/.local/bin"), os.path.join(d, "build"), os.path.join(d, "bin"), os.environ["PATH"]]))
     os.mkdir(env["HOME"])
     os.makedirs(os.path.join(d, "bin"))
