@@ -101,12 +101,12 @@ static int want_inside(struct job *j, struct err *e)
 int job_choose_regions(struct job *j, struct err *e)
 {
     struct polygons p;
-    uint32_t crc32;
+    struct regions_version v;
     if (!params_of(j)->roi)
         return 0;
-    if (regions_load(j->terms->setup->regions, j->path, store_info(j->store), &p, &crc32, e))
+    if (regions_load(j->terms->setup->regions, j->path, store_info(j->store), &p, &v, e))
         return -1;
-    j->result.roi_crc32 = crc32;
+    j->result.roi_crc32 = v.crc32;
     const int bad = find_inside(j, &p, e) || want_inside(j, e);
     polygons_free(&p);
     return bad ? -1 : 0;

@@ -74,8 +74,9 @@ static int check_place(const struct polygons *p, const char *file, const struct 
 }
 
 int regions_load(const struct regions_choice *c, const char *store, const struct store_info *i,
-                 struct polygons *p, uint32_t *crc32, struct err *e)
+                 struct polygons *p, struct regions_version *v, struct err *e)
 {
+    struct stat st = {0};
     char *file = is_folder(c->path) ? find_file(c->path, store, i, e) : strdup(c->path);
     *p = POLYGONS_NONE;
     if (!file)
@@ -85,8 +86,9 @@ int regions_load(const struct regions_choice *c, const char *store, const struct
         polygons_free(p);
         return err_add(e, "%s", store);
     }
+    stat(file, &st);
     free(file);
-    *crc32 = polygons_crc32(p);
+    *v = (struct regions_version){polygons_crc32(p), st.st_mtim};
     polygons_shrink(p, i->downsample);
     return 0;
 }

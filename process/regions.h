@@ -17,20 +17,27 @@
 #include "common/store.h"
 
 #include <stdint.h>
+#include <time.h>
 
 struct regions_choice {
     const char *path; /* a GeoJSON file, or a folder with one per slide; NULL: no regions */
     struct geojson_classes classes;
 };
 
+/* Which regions they are. */
+struct regions_version {
+    uint32_t crc32;          /* of the polygons in level-0 pixels, however the file is written */
+    struct timespec changed; /* the file's time */
+};
+
 /*
  * Reads the regions of a store, in pixels of the store. In a folder, the file is NAME.geojson or
  * NAME.json, where NAME is the store's name without .h5, else the slide's name, else the slide's
- * name without its ending. *crc32 identifies the polygons (level-0 pixels). It is an error if all
- * of them lie outside of the slide. Messages name the file. Free *p with polygons_free().
+ * name without its ending. It is an error if all polygons lie outside of the slide. Messages name
+ * the file. Free *p with polygons_free().
  */
 int regions_load(const struct regions_choice *c, const char *store, const struct store_info *i,
-                 struct polygons *p, uint32_t *crc32, struct err *e);
+                 struct polygons *p, struct regions_version *v, struct err *e);
 
 /* inside [ny][nx] gets 1 for the windows of which enough lies inside, else 0. */
 int regions_windows(const struct polygons *p, const struct result_params *params, int64_t nx,

@@ -6,6 +6,7 @@
 #include "common/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,20 +81,29 @@ static bool is_same(const struct results *r, const struct result_slide *s,
     return true;
 }
 
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
 /* 1 or 0: is the slide of these regions? -1 if they cannot be read. */
 static int judge_regions(const struct results *r, const struct result_slide *slide,
                          const char *store, const struct store_info *i, const char *target,
                          struct err *e)
 {
     struct polygons p;
-    uint32_t crc32;
+    struct regions_version v;
+    struct stat st;
     if (!r->params->roi)
         return 1;
-    if (regions_load(r->regions, store, i, &p, &crc32, e))
+    if (regions_load(r->regions, store, i, &p, &v, e))
         return -1;
     polygons_free(&p);
-    if (slide->roi_crc32 == crc32)
+    if (slide->roi_crc32 == v.crc32) {
+        if (stat(target, &st) == 0 && is_older(&st.st_mtim, &v.changed))
+            utimensat(AT_FDCWD, target, NULL, 0); /* so that others see that it is up to date */
         return 1;
+    }
     err_set(e, "%s: of other regions (--roi) than now; computed again", target);
     return 0;
 }
@@ -135,12 +145,6 @@ static int judge_result(const struct results *r, struct result *old, const char 
     return is;
 }
 
-static bool is_older(const struct stat *a, const struct stat *b)
-{
-    return a->st_mtim.tv_sec < b->st_mtim.tv_sec ||
-           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec < b->st_mtim.tv_nsec);
-}
-
 static int judge(const struct results *r, const char *store, const char *target, char quickhash[80],
                  struct err *e)
 {
@@ -152,7 +156,7 @@ static int judge(const struct results *r, const char *store, const char *target,
         return err_add(e, "%s", store);
     if (stat(store, &source))
         return err_sys(e, "%s: cannot read", store);
-    if (is_older(&result, &source)) {
+    if (is_older(&result.st_mtim, &source.st_mtim)) {
         err_set(e, "%s: older than its store; computed again", target);
         return 0;
     }

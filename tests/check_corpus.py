@@ -415,6 +415,29 @@ def test_local_run_again_does_only_what_is_missing():
     equal(content(other + "/corpus.h5"), content(spectrum(direct_stores(out), "--window", "128")), "other parameters")
 
 
+def test_local_changed_regions():
+    """A slide whose regions have changed is computed again; one whose file was only written again is not."""
+    folder, roi, out = tmp(), tmp(), os.path.join(tmp(), "out")
+
+    def draw(name, right):
+        with open(os.path.join(roi, name + ".geojson"), "w") as f:
+            json.dump({"type": "Polygon", "coordinates": [[[0, 0], [right, 0], [right, 600], [0, 600]]]}, f)
+    for name in ("a", "b"):
+        os.link(made("--size", "600x600", "--seed", str(ord(name))), os.path.join(folder, name + ".svs"))
+        draw(name, 600)
+    def state():
+        corpus("run", "--scheduler", "local", "-o", out, "--h5spec", "--roi " + roi, folder)
+        return {name: (os.stat(path).st_ino, content(path)) for name in "ab" for path in [os.path.join(out, "results", name + ".h5")]}
+    first = state()
+    draw("a", 300)
+    draw("b", 600)
+    says(corpus("status", "-o", out, status=1).out, "2 to do")
+    second = state()
+    expect(second["a"][1] != first["a"][1] and second["b"] == first["b"], "a: changed, b: not")
+    says(corpus("status", "-o", out).out, "2 of 2")
+    expect(state() == second, "done again")
+
+
 def test_local_nothing_but_bad_slides():
     folder = tmp()
     open(os.path.join(folder, "x.svs"), "w").close()

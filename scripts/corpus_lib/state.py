@@ -22,6 +22,7 @@ class Corpus:
         self.stores = (self.settings() or {}).get("stores") or self.path("stores")
         self.slides = read_lines(self.path("slides.txt"))
         self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
+        self.roi = None  # not looked up yet
         self.checks = Checks(self.path("checked.json"))
         shared = os.path.join(os.path.dirname(self.stores), "names.txt")
         self.names = unique_names(self.slides, read_names(shared) if self.shares_stores() else {})
@@ -143,10 +144,23 @@ class Corpus:
         return [s for s in self.slides if not self.clashes(s)
                 and (not fresh(self.store(s), s) or self.store(s) in unreadable)]
 
+    def regions(self, slide):
+        """The file of the slide's regions (h5spec run --roi), or None."""
+        if self.roi is None:
+            words = (self.settings() or {}).get("h5spec", [])
+            self.roi = ([b for a, b in zip(words, words[1:]) if a == "--roi"]
+                        + [w[6:] for w in words if w.startswith("--roi=")] + [""])[0]
+        if not os.path.isdir(self.roi):
+            return self.roi or None
+        names = (self.names[slide], os.path.basename(slide), stem(slide))
+        files = (os.path.join(self.roi, n + e) for n in names for e in (".geojson", ".json"))
+        return next((f for f in files if age(f) is not None), None)
+
     def has_result(self, slide):
-        """The slide's result is newer than its store and not known to be damaged."""
-        result = self.result(slide)
-        return fresh(result, self.store(slide)) and not self.checks.problem(result)
+        """The slide's result is newer than its store and its regions, and not known to be damaged."""
+        result, regions = self.result(slide), self.regions(slide)
+        return (fresh(result, self.store(slide)) and (regions is None or fresh(result, regions))
+                and not self.checks.problem(result))
 
     def to_process(self):
         """Slides that have a store and no result."""
