@@ -265,10 +265,10 @@ DEST      = $(DESTDIR)$(PREFIX)
 # where HDF5 looks for plug-ins, below PREFIX; packages of a distribution set it to the folder of its HDF5
 PLUGINDIR = lib/wsi2h5/plugin
 MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
-DOCS      = $(wildcard *.md */README.md */*.svg */*.png CITATION.cff LICENSE)
+DOCS      = $(wildcard *.md */README.md */*.svg */*.png scripts/gallery/* CITATION.cff LICENSE)
 # what users run; what builds or packages the project stays in the source tree
 SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md demo install-deps build-state man-options make-deb make-portable \
-              completion/% man/% debian/% conda/% container/%) %.pyc,$(shell find scripts -type f))
+              completion/% man/% debian/% conda/% container/% gallery/%) %.pyc,$(shell find scripts -type f))
 BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \

@@ -9,7 +9,7 @@ Commands are read from the READMEs themselves. A fenced block says in its first 
     ```text, c, make, json  anything else
 
 A comment "# exit status N" after a command gives its status, if that is not 0. A README runs in a copy
-of the tree that holds slide.svs and slides/ (three slides), and, except for the README at the top,
+of the tree that holds slide.svs, slides/ (three slides) and scanner1/, scanner2/ (the same picture twice), and, except for the README at the top,
 stores/, results/, result.h5 and corpus.h5 made from them. Programs are in PATH.
 """
 import glob
@@ -116,6 +116,9 @@ def scratch(name):
     os.makedirs(os.path.join(d, "slides"))
     for n, size in (("a", "1500x2100"), ("b", "900x700"), ("c", "1300x800")):
         shutil.copy(made("--size", size, "--seed", str(ord(n)), name=n), os.path.join(d, "slides", n + ".svs"))
+    for n, quality in (("1", "90"), ("2", "40")):
+        os.makedirs(os.path.join(d, "scanner" + n))
+        shutil.copy(made("--size", "900x700", "--quality", quality, name="a"), os.path.join(d, "scanner" + n, "a.svs"))
     shutil.copy(made("--size", "3000x2200", name="slide"), os.path.join(d, "slide.svs"))
     if name != "README.md":
         os.mkdir(os.path.join(d, "stores"))
