@@ -139,15 +139,18 @@ void info_store_text(const struct info_store *s)
 
 /* --- a result --- */
 
-static void print_regions(const struct result_params *p)
+/* Which windows count. */
+static void print_counted(const struct result_params *p)
 {
-    if (!p->roi)
-        return;
-    label("regions");
-    printf("windows with at least %g %% of their area inside regions", 100 * p->min_roi);
-    fputs(*p->roi_class ? " of class " : "", stdout);
+    if (p->tissue_only)
+        printf("windows with at least %g %% tissue%s", 100 * p->min_tissue, p->roi ? " and" : "");
+    else
+        fputs(p->roi ? "windows with" : "all windows", stdout);
+    if (p->roi)
+        printf(" at least %g %% of their area inside regions%s", 100 * p->min_roi,
+               *p->roi_class ? " of class " : "");
     print_name(p->roi_class);
-    putchar('\n');
+    puts(p->skip_damaged ? ", except those that touch damaged tiles" : "");
 }
 
 static void print_parameters(const struct result_params *p)
@@ -156,12 +159,7 @@ static void print_parameters(const struct result_params *p)
     printf("%" PRId64 " x %" PRId64 " px, stride %" PRId64 " px, %s taper\n", p->window, p->window,
            p->stride, p->taper);
     label("counted");
-    if (p->tissue_only)
-        printf("windows with at least %g %% tissue", 100 * p->min_tissue);
-    else
-        fputs("all windows", stdout);
-    puts(p->skip_damaged ? ", except those that touch damaged tiles" : "");
-    print_regions(p);
+    print_counted(p);
     label("smoothing");
     if (p->sigma > 0)
         printf("sigma %g px, radius %" PRId64 " px\n", p->sigma, p->radius);

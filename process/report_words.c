@@ -134,6 +134,7 @@ static bool say_notes(const struct report *r, const struct report_slide *s, stru
         return true;
     if (s->nx * s->ny > 0 && s->windows == 0 &&
         say(w, s->groups_missing ? "no numbers: no window of the groups at hand counted"
+               : p->roi          ? "no numbers: no window inside the regions counted"
                : p->tissue_only  ? "no numbers: no window has enough tissue"
                                  : "no numbers: no window counted"))
         return true;

@@ -184,6 +184,8 @@ def test_with_tissue():
             flags.append(list(f["slides"].values())[0]["window_flags"][()])
     counted = [(f & COUNTED) > 0 for f in flags]
     expect((counted[0] == (counted[1] & counted[2])).all() and 0 < counted[0].sum() < min(counted[1].sum(), counted[2].sum()), "windows")
+    says(run(H5SPEC, "info", both).out, "windows with at least 50 % tissue and at least 50 % of their area inside regions")
+    says(run(H5SPEC, "info", region).out, "counted    windows with at least 50 % of their area inside regions")
     expect(((flags[0] & 2) == (flags[1] & 2)).all() and ((flags[0] & OUTSIDE) == (flags[2] & OUTSIDE)).all(), "reasons")
 
 
@@ -289,6 +291,9 @@ def test_bad_files():
 def test_too_small_regions():
     p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", written(feature([[[5, 5], [9, 5], [9, 9]]])), grouped())
     says(p.err, "no window counts: none has 50 % of its area inside the regions", "1 done")
+    page = os.path.join(tmp(), "r.html")
+    run(H5SPEC, "report", "-o", page, spectrum(grouped(), "--roi", written(feature([[[5, 5], [9, 5], [9, 9]]]))))
+    says(open(page).read(), "no window inside the regions counted")
 
 
 def test_many_points():
