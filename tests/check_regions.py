@@ -1,11 +1,12 @@
 """h5spec run --roi: which windows count, what is recorded, merging, resuming, and bad files."""
 import csv
 import json
+import sys
 
 import h5py
 import numpy as np
 
-from lib import (H5SPEC, WSI2H5, Skip, content, equal, expect, json_lines, made, main, os, real, run, says,
+from lib import (H5SPEC, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main, os, real, run, says,
                  spectrum, store, tmp)
 
 SIZE = (1500, 1200)
@@ -343,6 +344,32 @@ def test_real_slide():
     ring = [[300, 400], [1900, 450], [1700, 2500], [400, 2400]]
     want = shares(pixels_inside([[ring]], 2220, 2967)) >= 0.5
     check(spectrum(s, "--roi", written(collection(feature([ring], "Tumor"))), "--roi-class", "Tumor"), want)
+
+
+def test_every_failed_allocation_has_a_reason():
+    """From the first polygon on: the message names the store or the regions, and says what failed."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, Server
+    folder = tmp("regions")
+    regions, out, count = (os.path.join(folder, f) for f in ("r.geojson", "r.h5", "count"))
+    slide = store(made("--size", "400x300"))
+    server = Server([H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "--roi", regions, "-o", out, slide], ALLOC, folder)
+    with open(regions, "w") as f:
+        f.write("[]")
+    expect(server.run({"TORTURE_COUNT": count}).status == 1, "regions without a polygon")
+    with open(count) as f:
+        first = int(f.read())
+    with open(regions, "w") as f:
+        f.write('{"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}')
+    for k in range(first - 10, first + 90):
+        ran = server.run({"TORTURE_AT": k})
+        words = ran.err.strip()
+        named = regions in words or slide in words or out in words
+        # other than 0 and 1: a library has ended the program
+        expect(ran.status != 1 or (named and not words.endswith(":")), "%d: %r", k, words)
+    server.close()
 
 
 main(globals())
