@@ -102,6 +102,7 @@ all: $(PROGRAMS) $(PLUGIN)
 	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS and DICOM only: OpenSlide is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin PNG))$(PNG),:,echo 'h5spec draws no maps and no reports: libpng is missing (scripts/install-deps)')
+	@$(if $(filter command environment,$(origin JANSSON))$(JANSSON),:,echo 'no GeoJSON (--roi, --tissue-mask): Jansson is missing (scripts/install-deps)')
 	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
 
 h5spec: $(B)/h5spec

@@ -517,12 +517,13 @@ def test_libraries_are_found():
     b = tmp()
     env = {"PKG_CONFIG_LIBDIR": b, "WERROR": "0"}
     lines = make("B=" + b, "-n", "V=1", "h5spec", cwd=ROOT, env=env).out
-    for library in ("LIBDEFLATE", "LZ4", "ZSTD"):
+    for library in ("LIBDEFLATE", "LZ4", "ZSTD", "JANSSON"):
         expect("-DHAVE_" + library not in lines, "%s", library)
         says(make("B=" + b, "-n", "V=1", library + "=1", "h5spec", cwd=ROOT, env=env).out, "-DHAVE_" + library)
     expect("-lz" in lines, "zlib is linked without libdeflate")
     expect("wsi2h5 reads" not in make("B=" + b, "-n", "OPENSLIDE=0", "CUDA=0", cwd=ROOT).out, "no news")
-    says(make("B=" + b, "-n", cwd=ROOT, env=env).out, "wsi2h5 is not built")
+    says(make("B=" + b, "-n", cwd=ROOT, env=env).out, "wsi2h5 is not built", "echo 'no GeoJSON")
+    expect("echo 'no GeoJSON" not in make("B=" + b, "-n", "JANSSON=0", cwd=ROOT).out, "no news")
     expect("-Werror" not in lines, "warnings are no errors")
     says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")
 
