@@ -891,7 +891,7 @@ def test_two_runs_begun_at_the_same_moment():
 def test_the_installed_program_finds_its_package_and_the_programs_beside_it():
     prefix, bare = tmp(), {k: v for k, v in os.environ.items() if k not in TOOLS}
     share = prefix + "/share/wsi2h5"
-    shutil.copytree(os.path.join(ROOT, "scripts"), share)
+    shutil.copytree(os.path.join(ROOT, "scripts"), share, ignore=shutil.ignore_patterns("__pycache__"))
     os.mkdir(prefix + "/bin")
     os.symlink("../share/wsi2h5/corpus", prefix + "/bin/corpus")
     for program in (WSI2H5, H5SPEC):
@@ -957,7 +957,7 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
                    env=dict(slurm.env, H5SPEC=program))
         (argv,) = slurm.submitted("process")
         expect("--gres=" + gres in argv, "%s: %s", options, argv)
-        expect(re.findall("--device[ =](\S+)", " ".join(argv)) == [device], "%s: %s", options, argv)
+        expect(re.findall(r"--device[ =](\S+)", " ".join(argv)) == [device], "%s: %s", options, argv)
         expect(("built without CUDA" in p.err) == (program == cpu and not options), p.err)
     out = os.path.join(tmp(), "out")
     p = corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "1", slide, status=2,

@@ -230,7 +230,7 @@ def test_errors_that_pass_are_not_recorded_as_damage():
     tried = 0
     for call in ("open", "read"):
         env = dict(os.environ, LD_PRELOAD=shim, TORTURE_CALLS=call, TORTURE_UNDER=folder)
-        os.unlink(out)
+        os.unlink(out) if os.path.exists(out) else None
         run(WSI2H5, "-o", out, slide, env=dict(env, TORTURE_COUNT=count))
         n = int(open(count).read())
         for k in range(1, n + 1, 3):
