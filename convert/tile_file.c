@@ -36,7 +36,11 @@ struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, in
     struct scratch *scratch = calloc((size_t)threads, sizeof *scratch);
     const int fd = t && scratch ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0 && fstat(fd, &st) == 0) {
-        *t = (struct tile_file){*g, fd, (uint64_t)st.st_size, threads, scratch};
+        t->grid = *g;
+        t->fd = fd;
+        t->bytes = (uint64_t)st.st_size;
+        t->threads = threads;
+        t->scratch = scratch;
         return t;
     }
     if (t && scratch)
