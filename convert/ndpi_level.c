@@ -174,7 +174,7 @@ static int take_starts(struct ndpi_level *l, const struct tiff_file *t, const st
         return 0;
     l->starts[n] = bytes;
     for (uint64_t k = 0; k < n; k++)
-        if (l->starts[k + 1] < l->starts[k] + 3) /* at least a byte and a marker */
+        if (l->starts[k] > bytes || l->starts[k + 1] < l->starts[k] + 3) /* a byte and a marker */
             return 0;
     for (uint64_t k = 0; k <= n; k++)
         l->starts[k] += from;
