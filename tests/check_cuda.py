@@ -348,7 +348,7 @@ def walk(stores, *options, window=256, stride=128, devices=1, step=1, codes=WALK
     options += () if (window, stride) == (256, 128) else ("--window", window, "--stride", stride)
     calls = calls_of(stores, *options, "-j", 1, devices=devices, **settings)["calls"]
     ways = {"right": 0, "part": 0, "none": 0}
-    step *= 3 if SAN else 1
+    step *= 12 if SAN == "thread" else 3 if SAN else 1  # races show in few runs; the other sanitizers look at each error path
 
     def one(k, code):
         p = stub(stores, *options, "-j", 1 + k % 2, status=None, devices=devices, fail="%d:%d" % (k, code), **settings)
@@ -528,7 +528,7 @@ def test_larger_chunks_that_find_no_memory():
     stores = [store(made("--size", "300x700", "--tile", "48", name="small-chunks")), store(made("--size", "290x400", "--tile", "48", "--seed", "2", name="two")),
               store(made("--size", "530x700", "--tile", "512", name="large-chunks"))]
     ways = walk(stores, "--memory", "1M", devices=2, step=2, codes=(700,))
-    expect(ways["part"] == 0 and ways["right"] > 100, "%s", ways)
+    expect(ways["part"] == 0 and ways["right"] > (20 if SAN else 100), "%s", ways)
 
 
 def test_a_store_that_no_device_has_room_for():
