@@ -191,7 +191,7 @@ FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, 
 FUZZ_MAIN = $(B)/tests/fuzz/replay.o
 FUZZ_HDF5 =
 DIRECT    = $(call objects,convert/svs*.c convert/tiff_file.c convert/tile*.c convert/head.c convert/identifiers.c \
-              convert/anonymous.c convert/file_kind.c convert/dicom*.c convert/slide_dicom.c convert/ndpi_level.c convert/sha256.c) $(B)/convert/no_openslide.o
+              convert/anonymous.c convert/file_kind.c convert/dicom*.c convert/slide_dicom.c convert/slide_tiles.c convert/ndpi_level.c convert/sha256.c) $(B)/convert/no_openslide.o
 $(B)/tests/fuzz/%.o $(B)/convert/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)

@@ -8,14 +8,13 @@
  * The colours of a tile are those that the file states (photometric interpretation), whatever its
  * JPEG stream says. So does OpenSlide.
  */
-#include "convert/slide.h"
+#include "convert/slide_tiles.h"
 
 #include "common/cli.h"
 #include "convert/dicom_frames.h"
 #include "convert/dicom_slide.h"
 #include "convert/sha256.h"
 #include "convert/slide_metadata.h"
-#include "convert/tile_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,12 +26,11 @@
 enum { MOST_PROFILE = 1 << 26, MOST_THUMBNAIL = 1 << 24 };
 
 struct dicom_reader {
-    struct slide slide;
+    struct slide_tiles common;
     char *path;
     struct dicom_slide files;
     struct slide_info info;
     struct tile_place *places;
-    struct tile_file *tiles;
 };
 
 static struct dicom_reader *from_slide(struct slide *s)
@@ -45,7 +43,7 @@ static struct dicom_reader *from_slide(struct slide *s)
 static void dicom_close(struct slide *s)
 {
     struct dicom_reader *d = from_slide(s);
-    tile_file_close(d->tiles);
+    tile_file_close(d->common.tiles);
     dicom_slide_free(&d->files);
     free(d->places);
     free(d->path);
@@ -119,7 +117,7 @@ static int open_level(struct dicom_reader *d, int64_t level, int threads, struct
 {
     struct err problem = {""};
     const struct dicom_level *l = &d->files.levels[level];
-    const int r = open_tiles(l, threads, &d->places, &d->tiles, &problem, e);
+    const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &problem, e);
     if (r > 0)
         describe(d, level);
     if (r > 0 && problem.msg[0])
@@ -137,7 +135,7 @@ static int dicom_open(struct slide **out, const char *path, int64_t level, int t
         free(d);
         return err_set(e, "out of memory");
     }
-    d->slide.reader = &slide_dicom;
+    d->common.slide.reader = &slide_dicom;
     errno = 0;
     int r = dicom_slide_find(&d->files, path, e);
     if (r > 0)
@@ -146,44 +144,13 @@ static int dicom_open(struct slide **out, const char *path, int64_t level, int t
         r = open_level(d, level, threads, e);
     if (r <= 0) {
         const int code = errno;
-        dicom_close(&d->slide);
+        dicom_close(&d->common.slide);
         errno = code;
         return r;
     }
     *info = d->info;
-    *out = &d->slide;
+    *out = &d->common.slide;
     return 1;
-}
-
-/* --- tiles --- */
-
-static int dicom_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
-                      uint8_t *out, enum store_status *status, struct err *e)
-{
-    return tile_file_read(from_slide(s)->tiles, thread, col, row, channels, out, status, e);
-}
-
-static int dicom_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
-                             enum store_status *status, struct err *e)
-{
-    return tile_file_read_eighth(from_slide(s)->tiles, thread, col, row, rgb, status, e);
-}
-
-static int dicom_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
-                           struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
-                           struct err *e)
-{
-    return tile_file_read_jpeg(from_slide(s)->tiles, thread, col, row, chunk, eighth, status, e);
-}
-
-static bool dicom_is_missing(const struct slide *s, int64_t col, int64_t row)
-{
-    return tile_file_is_missing(((const struct dicom_reader *)s)->tiles, col, row);
-}
-
-static void dicom_prefetch(struct slide *s, int64_t row, int64_t rows)
-{
-    tile_file_prefetch(from_slide(s)->tiles, row, rows);
 }
 
 /* --- metadata --- */
@@ -341,11 +308,11 @@ static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct e
 const struct slide_reader slide_dicom = {
     .name = "dicom",
     .open = dicom_open,
-    .read = dicom_read,
-    .read_eighth = dicom_read_eighth,
-    .read_jpeg = dicom_read_jpeg,
-    .is_missing = dicom_is_missing,
-    .prefetch = dicom_prefetch,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .prefetch = slide_tiles_prefetch,
     .properties = dicom_properties,
     .thumbnail = dicom_thumbnail,
     .icc = dicom_icc,

@@ -5,21 +5,19 @@
  * (slide_metadata.h), so a build without OpenSlide does not read the format. Levels that cannot be
  * cut exactly, and those that OpenSlide makes by shrinking, are left to OpenSlide.
  */
-#include "convert/slide.h"
+#include "convert/slide_tiles.h"
 
 #include "convert/ndpi_level.h"
 #include "convert/slide_metadata.h"
-#include "convert/tile_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct ndpi {
-    struct slide slide;
+    struct slide_tiles common;
     struct ndpi_level level;
     struct slide_metadata *metadata;
-    struct tile_file *tiles;
 };
 
 static struct ndpi *from_slide(struct slide *s)
@@ -32,7 +30,7 @@ static struct ndpi *from_slide(struct slide *s)
 static void ndpi_close(struct slide *s)
 {
     struct ndpi *v = from_slide(s);
-    tile_file_close(v->tiles);
+    tile_file_close(v->common.tiles);
     slide_metadata_close(v->metadata);
     ndpi_level_free(&v->level);
     free(v);
@@ -54,8 +52,8 @@ static int open_tiles(struct ndpi *v, const char *path, int threads, struct slid
     info->tile_cols = l->cols;
     info->tile_rows = l->rows;
     info->has_eighth = info->gray_is_luma = true;
-    v->tiles = tile_file_open(path, &g, threads, e);
-    return v->tiles ? 1 : -1;
+    v->common.tiles = tile_file_open(path, &g, threads, e);
+    return v->common.tiles ? 1 : -1;
 }
 
 static int ndpi_open(struct slide **out, const char *path, int64_t level, int threads,
@@ -67,7 +65,7 @@ static int ndpi_open(struct slide **out, const char *path, int64_t level, int th
     struct ndpi *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
-    v->slide.reader = &slide_ndpi;
+    v->common.slide.reader = &slide_ndpi;
     v->level.fd = -1;
     /* what OpenSlide rejects is reported by its own reader, which is asked next */
     int r = slide_metadata_open(&v->metadata, path, level, &i, NULL) > 0;
@@ -77,40 +75,16 @@ static int ndpi_open(struct slide **out, const char *path, int64_t level, int th
         r = open_tiles(v, path, threads, &i, e);
     if (r <= 0) {
         const int code = errno;
-        ndpi_close(&v->slide);
+        ndpi_close(&v->common.slide);
         errno = code;
         return r;
     }
     *info = i;
-    *out = &v->slide;
+    *out = &v->common.slide;
     return 1;
 }
 
 /* --- tiles --- */
-
-static int ndpi_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
-                     uint8_t *out, enum store_status *status, struct err *e)
-{
-    return tile_file_read(from_slide(s)->tiles, thread, col, row, channels, out, status, e);
-}
-
-static int ndpi_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
-                            enum store_status *status, struct err *e)
-{
-    return tile_file_read_eighth(from_slide(s)->tiles, thread, col, row, rgb, status, e);
-}
-
-static int ndpi_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
-                          struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
-                          struct err *e)
-{
-    return tile_file_read_jpeg(from_slide(s)->tiles, thread, col, row, chunk, eighth, status, e);
-}
-
-static bool ndpi_is_missing(const struct slide *s, int64_t col, int64_t row)
-{
-    return tile_file_is_missing(((const struct ndpi *)s)->tiles, col, row);
-}
 
 static void ndpi_prefetch(struct slide *s, int64_t row, int64_t rows)
 {
@@ -139,10 +113,10 @@ static int ndpi_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct er
 const struct slide_reader slide_ndpi = {
     .name = "ndpi",
     .open = ndpi_open,
-    .read = ndpi_read,
-    .read_eighth = ndpi_read_eighth,
-    .read_jpeg = ndpi_read_jpeg,
-    .is_missing = ndpi_is_missing,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
     .prefetch = ndpi_prefetch,
     .properties = ndpi_properties,
     .thumbnail = ndpi_thumbnail,

@@ -8,13 +8,12 @@
  * because of one damaged tile is read all the same, with what its own description says. Aperio
  * files with another compression are left to OpenSlide altogether.
  */
-#include "convert/slide.h"
+#include "convert/slide_tiles.h"
 
 #include "convert/anonymous.h"
 #include "convert/slide_metadata.h"
 #include "convert/svs_description.h"
 #include "convert/svs_level.h"
-#include "convert/tile_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,8 +21,7 @@
 #include <string.h>
 
 struct svs {
-    struct slide slide;
-    struct tile_file *tiles;
+    struct slide_tiles common;
     struct slide_info info;
     char *path;
     struct svs_level level;
@@ -40,7 +38,7 @@ static struct svs *from_slide(struct slide *s)
 static void svs_close(struct slide *s)
 {
     struct svs *v = from_slide(s);
-    tile_file_close(v->tiles);
+    tile_file_close(v->common.tiles);
     slide_metadata_close(v->metadata);
     svs_level_free(&v->level);
     free(v->path);
@@ -106,8 +104,8 @@ static int open_tiles(struct svs *v, const char *path, int threads, struct err *
     struct tile_grid g = {
         .format = l->format, .cols = l->cols, .rows = l->rows, .places = l->places};
     memcpy(g.background, v->info.background, sizeof g.background);
-    v->tiles = tile_file_open(path, &g, threads, e);
-    return v->tiles ? 1 : -1;
+    v->common.tiles = tile_file_open(path, &g, threads, e);
+    return v->common.tiles ? 1 : -1;
 }
 
 static int svs_open(struct slide **out, const char *path, int64_t level, int threads,
@@ -116,7 +114,7 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
     struct svs *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
-    *v = (struct svs){.slide.reader = &slide_svs};
+    *v = (struct svs){.common.slide.reader = &slide_svs};
     int r = svs_level_read(&v->level, path, level, e);
     if (r > 0) {
         describe(v, level);
@@ -129,44 +127,13 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
         r = err_set(e, "out of memory");
     if (r <= 0) {
         const int code = errno;
-        svs_close(&v->slide);
+        svs_close(&v->common.slide);
         errno = code;
         return r;
     }
     *info = v->info;
-    *out = &v->slide;
+    *out = &v->common.slide;
     return 1;
-}
-
-/* --- tiles --- */
-
-static int svs_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
-                    uint8_t *out, enum store_status *status, struct err *e)
-{
-    return tile_file_read(from_slide(s)->tiles, thread, col, row, channels, out, status, e);
-}
-
-static int svs_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
-                           enum store_status *status, struct err *e)
-{
-    return tile_file_read_eighth(from_slide(s)->tiles, thread, col, row, rgb, status, e);
-}
-
-static int svs_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
-                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
-                         struct err *e)
-{
-    return tile_file_read_jpeg(from_slide(s)->tiles, thread, col, row, chunk, eighth, status, e);
-}
-
-static bool svs_is_missing(const struct slide *s, int64_t col, int64_t row)
-{
-    return tile_file_is_missing(((const struct svs *)s)->tiles, col, row);
-}
-
-static void svs_prefetch(struct slide *s, int64_t row, int64_t rows)
-{
-    tile_file_prefetch(from_slide(s)->tiles, row, rows);
 }
 
 /* --- metadata --- */
@@ -215,11 +182,11 @@ static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err
 const struct slide_reader slide_svs = {
     .name = "svs",
     .open = svs_open,
-    .read = svs_read,
-    .read_eighth = svs_read_eighth,
-    .read_jpeg = svs_read_jpeg,
-    .is_missing = svs_is_missing,
-    .prefetch = svs_prefetch,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .prefetch = slide_tiles_prefetch,
     .properties = svs_properties,
     .thumbnail = svs_thumbnail,
     .icc = svs_icc,
