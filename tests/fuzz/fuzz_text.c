@@ -1,13 +1,15 @@
 /*
  * fuzz_text.c - texts that users, schedulers and slides provide: numbers, ranges, tasks, lists of
- * files, command lines, slide descriptions, properties, ICC profiles, names to print, polygons.
- * The first byte chooses; the rest is the text.
+ * files, command lines, slide descriptions, properties, ICC profiles, names to print, polygons,
+ * and PNG pictures that are masks. The first byte chooses; the rest is the text.
  */
 #include "common/cli.h"
+#include "common/codec.h"
 #include "common/geojson.h"
 #include "common/text.h"
 #include "convert/arguments.h"
 #include "convert/identifiers.h"
+#include "convert/png_mask.h"
 #include "convert/svs_description.h"
 #include "process/options.h"
 #include "tests/fuzz/fuzz.h"
@@ -168,6 +170,41 @@ static void regions(uint8_t which, const uint8_t *data, size_t n)
     polygons_free(&p);
 }
 
+/* Gives each chunk of a PNG file the checksum of its bytes; libpng reads no chunk without. */
+static void repair_png(uint8_t *data, size_t n)
+{
+    enum { SIGNATURE = 8, AROUND = 12 }; /* bytes; of a chunk: length, name and checksum */
+    for (size_t at = SIGNATURE; at + AROUND <= n;) {
+        const uint8_t *p = data + at;
+        const size_t length = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+        if (length > n - at - AROUND)
+            return;
+        const uint32_t sum = codec_crc32(p + 4, length + 4);
+        for (size_t k = 0; k < 4; k++)
+            data[at + 8 + length + k] = (uint8_t)(sum >> (24 - 8 * k));
+        at += AROUND + length;
+    }
+}
+
+static void mask(const uint8_t *data, size_t n)
+{
+    enum { WIDTH = 300, HEIGHT = 200, CELL = 32, CELLS = 10 * 7 };
+    char path[FUZZ_PATH];
+    uint8_t cells[CELLS];
+    struct err e = {""};
+    uint8_t *copy = malloc(n + 1);
+    FUZZ_MUST(copy);
+    memcpy(copy, data, n);
+    repair_png(copy, n);
+    fuzz_file(copy, n, path);
+    free(copy);
+    if (png_mask_read(path, WIDTH, HEIGHT, CELL, cells, &e))
+        FUZZ_MUST(e.msg[0]);
+    else
+        for (int k = 0; k < CELLS; k++)
+            FUZZ_MUST(cells[k] <= 1);
+}
+
 /* The inputs name files, and the messages are many: an empty folder, and nothing printed. */
 static void prepare(void)
 {
@@ -193,6 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     case 3: profile(data + 1, n - 1); break;
     case 4: printed(text); break;
     case 5: regions(data[0] / 8, data + 1, n - 1); break;
+    case 6: mask(data + 1, n - 1); break;
     default: command_line(data[0] / 8, text);
     }
     free(text);
