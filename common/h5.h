@@ -12,6 +12,7 @@
 #define WSI_H5_H
 
 #include "common/err.h"
+#include "common/jpeg_chunk.h"
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -63,6 +64,18 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
  * above. With dims[2] = 3 the dataset is an RGB image as of HDF5's image specification. */
 int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
                    int threads, struct err *e);
+/* Marks a dataset as such an image. */
+int h5_mark_as_rgb(hid_t dataset, struct err *e);
+/* Writes an RGB image that is compressed already. Its attribute stored_crc32 is the CRC-32 of the
+ * stored bytes of all chunks, one after the other. */
+int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);
+/* Makes chunks of codec jpeg those of a dataset that will be created with this list. */
+int h5_set_jpeg(hid_t dcpl, int64_t cols, int64_t rows);
+enum { H5_NO_LIBRARY = 1 };
+/* Reads an RGB image u8 [dims[0]][dims[1]][3] of either kind. The checksum must match. 0, -1, or
+ * H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
+int h5_read_image(hid_t parent, const char *name, const hsize_t *dims, uint8_t *data,
+                  struct err *e);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of
  * `type` (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,

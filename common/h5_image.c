@@ -114,7 +114,7 @@ static hid_t create(hid_t parent, const char *name, const struct image *m, int r
 }
 
 /* HDF5 Image and Palette Specification, version 1.2: HDFView and h5im tools then show a picture. */
-static int mark_as_rgb(hid_t dataset, struct err *e)
+int h5_mark_as_rgb(hid_t dataset, struct err *e)
 {
     static const char *const words[][2] = {{"CLASS", "IMAGE"},
                                            {"IMAGE_VERSION", "1.2"},
@@ -143,7 +143,7 @@ int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const 
     if (r == 0)
         r = h5_put_int(m.dataset, "crc32", codec_crc32(data, (size_t)(m.rows * row)), e);
     if (r == 0 && dims[2] == 3)
-        r = mark_as_rgb(m.dataset, e);
+        r = h5_mark_as_rgb(m.dataset, e);
     if (H5Dclose(m.dataset) < 0 && r == 0)
         r = h5_write_failed(e, name);
     return r;

@@ -179,3 +179,38 @@ int jpeg_chunk_make(struct jpeg_chunk *c, const struct jpeg_stream *s, bool ycbc
         return JPEG_CHUNK_OTHER;
     return jpeg_header_read(&header, c->bytes, c->n, e) ? JPEG_CHUNK_OTHER : 0;
 }
+
+/* --- strips --- */
+
+int64_t jpeg_strips_count(const struct jpeg_strips *s)
+{
+    return (s->height + s->rows - 1) / s->rows;
+}
+
+bool jpeg_strips_is_raw(const struct jpeg_strips *s, int64_t k)
+{
+    return (k + 1) * s->rows > s->height;
+}
+
+int jpeg_strips_add(struct jpeg_strips *s, struct jpeg_chunk *c, struct err *e)
+{
+    if (s->n == s->room) {
+        const int64_t room = 2 * s->room + 16;
+        struct jpeg_chunk *list = realloc(s->list, (size_t)room * sizeof *list);
+        if (!list)
+            return err_set(e, "out of memory");
+        s->list = list;
+        s->room = room;
+    }
+    s->list[s->n++] = *c;
+    *c = (struct jpeg_chunk){0};
+    return 0;
+}
+
+void jpeg_strips_free(struct jpeg_strips *s)
+{
+    for (int64_t k = 0; k < s->n; k++)
+        free(s->list[k].bytes);
+    free(s->list);
+    *s = (struct jpeg_strips){0};
+}

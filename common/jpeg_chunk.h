@@ -34,4 +34,22 @@ enum { JPEG_CHUNK_OTHER = 1 };
  */
 int jpeg_chunk_make(struct jpeg_chunk *c, const struct jpeg_stream *s, bool ycbcr, struct err *e);
 
+/*
+ * A picture as chunks of codec jpeg, one for every `rows` rows. If the last strip has fewer rows
+ * than that, its chunk is its pixels instead, filled up with zeros. Starts as {0}.
+ */
+struct jpeg_strips {
+    int64_t width, height, rows; /* px; rows of a strip */
+    int64_t n, room;             /* strips; `room` belongs to jpeg_strips_add */
+    struct jpeg_chunk *list;     /* [n] */
+};
+
+/* The number of strips of the whole picture. */
+int64_t jpeg_strips_count(const struct jpeg_strips *s);
+/* Is strip k stored as pixels? */
+bool jpeg_strips_is_raw(const struct jpeg_strips *s, int64_t k);
+/* Appends a strip, and takes its bytes from *c. */
+int jpeg_strips_add(struct jpeg_strips *s, struct jpeg_chunk *c, struct err *e);
+void jpeg_strips_free(struct jpeg_strips *s);
+
 #endif

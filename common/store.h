@@ -21,6 +21,7 @@
 
 #include "common/codec.h"
 #include "common/err.h"
+#include "common/jpeg_chunk.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,6 +96,8 @@ int store_put_property(struct store_writer *w, const char *key, const char *valu
 /* `threads`: how many may pack it. */
 int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
                         int threads, struct err *e);
+/* The same for a thumbnail that is compressed already; for stores of codec jpeg. */
+int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e);
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
@@ -145,7 +148,7 @@ struct store_picture {
     int64_t width, height;
     uint8_t *rgb; /* [height][width][3]; the caller frees it */
 };
-/* 1, 0 if the store has none, or -1. */
+/* 1, 0 if the store has none or this build cannot decode it, or -1. */
 int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e);
 /* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
  * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its

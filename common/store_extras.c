@@ -67,37 +67,33 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
 
 /* --- checks of everything but the chunks --- */
 
-/* Reads an optional dataset of bytes, so that its checksum is checked. */
-static int check_bytes(hid_t parent, const char *name, int rank, struct err *e)
+/* Reads the profile, if there is one, so that its checksum is checked. */
+static int check_icc(hid_t file, struct err *e)
 {
     enum { MOST = 1 << 30 };
-    hsize_t dims[3], n = 1;
-    if (!h5_has_link(parent, name))
+    hsize_t bytes;
+    if (!h5_has_link(file, "icc_profile"))
         return 0;
-    if (h5_get_shape(parent, name, rank, dims, e))
+    if (h5_get_shape(file, "icc_profile", 1, &bytes, e))
         return -1;
-    for (int k = 0; k < rank; k++) {
-        if (dims[k] == 0 || dims[k] > MOST / n)
-            return err_set(e, "%s has an invalid size", name);
-        n *= dims[k];
-    }
-    void *data = malloc((size_t)n);
-    int r = data ? h5_read_array(parent, name, H5T_NATIVE_UINT8, rank, dims, data, e)
-                 : err_set(e, "out of memory");
+    if (bytes < 1 || bytes > MOST)
+        return err_set(e, "icc_profile has an invalid size");
+    void *data = malloc((size_t)bytes);
+    const int r = data ? h5_read_array(file, "icc_profile", H5T_NATIVE_UINT8, 1, &bytes, data, e)
+                       : err_set(e, "out of memory");
     free(data);
     return r;
 }
 
-static int check_group(hid_t parent, const char *name, const char *dataset, struct err *e)
+static int check_properties(hid_t file, struct err *e)
 {
-    if (!h5_has_link(parent, name))
+    if (!h5_has_link(file, "properties"))
         return 0;
-    hid_t g = h5_open_group(parent, name, e);
-    if (g < 0)
-        return -1;
-    int r = dataset ? check_bytes(g, dataset, 3, e) : h5_check_texts(g, e);
-    H5Gclose(g);
-    return r ? err_add(e, "%s", name) : 0;
+    hid_t g = h5_open_group(file, "properties", e);
+    const int r = g < 0 ? -1 : h5_check_texts(g, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return r ? err_add(e, "properties") : 0;
 }
 
 /* Does mapping k of /pixels show all of group k + 1 where it belongs? */
@@ -147,11 +143,7 @@ static int check_view(hid_t file, const struct store_info *i, struct err *e)
 
 static int check_file(hid_t file, const struct store_info *i, struct err *e)
 {
-    return check_group(file, "properties", NULL, e) ||
-                   check_group(file, "associated", "thumbnail", e) ||
-                   check_bytes(file, "icc_profile", 1, e) || check_view(file, i, e)
-               ? -1
-               : 0;
+    return check_properties(file, e) || check_icc(file, e) || check_view(file, i, e) ? -1 : 0;
 }
 
 int store_check(struct store *s, struct err *e)
@@ -159,8 +151,10 @@ int store_check(struct store *s, struct err *e)
     static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};
     struct store_tissue t = {0};
     int64_t version;
-    const int r = store_read_tissue(s, &t, e);
+    struct store_picture thumbnail = {0};
+    const int r = store_read_tissue(s, &t, e) < 0 ? -1 : store_read_thumbnail(s, &thumbnail, e);
     free(t.mask);
+    free(thumbnail.rgb);
     hid_t file = r < 0 ? -1 : h5_open(store_path(s), &format, &version, e);
     if (file < 0)
         return -1;

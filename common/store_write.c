@@ -145,6 +145,15 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
     return checked(w, r);
 }
 
+int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e)
+{
+    hid_t g = h5_create_group(w->file.id, "associated", 0, e);
+    const int r = g < 0 ? -1 : h5_write_strips(g, "thumbnail", s, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
+}
+
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e)
 {
     hsize_t dims[1] = {bytes};
@@ -181,27 +190,6 @@ int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 
 /* --- groups --- */
 
-static size_t refuse_filter(unsigned flags, size_t n_values, const unsigned *values, size_t n,
-                            size_t *size, void **bytes)
-{
-    (void)flags, (void)n_values, (void)values, (void)n, (void)size, (void)bytes;
-    return 0; /* failed; never called, because chunks are read and written without the library */
-}
-
-/* HDF5 creates a dataset with a mandatory filter only if the process has that filter. */
-static int set_jpeg(hid_t dcpl, const struct store_info *i)
-{
-    static const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
-                                        .id = 32019,
-                                        .encoder_present = 1,
-                                        .decoder_present = 1,
-                                        .name = "jpeg",
-                                        .filter = refuse_filter};
-    const unsigned values[4] = {i->codec->level, (unsigned)i->chunk_cols, (unsigned)i->chunk_rows,
-                                1};
-    return H5Zregister(&filter) < 0 || H5Pset_filter(dcpl, 32019, 0, 4, values) < 0 ? -1 : 0;
-}
-
 /* The layout and the codec of a group's pixels, as a creation property list of HDF5. */
 static hid_t pixel_layout(const struct store_info *i)
 {
@@ -216,7 +204,7 @@ static hid_t pixel_layout(const struct store_info *i)
     if (i->codec->id == CODEC_DEFLATE)
         H5Pset_deflate(dcpl, level);
     else if (i->codec->id == CODEC_JPEG)
-        set_jpeg(dcpl, i); /* H5Dcreate2 reports the error */
+        h5_set_jpeg(dcpl, i->chunk_cols, i->chunk_rows); /* H5Dcreate2 reports the error */
     else if (i->codec
                  ->h5_filter) /* optional, because this process lacks it: chunks arrive packed */
         H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level);

@@ -247,7 +247,8 @@ static int add_problem(struct convert *c, const struct err *damage, struct err *
 static int read_head(struct convert *c, struct err *e)
 {
     struct err damage = {""};
-    return head_read(&c->head, c->slide, &c->slide_info, c->o->keep_identifiers, &damage, e) ||
+    return head_read(&c->head, c->slide, &c->slide_info, c->o->keep_identifiers,
+                     c->info.codec->id == CODEC_JPEG, &damage, e) ||
                    add_problem(c, &damage, e)
                ? -1
                : 0;

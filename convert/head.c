@@ -33,24 +33,33 @@ static int read_icc(struct head *h, struct slide *s, bool identifiers, struct er
     return 0;
 }
 
-int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
-              struct err *damage, struct err *e)
+static int read_thumbnail(struct head *h, struct slide *s, bool keep, struct err *damage,
+                          struct err *e)
 {
     struct err why = {""};
-    *h = (struct head){0};
-    if (read_icc(h, s, identifiers, damage, e))
-        return -1;
-    if (!i->has_thumbnail)
-        return 0;
+    const int kept =
+        keep && s->reader->thumbnail_jpeg ? s->reader->thumbnail_jpeg(s, &h->strips, e) : 0;
+    if (kept)
+        return kept < 0 ? -1 : 0;
     const int r = s->reader->thumbnail(s, &h->thumbnail, &h->width, &h->height, &why);
     if (r == SLIDE_DAMAGED)
         note(damage, &why);
     return r == -1 ? err_set(e, "%s", why.msg) : 0;
 }
 
+int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
+              bool keep, struct err *damage, struct err *e)
+{
+    *h = (struct head){0};
+    if (read_icc(h, s, identifiers, damage, e))
+        return -1;
+    return i->has_thumbnail ? read_thumbnail(h, s, keep, damage, e) : 0;
+}
+
 void head_free(struct head *h)
 {
     free(h->thumbnail);
+    jpeg_strips_free(&h->strips);
     free(h->icc);
     *h = (struct head){0};
 }
@@ -84,5 +93,7 @@ int head_put(const struct head *h, struct slide *s, bool identifiers, int thread
     if (s->reader->properties(s, put_property, &ctx) ||
         (h->icc && store_put_icc(w, h->icc, h->icc_bytes, e)))
         return -1;
+    if (h->strips.n > 0)
+        return store_put_kept_thumbnail(w, &h->strips, e);
     return h->thumbnail ? store_put_thumbnail(w, h->thumbnail, h->width, h->height, threads, e) : 0;
 }

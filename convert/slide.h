@@ -90,6 +90,9 @@ struct slide_reader {
     /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
     int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
                      struct err *e);
+    /* The thumbnail as it is in the slide: 1; 0: it cannot be kept, ask for its pixels; -1. May be
+     * NULL. */
+    int (*thumbnail_jpeg)(struct slide *s, struct jpeg_strips *out, struct err *e);
     /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
     int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e);
     void (*close)(struct slide *s);

@@ -162,6 +162,12 @@ static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t
     return SLIDE_DAMAGED;
 }
 
+static int svs_thumbnail_jpeg(struct slide *s, struct jpeg_strips *out, struct err *e)
+{
+    const struct svs *v = from_slide(s);
+    return svs_thumbnail_keep(v->path, &v->level.thumbnail, out, e);
+}
+
 static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
     const struct svs_level *l = &from_slide(s)->level;
@@ -189,6 +195,7 @@ const struct slide_reader slide_svs = {
     .prefetch = slide_tiles_prefetch,
     .properties = svs_properties,
     .thumbnail = svs_thumbnail,
+    .thumbnail_jpeg = svs_thumbnail_jpeg,
     .icc = svs_icc,
     .close = svs_close,
 };

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <tiffio.h>
 
-enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_DIRECTORIES = 1024, MOST_THUMBNAIL = 1 << 26 };
+enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_DIRECTORIES = 1024, MOST_THUMBNAIL = 1 << 26,
+       MOST_SIDE = 1 << 14 };
 
 static void keep_quiet(const char *module, const char *fmt, va_list ap)
 {
@@ -80,14 +81,11 @@ static bool take_sizes(TIFF *t, struct svs_level *l)
     return true;
 }
 
-/* Size and format of the tiles. False when this reader does not know them. */
-static bool take_format(TIFF *t, struct svs_level *l)
+/* The format of tiles or strips. False when this reader does not know it. */
+static bool take_format(TIFF *t, struct tile_format *f, uint8_t **owned)
 {
     const void *tables = NULL;
     uint32_t n = 0;
-    struct tile_format *f = &l->format;
-    if (!take_sizes(t, l))
-        return false;
     f->compression = small_tag(t, TIFFTAG_COMPRESSION, 0);
     f->photometric = small_tag(t, TIFFTAG_PHOTOMETRIC, 0);
     if (!tile_is_known(f->compression, f->photometric) ||
@@ -96,7 +94,7 @@ static bool take_format(TIFF *t, struct svs_level *l)
         small_tag(t, TIFFTAG_PLANARCONFIG, 1) != PLANARCONFIG_CONTIG)
         return false;
     if (f->compression == TILE_JPEG && TIFFGetField(t, TIFFTAG_JPEGTABLES, &n, &tables) && n > 0) {
-        f->tables = l->tables = copy_of(tables, n);
+        f->tables = *owned = copy_of(tables, n);
         f->tables_bytes = n;
     }
     return true;
@@ -152,6 +150,16 @@ static int check_places(const struct svs_level *l, uint64_t file_bytes, struct e
                    outside, n);
 }
 
+static int take_places_of(TIFF *t, int64_t n, struct tile_place **places, struct err *e)
+{
+    if (!(*places = malloc((size_t)n * sizeof **places)))
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < n; k++)
+        (*places)[k] = (struct tile_place){TIFFGetStrileOffset(t, (uint32_t)k),
+                                           TIFFGetStrileByteCount(t, (uint32_t)k)};
+    return 0;
+}
+
 static int take_places(TIFF *t, struct svs_level *l, struct err *e)
 {
     const int64_t n = l->cols * l->rows;
@@ -159,12 +167,8 @@ static int take_places(TIFF *t, struct svs_level *l, struct err *e)
         return err_set(e, "out of memory");
     if (check_tables(TIFFFileName(t), TIFFCurrentDirOffset(t), l, e))
         return -1;
-    l->places = malloc((size_t)n * sizeof *l->places);
-    if (!l->places)
-        return err_set(e, "out of memory");
-    for (int64_t k = 0; k < n; k++)
-        l->places[k] = (struct tile_place){TIFFGetStrileOffset(t, (uint32_t)k),
-                                          TIFFGetStrileByteCount(t, (uint32_t)k)};
+    if (take_places_of(t, n, &l->places, e))
+        return -1;
     return check_places(l, TIFFGetSizeProc(t)(TIFFClientdata(t)), e);
 }
 
@@ -177,6 +181,25 @@ static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
     return !TIFFIsTiled(t) && type == 0 && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
            TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 &&
            fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
+}
+
+/* The strips of the current directory, the thumbnail; none if they are no JPEG streams. */
+static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
+{
+    uint32_t width = 0, height = 0, rows = 0;
+    TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width);
+    TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height);
+    TIFFGetFieldDefaulted(t, TIFFTAG_ROWSPERSTRIP, &rows);
+    if (width > MOST_SIDE || height > MOST_SIDE || rows < 1 ||
+        !take_format(t, &s->format, &s->tables) || s->format.compression != TILE_JPEG)
+        return 0;
+    s->format.cols = width;
+    s->format.rows = rows < height ? rows : height;
+    s->height = height;
+    s->n = (s->height + s->format.rows - 1) / s->format.rows;
+    if ((s->format.tables_bytes && !s->tables) || take_places_of(t, s->n, &s->places, e))
+        return err_set(e, "out of memory");
+    return 0;
 }
 
 /* Does the first directory state an ICC profile? libtiff drops the tag when its bytes are not in
@@ -213,13 +236,15 @@ static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct 
     else
         return err_set(e, "out of memory");
     l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
+    if (l->has_thumbnail && take_strips(t, &l->thumbnail, e))
+        return -1;
     /* a failed read leaves libtiff without a directory, so the first one is read again */
     if (!TIFFSetDirectory(t, 0))
         return err_set(e, "its first directory cannot be read again");
     list_levels(t, l, width, height);
     if (!TIFFSetDirectory(t, 0))
         return err_set(e, "its first directory cannot be read again");
-    if (!go_to_level(t, level) || !take_format(t, l))
+    if (!go_to_level(t, level) || !take_sizes(t, l) || !take_format(t, &l->format, &l->tables))
         return 0;
     if ((level == 0 && check_description(l, e)) || take_places(t, l, e))
         return -1;
@@ -295,6 +320,7 @@ void svs_level_free(struct svs_level *l)
 {
     free(l->places);
     free(l->tables);
+    svs_strips_free(&l->thumbnail);
     free(l->icc);
     free(l->description);
     *l = (struct svs_level){0};

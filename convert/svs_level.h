@@ -6,6 +6,7 @@
 #define WSI_SVS_LEVEL_H
 
 #include "common/err.h"
+#include "convert/svs_thumbnail.h"
 #include "convert/tile_file.h"
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct svs_level {
     size_t icc_bytes;
     bool lost_icc;      /* the file states a profile that cannot be read */
     bool has_thumbnail; /* the file's second picture is the thumbnail, not the label */
+    struct svs_strips thumbnail; /* its strips, if they are JPEG streams */
     int64_t levels;     /* of the slide; entries of downsamples[] */
     double downsamples[SVS_LEVELS];
 };

@@ -446,7 +446,25 @@ class Store:
     def thumbnail(self):
         """uint8 [h][w][3], or None."""
         with self._file() as f:
-            return f["associated/thumbnail"][()] if "associated/thumbnail" in f else None
+            if "associated/thumbnail" not in f:
+                return None
+            t = f["associated/thumbnail"]
+            return self._strips(t) if "stored_crc32" in t.attrs else t[()]
+
+    def _strips(self, t):
+        """A thumbnail that is stored as JPEG files, one for each strip of rows. A short last one is its pixels."""
+        shape = t.chunks
+        stored = [t.id.read_direct_chunk((row, 0, 0)) for row in range(0, t.shape[0], shape[0])]
+        crc = 0
+        for _, data in stored:
+            crc = zlib.crc32(data, crc)
+        if crc != t.attrs["stored_crc32"]:
+            raise StoreError("%s: CRC mismatch in the thumbnail; copy or make the store again" % self.path)
+        try:
+            strips = [(_array if mask & 1 else self._unpack)(data, shape) for mask, data in stored]
+        except Exception as e:  # each library has its own kinds
+            raise StoreError("%s: its thumbnail cannot be unpacked: %s; make the store again" % (self.path, e)) from e
+        return np.concatenate(strips)[:t.shape[0]]
 
     def places(self, size=256, stride=None, min_tissue=0.0, limit=None, seed=None):
         """int64 [n][2], the x and y of patches of size x size px that lie inside the slide: a grid with this stride

@@ -16,6 +16,10 @@ import numpy as np
 
 from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main,
                  real, reseal, run, same_build, says, spectrum, store, tmp, without_tissue)
+from tiffpatch import Tiff
+
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import wsi_store  # noqa: E402
 
 PLUGIN = os.path.join(BUILD, "libh5jpeg.so")
 UPSTREAM = os.path.join(BUILD, "tests", "upstream")
@@ -323,6 +327,121 @@ def test_equal_bytes_for_any_number_of_threads():
         run(WSI2H5, "-q", *JPEG, "-j", n + 1, "-o", path, kind("422"))
     data = [open(p, "rb").read() for p in paths]
     expect(data[0] == data[1] == data[2], "bytes differ")
+
+
+# name: options of mkslide. The thumbnail has 700 rows: 43 strips of 16, and one of 12
+THUMBNAILS = {"rgb": (), **{k: KINDS[k] + ("--thumbnail-like-tiles",) for k in (
+    "444", "422", "420", "420_complete_restart", "422_bigtiff", "comments", "worst")}}
+
+
+def thumbnail_of(path, plugins=""):
+    """The pixels as h5py gives them in a process that knows this folder of plug-ins, and how they are stored."""
+    out = os.path.join(tmp(), "thumbnail.npy")
+    code = "import h5py, numpy, sys; numpy.save(sys.argv[2], h5py.File(sys.argv[1], 'r')['associated/thumbnail'][()])"
+    run(sys.executable, "-c", code, path, out, env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
+    with h5py.File(path, "r") as f:
+        t = f["associated/thumbnail"]
+        return np.load(out), t.id.get_create_plist().get_filter(0), dict(t.attrs)
+
+
+def check_thumbnail(name, height=700):
+    slide = made("--size", "1000x%d" % height, *THUMBNAILS[name], name="thumbnail_%s_%d" % (name, height))
+    kept, packed = (store(slide, "--codec", c) for c in ("jpeg", "none"))
+    want, _, _ = thumbnail_of(packed)
+    rows = min(16, len(want))
+    for plugins in (plugin(), UPSTREAM):
+        got, (code, flags, values, _), attrs = thumbnail_of(kept, plugins)
+        expect(np.array_equal(got, want), "%s through %s", name, plugins)
+        expect((code, flags, values) == (32019, 0, (90, want.shape[1], rows, 1)), "%s %s", code, values)
+        expect("crc32" not in attrs and attrs["CLASS"] == b"IMAGE", "%s", attrs)
+    with h5py.File(kept, "r") as f:
+        t = f["associated/thumbnail"].id
+        strips = [t.read_direct_chunk((row, 0, 0)) for row in range(0, len(want), rows)]
+    expect([mask for mask, _ in strips] == [int(rows * (k + 1) > len(want)) for k in range(len(strips))], "masks")
+    expect(zlib.crc32(b"".join(data for _, data in strips)) == attrs["stored_crc32"], "CRC")
+    expect(b"Jane Doe" not in b"".join(data for _, data in strips), "a text")
+    with wsi_store.open_store(kept) as s:
+        expect(np.array_equal(s.thumbnail, want), "%s through wsi_store.py", name)
+    equal(*(without_tissue(content(spectrum(s))) for s in (kept, packed)), name)
+    says(run(H5SPEC, "verify", kept).out, "valid")
+    says(run(H5SPEC, "info", kept).out, "thumbnail")
+
+
+def test_thumbnail_is_the_slides_own():
+    for name in THUMBNAILS:
+        check_thumbnail(name)
+    check_thumbnail("420", 704)  # no short strip
+    check_thumbnail("rgb", 9)    # a single strip
+
+
+def test_thumbnail_of_a_real_slide_is_its_own():
+    slide = real("CMU-1-Small-Region.svs")
+    got, (code, _, _, _), _ = thumbnail_of(store(slide, *JPEG), plugin())
+    expect(code == 32019, "filter %d", code)
+    expect(np.array_equal(got, thumbnail_of(store(slide))[0]), "pixels")
+
+
+def test_thumbnail_that_cannot_be_kept_is_packed():
+    """Damage that OpenSlide shows as gray, and other kinds of JPEG."""
+    plain = Tiff(made("--size", "1000x700"))
+    at, n = plain.u32(plain.place(273, 3, 1)), plain.u32(plain.place(279, 3, 1))
+    plain.set(279, n // 2, 3, 1)
+    cut = plain.save(os.path.join(tmp(), "cut.svs"))
+    progressive = made("--size", "1000x700", "--thumbnail-like-tiles", "--progressive", "--tile", "240", name="progressive")
+    for slide in (cut, progressive):
+        kept, packed = (store(slide, "--codec", c) for c in ("jpeg", "none"))
+        got, (code, _, _, _), attrs = thumbnail_of(kept)
+        expect(code == 1 and "crc32" in attrs, "filter %d", code)
+        expect(np.array_equal(got, thumbnail_of(packed)[0]), "pixels of %s", slide)
+    lost = Tiff(made("--size", "1000x700"))
+    lost.set(273, len(lost.data) + 10, 0, 1)
+    slide = lost.save(os.path.join(tmp(), "lost.svs"))
+    says(run(WSI2H5, *JPEG, "-o", tmp(), slide, status=1).err, "its thumbnail cannot be read")
+
+
+def changed_thumbnail(change, right_crc=True):
+    """A copy of a jpeg store with (mask, bytes) = change(mask, bytes) of the thumbnail's strip 1."""
+    path = os.path.join(tmp(), "s.h5")
+    shutil.copy(store(kind("420"), *JPEG), path)
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        t = f["associated/thumbnail"]
+        mask, data = change(*t.id.read_direct_chunk((16, 0, 0)))
+        t.id.write_direct_chunk((16, 0, 0), data, filter_mask=mask)
+        if right_crc:
+            strips = [t.id.read_direct_chunk((row, 0, 0))[1] for row in range(0, t.shape[0], 16)]
+            t.attrs["stored_crc32"] = np.int64(zlib.crc32(b"".join(strips)))
+        reseal(f)
+    return path
+
+
+def check_rejected_thumbnail(path, *words):
+    for options in ((), ("--quick",)):
+        says(run(H5SPEC, "verify", *options, path, status=1).err, path, "thumbnail", *words)
+    out = os.path.join(tmp(), "r.h5")
+    says(run(H5SPEC, "--device", "cpu", "-o", out, path, status=1).err, path, "thumbnail", *words)
+    expect(not os.path.exists(out), "a result")
+    try:
+        with wsi_store.open_store(path) as s:
+            s.thumbnail
+        expect(False, "wsi_store.py reads it")
+    except wsi_store.StoreError as e:
+        says(str(e), path, "thumbnail")
+
+
+def test_damaged_thumbnail():
+    check_rejected_thumbnail(changed_thumbnail(lambda m, d: (m, d[:-9] + bytes([d[-9] ^ 1]) + d[-8:]), False), "CRC mismatch")
+    for what, change in WRONG.items():
+        path = changed_thumbnail(lambda m, d: (m, change(d)))
+        if what == "no marker of the colours":  # which the plug-in accepts, as files of other programs lack it
+            says(run(H5SPEC, "verify", path, status=1).err, path, "thumbnail", "cannot unpack")
+        else:
+            check_rejected_thumbnail(path, "cannot unpack")
+    says(run(H5SPEC, "verify", changed_thumbnail(lambda m, d: (1, d + b"\0")), status=1).err, "thumbnail", "impossible size")
+    path = changed_thumbnail(lambda m, d: (m, d))
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        del f["associated/thumbnail"].attrs["stored_crc32"]
+        reseal(f)
+    says(run(H5SPEC, "verify", path, status=1).err, "stored_crc32")
 
 
 def changed_store(change, slide=None):

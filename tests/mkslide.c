@@ -253,33 +253,40 @@ static void level_write(struct maker *m, uint32_t level)
 }
 
 /* An associated image; its description is the caller's text, or empty. */
-static void strips_write(struct maker *m, const uint8_t *rgb, uint32_t w, uint32_t h,
-                         uint32_t strip, const struct codec *codec, uint32_t subtype,
+static void strips_write(struct maker *m, const struct form *form, const uint8_t *rgb, uint32_t w,
+                         uint32_t h, uint32_t strip, const struct codec *codec, uint32_t subtype,
                          const char *text)
 {
-    const struct form form = {.quality = m->form.quality};
     struct dir d = {.n = 0};
     struct mem tables = {0};
     uint64_t offsets[MAX_TILE], counts[MAX_TILE], n = 0;
     for (uint32_t y = 0; y < h; y += strip, n++) {
         uint32_t n_rows = h - y < strip ? h - y : strip;
-        codec->encode(&form, rgb + 3 * (size_t)w * y, w, n_rows, &m->bytes);
+        codec->encode(form, rgb + 3 * (size_t)w * y, w, n_rows, &m->bytes);
         offsets[n] = m->out.pos;
         counts[n] = m->bytes.len;
         out_bytes(&m->out, m->bytes.data, m->bytes.len);
     }
-    dir_image(&d, subtype, w, h, codec->compression, PHOTOMETRIC_RGB);
+    dir_image(&d, subtype, w, h, codec->compression,
+              form->ycbcr ? PHOTOMETRIC_YCBCR : PHOTOMETRIC_RGB);
     dir_long(&d, TIFFTAG_ROWSPERSTRIP, strip);
     dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, m->o->empty ? "" : text);
     dir_places(&d, &m->out, false, n, offsets, counts);
     if (codec->compression == COMPRESSION_LZW) {
         dir_short(&d, TIFFTAG_PREDICTOR, 1, 2, 0, 0);
-    } else {
-        jpeg_tables(&form, &tables);
+    } else if (!form->complete) {
+        jpeg_tables(form, &tables);
         dir_bytes(&d, TIFFTAG_JPEGTABLES, TIFF_UNDEFINED, tables.data, tables.len);
     }
+    if (form->ycbcr)
+        dir_short(&d, TIFFTAG_YCBCRSUBSAMPLING, 2, form->sub_x, form->sub_y, 0);
     dir_write(&m->out, &d);
     free(tables.data);
+}
+
+static struct form plain_form(const struct maker *m)
+{
+    return (struct form){.quality = m->form.quality};
 }
 
 static void thumbnail_write(struct maker *m)
@@ -295,7 +302,9 @@ static void thumbnail_write(struct maker *m)
     char *text = text_make(LIBRARY "\n%ux%u -> %ux%u - %s", m->o->width, m->o->height, (uint32_t)w,
                            (uint32_t)h, m->tail);
     picture_sample(&m->picture, (uint32_t)w, (uint32_t)h, (uint32_t)w, rgb);
-    strips_write(m, rgb, (uint32_t)w, (uint32_t)h, 16, &codecs[0], 0, text);
+    const struct form plain = plain_form(m);
+    strips_write(m, m->o->like_tiles ? &m->form : &plain, rgb, (uint32_t)w, (uint32_t)h, 16,
+                 &codecs[0], 0, text);
     free(text);
     free(rgb);
 }
@@ -309,7 +318,8 @@ static void label_write(struct maker *m)
     for (uint32_t y = 280; y < 400; y++)
         for (uint32_t x = 40; x < 340; x++)
             memset(rgb + 3 * (y * W + x), hash3(m->o->seed + 400, x / 5, 0) & 1 ? 20 : 235, 3);
-    strips_write(m, rgb, W, H, 7, &codecs[N_CODECS - 1], 1, LIBRARY "\nlabel 387x463");
+    const struct form plain = plain_form(m);
+    strips_write(m, &plain, rgb, W, H, 7, &codecs[N_CODECS - 1], 1, LIBRARY "\nlabel 387x463");
     free(rgb);
 }
 
@@ -320,7 +330,8 @@ static void macro_write(struct maker *m)
     uint8_t *rgb = alloc(W * H, 3);
     memset(rgb, 215, 3 * W * H);
     picture_sample(&m->picture, W - LEFT - 40, H - 40, W, rgb + 3 * (20 * W + LEFT));
-    strips_write(m, rgb, W, H, 16, &codecs[0], 9, LIBRARY "\nmacro 1280x431");
+    const struct form plain = plain_form(m);
+    strips_write(m, &plain, rgb, W, H, 16, &codecs[0], 9, LIBRARY "\nmacro 1280x431");
     free(rgb);
 }
 

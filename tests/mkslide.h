@@ -153,6 +153,7 @@ struct opts {
     const struct codec *codec;
     struct form form;
     bool big, big_endian, shuffle, lying, no_thumbnail, no_label, no_macro, empty;
+    bool like_tiles; /* the thumbnail */
     enum tissue_kind tissue;
     uint32_t rect[4];
     enum stain stain;

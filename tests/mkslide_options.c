@@ -39,6 +39,7 @@ static const char help[] =
     "\nFile:\n"
     "  --bigtiff, --big-endian\n"
     "  --no-thumbnail, --no-label, --no-macro\n"
+    "  --thumbnail-like-tiles  its JPEGs have colours, tables and markers of the tiles'\n"
     "  --empty-descriptions    of the associated images\n"
     "  --mpp TEXT              as written in the description; none leaves it out (0.4990)\n"
     "  --appmag TEXT           the same (20)\n"
@@ -67,7 +68,7 @@ enum opt_id {
     OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_COMPLETE, OPT_LYING,
     OPT_SHUFFLE, OPT_BIG, OPT_BIG_ENDIAN, OPT_NO_THUMBNAIL, OPT_NO_LABEL, OPT_NO_MACRO, OPT_EMPTY,
     OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND,
-    OPT_RESTART, OPT_PROGRESSIVE, OPT_COMMENTS, OPT_HELP
+    OPT_RESTART, OPT_PROGRESSIVE, OPT_COMMENTS, OPT_LIKE_TILES, OPT_HELP
 };
 
 static const struct option long_opts[] = {
@@ -81,6 +82,7 @@ static const struct option long_opts[] = {
     {"lying-subsampling", 0, NULL, OPT_LYING}, {"shuffle-tiles", 0, NULL, OPT_SHUFFLE},
     {"bigtiff", 0, NULL, OPT_BIG}, {"big-endian", 0, NULL, OPT_BIG_ENDIAN},
     {"no-thumbnail", 0, NULL, OPT_NO_THUMBNAIL}, {"no-label", 0, NULL, OPT_NO_LABEL},
+    {"thumbnail-like-tiles", 0, NULL, OPT_LIKE_TILES},
     {"no-macro", 0, NULL, OPT_NO_MACRO}, {"empty-descriptions", 0, NULL, OPT_EMPTY},
     {"mpp", 1, NULL, OPT_MPP}, {"appmag", 1, NULL, OPT_APPMAG},
     {"description", 1, NULL, OPT_DESCRIPTION}, {"icc", 1, NULL, OPT_ICC},
@@ -236,6 +238,7 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_BIG: return o->big = true;
     case OPT_BIG_ENDIAN: return o->big_endian = true;
     case OPT_NO_THUMBNAIL: return o->no_thumbnail = true;
+    case OPT_LIKE_TILES: return o->like_tiles = true;
     case OPT_NO_LABEL: return o->no_label = true;
     case OPT_NO_MACRO: return o->no_macro = true;
     case OPT_EMPTY: return o->empty = true;

@@ -85,7 +85,7 @@ static void read_level(const char *path, int64_t level)
     fuzz_accepted += level == 0;
     read_tiles(s, &i);
     s->reader->properties(s, put, &bytes);
-    head_read(&head, s, &i, false, &damage, &e);
+    head_read(&head, s, &i, false, true, &damage, &e);
     head_free(&head);
     slide_close(s);
 }
