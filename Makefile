@@ -130,7 +130,7 @@ $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/png_file.c $(if $(MAP_TIFF),process/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 $(B)/convert/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
-$(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/cpu_unit process/stream common/gray common/chunks \
+$(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/cpu_unit process/cpu_octaves process/stream common/gray common/chunks \
   convert/convert convert/slide_openslide convert/slide_metadata \
   convert/tile_j2k convert/tissue)): EXTRA += -O3
 

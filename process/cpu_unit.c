@@ -161,111 +161,90 @@ static void power_of_first(const struct spectrum *b, struct scratch *w, const st
             w->data[(x * 2 + 1) * LANES + f] = (float)(w->low[x][1] - mu[1]);
         }
     }
-    b->lanes->power(&b->plan, &copy, LANES, w->data, w->power);
+    b->lanes->power(&b->plan, &copy, LANES, w->data, &w->values->power);
     for (int f = 0; f < rows; f++)
         for (int k = 0; k < bins; k++)
-            w->power[b->plan.place[bin[k]] * LANES + f] = exact[f][k];
+            w->values[b->plan.place[bin[k]] * LANES + f].power = exact[f][k];
 }
 
 /* --- counting --- */
 
-static inline uint32_t class_of(const struct spectrum *b, float p)
+/* Replaces a value's power by its class, from the table of cells, and counts it. */
+static inline void count(uint32_t *counters, const uint32_t *cells, union cpu_value *v)
 {
-    return spectrum_class(&b->classes, p);
+    v->class = (v->class + cells[v->class >> CPU_CELL_SHIFT]) >> CPU_CELL_SHIFT;
+    counters[v->class]++;
 }
 
-static inline uint32_t class_by_cell(const uint32_t *cells, float p)
+static void classify(const struct spectrum *b, union cpu_value *v)
 {
-    uint32_t bits;
-    memcpy(&bits, &p, sizeof bits);
-    return (bits + cells[bits >> CPU_CELL_SHIFT]) >> CPU_CELL_SHIFT;
+    v->class = spectrum_class(&b->classes, v->power);
 }
 
-/* Adds the power spectrum of one block to the counters of what counts twice. Neighbouring values
- * use different counters, so that they need not wait for each other. */
+/* Replaces the power spectrum of one block by classes and adds them to the counters of what counts
+ * twice. Neighbouring values use different counters, so that they need not wait for each other. */
 static void count_twice(const struct spectrum *b, struct scratch *w)
 {
     const size_t n = (size_t)b->params.window * LANES, classes = (size_t)b->params.bins + 2;
-    const float *p = w->power;
     const uint32_t *cells = b->cells;
     uint32_t *c0 = w->inner, *c1 = c0 + classes, *c2 = c1 + classes, *c3 = c2 + classes;
+    union cpu_value *v = w->values;
     for (size_t k = 0; cells && k < n; k += CPU_COUNTERS) {
-        c0[class_by_cell(cells, p[k])]++;
-        c1[class_by_cell(cells, p[k + 1])]++;
-        c2[class_by_cell(cells, p[k + 2])]++;
-        c3[class_by_cell(cells, p[k + 3])]++;
+        count(c0, cells, &v[k]);
+        count(c1, cells, &v[k + 1]);
+        count(c2, cells, &v[k + 2]);
+        count(c3, cells, &v[k + 3]);
     }
-    for (size_t k = 0; !cells && k < n; k++)
-        c0[class_of(b, p[k])]++;
+    for (size_t k = 0; !cells && k < n; k++) {
+        classify(b, &v[k]);
+        c0[v[k].class]++;
+    }
+}
+
+/* Adds `times` for the classes of the first lane to the counters of what counts once. */
+static void count_first(const struct spectrum *b, struct scratch *w, int times)
+{
+    for (int64_t x = 0; x < b->params.window; x++)
+        w->edge[w->values[x * LANES].class] += (uint32_t)times;
 }
 
 /* The class of the nearest bin. */
-static inline uint32_t clamped(uint32_t class, uint32_t bins)
+static void clamp_classes(const struct spectrum *b, struct scratch *w)
 {
-    return class < 1 ? 1 : class > bins ? bins : class;
-}
-
-/* As count_twice, of one row; returns the sum of the classes. */
-static inline __attribute__((always_inline)) uint64_t
-count_row(const struct spectrum *b, const float *p, uint32_t *counters, bool inside)
-{
-    const size_t classes = (size_t)b->params.bins + 2;
     const uint32_t bins = (uint32_t)b->params.bins;
-    uint64_t sum = 0;
-    for (size_t l = 0; l < LANES; l++) {
-        const uint32_t c = inside ? class_by_cell(b->cells, p[l]) : class_of(b, p[l]);
-        counters[l % CPU_COUNTERS * classes + c]++;
-        sum += inside ? c : clamped(c, bins);
+    for (int64_t k = 0; k < b->params.window * LANES; k++) {
+        const uint32_t c = w->values[k].class;
+        w->values[k].class = c < 1 ? 1 : c > bins ? bins : c;
     }
-    return sum;
 }
 
-static inline __attribute__((always_inline)) void
-count_rings_of(const struct spectrum *b, struct scratch *w, int block, bool inside)
+/* Counts the power spectrum of one block. */
+static void count_block(const struct spectrum *b, struct scratch *w, int block)
 {
-    const size_t n = (size_t)b->params.window, classes = (size_t)b->params.bins + 2;
-    const struct cpu_octaves *o = &b->octaves;
-    const int *rows = o->rows + (size_t)block * n, *ends = o->ends[block];
-    const uint8_t *rings = o->rings + (size_t)block * n * LANES;
-    uint32_t *counters = w->inner;
-    size_t k = 0;
-    for (int ring = 0; ring < CPU_RINGS; ring++)
-        for (; k < (size_t)ends[ring]; k++)
-            w->twice[ring] += count_row(b, w->power + rows[k] * LANES, counters, inside);
-    uint64_t sums[CPU_RINGS][LANES] = {{0}}; /* neighbours need not wait for each other */
-    for (; k < n; k++)
-        for (size_t l = 0; l < LANES; l++) {
-            const size_t at = (size_t)rows[k] * LANES + l;
-            const uint32_t c = inside ? class_by_cell(b->cells, w->power[at])
-                                      : class_of(b, w->power[at]);
-            counters[l % CPU_COUNTERS * classes + c]++;
-            sums[rings[at]][l] += inside ? c : clamped(c, (uint32_t)b->params.bins);
-        }
-    for (int ring = 0; ring < CPU_RINGS; ring++)
-        for (size_t l = 0; l < LANES; l++)
-            w->twice[ring] += sums[ring][l];
-}
-
-static void count_rings(const struct spectrum *b, struct scratch *w, int block)
-{
-    if (b->cells && b->inside)
-        count_rings_of(b, w, block, true);
+    const int last = lanes_blocks((int)b->params.window) - 1;
+    if (block < last)
+        count_twice(b, w);
     else
-        count_rings_of(b, w, block, false);
+        for (int64_t x = 0; x < b->params.window; x++)
+            classify(b, &w->values[x * LANES]);
+    if (block == 0)
+        count_first(b, w, -1); /* row 0 counts once */
+    if (block == last)
+        count_first(b, w, 1); /* so does row window / 2, alone in its block */
 }
 
-/* Adds `times` for each value of the first lane to the counters of what counts once. */
-static void count_first(const struct spectrum *b, struct scratch *w, int block, int times,
-                        bool octaves)
+static void sum_octaves(const struct spectrum *b, struct scratch *w, int block)
 {
-    const uint8_t *rings =
-        octaves ? b->octaves.rings + (size_t)block * (size_t)b->params.window * LANES : NULL;
-    for (int64_t x = 0; x < b->params.window; x++) {
-        const uint32_t c = class_of(b, w->power[x * LANES]);
-        w->edge[c] += (uint32_t)times;
-        if (rings)
-            w->once[rings[x * LANES]] += times * (int64_t)clamped(c, (uint32_t)b->params.bins);
-    }
+    const int last = lanes_blocks((int)b->params.window) - 1;
+    const uint32_t *classes = &w->values->class;
+    if (!b->inside)
+        clamp_classes(b, w);
+    if (block < last)
+        cpu_octaves_add(&b->octaves, block, classes, w->twice);
+    if (block == 0)
+        cpu_octaves_add_first(&b->octaves, block, classes, -1, w->once);
+    if (block == last)
+        cpu_octaves_add_first(&b->octaves, block, classes, 1, w->once);
 }
 
 /* Adds the thread's counters to the counts and clears them. */
@@ -297,9 +276,9 @@ static struct spectrum_window collect(const struct spectrum *b, struct scratch *
 static void collect_octaves(const struct spectrum_features *f, struct scratch *w,
                             struct spectrum_window *window, struct result_counts *counts)
 {
-    uint64_t sums[CPU_RINGS];
+    uint64_t sums[FEATURES_OCTAVES];
     for (int o = 0; o < FEATURES_OCTAVES; o++) {
-        sums[o] = 2 * w->twice[o] + (uint64_t)w->once[o] - (uint64_t)f->values[o];
+        sums[o] = 2 * w->twice[o] + w->once[o] - (uint64_t)f->values[o];
         counts->octaves[o] += sums[o];
     }
     window->fine = sums[FEATURES_FINE];
@@ -308,43 +287,23 @@ static void collect_octaves(const struct spectrum_features *f, struct scratch *w
     memset(w->once, 0, sizeof w->once);
 }
 
-static inline uint32_t bin_of(const struct spectrum *b, float p)
-{
-    const uint32_t c = b->cells ? class_by_cell(b->cells, p) : class_of(b, p);
-    return clamped(c, (uint32_t)b->params.bins) - 1;
-}
-
 /* The bin numbers of vertical frequency v and of -v: F(-v, u) is the conjugate of F(v, -u). */
-static void keep_row(const struct spectrum *b, struct scratch *w, int v, const float *power)
+static void keep_row(const struct spectrum *b, struct scratch *w, int v,
+                     const union cpu_value *values)
 {
     const int n = (int)b->params.window, columns = n / 2 + 1;
     uint32_t *row = w->bins + v * columns, *mirror = w->bins + (n - v) % n * columns;
-    for (int u = 0; u < columns; u++) {
-        row[u] = bin_of(b, power[b->plan.place[u] * LANES]);
-        if (mirror != row)
-            mirror[u] = bin_of(b, power[b->plan.place[(n - u) & (n - 1)] * LANES]);
-    }
+    for (int u = 0; u < columns; u++)
+        row[u] = values[b->plan.place[u] * LANES].class - 1;
+    for (int u = 0; u < columns && mirror != row; u++)
+        mirror[u] = values[b->plan.place[(n - u) & (n - 1)] * LANES].class - 1;
 }
 
 /* The first `lanes` vertical frequencies of a block. */
 static void keep_block(const struct spectrum *b, struct scratch *w, int block, int lanes)
 {
     for (int l = 0; l < lanes; l++)
-        keep_row(b, w, block * LANES + l, w->power + l);
-}
-
-/* Counts the power spectrum of one block. */
-static void count_block(const struct spectrum *b, struct scratch *w, int block, bool octaves)
-{
-    const int last = lanes_blocks((int)b->params.window) - 1;
-    if (block < last && octaves)
-        count_rings(b, w, block);
-    else if (block < last)
-        count_twice(b, w);
-    if (block == 0)
-        count_first(b, w, block, -1, octaves); /* row 0 counts once */
-    if (block == last)
-        count_first(b, w, block, 1, octaves); /* so does row window / 2, alone in its block */
+        keep_row(b, w, block * LANES + l, w->values + l);
 }
 
 static void put_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t k,
@@ -373,8 +332,10 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
         if (block == 0)
             power_of_first(b, w, &r, w->mean + row * b->ring);
         else
-            b->lanes->power(&b->plan, &r, lanes, w->data, w->power);
-        count_block(b, w, block, u->band->features != NULL);
+            b->lanes->power(&b->plan, &r, lanes, w->data, &w->values->power);
+        count_block(b, w, block);
+        if (u->band->features)
+            sum_octaves(b, w, block);
         if (sample)
             keep_block(b, w, block, lanes);
     }

@@ -12,23 +12,29 @@
 /* Counters that neighbouring values use in turn, and bits of a float below a cell of `cells`. */
 enum { CPU_COUNTERS = 4, CPU_CELL_SHIFT = 17 };
 
+/* A squared magnitude, later the class that it was counted in. */
+union cpu_value {
+    float power;
+    uint32_t class; /* before counting: the bits of power */
+};
+
 /* Scratch memory of one thread. */
 struct scratch {
     const float **rows; /* the pixel rows of the unit, `radius` more above and below */
     float *across;      /* [rows + 2 radius][LANES_STRIP]: smoothed along the rows */
     float *strip;       /* [LANES_STRIP / LANES][strip_rows][LANES]: smoothed */
     size_t strip_rows;
-    float *columns;   /* for lanes->columns */
-    float *ring;      /* [rows of windows][blocks][ring][2][LANES] */
-    float *mean;      /* [rows of windows][ring]: taken off the columns */
-    double (*low)[2]; /* [window]: one row of frequencies */
-    float *data;      /* [window][2][LANES]: one block of rows of frequencies */
-    float *power;     /* [window][LANES] */
-    uint32_t *inner;  /* [COUNTERS][bins + 2]: classes of the rows that count twice */
-    uint32_t *edge;   /* [bins + 2]: of the two that count once */
-    /* Sums of classes, clamped to the histogram, over each ring. */
-    uint64_t twice[CPU_RINGS]; /* of the rows that count twice */
-    int64_t once[CPU_RINGS];   /* of the two that count once */
+    float *columns;          /* for lanes->columns */
+    float *ring;             /* [rows of windows][blocks][ring][2][LANES] */
+    float *mean;             /* [rows of windows][ring]: taken off the columns */
+    double (*low)[2];        /* [window]: one row of frequencies */
+    float *data;             /* [window][2][LANES]: one block of rows of frequencies */
+    union cpu_value *values; /* [window][LANES]: of one block */
+    uint32_t *inner;         /* [COUNTERS][bins + 2]: classes of the rows that count twice */
+    uint32_t *edge;          /* [bins + 2]: of the two that count once */
+    /* Sums of classes, clamped to the histogram, over each octave. */
+    uint64_t twice[FEATURES_OCTAVES]; /* of the rows that count twice */
+    uint64_t once[FEATURES_OCTAVES];  /* of the two that count once, one less the other */
     uint32_t *bins; /* [window][window / 2 + 1]: bin numbers of a window of the sample */
 };
 
@@ -45,9 +51,9 @@ struct spectrum {
     struct lanes_real real;
     struct cpu_octaves octaves; /* with features "spectral" */
     bool inside;                /* no pixels lead to a value outside the bins */
-    int64_t ring;  /* columns */
-    int64_t rows;  /* rows of windows of a unit, at most */
-    int64_t block; /* columns of windows of a unit */
+    int64_t ring;               /* columns */
+    int64_t rows;               /* rows of windows of a unit, at most */
+    int64_t block;              /* columns of windows of a unit */
     float *buffers;
     size_t buffer_bytes;
     struct scratch *scratch; /* [threads] */

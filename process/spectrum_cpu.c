@@ -31,7 +31,7 @@ static void close_scratch(struct scratch *w)
     free(w->mean);
     free(w->low);
     free(w->data);
-    free(w->power);
+    free(w->values);
     free(w->inner);
     free(w->edge);
     free(w->bins);
@@ -75,12 +75,12 @@ static int open_scratch(const struct spectrum *b, struct scratch *w)
     w->mean = floats((size_t)(b->rows * b->ring));
     w->low = calloc(n, sizeof *w->low);
     w->data = floats(n * 2 * LANES);
-    w->power = floats(n * LANES);
+    w->values = (union cpu_value *)floats(n * LANES);
     w->inner = calloc(CPU_COUNTERS * classes, sizeof(uint32_t));
     w->edge = calloc(classes, sizeof(uint32_t));
     w->bins = malloc(result_spectrum_sums(&b->params) * sizeof *w->bins);
     return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low &&
-                   w->data && w->power && w->inner && w->edge && w->bins
+                   w->data && w->values && w->inner && w->edge && w->bins
                ? 0
                : -1;
 }
@@ -111,8 +111,7 @@ static int make_cells(struct spectrum *b)
 static void set_inside(struct spectrum *b)
 {
     const double n = (double)b->params.window, most = 256 * n * n;
-    b->inside =
-        b->classes.edges[0] == 0 && (double)b->classes.edges[b->params.bins] > most * most;
+    b->inside = b->classes.edges[0] == 0 && (double)b->classes.edges[b->params.bins] > most * most;
 }
 
 /* The size of a unit. Rows of windows that share pixels are computed together, so that the pixels
