@@ -37,6 +37,42 @@ char *folder_join(const char *folder, const char *name)
     return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
+bool folder_is(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Is there a FOLDER/NAME.ENDING? *file is NULL if not. */
+static int try_name(const char *folder, const struct folder_name *name, const char *ending,
+                    char **file, struct err *e)
+{
+    struct stat st;
+    *file = NULL;
+    if (name->n == 0 || memchr(name->text, '/', name->n))
+        return 0;
+    if (asprintf(file, "%s/%.*s.%s", folder, (int)name->n, name->text, ending) < 0) {
+        *file = NULL;
+        return no_memory(e);
+    }
+    if (stat(*file, &st) && errno == ENOENT) {
+        free(*file);
+        *file = NULL;
+    }
+    return 0;
+}
+
+int folder_file_named(const char *folder, const struct folder_name *names, int n,
+                      const char *const *endings, char **file, struct err *e)
+{
+    *file = NULL;
+    for (int k = 0; k < n; k++)
+        for (const char *const *ending = endings; *ending; ending++)
+            if (try_name(folder, &names[k], *ending, file, e) || *file)
+                return *file ? 0 : -1;
+    return 0;
+}
+
 static int by_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;

@@ -1,5 +1,5 @@
 /*
- * folder.h - searching folders for files, and creating them.
+ * folder.h - searching folders for files, also by name, and creating them.
  */
 #ifndef WSI_FOLDER_H
 #define WSI_FOLDER_H
@@ -7,6 +7,7 @@
 #include "common/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* What a search finds. Each callback returns 0, or -1 to end the search. */
 struct folder_ops {
@@ -37,6 +38,23 @@ int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, str
 
 /* FOLDER/NAME, to be free()d; NULL when out of memory. */
 char *folder_join(const char *folder, const char *name);
+
+/* Is this a folder, or a link to one? */
+bool folder_is(const char *path);
+
+/* A name without ending; the text goes on after its n bytes. */
+struct folder_name {
+    const char *text;
+    size_t n;
+};
+
+/*
+ * Looks for FOLDER/NAME.ENDING: the first name with each of the endings, then the next name. Names
+ * that are empty or have a '/' are passed over. `endings` ends with NULL. *file is the first that
+ * exists, even if it cannot be read, to be free()d, or NULL if there is none. -1: out of memory.
+ */
+int folder_file_named(const char *folder, const struct folder_name *names, int n,
+                      const char *const *endings, char **file, struct err *e);
 
 /* Creates the folder and those above it, as mkdir -p does. */
 int folder_make(const char *path, struct err *e);

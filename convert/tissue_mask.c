@@ -2,6 +2,7 @@
 #include "convert/tissue_mask.h"
 
 #include "common/cli.h"
+#include "common/folder.h"
 #include "common/geojson.h"
 #include "common/stop.h"
 #include "convert/png_mask.h"
@@ -27,26 +28,18 @@ static bool ends_with(const char *path, const char *ending)
 
 /* --- which file --- */
 
-/* FOLDER/NAME.ENDING of the slide; owned by the caller. NULL on failure. */
+/* The slide's file in the folder; owned by the caller. NULL on failure. */
 static char *find_in(const char *folder, const char *slide, struct err *e)
 {
-    static const char *const endings[] = {"png", "geojson", "json"};
+    static const char *const endings[] = {"png", "geojson", "json", NULL};
     const char *name = cli_base_name(slide), *dot = strrchr(name, '.');
-    const int lengths[] = {(int)(dot ? dot - name : 0), (int)strlen(name)};
-    struct stat st;
-    char *path;
-    for (size_t k = 0; k < 6; k++) {
-        if (asprintf(&path, "%s/%.*s.%s", folder, lengths[k / 3], name, endings[k % 3]) < 0) {
-            err_set(e, "out of memory");
-            return NULL;
-        }
-        if (lengths[k / 3] > 0 && stat(path, &st) == 0)
-            return path;
-        free(path);
-    }
-    err_set(e, "no tissue mask: %s has no file %.*s.png or .geojson", folder,
-            dot ? lengths[0] : lengths[1], name);
-    return NULL;
+    const size_t whole = strlen(name), stem = dot ? (size_t)(dot - name) : 0;
+    const struct folder_name names[] = {{name, stem}, {name, whole}};
+    char *file;
+    if (folder_file_named(folder, names, 2, endings, &file, e) == 0 && !file)
+        err_set(e, "no tissue mask: %s has no file %.*s.png or .geojson", folder,
+                (int)(stem ? stem : whole), name);
+    return file;
 }
 
 /* The mask's file; owned by the caller. NULL on failure. */

@@ -118,18 +118,12 @@ static int expand_folder(struct list *out, const char *folder, enum list_kind ki
     return 0;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 int list_expand(struct list *l, enum list_kind kind, struct err *e)
 {
     struct list out = {0};
     int r = 0;
     for (int k = 0; k < l->n && r == 0; k++)
-        r = is_folder(l->paths[k]) ? expand_folder(&out, l->paths[k], kind, e)
+        r = folder_is(l->paths[k]) ? expand_folder(&out, l->paths[k], kind, e)
                                    : list_add(&out, l->paths[k], e);
     list_free(l);
     *l = out;

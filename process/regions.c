@@ -2,9 +2,9 @@
 #include "process/regions.h"
 
 #include "common/cli.h"
+#include "common/folder.h"
 #include "common/stop.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,50 +12,21 @@
 
 /* --- which file --- */
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* FOLDER/NAME.ENDING if it exists. 1, 0, or -1: out of memory. */
-static int try_file(const char *folder, const char *name, size_t n, const char *ending, char **file)
-{
-    struct stat st;
-    if (asprintf(file, "%s/%.*s.%s", folder, (int)n, name, ending) < 0) {
-        *file = NULL;
-        return -1;
-    }
-    if (stat(*file, &st) == 0 || errno != ENOENT)
-        return 1;
-    free(*file);
-    *file = NULL;
-    return 0;
-}
-
 /* The file of the store; owned by the caller. NULL on failure. */
 static char *find_file(const char *folder, const char *store, const struct store_info *i,
                        struct err *e)
 {
-    static const char *const endings[] = {"geojson", "json"};
+    static const char *const endings[] = {"geojson", "json", NULL};
     size_t n;
     const char *stem = cli_stem(store, &n), *dot = strrchr(i->source_name, '.');
     const size_t whole = strlen(i->source_name);
-    const struct {
-        const char *name;
-        size_t n;
-    } names[] = {{stem, n},
-                 {i->source_name, whole},
-                 {i->source_name, dot ? (size_t)(dot - i->source_name) : whole}};
-    char *file = NULL;
-    int found = 0;
-    for (size_t k = 0; k < 3 && !found; k++)
-        for (size_t m = 0; m < 2 && !found; m++)
-            if (names[k].n > 0 && !memchr(names[k].name, '/', names[k].n))
-                found = try_file(folder, names[k].name, names[k].n, endings[m], &file);
-    if (found < 0)
-        err_set(e, "%s: out of memory", store);
-    else if (!found)
+    const struct folder_name names[] = {{stem, n},
+                                        {i->source_name, whole},
+                                        {i->source_name, dot ? (size_t)(dot - i->source_name) : 0}};
+    char *file;
+    if (folder_file_named(folder, names, 3, endings, &file, e))
+        err_add(e, "%s", store);
+    else if (!file)
         err_set(e,
                 "%s: no regions: %s has no file %.*s.geojson (nor .json, nor one with the "
                 "slide's name %s)",
@@ -77,7 +48,7 @@ int regions_load(const struct regions_choice *c, const char *store, const struct
                  struct polygons *p, struct regions_version *v, struct err *e)
 {
     struct stat st = {0};
-    char *file = is_folder(c->path) ? find_file(c->path, store, i, e) : strdup(c->path);
+    char *file = folder_is(c->path) ? find_file(c->path, store, i, e) : strdup(c->path);
     *p = POLYGONS_NONE;
     if (!file)
         return *e->msg ? -1 : err_set(e, "%s: out of memory", store);
