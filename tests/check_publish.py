@@ -161,10 +161,12 @@ def test_half_files_are_made_again():
 def test_store_without_its_mark_is_made_again():
     out = tmp()
     path = os.path.join(out, "small.h5")
-    shutil.copy(store(small()), path)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-        f.attrs["complete"] = f.attrs["complete"] * 0
-    says(run(WSI2H5, "-o", out, small()).err, "1 converted")
+    for mark in (0, 2):
+        shutil.copy(store(small()), path)
+        with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+            f.attrs["complete"] = 0 * f.attrs["complete"] + mark
+        says(run(H5SPEC, "verify", path, status=1).err, "not complete")
+        says(run(WSI2H5, "-o", out, small()).err, "1 converted")
 
 
 def test_remains_of_killed_runs_go_away():
@@ -448,19 +450,31 @@ def test_full_path_that_cannot_be_found():
         expect(os.listdir(out) == [], "%s", os.listdir(out))
 
 
-def test_failed_writes_leave_no_descriptors_open():
+def convert_forty(out, most_bytes, status):
+    """Forty slides with 32 descriptors and files of at most `most_bytes`."""
     import resource
 
     def lower():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
         resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
-    folder, out = tmp(), tmp()
+    folder = tmp()
     for k in range(40):
         os.symlink(small(), os.path.join(folder, "s%02d.svs" % k))
-    p = run(WSI2H5, "-j", "1", "-o", out, *sorted(os.path.join(folder, f) for f in os.listdir(folder)), status=1,
-            preexec_fn=lower)
+    return run(WSI2H5, "-j", "1", "-o", out, *sorted(os.path.join(folder, f) for f in os.listdir(folder)), status=status,
+               preexec_fn=lower)
+
+
+def test_failed_writes_leave_no_descriptors_open():
+    out = tmp()
+    p = convert_forty(out, 20000, 1)
     expect(p.err.count("too large") == 40 and "open files" not in p.err, "%s", p.err[-1500:])
     expect(os.listdir(out) == [], "left %s", os.listdir(out)[:5])
+
+
+def test_finished_files_leave_no_descriptors_open():
+    out = tmp()
+    says(convert_forty(out, 1 << 30, 0).err, "40 converted")
+    expect(len(os.listdir(out)) == 40, "%d stores", len(os.listdir(out)))
 
 
 def rewritten(path, copy):
