@@ -132,7 +132,7 @@ static const char *value(int id, char buf[64])
         snprintf(buf, 64, "%d, all processors", pipe_cpus());
         return buf;
     }
-    return id == OPT_NAMES ? "keep" : id == OPT_PICTURES ? "auto" : id == OPT_SIZE ? "20M" : NULL;
+    return id == OPT_NAMES ? "keep" : id == OPT_PICTURES ? "auto" : id == OPT_SIZE ? "19M" : NULL;
 }
 
 const struct command report_options = {
@@ -225,7 +225,7 @@ static int run(struct arguments *a, int argc, char **argv)
 
 int report_main(int argc, char **argv)
 {
-    struct arguments a = {.setup = {.max_size = 20 << 20, .threads = pipe_cpus()}};
+    struct arguments a = {.setup = {.max_size = 19 << 20, .threads = pipe_cpus()}};
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.key);

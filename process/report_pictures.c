@@ -94,6 +94,16 @@ int report_pictures_keep(struct report_spool *s, struct report_picture *p, struc
 
 /* --- maps --- */
 
+/* The entries of the palette up to the last that a picture uses. A map without gaps has no
+ * transparent one; the table of transparency would be a tenth of a small picture. */
+static int entries_of(const uint8_t *pixels, int64_t n)
+{
+    int most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = pixels[k] > most ? pixels[k] : most;
+    return most + 1;
+}
+
 static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
 {
     uint32_t palette[COLOURS_PALETTE];
@@ -101,7 +111,7 @@ static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height
                                          .height = height,
                                          .kind = PNG_FILE_PALETTE,
                                          .palette = palette,
-                                         .n_palette = COLOURS_PALETTE,
+                                         .n_palette = entries_of(pixels, width * height),
                                          .level = 6};
     colours_palette(palette, 255);
     struct png_file *p = png_file_begin(f, &setup, e);

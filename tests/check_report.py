@@ -432,6 +432,20 @@ def test_maps_are_those_of_the_windows():
                 expect(np.abs(pixels - np.clip((want - low) / (high - low), 0, 1) * (n - 1)).max() <= 0.51, "values")
 
 
+def test_only_maps_with_gaps_have_a_transparent_colour():
+    path = os.path.join(tmp(), "gaps.h5")
+    shutil.copy(results("--slides", "2", "--windows", "70x40"), path)
+    with h5py.File(path, "r+") as f:
+        first, second = sorted(f["slides"])
+        f["slides"][second]["window_focus_db"][3:9, 5:20] = np.iinfo(np.int16).min
+        reseal(f)
+    whole, gaps = [base64.b64decode(line.split(" ")[0]) for line in block(text_of(report(path)[0]), "p0").split("\n")[:2]]
+    expect(b"tRNS" not in whole and b"tRNS" in gaps, "transparency")
+    clear = np.zeros((40, 70), bool)
+    clear[3:9, 5:20] = True
+    expect(np.array_equal(png(gaps)[0] == png(gaps)[0].max(), clear), "gaps")
+
+
 def test_pictures_fit():
     path = results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
     for size in (20 << 20, 3 << 20, 1 << 20):

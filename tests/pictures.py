@@ -27,4 +27,5 @@ def png(data):
             paeth = a if abs(p - a) <= abs(p - b) and abs(p - a) <= abs(p - c) else b if abs(p - b) <= abs(p - c) else c
             row[x] = (row[x] + (0, a, b, (a + b) // 2, paeth)[f]) & 255
         rows[y, 1:] = row
+    expect(rows[:, 1:].max() < len(out[b"PLTE"]) // 3, "colours that the palette lacks")
     return rows[:, 1:], [c for c in out if c not in (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")]
