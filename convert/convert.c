@@ -26,6 +26,7 @@
 
 enum {
     SAMPLED_ROWS = 4, /* every fourth row is enough for a cell's mean colour */
+    KEPT_DEPTH = 16,  /* kept tiles per thread on their way: small, and of very unequal cost */
 };
 
 /* What the tissue map is made of. */
@@ -357,7 +358,7 @@ static int open_buffers(struct convert *c, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
     const bool keeps = c->info.codec->id == CODEC_JPEG;
-    c->depth = 2 * c->o->threads + 2;
+    c->depth = keeps ? KEPT_DEPTH * c->o->threads : 2 * c->o->threads + 2;
     c->codecs = calloc((size_t)c->o->threads, sizeof *c->codecs);
     c->items = calloc((size_t)c->depth, sizeof *c->items);
     if (!c->codecs || !c->items)
