@@ -85,6 +85,9 @@ struct codec_params store_codec_params(const struct store_info *i);
 /* Checks that the numbers agree and that no product of them can overflow. */
 int store_check_info(const struct store_info *i, struct err *e);
 
+/* Prepares HDF5, and changes the environment for it: call it before threads are started. */
+void store_init(void);
+
 /* --- writing --- */
 
 struct store_writer;

@@ -30,6 +30,11 @@ struct store_writer {
     uint64_t unsynced; /* bytes since the kernel was last asked to write back */
 };
 
+void store_init(void)
+{
+    h5_init();
+}
+
 /* --- the head --- */
 
 static int put_optional_real(hid_t o, const char *name, double value, struct err *e)

@@ -35,6 +35,56 @@ def test_groups_from_one_stripe_to_the_whole_slide():
         equal(numbers(spectrum(s, "-j", "2")), want, "%d groups" % n)
 
 
+def some_small_slides():
+    """Slides that are prepared in memory, one that is too large for that, and some that are not whole."""
+    d = tmp("small")
+    names = []
+    for k, options in enumerate((
+            ("--seed", "2"), ("--damage-none",), ("--photometric", "ycbcr"), ("--garbage", "1,1"), ("--missing", "0,1"),
+            ("--compression", "33005", "--quality", "60"), ("--no-thumbnail",), ("--levels", "2"), ("--size", "2000x1500"),
+            ("--progressive",), ("--outside", "0,0"), ("--tissue", "none"))):
+        if options == ("--damage-none",):
+            name = os.path.join(d, "%02d.svs" % k)
+            with open(name, "wb") as f:
+                f.write(b"no slide at all")
+        else:
+            size = () if "--size" in options else ("--size", "600x500")
+            name = os.path.join(d, "%02d.svs" % k)
+            os.link(made(*size, *options, name="small%d" % k), name)
+        names.append(name)
+    return names
+
+
+def converted(slides, *options):
+    """Bytes of all stores, and what the run said of each slide."""
+    out = os.path.join(tmp(), "o")
+    p = run(WSI2H5, "--json", "-o", out, *options, *slides, status=1)
+    lines = [{k: str(v).replace(out, "OUT") for k, v in j.items() if k != "seconds"} for j in json_lines(p.out)]
+    said = [line for line in p.err.replace(out, "OUT").splitlines() if "peak memory" not in line]
+    return {n: open(os.path.join(out, n), "rb").read() for n in sorted(os.listdir(out))}, lines, said
+
+
+def test_small_slides_side_by_side():
+    """Small slides are prepared one per thread; stores, messages and their order are those of one thread."""
+    slides = some_small_slides()
+    for options in (("--codec", "jpeg"), (), ("--tissue-only", "--codec", "none"), ("--on-damage", "fail"), ("--gray",)):
+        want = converted(slides, "-j", "1", *options)
+        expect(len(want[0]) >= 6 and len(want[1]) == len(slides), "%d stores, %s", len(want[0]), want[1])
+        for j in ("2", "7"):
+            got = converted(slides, "-j", j, *options)
+            for k, what in enumerate(("stores", "lines", "messages")):
+                expect(got[k] == want[k], "%s with -j %s %s differ: %s", what, j, options, "" if k == 0 else (got[k], want[k]))
+
+
+def test_small_slides_whose_stores_exist_are_skipped():
+    slides = some_small_slides()
+    out = os.path.join(tmp(), "o")
+    run(WSI2H5, "-j", "2", "-o", out, *slides, status=1)
+    before = {n: os.stat(os.path.join(out, n)).st_mtime_ns for n in os.listdir(out)}
+    says(run(WSI2H5, "-j", "2", "-o", out, *slides, status=1).err, "0 converted, %d skipped" % len(before))
+    expect(before == {n: os.stat(os.path.join(out, n)).st_mtime_ns for n in os.listdir(out)}, "a store was replaced")
+
+
 def test_codecs():
     slide = made(*SIZE)
     for codec in ("none", "lz4", "zstd"):

@@ -63,6 +63,30 @@ def test_signals_stop_wsi2h5():
     stop_somewhere([WSI2H5, "-q", "-o", out, slide()], out, "large.h5")
 
 
+def test_signals_stop_many_small_slides():
+    """Slides that are prepared in memory when the signal comes leave nothing."""
+    slides = tmp("many")
+    for k in range(40):
+        os.link(small(), os.path.join(slides, "%02d.svs" % k))
+    out = os.path.join(tmp(), "o")
+    argv = [WSI2H5, "-j", "3", "-o", out, slides]
+    begun = time.time()
+    run(*argv)
+    long, stopped = time.time() - begun, 0
+    for k in range(8):
+        shutil.rmtree(out)
+        status, err = stop(argv, (signal.SIGINT, signal.SIGTERM)[k % 2], long * (k + 1) / 9, out)
+        if not os.path.isdir(out):
+            continue
+        expect(left_overs(out) == [], "left %s", left_overs(out))
+        stopped += status == 3
+        if status == 3:
+            says(err, "stopped by signal")
+        if os.listdir(out):
+            run(H5SPEC, "verify", "-q", out)
+    expect(stopped >= 2, "stopped only %d times of 8: the test shows nothing", stopped)
+
+
 def test_signals_stop_h5spec():
     s, out = store(slide()), tmp()
     stop_somewhere([H5SPEC, "-q", "--device", "cpu", "-o", os.path.join(out, "r.h5"), s], out, "r.h5")

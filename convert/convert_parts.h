@@ -1,0 +1,62 @@
+/*
+ * convert_parts.h - what convert.c and convert_tile.c share.
+ */
+#ifndef WSI_CONVERT_PARTS_H
+#define WSI_CONVERT_PARTS_H
+
+#include "common/jpeg_chunk.h"
+#include "convert/convert.h"
+#include "convert/head.h"
+#include "convert/slide.h"
+#include "convert/tissue.h"
+
+/* What the tissue map is made of. */
+enum tissue_origin {
+    TISSUE_NONE,     /* there is no map */
+    TISSUE_OVERVIEW, /* as few pixels as possible (overview.h), or a mask; before the tiles */
+    TISSUE_TILES,    /* the tiles that are converted */
+};
+
+/* One tile between source and sink. */
+struct item {
+    int64_t col, row;
+    enum store_status status;
+    const uint8_t *stored; /* the chunk: in `pixels`, `packed` or `chunk`, or c->flat */
+    size_t bytes;          /* of it */
+    bool raw;              /* it is the pixels, although there is a codec */
+    uint32_t crc32;
+    uint8_t *pixels, *packed; /* both store_chunk_bytes; codec jpeg: pixels at 1/8 */
+    uint8_t *rgb;             /* the tile in colour, for gray with TISSUE_TILES; else NULL */
+    struct jpeg_chunk chunk;
+    char other[80];          /* why the tile cannot be a chunk of codec jpeg; "": it can */
+    struct tissue_sums sums; /* for TISSUE_TILES */
+};
+
+struct convert {
+    const char *path;
+    const struct convert_options *o;
+    bool is_ready;              /* convert_prepare has filled all items */
+    double spent;               /* seconds, by convert_prepare */
+    struct convert_options one; /* options for one thread, which `o` points to then */
+    struct slide *slide;
+    struct slide_info slide_info;
+    struct store_info info;
+    struct store_writer *writer;
+    struct head head;
+    struct tissue tissue;
+    uint8_t *mask; /* the tissue map from outside, or NULL */
+    enum tissue_origin tissue_origin;
+    int64_t columns, rows, next, done; /* tiles */
+    struct codec_work **codecs;        /* [threads] */
+    struct jpeg_chunk flat;            /* codec jpeg: a chunk of the background's colour */
+    char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */
+    struct item *items;                                       /* [depth] */
+    int depth;
+    void (*progress)(void *ctx, double fraction, double pixels);
+    void *progress_ctx;
+};
+
+/* Reads tile (it->col, it->row) and makes its chunk. Different threads may do so at once. */
+int convert_tile(const struct convert *c, struct item *it, int thread, struct err *e);
+
+#endif

@@ -1,0 +1,126 @@
+/* convert_tile.c - one tile of the slide to one chunk of the store; see convert.h. */
+#include "convert/convert_parts.h"
+
+#include "common/gray.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SAMPLED_ROWS = 4 }; /* every fourth row is enough for a cell's mean colour */
+
+/* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
+static void blank_padding(const struct store_info *i, struct item *it)
+{
+    const int64_t width = i->width - it->col * i->chunk_cols;
+    const int64_t height = i->height - it->row * i->chunk_rows;
+    const size_t pitch = (size_t)(i->chunk_cols * i->channels);
+    const size_t used = width < i->chunk_cols ? (size_t)(width * i->channels) : pitch;
+    for (int64_t y = 0; y < i->chunk_rows; y++) {
+        const size_t from = y < height ? used : 0;
+        memset(it->pixels + (size_t)y * pitch + from, 255, pitch - from);
+    }
+}
+
+/* Sums the tile at (x, y) px for the tissue map. */
+static int sum_tissue(const struct convert *c, struct item *it, int64_t x, int64_t y, struct err *e)
+{
+    const struct store_info *i = &c->info;
+    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
+    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
+    if (it->status == STORE_DAMAGED)
+        return tissue_sum_damaged(&it->sums, cols, rows, x, y, 1, e);
+    return tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, cols, rows, i->chunk_cols, x, y, 1,
+                      SAMPLED_ROWS, e);
+}
+
+static int check_damage(const struct convert *c, const struct item *it, struct err *e)
+{
+    if (it->status != STORE_DAMAGED || !c->o->refuse_damage)
+        return 0;
+    return err_set(e,
+                   "tile (%" PRId64 ", %" PRId64 ") of level %" PRId64 " is damaged; rejected "
+                   "because of --on-damage fail",
+                   it->row, it->col, c->info.level);
+}
+
+/* With it->rgb, the tile in colour too. */
+static int read_pixels(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const struct slide_reader *reader = c->slide->reader;
+    if (!it->rgb)
+        return reader->read(c->slide, thread, it->col, it->row, (int)c->info.channels, it->pixels,
+                            &it->status, e);
+    if (reader->read(c->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e))
+        return -1;
+    gray_bytes_from_rgb(it->rgb, it->pixels, (size_t)(c->info.chunk_rows * c->info.chunk_cols));
+    return 0;
+}
+
+/* Decodes a tile and packs its pixels. */
+static int pack_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
+    const struct codec_params params = store_codec_params(&c->info);
+    size_t packed;
+    if (read_pixels(c, it, thread, e) || check_damage(c, it, e))
+        return -1;
+    if (c->tissue_origin == TISSUE_TILES && sum_tissue(c, it, x, y, e))
+        return -1;
+    blank_padding(&c->info, it);
+    if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
+        return -1;
+    it->raw = packed == 0;
+    it->bytes = packed ? packed : codec_pixel_bytes(&params);
+    it->stored = packed ? it->packed : it->pixels;
+    return 0;
+}
+
+/* As sum_tissue, from pixels at 1/8; tiles whose sides are no multiples of 8 are decoded as a
+ * whole. */
+static int sum_tissue_eighth(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const struct store_info *i = &c->info;
+    const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
+    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
+    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
+    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
+        return read_pixels(c, it, thread, e) || sum_tissue(c, it, x, y, e) ? -1 : 0;
+    return tissue_sum(&it->sums, it->pixels, (cols + 7) / 8, (rows + 7) / 8, i->chunk_cols / 8,
+                      x / 8, y / 8, 8, 1, e);
+}
+
+/* Takes a tile as it is; it is decoded at 1/8, which shows damage. */
+static int keep_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    struct err why = {""};
+    const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
+                                              it->pixels, &it->status, &why);
+    it->other[0] = 0;
+    if (r == SLIDE_OTHER)
+        snprintf(it->other, sizeof it->other, "%.79s", why.msg);
+    if (r)
+        return r < 0 ? err_set(e, "%s", why.msg) : 0; /* the sink gives up */
+    if (check_damage(c, it, e))
+        return -1;
+    const struct jpeg_chunk *stored = it->status == STORE_WHOLE ? &it->chunk : &c->flat;
+    it->stored = stored->bytes;
+    it->bytes = stored->n;
+    return c->tissue_origin == TISSUE_TILES ? sum_tissue_eighth(c, it, thread, e) : 0;
+}
+
+int convert_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const struct store_info *i = &c->info;
+    it->status = STORE_LEFT_OUT;
+    it->stored = NULL;
+    it->bytes = 0;
+    it->raw = false;
+    if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
+                                         it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
+        return 0;
+    if (i->codec->id == CODEC_JPEG ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
+        return -1;
+    it->crc32 = codec_crc32(it->stored, it->bytes);
+    return 0;
+}
