@@ -19,8 +19,8 @@
 
 enum { NEWEST = 12, MOST_FAILURES = 100 };
 #define MOST_SHARE 0.002 /* of the run's time that updates may take of the processor */
-#define ALLOWANCE 0.25   /* seconds that they may take beyond it */
-#define MOST_WAITING 8.0 /* times that: of the clock. A busy machine must not cost pictures */
+#define ALLOWANCE 0.1    /* seconds that they may take beyond it */
+#define MOST_WAITING 8.0 /* times that they may wait. A busy machine must not cost pictures */
 
 struct failed {
     char *name, *reason; /* owned */
@@ -88,6 +88,7 @@ static void check(struct live *l, const struct live_file *t, int bad)
 
 /* --- the state --- */
 
+/* cost: processor seconds that the page has taken, but for this update. */
 static void put_state(const struct live *l, FILE *f, const char *status, double now)
 {
     const double seconds = now - l->begun;
@@ -95,9 +96,9 @@ static void put_state(const struct live *l, FILE *f, const char *status, double 
     fprintf(f,
             "live({\"status\":\"%s\",\"stores\":%" PRId64 ",\"before\":%" PRId64
             ",\"done\":%" PRId64 ",\"failed\":%" PRId64 ",\"current\":%" PRId64 ",\"share\":%.4f,"
-            "\"every\":%g,\"seconds\":%.1f,\"rate\":%.1f,\"left\":",
+            "\"every\":%g,\"seconds\":%.1f,\"cost\":%.6f,\"rate\":%.1f,\"left\":",
             status, l->stores, l->before, l->done, l->failures, l->current, l->share, l->every,
-            seconds, seconds > 0 ? (double)(l->windows + l->computing) / seconds : 0);
+            seconds, l->spent.processor, seconds > 0 ? (double)(l->windows + l->computing) / seconds : 0);
     html_number(f, left, 4);
     fputs(",\"newest\":[", f);
     for (int k = 0; k < NEWEST && l->newest[k]; k++)
@@ -190,13 +191,23 @@ static void update_end(struct live *l)
     l->spent.processor += now.processor - l->now.processor;
 }
 
-/* May a picture be drawn, or has the page taken its share of the run already? Half of the share is
- * kept for slides that are done. */
+/* Processor seconds of the whole run so far. */
+static double run_processor(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* May a picture be drawn, or has the page taken its share of the run already? The share is one of
+ * the clock and of the processors: where others use these, the run gets fewer seconds than the
+ * clock shows. Half of it is kept for slides that are done. */
 static bool has_time(const struct live *l, bool done)
 {
-    const double most = ALLOWANCE + MOST_SHARE * (cli_now() - l->begun);
-    const double share = done ? most : most / 2;
-    return l->spent.processor < share && l->spent.clock < MOST_WAITING * share;
+    const double part = done ? 1 : 0.5, clock = cli_now() - l->begun;
+    const double most = part * (ALLOWANCE + MOST_SHARE * fmin(clock, run_processor()));
+    const double wait = part * (ALLOWANCE + MOST_SHARE * clock) * MOST_WAITING;
+    return l->spent.processor < most && l->spent.clock < wait;
 }
 
 /* The picture comes before the numbers, which say how far it is. */
@@ -298,12 +309,14 @@ struct live *live_open(const char *dir, double every, int64_t stores, int64_t be
                        .before = before,
                        .params = *p,
                        .begun = cli_now()};
+    update_begin(l);
     if (mkdir(dir, 0777) && errno != EEXIST)
         err_sys(e, "--live %s: cannot be made", dir);
     else if (write_page(l, e))
         err_add(e, "--live");
     else {
         write_state(l, "running");
+        update_end(l);
         return l;
     }
     live_free(l);

@@ -57,6 +57,7 @@ def test_pictures_grow_and_do_not_change():
         if os.path.exists(os.path.join(folder, "state.js")):
             expect(state(folder)["status"] in ("running", "complete"), "status")
     expect(p.wait() == 0, "%s", p.stderr.read())
+    expect(0 < state(folder)["cost"] < state(folder)["seconds"], "cost: %s", state(folder))
     last = picture(folder)
     expect((last != CLEAR).all() and last.shape == (45, 22), "%s", last.shape)
     rows = [int((s != CLEAR).all(axis=1).sum()) for s in seen]
