@@ -1,10 +1,10 @@
 # wsi2h5 and h5spec. `make help` lists the targets.
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
-#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff, Jansson and CUDA
+#   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff, Jansson, CUDA and cuFile
 #   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS and DICOM only
 # Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0
-# JANSSON=0.
+# JANSSON=0 CUFILE=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
 # SAN=thread builds with sanitizers, in a folder of its own.
 
@@ -35,6 +35,7 @@ PNG        ?= $(call has,libpng)
 TIFF       ?= $(call has,libtiff-4)
 JANSSON    ?= $(call has,jansson)
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
+CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,-I$(CUDA_INC)))
 MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
 TIFF_JPEG  := $(if $(call on,$(JPEG)),$(call has,libtiff-4 libjpeg libopenjp2))
 
@@ -52,7 +53,7 @@ WARN      = -Wall -Wextra -Wshadow -Wconversion $(if $(call on,$(WERROR)),-Werro
 BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread -MMD -MP \
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
-            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
+            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(call on,$(CUFILE)),-DHAVE_CUFILE) \
             $(if $(call on,$(PNG)),-DHAVE_PNG) $(if $(MAP_TIFF),-DHAVE_TIFF) $(if $(call on,$(JANSSON)),-DHAVE_JANSSON) \
             $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
@@ -67,7 +68,7 @@ CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
 CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
 # with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
 near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
-CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) -lcudart -lcufft -lstdc++)
+CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
 GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode arch=compute_90$(comma)code=compute_90)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
@@ -87,7 +88,7 @@ PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
 TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
             $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
             $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
-            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/jpeg_device)
+            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/gpu_crc $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
 BUILDS   := $(filter-out help clean uninstall check demo bench deb portable check-releases lint lint-%,$(or $(MAKECMDGOALS),all))
@@ -156,8 +157,12 @@ $(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
 $(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 # h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
-$(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC)
-$(B)/tests/h5spec_stub: $(PROCESS) $(CUDAOBJ) $(call objects,tests/stub*.c) $(COMMON)
+$(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC) -isystem tests/stub_include
+# with the stub's own declarations of cuFile, which this machine need not have
+$(B)/tests/gds.o: cuda/gds.c $(B)/config
+	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include -isystem $(CUDA_INC) -c -o $@ $<
+$(B)/cuda/gds.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/tests/h5spec_stub: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) $(COMMON)
 	$(link) -lstdc++ $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
@@ -166,6 +171,8 @@ $(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg%,$(CUDA
 $(B)/tests/jpeg_streams: tests/jpeg_streams.c
 	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg) -lm
 $(B)/tests/gpu_log2: $(B)/tests/gpu_log2.o $(B)/cuda/check.o $(COMMON)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/gpu_crc: $(B)/tests/gpu_crc.o $(B)/cuda/crc.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
@@ -321,7 +328,7 @@ help:
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make portable      programs with their libraries in one folder below build/portable, for other distributions'
 	@echo 'make clean         removes build/ and demo/'
-	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0'
+	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-releases man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
 .DELETE_ON_ERROR:

@@ -149,13 +149,18 @@ static int damaged(const struct chunks *c, int64_t row, int64_t col, const char 
     return CHUNKS_DAMAGED;
 }
 
+int chunks_mismatch(const struct chunks *c, int64_t row, int64_t col, struct err *e)
+{
+    return damaged(c, row, col, "CRC mismatch in", e);
+}
+
 int chunks_check(const struct chunks *c, int64_t row, int64_t col, const uint8_t *stored,
                  struct err *e)
 {
     const struct store_chunk *one = chunk_at(c, row, col);
     if (one->bytes == 0 || codec_crc32(stored, one->bytes) == one->crc32)
         return 0;
-    return damaged(c, row, col, "CRC mismatch in", e);
+    return chunks_mismatch(c, row, col, e);
 }
 
 /* The pixels of a checked chunk: in place, or at `room`. */

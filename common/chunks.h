@@ -81,6 +81,8 @@ int chunks_read(const struct chunks *c, struct chunks_scratch *s, struct chunks_
 /* Compares the CRC-32. 0 or CHUNKS_DAMAGED. */
 int chunks_check(const struct chunks *c, int64_t row, int64_t col, const uint8_t *stored,
                  struct err *e);
+/* The message for a chunk whose CRC-32 is another one, as a device has found. CHUNKS_DAMAGED. */
+int chunks_mismatch(const struct chunks *c, int64_t row, int64_t col, struct err *e);
 /* Unpacks a checked chunk to the scratch; *pixels are valid until the next call. 0, -1 or
  * CHUNKS_DAMAGED. */
 int chunks_unpack(const struct chunks *c, struct chunks_scratch *s, int64_t row, int64_t col,

@@ -177,7 +177,7 @@ struct result_slide {
     char backend[32], device[128];
     char kernel[32]; /* how the backend computes windows */
     int64_t roi_crc32; /* of the regions (polygons.h); 0 without roi */
-    char io[16];     /* how the store was read: "direct", "buffered" */
+    char io[16];     /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
     int64_t
         tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
     double stages[RESULT_STAGES];

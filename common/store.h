@@ -169,6 +169,8 @@ bool store_is_cached(const struct store *s);
 /* From now on reads bypass the page cache (O_DIRECT). -1 if the file system cannot do that. */
 int store_read_directly(struct store *s, struct err *e);
 bool store_reads_directly(const struct store *s);
+/* The descriptor that direct reads use. */
+int store_direct_fd(const struct store *s);
 /* As store_read(), but reads whole pages if reads are direct. `room` is aligned to STORE_PAGE and
  * has n + 2 STORE_PAGE bytes; *out points to the n bytes in it. Any thread. */
 int store_read_pages(const struct store *s, uint64_t offset, unsigned char *room, size_t n,

@@ -245,6 +245,11 @@ bool store_reads_directly(const struct store *s)
     return s->direct_fd >= 0;
 }
 
+int store_direct_fd(const struct store *s)
+{
+    return s->direct_fd;
+}
+
 void store_prefetch(const struct store *s, uint64_t offset, uint64_t n)
 {
     if (s->direct_fd < 0)

@@ -102,7 +102,7 @@ static int queue(struct copies *c, struct copy *k, const void *from, void *to,
         return -1;
     if (timed && CU(c->device, cudaEventRecord(k->begins, c->stream), e))
         return -1;
-    if (CU(c->device, cudaMemcpyAsync(to, from, k->bytes, cudaMemcpyHostToDevice, c->stream), e))
+    if (CU(c->device, cudaMemcpyAsync(to, from, k->bytes, cudaMemcpyDefault, c->stream), e))
         return -1;
     return CU(c->device, cudaEventRecord(k->ends, c->stream), e);
 }

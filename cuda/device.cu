@@ -100,7 +100,7 @@ static int check_kernels(struct device *d, const cudaDeviceProp *p, struct err *
     return check_failed(&d->check, r, "cudaFuncGetAttributes", text, e);
 }
 
-static int open_all(struct device *d, int staging, struct err *e)
+static int open_all(struct device *d, int readers, struct err *e)
 {
     cudaDeviceProp p;
     if (CU(&d->check, cudaGetDeviceProperties(&p, d->check.number), e))
@@ -108,7 +108,8 @@ static int open_all(struct device *d, int staging, struct err *e)
     snprintf(d->check.name, sizeof d->check.name, "%.63s", p.name);
     d->shared_bytes = p.sharedMemPerBlockOptin;
     if (CU(&d->check, cudaSetDevice(d->check.number), e) || check_kernels(d, &p, e) ||
-        !(d->copies = copies_create(&d->check, staging, e)) ||
+        !(d->copies = copies_create(&d->check, d->staging + readers, e)) ||
+        (readers > 0 && !(d->reads = reads_create(&d->check, readers, e))) ||
         CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e))
         return -1;
     for (int k = 0; k < BUFFERS_SLABS; k++)
@@ -121,7 +122,7 @@ static int open_all(struct device *d, int staging, struct err *e)
 }
 
 int device_open(struct device **out, int number, const struct result_params *p, int staging,
-                struct err *e)
+                int readers, struct err *e)
 {
     struct device *d = *out = (struct device *)calloc(1, sizeof *d);
     if (!d)
@@ -129,8 +130,9 @@ int device_open(struct device **out, int number, const struct result_params *p, 
     d->check.number = number;
     snprintf(d->check.name, sizeof d->check.name, "a CUDA device");
     d->params = *p;
+    d->staging = staging;
     set_numbers(d);
-    return open_all(d, staging, e) ? device_give_up(d, e) : 0;
+    return open_all(d, readers, e) ? device_give_up(d, e) : 0;
 }
 
 int device_check_memory(struct device *d, struct err *e)
@@ -175,6 +177,7 @@ void device_close(struct device *d)
     }
     for (int k = 0; k < BUFFERS_SLABS; k++)
         unpack_close(&d->unpacks[k]);
+    reads_free(d->reads);
     buffers_close(&d->buffers);
     sums_close(&d->sums);
     windows_free(d->windows);

@@ -24,10 +24,11 @@ int device_count(struct err *e);
 
 struct device;
 
-/* `staging`: the number of staging buffers. *d is set on failure, too: close it. A kernel must be
+/* `staging`: the number of staging buffers; `readers`: of threads that call device_read(), with
+ * further staging buffers after these. *d is set on failure, too: close it. A kernel must be
  * chosen before anything else is done. */
 int device_open(struct device **d, int number, const struct result_params *p, int staging,
-                struct err *e);
+                int readers, struct err *e);
 /* Fails if little of the device's memory is free. */
 int device_check_memory(struct device *d, struct err *e);
 /* Can it compute windows with the fused kernel? Otherwise it needs cuFFT. */
@@ -60,6 +61,11 @@ int64_t device_send_packed(struct device *d, const struct spectrum_slab *s, int 
                            int64_t n, uint8_t *left, struct err *e);
 int device_next_left(struct device *d, const struct spectrum_slab *s, int64_t *place,
                      struct err *e);
+/* Room for device_read(): for so many stored bytes at a time. */
+bool device_reads_fit(const struct device *d, size_t bytes);
+int device_reserve_reads(struct device *d, size_t bytes, struct err *e);
+int64_t device_read(struct device *d, const struct spectrum_slab *s, struct spectrum_read *r,
+                    int thread, struct err *e);
 /* Waits until the staging buffer may be filled again. */
 void device_wait(struct device *d, int staging);
 /* Slabs in their order, one call at a time. */

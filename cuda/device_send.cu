@@ -42,8 +42,7 @@ void device_end_copies(struct device *d)
     cudaStreamSynchronize(copies_stream(d->copies));
 }
 
-/* So many chunks of the slab are on their way. */
-static int arrived(struct device *d, const struct spectrum_slab *s, int64_t chunks, struct err *e)
+int device_arrived(struct device *d, const struct spectrum_slab *s, int64_t chunks, struct err *e)
 {
     return s->band->packed_bytes ? unpack_arrived(&d->unpacks[s->buffer], s, d->copies,
                                                   &d->buffers.slabs[s->buffer], chunks, e)
@@ -63,7 +62,7 @@ int device_send(struct device *d, const struct spectrum_slab *s, int staging, co
         return -1;
     return copies_send(d->copies, staging, from, to->d_pixels + offset, bytes, &to->guard,
                        &sums_of(&d->sums, s->band)->copied, s->band->assigned.number, e) ||
-                   arrived(d, s, chunks_in(s->band, bytes), e)
+                   device_arrived(d, s, chunks_in(s->band, bytes), e)
                ? device_give_up(d, e)
                : 0;
 }
@@ -75,12 +74,12 @@ int device_blank(struct device *d, const struct spectrum_slab *s, size_t offset,
     if (device_enter(d, e))
         return -1;
     return copies_blank(d->copies, to->d_pixels + offset, bytes, &to->guard, e) ||
-                   arrived(d, s, chunks_in(s->band, bytes), e)
+                   device_arrived(d, s, chunks_in(s->band, bytes), e)
                ? device_give_up(d, e)
                : 0;
 }
 
-static size_t stored_bytes(const struct store_chunk *chunks, int64_t n)
+size_t device_stored_bytes(const struct store_chunk *chunks, int64_t n)
 {
     size_t bytes = 0;
     for (int64_t k = 0; k < n; k++)
@@ -96,11 +95,11 @@ int64_t device_send_packed(struct device *d, const struct spectrum_slab *s, int 
     uint8_t *to;
     if (device_enter(d, e))
         return -1;
-    const int64_t n_left = unpack_add(u, s, from, chunks, n, first, left, &to, e);
+    const int64_t n_left = unpack_add(u, s, {from, 0}, chunks, n, first, left, &to, e);
     if (n_left < 0 ||
-        copies_send(d->copies, staging, from, to, stored_bytes(chunks, n), &u->guard,
+        copies_send(d->copies, staging, from, to, device_stored_bytes(chunks, n), &u->guard,
                     &sums_of(&d->sums, s->band)->copied, s->band->assigned.number, e) ||
-        arrived(d, s, n - n_left, e))
+        device_arrived(d, s, n - n_left, e))
         return device_give_up(d, e);
     return n_left;
 }

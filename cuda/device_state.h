@@ -9,6 +9,7 @@
 #include "cuda/check.h"
 #include "cuda/copies.h"
 #include "cuda/device.h"
+#include "cuda/reads.h"
 #include "cuda/smooth.h"
 #include "cuda/sums.h"
 #include "cuda/unpack.h"
@@ -23,6 +24,8 @@ struct device {
     float down[SPECTRUM_MAX_RADIUS + 1], across[SPECTRUM_MAX_RADIUS + 1];
     cudaStream_t compute;
     struct copies *copies;
+    struct reads *reads; /* NULL: it reads no files */
+    int staging;         /* staging buffers of the host; the next ones are those of `reads` */
     struct buffers buffers;
     struct unpack unpacks[BUFFERS_SLABS]; /* one per buffer */
     struct sums_set sums;
@@ -42,6 +45,9 @@ struct device {
 
 /* Every function that uses the device calls this first. */
 int device_enter(struct device *d, struct err *e);
+/* So many chunks of the slab are on their way. */
+int device_arrived(struct device *d, const struct spectrum_slab *s, int64_t chunks, struct err *e);
+size_t device_stored_bytes(const struct store_chunk *chunks, int64_t n);
 /* The device has failed for good. The first message is kept. Returns -1. */
 int device_give_up(struct device *d, const struct err *e);
 

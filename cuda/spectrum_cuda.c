@@ -2,6 +2,7 @@
 #include "cuda/device.h"
 
 #include "common/codec.h"
+#include "cuda/gds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct staging {
 struct spectrum {
     struct device *devices[MOST_DEVICES];
     int n_devices, threads;
+    bool gds;                /* gds_open() has succeeded */
     int64_t memory;          /* bytes of staging buffers at most */
     uint8_t *pages;          /* page-locked, for all staging buffers */
     size_t bytes;            /* of pixels in a staging buffer */
@@ -121,6 +123,18 @@ static int64_t cuda_send_packed(struct spectrum *b, const struct spectrum_slab *
     return device_send_packed(d, s, p->number, from, first, chunks, n, left, e);
 }
 
+static struct spectrum_file *cuda_open_file(struct spectrum *b, int fd, struct err *e)
+{
+    (void)b;
+    return gds_file_open(fd, e);
+}
+
+static int64_t cuda_read(struct spectrum *b, const struct spectrum_slab *s,
+                         struct spectrum_read *r, int thread, struct err *e)
+{
+    return device_read(b->devices[s->band->assigned.device], s, r, thread, e);
+}
+
 static int cuda_next_left(struct spectrum *b, const struct spectrum_slab *s, int64_t *place,
                           struct err *e)
 {
@@ -174,6 +188,8 @@ static void cuda_close(struct spectrum *b)
     release_staging(b);
     for (int k = 0; k < b->n_devices; k++)
         device_close(b->devices[k]);
+    if (b->gds)
+        gds_close();
     free(b->staging);
     free(b->turns);
     free(b);
@@ -225,7 +241,7 @@ static int open_device(struct spectrum *b, const struct spectrum_setup *s, int n
                        struct err *e)
 {
     struct device **d = &b->devices[b->n_devices++];
-    if (device_open(d, number, &s->params, s->threads * STAGING, e))
+    if (device_open(d, number, &s->params, s->threads * STAGING, s->gds ? s->threads : 0, e))
         return -1;
     return s->choice.kind == SPECTRUM_AUTO ? device_check_memory(*d, e) : 0;
 }
@@ -281,7 +297,8 @@ static int cuda_open(struct spectrum **out, const struct spectrum_setup *s, stru
     *out = NULL;
     if (!b)
         return -1;
-    if (open_devices(b, s, note, e) || choose_kernels(b, s, note, e)) {
+    b->gds = s->gds && gds_open(e) == 0;
+    if (b->gds != s->gds || open_devices(b, s, note, e) || choose_kernels(b, s, note, e)) {
         cuda_close(b);
         return -1;
     }
@@ -312,15 +329,17 @@ static const char *cuda_kernel(const struct spectrum *b)
 
 static bool cuda_fits(const struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes)
 {
+    const struct device *d = b->devices[s->assigned.device];
     return (size_t)(s->chunk_rows * s->chunk_cols * s->channels) <= b->bytes &&
-           device_fits(b->devices[s->assigned.device], s, buffer_bytes);
+           device_reads_fit(d, b->bytes) && device_fits(d, s, buffer_bytes);
 }
 
 static int cuda_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes,
                         struct err *e)
 {
-    return reserve_staging(b, s, e) ||
-                   device_reserve(b->devices[s->assigned.device], s, buffer_bytes, e)
+    struct device *d = b->devices[s->assigned.device];
+    return reserve_staging(b, s, e) || device_reserve_reads(d, b->bytes, e) ||
+                   device_reserve(d, s, buffer_bytes, e)
                ? -1
                : 0;
 }
@@ -379,6 +398,10 @@ const struct spectrum_backend spectrum_cuda = {
     .send = cuda_send,
     .blank = cuda_blank,
     .send_packed = cuda_send_packed,
+    .open_file = cuda_open_file,
+    .close_file = gds_file_close,
+    .read = cuda_read,
+    .file_mode = gds_mode,
     .next_left = cuda_next_left,
     .units = cuda_units,
     .compute = cuda_compute,

@@ -240,11 +240,11 @@ static struct unpack_header *header_of(struct unpack *u, const struct spectrum_b
     return u->n_headers < UNPACK_SETS ? add_header(u, b, bytes, n) : NULL;
 }
 
-/* Lists a chunk. False: it is left to the host. */
+/* Lists a chunk of n bytes, of which the first `have` are here. False: it is left to the host. */
 static bool add_tile(struct unpack *u, const struct spectrum_slab *s, const uint8_t *bytes,
-                     size_t n, size_t at, int64_t place)
+                     size_t have, size_t n, size_t at, int64_t place)
 {
-    const struct unpack_header *h = header_of(u, s->band, bytes, n);
+    const struct unpack_header *h = header_of(u, s->band, bytes, have);
     if (!h || !h->handled || u->n == u->room.tiles)
         return false;
     const uint32_t coded = (uint32_t)(n - h->n), most = jpeg_most_entries(&h->geometry, coded);
@@ -254,7 +254,7 @@ static bool add_tile(struct unpack *u, const struct spectrum_slab *s, const uint
     return true;
 }
 
-int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_t *from,
+int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, struct unpack_heads heads,
                    const struct store_chunk *chunks, int64_t n, int64_t first, uint8_t *left,
                    uint8_t **to, struct err *e)
 {
@@ -267,9 +267,11 @@ int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_
     if (!bad && bytes > u->room.stored - u->used)
         bad = err_set(e, "internal error: a slab has more stored bytes than its band");
     *to = u->d_stored + u->used;
-    for (int64_t k = 0; k < n && !bad; from += chunks[k++].bytes) {
-        left[k] = !add_tile(u, s, from, chunks[k].bytes, u->used, first + k);
-        u->used += chunks[k].bytes;
+    for (int64_t k = 0; k < n && !bad; k++) {
+        const size_t all = chunks[k].bytes, most = heads.apart ? heads.apart : all;
+        left[k] = !add_tile(u, s, heads.at, std::min(all, most), all, u->used, first + k);
+        u->used += all;
+        heads.at += most;
         n_left += left[k];
     }
     return bad ? -1 : n_left;

@@ -83,9 +83,15 @@ bool unpack_fits(const struct unpack *u, const struct spectrum_band *b, int halv
 int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, struct err *e);
 void unpack_release(struct unpack *u);
 
-/* Takes n chunks, one after the other at `from`. left[k] becomes 1 for those that the kernels do
- * not handle. The bytes go to *to. Returns how many are left, or -1. */
-int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, const uint8_t *from,
+/* What chunks begin with: whole chunks one after the other, or `apart` bytes of each. */
+struct unpack_heads {
+    const uint8_t *at;
+    size_t apart; /* 0: whole chunks */
+};
+
+/* Takes n chunks. left[k] becomes 1 for those that the kernels do not handle. The bytes go to *to.
+ * Returns how many are left, or -1. */
+int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, struct unpack_heads heads,
                    const struct store_chunk *chunks, int64_t n, int64_t first, uint8_t *left,
                    uint8_t **to, struct err *e);
 /* n chunks of the slab have been queued on the stream of `c`. */

@@ -110,6 +110,24 @@ static int choose_groups(struct job *j, int64_t *first_wy, int64_t *end_wy, stru
     return 0;
 }
 
+/* Has the devices read the store themselves. */
+static int open_for_devices(struct job *j, struct err *e)
+{
+    const struct spectrum_backend *b = j->terms->setup->backend;
+    const struct codec *codec = store_info(j->store)->codec;
+    if (!(b->unpacks >> codec->id & 1))
+        return err_set(e,
+                       "%s: codec %s is unpacked by the host, so --io gds cannot read it; choose "
+                       "--io auto",
+                       j->path, codec->name);
+    if (store_read_directly(j->store, e))
+        return -1;
+    j->file = b->open_file(j->terms->spectrum, store_direct_fd(j->store), e);
+    if (!j->file)
+        err_add(e, "%s", j->path);
+    return j->file ? 0 : -1;
+}
+
 /* How the store is read. With `auto`, a device that copies itself gets files that are not in the
  * page cache past it. Threads that also compute gain nothing from that. */
 static int choose_io(struct job *j, struct err *e)
@@ -119,6 +137,8 @@ static int choose_io(struct job *j, struct err *e)
     const bool direct = setup->io == STREAM_DIRECT ||
                         (setup->io == STREAM_AUTO && copies && !store_is_cached(j->store));
     struct err why = {""};
+    if (setup->io == STREAM_GDS)
+        return open_for_devices(j, e);
     if (direct && store_read_directly(j->store, &why) && setup->io == STREAM_DIRECT) {
         *e = why;
         return -1;
@@ -343,6 +363,8 @@ static void job_free(struct job *j)
     if (!j)
         return;
     result_slide_free(&j->result);
+    if (j->file)
+        j->terms->setup->backend->close_file(j->file);
     store_close(j->store);
     free(j->list);
     if (j->bands != &j->nothing)
@@ -431,6 +453,8 @@ void job_line_done(struct job_line *l, struct job *j)
     r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
     r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
     r->seconds = cli_now() - j->begun;
+    if (j->file)
+        snprintf(r->io, sizeof r->io, "%s", j->terms->setup->backend->file_mode());
     j->terms->setup->backend->describe(j->terms->spectrum, j->devices, r->device, sizeof r->device);
     atomic_store(&l->states[j->number], JOB_DONE);
 }

@@ -63,6 +63,7 @@ struct job {
     int64_t number; /* in the line */
     const char *path;
     struct store *store;
+    struct spectrum_file *file; /* --io gds: the store as the devices read it; else NULL */
     struct result_slide result;
     /* [ny][nx] of the slide (job_windows.h) */
     uint8_t *wanted; /* windows that count; NULL: all */

@@ -129,14 +129,30 @@ static void send_blank(struct load *s, const struct item *it, int thread)
         job_device_error(it->band, &why);
 }
 
-static int grow_marks(struct marks *m, size_t n)
+/* Without memory the job fails. */
+static int grow_marks(struct marks *m, size_t n, struct job *j)
 {
+    struct err why = {""};
     if (n <= m->room)
         return 0;
     free(m->left);
     m->left = malloc(n);
     m->room = m->left ? n : 0;
-    return m->left ? 0 : -1;
+    if (m->left)
+        return 0;
+    err_set(&why, "%s: out of memory", j->path);
+    job_fail(j, &why);
+    return -1;
+}
+
+/* Pixels of the `n` chunks of x that are marked. */
+static int send_marked(struct load *s, const struct item *it, struct chunks_extent x, int64_t n,
+                       int thread)
+{
+    for (int64_t k = 0; n > 0 && k < x.n; k++)
+        if (s->marks[thread].left[k] && send_left(s, it, x.row, x.col + k, thread))
+            return -1;
+    return 0;
 }
 
 /* Stored bytes of x, which fit the staging buffer, to a device. Returns how many chunks of them it
@@ -151,12 +167,10 @@ static int64_t send_stored(struct load *s, const struct item *it, struct chunks_
     const int r =
         chunks_load_stored(&band->chunks, &s->scratch[thread], x, staging->memory, &stored, &why);
     add_seconds(band->job, &s->scratch[thread]);
-    if (r || grow_marks(&s->marks[thread], (size_t)x.n)) {
-        if (r == 0)
-            err_set(&why, "%s: out of memory", band->job->path);
+    if (r)
         job_fail(band->job, &why);
+    if (r || grow_marks(&s->marks[thread], (size_t)x.n, band->job))
         return -1;
-    }
     const int64_t left = s->backend->send_packed(
         s->spectrum, &it->slab, staging, stored, (int64_t)(place_of(it, x) / whole),
         &band->chunks.list[x.row * band->chunks.columns + x.col], x.n, s->marks[thread].left, &why);
@@ -178,10 +192,46 @@ static int64_t send_some_packed(struct load *s, const struct item *it, struct ch
     if (c->list[x.row * c->columns + x.col].bytes > staging.bytes) /* then it is the only one */
         return send_left(s, it, x.row, x.col, thread) ? -1 : 1;
     const int64_t left = send_stored(s, it, x, &staging, thread);
-    for (int64_t k = 0; left > 0 && k < x.n; k++)
-        if (s->marks[thread].left[k] && send_left(s, it, x.row, x.col + k, thread))
-            return -1;
-    return left < 0 ? -1 : x.n;
+    return left < 0 || send_marked(s, it, x, left, thread) ? -1 : x.n;
+}
+
+/* Has the device read the first chunks of x itself. Returns how many, 0 if not even the first, or
+ * -1 if the job or the band is gone. */
+static int64_t read_chunks(struct load *s, const struct item *it, struct chunks_extent x,
+                           struct spectrum_read *r, int thread)
+{
+    struct job *j = it->band->job;
+    const double begun = cli_now();
+    struct err why = {""};
+    const int64_t n = s->backend->read(s->spectrum, &it->slab, r, thread, &why);
+    atomic_fetch_add(&j->read_us, (long long)((cli_now() - begun) * 1e6));
+    if (n < 0)
+        job_device_error(it->band, &why);
+    if (n <= 0 || r->damaged < 0)
+        return n;
+    chunks_mismatch(&it->band->chunks, x.row, x.col + r->damaged, &why);
+    job_fail(j, &why);
+    return -1;
+}
+
+/* As send_some_packed, and for pixels, too: the device reads them itself. */
+static int64_t read_some(struct load *s, const struct item *it, struct chunks_extent x, int thread)
+{
+    struct job *j = it->band->job;
+    const struct chunks *c = &it->band->chunks;
+    const size_t whole = (size_t)store_chunk_bytes(store_info(j->store));
+    if (grow_marks(&s->marks[thread], (size_t)x.n, j))
+        return -1;
+    struct spectrum_read r = {.file = j->file,
+                              .chunks = &c->list[x.row * c->columns + x.col],
+                              .n = x.n,
+                              .first = (int64_t)(place_of(it, x) / whole),
+                              .left = s->marks[thread].left};
+    const int64_t n = read_chunks(s, it, x, &r, thread);
+    if (n == 0)
+        return send_left(s, it, x.row, x.col, thread) ? -1 : 1;
+    x.n = n;
+    return n < 0 || send_marked(s, it, x, r.n_left, thread) ? -1 : n;
 }
 
 /* An extent into a buffer of SPECTRUM_CHUNKS. */
@@ -193,12 +243,13 @@ static void send_extent(struct load *s, const struct item *it, int thread)
         send_blank(s, it, thread);
         return;
     }
-    if (!it->band->geometry.packed_bytes) {
+    if (!it->band->job->file && !it->band->geometry.packed_bytes) {
         send_pixels(s, it, x, thread);
         return;
     }
     for (int64_t n; x.n > 0; x.col += n, x.n -= n)
-        if ((n = send_some_packed(s, it, x, thread)) < 0)
+        if ((n = it->band->job->file ? read_some(s, it, x, thread)
+                                     : send_some_packed(s, it, x, thread)) < 0)
             return;
 }
 

@@ -84,7 +84,8 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "memory", "BYTES", OPT_MEMORY,
      "memory for pixels in flight, such as 512M (default: what serves the device best)"},
     {NULL, 0, "io", "HOW", OPT_IO,
-     "how stores are read: auto, direct (past the page cache) or buffered"},
+     "how stores are read: auto, direct (past the page cache), buffered, or gds (by the GPU "
+     "itself, through GPUDirect Storage; codecs jpeg and none)"},
     {"Messages", 0, "json", NULL, OPT_JSON, "print one JSON line per store on standard output"},
     PROGRESS, QUIET, COMMAND_LAST_ROWS};
 
@@ -172,14 +173,14 @@ void options_version(void)
 
 static int parse_io(const char *text, enum stream_io *io, struct err *e)
 {
-    static const char *const words[] = {
-        [STREAM_AUTO] = "auto", [STREAM_DIRECT] = "direct", [STREAM_BUFFERED] = "buffered"};
+    static const char *const words[] = {[STREAM_AUTO] = "auto", [STREAM_DIRECT] = "direct",
+                                        [STREAM_BUFFERED] = "buffered", [STREAM_GDS] = "gds"};
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         if (!strcmp(text, words[k])) {
             *io = (enum stream_io)k;
             return 0;
         }
-    return err_set(e, "--io %s: must be auto, direct or buffered", text);
+    return err_set(e, "--io %s: must be auto, direct, buffered or gds", text);
 }
 
 static int parse_on_damage(const char *text, bool *reject, struct err *e)
@@ -326,6 +327,9 @@ static int check_run(const struct options *o, struct err *e)
         return err_set(e, "--live: the name is empty; name a folder");
     if (o->live_every > 0 && !o->live)
         return err_set(e, "--live-every has no effect without --live");
+    if (o->io == STREAM_GDS && o->choice.kind == SPECTRUM_CPU)
+        return err_set(e, "--io gds and --device cpu contradict each other: only a GPU reads files "
+                       "itself; choose --io direct");
     if (o->min_tissue && !o->params.tissue_only)
         return err_set(e, "--min-tissue has no effect without --tissue-only; add it");
     return result_check_params(&o->params, e);

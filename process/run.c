@@ -379,7 +379,8 @@ static int open_and_stream(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
     const struct spectrum_setup want = {.choice = o->choice, .params = o->params,
-                                        .threads = (int)o->threads, .memory = o->memory};
+                                        .threads = (int)o->threads, .memory = o->memory,
+                                        .gds = o->io == STREAM_GDS};
     struct spectrum_use use;
     struct err note;
     int bad = spectrum_open(&use, &want, &note, e);

@@ -41,7 +41,8 @@
 #include <stdint.h>
 #include <string.h>
 
-struct store_chunk; /* common/store.h */
+struct store_chunk;   /* common/store.h */
+struct spectrum_file; /* a file that a backend's devices read themselves */
 
 #ifdef __cplusplus
 extern "C" {
@@ -124,6 +125,16 @@ struct spectrum_staging {
     int number;
 };
 
+/* Chunks that a device reads itself. They lie one after the other in the file and in the slab. */
+struct spectrum_read {
+    struct spectrum_file *file;
+    const struct store_chunk *chunks;
+    int64_t n, first; /* chunks; place of the first one in the slab in row-major order */
+    uint8_t *left;    /* [n]: becomes 1 for those that the backend does not unpack */
+    int64_t n_left;
+    int64_t damaged; /* the first whose CRC-32 is another one; nothing was sent. -1: none */
+};
+
 /* Seconds that a device was busy. */
 struct spectrum_times {
     double copy, kernels;
@@ -145,6 +156,7 @@ struct spectrum_setup {
     struct result_params params;
     int threads;    /* that call `compute` and `staging` */
     int64_t memory; /* bytes of all staging buffers together; 0: what serves the backend best */
+    bool gds;       /* devices are to read files themselves; an error where they cannot */
 };
 
 /*
@@ -213,6 +225,17 @@ struct spectrum_backend {
                            const struct spectrum_staging *staging, const uint8_t *from,
                            int64_t first, const struct store_chunk *chunks, int64_t n,
                            uint8_t *left, struct err *e);
+    /* With `gds` of the setup: a file that is open with O_DIRECT, for `read`. It is closed before
+     * its descriptor. NULL: the backend cannot read files. */
+    struct spectrum_file *(*open_file)(struct spectrum *b, int fd, struct err *e);
+    void (*close_file)(struct spectrum_file *f);
+    /* Has the device read the first of r->n chunks of codec none, or of one that the backend
+     * unpacks, and check their CRC-32. It stands for `send` or `send_packed`. Returns how many; 0
+     * if the first one has too many bytes: the stream sends its pixels; or -1. */
+    int64_t (*read)(struct spectrum *b, const struct spectrum_slab *s, struct spectrum_read *r,
+                    int thread, struct err *e);
+    /* How the devices have read files so far: "gds" or "gds-compat". */
+    const char *(*file_mode)(void);
     /* All chunks of the slab have been sent: waits until they are unpacked. *place is the place of
      * the next chunk that could not be unpacked; the stream sends its pixels. 1, 0 if there is no
      * other one, or -1. Called until it returns 0, then `compute`. */

@@ -99,6 +99,8 @@ static int open_any(struct spectrum_use *u, const struct spectrum_setup *s, stru
         err_set(note, "using %s%s%s", names, *more.msg ? "; " : "", more.msg);
         return 0;
     }
+    if (s->gds)
+        return err_set(e, "--io gds needs a GPU: %.900s", why.msg);
     err_set(note, "using the CPU: %s", why.msg);
     return open_backend(u, &spectrum_cpu, s, &more, e);
 }

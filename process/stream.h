@@ -21,8 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How stores are read: past the page cache, through it, or past it if they are not in it. */
-enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED };
+/* How stores are read: past the page cache if they are not in it, past it, through it, or by the
+ * devices themselves. */
+enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED, STREAM_GDS };
 
 struct stream_setup {
     const struct spectrum_backend *backend;

@@ -330,7 +330,8 @@ def check_failure(p, stores, window, stride, devices):
         check_result(p.result, stores, window, stride)
         return "right"
     expect(p.returncode == 1, "status %d: %s", p.returncode, p.err[-300:])
-    expect(any("cuda:%d)" % k in p.err for k in range(devices)) or "this machine has no CUDA device" in p.err,
+    expect(any("cuda:%d)" % k in p.err for k in range(devices)) or "this machine has no CUDA device" in p.err or
+           "GPUDirect Storage: " in p.err,
            "no device is named: %s", p.err)
     if whole:
         with h5py.File(p.result, "r") as f:

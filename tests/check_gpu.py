@@ -255,6 +255,27 @@ def test_direct_reading():
     equal(out, want, "--io direct")
 
 
+def test_crcs_of_the_device():
+    program = os.path.join(BUILD, "tests", "gpu_crc")
+    p = run(program, status=None) if os.path.exists(program) else None
+    if not p or p.returncode == 77:
+        raise Skip("no GPU, or this build has no CUDA part")
+    says(p.out, " 0 wrong")
+
+
+def test_the_device_reads_stores_itself():
+    stores = [store(made(*SIZE), "--codec", codec) for codec in ("jpeg", "none")]
+    out = os.path.join(tmp(), "r.h5")
+    for s in stores:
+        want = cuda(s)
+        for more in ((), ("--memory", "7M"), ("-j", 1)):
+            p = run(H5SPEC, "run", "--device", "cuda", "--io", "gds", "--json", *more, "-o", out, s, status=None)
+            if p.returncode and ("this build has no GPUDirect" in p.err or "without the page cache" in p.err):
+                raise Skip(p.err.strip().splitlines()[0])
+            expect(p.returncode == 0 and json_lines(p.out)[0]["io"] in ("gds", "gds-compat"), "%s%s", p.out, p.err)
+            equal(out, want, "--io gds")
+
+
 def test_many_stores_and_devices():
     stores = [store(made("--size", "%dx%d" % (300 + 90 * (k % 5), 300 + 170 * (k % 3)), "--seed", str(k + 1), name="many-%02d" % k))
               for k in range(20)]

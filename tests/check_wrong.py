@@ -581,7 +581,7 @@ USAGE = [  # program, arguments, what the message must say
     (H5SPEC, ["-o", "x.h5", "a/s.h5", "b/s.h5"], "two stores have the same name"),
     (H5SPEC, ["-o", "x.h5", "a/s.h5", "b/s"], "two stores have the same name"),
     (H5SPEC, ["-o", "x.h5", "--memory", "1 ", "a.h5"], "--memory"),
-    (H5SPEC, ["-o", "x.h5", "--io", "sideways", "a.h5"], "must be auto, direct or buffered"),
+    (H5SPEC, ["-o", "x.h5", "--io", "sideways", "a.h5"], "must be auto, direct, buffered or gds"),
     (H5SPEC, ["-o", "x.h5", "--device", "cuda:", "a.h5"], "must be auto, cpu or cuda"),
     (H5SPEC, ["merge", "a.h5"], "-o CORPUS.h5 is missing"),
     (H5SPEC, ["verify"], "no input file"),

@@ -16,12 +16,15 @@
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed decides and
  *                           CUDA allows (0: as late as possible); without it, at once
  *   WSI_STUB_REFUSE=N       JPEG tiles at every N-th place of a slab are left to the host
+ *   WSI_STUB_GDS=WHAT       cuFile: "none" cannot be opened, "refuse" takes no file, "compat" reads
+ *                           through the host
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
  * were not released, kernels that ran
  */
 #ifndef TESTS_STUB_H
 #define TESTS_STUB_H
 
+#include "cuda/crc.h"
 #include "cuda/fused.h"
 #include "cuda/jpeg.h"
 #include "cuda/smooth.h"
@@ -54,6 +57,7 @@ enum what {
     STRIP,
     HUFFMAN,
     PIXELS,
+    CRC,
     TRANSFORM,
     WHATS
 };
@@ -96,6 +100,7 @@ struct op {
         struct fused_args fused;
         struct windows_args windows;
         struct jpeg_batch jpeg;
+        struct crc_batch crc;
         struct {
             struct plan plan;
             const float *in;

@@ -2,6 +2,8 @@
  * stub.h. */
 #include "tests/stub.h"
 
+#include "common/codec.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,6 +173,22 @@ static void run_windows(const struct windows_args *a, enum what what, unsigned b
         stub_check_memory(a->d_taper, (size_t)n * sizeof *a->d_taper, device, "taper");
 }
 
+static void run_crc(const struct crc_batch *b, int device)
+{
+    stub_check_memory(b->chunks, (size_t)b->n * sizeof *b->chunks, -1, "chunks to check");
+    stub_check_memory(b->crc32, (size_t)b->n * sizeof *b->crc32, -1, "CRCs");
+    if (b->heads)
+        stub_check_memory(b->heads, (size_t)b->n * CRC_HEAD, -1, "heads of chunks");
+    for (int k = 0; k < b->n; k++) {
+        const struct crc_chunk *c = &b->chunks[k];
+        stub_check_memory(b->d_stored + c->at, c->bytes, device, "a chunk to check");
+        b->crc32[k] = codec_crc32(b->d_stored + c->at, c->bytes);
+        if (b->heads)
+            memcpy(b->heads + (size_t)k * CRC_HEAD, b->d_stored + c->at,
+                   c->bytes < CRC_HEAD ? c->bytes : CRC_HEAD);
+    }
+}
+
 void stub_run_kernel(const struct op *o, int device)
 {
     if (o->what == SMOOTH)
@@ -179,6 +197,8 @@ void stub_run_kernel(const struct op *o, int device)
         run_fused(&o->fused, device);
     else if (o->what == GATHER || o->what == COUNT)
         run_windows(&o->windows, o->what, o->blocks, device);
+    else if (o->what == CRC)
+        run_crc(&o->crc, device);
     else
         stub_run_jpeg(o, device);
 }
@@ -225,7 +245,8 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     } words[] = {
         {"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH}, {"fused_kernel", FUSED},
         {"gather_kernel", GATHER},   {"count_kernel", COUNT},         {"strip_kernel", STRIP},
-        {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},       {"planes_kernel", PIXELS}};
+        {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},       {"planes_kernel", PIXELS},
+        {"crc_kernel", CRC}};
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
         (void)warp;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
@@ -301,7 +322,7 @@ static cudaError_t launch(const struct kernel *k, dim3 grid, void **args, size_t
         [SMOOTH] = sizeof(struct smooth_args),  [FUSED] = sizeof(struct fused_args),
         [GATHER] = sizeof(struct windows_args), [COUNT] = sizeof(struct windows_args),
         [STRIP] = sizeof(struct jpeg_batch),    [HUFFMAN] = sizeof(struct jpeg_batch),
-        [PIXELS] = sizeof(struct jpeg_batch)};
+        [PIXELS] = sizeof(struct jpeg_batch),   [CRC] = sizeof(struct crc_batch)};
     cudaError_t r = stub_enter(s->device);
     stub_check(s->device == stub_device, "a kernel while another device is set");
     if (!r && (shared > PLAIN_SHARED_BYTES && (int)shared > k->shared[stub_device]))

@@ -10,7 +10,7 @@ _h5spec() {
     --blend) words='none box tent cos gauss' ;;
     --device) words='auto cpu cuda' ;;
     --format) words='png overlay geojson csv tiff all' ;;
-    --io) words='auto direct buffered' ;;
+    --io) words='auto direct buffered gds' ;;
     --on-damage) words='count fail' ;;
     --names) words='keep number' ;;
     --pictures) words='auto all maps none' ;;

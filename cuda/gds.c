@@ -1,0 +1,158 @@
+/* gds.c - see gds.h. */
+#include "cuda/gds.h"
+
+#ifdef HAVE_CUFILE
+
+#include <cufile.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WITH_WAYS = 3 /* cuFile's level of statistics that counts the ways of reading */ };
+
+struct spectrum_file {
+    CUfileHandle_t handle;
+};
+
+static int failed(const char *call, CUfileError_t r, struct err *e)
+{
+    if (r.err == CU_FILE_CUDA_DRIVER_ERROR)
+        return err_set(e, "GPUDirect Storage: %s: error %d of the CUDA driver", call,
+                       (int)r.cu_err);
+    return err_set(e, "GPUDirect Storage: %s: %s", call, CUFILE_ERRSTR(r.err));
+}
+
+static int check(const char *call, CUfileError_t r, struct err *e)
+{
+    return r.err == CU_FILE_SUCCESS ? 0 : failed(call, r, e);
+}
+
+int gds_open(struct err *e)
+{
+    if (check("cuFileDriverOpen", cuFileDriverOpen(), e))
+        return -1;
+    /* Without statistics gds_mode() claims nothing. */
+    if (cuFileSetStatsLevel(WITH_WAYS).err == CU_FILE_SUCCESS)
+        cuFileStatsStart();
+    return 0;
+}
+
+void gds_close(void)
+{
+    cuFileDriverClose();
+}
+
+struct spectrum_file *gds_file_open(int fd, struct err *e)
+{
+    CUfileDescr_t about = {.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD, .handle.fd = fd};
+    struct spectrum_file *f = calloc(1, sizeof *f);
+    if (!f) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    if (check("cuFileHandleRegister", cuFileHandleRegister(&f->handle, &about), e) == 0)
+        return f;
+    err_add(e, "cuFile takes no file here (its cufile.log says why); choose --io direct");
+    free(f);
+    return NULL;
+}
+
+void gds_file_close(struct spectrum_file *f)
+{
+    if (f)
+        cuFileHandleDeregister(f->handle);
+    free(f);
+}
+
+int gds_register(void *d_memory, size_t bytes, struct err *e)
+{
+    return check("cuFileBufRegister", cuFileBufRegister(d_memory, bytes, 0), e);
+}
+
+void gds_forget(void *d_memory)
+{
+    cuFileBufDeregister(d_memory);
+}
+
+int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t offset, size_t n,
+                 struct err *e)
+{
+    size_t have = 0;
+    while (have < n) {
+        errno = 0;
+        const ssize_t got = cuFileRead(f->handle, d_memory, n - have, (off_t)(offset + have),
+                                       (off_t)(at + have));
+        if (got == -1)
+            return err_sys(e, "GPUDirect Storage: cuFileRead");
+        if (got < 0) {
+            err_set(e, "GPUDirect Storage: cuFileRead: %s", CUFILE_ERRSTR((int)got));
+            return got == -CU_FILE_CUDA_DRIVER_ERROR ? GDS_DEVICE_FAILED : -1;
+        }
+        have += (size_t)got;
+        if (got == 0 || have % GDS_PAGE) /* the end of the file */
+            break;
+    }
+    return (int64_t)have;
+}
+
+const char *gds_mode(void)
+{
+    CUfileStatsLevel3_t *s = calloc(1, sizeof *s);
+    uint64_t reads = 0, posix = 0;
+    if (s && cuFileGetStatsL3(s).err == CU_FILE_SUCCESS)
+        for (uint32_t k = 0; k < s->num_gpus; k++) {
+            reads += s->per_gpu_stats[k].n_p2p_reads + s->per_gpu_stats[k].n_nvfs_reads;
+            posix += s->per_gpu_stats[k].n_posix_reads;
+        }
+    free(s);
+    return reads > 0 && posix == 0 ? "gds" : "gds-compat";
+}
+
+#else
+
+int gds_open(struct err *e)
+{
+    return err_set(e, "this build has no GPUDirect Storage, because cuFile (cufile.h) was missing; "
+                      "install it and build again, or choose --io direct");
+}
+
+void gds_close(void)
+{
+}
+
+struct spectrum_file *gds_file_open(int fd, struct err *e)
+{
+    (void)fd;
+    gds_open(e);
+    return NULL;
+}
+
+void gds_file_close(struct spectrum_file *f)
+{
+    (void)f;
+}
+
+int gds_register(void *d_memory, size_t bytes, struct err *e)
+{
+    (void)d_memory, (void)bytes;
+    return gds_open(e);
+}
+
+void gds_forget(void *d_memory)
+{
+    (void)d_memory;
+}
+
+int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t offset, size_t n,
+                 struct err *e)
+{
+    (void)f, (void)d_memory, (void)at, (void)offset, (void)n;
+    return gds_open(e);
+}
+
+const char *gds_mode(void)
+{
+    return "none";
+}
+
+#endif

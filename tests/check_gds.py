@@ -1,0 +1,143 @@
+"""--io gds without a GPU: the device reads the store itself, over stubs of the CUDA runtime and of cuFile."""
+import os
+import shutil
+
+import h5py
+
+from check_cuda import (STUB, calls_of, check_failure, check_result, gray, jpeg, kind, long_jpeg, need_stub, on_host, right, rgb,
+                        small, stub, walk)
+from check_jpeg import KINDS, WRONG, changed_store
+from lib import H5SPEC, Skip, expect, json_lines, made, main, run, says, store, tmp
+
+GDS = ("--io", "gds")
+
+
+def need_direct_reading():
+    need_stub()
+    p = run(H5SPEC, "run", "-q", "--device", "cpu", "--io", "direct", "-o", os.path.join(tmp(), "r.h5"), plain(), status=None)
+    if p.returncode:
+        raise Skip("this file system has no direct reading")
+
+
+def plain():
+    return store(made("--size", "1100x2300", name="rgb-none"), "--codec", "none", "--stripe-rows", "240", "--group-bytes", "1")
+
+
+def plain_gray():
+    return store(made("--size", "900x1310", "--seed", "3", name="gray-none"), "--gray", "--codec", "none")
+
+
+def modes(p):
+    return [j["io"] for j in json_lines(p.out)]
+
+
+def test_results_are_right_and_name_the_way():
+    need_direct_reading()
+    for mode, word in ((None, "gds"), ("compat", "gds-compat")):
+        p = right([plain(), plain_gray(), long_jpeg()], *GDS, "--json", gds=mode)
+        expect(modes(p) == [word] * 3, "%s", modes(p))
+        with h5py.File(p.result, "r") as f:
+            expect(all(s.attrs["io"] in (word, word.encode()) for s in f["slides"].values()), "the attribute")
+        says(run(H5SPEC, "info", p.result).out, word)
+
+
+def test_every_kind_of_tile():
+    need_direct_reading()
+    for name in KINDS:
+        p = right(jpeg(kind(name)), *GDS, "--json")
+        expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
+
+
+def test_slabs_in_any_order():
+    need_direct_reading()
+    stores = [long_jpeg(), plain_gray(), jpeg(kind("420")), plain()]
+    for order, j, devices in ((None, 1, 1), (0, 2, 1), (1, 16, 1), (2, 3, 1), (3, 16, 1), (0, 4, 2), (5, 5, 3), (6, 2, 4)):
+        right(stores, *GDS, "--memory", "%dM" % (4 * devices), "-j", j, devices=devices, order=order)
+
+
+def test_tiles_left_to_the_host_and_chunks_left_out():
+    need_direct_reading()
+    for every, order, devices in ((1, None, 1), (3, 0, 1), (2, 4, 2)):
+        right([long_jpeg(), jpeg(kind("rgb"))], *GDS, refuse=every, order=order, devices=devices)
+    right(jpeg(made("--size", "1500x1900", name="tissue-jpeg"), "--tissue-only"), *GDS)
+    right(store(made("--size", "1500x1900", name="tissue-none"), "--tissue-only", "--codec", "none"), *GDS)
+
+
+def test_headers_too_long_for_the_device():
+    # what the host gets of a tile ends within its header: libjpeg-turbo decodes it
+    need_direct_reading()
+    comment = b"\xff\xfe" + (2000).to_bytes(2, "big") + b"x" * 1998
+    bad = changed_store(lambda d: d[:2] + comment + d[2:])
+    want, got = stub(bad), stub(bad, *GDS, "--json")
+    expect(on_host(got) == [1], "%s tiles on the host", on_host(got))
+    with h5py.File(want.result, "r") as f, h5py.File(got.result, "r") as g:
+        expect((f["histogram"][()] == g["histogram"][()]).all(), "the histogram")
+
+
+def flipped(path, codec_row, offset_in_chunk):
+    """A copy of a store with one bit of a chunk changed, and the CRC left as it was."""
+    bad = os.path.join(tmp("flipped"), os.path.basename(path))
+    shutil.copy(path, bad)
+    with h5py.File(path, "r") as f:
+        info = f["groups/00001/pixels"].id.get_chunk_info(codec_row)
+    with open(bad, "r+b") as f:
+        f.seek(info.byte_offset + offset_in_chunk % info.size)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 4]))
+    return bad
+
+
+def test_damage_is_found_on_the_device():
+    need_direct_reading()
+    for s in (jpeg(kind("rgb")), plain()):
+        for chunk, offset in ((0, 0), (1, 700), (2, -1)):
+            bad = flipped(s, chunk, offset)
+            p = stub([bad, plain_gray()], *GDS, status=1, order=0)
+            says(p.err, bad, "CRC mismatch in chunk at row 0, column %d of group 1" % chunk)
+            check_result(p.result, [plain_gray()])
+    for what, change in WRONG.items():
+        p = stub(changed_store(change), *GDS, status=1)
+        says(p.err, "cannot unpack chunk at row 0, column 1 of group 1")
+
+
+def test_what_cannot_be_read_says_why():
+    need_direct_reading()
+    p = stub([rgb(), plain()], *GDS, status=1)
+    says(p.err, rgb(), "codec deflate is unpacked by the host", "choose --io auto")
+    check_result(p.result, [plain()])
+    says(stub(plain(), *GDS, status=1, gds="none").err, "--device cuda", "GPUDirect Storage: cuFileDriverOpen", "not loaded")
+    says(stub(plain(), *GDS, status=1, gds="refuse").err, plain(), "cuFileHandleRegister", "not supported on current file", "choose --io direct")
+    says(stub(plain(), *GDS, device="cpu", status=2).err, "--io gds and --device cpu contradict each other")
+    says(stub(plain(), *GDS, device="auto", devices=0, status=1).err, "--io gds needs a GPU", "no CUDA-capable device")
+
+
+def test_the_arithmetic_of_crcs():
+    need_stub()
+    says(run(os.path.join(os.path.dirname(STUB), "gpu_crc"), "host").out, " 0 wrong")
+
+
+def test_all_is_released():
+    need_direct_reading()
+    j = calls_of([long_jpeg(), plain_gray(), jpeg(kind("420"))], *GDS, devices=2, refuse=5)
+    expect(j["not_released"] == 0 and j["pixels"] > 0, "%s", j)
+
+
+def walk_job():
+    return [jpeg(made("--size", "300x700", "--tile", "48", name="walk-jpeg")),
+            store(made("--size", "290x400", "--tile", "48", "--seed", "7", name="walk-none"), "--codec", "none")]
+
+
+def test_every_call_can_fail():
+    need_direct_reading()
+    ways = walk(walk_job(), *GDS, "--memory", "1M", refuse=11, step=5)
+    expect(all(ways.values()), "%s", ways)
+
+
+def test_every_call_can_fail_with_two_devices():
+    need_direct_reading()
+    ways = walk(walk_job(), *GDS, "--memory", "3M", devices=2, step=9, codes=(700,), refuse=11)
+    print("# %s" % ways)
+
+
+main(globals())
