@@ -77,12 +77,12 @@ __global__ void __launch_bounds__(THREADS) blocks_kernel(struct jpeg_batch b)
         return;
     for (int k = threadIdx.x; k < s.rows_at_once * row_blocks * BLOCK_WORDS / 4; k += THREADS)
         memory[k] = make_uint4(0, 0, 0, 0);
-    for (int k = threadIdx.x; k < COMPONENTS * 64; k += THREADS)
-        m.table[k] = b.d_set->scatter[k / 64][k % 64];
+    fill_table<COMPONENTS>(b.d_set, m.table);
     __syncthreads();
     const int pairs = (g.mcu_cols + 1) / 2;
     bool good = true;
     int carry = 0; /* of the warp's component */
+    const int quantiser = (int)(b.d_set->scatter[min(warp, 2)][0] >> 16);
     for (int row = 0; row < g.mcu_rows; row += s.rows_at_once) {
         const int n_rows = min(s.rows_at_once, g.mcu_rows - row);
         for (int k = 0; k < n_rows; k++)
@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(THREADS) blocks_kernel(struct jpeg_batch b)
                                             rows[row + k + 1] - rows[row + k], k * row_blocks);
         __syncthreads(); /* coefficients are complete, and the pixels before them are written */
         for (int k = 0; k < n_rows && warp < COMPONENTS; k++)
-            good &= sum_dc<COMPONENTS, 1>(m, g, k * row_blocks, warp, row + k,
-                                          (int)(m.table[warp * 64] >> 16), &carry, lane);
+            good &=
+                sum_dc<COMPONENTS, 1>(m, g, k * row_blocks, warp, row + k, quantiser, &carry, lane);
         __syncthreads();
         if (row + s.rows_at_once < g.mcu_rows)
             prefetch(entries, rows[row + n_rows],
@@ -238,7 +238,7 @@ template <int V> __global__ void __launch_bounds__(THREADS) planes_kernel(struct
     const shape s = shape_of(g, 16);
     const int row_blocks = g.mcu_cols * BLOCKS, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const scratch m = {(uint32_t *)memory, (uint32_t *)memory + row_blocks * BLOCK_WORDS};
-    uint8_t *at = (uint8_t *)(m.table + 3 * 64);
+    uint8_t *at = (uint8_t *)(m.table + BLOCKS * 64);
     planes p;
     p.pitch = g.mcu_cols * 16;
     p.luma = at;
@@ -255,19 +255,18 @@ template <int V> __global__ void __launch_bounds__(THREADS) planes_kernel(struct
         return;
     for (int k = threadIdx.x; k < row_blocks * BLOCK_WORDS / 4; k += THREADS)
         memory[k] = make_uint4(0, 0, 0, 0);
-    for (int k = threadIdx.x; k < 3 * 64; k += THREADS)
-        m.table[k] = b.d_set->scatter[k / 64][k % 64];
+    fill_table<BLOCKS>(b.d_set, m.table);
     __syncthreads();
     bool good = true;
     int carry = 0; /* of the warp's component */
+    const int quantiser = (int)(b.d_set->scatter[min(warp, 2)][0] >> 16);
     for (int row = 0; row < g.mcu_rows; row++) {
         good &= scatter_row<BLOCKS>(m, entries + rows[row], rows[row + 1] - rows[row], 0);
         __syncthreads();
         if (warp == 0)
-            good &= sum_dc<BLOCKS, 2 * V>(m, g, 0, 0, row, (int)(m.table[0] >> 16), &carry, lane);
+            good &= sum_dc<BLOCKS, 2 * V>(m, g, 0, 0, row, quantiser, &carry, lane);
         else if (warp < 3)
-            good &= sum_dc<BLOCKS, 1>(m, g, 0, 2 * V + warp - 1, row,
-                                      (int)(m.table[warp * 64] >> 16), &carry, lane);
+            good &= sum_dc<BLOCKS, 1>(m, g, 0, 2 * V + warp - 1, row, quantiser, &carry, lane);
         __syncthreads();
         if (row + 1 < g.mcu_rows)
             prefetch(entries, rows[row + 1], rows[row + 2]);
@@ -320,7 +319,7 @@ static size_t shared_bytes(const struct jpeg_geometry *g)
                         s.rows_at_once * 8 * s.pitch);
     }
     const int v = g->sampling == JPEG_420 ? 2 : 1;
-    return (size_t)(g->mcu_cols * (2 * v + 2) * block + 3 * 256 + planes_bytes(*g, v) +
+    return (size_t)((g->mcu_cols * block + 256) * (2 * v + 2) + planes_bytes(*g, v) +
                     (8 * v + 1) * shape_of(*g, 16).pitch);
 }
 
