@@ -173,6 +173,7 @@ struct spectrum_backend {
      * at least 2, and 2 fewer than there are buffers. */
     int buffers, ahead;
     int64_t memory;        /* bytes of buffers per device that serve it best */
+    int64_t thread_memory; /* at most so many times the number of threads; 0: no matter */
     int64_t packed_memory; /* the same for stores whose chunks it unpacks */
     /* Windows of one band, so that what it keeps for each of them stays small; 0: any number. */
     int64_t most_windows;

@@ -269,6 +269,7 @@ const struct spectrum_backend spectrum_cpu = {
     .buffers = SPECTRUM_BUFFERS,
     .ahead = 2,
     .memory = 512 << 20,
+    .thread_memory = 128 << 20,
     .available = cpu_available,
     .open = cpu_open,
     .close = cpu_close,

@@ -225,9 +225,10 @@ static int sink(void *ctx, void *slot, struct err *e)
 static int64_t buffer_memory(const struct stream_setup *setup, int n_devices, int64_t best)
 {
     const int64_t each = setup->memory / n_devices;
+    const int64_t of_use = setup->threads * setup->backend->thread_memory;
     if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || each < best))
         return each;
-    return best;
+    return of_use > 0 && of_use < best ? of_use : best;
 }
 
 /* Slots of the pipe. With several devices, one that is held up must not hold up the others; devices

@@ -1,6 +1,7 @@
 """One result for any threads, groups, codecs, memory, order and devices, to the last count."""
 import itertools
 import random
+import re
 
 import h5py
 import numpy as np
@@ -235,6 +236,15 @@ def test_many_threads_on_a_narrow_slide_in_little_memory():
         for _ in range(3):
             got = numbers(spectrum(s, "-j", j, "--memory", 240 * 608 * 4 * 4))
             expect(got == want, "%d threads", j)
+
+
+def test_buffers_grow_with_the_threads():
+    large = store(made("--size", "9000x8000", name="large"), "--gray", "--no-tissue", "--codec", "none")
+    peak = []
+    for j in ("1", "4"):
+        err = run(H5SPEC, "run", "--device", "cpu", "-j", j, "-o", os.path.join(tmp(), "r.h5"), large).err
+        peak.append(float(re.search(r"peak memory (\d+) MiB", err)[1]))
+    expect(peak[0] < 200 < peak[1], "%s MiB", peak)
 
 
 def test_least_memory():
