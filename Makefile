@@ -176,6 +176,8 @@ $(B)/tests/gpu_crc: $(B)/tests/gpu_crc.o $(B)/cuda/crc.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/bench_nvjpeg: $(B)/tests/bench_nvjpeg.o $(COMMON)
+	$(link) $(CUDA_LIBS) -lnvjpeg $(LDLIBS)
 $(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
@@ -257,7 +259,8 @@ bench:
 	BUILD=$(B) tests/bench
 
 # SMALL_RGB and SMALL_GRAY: stores of a small slide; JPEG_STORES: some of codec jpeg; STREAMS: files of tests/jpeg_streams
-bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels jpeg_device)
+NVJPEG   ?= $(call can,nvjpeg.h,-I$(CUDA_INC))
+bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels jpeg_device $(if $(call on,$(NVJPEG)),bench_nvjpeg))
 	BUILD=$(B) JPEG="$(JPEG_STORES)" STREAMS="$(STREAMS)" tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
 bench-codecs: $(B)/tests/bench_codecs
