@@ -98,7 +98,8 @@ static void put_state(const struct live *l, FILE *f, const char *status, double 
             ",\"done\":%" PRId64 ",\"failed\":%" PRId64 ",\"current\":%" PRId64 ",\"share\":%.4f,"
             "\"every\":%g,\"seconds\":%.1f,\"cost\":%.6f,\"rate\":%.1f,\"left\":",
             status, l->stores, l->before, l->done, l->failures, l->current, l->share, l->every,
-            seconds, l->spent.processor, seconds > 0 ? (double)(l->windows + l->computing) / seconds : 0);
+            seconds, l->spent.processor,
+            seconds > 0 ? (double)(l->windows + l->computing) / seconds : 0);
     html_number(f, left, 4);
     fputs(",\"newest\":[", f);
     for (int k = 0; k < NEWEST && l->newest[k]; k++)
