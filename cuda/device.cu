@@ -107,6 +107,7 @@ static int open_all(struct device *d, int readers, struct err *e)
         return -1;
     snprintf(d->check.name, sizeof d->check.name, "%.63s", p.name);
     d->shared_bytes = p.sharedMemPerBlockOptin;
+    d->multiprocessors = p.multiProcessorCount;
     if (CU(&d->check, cudaSetDevice(d->check.number), e) || check_kernels(d, &p, e) ||
         !(d->copies = copies_create(&d->check, d->staging + readers, e)) ||
         (readers > 0 && !(d->reads = reads_create(&d->check, readers, e))) ||

@@ -101,6 +101,7 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
     if (n <= 0 || (n < d->batch && s->end_wy < b->end_wy))
         return 0;
     struct fused_args a = {};
+    a.multiprocessors = d->multiprocessors;
     a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring_rows;
     a.pitch = buffers_pitch(b);

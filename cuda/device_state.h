@@ -18,6 +18,7 @@
 struct device {
     struct check_device check;
     size_t shared_bytes; /* of memory that a block can have */
+    int multiprocessors;
     struct result_params params;
     struct counts_bins bins;
     /* Weights of the Gaussian; `down` is for gray of scale 1. */

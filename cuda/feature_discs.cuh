@@ -4,7 +4,9 @@
  *
  * An octave is the difference of two discs of frequencies: those within 2, 4, ... 128 of frequency
  * zero. A column cuts each disc in an interval around vertical frequency 0, so a value takes one
- * comparison and one addition per disc that reaches that far; most values take one or two.
+ * comparison and one addition per disc that reaches that far; most values take one or two. How far
+ * the discs reach in each column is computed once per block. Threads keep their sums from window to
+ * window; only the two octaves that have maps are summed over the warp after each.
  */
 #ifndef WSI_FEATURE_DISCS_CUH
 #define WSI_FEATURE_DISCS_CUH
@@ -15,7 +17,7 @@
 
 enum { FEATURE_DISCS = FEATURES_OCTAVES + 1 };
 
-/* What a thread has summed of one window; disc k has the radius 2 << k. */
+/* What a thread has summed, modulo 2^32; disc k has the radius 2 << k. */
 struct discs {
     unsigned sum[FEATURE_DISCS];
 };
@@ -31,40 +33,47 @@ __device__ __forceinline__ int disc_reach(int radius, int u)
     return b;
 }
 
-/* Adds the bins whose vertical frequency is less than `reach`, at most 16 ROWS. */
-template <int ROWS>
-__device__ __forceinline__ unsigned sum_within(const int *bins, int t, int reach)
+/* How far the discs reach in column u: a byte per disc. */
+__device__ __forceinline__ uint2 disc_reaches(int u)
 {
-    unsigned sum = 0;
+    unsigned reach[FEATURE_DISCS];
 #pragma unroll
-    for (int p = 0; p < ROWS; p++) {
-        sum += t - reach < -16 * p ? (unsigned)bins[p] : 0;
-        sum += t + reach > 16 * (p + 1) ? (unsigned)bins[15 - p] : 0;
-    }
-    return sum;
+    for (int disc = 0; disc < FEATURE_DISCS; disc++)
+        reach[disc] = (unsigned)disc_reach(2 << disc, u);
+    return {reach[0] | reach[1] << 8 | reach[2] << 16 | reach[3] << 24,
+            reach[4] | reach[5] << 8 | reach[6] << 16};
 }
 
+/* Adds the bins whose vertical frequency is less than the disc's reach. */
 template <int DISC, int WEIGHT>
-__device__ __forceinline__ void disc_add(struct discs *d, const int *bins, int t, int u)
+__device__ __forceinline__ void disc_add(struct discs *d, const int *bins, int t, uint2 reaches)
 {
     constexpr int radius = 2 << DISC, rows = radius < 16 ? 1 : radius / 16;
-    if (u < radius)
-        d->sum[DISC] += WEIGHT * sum_within<rows>(bins, t, disc_reach(radius, u));
+    const int reach = (int)((DISC < 4 ? reaches.x : reaches.y) >> DISC % 4 * 8 & 255);
+    const int below = reach - t, above = reach + t; /* v = t + 16 p, and 16 (p + 1) - t */
+    unsigned sum = 0;
+#pragma unroll
+    for (int p = 0; p < rows; p++) {
+        sum += below > 16 * p ? (unsigned)bins[p] : 0;
+        sum += above > 16 * (p + 1) ? (unsigned)bins[15 - p] : 0;
+    }
+    d->sum[DISC] += WEIGHT * sum;
 }
 
 /* Adds a column of bins to the discs and, unless it is NULL, to the spectrum [u][v: 256]. */
 template <int WEIGHT>
 __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, const int *bins,
-                                          int t, int u)
+                                          int t, int u, uint2 reaches)
 {
-    disc_add<6, WEIGHT>(d, bins, t, u);
-    disc_add<5, WEIGHT>(d, bins, t, u);
+    disc_add<6, WEIGHT>(d, bins, t, reaches);
+    if (u < 64)
+        disc_add<5, WEIGHT>(d, bins, t, reaches);
     if (u < 32) {
-        disc_add<4, WEIGHT>(d, bins, t, u);
-        disc_add<3, WEIGHT>(d, bins, t, u);
-        disc_add<2, WEIGHT>(d, bins, t, u);
-        disc_add<1, WEIGHT>(d, bins, t, u);
-        disc_add<0, WEIGHT>(d, bins, t, u);
+        disc_add<4, WEIGHT>(d, bins, t, reaches);
+        disc_add<3, WEIGHT>(d, bins, t, reaches);
+        disc_add<2, WEIGHT>(d, bins, t, reaches);
+        disc_add<1, WEIGHT>(d, bins, t, reaches);
+        disc_add<0, WEIGHT>(d, bins, t, reaches);
     }
     if (!spectrum)
         return;
@@ -73,25 +82,33 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
 }
 
-/* Adds the warp's sums: of all discs to within[] (shared), of two octaves to *rings of the window.
- */
-__device__ __forceinline__ void discs_put(const struct discs &d, unsigned *within,
+/* The warp's sums of two octaves, modulo 2^32, over all windows so far. */
+struct rings {
+    unsigned fine, coarse;
+};
+
+/* Adds to *rings of a window what the warp has summed since the window before. */
+__device__ __forceinline__ void rings_put(const struct discs &d, struct rings *before,
                                           unsigned long long *rings)
 {
-    unsigned sum[FEATURE_DISCS];
-#pragma unroll
-    for (int k = 0; k < FEATURE_DISCS; k++) /* columns below 32 belong to the first eight warps */
-        sum[k] = k >= 5 || threadIdx.x < 256 ? __reduce_add_sync(~0u, d.sum[k]) : 0;
-    if ((threadIdx.x & 31) != 0)
-        return;
-#pragma unroll
-    for (int k = 0; k < FEATURE_DISCS; k++)
-        if (sum[k])
-            atomicAdd(&within[k], sum[k]);
-    const unsigned fine = sum[FEATURES_FINE + 1] - sum[FEATURES_FINE],
-                   coarse = sum[FEATURES_COARSE + 1] - sum[FEATURES_COARSE];
-    if (fine | coarse)
+    const struct rings now = {
+        __reduce_add_sync(~0u, d.sum[FEATURES_FINE + 1] - d.sum[FEATURES_FINE]),
+        __reduce_add_sync(~0u, d.sum[FEATURES_COARSE + 1] - d.sum[FEATURES_COARSE])};
+    const unsigned fine = now.fine - before->fine, coarse = now.coarse - before->coarse;
+    if ((threadIdx.x & 31) == 0 && (fine | coarse))
         atomicAdd(rings, (unsigned long long)fine << COUNTS_COARSE_BITS | coarse);
+    *before = now;
+}
+
+/* Adds the warp's sums of all discs to within[] (shared). */
+__device__ __forceinline__ void discs_put(const struct discs &d, unsigned *within)
+{
+#pragma unroll
+    for (int k = 0; k < FEATURE_DISCS; k++) {
+        const unsigned sum = __reduce_add_sync(~0u, d.sum[k]);
+        if ((threadIdx.x & 31) == 0)
+            atomicAdd(&within[k], sum);
+    }
 }
 
 #endif

@@ -6,7 +6,8 @@
  * are the 128-point transform of a + b and its odd ones X[2k + 1] that of (a - b) w^n (decimation
  * in frequency; Cooley & Tukey 1965). So the row spectra of a block take 128 KB of shared memory
  * instead of 264 KB. They are kept in a ring of two halves of 128 rows. The next window down needs
- * one new half only, so every row segment is transformed once.
+ * one new half only, so every row segment is transformed once. A quarter of its pixels are loaded
+ * into registers while the window before is counted.
  *
  *   rows     Per half, 64 transforms of 128 complex points: rows r and r + 64 are the real and the
  *            imaginary part. 8 threads per transform, 16 points per thread: radix 16, exchange,
@@ -24,176 +25,46 @@
  * depend on it. The mean of these means is subtracted before the transform of column 0 and returns
  * as bin (0, 0).
  */
-#include "cuda/feature_discs.cuh"
-#include "cuda/fused.h"
-
-#include "cuda/dft.h"
+#include "cuda/fused_rows.cuh"
 
 namespace
 {
 
-enum {
-    THREADS = 512,
-    HALF = 128,        /* rows of a half, and points of a row's transform */
-    PACKED = HALF / 2, /* complex rows of a half */
-    COLUMNS = 64,      /* spectral columns of a parity */
-    AT_ONCE = THREADS / 16,
-    MAGIC =
-        0x4b400000, /* bits of 1.5 * 2^23: adding it rounds a float to an integer in the low bits */
-};
+/* bits of 1.5 * 2^23: adding it rounds a float to an integer in the low bits */
+enum { MAGIC = 0x4b400000 };
 
-struct alignas(16) pair {
-    c32 a, b;
-};
-
-struct shared {
-    c32 ring[2][PACKED][HALF]; /* row spectra: point k of packed row r at k ^ (r & 15) */
-    c32 exchange[AT_ONCE][256];
-    pair column_twiddle[3][16]; /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
-    pair odd_twiddle[16];       /* w256^n, n < 32 */
-    float2 mean[2][PACKED];     /* twice the means of rows r, r + 64 */
-    unsigned twice[FUSED_MOST_BINS + 2], once[FUSED_MOST_BINS + 2]; /* histograms by weight */
-    unsigned within[FEATURE_DISCS]; /* of all windows of the block */
-};
-
-/* v times w8^k, 0 <= k < 4 */
-__device__ __forceinline__ c32 eighth(c32 v, int k)
-{
-    const float h = 0.70710678118654752f;
-    return k == 0   ? v
-           : k == 1 ? c32{h * (v.x + v.y), h * (v.y - v.x)}
-           : k == 2 ? minus_i(v)
-                    : c32{h * (v.y - v.x), -h * (v.x + v.y)};
-}
-
-/* exp(-2 pi i k / n) */
-__device__ __forceinline__ c32 root(int k, int n)
-{
-    c32 w;
-    sincospif(-2 * (float)k / (float)n, &w.y, &w.x);
-    return w;
-}
-
-/* w128^k, 0 <= k < 8, k known at compile time */
-__device__ __forceinline__ c32 root128(int k)
-{
-    constexpr float x[8] = {1.000000000f, 0.998795456f, 0.995184727f, 0.989176510f,
-                            0.980785280f, 0.970031253f, 0.956940336f, 0.941544065f};
-    constexpr float y[8] = {-0.000000000f, -0.049067674f, -0.098017140f, -0.146730474f,
-                            -0.195090322f, -0.242980180f, -0.290284677f, -0.336889853f};
-    return {x[k], y[k]};
-}
-
-/* --- rows --- */
-
-/* The packed row of the half that this thread works on. The two of a half warp differ in bit 3. */
-__device__ __forceinline__ int packed_row(int thread)
-{
-    const int warp = thread / 32, lane = thread % 32;
-    return (warp & 7) | (lane & 8) | (lane & 16) | (warp & 8) << 2;
-}
-
-/* Sum over the eight threads of a row. */
-__device__ __forceinline__ float sum8(float v)
-{
-    v += __shfl_xor_sync(~0u, v, 1);
-    v += __shfl_xor_sync(~0u, v, 2);
-    return v + __shfl_xor_sync(~0u, v, 4);
-}
-
-/* Subtracts the rows' means. Returns twice the means. */
-__device__ __forceinline__ float2 take_mean(c32 *v)
-{
-    c32 sum = v[0];
-#pragma unroll
-    for (int j = 1; j < 16; j++)
-        sum = sum + v[j];
-    const float2 mean = {sum8(sum.x) / HALF, sum8(sum.y) / HALF};
-#pragma unroll
-    for (int j = 0; j < 16; j++)
-        v[j] = v[j] - c32{mean.x, mean.y};
-    return mean;
-}
-
-/* Transforms the 128 rows at `rows` into half number `half` of the ring. */
-template <int ODD>
-__device__ __forceinline__ void transform_rows(struct shared &s, const float *rows, int64_t pitch,
-                                               int half)
-{
-    const int r = packed_row((int)threadIdx.x), t = (int)threadIdx.x & 7;
-    const float4 *above = (const float4 *)(rows + r * pitch) + t,
-                 *below = (const float4 *)(rows + (r + PACKED) * pitch) + t;
-    c32 v[16]; /* first points 2 t + 16 j, then 2 t + 1 + 16 j */
-    c32 *out = s.ring[half][r];
-    pair *pairs = (pair *)out;
-    const pair w0 = s.odd_twiddle[2 * t], w1 = s.odd_twiddle[2 * t + 1];
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const float4 a = above[8 * j], b = above[8 * j + HALF / 4], c = below[8 * j],
-                     d = below[8 * j + HALF / 4];
-        pair z0, z1;
-        if (ODD) {
-            z0 = {eighth(c32{a.x - b.x, c.x - d.x}, j) * w0.a,
-                  eighth(c32{a.y - b.y, c.y - d.y}, j) * w0.b};
-            z1 = {eighth(c32{a.z - b.z, c.z - d.z}, j) * w1.a,
-                  eighth(c32{a.w - b.w, c.w - d.w}, j) * w1.b};
-        } else {
-            z0 = {{a.x + b.x, c.x + d.x}, {a.y + b.y, c.y + d.y}};
-            z1 = {{a.z + b.z, c.z + d.z}, {a.w + b.w, c.w + d.w}};
-        }
-        pairs[16 * j + 2 * t + (t >> 2 & 1)] = z0;
-        pairs[16 * j + 2 * t + (t >> 2 & 1 ^ 1)] = z1;
-    }
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        const pair z = pairs[8 * j + t ^ (j & 1)];
-        v[j] = z.a;
-        v[j + 8] = z.b;
-    }
-    __syncwarp();
-    if (!ODD) {
-        const float2 mean = take_mean(v);
-        if (t == 0)
-            s.mean[half][r] = mean;
-    }
-    dft8(v);
-    dft8(v + 8);
-    /* point k of residue 2 t takes w128^(2 t k), that of 2 t + 1 also w128^k */
-    c32 w[8] = {{1, 0}, w0.a};
-    pairs[t] = {v[0], v[8]};
-#pragma unroll
-    for (int k = 1; k < 8; k++) {
-        if (k > 1)
-            w[k] = k % 2 ? w[k - 1] * w[1] : w[k / 2] * w[k / 2];
-        pairs[k * 8 + (t ^ k)] = {v[k] * w[k], v[k + 8] * (w[k] * root128(k))};
-    }
-    __syncwarp();
-#pragma unroll
-    for (int p = 0; p < 8; p++) {
-        const pair z = pairs[t * 8 + (t ^ p)];
-        v[2 * p] = z.a;
-        v[2 * p + 1] = z.b;
-    }
-    __syncwarp();
-    dft16(v);
-#pragma unroll
-    for (int p = 0; p < 16; p++)
-        out[(t ^ (r & 15)) ^ 8 * p] = v[p];
-}
-
-/* --- columns --- */
-
-/* What a thread has counted of one window, for values of one weight. */
+/* What a thread has counted of one window, modulo 2^32. Without CLAMP, `sum` and `squares` are of
+ * MAGIC + bin: bins_of() takes MAGIC off. */
 struct tally {
     unsigned samples, sum, squares; /* in bins; their bin numbers */
 };
 
+/* MAGIC^2 is a multiple of 2^32. */
+template <bool CLAMP> __device__ __forceinline__ struct tally bins_of(const struct tally &t)
+{
+    if (CLAMP)
+        return t;
+    const unsigned sum = t.sum - t.samples * (unsigned)MAGIC;
+    return {t.samples, sum, t.squares - 2 * (unsigned)MAGIC * sum};
+}
+
+/* Shared memory is addressed by 32 bits: bin k of a histogram is at k + 1, and that of MAGIC + k at
+ * the same place, as 4 MAGIC wraps around. */
+__device__ __forceinline__ unsigned histogram_address(const unsigned *histogram)
+{
+    return (unsigned)__cvta_generic_to_shared(histogram) + 4 - ((unsigned)MAGIC << 2);
+}
+
+__device__ __forceinline__ void increment(unsigned address)
+{
+    asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(address));
+}
+
 /* Counts a value whose squared magnitude is a quarter of that of z, and returns the nearest bin.
  * Without CLAMP it relies on lg2.approx(x) >= 0 for x >= 1, which tests/gpu_log2.cu checks. */
 template <bool CLAMP>
-__device__ __forceinline__ int count(unsigned *histogram, const struct counts_bins &b, c32 z,
-                                      struct tally *t)
+__device__ __forceinline__ int count(unsigned histogram, const struct counts_bins &b, c32 z,
+                                     struct tally *t)
 {
     float magnitude, octave;
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(magnitude) : "f"(fmaf(z.x, z.x, z.y * z.y)));
@@ -201,21 +72,21 @@ __device__ __forceinline__ int count(unsigned *histogram, const struct counts_bi
     int bin = __float_as_int(
         __fmaf_rd(CLAMP ? octave + b.start : octave, b.slope, __int_as_float(MAGIC)));
     int nearest;
+    if (CLAMP)
+        bin = min(max(bin, MAGIC - 1), MAGIC + b.bins);
+    increment(histogram + ((unsigned)bin << 2));
     if (CLAMP) {
-        bin = min(max(bin, MAGIC - 1), MAGIC + b.bins) - MAGIC;
-        atomicAdd(&histogram[bin + 1], 1);
+        bin -= MAGIC;
         const bool inside = (unsigned)bin < (unsigned)b.bins;
         nearest = min(max(bin, 0), b.bins - 1);
         bin = inside ? bin : 0;
         t->samples += inside;
     } else {
-        bin &= 0xffff;
-        atomicAdd(&histogram[bin + 1], 1);
         t->samples++;
-        nearest = bin;
+        nearest = bin & 0xffff;
     }
     t->sum += (unsigned)bin;
-    t->squares += (unsigned)(bin * bin);
+    t->squares += (unsigned)bin * (unsigned)bin;
     return nearest;
 }
 
@@ -224,11 +95,10 @@ __device__ __forceinline__ int count(unsigned *histogram, const struct counts_bi
  * 16 p]. */
 template <bool CLAMP, bool FEATURES>
 __device__ __forceinline__ void count_real_columns(struct shared &s, const struct counts_bins &b,
-                                                   const c32 *v, int u, float mean,
-                                                   struct tally *t, unsigned *spectrum,
-                                                   struct discs *d)
+                                                   const c32 *v, int u, float mean, struct tally *t,
+                                                   unsigned *spectrum, struct discs *d)
 {
-    const unsigned lanes = 0xffffu;
+    const unsigned lanes = 0xffffu, histogram = histogram_address(s.once);
     int bins[16];
 #pragma unroll
     for (int p = 0; p < 16; p++) {
@@ -240,13 +110,13 @@ __device__ __forceinline__ void count_real_columns(struct shared &s, const struc
         const c32 last = {0.5f * (v[p].y + m.y), 0.5f * (m.x - v[p].x)};
         if (u == 0 && p == 0)
             zero.x += mean;
-        bins[p] = count<CLAMP>(s.once, b, zero, t);
-        const int far = count<CLAMP>(s.once, b, last, t);
+        bins[p] = count<CLAMP>(histogram, b, zero, t);
+        const int far = count<CLAMP>(histogram, b, last, t);
         if (FEATURES && spectrum)
             atomicAdd(&spectrum[HALF * FUSED_WINDOW + u + 16 * p], (unsigned)far);
     }
     if (FEATURES)
-        discs_add<1>(d, spectrum, bins, u, 0); /* column 128 lies in no disc */
+        discs_add<1>(d, spectrum, bins, u, 0, s.reaches[0]); /* column 128 lies in no disc */
 }
 
 /* The 256 values of a column in the order of the transform, rows u + 16 j: twice the spectra. */
@@ -317,42 +187,67 @@ __device__ __forceinline__ void transform_column(struct shared &s, int team, int
     dft16(v);
 }
 
+/* What a thread counts. */
+struct counters {
+    struct tally twice, once; /* of one window */
+    struct discs discs;       /* of all windows */
+    unsigned *spectrum;       /* that the window is added to, or NULL */
+};
+
+/* The next half. */
+struct rows_ahead {
+    const float *rows; /* NULL: not needed */
+    struct quads quads[AHEAD];
+};
+
+__device__ __forceinline__ void load_ahead(struct rows_ahead *next, int64_t pitch)
+{
+    if (next->rows)
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            next->quads[j] = load_quads(next->rows, pitch, j);
+}
+
 /* Counts all columns of a window whose upper half is half `top` of the ring. */
 template <int ODD, bool CLAMP, bool FEATURES>
 __device__ __forceinline__ void count_columns(struct shared &s, const struct counts_bins &b,
-                                              int top, struct tally *twice, struct tally *once,
-                                              unsigned *spectrum, struct discs *d)
+                                              int top, struct counters *to, struct rows_ahead *next,
+                                              int64_t pitch)
 {
     const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
+    const unsigned histogram = histogram_address(s.twice);
 #pragma unroll 1
-    for (int k = team; k < COLUMNS; k += AT_ONCE) {
+    for (int k = team; k < COLUMNS; k += TEAMS) {
         c32 v[16];
         float mean = 0;
         if (!ODD && k == 0)
             mean = load_real_columns(s, top, u, v);
         else
             load_column<ODD>(s, top, k, u, v);
-        if (k + AT_ONCE < COLUMNS)
+        if (k + TEAMS < COLUMNS)
             __syncwarp();
-        else
+        else {
+            load_ahead(next, pitch);
             __syncthreads(); /* now the upper half may be overwritten */
+        }
         transform_column(s, team, u, v);
         if (!ODD && k == 0) {
-            count_real_columns<CLAMP, FEATURES>(s, b, v, u, mean, once, spectrum, d);
+            count_real_columns<CLAMP, FEATURES>(s, b, v, u, mean, &to->once, to->spectrum,
+                                                &to->discs);
             continue;
         }
         int bins[16];
 #pragma unroll
         for (int p = 0; p < 16; p++)
-            bins[p] = count<CLAMP>(s.twice, b, v[p], twice);
+            bins[p] = count<CLAMP>(histogram, b, v[p], &to->twice);
         if (FEATURES)
-            discs_add<2>(d, spectrum, bins, u, 2 * k + ODD);
+            discs_add<2>(&to->discs, to->spectrum, bins, u, 2 * k + ODD, s.reaches[k]);
     }
 }
 
 /* --- a strip of windows --- */
 
-__device__ __forceinline__ void fill_tables(struct shared &s)
+__device__ __forceinline__ void fill_tables(struct shared &s, int odd)
 {
     const int u = (int)threadIdx.x;
     if (u < 16) {
@@ -365,6 +260,8 @@ __device__ __forceinline__ void fill_tables(struct shared &s)
         s.twice[k] = s.once[k] = 0;
     if (u < FEATURE_DISCS)
         s.within[u] = 0;
+    if (u < COLUMNS)
+        s.reaches[u] = disc_reaches(2 * u + odd);
     __syncthreads();
 }
 
@@ -375,9 +272,10 @@ __device__ __forceinline__ unsigned long long warp_sum(unsigned v)
            __reduce_add_sync(~0u, v & 0xff);
 }
 
-__device__ __forceinline__ void add_window(const struct tally &twice, const struct tally &once,
-                                           unsigned long long *sums)
+template <bool CLAMP>
+__device__ __forceinline__ void add_window(const struct counters &c, unsigned long long *sums)
 {
+    const struct tally twice = bins_of<CLAMP>(c.twice), once = bins_of<CLAMP>(c.once);
     const unsigned long long samples = __reduce_add_sync(~0u, 2 * twice.samples + once.samples);
     const unsigned long long sum = __reduce_add_sync(~0u, 2 * twice.sum + once.sum);
     const unsigned long long squares = warp_sum(2 * twice.squares + once.squares);
@@ -387,55 +285,81 @@ __device__ __forceinline__ void add_window(const struct tally &twice, const stru
     }
 }
 
-/* The spectrum that window number k of the band is added to, or NULL. */
-__device__ __forceinline__ unsigned *spectrum_of(const struct counts_features &f, int64_t k)
+/* The spectrum that a window is added to, or NULL. */
+__device__ __forceinline__ unsigned *spectrum_of(const struct counts_features &f, unsigned sample)
 {
-    const unsigned sample = f.d_sample[k];
     return sample ? f.d_spectra + (sample - 1) * f.spectrum : NULL;
 }
 
+/* Windows wy to end_wy - 1 of column wx. */
 template <int ODD, bool CLAMP, bool FEATURES>
-__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int64_t wx,
-                                      int64_t wy, int64_t end_wy)
+__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int wx, int wy,
+                                      int end_wy, struct counters *c)
 {
-    const uint8_t *wanted = a.windows.d_wanted ? a.windows.d_wanted + wx : NULL;
-    const int64_t nx = a.windows.nx, band = a.windows.band_wy;
-    for (int64_t half = wy; half <= end_wy; half++) {
-        const bool last = half > wy && (!wanted || wanted[(half - 1 - band) * nx]);
-        const bool next = half < end_wy && (!wanted || wanted[(half - band) * nx]);
-        if (last || next)
-            transform_rows<ODD>(
-                s, a.d_smooth + half * FUSED_STRIDE % a.ring_rows * a.pitch + wx * FUSED_STRIDE,
-                a.pitch, (int)(half & 1));
+    const int nx = (int)a.windows.nx;
+    const uint8_t *wanted = a.windows.d_wanted;
+    const float *column = a.d_smooth + wx * FUSED_STRIDE;
+    struct rings rings = {};
+    struct rows_ahead ahead = {};
+    bool last = false; /* is a window wanted that ends with this half, */
+    int window = (wy - (int)a.windows.band_wy) * nx + wx; /* and this one, which begins with it? */
+    for (int half = wy;; half++, window += nx) {
+        const bool next = half < end_wy && (!wanted || wanted[window]);
+        if (last || next) {
+            if (!ahead.rows) {
+                ahead.rows = column + (int64_t)half * FUSED_STRIDE % a.ring_rows * a.pitch;
+                load_ahead(&ahead, a.pitch);
+            }
+            transform_rows<ODD>(s, ahead.rows, a.pitch, half & 1, ahead.quads);
+        }
         __syncthreads();
-        if (!last)
-            continue;
-        const int64_t window = (half - 1 - band) * nx + wx;
-        struct tally twice = {0, 0, 0}, once = {0, 0, 0};
-        struct discs discs = {};
-        unsigned *spectrum = FEATURES ? spectrum_of(a.sums.features, window) : NULL;
-        count_columns<ODD, CLAMP, FEATURES>(s, a.bins, (int)(half & 1) ^ 1, &twice, &once,
-                                            spectrum, &discs);
-        add_window(twice, once, a.sums.d_windows + 2 * window);
-        if (FEATURES)
-            discs_put(discs, s.within, a.sums.features.d_rings + window);
+        ahead.rows =
+            next ? column + (int64_t)(half + 1) * FUSED_STRIDE % a.ring_rows * a.pitch : NULL;
+        if (last) {
+            const int above = window - nx;
+            c->twice = c->once = {0, 0, 0};
+            if (FEATURES)
+                c->spectrum = spectrum_of(a.sums.features, a.sums.features.d_sample[above]);
+            count_columns<ODD, CLAMP, FEATURES>(s, a.bins, half & 1 ^ 1, c, &ahead, a.pitch);
+            add_window<CLAMP>(*c, a.sums.d_windows + 2 * above);
+            if (FEATURES)
+                rings_put(c->discs, &rings, a.sums.features.d_rings + above);
+        } else
+            load_ahead(&ahead, a.pitch);
+        if (half == end_wy)
+            return;
+        last = next;
     }
 }
 
+/* How the windows are cut: the first `whole` columns are a piece each for either parity, the others
+ * are cut in `parts`, so that all multiprocessors end at about the same time. */
+struct cut {
+    int whole, parts;
+};
+
 template <bool CLAMP, bool FEATURES>
 __global__ void __launch_bounds__(THREADS, 1)
-    fused_kernel(const __grid_constant__ struct fused_args a)
+    fused_kernel(const __grid_constant__ struct fused_args a, struct cut cut)
 {
     extern __shared__ __align__(2048) unsigned char memory[];
     struct shared &s = *(struct shared *)memory;
-    const int64_t n = a.windows.end_wy - a.windows.first_wy;
-    const int64_t wy = a.windows.first_wy + n * blockIdx.y / gridDim.y;
-    const int64_t end_wy = a.windows.first_wy + n * (blockIdx.y + 1) / gridDim.y;
-    fill_tables(s);
-    if (blockIdx.x & 1)
-        strip<1, CLAMP, FEATURES>(s, a, blockIdx.x / 2, wy, end_wy);
+    const int n = (int)(a.windows.end_wy - a.windows.first_wy), odd = blockIdx.x & 1;
+    int wx = (int)blockIdx.x / 2, wy = (int)a.windows.first_wy, end_wy = wy + n;
+    if (wx >= cut.whole) {
+        const int r = wx - cut.whole, rest = (int)a.windows.nx - cut.whole, part = r / rest;
+        wx = cut.whole + r - part * rest;
+        end_wy = wy + n * (part + 1) / cut.parts;
+        wy += n * part / cut.parts;
+    }
+    struct counters c = {};
+    fill_tables(s, odd);
+    if (odd)
+        strip<1, CLAMP, FEATURES>(s, a, wx, wy, end_wy, &c);
     else
-        strip<0, CLAMP, FEATURES>(s, a, blockIdx.x / 2, wy, end_wy);
+        strip<0, CLAMP, FEATURES>(s, a, wx, wy, end_wy, &c);
+    if (FEATURES)
+        discs_put(c.discs, s.within);
     __syncthreads();
     for (int k = (int)threadIdx.x; k < a.bins.bins + 2; k += THREADS)
         if (s.twice[k] | s.once[k])
@@ -453,7 +377,7 @@ size_t fused_shared_bytes(void)
 }
 
 /* A kernel for each way of counting. */
-typedef void kernel(struct fused_args);
+typedef void kernel(struct fused_args, struct cut);
 static kernel *const kernels[2][2] = {{fused_kernel<false, false>, fused_kernel<false, true>},
                                       {fused_kernel<true, false>, fused_kernel<true, true>}};
 
@@ -467,10 +391,31 @@ cudaError_t fused_prepare(void)
     return e;
 }
 
+/* A piece takes as long as its windows and one third of a window: the half that it begins with.
+ * Threads sum up a piece modulo 2^32, so it has at most 32 windows. */
+static struct cut cut_of(int nx, int n, int multiprocessors)
+{
+    const int at_once = multiprocessors > 1 ? multiprocessors / 2 : 1; /* columns */
+    const int most = 32, least_parts = (n + most - 1) / most;
+    struct cut best = {n <= most ? nx - nx % at_once : 0, least_parts};
+    const int rest = nx - best.whole;
+    double least = 1e30;
+    for (int parts = least_parts; rest > 0 && parts <= n; parts++) {
+        const int rounds = (rest * parts + at_once - 1) / at_once;
+        const double time = rounds * ((n + parts - 1) / parts + 1.0 / 3);
+        if (time < least) {
+            least = time;
+            best.parts = parts;
+        }
+    }
+    return best;
+}
+
 void fused_windows(const struct fused_args *a, cudaStream_t stream)
 {
-    const int64_t rows = a->windows.end_wy - a->windows.first_wy;
-    const dim3 grid((unsigned)(2 * a->windows.nx), (unsigned)((rows + 15) / 16));
+    const int nx = (int)a->windows.nx, n = (int)(a->windows.end_wy - a->windows.first_wy);
+    const struct cut cut = cut_of(nx, n, a->multiprocessors);
+    const unsigned blocks = 2 * (unsigned)(cut.whole + (nx - cut.whole) * cut.parts);
     kernel *const k = kernels[!a->bins.all_inside][a->sums.features.d_octaves != NULL];
-    k<<<grid, THREADS, sizeof(struct shared), stream>>>(*a);
+    k<<<blocks, THREADS, sizeof(struct shared), stream>>>(*a, cut);
 }

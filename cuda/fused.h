@@ -15,6 +15,7 @@ struct fused_args {
     struct counts_windows windows;
     struct counts_bins bins; /* at most FUSED_MOST_BINS of them */
     struct counts_sums sums;
+    int multiprocessors; /* of the device; results do not depend on it */
 };
 
 enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };

@@ -39,6 +39,8 @@ static void check_fft(cufftResult r, const char *what)
 
 enum { CHUNK = 240, AT_ONCE = 32, BINS = 1600, RUNS = 7, BATCH = 1024, N = 256, S = 128 };
 
+static int multiprocessors; /* of the device */
+
 /* --- the slide --- */
 
 struct slide {
@@ -49,6 +51,7 @@ struct slide {
     int64_t ring_rows, pitch;
     unsigned long long *d_histogram, *d_windows;
     uint8_t *d_mask; /* windows to check */
+    struct counts_features features;
 };
 
 __global__ void lay(uint8_t *out, const uint8_t *rgb, int w, int h, int64_t columns, int channels,
@@ -94,11 +97,14 @@ static struct counts_bins contract_bins()
     return {1, 0, (float)(200 * log10(2.0)), BINS, true};
 }
 
-static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked)
+static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked,
+                                  bool features)
 {
+    const struct counts_features none = {};
     return {s.d_smooth,      s.ring_rows,
             s.pitch,         {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
-            contract_bins(), {s.d_histogram, s.d_windows}};
+            contract_bins(), {s.d_histogram, s.d_windows, features ? s.features : none},
+            multiprocessors};
 }
 
 /* --- versions --- */
@@ -131,6 +137,7 @@ struct version {
     const char *name;
     cudaError_t (*prepare)(void);
     void (*run)(const struct fused_args *, cudaStream_t);
+    bool features;
 };
 static cudaError_t nothing(void)
 {
@@ -138,8 +145,9 @@ static cudaError_t nothing(void)
 }
 
 static const struct version versions[] = {
-    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows},
-    {"fused (cuda/fused.cu)", fused_prepare, fused_windows},
+    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false},
+    {"fused (cuda/fused.cu)", fused_prepare, fused_windows, false},
+    {"fused, with features", fused_prepare, fused_windows, true},
 };
 
 /* --- the check: some windows in float64 --- */
@@ -211,7 +219,7 @@ static void run_slide(const struct slide &s, const struct version &v, bool maske
             smooth_rows(&a, 0);
             done = rows;
         }
-        const struct fused_args f = fused_of(s, wy, end_wy, masked);
+        const struct fused_args f = fused_of(s, wy, end_wy, masked, v.features);
         if (v.run)
             v.run(&f, 0);
     }
@@ -222,6 +230,9 @@ static void clear(const struct slide &s)
 {
     CHECK(cudaMemset(s.d_histogram, 0, (BINS + 2) * 8));
     CHECK(cudaMemset(s.d_windows, 0, s.nx * s.ny * 16));
+    CHECK(cudaMemset(s.features.d_octaves, 0, FEATURES_OCTAVES * 8));
+    CHECK(cudaMemset(s.features.d_rings, 0, s.nx * s.ny * 8));
+    CHECK(cudaMemset(s.features.d_spectra, 0, FEATURES_SAMPLES * (N / 2 + 1) * N * 4));
 }
 
 static float timed(const struct slide &s, const struct version &v, bool smooth)
@@ -288,6 +299,20 @@ static std::vector<unsigned long long> histogram_of(const struct slide &s)
     return h;
 }
 
+/* Do the windows' sums of two octaves add up to those of all windows? */
+static bool octaves_add_up(const struct slide &s)
+{
+    unsigned long long octaves[FEATURES_OCTAVES], fine = 0, coarse = 0;
+    std::vector<unsigned long long> rings(s.nx * s.ny);
+    CHECK(cudaMemcpy(octaves, s.features.d_octaves, sizeof octaves, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(rings.data(), s.features.d_rings, rings.size() * 8, cudaMemcpyDeviceToHost));
+    for (unsigned long long r : rings) {
+        fine += r >> COUNTS_COARSE_BITS;
+        coarse += r & ((1u << COUNTS_COARSE_BITS) - 1);
+    }
+    return fine == octaves[FEATURES_FINE] && coarse == octaves[FEATURES_COARSE];
+}
+
 /* Share of mass in another bin than float64 has it, in %; sums of windows must be those of the
  * histogram. */
 static double off(const struct slide &s, const struct version &v, const std::vector<double> &want)
@@ -316,7 +341,25 @@ static double off(const struct slide &s, const struct version &v, const std::vec
     if (n != wn || sum != wsum || squares != wsquares || n != (unsigned long long)all)
         printf("%s: WRONG SUMS: %llu %llu, %llu %llu, %llu %llu, of %.0f\n", v.name, n, wn, sum,
                wsum, squares, wsquares, all);
+    if (v.features && !octaves_add_up(s))
+        printf("%s: WRONG OCTAVES\n", v.name);
     return moved / 2 / all * 100;
+}
+
+/* Memory for features; about one window in forty is in the sample. */
+static void add_features(struct slide *s)
+{
+    std::vector<uint8_t> sample(s->nx * s->ny);
+    uint8_t *d_sample;
+    for (int64_t k = 0; k < s->nx * s->ny; k++)
+        sample[k] = features_hash(k % s->nx, k / s->nx) % 40 == 0;
+    CHECK(cudaMalloc(&s->features.d_octaves, FEATURES_OCTAVES * 8));
+    CHECK(cudaMalloc(&s->features.d_rings, sample.size() * 8));
+    CHECK(cudaMalloc(&s->features.d_spectra, FEATURES_SAMPLES * (N / 2 + 1) * N * 4));
+    CHECK(cudaMalloc(&d_sample, sample.size()));
+    CHECK(cudaMemcpy(d_sample, sample.data(), sample.size(), cudaMemcpyHostToDevice));
+    s->features.d_sample = d_sample;
+    s->features.spectrum = (N / 2 + 1) * N;
 }
 
 static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, int64_t width,
@@ -342,6 +385,7 @@ static struct slide make_slide(const std::vector<uint8_t> &rgb, int w, int h, in
     CHECK(cudaMalloc(&s.d_histogram, (BINS + 2) * 8));
     CHECK(cudaMalloc(&s.d_windows, s.nx * s.ny * 16));
     CHECK(cudaMalloc(&s.d_mask, s.nx * s.ny));
+    add_features(&s);
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaFree(d_rgb));
     return s;
@@ -368,7 +412,7 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
     printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray",
            (long long)width, (long long)height, (long long)(s.nx * s.ny), RUNS);
     const float alone = cufft_alone(s);
-    const float smooth = timed(s, {"", nothing, NULL}, true);
+    const float smooth = timed(s, {"", nothing, NULL, false}, true);
     printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone,
            "gray and smoothing alone", smooth);
     printf("%-40s %8s %8s %10s %12s\n", "", "windows", "all", "of cuFFT", "mass off %");
@@ -398,6 +442,7 @@ int main(int argc, char **argv)
     if (!f || fread(rgb.data(), 1, rgb.size(), f) != rgb.size())
         return fprintf(stderr, "bench_kernels: %s: cannot be read\n", argv[1]), 1;
     fclose(f);
+    CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
     open_transforms();
     check_and_time(rgb, w, h, width, height, 3);
     check_and_time(rgb, w, h, width, height, 1);
