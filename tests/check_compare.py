@@ -59,6 +59,16 @@ def test_distances():
     expect(got["same"]["identical"] and got["same"]["w1_db"] == 0 and not got["soft"]["identical"], "%s", got)
 
 
+def test_windows_without_a_value_are_not_compared():
+    a, b = (spectrum(folder_of(one=slide("x", *options)), "--tissue-only") for options in ((), ("--quality", "30")))
+    (have,) = compare(a, b)["slides"]
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        off = np.abs(decibels(g["slides/one"], "window_mean_db").astype(float) - decibels(f["slides/one"], "window_mean_db"))
+    expect(np.isnan(off).any() and not np.isnan(off).all(), "a useless pair")
+    expect(have["window_mean_db"]["windows"] == (~np.isnan(off)).sum(), "%s", have)
+    expect(abs(have["window_mean_db"]["mean"] - np.nanmean(off)) < 1e-6, "%s", have)
+
+
 def test_the_worst_slide_comes_first():
     a, b = pair()
     distances = [s["w1_db"] for s in compare(a, b)["slides"]]

@@ -309,6 +309,12 @@ def test_fallback_says_why():
         expect(not os.path.exists(fresh), "a store")
 
 
+def test_strict_codec_keeps_a_store_of_codec_jpeg():
+    out = os.path.join(tmp(), "s.h5")
+    for done in ("1 converted", "1 skipped (up to date)"):
+        says(run(WSI2H5, *JPEG, "--strict-codec", "-o", out, kind("rgb")).err, done)
+
+
 def test_strict_codec_needs_codec_jpeg():
     p = run(WSI2H5, "--strict-codec", "-o", os.path.join(tmp(), "x.h5"), kind("rgb"), status=2)
     says(p.err, "--strict-codec has an effect with --codec jpeg only")

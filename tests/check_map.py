@@ -295,6 +295,13 @@ def check_levels(series, maps, names):
             expect(np.nanmax(np.abs(got - want)) < 1e-4, "level %d of %s", k, feature)
 
 
+def test_each_format_alone():
+    result = result_of("pictures", "1500x1100")
+    for word in ("png", "overlay", "geojson", "csv", "tiff"):
+        out = draw("--format", word, result)
+        expect(os.listdir(out), "--format %s writes nothing", word)
+
+
 def test_files_are_read_by_vips():
     if not shutil.which("vips"):
         raise Skip("vips is not installed (libvips-tools)")

@@ -501,6 +501,17 @@ def test_finished_files_leave_no_descriptors_open():
     expect(len(os.listdir(out)) == 40, "%d stores", len(os.listdir(out)))
 
 
+def test_nobody_reads_the_output():
+    """A closed pipe ends no run before its files are complete."""
+    out = tmp()
+    slides = [small(), made("--size", "500x300", name="second")]
+    reading, writing = os.pipe()
+    os.close(reading)
+    p = subprocess.run([WSI2H5, "--json", "-o", out, *slides], stdout=writing, stderr=subprocess.DEVNULL, timeout=100)
+    os.close(writing)
+    expect(p.returncode >= 0 and sorted(os.listdir(out)) == ["second.h5", "small.h5"], "%d: %s", p.returncode, os.listdir(out))
+
+
 def rewritten(path, copy):
     """The file as h5repack or h5py writes it: everything is there, in an older version of HDF5's format."""
     with h5py.File(path, "r") as a, h5py.File(copy, "w") as b:

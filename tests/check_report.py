@@ -140,6 +140,18 @@ def test_reasons_are_in_words():
     says(rows["made-00001"]["reasons"], "less sharp overall: focus_p50 is -", "the median of its pool -", "robust z -")
 
 
+def test_several_reasons_and_one_creator():
+    data = data_of(report(results("--slides", "20", "--blurred", "3"), results("--names", names(["x1", "x2"]), name="two.h5"))[0])
+    expect(max(map(len, data["why"].values())) > 1, "a useless report: %s", data["why"])
+    expect(len(data["creators"]) == 1, "%s", data["creators"])
+
+
+def test_the_plain_table_names_the_group():
+    page = text_of(report(results("--slides", "12"))[0])
+    plain_rows = re.findall("<tr><td>(made-[0-9]+)</td><td>([^<]*)</td>", page)
+    expect(len(plain_rows) == 12 and {label for _, label in plain_rows} == {"all slides, 0.25 um/px"}, "%s", plain_rows[:3])
+
+
 def test_flags_by_chance():
     path, _ = report(results("--slides", "37", "--blurred", "3"))
     text, _ = plain(path)

@@ -115,6 +115,17 @@ def test_jpeg_2000_header_is_checked_before_memory_is_allocated():
         expect(peak[1] == "MiB" and float(peak[0]) < (2000 if SAN else 200), "%s MiB", peak)
 
 
+def test_gray_of_formats_that_are_not_jpeg():
+    for options in (("--compression", "33003"), ("--compression", "33005"), ("--compression", "deflate")):
+        slide = made("--size", "700x600", "--tile", "256", *options)
+        with h5py.File(store(slide), "r") as f:
+            want = f["pixels"][()].astype(int) @ (299, 587, 114) / 1000
+        for tissue in ((), ("--no-tissue",)):  # a tissue map needs the colours, too
+            with h5py.File(store(slide, "--gray", *tissue), "r") as f:
+                off = np.abs(f["pixels"][()].reshape(want.shape) - want)
+            expect(off.max() <= 1, "%s: differs by %g", options + tissue, off.max())
+
+
 def test_tile_that_begins_with_0x11():
     # seen in files near 4 GB: the right length, another first byte
     path = os.path.join(tmp(), "eleven.svs")

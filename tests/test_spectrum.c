@@ -97,6 +97,7 @@ static void test_words_of_device(void)
     EXPECT(!spectrum_parse_choice("cpu", &c, &e) && c.kind == SPECTRUM_CPU && c.n == 0);
     EXPECT(!spectrum_parse_choice("cuda", &c, &e) && c.kind == SPECTRUM_CUDA && c.n == 0);
     EXPECT(!spectrum_parse_choice("cuda:7", &c, &e) && c.n == 1 && c.numbers[0] == 7);
+    EXPECT(!spectrum_parse_choice("cuda:10", &c, &e) && c.n == 1 && c.numbers[0] == 10);
     EXPECT(!spectrum_parse_choice("cuda:2,0", &c, &e) && c.n == 2 && c.numbers[0] == 2 &&
            c.numbers[1] == 0);
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
