@@ -178,7 +178,8 @@ static inline void count(uint32_t *counters, const uint32_t *cells, union cpu_va
 
 static void classify(const struct spectrum *b, union cpu_value *v)
 {
-    v->class = spectrum_class(&b->classes, v->power);
+    const float power = v->power;
+    v->class = spectrum_class(&b->classes, power);
 }
 
 /* Replaces the power spectrum of one block by classes and adds them to the counters of what counts
