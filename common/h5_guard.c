@@ -140,8 +140,11 @@ int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *byte
     struct guard_bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
     while (b.left >= 16) {
         const uint64_t number = guard_number(b.at, 2), size = guard_u64(b.at + 8);
-        if (number == 0) /* free space up to the end */
+        if (number == 0) { /* free space; the library never ends if it has no bytes */
+            if (size != b.left)
+                return guard_reject(g, "a heap of texts has invalid sizes");
             break;
+        }
         if (size > b.left || !guard_skip(&b, 16) || !guard_skip(&b, (size_t)(size + 7) / 8 * 8))
             return guard_reject(g, "a heap of texts has invalid sizes");
         if (number != index)
@@ -190,6 +193,25 @@ static int check_type(const struct guard *g, struct guard_bytes b)
                : guard_reject(g, "the values are of a type that these files do not have");
 }
 
+/* A dataspace: version, rank, flags, and 1 byte (version 2) or 5; then the dimensions, 8 bytes each,
+ * and perhaps their limits. False if the values need more than `most` bytes. */
+static bool fits(const unsigned char *space, uint64_t n, uint64_t value_bytes, uint64_t most)
+{
+    const unsigned rank = space[1], head = space[0] == 2 ? 4 : 8;
+    uint64_t bytes = value_bytes;
+    if (space[0] < 1 || space[0] > 2 || n < head + 8u * rank)
+        return false;
+    for (unsigned k = 0; k < rank; k++) {
+        const uint64_t size = guard_u64(space + head + 8 * k);
+        if (size > most)
+            return false;
+        bytes *= size; /* at most `most` squared, which is small */
+        if (bytes > most)
+            return false;
+    }
+    return bytes <= most;
+}
+
 /* Version 3: version, flags, sizes of name, type and space, character set; then these, and the
  * value. */
 static int check_attribute(struct guard *g, struct guard_bytes b)
@@ -202,10 +224,10 @@ static int check_attribute(struct guard *g, struct guard_bytes b)
         return guard_reject(g, "an attribute is damaged");
     const unsigned char *t = b.at + name, *s = t + type;
     const bool scalar = s[0] == 2 && s[1] == 0;
-    if (is_number(t, (size_t)type))
-        return 0;
     guard_skip(&b, (size_t)(name + type + space));
     const uint64_t bytes = guard_number(t + 4, 4);
+    if (is_number(t, (size_t)type) && fits(s, space, bytes, b.left))
+        return 0;
     if ((t[0] & 15) == STRING && scalar && bytes > 0 && bytes <= b.left)
         return 0;
     if (!is_variable_text(t, (size_t)type) || !scalar || !guard_take(&b, 4, &length) ||
@@ -283,6 +305,18 @@ static int check_link(const struct guard *g, struct guard_bytes b)
     return guard_reject(g, "a link is damaged or leads elsewhere: rejected");
 }
 
+/* A value of chunks that are not stored: version 3, flags, and if bit 5 is set its size 4 and bytes;
+ * or version 2, three bytes, of which the last says whether these follow. */
+static int check_fill(const struct guard *g, struct guard_bytes b)
+{
+    uint64_t version, flags, size = 0;
+    if (guard_take(&b, 1, &version) && (version == 3 || (version == 2 && guard_skip(&b, 2))) &&
+        guard_take(&b, 1, &flags) &&
+        (!(flags & (version == 3 ? 0x20 : 0xff)) || guard_take(&b, 4, &size)) && size <= b.left)
+        return 0;
+    return guard_reject(g, "a fill value is damaged");
+}
+
 /* --- the header --- */
 
 static int check_message(struct guard *g, enum message type, struct guard_bytes b,
@@ -296,9 +330,9 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     case MSG_LINK_INFO: return check_info(g, b, 8);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
     case MSG_LINK: return check_link(g, b);
+    case MSG_FILL: return check_fill(g, b);
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
     case MSG_NIL:
-    case MSG_FILL:
     case MSG_GROUP_INFO:
     case MSG_FILTERS:
     case MSG_CONTINUATION:

@@ -113,6 +113,41 @@ def test_text_that_the_heap_does_not_have():
     rejected(forged(small(), address), "outside the file")
 
 
+def test_free_space_of_the_heap_without_bytes():
+    """HDF5 1.10 stays where it is and looks at it again, for ever."""
+    for size in (0, 8, 1 << 40):
+        def change(data):
+            heap = data.index(b"GCOL")
+            at = heap + 16
+            while struct.unpack_from("<H", data, at)[0]:
+                at += 16 + (struct.unpack_from("<Q", data, at + 8)[0] + 7) // 8 * 8
+            left = heap + struct.unpack_from("<Q", data, heap + 8)[0] - at
+            expect(struct.unpack_from("<Q", data, at + 8)[0] == left, "not the free space")
+            struct.pack_into("<Q", data, at + 8, size)
+        rejected(forged(small(), change), "a heap of texts has invalid sizes")
+
+
+def test_number_that_is_larger_than_its_attribute():
+    """HDF5 1.10 reads beyond the attribute."""
+    def change(data):
+        kind, _ = attribute(data, 48, "complete")
+        expect(struct.unpack_from("<I", data, kind + 4)[0] == 1, "not the size")
+        struct.pack_into("<I", data, kind + 4, 8)
+    rejected(forged(small(), change), "of a type that these files do not have")
+
+
+def test_fill_value_that_is_larger_than_its_message():
+    """HDF5 1.10 reads beyond the message."""
+    def change(data):
+        with h5py.File(small(), "r") as f:
+            at = h5py.h5o.get_info(f["groups/00001/pixels"].id).addr
+        fill = re.search(rb"\x03[\x20-\x3f]\x01\0\0\0\xff", data[at:at + 500])
+        struct.pack_into("<I", data, at + fill.start() + 2, 200)
+    path = forged(small(), change)
+    for argv in (["verify"], ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")]):
+        says(run(H5SPEC, *argv, path, status=1, timeout=20).err, path, "a fill value is damaged")
+
+
 def test_text_of_large_characters():
     """A text of seven "bytes" of 300 MB each kept HDF5 busy for minutes."""
     def change(data):
