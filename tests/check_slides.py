@@ -141,6 +141,17 @@ def test_tile_that_begins_with_0x11():
         with h5py.File(out, "r") as f:
             differs = (f["pixels"][()] != pixels).any(2)
             expect(differs.sum() <= 240 * 240, "more than one tile differs")
+    kept = convert(path, "--codec", "jpeg", status=None)[2]
+    expect(kept["tiles_damaged"] == j["tiles_damaged"], "codec jpeg: %s", kept)
+
+
+def test_an_empty_tile_of_one_row_of_pixels_is_missing():
+    slide = made("--size", "700x513", "--tile", "256", "--description", "scanned elsewhere", "--compression", "deflate",
+                 "--missing", "1,2", name="one_row")
+    out, _, j = convert(slide)
+    with h5py.File(out, "r") as f:
+        status = f["groups/00001/tile_status"][()]
+    expect(status.tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0]] and j["tiles_missing"] == 1, "%s", status)
 
 
 def test_empty_tiles_of_generic_tiff_are_missing():

@@ -342,6 +342,17 @@ def test_folder_of_masks_and_resuming():
         expect(len(f.attrs["tissue_rule"]) == len("mask 12345678") and masks not in str(dict(f.attrs)), "%s", f.attrs["tissue_rule"])
 
 
+def test_mask_of_a_slide_without_an_ending():
+    slide, masks = os.path.join(tmp(), "scan"), tmp()
+    os.link(made(*KNOWN, "--levels", "2"), slide)
+    out = os.path.join(tmp(), "x.h5")
+    says(run(WSI2H5, "--tissue-mask", masks, "-o", out, slide, status=1).err, slide, "no tissue mask", "has no file scan.png")
+    image = picture(240, 190, *OUTLINE)
+    png(os.path.join(masks, "scan.png"), image)
+    run(WSI2H5, "--tissue-mask", masks, "-o", out, slide)
+    expect((mask_of(out)[0] == cells_of_picture(image)).all(), "another mask")
+
+
 def test_masks_of_anonymous_slides():
     """The mask is found by the slide's name, which no output repeats."""
     slide, masks, out, key = made(*KNOWN, name="SmithJohn"), tmp(), tmp(), os.path.join(tmp(), "key.csv")
