@@ -193,8 +193,8 @@ static int check_type(const struct guard *g, struct guard_bytes b)
                : guard_reject(g, "the values are of a type that these files do not have");
 }
 
-/* A dataspace: version, rank, flags, and 1 byte (version 2) or 5; then the dimensions, 8 bytes each,
- * and perhaps their limits. False if the values need more than `most` bytes. */
+/* A dataspace: version, rank, flags, and 1 byte (version 2) or 5; then the dimensions, each of 8
+ * bytes, and perhaps their limits. False if the values need more than `most` bytes. */
 static bool fits(const unsigned char *space, uint64_t n, uint64_t value_bytes, uint64_t most)
 {
     const unsigned rank = space[1], head = space[0] == 2 ? 4 : 8;
@@ -305,8 +305,8 @@ static int check_link(const struct guard *g, struct guard_bytes b)
     return guard_reject(g, "a link is damaged or leads elsewhere: rejected");
 }
 
-/* A value of chunks that are not stored: version 3, flags, and if bit 5 is set its size 4 and bytes;
- * or version 2, three bytes, of which the last says whether these follow. */
+/* A value of chunks that are not stored: version 3, flags, and if bit 5 is set its size 4 and its
+ * bytes; or version 2, three bytes, of which the last says whether these follow. */
 static int check_fill(const struct guard *g, struct guard_bytes b)
 {
     uint64_t version, flags, size = 0;
