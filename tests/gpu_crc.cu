@@ -9,6 +9,7 @@
  */
 #include "cuda/crc.cuh"
 #include "cuda/crc.h"
+#include "tests/gpu_call.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -17,15 +18,6 @@
 #include <vector>
 
 extern "C" uint32_t codec_crc32(const void *data, size_t n);
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        const cudaError_t r = (call);                                                              \
-        if (r != cudaSuccess) {                                                                    \
-            printf("not ok %s: %s\n", #call, cudaGetErrorString(r));                               \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { CHUNKS = 400, MOST = 300000 };
 

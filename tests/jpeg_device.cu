@@ -1,16 +1,18 @@
 /*
  * jpeg_device.cu - the kernels that decode JPEG, on streams of jpeg_streams.c.
  *
- *   jpeg_device check FILE...       decodes every stream and compares the pixels with
- * libjpeg-turbo's jpeg_device host FILE...        the same for the entropy decoder alone, run on
- * the host jpeg_device bench FILE [TILES]  times the kernels on so many tiles (48,780) of the
- * file's largest group of streams with one header
+ *   jpeg_device check FILE...   decodes every stream; compares the pixels with libjpeg-turbo's
+ *   jpeg_device host FILE...    the same for the entropy decoder alone, run on the host
+ *   jpeg_device bench FILE [TILES]
+ *                               times the kernels on so many tiles (48,780) of the file's largest
+ *                               group of streams with one header
  *
  * check: a stream that the kernels decode must be clean and give the same pixels; all others must
  * be left to the host. The exit status is 1 if one stream breaks this.
  */
 #include "cuda/jpeg.h"
 #include "cuda/jpeg_bits.cuh"
+#include "tests/gpu_call.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -19,15 +21,6 @@
 #include <map>
 #include <string>
 #include <vector>
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        const cudaError_t r = (call);                                                              \
-        if (r != cudaSuccess) {                                                                    \
-            printf("not ok %s: %s\n", #call, cudaGetErrorString(r));                               \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 struct stream {
     std::vector<uint8_t> bytes;
