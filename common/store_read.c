@@ -214,12 +214,13 @@ static int page_is_resident(const struct store *s, uint64_t offset)
 
 int store_page_is_cached(const struct store *s, uint64_t offset)
 {
+    const int resident = page_is_resident(s, offset);
+    if (resident >= 0)
+        return resident;
     char byte;
     struct iovec one = {&byte, 1};
     const ssize_t got = preadv2(s->fd, &one, 1, (off_t)offset, RWF_NOWAIT);
-    if (got >= 0)
-        return got > 0;
-    return errno == EAGAIN ? 0 : page_is_resident(s, offset);
+    return got >= 0 ? got > 0 : errno == EAGAIN ? 0 : -1;
 }
 
 bool store_is_cached(const struct store *s)
