@@ -239,6 +239,8 @@ def test_many_threads_on_a_narrow_slide_in_little_memory():
 
 
 def test_buffers_grow_with_the_threads():
+    if SAN:
+        raise Skip("sanitizers need memory of their own")
     large = store(made("--size", "9000x8000", name="large"), "--gray", "--no-tissue", "--codec", "none")
     peak = []
     for j in ("1", "4"):
