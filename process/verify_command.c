@@ -19,7 +19,7 @@ struct job {
 /* What was found in a file. */
 struct finding {
     const char *path;
-    bool is_result;
+    bool is_result, valid;
     struct verify_report store;
     int64_t slides, windows; /* of a result */
     struct err why;
@@ -60,7 +60,7 @@ static void print_json(const struct finding *f)
     fputs("{\"file\": ", stdout);
     cli_json_string(stdout, f->path);
     printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store",
-           *f->why.msg ? "failed" : "valid");
+           f->valid ? "valid" : "failed");
     if (f->is_result)
         printf(", \"slides\": %" PRId64 ", \"windows\": %" PRId64, f->slides, f->windows);
     else
@@ -68,7 +68,7 @@ static void print_json(const struct finding *f)
                ", \"tiles_missing\": %" PRId64 ", \"tiles_damaged\": %" PRId64
                ", \"tiles_left_out\": %" PRId64,
                s->chunks, s->bytes, s->bad, s->missing, s->damaged, s->left_out);
-    if (*f->why.msg) {
+    if (!f->valid) {
         fputs(", \"message\": ", stdout);
         cli_json_string(stdout, f->why.msg);
     }
@@ -77,16 +77,15 @@ static void print_json(const struct finding *f)
 
 static void report(struct job *v, const struct finding *f)
 {
-    const bool valid = !*f->why.msg;
-    v->valid += valid;
-    v->bad += !valid;
+    v->valid += f->valid;
+    v->bad += !f->valid;
     progress_clear();
     if (v->o->json)
         print_json(f);
-    else if (valid && !v->o->quiet)
+    else if (f->valid && !v->o->quiet)
         print_text(f);
     fflush(stdout);
-    if (!valid)
+    if (!f->valid)
         cli_say("%s", f->why.msg);
 }
 
@@ -101,24 +100,28 @@ static void last_line(const struct job *v, double bytes, double seconds)
 
 /* --- checks --- */
 
-static void check_result(struct finding *f)
+static int check_result(struct finding *f)
 {
     struct result *r = result_check(f->path, &f->why) ? NULL : result_open(f->path, &f->why);
     if (!r)
-        return;
+        return -1;
     f->slides = result_slides(r);
     f->windows = result_totals(r)->windows;
     result_close(r);
+    return 0;
 }
 
-static void check_store(struct job *v, struct finding *f)
+static int check_store(struct job *v, struct finding *f)
 {
     const struct verify_options how = {.threads = (int)v->o->threads, .quick = v->o->quick,
                                        .progress = show_progress,
                                        .ctx = v};
-    if (verify_store(f->path, &how, &f->store, &f->why) == 0 && f->store.bad)
-        err_set(&f->why, "%s (%" PRId64 " of %" PRId64 " chunks are damaged)", f->store.first.msg,
-                f->store.bad, f->store.chunks);
+    if (verify_store(f->path, &how, &f->store, &f->why))
+        return -1;
+    if (f->store.bad)
+        return err_set(&f->why, "%s (%" PRId64 " of %" PRId64 " chunks are damaged)",
+                       f->store.first.msg, f->store.bad, f->store.chunks);
+    return 0;
 }
 
 /* Checks file v->k. -1 when a signal stopped it. */
@@ -126,11 +129,8 @@ static int check_file(struct job *v)
 {
     const char *path = v->o->files.paths[v->k];
     struct finding f = {.path = path, .is_result = result_is(path)};
-    if (f.is_result)
-        check_result(&f);
-    else
-        check_store(v, &f);
-    if (*f.why.msg && stop_signal()) {
+    f.valid = (f.is_result ? check_result(&f) : check_store(v, &f)) == 0;
+    if (!f.valid && stop_signal()) {
         cli_say("%s", f.why.msg);
         return -1;
     }

@@ -91,8 +91,9 @@ def test_verbose_lists_what_is_skipped():
 
 
 def test_help_states_the_rule():
-    text = " ".join(run(WSI2H5, "--help").out.split())
-    says(text, "also in its subfolders and through links", "DICOM series", "MIRAX")
+    text = run(WSI2H5, "--help").out
+    says(text, "HDF5.\nSLIDE is a slide")
+    says(" ".join(text.split()), "also in its subfolders and through links", "DICOM series", "MIRAX")
 
 
 # --- series ---

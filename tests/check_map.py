@@ -125,6 +125,9 @@ def test_the_colour_bar_runs_from_high_to_low_and_has_numbers():
     right = picture[:170, nx + 16 + 16 + 6:] == 251
     lines = np.flatnonzero(np.diff(right.any(axis=1).astype(int)) == 1)
     expect(len(lines) >= 5, "numbers beside the bar: %d", len(lines))
+    ticks = np.flatnonzero((picture[:, nx + 32:nx + 37] == 251).all(axis=1))
+    expect(np.abs(ticks - (10 + 149 * (90 - np.arange(80, -1, -20)) / 100)).max() <= 0.5, "ticks of 0 to 80: %s", ticks)
+    expect((picture[170:190, nx + 40:] == 251).any(), "\"no value\" beside the hatched square")
     rgb = np.asarray(image.open(draw("--feature", "mean", result, name="b.png")).convert("RGB"))
     expect(tuple(rgb[10, nx + 20]) == (0xfe, 0xe8, 0x38) and tuple(rgb[159, nx + 20]) == (0, 0x22, 0x4e), "cividis")
 

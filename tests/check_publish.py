@@ -268,6 +268,13 @@ def test_too_little_space_is_noticed_before_the_work():
         expect(os.listdir(out) == [], "left %s", os.listdir(out))
 
 
+def test_space_for_exactly_one_store_is_enough():
+    whole_tiles = made("--size", "2400x480", "--no-thumbnail", name="whole-tiles")
+    kib = os.path.getsize(store(whole_tiles, "--codec", "none")) // 1024
+    with Tmpfs(kib + 200) as out:
+        run(WSI2H5, "--codec", "none", "-o", out, whole_tiles)
+
+
 def test_writes_that_fail_anywhere():
     # the library's own failures, at every point of the file
     import resource

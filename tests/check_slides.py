@@ -96,6 +96,18 @@ def test_a_tile_without_tables_is_not_decoded_with_another_s():
             expect(status[5] == 2 and (status != 0).sum() == 1, "%s", status)
 
 
+def test_tables_of_the_slide_that_hold_a_picture():
+    t = Tiff(made("--size", "800x700"))
+    whole = Tiff(made("--size", "800x700", "--complete-tiles", name="whole")).tile(5)[1]
+    kind, _, entry = t.directories[0][JPEG_TABLES]
+    struct.pack_into("<II", t.data, entry + 4, len(whole), len(t.data))
+    t.data += whole
+    slide = t.save(os.path.join(tmp(), "picture.svs"))
+    for options in ((), ("--gray",), ("--codec", "jpeg")):
+        _, p, j = convert(slide, *options, status=1)
+        says(p.err, "its JPEG tables are invalid")
+
+
 def test_jpeg_2000_header_is_checked_before_memory_is_allocated():
     slide = made("--size", "800x700", "--compression", "33005", "--tile", "256")
     _, stream = Tiff(slide).tile(0)

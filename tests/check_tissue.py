@@ -91,6 +91,14 @@ def test_a_laid_pyramid_gives_the_map_of_its_tiles():
 def test_known_outline_at_an_eighth():
     check_outline(convert=("--tissue-only",))
     check_outline("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256", convert=("--gray",))
+    check_outline("--photometric", "ycbcr", "--tile", "256", convert=("--codec", "jpeg"))
+
+
+def test_tiles_at_an_eighth_count_to_their_last_column():
+    for x, width in ((240, 960), (720, 1200)):  # from tile to tile
+        slide = made("--size", "2400x1900", "--tissue", "rect:%d,300,%d,900" % (x, width))
+        want, mask = (mask_of(store(slide, "--codec", codec))[0] for codec in ("none", "jpeg"))
+        expect((mask == want).all(), "%d cells of %d differ", (mask != want).sum(), want.sum())
 
 
 def test_known_outline_where_there_is_no_eighth():
