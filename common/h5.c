@@ -299,6 +299,14 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
     return -1;
 }
 
+bool h5_is_contiguous(hid_t ds)
+{
+    hid_t dcpl = H5Dget_create_plist(ds);
+    const bool contiguous = H5Pget_layout(dcpl) == H5D_CONTIGUOUS;
+    H5Pclose(dcpl);
+    return contiguous;
+}
+
 int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
                    struct err *e)
 {
@@ -362,9 +370,7 @@ int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hs
     hsize_t points = 1;
     for (int i = 0; i < rank; i++)
         points *= dims[i];
-    int r = 0;
-    if (points && H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        r = h5_error(e, "cannot read %s", name);
+    int r = points ? h5_read_values(ds, name, type, rank, dims, data, e) : 0;
     if (r == 0)
         r = check_crc(ds, name, data, (size_t)points * H5Tget_size(type), e);
     H5Dclose(ds);

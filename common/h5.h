@@ -71,11 +71,6 @@ int h5_mark_as_rgb(hid_t dataset, struct err *e);
 int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);
 /* Makes chunks of codec jpeg those of a dataset that will be created with this list. */
 int h5_set_jpeg(hid_t dcpl, int64_t cols, int64_t rows);
-enum { H5_NO_LIBRARY = 1 };
-/* Reads an RGB image u8 [dims[0]][dims[1]][3] of either kind. The checksum must match. 0, -1, or
- * H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
-int h5_read_image(hid_t parent, const char *name, const hsize_t *dims, uint8_t *data,
-                  struct err *e);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of
  * `type` (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
@@ -88,9 +83,17 @@ hid_t h5_open_view(hid_t parent, const char *name, struct err *e);
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e);
 /* Is there a link of this name? */
 bool h5_has_link(hid_t parent, const char *name);
-/* Reads a dataset. If it has the attribute crc32, the values must match. */
+/* Are its values stored in one run, not in chunks? H5Dread() is safe for no others. */
+bool h5_is_contiguous(hid_t ds);
+enum { H5_NO_LIBRARY = 1 };
+/* Reads a dataset of rank 1 to 3 that is contiguous, or was written by one of the functions above.
+ * If it has the attribute crc32, the values must match; if it is JPEG, stored_crc32 must. 0, -1, or
+ * H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);
+/* The same for a dataset that h5_open_array() has opened, without the check of crc32. */
+int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize_t *dims,
+                   void *data, struct err *e);
 
 /* Lists the n chunks of a dataset of a file that is open for reading; see guard_chunks(). */
 struct guard_chunk;

@@ -1,15 +1,15 @@
-/* h5_strips.c - RGB images as JPEG files, one for each strip of rows, and reading images of either
- * kind; see h5.h. */
+/*
+ * h5_strips.c - datasets in chunks of whole rows: writing RGB images as JPEG files, and reading
+ * what is packed with deflate or JPEG; see h5.h.
+ *
+ * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
+ * for a full chunk, and reads beyond it.
+ */
 #include "common/codec.h"
 #include "common/h5.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct codec_params params_of(int64_t cols, int64_t rows)
-{
-    return (struct codec_params){codec_find("jpeg"), rows, cols, 3};
-}
 
 /* --- writing --- */
 
@@ -68,64 +68,84 @@ int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s,
 
 /* --- reading --- */
 
-struct image {
+struct strips {
     hid_t ds;
     const char *name;
-    int64_t width, height, rows; /* px; rows of a strip, 0: the chunks are not JPEG files */
-    uint8_t *stored;             /* one strip */
-    size_t n;                    /* bytes of it */
-    bool raw;                    /* it is stored as pixels */
+    int64_t height;        /* rows of the dataset */
+    struct codec_params p; /* of a strip of whole rows; a value of several bytes counts as channels */
+    size_t most;           /* bytes that a stored strip may have */
+    uint8_t *stored;       /* one strip */
+    size_t n;              /* bytes of it */
+    bool raw;              /* it is stored as values */
 };
 
-/* Is it packed with the filter of codec jpeg? Notes the rows of a strip. */
-static int look_at_filter(struct image *m, struct err *e)
+static const struct codec *codec_of_filter(int filter)
+{
+    static const char *const names[] = {"deflate", "jpeg"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+        if (codec_find(names[k])->h5_filter == filter)
+            return codec_find(names[k]);
+    return NULL;
+}
+
+/* What the chunks are packed with, and their shape. */
+static int look_at_filter(struct strips *m, int rank, const hsize_t *dims, size_t value_bytes,
+                          struct err *e)
 {
     unsigned flags = 0, config, v[4] = {0};
     size_t n = 4;
     hsize_t chunk[3] = {0};
     hid_t dcpl = H5Dget_create_plist(m->ds);
-    const bool jpeg = H5Pget_layout(dcpl) == H5D_CHUNKED && H5Pget_nfilters(dcpl) == 1 &&
-                      H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config) ==
-                          codec_find("jpeg")->h5_filter;
-    const bool good = jpeg && H5Pget_chunk(dcpl, 3, chunk) == 3 && !(flags & H5Z_FLAG_OPTIONAL) &&
-                      n == 4 && v[1] == chunk[1] && v[2] == chunk[0] && v[3] == 1 &&
-                      chunk[1] == (hsize_t)m->width && chunk[2] == 3 &&
-                      chunk[0] <= (hsize_t)m->height;
+    bool good = H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 && H5Pget_nfilters(dcpl) == 1 &&
+                (m->p.codec = codec_of_filter(
+                     H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
+                H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
     H5Pclose(dcpl);
-    if (jpeg && !good)
-        return err_set(e, "%s has chunks of another shape than its filter says", m->name);
-    m->rows = jpeg ? (int64_t)chunk[0] : 0;
+    for (int k = 1; k < rank; k++)
+        good = good && chunk[k] == dims[k];
+    if (good && m->p.codec->id == CODEC_JPEG)
+        good = !(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == chunk[1] && v[2] == chunk[0] &&
+               v[3] == 1 && chunk[2] == 3;
+    if (!good)
+        return err_set(e, "%s has chunks or filters that these files do not have", m->name);
+    m->height = (int64_t)dims[0];
+    m->p.rows = (int64_t)chunk[0];
+    m->p.cols = rank > 1 ? (int64_t)dims[1] : 1;
+    m->p.channels = (int64_t)(rank > 2 ? dims[2] : 1) * (int64_t)value_bytes;
+    m->most = codec_most_bytes(&m->p) + codec_pixel_bytes(&m->p) / 1000 + 64; /* zlib's bound */
     return 0;
 }
 
 /* Reads the stored bytes of strip k. */
-static int read_strip(struct image *m, int64_t k, struct err *e)
+static int read_strip(struct strips *m, int64_t k, struct err *e)
 {
-    const struct codec_params p = params_of(m->width, m->rows);
-    const hsize_t at[3] = {(hsize_t)(k * m->rows), 0, 0};
+    const hsize_t at[3] = {(hsize_t)(k * m->p.rows), 0, 0};
     hsize_t n = 0;
     uint32_t mask = 0;
     if (H5Dget_chunk_storage_size(m->ds, at, &n) < 0)
         return h5_error(e, "cannot read %s", m->name);
-    if (n < 1 || n > codec_most_bytes(&p))
+    if (n < 1 || n > m->most)
         return err_set(e, "%s is damaged: a strip has an impossible size", m->name);
     if (H5Dread_chunk(m->ds, H5P_DEFAULT, at, &mask, m->stored) < 0)
         return h5_error(e, "cannot read %s", m->name);
     m->n = (size_t)n;
     m->raw = mask != 0;
-    return !m->raw || m->n == codec_pixel_bytes(&p)
+    return !m->raw || m->n == codec_pixel_bytes(&m->p)
                ? 0
                : err_set(e, "%s is damaged: a strip has an impossible size", m->name);
 }
 
-static int check_stored_crc(struct image *m, struct err *e)
+/* The stored bytes of an image have a checksum of their own, so that the decoder sees no damage. */
+static int check_stored_crc(struct strips *m, struct err *e)
 {
     int64_t want;
     uint32_t crc = 0;
+    if (m->p.codec->id != CODEC_JPEG)
+        return 0;
     if (h5_get_int(m->ds, "stored_crc32", 0, UINT32_MAX, &want, e))
         return -1;
-    for (int64_t row = 0; row < m->height; row += m->rows) {
-        if (read_strip(m, row / m->rows, e))
+    for (int64_t row = 0; row < m->height; row += m->p.rows) {
+        if (read_strip(m, row / m->p.rows, e))
             return -1;
         crc = codec_crc32_more(crc, m->stored, m->n);
     }
@@ -134,23 +154,25 @@ static int check_stored_crc(struct image *m, struct err *e)
 }
 
 /* Unpacks one strip into `room`. */
-static int unpack_strip(const struct image *m, struct codec_work *w, uint8_t *room, struct err *e)
+static int unpack_strip(const struct strips *m, struct codec_work *w, uint8_t *room, struct err *e)
 {
-    const struct codec_params p = params_of(m->width, m->rows);
-    switch (codec_decode(w, &p, m->stored, m->n, room)) {
+    switch (codec_decode(w, &m->p, m->stored, m->n, room)) {
     case 0: return 0;
-    case CODEC_NO_LIBRARY: return H5_NO_LIBRARY;
+    case CODEC_NO_LIBRARY:
+        err_set(e, "%s is JPEG, which this build cannot decode", m->name);
+        return H5_NO_LIBRARY;
     case CODEC_NO_MEMORY: return err_set(e, "out of memory");
     default: return err_set(e, "%s is damaged: cannot unpack it; make the file again", m->name);
     }
 }
 
-static int unpack(struct image *m, struct codec_work *w, uint8_t *room, uint8_t *out, struct err *e)
+static int unpack(struct strips *m, struct codec_work *w, uint8_t *room, uint8_t *out,
+                  struct err *e)
 {
-    const size_t line = (size_t)(3 * m->width);
-    for (int64_t row = 0; row < m->height; row += m->rows) {
-        const int64_t rows = m->height - row < m->rows ? m->height - row : m->rows;
-        if (read_strip(m, row / m->rows, e))
+    const size_t line = (size_t)(m->p.cols * m->p.channels);
+    for (int64_t row = 0; row < m->height; row += m->p.rows) {
+        const int64_t left = m->height - row, rows = left < m->p.rows ? left : m->p.rows;
+        if (read_strip(m, row / m->p.rows, e))
             return -1;
         const int r = m->raw ? 0 : unpack_strip(m, w, room, e);
         if (r)
@@ -160,13 +182,12 @@ static int unpack(struct image *m, struct codec_work *w, uint8_t *room, uint8_t 
     return 0;
 }
 
-/* The checksum is checked first, so that the decoder sees no damage. One strip is in memory. */
-static int read_jpeg(struct image *m, uint8_t *out, struct err *e)
+/* One strip is in memory. */
+static int read_strips(struct strips *m, uint8_t *out, struct err *e)
 {
-    const struct codec_params p = params_of(m->width, m->rows);
     struct codec_work *w = codec_create(e);
-    uint8_t *room = malloc(codec_pixel_bytes(&p));
-    m->stored = malloc(codec_most_bytes(&p));
+    uint8_t *room = malloc(codec_pixel_bytes(&m->p));
+    m->stored = malloc(m->most);
     int r = w && room && m->stored ? check_stored_crc(m, e) : err_set(e, "out of memory");
     if (r == 0)
         r = unpack(m, w, room, out, e);
@@ -176,16 +197,13 @@ static int read_jpeg(struct image *m, uint8_t *out, struct err *e)
     return r;
 }
 
-int h5_read_image(hid_t parent, const char *name, const hsize_t *dims, uint8_t *data,
-                  struct err *e)
+int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize_t *dims,
+                   void *data, struct err *e)
 {
-    struct image m = {.name = name, .width = (int64_t)dims[1], .height = (int64_t)dims[0]};
-    m.ds = h5_open_array(parent, name, H5T_NATIVE_UINT8, 3, dims, e);
-    if (m.ds < 0)
-        return -1;
-    int r = look_at_filter(&m, e);
-    if (r == 0 && m.rows > 0)
-        r = read_jpeg(&m, data, e);
-    H5Dclose(m.ds);
-    return r || m.rows > 0 ? r : h5_read_array(parent, name, H5T_NATIVE_UINT8, 3, dims, data, e);
+    struct strips m = {.ds = ds, .name = name};
+    if (h5_is_contiguous(ds))
+        return H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0
+                   ? h5_error(e, "cannot read %s", name)
+                   : 0;
+    return look_at_filter(&m, rank, dims, H5Tget_size(type), e) ? -1 : read_strips(&m, data, e);
 }

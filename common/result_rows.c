@@ -75,7 +75,9 @@ struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
         m->dataset = h5_open_array(o, m->kind->name, result_native_type(m->kind->type), 2, dims, e);
     if (o >= 0)
         H5Gclose(o);
-    if (m->dataset >= 0 && (s->nx < 1 || s->ny < 1 || !check_crc(m, e)))
+    if (m->dataset >= 0 && !h5_is_contiguous(m->dataset))
+        err_set(e, "%s has chunks, which these files do not have", m->kind->name);
+    else if (m->dataset >= 0 && (s->nx < 1 || s->ny < 1 || !check_crc(m, e)))
         return m;
     err_add(e, "slide %s", result_slide_name(r, k));
     result_close_rows(m);

@@ -418,7 +418,7 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
     t->width = (int64_t)dims[1];
     if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * dims[2]))))
         return err_set(e, "out of memory");
-    const int r = h5_read_image(group, "thumbnail", dims, t->rgb, e);
+    const int r = h5_read_array(group, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e);
     if (r == 0)
         return 1;
     free(t->rgb);

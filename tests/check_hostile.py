@@ -4,6 +4,7 @@ tests/torture has the random sweep. Here are the single cases that once crashed 
 or made it allocate gigabytes.
 """
 import struct
+import zlib
 
 import h5py
 import numpy as np
@@ -69,6 +70,38 @@ def test_links_that_cannot_be_decoded():
     for argv in (["info"], ["verify"], ["merge", "-o", os.path.join(tmp(), "m.h5")]):
         p = run(H5SPEC, *argv, path, status=1, env={**os.environ, "MALLOC_PERTURB_": "165"})
         says(p.err, path, "a link is damaged")
+
+
+def test_chunks_that_unpack_to_less():
+    """HDF5 takes whatever its filter returns for a whole chunk, and reads beyond it."""
+    for path, name in ((small(), "tissue/mask"), (small(), "associated/thumbnail"), (spectrum(small()), "slides/small/groups_done")):
+        with h5py.File(path, "r") as f:
+            chunk = f[name].id.get_chunk_info(0)
+        end = chunk.byte_offset + chunk.size
+
+        def short(data):
+            data[chunk.byte_offset:end] = zlib.compress(b"").ljust(chunk.size, b"\0")
+
+        def unfiltered(data):
+            at = data.index(struct.pack("<QIQ", chunk.size, 0, chunk.byte_offset))
+            data[at + 8] = 1
+        p = run(H5SPEC, "verify", forged(path, short), status=1)
+        says(p.err, name.split("/")[-1], "cannot unpack it")
+        if "thumbnail" not in name:  # which has several chunks, and an index
+            p = run(H5SPEC, "verify", forged(path, unfiltered), status=1)
+            says(p.err, name.split("/")[-1], "an impossible size")
+
+
+def test_maps_in_chunks():
+    path = spectrum(small())
+    with h5py.File(path, "r+") as f:
+        slide = f["slides/small"]
+        values = slide["window_mean_db"][()]
+        crc = slide["window_mean_db"].attrs["crc32"]
+        del slide["window_mean_db"]
+        slide.create_dataset("window_mean_db", data=values, compression="gzip").attrs["crc32"] = crc
+    p = run(H5SPEC, "map", "-o", tmp() + "/", path, status=1)
+    says(p.err, path)
 
 
 def test_a_target_with_a_superblock_extension():
