@@ -394,6 +394,7 @@ def test_bad_masks():
         (file("m.png", bytes(flipped)), "not a valid PNG"), (png(os.path.join(tmp(), "m.png"), image.T.copy()), "190 x 240 px has another shape than the slide, 2400 x 1900 px"),
         (png(os.path.join(tmp(), "m.png"), image[:180]), "another shape"), (png(os.path.join(tmp(), "m.png"), image[:1, :1]), "another shape"),
         (png(os.path.join(tmp(), "m.png"), image, interlace=1), "interlaced"), (file("m.tif", b"x"), "a tissue mask is a .png or .geojson file"),
+        (file("m.geojson", b'{"type": "GeometryCollection", "geometries": [{"type": "Polygon", "coordinates": [[[0, 0], [900, 0], [0, 900]]]}, {"type": "Circle"}]}'), 'unknown geometry "Circle"'),
         (file("m.geojson", b"{"), "not valid JSON"), (file("m.json", b'{"type": "Point", "coordinates": [1, 2]}'), "has no polygon"),
         (file("m.geojson", b'{"type": "Polygon", "coordinates": [[[9000, 0], [9100, 0], [9000, 100]]]}'), "lie outside of the slide, which has 2400 x 1900"),
     ]
