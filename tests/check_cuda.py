@@ -515,7 +515,13 @@ def test_every_call_can_fail():
     expect(all(ways.values()), "%s", ways)
 
 
+def skip_what_others_do():
+    if SAN == "thread":
+        raise Skip("races are looked for by every_call_can_fail and by the walks with two devices")
+
+
 def test_every_call_can_fail_with_cufft():
+    skip_what_others_do()
     walk(walk_job(), "--memory", "1M", "--taper", "hann", window=64, stride=50, memory=8 << 20, codes=(2, 719))
 
 
@@ -630,6 +636,7 @@ def jpeg_walk_job():
 
 
 def test_every_call_can_fail_with_jpeg():
+    skip_what_others_do()
     ways = walk(jpeg_walk_job(), "--memory", "1M", refuse=11)
     expect(all(ways.values()), "%s", ways)
 
