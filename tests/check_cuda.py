@@ -349,7 +349,7 @@ def walk(stores, *options, window=256, stride=128, devices=1, step=1, codes=WALK
     options += () if (window, stride) == (256, 128) else ("--window", window, "--stride", stride)
     calls = calls_of(stores, *options, "-j", 1, devices=devices, **settings)["calls"]
     ways = {"right": 0, "part": 0, "none": 0}
-    step *= 20 if SAN == "thread" else 3 if SAN else 1  # races show in few runs; the other sanitizers look at each error path
+    step *= 20 if SAN == "thread" else 5 if SAN else 1  # races show in few runs; the other sanitizers look at each error path
 
     def one(k, code):
         p = stub(stores, *options, "-j", 1 + k % 2, status=None, devices=devices, fail="%d:%d" % (k, code), **settings)
