@@ -265,15 +265,6 @@ int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const h
     return r;
 }
 
-/* External storage can read any file of the machine, and virtual data can, too. */
-static int check_storage(hid_t ds, const char *name, struct err *e)
-{
-    hid_t dcpl = H5Dget_create_plist(ds);
-    int bad = dcpl < 0 || H5Pget_external_count(dcpl) != 0 || H5Pget_layout(dcpl) == H5D_VIRTUAL;
-    H5Pclose(dcpl);
-    return bad ? err_set(e, "the data of %s lie outside the file: rejected", name) : 0;
-}
-
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                     struct err *e)
 {
@@ -291,10 +282,9 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
         good && H5Tget_class(have) == H5Tget_class(type) && H5Tget_size(have) == H5Tget_size(type);
     H5Tclose(have);
     H5Sclose(space);
-    if (!good)
-        err_set(e, "%s has the wrong shape or type", name);
-    if (good && !check_storage(ds, name, e))
+    if (good)
         return ds;
+    err_set(e, "%s has the wrong shape or type", name);
     H5Dclose(ds);
     return -1;
 }
