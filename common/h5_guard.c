@@ -319,11 +319,36 @@ static int check_fill(const struct guard *g, struct guard_bytes b)
     return guard_reject(g, "a fill value is damaged");
 }
 
+/* Filters of the chunks: version 2, their number, and what the library checks itself. */
+static int check_filters(struct guard *g, struct guard_bytes b)
+{
+    uint64_t version, n;
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &n) || version != 2 || n < 1)
+        return guard_reject(g, "the list of filters is damaged");
+    g->filtered = true;
+    return 0;
+}
+
 /* --- the header --- */
+
+/* Of these messages an object has one. Of several the library may use another one than is checked
+ * here. */
+static bool is_repeated(struct guard *g, enum message type)
+{
+    static const uint32_t once = 1u << MSG_DATASPACE | 1u << MSG_DATATYPE | 1u << MSG_FILL |
+                                 1u << MSG_LAYOUT | 1u << MSG_FILTERS | 1u << MSG_LINK_INFO |
+                                 1u << MSG_GROUP_INFO | 1u << MSG_ATTRIBUTE_INFO;
+    const uint32_t bit = type < 32 ? 1u << type : 0;
+    const bool again = g->seen & bit & once;
+    g->seen |= bit;
+    return again;
+}
 
 static int check_message(struct guard *g, enum message type, struct guard_bytes b,
                          struct guard_bytes *layout)
 {
+    if (is_repeated(g, type))
+        return guard_reject(g, "the header repeats a message");
     switch (type) {
     case MSG_DATASPACE: return guard_space(g, b);
     case MSG_LAYOUT: *layout = b; return 0; /* checked when the shape is known */
@@ -333,10 +358,10 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
     case MSG_LINK: return check_link(g, b);
     case MSG_FILL: return check_fill(g, b);
+    case MSG_FILTERS: return check_filters(g, b);
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
     case MSG_NIL:
     case MSG_GROUP_INFO:
-    case MSG_FILTERS:
     case MSG_CONTINUATION:
     case MSG_TIME: return 0;
     }

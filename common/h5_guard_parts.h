@@ -17,7 +17,9 @@ struct guard {
     struct err *e;
     unsigned char *heap; /* the collection of the global heap that was read last; owned */
     uint64_t heap_address, heap_bytes;
-    int rank; /* of the dataset, once its dataspace is known; else -1 */
+    uint32_t seen; /* bit k: the header has had message k */
+    bool filtered; /* the chunks pass through filters */
+    int rank;      /* of the dataset, once its dataspace is known; else -1 */
     uint64_t size[GUARD_RANK], most[GUARD_RANK];
     struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
     uint64_t n_chunks;

@@ -114,16 +114,27 @@ static int check_data_block(const struct guard *g, const struct array *a, uint64
     return r;
 }
 
+/* Bytes of an entry. With filters, the stored size has one byte more than the size of a chunk needs,
+ * as the library computes it. */
+static size_t entry_bytes(const struct guard *g, uint64_t chunk_bytes)
+{
+    size_t width = 2;
+    for (uint64_t n = chunk_bytes; n > 255; n >>= 8)
+        width++;
+    return !g->filtered ? 8 : 12 + (width < 8 ? width : 8);
+}
+
 /* FAHD: version, client (1 with filters), bytes per entry, bits of a page, number of entries, data
- * block. */
-static int check_fixed_array(const struct guard *g, uint64_t address, uint64_t chunks)
+ * block. The library walks outside its memory if these contradict the filters. */
+static int check_fixed_array(const struct guard *g, uint64_t address, uint64_t chunks,
+                             uint64_t chunk_bytes)
 {
     unsigned char h[24];
     if (guard_read_signed(g, address, "FAHD", h, sizeof h))
         return -1;
     const struct array a = {guard_u64(h + 8), guard_u64(h + 16), h[6]};
-    if (h[4] != 0 || h[5] > 1 || h[7] != 10 || a.entries != chunks ||
-        (h[5] ? a.entry < 13 || a.entry > 20 : a.entry != 8))
+    if (h[4] != 0 || h[5] != g->filtered || h[7] != 10 || a.entries != chunks ||
+        a.entry != entry_bytes(g, chunk_bytes))
         return guard_reject(g, "the index of chunks does not match the shape");
     return a.block == UINT64_MAX ? 0 : check_data_block(g, &a, address, h[5]);
 }
@@ -140,21 +151,24 @@ static int check_single(const struct guard *g, struct guard_bytes b, bool filter
 static int check_chunks(const struct guard *g, struct guard_bytes b)
 {
     enum { SINGLE = 1, FIXED_ARRAY = 3, FILTERED = 2 };
-    uint64_t flags, n, width, kind, address, chunk[GUARD_RANK + 1], page_bits;
+    uint64_t flags, n, width, kind, address, chunk[GUARD_RANK + 1], page_bits, chunk_bytes = 1;
     if (!guard_take(&b, 1, &flags) || !guard_take(&b, 1, &n) || !guard_take(&b, 1, &width) ||
         g->rank < 1 || n != (uint64_t)g->rank + 1 || width < 1 || width > 8)
         return guard_reject(g, "the layout of chunks does not match the shape");
-    for (uint64_t k = 0; k < n; k++)
-        if (!guard_take(&b, (size_t)width, &chunk[k]))
+    for (uint64_t k = 0; k < n; k++) { /* the last is the size of a value */
+        if (!guard_take(&b, (size_t)width, &chunk[k]) || chunk[k] == 0 ||
+            chunk_bytes > UINT32_MAX / chunk[k])
             return guard_reject(g, "the layout of chunks is damaged");
+        chunk_bytes *= chunk[k];
+    }
     const uint64_t chunks = count_chunks(g, chunk);
     if (chunks == 0 || (g->chunks && chunks != g->n_chunks) || !guard_take(&b, 1, &kind))
         return guard_reject(g, "the layout of chunks does not match the shape");
-    if (kind == SINGLE && chunks == 1)
-        return check_single(g, b, flags & FILTERED);
+    if (kind == SINGLE && chunks == 1 && !(flags & FILTERED) == !g->filtered)
+        return check_single(g, b, g->filtered);
     if (kind != FIXED_ARRAY || !guard_take(&b, 1, &page_bits) || !guard_take(&b, 8, &address))
         return guard_reject(g, "the index of chunks is of a kind that these files do not have");
-    return address == UINT64_MAX ? 0 : check_fixed_array(g, address, chunks);
+    return address == UINT64_MAX ? 0 : check_fixed_array(g, address, chunks, chunk_bytes);
 }
 
 /* The mappings of a virtual dataset lie in the global heap. Their contents have a checksum. */
