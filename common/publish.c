@@ -38,16 +38,22 @@ static void host_name(char host[64])
             *s = '_';
 }
 
-/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone? */
+/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone? Any base if
+ * `base` is NULL. */
 static int is_leftover(const char *name, const char *base, const char *host)
 {
-    size_t nb = strlen(base), nh = strlen(host);
+    static const char ending[] = ".part";
+    const size_t n = strlen(name), nh = strlen(host);
+    size_t dot = n > sizeof ending ? n - sizeof ending : 0; /* before the ending */
     int end = 0;
     long pid = 0;
     unsigned number;
-    if (name[0] != '.' || strncmp(name + 1, base, nb) || name[nb + 1] != '.')
+    while (dot > 0 && name[dot] != '.')
+        dot--;
+    if (name[0] != '.' || dot < 2 ||
+        (base && (strlen(base) != dot - 1 || memcmp(name + 1, base, dot - 1))))
         return 0;
-    name += nb + 2;
+    name += dot + 1;
     if (strncmp(name, host, nh) || name[nh] != '-')
         return 0;
     if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
@@ -106,6 +112,13 @@ void publish_clean(const char *final_path)
     if (folder)
         remove_leftovers(folder, base_of(final_path), host);
     free(folder);
+}
+
+void publish_clean_folder(const char *folder)
+{
+    char host[64];
+    host_name(host);
+    remove_leftovers(folder, NULL, host);
 }
 
 int publish_begin(struct publish *p, const char *final_path, struct err *e)

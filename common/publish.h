@@ -22,8 +22,10 @@ struct publish {
 };
 
 /* Removes the temporary files that killed runs have left for final_path: those of this host whose
- * process is gone. publish_begin() does it, too; this is for runs that find the file up to date. */
+ * process is gone. publish_begin() does it, too; this is for runs that write nothing there. */
 void publish_clean(const char *final_path);
+/* The same for all files of a folder, in one pass. */
+void publish_clean_folder(const char *folder);
 /* Creates the temporary file beside final_path. On failure nothing is left. */
 int publish_begin(struct publish *p, const char *final_path, struct err *e);
 /*

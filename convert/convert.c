@@ -300,7 +300,6 @@ static int convert(struct convert *c, const char *target, struct convert_report 
                            "%s: its store %s has codec %s (%s); rejected because of --strict-codec",
                            c->path, target, old->codec->name, old->codec_reason);
         report->outcome = CONVERT_SKIPPED;
-        publish_clean(target); /* what a killed --force has left */
         report->store_bytes = stat(target, &st) ? 0 : st.st_size;
         return 0;
     }
@@ -400,6 +399,8 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
         c->slide = resolution_open(path, o, &c->slide_info, e);
     const int r = c->slide ? convert(c, target, report, e) : -1;
     report->seconds = c->spent + cli_now() - begun;
+    if (r || report->outcome == CONVERT_SKIPPED)
+        publish_clean(target); /* what a killed run has left */
     convert_free(c);
     return r;
 }

@@ -2,6 +2,7 @@
 #include "process/merge_command.h"
 
 #include "common/progress.h"
+#include "common/publish.h"
 #include "common/stop.h"
 #include "process/same_resolution.h"
 
@@ -77,11 +78,13 @@ int merge_main(struct options *o)
     stop_catch_signals();
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
+        publish_clean(o->output);
         return EXIT_PART;
     }
     struct result *r = merge(o, &e) ? NULL : result_open(o->output, &e);
     if (!r) {
         cli_say("%s", e.msg);
+        publish_clean(o->output);
         return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
     const double seconds = cli_now() - begun;

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/command.h"
+#include "common/publish.h"
 #include "common/stop.h"
 #include "process/choice.h"
 #include "process/list.h"
@@ -130,6 +131,8 @@ int plot_main(int argc, char **argv)
     const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
     struct arguments a = {.setup = {.map_low = kind->low, .map_high = kind->high}};
     const int status = run(&a, argc, argv);
+    if (status != EXIT_DONE && a.setup.output)
+        publish_clean(a.setup.output);
     list_free(&a.files);
     free(a.patterns);
     return status;

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/folder.h"
+#include "common/publish.h"
 #include "common/store.h"
 
 #include <errno.h>
@@ -44,6 +45,8 @@ struct results *results_open(const char *output, const struct result_params *p,
                           .folder = results_is_folder(output)};
     int bad = r->folder ? folder_make(output, e)
                         : result_check_target(output, e) || !(r->one = result_create(output, p, e));
+    if (!bad && r->folder)
+        publish_clean_folder(output); /* also of stores that will not be computed */
     if (!bad)
         return r;
     free(r);

@@ -372,6 +372,30 @@ def test_which_remains_stay():
     expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
 
 
+def test_remains_go_away_whichever_way_the_next_run_ends():
+    host, gone, bad = this_host(), 2 ** 30, os.path.join(tmp(), "small.svs")
+    s = store(small())
+    with open(bad, "wb") as f:
+        f.write(b"no slide")
+    results = tmp()
+    run(H5SPEC, "run", "--device", "cpu", "-o", results, s)
+
+    def check(folder, base, status, *argv):
+        left = os.path.join(folder, part_name(base, host, gone))
+        open(left, "w").close()
+        run(*argv, status=status)
+        expect(not os.path.exists(left), "%s left it", " ".join(argv))
+    for slide, options, status in ((bad, (), 1), (small(), ("--gray",), 1), (small(), (), 0)):
+        folder = os.path.dirname(s)
+        check(folder, "small.h5", status, WSI2H5, "-q", *options, "-o", folder, slide)
+    for stores, status in ((s, 0), (bad, 1)):
+        check(results, "small.h5", status, H5SPEC, "run", "-q", "--device", "cpu", "-o", results, stores)
+    for word, base in (("merge", "x.h5"), ("plot", "x.svg")):
+        for wrong in (bad, "/nowhere.h5"):
+            out = tmp()
+            check(out, base, 1, H5SPEC, word, "-o", os.path.join(out, base), wrong)
+
+
 def is_locked(path):
     try:
         with open(path) as f:
