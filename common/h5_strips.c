@@ -72,7 +72,7 @@ struct strips {
     hid_t ds;
     const char *name;
     int64_t height;        /* rows of the dataset */
-    struct codec_params p; /* of a strip of whole rows; a value of several bytes counts as channels */
+    struct codec_params p; /* of a strip of whole rows; each byte of a value is a channel */
     size_t most;           /* bytes that a stored strip may have */
     uint8_t *stored;       /* one strip */
     size_t n;              /* bytes of it */
@@ -89,17 +89,20 @@ static const struct codec *codec_of_filter(int filter)
 }
 
 /* What the chunks are packed with, and their shape. */
-static int look_at_filter(struct strips *m, int rank, const hsize_t *dims, size_t value_bytes,
+static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t *dims,
                           struct err *e)
 {
     unsigned flags = 0, config, v[4] = {0};
     size_t n = 4;
     hsize_t chunk[3] = {0};
     hid_t dcpl = H5Dget_create_plist(m->ds);
-    bool good = H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 && H5Pget_nfilters(dcpl) == 1 &&
+    hid_t have = H5Dget_type(m->ds);
+    bool good = H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
+                H5Pget_nfilters(dcpl) == 1 &&
                 (m->p.codec = codec_of_filter(
                      H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
                 H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
+    H5Tclose(have);
     H5Pclose(dcpl);
     for (int k = 1; k < rank; k++)
         good = good && chunk[k] == dims[k];
@@ -107,11 +110,11 @@ static int look_at_filter(struct strips *m, int rank, const hsize_t *dims, size_
         good = !(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == chunk[1] && v[2] == chunk[0] &&
                v[3] == 1 && chunk[2] == 3;
     if (!good)
-        return err_set(e, "%s has chunks or filters that these files do not have", m->name);
+        return err_set(e, "%s has chunks, filters or values that these files do not have", m->name);
     m->height = (int64_t)dims[0];
     m->p.rows = (int64_t)chunk[0];
     m->p.cols = rank > 1 ? (int64_t)dims[1] : 1;
-    m->p.channels = (int64_t)(rank > 2 ? dims[2] : 1) * (int64_t)value_bytes;
+    m->p.channels = (int64_t)(rank > 2 ? dims[2] : 1) * (int64_t)H5Tget_size(type);
     m->most = codec_most_bytes(&m->p) + codec_pixel_bytes(&m->p) / 1000 + 64; /* zlib's bound */
     return 0;
 }
@@ -205,5 +208,5 @@ int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize
         return H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0
                    ? h5_error(e, "cannot read %s", name)
                    : 0;
-    return look_at_filter(&m, rank, dims, H5Tget_size(type), e) ? -1 : read_strips(&m, data, e);
+    return look_at_filter(&m, type, rank, dims, e) ? -1 : read_strips(&m, data, e);
 }

@@ -4,6 +4,7 @@
 #include "common/codec.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { CHECKED_BYTES = 1 << 20 }; /* read in one go for the checksum */
 
@@ -11,6 +12,7 @@ struct result_rows {
     const struct result_map_kind *kind;
     hid_t dataset;
     int64_t nx, ny;
+    char *all; /* the whole map if it lies in chunks, as older versions stored it; owned */
 };
 
 size_t result_rows_bytes(const struct result_rows *m)
@@ -20,6 +22,11 @@ size_t result_rows_bytes(const struct result_rows *m)
 
 int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e)
 {
+    if (m->all) {
+        const size_t row = result_rows_bytes(m);
+        memcpy(values, m->all + (size_t)first * row, (size_t)n * row);
+        return 0;
+    }
     const hsize_t start[2] = {(hsize_t)first, 0}, count[2] = {(hsize_t)n, (hsize_t)m->nx};
     hid_t file = H5Dget_space(m->dataset), memory = H5Screate_simple(2, count, NULL);
     int bad = 0;
@@ -33,6 +40,17 @@ int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *valu
     if (file >= 0)
         H5Sclose(file);
     return bad;
+}
+
+/* Only contiguous values are read row by row. */
+static int read_chunks(struct result_rows *m, const hsize_t *dims, struct err *e)
+{
+    if (h5_is_contiguous(m->dataset))
+        return 0;
+    if (!(m->all = malloc((size_t)m->ny * result_rows_bytes(m))))
+        return err_set(e, "out of memory");
+    return h5_read_values(m->dataset, m->kind->name, result_native_type(m->kind->type), 2, dims,
+                          m->all, e);
 }
 
 /* One pass over the map, with memory that does not depend on its height. */
@@ -69,15 +87,14 @@ struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
         err_set(e, "out of memory");
         return NULL;
     }
-    *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny};
+    *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny, NULL};
     hid_t o = result_open_slide(r, k, e);
     if (o >= 0)
         m->dataset = h5_open_array(o, m->kind->name, result_native_type(m->kind->type), 2, dims, e);
     if (o >= 0)
         H5Gclose(o);
-    if (m->dataset >= 0 && !h5_is_contiguous(m->dataset))
-        err_set(e, "%s has chunks, which these files do not have", m->kind->name);
-    else if (m->dataset >= 0 && (s->nx < 1 || s->ny < 1 || !check_crc(m, e)))
+    const bool empty = s->nx < 1 || s->ny < 1;
+    if (m->dataset >= 0 && (empty || (!read_chunks(m, dims, e) && !check_crc(m, e))))
         return m;
     err_add(e, "slide %s", result_slide_name(r, k));
     result_close_rows(m);
@@ -88,5 +105,7 @@ void result_close_rows(struct result_rows *m)
 {
     if (m && m->dataset >= 0)
         H5Dclose(m->dataset);
+    if (m)
+        free(m->all);
     free(m);
 }

@@ -93,15 +93,58 @@ def test_chunks_that_unpack_to_less():
 
 
 def test_maps_in_chunks():
+    """Builds before 0.1.0 packed them, in chunks of whole rows; the rows of other chunks are not read."""
     path = spectrum(small())
-    with h5py.File(path, "r+") as f:
-        slide = f["slides/small"]
-        values = slide["window_mean_db"][()]
-        crc = slide["window_mean_db"].attrs["crc32"]
-        del slide["window_mean_db"]
-        slide.create_dataset("window_mean_db", data=values, compression="gzip").attrs["crc32"] = crc
-    p = run(H5SPEC, "map", "-o", tmp() + "/", path, status=1)
-    says(p.err, path)
+
+    def map_of(chunks=None, dtype="<f4"):
+        copy = os.path.join(tmp("map"), "result.h5")
+        shutil.copy(path, copy)
+        with h5py.File(copy, "r+") as f:
+            values = f["slides/small/window_mean_db"][()]
+            crc = f["slides/small/window_mean_db"].attrs["crc32"]
+            if chunks:
+                del f["slides/small/window_mean_db"]
+                f["slides/small"].create_dataset("window_mean_db", data=values, dtype=dtype, chunks=chunks, compression="gzip").attrs["crc32"] = crc
+        return copy
+    maps = [os.path.join(tmp(), name) for name in ("a.csv", "b.csv")]
+    run(H5SPEC, "map", "-o", maps[0], map_of())
+    run(H5SPEC, "map", "-o", maps[1], map_of(chunks=(2, 3)))
+    expect(open(maps[0]).read() == open(maps[1]).read(), "other values")
+    for bad in (map_of(chunks=(2, 2)), map_of(chunks=(2, 3), dtype=">f4")):
+        for argv in (["verify"], ["map", "-o", os.path.join(tmp(), "c.csv")]):
+            says(run(H5SPEC, *argv, bad, status=1).err, bad, "chunks, filters or values that these files do not have")
+
+
+def messages(data, at):
+    """Where the messages of the header at this place begin: type 1, size 2, flags 1."""
+    flags = data[at + 5]
+    expect(data[at:at + 4] == b"OHDR" and data[at + 4] == 2 and flags & 4 == 0, "not the header that is expected")
+    begin = at + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
+    width = 1 << (flags & 3)
+    end = begin + width + int.from_bytes(data[begin:begin + width], "little")
+    k, found = begin + width, {}
+    while k + 4 <= end:
+        found[data[k]] = k
+        k += 4 + struct.unpack_from("<H", data, k + 1)[0]
+    return found
+
+
+def test_repeated_messages():
+    """Of two layouts HDF5 uses the first; the last was checked."""
+    with h5py.File(small(), "r") as f:
+        at = h5py.h5o.get_info(f["tissue/mask"].id).addr
+
+    def change(data):
+        data[messages(data, at)[5]] = 8  # the fill value becomes a second layout
+    says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "repeats a message")
+
+
+def test_index_of_chunks_that_contradicts_the_filters():
+    """HDF5 reads sizes that were never set, or beyond the index."""
+    for at, value in ((5, 0), (6, 13)):  # entries without filters; entries with smaller sizes
+        def change(data):
+            data[index_of_chunks(data) + at] = value
+        says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "does not match the shape")
 
 
 def test_a_target_with_a_superblock_extension():
