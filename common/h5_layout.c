@@ -114,8 +114,8 @@ static int check_data_block(const struct guard *g, const struct array *a, uint64
     return r;
 }
 
-/* Bytes of an entry. With filters, the stored size has one byte more than the size of a chunk needs,
- * as the library computes it. */
+/* Bytes of an entry. With filters, the stored size has one byte more than the size of a chunk
+ * needs, as the library computes it. */
 static size_t entry_bytes(const struct guard *g, uint64_t chunk_bytes)
 {
     size_t width = 2;

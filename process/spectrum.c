@@ -53,8 +53,8 @@ void spectrum_taper(const struct result_params *p, float *taper, double dft[2])
 
 /* --- tissue --- */
 
-/* Rows of a table of sums: row r has, for each corner of cells, the tissue cells above r and left of
- * the corner. The rows that a window needs are kept; they come in order. */
+/* Rows of a table of sums: row r has, for each corner of cells, the tissue cells above r and left
+ * of the corner. The rows that a window needs are kept; they come in order. */
 struct tissue_rows {
     const uint8_t *mask; /* [rows][cols] */
     int64_t cols, rows, cell;

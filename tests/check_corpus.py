@@ -558,6 +558,7 @@ def test_wrong_use_of_scripts_corpus():
     for argv, word, status in ((["run", "-o", out, "--wsi2h5", "--codec foo", "x.svs"], "--codec foo", 2),
                                (["run", "-o", out, "--h5spec", "--window 100", "x.svs"], "window", 2),
                                (["run", "-o", out, "--wsi2h5", "--keep-tree", "x.svs"], "one folder of stores", 2),
+                               (["run", "-o", out, "--wsi2h5", "--anonymous --key k.csv", "x.svs"], "by the names of their slides", 2),
                                (["run", "-o", out], "no slides given", 2), (["status", "-o", out], "not a corpus", 1),
                                (["run", "-o", out, tmp()], "contains no slides", 1), ([], "run, status or cancel", 2),
                                (["run", "-o", out, "--tasks", "0", "x.svs"], "1 or more", 2)):

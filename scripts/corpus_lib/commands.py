@@ -28,6 +28,9 @@ def check_options(corpus, settings):
     if "--keep-tree" in settings["wsi2h5"]:
         die("--wsi2h5 --keep-tree: a corpus has one folder of stores; slides with the same name get "
             "numbers", USAGE)
+    if "--anonymous" in settings["wsi2h5"]:
+        die("--wsi2h5 --anonymous: a corpus finds stores by the names of their slides; run wsi2h5 "
+            "--anonymous, then h5spec", USAGE)
     for argv in ([program("wsi2h5")] + settings["wsi2h5"] +
                  ["--list", os.devnull, "-o", corpus.stores],
                  [program("h5spec"), "run"] + settings["h5spec"] +
