@@ -113,11 +113,12 @@ def search(t, canaries, sinks, allowed=()):
 
 def sweep_privacy(t):
     """Canaries in every text of a slide, in every output."""
-    for anonymous in (False, True):
-        one_corpus(t, anonymous)
+    for codec in ("deflate", "jpeg"):
+        for anonymous in (False, True):
+            one_corpus(t, anonymous, codec)
 
 
-def one_corpus(t, anonymous):
+def one_corpus(t, anonymous, codec):
     canaries = Canaries()
     base = canaries.new("base name") if anonymous else "slide"
     work = os.path.join(t.new_folder(), canaries.new("folder name"))
@@ -136,7 +137,7 @@ def one_corpus(t, anonymous):
     with open(broken, "wb") as f:
         f.write(file_bytes(slide)[:-2000])
     out = t.new_folder()
-    options = ["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else []
+    options = ["--codec", codec] + (["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else [])
     sinks = {}
     ran = run([WSI2H5, "--json", *options, "-o", out, slide, broken])
     sinks["wsi2h5's stdout"], sinks["wsi2h5's stderr"] = ran.out.encode(), ran.err.encode()
@@ -153,13 +154,20 @@ def one_corpus(t, anonymous):
     collect(sinks, "h5spec run", run([H5SPEC, "run", "--device", "cpu", "--allow-duplicates", "--json", "-o", result, *stores]))
     for argv in (["info"], ["info", "--json"], ["info", "--csv"], ["info", "--histogram"], ["verify"]):
         collect(sinks, "h5spec " + " ".join(argv), run([H5SPEC, *argv, result] + (stores if argv == ["info"] else [])))
-    for name in ("plot", "map", "report"):
-        picture = os.path.join(out, name + (".html" if name == "report" else ".svg"))
-        run([H5SPEC, name, "-o", picture, result])
-    for name in os.listdir(out):
-        path = os.path.join(out, name)
-        if os.path.isfile(path) and path not in stores:
-            sinks["the file " + name] = everything_in(path)
+    for argv in (["plot", "-o", os.path.join(out, "plot.svg"), result], ["report", "-o", os.path.join(out, "report.html"), result],
+                 ["map", "--format", "all", "-o", os.path.join(out, "maps"), result], ["compare", result, result],
+                 ["run", "--device", "cpu", "--allow-duplicates", "--live", os.path.join(out, "live"), "-o", os.path.join(out, "live.h5"), *stores],
+                 ["index", stores[0]]):
+        ran = run([H5SPEC, *argv])
+        if ran.status:
+            t.bad("h5spec %s: status %d: %s", argv[0], ran.status, ran.err[-300:])
+        collect(sinks, "h5spec " + argv[0] + (" --live" if "--live" in argv else ""), ran)
+    for folder, _, names in os.walk(out):
+        for name in names:
+            path = os.path.join(folder, name)
+            if path not in stores:
+                sinks["the file " + os.path.relpath(path, out)] = everything_in(path)
+                sinks["the name " + os.path.relpath(path, out)] = os.path.relpath(path, out).encode()
     # messages and --json name the files that the user named, in full
     named = [(place, sink) for place in ("folder name", *(() if anonymous else ("base name",))) for sink in sinks
              if sink.startswith(("wsi2h5", "h5spec"))]
