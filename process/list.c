@@ -61,11 +61,19 @@ static bool has_ending(const char *name)
     return n > 3 && !strcmp(name + n - 3, ".h5");
 }
 
-static bool is_hdf5(const char *path)
+/* Is it an HDF5 file that is as long as it says? Superblocks of versions 2 and 3, which ours have,
+ * state the length at byte 28. */
+static bool is_whole_hdf5(const char *path)
 {
-    char head[8];
+    unsigned char head[36];
+    struct stat st;
+    uint64_t bytes = 0;
     FILE *f = fopen(path, "r");
-    const bool is = f && fread(head, 1, 8, f) == 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
+    bool is = f && fread(head, 1, sizeof head, f) == sizeof head && !fstat(fileno(f), &st) &&
+              !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
+    for (int k = 7; is && head[8] >= 2 && k >= 0; k--)
+        bytes = bytes << 8 | head[28 + k];
+    is = is && (uint64_t)st.st_size >= bytes;
     if (f)
         fclose(f);
     return is;
@@ -76,7 +84,7 @@ static bool is_hdf5(const char *path)
 static bool is_wanted(const char *path, enum list_kind kind)
 {
     return (kind != LIST_RESULTS && store_is(path)) || (kind != LIST_STORES && result_is(path)) ||
-           !is_hdf5(path);
+           !is_whole_hdf5(path);
 }
 
 static int add_problem(void *ctx, const char *path, const char *why, struct err *e)

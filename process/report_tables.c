@@ -78,6 +78,20 @@ static void put_value(FILE *f, bool *first, const char *name, double x)
     *first = false;
 }
 
+/* MultiQC puts names into its page as they are, as HTML. */
+static void put_name(FILE *f, const char *name)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *m = open_memstream(&text, &n);
+    if (m) {
+        html_text(m, name);
+        fclose(m);
+    }
+    html_json(f, text ? text : "out of memory");
+    free(text);
+}
+
 static void put_statistics(const struct report *r, FILE *f)
 {
     fputs(MULTIQC_HEAD "statistics\", \"plot_type\": \"generalstats\", \"pconfig\": [", f);
@@ -93,7 +107,7 @@ static void put_statistics(const struct report *r, FILE *f)
     for (int64_t k = 0; k < r->n; k++) {
         bool first = true;
         fputs(k ? ",\n" : "\n", f);
-        html_json(f, r->slides[k].shown);
+        put_name(f, r->slides[k].shown);
         fputs(": {", f);
         for (int m = 0; m <= REPORT_METRICS; m++)
             put_value(f, &first, report_metric(m)->name, report_value(&r->slides[k], m));
@@ -124,7 +138,7 @@ static void put_lines(const struct report *r, FILE *f)
             continue;
         fputs(first ? "\n" : ",\n", f);
         first = false;
-        html_json(f, s->shown);
+        put_name(f, s->shown);
         fputs(": {", f);
         for (int64_t c = 0; c < r->cells; c++)
             fprintf(f, "%s\"%.6g\": %.5g", c ? ", " : "", cell_middle(r, c), report_share(r, s, c));

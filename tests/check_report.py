@@ -401,6 +401,35 @@ def test_equal_inputs_give_equal_pages():
 # --- for other programs ---
 
 
+def test_multiqc_shows_hostile_names_as_text():
+    folder = os.path.join(tmp(), "m")
+    bad = "<img src=x onerror=\"document.title='bad'\">"
+    report("--multiqc", folder, results("--names", names([bad, "<script>alert(1)<script>"] + ["s%d" % k for k in range(10)])))
+    for name in os.listdir(folder):
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name)) as f:
+                keys = json.load(f)["data"]
+            expect(len(keys) == 12 and not any(set("<>\"'") & set(k) for k in keys), "%s: %s", name, list(keys))
+    if not shutil.which("multiqc"):
+        raise Skip("multiqc is not installed; the names are escaped")
+    run("multiqc", "-q", "-o", folder, folder, env=dict(os.environ, HOME=tmp()))
+    text = text_of(os.path.join(folder, "multiqc_report.html"))
+    expect("<img src=x" not in text and "&lt;img src=x" in text, "the name is an element")
+
+
+def test_truncated_results_in_a_folder_are_listed():
+    folder, whole = tmp(), results("--slides", "12")
+    shutil.copy(whole, os.path.join(folder, "whole.h5"))
+    data = open(whole, "rb").read()
+    for cut in (20, 3000, 40000, len(data) - 1):
+        with open(os.path.join(folder, "cut.h5"), "wb") as f:
+            f.write(data[:cut])
+        page = os.path.join(tmp(), "r.html")
+        p = run(H5SPEC, "report", "-o", page, folder, status=1)
+        says(p.err, "cut.h5")
+        says(text_of(page), "cut.h5")
+
+
 def test_custom_content_of_multiqc():
     folder = tmp()
     path = results("--slides", "12")
