@@ -215,11 +215,14 @@ static void print_table(const struct arguments *a, const struct compare *c)
 static void last_line(const struct arguments *a, const struct compare *c)
 {
     char limit[96] = "", worst[64] = "";
+    double largest = -1; /* of the slides that have windows in both */
+    for (int64_t k = 0; k < c->n; k++)
+        largest = c->slides[k].w1_db > largest ? c->slides[k].w1_db : largest;
     if (!isnan(a->limit))
         snprintf(limit, sizeof limit, "; %" PRId64 " above the limit of %g dB",
                  above_limit(c, a->limit), a->limit);
-    if (c->n > 0)
-        snprintf(worst, sizeof worst, "; largest W1 %.4f dB", c->slides[0].w1_db);
+    if (largest >= 0)
+        snprintf(worst, sizeof worst, "; largest W1 %.4f dB", largest);
     cli_say("%" PRId64 " slide%s compared, %" PRId64 " identical, %" PRId64 " only in A, %" PRId64
             " only in B%s%s",
             c->n, c->n == 1 ? "" : "s", identical(c), c->n_only[0], c->n_only[1], worst, limit);

@@ -108,6 +108,10 @@ static void put_cannot(FILE *f, const struct report *r, const struct tally *t)
           "<li>Why groups differ. Scanner, stain, tissue and laboratory change together.</li>\n"
           "<li>Anything about a diagnosis.</li>\n",
           f);
+    if (!r->params.tissue_only)
+        fputs("<li>How sharp the tissue of a slide with much glass is. All windows count, and "
+              "glass has high focus_db. h5spec run --tissue-only leaves it out.</li>\n",
+              f);
     if (r->n_pools > 1)
         fprintf(f,
                 "<li>Anything across its %d pools: slides of different resolution or group are "

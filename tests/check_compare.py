@@ -110,6 +110,8 @@ def test_other_sizes_resolutions_and_no_windows():
     expect((got["two"]["mpp_a"], got["two"]["mpp_b"]) == (0.499, 0.25), "%s", got["two"])
     says(run(H5SPEC, "compare", a, b).out, "different size", "0.499 and 0.25 um/px")
     compare(a, b, "--limit", "100", status=1)
+    largest = max(s["w1_db"] for s in got.values() if s["w1_db"] is not None)
+    says(run(H5SPEC, "compare", a, b).err, "largest W1 %.4f dB" % largest)
     line = compare(a, a, "--limit", "0")
     expect(line["identical"] == 3, "%s", line)
 

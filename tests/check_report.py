@@ -401,6 +401,13 @@ def test_equal_inputs_give_equal_pages():
 # --- for other programs ---
 
 
+def test_the_page_says_that_glass_counts():
+    store_of = store(made("--size", "900x800", name="glass"))
+    for options, says_it in (((), True), (("--tissue-only",), False)):
+        text = text_of(report(spectrum(store_of, *options))[0])
+        expect(("with much glass is" in text) == says_it, "%s", options)
+
+
 def test_multiqc_shows_hostile_names_as_text():
     folder = os.path.join(tmp(), "m")
     bad = "<img src=x onerror=\"document.title='bad'\">"
