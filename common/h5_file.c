@@ -1,6 +1,7 @@
 /* h5_file.c - see h5_file.h. */
 #include "common/h5_file.h"
 
+#include "common/h5_exit.h"
 #include "common/h5_guard.h"
 
 #include <errno.h>
@@ -234,6 +235,15 @@ out:
         close(h.fd);
     *kind = h.kind;
     return file;
+}
+
+bool h5_is_whole(const char *path)
+{
+    struct head h = {.fd = -1};
+    const bool readable = !check_superblock(&h, path, "", NULL);
+    if (h.fd >= 0)
+        close(h.fd);
+    return readable || h.kind == H5_UNKNOWN; /* with the superblock of another program */
 }
 
 /* A format in words; an unknown one as it is. */

@@ -3,6 +3,7 @@
 
 #include "common/cli.h"
 #include "common/folder.h"
+#include "common/h5_exit.h"
 #include "common/result.h"
 #include "common/store.h"
 
@@ -61,30 +62,12 @@ static bool has_ending(const char *name)
     return n > 3 && !strcmp(name + n - 3, ".h5");
 }
 
-/* Is it an HDF5 file that is as long as it says? Superblocks of versions 2 and 3, which ours have,
- * state the length at byte 28. */
-static bool is_whole_hdf5(const char *path)
-{
-    unsigned char head[36];
-    struct stat st;
-    uint64_t bytes = 0;
-    FILE *f = fopen(path, "r");
-    bool is = f && fread(head, 1, sizeof head, f) == sizeof head && !fstat(fileno(f), &st) &&
-              !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
-    for (int k = 7; is && head[8] >= 2 && k >= 0; k--)
-        bytes = bytes << 8 | head[28 + k];
-    is = is && (uint64_t)st.st_size >= bytes;
-    if (f)
-        fclose(f);
-    return is;
-}
-
 /* Only files that are certainly something else are skipped: a damaged store must stay in the
  * list. */
 static bool is_wanted(const char *path, enum list_kind kind)
 {
     return (kind != LIST_RESULTS && store_is(path)) || (kind != LIST_STORES && result_is(path)) ||
-           !is_whole_hdf5(path);
+           !h5_is_whole(path);
 }
 
 static int add_problem(void *ctx, const char *path, const char *why, struct err *e)
