@@ -76,15 +76,14 @@ int merge_main(struct options *o)
     const double begun = cli_now();
     struct err e = {""};
     stop_catch_signals();
+    publish_clean(o->output); /* however this run ends */
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
-        publish_clean(o->output);
         return EXIT_PART;
     }
     struct result *r = merge(o, &e) ? NULL : result_open(o->output, &e);
     if (!r) {
         cli_say("%s", e.msg);
-        publish_clean(o->output);
         return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
     const double seconds = cli_now() - begun;

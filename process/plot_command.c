@@ -110,6 +110,7 @@ static int run(struct arguments *a, int argc, char **argv)
     }
     if (check(a, &e))
         return command_usage_error(&plot_options, &e);
+    publish_clean(a->setup.output); /* however this run ends */
     if (list_expand(&a->files, LIST_RESULTS, &e)) {
         cli_say("%s", e.msg);
         return EXIT_PART;
@@ -131,8 +132,6 @@ int plot_main(int argc, char **argv)
     const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
     struct arguments a = {.setup = {.map_low = kind->low, .map_high = kind->high}};
     const int status = run(&a, argc, argv);
-    if (status != EXIT_DONE && a.setup.output)
-        publish_clean(a.setup.output);
     list_free(&a.files);
     free(a.patterns);
     return status;
