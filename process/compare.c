@@ -94,6 +94,7 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
     s->w1_db = w1_of(r, p, &a->counts, &b->counts);
     s->mpp_a = a->origin.mpp_x * a->origin.downsample;
     s->mpp_b = b->origin.mpp_x * b->origin.downsample;
+    s->other_resolution = fabs(s->mpp_a - s->mpp_b) > 1e-6 * s->mpp_a; /* false for NaN */
     s->same_shape = a->nx == b->nx && a->ny == b->ny;
     if (!s->same_shape)
         return;
@@ -135,11 +136,10 @@ static int pair_up(const struct both *r, struct err *e)
     const int64_t n = result_slides(r->file[0]), m = result_slides(r->file[1]);
     int bad = 0;
     for (int64_t i = 0, j = 0; (i < n || j < m) && !bad;) {
-        const int order = i == n ? 1
-                          : j == m
-                              ? -1
-                              : strcmp(result_slide_name(r->file[0], i),
-                                       result_slide_name(r->file[1], j));
+        const int order =
+            i == n   ? 1
+            : j == m ? -1
+                     : strcmp(result_slide_name(r->file[0], i), result_slide_name(r->file[1], j));
         if (order == 0)
             bad = add_pair(r, i++, j++, e);
         else if (order < 0)

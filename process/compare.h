@@ -16,8 +16,8 @@
 enum compare_map { COMPARE_MEAN, COMPARE_FOCUS, COMPARE_MAPS };
 
 struct compare_change {
-    int64_t windows; /* that have a value in both */
-    int64_t changed; /* of these */
+    int64_t windows;   /* that have a value in both */
+    int64_t changed;   /* of these */
     double mean, most; /* of |b - a|, dB; NaN without windows */
 };
 
@@ -28,8 +28,9 @@ struct compare_slide {
     double mean_db, std_db;       /* differences; NaN if either has no windows */
     double w1_db;                 /* NaN if only one of them has windows; 0 if none has */
     bool same_shape;              /* the maps have the same size; else they are not compared */
-    bool identical; /* counts, histogram and maps are equal bit for bit */
-    double mpp_a, mpp_b; /* of the stored level, um; NaN if unknown */
+    bool identical;               /* counts, histogram and maps are equal bit for bit */
+    double mpp_a, mpp_b;          /* of the stored level, um; NaN if unknown */
+    bool other_resolution; /* both are known, and they differ: W1 says nothing about the slide */
     struct compare_change maps[COMPARE_MAPS];
 };
 

@@ -17,8 +17,8 @@ enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
 
 static const struct command_option rows[] = {
     {"Output", 0, "limit", "DB", OPT_LIMIT,
-     "end with status 1 if the W1 distance of any slide is greater, if a slide is in one result "
-     "only, or if no slide is in both"},
+     "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
+     "if a slide is in one result only, or if no slide is in both"},
     {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line instead of the table"},
     COMMAND_LAST_ROWS};
 
@@ -70,9 +70,20 @@ static int64_t identical(const struct compare *c)
     return n;
 }
 
+/* A spectrum has frequencies in cycles/px: at another resolution even W1 = 0 does not say that the
+ * slide is the same. */
+static int64_t other_resolution(const struct compare *c)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < c->n; k++)
+        n += c->slides[k].other_resolution;
+    return n;
+}
+
 static bool is_within(const struct compare *c, double limit)
 {
-    return c->n > 0 && c->n_only[0] == 0 && c->n_only[1] == 0 && above_limit(c, limit) == 0;
+    return c->n > 0 && c->n_only[0] == 0 && c->n_only[1] == 0 && above_limit(c, limit) == 0 &&
+           other_resolution(c) == 0;
 }
 
 /* --- JSON --- */
@@ -102,7 +113,8 @@ static void put_slide(const struct compare_slide *s, bool focus)
     printf(", \"windows_a\": %" PRId64 ", \"windows_b\": %" PRId64, s->windows_a, s->windows_b);
     put_real("mpp_a", s->mpp_a);
     put_real("mpp_b", s->mpp_b);
-    printf(", \"identical\": %s", s->identical ? "true" : "false");
+    printf(", \"other_resolution\": %s, \"identical\": %s", s->other_resolution ? "true" : "false",
+           s->identical ? "true" : "false");
     if (s->same_shape)
         put_change("window_mean_db", &s->maps[COMPARE_MEAN]);
     if (s->same_shape && focus)
@@ -126,7 +138,9 @@ static void print_json(const struct arguments *a, const struct compare *c)
     cli_json_string(stdout, a->paths[0]);
     fputs(", \"b\": ", stdout);
     cli_json_string(stdout, a->paths[1]);
-    printf(", \"compared\": %" PRId64 ", \"identical\": %" PRId64, c->n, identical(c));
+    printf(", \"compared\": %" PRId64 ", \"identical\": %" PRId64
+           ", \"other_resolution\": %" PRId64,
+           c->n, identical(c), other_resolution(c));
     put_real("limit", a->limit);
     if (!isnan(a->limit))
         printf(", \"within_limit\": %s, \"above_limit\": %" PRId64,
@@ -176,7 +190,7 @@ static void print_note(const struct compare_slide *s)
         fputs("  different size", stdout);
     else if (s->windows_a != s->windows_b)
         printf("  %" PRId64 " and %" PRId64 " windows", s->windows_a, s->windows_b);
-    if (!isnan(s->mpp_a) && !isnan(s->mpp_b) && fabs(s->mpp_a - s->mpp_b) > 1e-6 * s->mpp_a)
+    if (s->other_resolution)
         printf("  %g and %g um/px", s->mpp_a, s->mpp_b);
     putchar('\n');
 }
@@ -214,7 +228,7 @@ static void print_table(const struct arguments *a, const struct compare *c)
 
 static void last_line(const struct arguments *a, const struct compare *c)
 {
-    char limit[96] = "", worst[64] = "";
+    char limit[96] = "", worst[64] = "", other[64] = "";
     double largest = -1; /* of the slides that have windows in both */
     for (int64_t k = 0; k < c->n; k++)
         largest = c->slides[k].w1_db > largest ? c->slides[k].w1_db : largest;
@@ -223,9 +237,12 @@ static void last_line(const struct arguments *a, const struct compare *c)
                  above_limit(c, a->limit), a->limit);
     if (largest >= 0)
         snprintf(worst, sizeof worst, "; largest W1 %.4f dB", largest);
+    if (other_resolution(c) > 0)
+        snprintf(other, sizeof other, "; %" PRId64 " with other um/px", other_resolution(c));
     cli_say("%" PRId64 " slide%s compared, %" PRId64 " identical, %" PRId64 " only in A, %" PRId64
-            " only in B%s%s",
-            c->n, c->n == 1 ? "" : "s", identical(c), c->n_only[0], c->n_only[1], worst, limit);
+            " only in B%s%s%s",
+            c->n, c->n == 1 ? "" : "s", identical(c), c->n_only[0], c->n_only[1], worst, limit,
+            other);
 }
 
 /* --- the run --- */
