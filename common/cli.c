@@ -151,7 +151,8 @@ int cli_span(const char *what, const char *text, double least, double most, doub
     first[n] = 0;
     return cli_real(what, first, least, most, low, e) ||
                    cli_real(what, text + n + 1, least, most, high, e)
-               ? -1 : 0;
+               ? -1
+               : 0;
 }
 
 int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e)
@@ -214,8 +215,10 @@ int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, 
     if (!strcmp(text, "auto")) {
         const int found = array_task(slurm, task, tasks);
         if (found < 0) /* --array=3,7: which share of how many was meant? */
-            return err_set(e, "%s auto: the tasks of this array are not evenly spaced; give "
-                           "%s I/N with the N of the whole array", what, what);
+            return err_set(e,
+                           "%s auto: the tasks of this array are not evenly spaced; give "
+                           "%s I/N with the N of the whole array",
+                           what, what);
         if (found || array_task(sge, task, tasks))
             return 0;
         return err_set(e, "%s auto: not inside an array job of Slurm or Grid Engine", what);
@@ -309,6 +312,13 @@ const char *cli_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+void cli_drop_folder(char *message, const char *path)
+{
+    const size_t folder = (size_t)(cli_base_name(path) - path), n = strlen(path);
+    for (char *at = message; folder > 0 && (at = strstr(at, path)) != NULL; at += n - folder)
+        memmove(at, at + folder, strlen(at + folder) + 1);
+}
+
 const char *cli_stem(const char *path, size_t *n)
 {
     const char *base = cli_base_name(path);
@@ -325,8 +335,10 @@ static int utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80)
         return 1;
-    int n = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    int n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                          : 0;
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;

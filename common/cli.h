@@ -81,6 +81,8 @@ const char *cli_time(char buf[32], double seconds);
 
 /* The part of a path after the last slash. Points into path. */
 const char *cli_base_name(const char *path);
+/* Replaces each mention of `path` in a message by its base name: pages must not show folders. */
+void cli_drop_folder(char *message, const char *path);
 /* The name of a slide: the base name of its store without ".h5". Points into path; *n gets its
  * length. */
 const char *cli_stem(const char *path, size_t *n);

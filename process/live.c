@@ -240,8 +240,12 @@ void live_progress(struct live *l, int64_t k, const struct result_slide *s, int6
 
 static void note_failure(struct live *l, const char *path, const char *why)
 {
-    if (l->failures < MOST_FAILURES)
-        l->failed[l->failures] = (struct failed){strdup(cli_base_name(path)), strdup(why)};
+    if (l->failures < MOST_FAILURES) {
+        struct failed *f = &l->failed[l->failures];
+        *f = (struct failed){strdup(cli_base_name(path)), strdup(why)};
+        if (f->reason)
+            cli_drop_folder(f->reason, path);
+    }
     l->failures++;
 }
 

@@ -82,12 +82,15 @@ static unsigned parts_of(const struct report *r, const struct result *file)
                                                : RESULT_WITH_MAP(RESULT_MEAN));
 }
 
-/* An input, or a slide of it, that cannot be used: it is reported and listed. */
-static int cannot_use(struct loader *l, const char *name, const struct err *why, struct err *e)
+/* An input, or a slide of it, that cannot be used: it is reported and listed. The page does not
+ * show the folder of `file`. */
+static int cannot_use(struct report *r, int64_t file, const char *name, struct err *why,
+                      struct err *e)
 {
     cli_say("%s", why->msg);
-    l->r->bad++;
-    return report_fail(l->r, name, why->msg, e);
+    cli_drop_folder(why->msg, r->setup->files[file]);
+    r->bad++;
+    return report_fail(r, name, why->msg, e);
 }
 
 static int open_next(struct loader *l, struct err *e)
@@ -106,8 +109,7 @@ static int open_next(struct loader *l, struct err *e)
         l->open = NULL;
     }
     if (!l->open) {
-        l->file++;
-        return cannot_use(l, cli_base_name(path), &why, e);
+        return cannot_use(r, l->file++, cli_base_name(path), &why, e);
     }
     r->params = *result_params(l->open);
     if (!r->begun && r->setup->pictures != REPORT_NONE) {
@@ -142,7 +144,7 @@ static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct 
                                       &why)) {
             it->row = (struct report_slide){.file = l->file, .version = result_version(l->open)};
             return PIPE_ITEM;
-        } else if (cannot_use(l, result_slide_name(l->open, l->next - 1), &why, e)) {
+        } else if (cannot_use(l->r, l->file, result_slide_name(l->open, l->next - 1), &why, e)) {
             return -1;
         }
     }
@@ -250,12 +252,14 @@ static int drop_duplicates(struct report *r, struct err *e)
             r->slides[kept++] = *s;
             continue;
         }
+        const char *other = r->setup->files[r->slides[kept - 1].file];
         err_set(&why,
                 "%s: slide %s is in %s, too; only the first is used (parts of a slide are "
                 "added up by h5spec merge)",
-                r->setup->files[s->file], s->name, r->setup->files[r->slides[kept - 1].file]);
-        struct loader l = {.r = r};
-        const int bad = cannot_use(&l, s->name, &why, e);
+                r->setup->files[s->file], s->name, other);
+        const int bad = cannot_use(r, s->file, s->name, &why, e);
+        if (!bad)
+            cli_drop_folder(r->failures[r->n_failures - 1].reason, other);
         report_slide_free(s);
         if (bad)
             return -1;

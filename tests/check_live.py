@@ -127,6 +127,7 @@ def test_the_page_follows_the_run():
         expect(sorted(page.text("#cards figcaption")) == ["big-1", "big-2", "tiny"], "%s", page.text("#cards figcaption"))
         expect(page.run("[...document.querySelectorAll('#cards img')].every(i => i.naturalWidth == 22)"), "pictures")
         says(page.text("#failed td")[0], "<b>bad.h5")
+        expect(os.path.dirname(bad) not in " ".join(page.text("#failed td")), "%s", page.text("#failed td"))
         expect(not page.errors, "%s", page.errors)
         home = "file://" + os.path.abspath(folder) + "/"
         expect(all(r.startswith(home) for r in page.requests), "%s", page.requests)

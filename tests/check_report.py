@@ -305,6 +305,8 @@ def test_other_parameters_and_damaged_files_are_listed():
     text, _ = plain(path)
     says(text, "10 slides", "other.h5", "cut.h5", "parameters differ", "made-00004 is in")
     expect(len(data_of(path)["names"]) == 10, "slides")
+    for known in (other, cut, results()):
+        expect(known in p.err and os.path.dirname(known) not in text_of(path), "the page shows the folder of %s", known)
 
 
 def test_failed_slides_are_listed():

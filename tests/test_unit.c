@@ -73,6 +73,11 @@ static void test_sizes_and_times(void)
     char b[32];
     EXPECT(!strcmp(cli_size(b, 1536), "1.5 KiB") && !strcmp(cli_size(b, 512), "512 B"));
     EXPECT(!strcmp(cli_time(b, 3.21), "3.21 s") && !strcmp(cli_time(b, 7500), "2 h 05 min"));
+    char text[] = "/a/b: bad, as /a/b is; /a/c: not /x/a/b";
+    cli_drop_folder(text, "/a/b");
+    EXPECT(!strcmp(text, "b: bad, as b is; /a/c: not /xb"));
+    cli_drop_folder(text, "b");
+    EXPECT(!strcmp(text, "b: bad, as b is; /a/c: not /xb"));
     EXPECT(!strcmp(cli_base_name("/a/b.svs"), "b.svs") && !strcmp(cli_base_name("b"), "b"));
 }
 
