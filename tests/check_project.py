@@ -282,6 +282,14 @@ def test_manual_pages_are_those_of_the_programs():
     says(text, *(".SH " + heading for heading in ("EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES", "SEE ALSO")))
 
 
+def test_manual_pages_say_what_can_still_identify_someone():
+    for name in PAGES:
+        text = " ".join(open(os.path.join(ROOT, name)).read().split())
+        section = text.split(".SH IDENTIFYING DATA")[-1].split(".SH ")[0] if ".SH IDENTIFYING DATA" in text else ""
+        says(section, "What can still identify someone", "base name", "anonymous", "hash and size", "scanning parameters", "tissue",
+             "written on the glass", "thumbnail")
+
+
 def test_manual_pages_say_nothing_else():
     """What is written by hand names only options, commands and a version that exist."""
     version = run(H5SPEC, "--version").out.split()[1]
