@@ -5,6 +5,7 @@
 #include "common/folder.h"
 #include "common/pipe.h"
 #include "common/progress.h"
+#include "common/publish.h"
 #include "common/stop.h"
 #include "convert/anonymous.h"
 #include "convert/inputs.h"
@@ -78,8 +79,11 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
                        struct convert_report *report, struct err *e)
 {
     struct convert_options options = b->o->convert;
-    if (i->problem)
+    if (i->problem) {
+        if (i->target)
+            publish_clean(i->target); /* with --keep-tree in a folder of its own */
         return err_set(e, "%s", i->problem);
+    }
     if (b->o->anonymous) {
         if (take_name(b, i, e))
             return -1;
@@ -184,6 +188,15 @@ static int check_mask(const struct batch *b, struct err *e)
                    "given; name a folder with one file per slide", mask, b->slides);
 }
 
+/* However this run ends, and whichever slides it is given: what killed runs have left goes. */
+static void clean_output(const char *output, bool is_file)
+{
+    if (is_file)
+        publish_clean(output);
+    else
+        publish_clean_folder(output);
+}
+
 static int run_batch(struct batch *b, char **words, int n)
 {
     struct err e = {""};
@@ -192,6 +205,7 @@ static int run_batch(struct batch *b, char **words, int n)
         cli_say("%s", e.msg);
         return EXIT_PART;
     }
+    clean_output(b->o->output, to_file);
     if (gather(b, words, n, &e)) {
         cli_say("%s", e.msg);
         return EXIT_PART;

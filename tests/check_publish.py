@@ -368,8 +368,10 @@ def test_which_remains_stay():
         open(os.path.join(out, name), "w").close()
     with open(os.path.join(out, held)) as f:
         fcntl.flock(f, fcntl.LOCK_EX)
-        run(WSI2H5, "-q", "-o", out, small())
-    expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
+        run(WSI2H5, "-q", "-o", os.path.join(out, "small.h5"), small())
+        expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
+        run(WSI2H5, "-q", "-o", out, small())  # a folder: those of all its files
+    expect(sorted(left_overs(out)) == sorted([living, held, foreign]), "left: %s", left_overs(out))
 
 
 def test_remains_go_away_whichever_way_the_next_run_ends():
@@ -388,6 +390,18 @@ def test_remains_go_away_whichever_way_the_next_run_ends():
     for slide, options, status in ((bad, (), 1), (small(), ("--gray",), 1), (small(), (), 0)):
         folder = os.path.dirname(s)
         check(folder, "small.h5", status, WSI2H5, "-q", *options, "-o", folder, slide)
+    # B9: also when the slide is gone, a folder has none, the list is absent, or the options are wrong
+    gone_slide, empty, output = os.path.join(tmp(), "small.svs"), tmp(), tmp()
+    mask = ("--tissue-mask", os.path.join(empty, "absent.png"))
+    for argv, status in (((gone_slide,), 1), ((empty,), 1), (("--list", gone_slide), 1), ((*mask, small()), 2)):
+        check(output, "small.h5", status, WSI2H5, "-q", "-o", output, *argv)
+        check(output, "small.h5", status, WSI2H5, "-q", "-o", os.path.join(output, "small.h5"), *argv)
+    check(output, "small.h5", 2, WSI2H5, "-q", "-o", os.path.join(output, "small.h5"), small(), bad)
+    below = os.path.join(output, "below")
+    os.makedirs(below)
+    os.mkdir(os.path.join(empty, "below"))
+    os.symlink("/nowhere.svs", os.path.join(empty, "below", "small.svs"))
+    check(below, "small.h5", 1, WSI2H5, "-q", "--keep-tree", "-o", output, empty)
     for stores, status in ((s, 0), (bad, 1)):
         check(results, "small.h5", status, H5SPEC, "run", "-q", "--device", "cpu", "-o", results, stores)
     for word, base in (("merge", "x.h5"), ("plot", "x.svg")):
