@@ -207,6 +207,7 @@ $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FU
 $(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)
 $(B)/tests/fuzz_jpeg: $(COMMON)
 $(B)/tests/fuzz_store $(B)/tests/fuzz_result: $(TEST_OBJECTS) $(FUZZ_HDF5)
+$(B)/tests/fuzz_table: $(TEST_OBJECTS)
 $(B)/tests/fuzz_text: $(TEST_OBJECTS) $(filter-out $(B)/convert/wsi2h5.o,$(CONVERT))
 
 FUZZ_BUILD = B=build/fuzz CC=clang SAN=fuzzer-no-link,address,undefined CUDA=0 OPENSLIDE=0 CFLAGS='-O1 -g' \

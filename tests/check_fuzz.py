@@ -25,7 +25,7 @@ def replay(name):
     expect(accepted >= len(seeds), "%d of %d seeds are accepted", accepted, len(seeds))
 
 
-for name_ in ("slide", "jpeg", "store", "result", "text"):
+for name_ in ("slide", "jpeg", "store", "result", "text", "table"):
     globals()["test_" + name_] = lambda n=name_: replay(n)
 
 

@@ -1,0 +1,147 @@
+/*
+ * fuzz_table.c - tables that users write: CSV files as such, and as --limits, --meta, --failed and
+ * the pattern of --group-regex of `h5spec report`. The first byte chooses; the rest is the text.
+ */
+#include "process/table.h"
+#include "tests/fuzz/fuzz.h"
+#ifdef HAVE_PNG
+#include "process/report.h"
+#endif
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Cells lie in the text one behind the other, each with its end; rows begin on ascending lines. */
+static void check_table(const struct table *t, size_t n)
+{
+    const char *end = t->text;
+    FUZZ_MUST(t->columns >= 1 && t->rows >= 0);
+    for (int64_t row = 0; row <= t->rows; row++) {
+        FUZZ_MUST(t->lines[row] >= (row ? t->lines[row - 1] + 1 : 1));
+        for (int64_t k = 0; k < t->columns; k++) {
+            const char *cell = table_cell(t, row, k);
+            FUZZ_MUST(cell >= end && (size_t)(cell - t->text) <= n);
+            end = cell + strlen(cell) + 1;
+            FUZZ_MUST((size_t)(end - t->text) <= n + 1);
+        }
+    }
+    const int64_t found = table_column(t, table_cell(t, 0, t->columns - 1));
+    FUZZ_MUST(found >= 0 && found < t->columns);
+}
+
+static void table(const char *path, size_t n)
+{
+    struct err e = {""};
+    struct table t;
+    if (table_read(&t, path, &e)) {
+        FUZZ_MUST(e.msg[0]);
+    } else {
+        check_table(&t, n);
+        fuzz_accepted++;
+    }
+    table_free(&t);
+}
+
+#ifdef HAVE_PNG
+/* A report of three slides, by name, as report_load() leaves them. */
+enum { SLIDES = 3 };
+static void begin(struct report *r, struct report_slide slides[SLIDES],
+                  const struct report_setup *setup)
+{
+    static char *const names[SLIDES] = {(char *)"A", (char *)"A.b", (char *)"slide 3"};
+    static char nobody[] = "";
+    *r = (struct report){.setup = setup, .n = SLIDES, .slides = slides};
+    for (int k = 0; k < SLIDES; k++) {
+        slides[k] = (struct report_slide){.name = names[k], .vendor = nobody, .objective = NAN};
+        slides[k].mpp = slides[k].downsample = slides[k].w1 = NAN;
+    }
+}
+
+static void end(struct report *r)
+{
+    for (int64_t k = 0; k < r->n; k++)
+        free(r->slides[k].shown);
+    for (int32_t k = 0; k < r->n_groups; k++)
+        free(r->groups[k]);
+    for (int64_t k = 0; k < r->n_failures; k++) {
+        free(r->failures[k].name);
+        free(r->failures[k].reason);
+    }
+    free(r->groups);
+    free(r->pools);
+    free(r->failures);
+    free(r->limits);
+}
+
+static void limits(const char *path)
+{
+    const struct report_setup setup = {.limits = path};
+    struct report_slide slides[SLIDES];
+    struct report r;
+    struct err e = {""};
+    begin(&r, slides, &setup);
+    if (report_read_limits(&r, &e))
+        FUZZ_MUST(e.msg[0]);
+    else
+        fuzz_accepted++;
+    for (int64_t k = 0; k < r.n_limits && !e.msg[0]; k++) {
+        const struct report_limit *l = &r.limits[k];
+        FUZZ_MUST(l->metric >= 0 && l->metric <= REPORT_METRICS);
+        FUZZ_MUST(!isinf(l->warn) && !isinf(l->fail));
+        FUZZ_MUST(memchr(l->group, 0, sizeof l->group));
+    }
+    end(&r);
+}
+
+/* Every slide has a group that exists. */
+static void groups(const struct report_setup *setup)
+{
+    struct report_slide slides[SLIDES];
+    struct report r;
+    struct err e = {""};
+    begin(&r, slides, setup);
+    if (report_group(&r, &e))
+        FUZZ_MUST(e.msg[0]);
+    else
+        fuzz_accepted++;
+    for (int64_t k = 0; k < r.n && !e.msg[0]; k++)
+        FUZZ_MUST(slides[k].shown && slides[k].group >= 0 && slides[k].group < r.n_groups);
+    end(&r);
+}
+
+/* The C library copies what stands before a + or a count, so that a few dozen of them need
+ * gigabytes: such patterns, which only the user's own command line can have, are left out. */
+static void pattern(const char *text)
+{
+    int copies = 0;
+    for (const char *p = text; *p; p++)
+        copies += *p == '+' ? 1 : *p == '{' || *p == '\\' ? 99 : 0;
+    if (strlen(text) < 64 && copies < 8)
+        groups(&(struct report_setup){.group_regex = text});
+}
+#endif
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    char path[FUZZ_PATH];
+    if (n == 0)
+        return 0;
+    fuzz_file(data + 1, n - 1, path);
+#ifdef HAVE_PNG
+    char *text = strndup((const char *)data + 1, n - 1);
+    FUZZ_MUST(text);
+    switch (data[0] % 5) {
+    case 0: limits(path); break;
+    case 1: groups(&(struct report_setup){.meta = path, .group = "site"}); break;
+    case 2: groups(&(struct report_setup){.failed = path, .number_names = data[0] & 8}); break;
+    case 3: pattern(text); break;
+    default: table(path, n - 1);
+    }
+    free(text);
+#else
+    table(path, n - 1);
+#endif
+    return 0;
+}
