@@ -69,6 +69,16 @@ void html_base64(FILE *f, const uint8_t *bytes, size_t n)
     }
 }
 
+static void put_quoted(FILE *f, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '"')
+            putc('"', f);
+        putc(*s, f);
+    }
+    putc('"', f);
+}
+
 void html_csv(FILE *f, const char *s)
 {
     char text[MOST_TEXT];
@@ -76,10 +86,11 @@ void html_csv(FILE *f, const char *s)
     putc('"', f);
     if (*s && strchr("=+-@\t", *s))
         putc('\'', f);
-    for (; *s; s++) {
-        if (*s == '"')
-            putc('"', f);
-        putc(*s, f);
-    }
+    put_quoted(f, s);
+}
+
+void html_csv_exact(FILE *f, const char *s)
+{
     putc('"', f);
+    put_quoted(f, s);
 }

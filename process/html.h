@@ -25,5 +25,7 @@ void html_base64(FILE *f, const uint8_t *bytes, size_t n);
 /* As a field of a CSV table, in quotes. A text that a spreadsheet would take for a formula (it
  * begins with = + - @ or a tab) gets an apostrophe in front. */
 void html_csv(FILE *f, const char *s);
+/* The same with every byte as it is, for programs that look names up. */
+void html_csv_exact(FILE *f, const char *s);
 
 #endif

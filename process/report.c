@@ -1,7 +1,6 @@
 /* report.c - the steps of a report; see report.h. */
 #include "process/report.h"
 
-#include "process/html.h"
 #include "process/page.h"
 #include "process/report_pictures.h"
 #include "process/text_file.h"
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 
 #define CSV_HEAD "slide,group,resolution,windows,"
-#define KEY_HEAD "number,slide,result\n"
+#define KEY_HEAD "number,slide,result"
 
 static void report_free(struct report *r)
 {
@@ -21,35 +20,27 @@ static void report_free(struct report *r)
     }
     for (int k = 0; k < r->n_creators; k++)
         free(r->creators[k]);
-    for (int32_t k = 0; k < r->n_groups; k++)
+    for (int32_t k = 0; k < r->n_groups; k++) {
         free(r->groups[k]);
+        if (r->group_names)
+            free(r->group_names[k]);
+    }
     for (int64_t k = 0; k < r->n_failures; k++) {
         free(r->failures[k].name);
+        free(r->failures[k].path);
         free(r->failures[k].reason);
+        free(r->failures[k].shown);
     }
     report_spool_free(r->spool);
     free(r->slides);
     free(r->pools);
     free(r->creators);
     free(r->groups);
+    free(r->group_names);
     free(r->failures);
+    for (int64_t k = 0; k < r->n_limits; k++)
+        free(r->limits[k].group_name);
     free(r->limits);
-}
-
-static int put_key(const struct report *r, FILE *f, struct err *e)
-{
-    (void)e;
-    fputs(KEY_HEAD, f);
-    for (int64_t k = 0; k < r->n; k++) {
-        const struct report_slide *s = &r->slides[k];
-        html_csv(f, s->shown);
-        putc(',', f);
-        html_csv(f, s->name);
-        putc(',', f);
-        html_csv(f, r->setup->files[s->file]);
-        putc('\n', f);
-    }
-    return 0;
 }
 
 /* All files that are to be written, known before anything is read. */
@@ -79,7 +70,7 @@ static int write_one(const struct report *r, const char *path,
 static int write_all(const struct report *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
-    if ((o->number_names && write_one(r, o->key, put_key, e)) ||
+    if ((o->number_names && write_one(r, o->key, report_key, e)) ||
         (o->csv && write_one(r, o->csv, report_csv, e)) || (o->multiqc && report_multiqc(r, e)))
         return -1;
     return write_one(r, o->output, report_page, e);
@@ -87,10 +78,11 @@ static int write_all(const struct report *r, struct err *e)
 
 static int make(struct report *r, struct err *e)
 {
-    if (check_targets(r->setup, e) || report_read_limits(r, e) || report_load(r, e))
+    if (check_targets(r->setup, e) || report_read_limits(r, e) || report_load(r, e) ||
+        report_group(r, e) || report_name(r, e) || report_place_limits(r, e) ||
+        report_score(r, e) || report_cells(r, e))
         return -1;
-    return report_group(r, e) || report_score(r, e) || report_cells(r, e) || write_all(r, e) ? -1
-                                                                                             : 0;
+    return write_all(r, e);
 }
 
 int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failing, struct err *e)

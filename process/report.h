@@ -5,10 +5,12 @@
  *
  *   report_load     reads every slide once: numbers, histogram, pictures (report_pictures)
  *   report_groups   which group a slide belongs to: from a table, a pattern or its properties
- *   report_scores   pools, robust z, W1, flags, limits
+ *   report_names    what slides, groups and failures are called on the page, and the key to it
+ *   report_limits   the thresholds of --limits
+ *   report_scores   pools, robust z, W1, flags, verdicts
  *   report_cells    histograms in cells of about 1 dB, and their bands
  *   report_page     the page: report_data writes what process/page.js shows
- *   report_tables   --csv, --multiqc and the key of --names number
+ *   report_tables   --csv, --multiqc
  *
  * A pool is a group's slides of one resolution. Slides are compared within their pool only.
  * The memory of a report is about 4 bytes per bin and slide.
@@ -102,15 +104,23 @@ struct report_pool {
     float *bands;                      /* [REPORT_BANDS][cells]: quantiles of the shares; owned */
 };
 
+enum { REPORT_EVERY_GROUP = -1, REPORT_NO_GROUP = -2 };
+
 struct report_limit {
     int metric;        /* REPORT_METRICS: w1_db */
     bool above;        /* values above are bad */
     double warn, fail; /* NAN: none */
-    char group[128];   /* "": all */
+    char *group_name;  /* "": all; owned */
+    int32_t group;     /* number, or one of the two above */
+    int64_t line;      /* of the file */
 };
 
+/* An input, or a slide of it, without numbers. */
 struct report_failure {
-    char *name, *reason; /* owned */
+    char *name;   /* of the slide or of the file; owned */
+    char *path;   /* of the input; "" if it is not known; owned */
+    char *reason; /* without folders; owned */
+    char *shown;  /* on the page: the base name or a number; owned */
 };
 
 struct report {
@@ -122,7 +132,8 @@ struct report {
     int64_t n, room;
     struct report_slide *slides; /* [n], by name */
     int32_t n_groups;
-    char **groups; /* [n_groups], owned; group 0 is that of slides without another */
+    char **groups;      /* [n_groups], owned; group 0 is that of slides without another */
+    char **group_names; /* [n_groups], owned: what they are called before numbers replace names */
     int32_t n_pools;
     struct report_pool *pools;
     int64_t n_limits;
@@ -138,9 +149,16 @@ struct report {
 
 int report_load(struct report *r, struct err *e);
 int report_group(struct report *r, struct err *e);
+int report_name(struct report *r, struct err *e);
+int report_key(const struct report *r, FILE *f, struct err *e);
 int report_score(struct report *r, struct err *e);
 int report_cells(struct report *r, struct err *e);
 int report_read_limits(struct report *r, struct err *e);
+/* Finds the groups of limits, once they are known. Reports limits that no slide can break. */
+int report_place_limits(struct report *r, struct err *e);
+/* Does a limit hold for a slide, and is x beyond a threshold of it? */
+bool report_limit_holds(const struct report_limit *l, const struct report_slide *s);
+bool report_limit_breaks(const struct report_limit *l, double x, double threshold);
 int report_page(const struct report *r, FILE *f, struct err *e);
 void report_data(const struct report *r, FILE *f);
 int report_csv(const struct report *r, FILE *f, struct err *e);
@@ -148,10 +166,13 @@ int report_multiqc(const struct report *r, struct err *e);
 
 void report_slide_free(struct report_slide *s); /* what it owns, not s */
 /* Lists an input or a slide that has no numbers. */
-int report_fail(struct report *r, const char *name, const char *reason, struct err *e);
+int report_fail(struct report *r, const char *name, const char *path, const char *reason,
+                struct err *e);
 
 /* The share of a slide's values in a cell, per dB. The slide has windows. */
 double report_share(const struct report *r, const struct report_slide *s, int64_t cell);
+/* The reason as the page may show it. */
+const char *report_failure_reason(const struct report *r, const struct report_failure *f);
 /* Value of a metric; REPORT_METRICS is w1. */
 double report_value(const struct report_slide *s, int metric);
 /* The number of a metric of this name; -1: none. */

@@ -37,7 +37,8 @@ static const struct command_option rows[] = {
     {"Output", 'o', "output", "REPORT.html", OPT_OUTPUT,
      "file for the page; only a report made by h5spec is ever overwritten"},
     {NULL, 0, "title", "TEXT", OPT_TITLE, "title (default: the number of slides)"},
-    {NULL, 0, "csv", "FILE", OPT_CSV, "also write the table of slides, with scores and reasons"},
+    {NULL, 0, "csv", "FILE", OPT_CSV,
+     "also write the table of slides, with scores and reasons; failed ones have no numbers"},
     {NULL, 0, "multiqc", "DIR", OPT_MULTIQC,
      "also write custom content that MultiQC shows when it is run on DIR"},
     {"Input", 0, "list", "FILE", OPT_LIST,
@@ -56,9 +57,11 @@ static const struct command_option rows[] = {
      "fail"},
     {NULL, 0, "strict", NULL, OPT_STRICT, "end with status 1 if a slide fails a limit"},
     {"Privacy", 0, "names", "HOW", OPT_NAMES,
-     "keep, or number: names of slides are replaced by numbers"},
+     "keep, or number: names of slides are replaced by numbers, also groups that are derived from "
+     "names"},
     {NULL, 0, "key", "FILE", OPT_KEY,
-     "with --names number: which number is which slide (default: REPORT.html.key.csv)"},
+     "with --names number: which number is which slide, group or failed input (default: "
+     "REPORT.html.key.csv)"},
     {"Pictures", 0, "pictures", "WHICH", OPT_PICTURES,
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
      "whatever the size; maps: as auto, without thumbnails; none"},

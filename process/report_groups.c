@@ -1,4 +1,4 @@
-/* report_groups.c - names and groups of slides, and those that failed; see report.h. */
+/* report_groups.c - which group a slide belongs to; see report.h. */
 #include "process/report.h"
 
 #include "common/cli.h"
@@ -49,27 +49,56 @@ static struct report_slide *find_slide_or_file(const struct report *r, const cha
     return find_slide(r, stem);
 }
 
+/* Puts a slide into the group of a row. A slide has one row, or rows that agree. */
+static int place(struct report *r, const struct table *t, int64_t row, int64_t column,
+                 struct report_slide *s, int64_t *first, struct err *e)
+{
+    const int32_t group = find_group(r, table_cell(t, row, column), e);
+    if (group < 0)
+        return -1;
+    if (*first > 0 && s->group != group)
+        return err_set(
+            e,
+            "line %" PRId64 ": slide %s has %s %s, but %s in line %" PRId64 "; keep one of the two",
+            t->lines[row], s->name, r->setup->group, r->groups[group], r->groups[s->group], *first);
+    *first = t->lines[row];
+    s->group = group;
+    return 0;
+}
+
+static int place_all(struct report *r, const struct table *t, int64_t slide, int64_t column,
+                     struct err *e)
+{
+    int64_t unknown = 0, repeated = 0;
+    int64_t *first = calloc((size_t)r->n + 1, sizeof *first); /* lines of slides; 0: none yet */
+    int bad = first ? 0 : err_set(e, "out of memory");
+    for (int64_t k = 1; !bad && k <= t->rows; k++) {
+        struct report_slide *s = find_slide_or_file(r, table_cell(t, k, slide));
+        unknown += !s;
+        repeated += s && first[s - r->slides] > 0;
+        bad = s ? place(r, t, k, column, s, &first[s - r->slides], e) : 0;
+    }
+    if (!bad && unknown > 0)
+        cli_say("%s: %" PRId64 " row%s for slides that no result has", r->setup->meta, unknown,
+                unknown == 1 ? "" : "s");
+    if (!bad && repeated > 0)
+        cli_say("%s: %" PRId64 " row%s for slides that have one already; they agree",
+                r->setup->meta, repeated, repeated == 1 ? "" : "s");
+    free(first);
+    return bad ? err_add(e, "%s", r->setup->meta) : 0;
+}
+
 static int group_by_table(struct report *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
     struct table t = {0};
-    int64_t unknown = 0, slide = 0, column = 0;
+    int64_t slide = 0, column = 0;
     int bad = table_read(&t, o->meta, e);
     if (!bad && (column = table_column(&t, o->group)) < 0)
         bad = err_set(e, "%s: has no column %s", o->meta, o->group);
     if (!bad && (slide = table_column(&t, "slide")) < 0)
         bad = err_set(e, "%s: has no column slide", o->meta);
-    if (!bad && find_group(r, "not in the table", e) < 0)
-        bad = -1;
-    for (int64_t k = 1; !bad && k <= t.rows; k++) {
-        struct report_slide *s = find_slide_or_file(r, table_cell(&t, k, slide));
-        unknown += !s;
-        if (s && (s->group = find_group(r, table_cell(&t, k, column), e)) < 0)
-            bad = err_add(e, "%s", o->meta);
-    }
-    if (!bad && unknown > 0)
-        cli_say("%s: %" PRId64 " row%s for slides that no result has", o->meta, unknown,
-                unknown == 1 ? "" : "s");
+    bad = bad || find_group(r, "not in the table", e) < 0 || place_all(r, &t, slide, column, e);
     table_free(&t);
     return bad ? -1 : 0;
 }
@@ -137,64 +166,11 @@ static int group_by_property(struct report *r, struct err *e)
     return 0;
 }
 
-/* --- names, and slides that failed --- */
-
-static int show_names(struct report *r, struct err *e)
-{
-    int digits = 1;
-    for (int64_t n = r->n; n >= 10; n /= 10)
-        digits++;
-    for (int64_t k = 0; k < r->n; k++) {
-        struct report_slide *s = &r->slides[k];
-        char number[64];
-        snprintf(number, sizeof number, "slide %0*" PRId64, digits % 20, k + 1);
-        if (!(s->shown = strdup(r->setup->number_names ? number : s->name)))
-            return err_set(e, "out of memory");
-    }
-    return 0;
-}
-
-static int read_failed(struct report *r, struct err *e)
-{
-    const char *path = r->setup->failed;
-    struct table t = {0};
-    int bad = table_read(&t, path, e);
-    const int64_t slide = bad ? 0 : table_column(&t, "slide");
-    const int64_t reason = bad ? 0 : table_column(&t, "reason");
-    if (!bad && (slide < 0 || reason < 0))
-        bad = err_set(e, "%s: the header is not slide,reason", path);
-    for (int64_t k = 1; !bad && k <= t.rows; k++)
-        bad = report_fail(r, table_cell(&t, k, slide), table_cell(&t, k, reason), e);
-    table_free(&t);
-    return bad ? -1 : 0;
-}
-
-/* Names and paths must not reach the page; what went wrong stays in the messages of the run. */
-static int hide_failures(struct report *r, struct err *e)
-{
-    for (int64_t k = 0; k < r->n_failures; k++) {
-        struct report_failure *f = &r->failures[k];
-        char number[64];
-        snprintf(number, sizeof number, "input without numbers %" PRId64, k + 1);
-        free(f->name);
-        free(f->reason);
-        f->name = strdup(number);
-        f->reason = strdup("not shown, because names are replaced by numbers; see the messages of "
-                           "the run");
-        if (!f->name || !f->reason)
-            return err_set(e, "out of memory");
-    }
-    return 0;
-}
+/* --- all --- */
 
 int report_group(struct report *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
-    int bad = show_names(r, e);
-    bad = bad || (o->failed && read_failed(r, e));
-    bad = bad || (o->number_names && hide_failures(r, e));
-    if (bad)
-        return -1;
     if (o->meta)
         return group_by_table(r, e);
     if (o->group_regex)

@@ -25,15 +25,17 @@ struct load_item {
 
 /* --- lists --- */
 
-int report_fail(struct report *r, const char *name, const char *reason, struct err *e)
+int report_fail(struct report *r, const char *name, const char *path, const char *reason,
+                struct err *e)
 {
     struct report_failure *more = realloc(r->failures, (size_t)(r->n_failures + 1) * sizeof *more);
     if (!more)
         return err_set(e, "out of memory");
     r->failures = more;
-    more[r->n_failures] = (struct report_failure){strdup(name), strdup(reason)};
-    return more[r->n_failures].name && more[r->n_failures++].reason ? 0
-                                                                    : err_set(e, "out of memory");
+    struct report_failure *f = &more[r->n_failures++];
+    *f = (struct report_failure){
+        .name = strdup(name), .path = strdup(path), .reason = strdup(reason)};
+    return f->name && f->path && f->reason ? 0 : err_set(e, "out of memory");
 }
 
 static int add_row(struct report *r, const struct report_slide *row, struct err *e)
@@ -90,7 +92,7 @@ static int cannot_use(struct report *r, int64_t file, const char *name, struct e
     cli_say("%s", why->msg);
     cli_drop_folder(why->msg, r->setup->files[file]);
     r->bad++;
-    return report_fail(r, name, why->msg, e);
+    return report_fail(r, name, r->setup->files[file], why->msg, e);
 }
 
 static int open_next(struct loader *l, struct err *e)

@@ -183,9 +183,9 @@ static void put_failures(FILE *f, const struct report *r)
           f);
     for (int64_t k = 0; k < r->n_failures; k++) {
         fputs("<tr><td>", f);
-        html_text(f, r->failures[k].name);
+        html_text(f, r->failures[k].shown);
         fputs("</td><td>", f);
-        html_text(f, r->failures[k].reason);
+        html_text(f, report_failure_reason(r, &r->failures[k]));
         fputs("</td></tr>\n", f);
     }
     fputs("</table></section>\n", f);
@@ -264,10 +264,12 @@ static void put_limits(FILE *f, const struct report *r)
             fprintf(f, "%g warns ", l->warn);
         if (!isnan(l->fail))
             fprintf(f, "%g fails ", l->fail);
-        if (*l->group) {
+        if (l->group >= 0) {
             fputs("in group ", f);
-            html_text(f, l->group);
+            html_text(f, r->groups[l->group]);
         }
+        if (l->group == REPORT_NO_GROUP)
+            fputs("in a group that no slide is in", f);
     }
     fputs(r->n_limits ? "</p>\n" : "", f);
 }

@@ -1,8 +1,5 @@
-/* report_scores.c - pools, scores, distances and limits; see report.h. */
+/* report_scores.c - pools, scores, distances and verdicts; see report.h. */
 #include "process/report.h"
-
-#include "common/cli.h"
-#include "process/table.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -124,12 +121,7 @@ static int measure_distances(struct report *r, int32_t pool, struct room *m, str
     return 0;
 }
 
-/* --- limits --- */
-
-static bool is_beyond(const struct report_limit *l, double x, double limit)
-{
-    return l->above ? x > limit : x < limit; /* false for NaN */
-}
+/* --- verdicts --- */
 
 /* A slide without a value of a metric that has a limit has no verdict, unless another fails. */
 static void judge(struct report *r, struct report_slide *s)
@@ -139,62 +131,16 @@ static void judge(struct report *r, struct report_slide *s)
     for (int64_t k = 0; k < r->n_limits; k++) {
         const struct report_limit *l = &r->limits[k];
         const double x = report_value(s, l->metric);
-        if (*l->group && strcmp(l->group, r->groups[s->group]))
+        if (!report_limit_holds(l, s))
             continue;
-        const int verdict = is_beyond(l, x, l->fail)   ? REPORT_FAIL
-                            : is_beyond(l, x, l->warn) ? REPORT_WARN
-                                                       : REPORT_PASS;
+        const int verdict = report_limit_breaks(l, x, l->fail)   ? REPORT_FAIL
+                            : report_limit_breaks(l, x, l->warn) ? REPORT_WARN
+                                                                 : REPORT_PASS;
         unknown = unknown || isnan(x);
         worst = verdict > worst ? verdict : worst;
     }
     s->verdict = worst == REPORT_PASS && unknown ? REPORT_NO_VERDICT : (enum report_verdict)worst;
 }
-
-static int read_bound(const char *where, const char *text, double *out, struct err *e)
-{
-    *out = NAN;
-    return *text ? cli_real(where, text, -1e9, 1e9, out, e) : 0;
-}
-
-static int read_limit(const struct table *t, int64_t row, const int64_t at[5],
-                      struct report_limit *l, struct err *e)
-{
-    const char *metric = table_cell(t, row, at[0]), *side = table_cell(t, row, at[1]);
-    l->metric = report_find_metric(metric);
-    if (l->metric < 0)
-        return err_set(e, "no metric is called %s", metric);
-    if (strcmp(side, "below") && strcmp(side, "above"))
-        return err_set(e, "side must be below or above, not %s", side);
-    l->above = !strcmp(side, "above");
-    snprintf(l->group, sizeof l->group, "%s", at[4] < 0 ? "" : table_cell(t, row, at[4]));
-    return read_bound("warn", table_cell(t, row, at[2]), &l->warn, e) ||
-                   read_bound("fail", table_cell(t, row, at[3]), &l->fail, e)
-               ? -1
-               : 0;
-}
-
-int report_read_limits(struct report *r, struct err *e)
-{
-    static const char *const names[5] = {"metric", "side", "warn", "fail", "group"};
-    const char *path = r->setup->limits;
-    struct table t = {0};
-    int64_t at[5];
-    int bad = path ? table_read(&t, path, e) : 0;
-    for (int k = 0; k < 5 && path && !bad; k++) {
-        at[k] = table_column(&t, names[k]);
-        if (at[k] < 0 && strcmp(names[k], "group") != 0)
-            bad = err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
-                          path, names[k]);
-    }
-    if (path && !bad && !(r->limits = calloc((size_t)t.rows + 1, sizeof *r->limits)))
-        bad = err_set(e, "out of memory");
-    for (int64_t k = 1; path && !bad && k <= t.rows; k++)
-        if (read_limit(&t, k, at, &r->limits[r->n_limits++], e))
-            bad = err_add(e, "%s: line %" PRId64, path, t.lines[k]);
-    table_free(&t);
-    return bad ? -1 : 0;
-}
-
 /* --- all --- */
 
 static int score_pool(struct report *r, int32_t pool, struct room *m, struct err *e)

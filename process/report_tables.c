@@ -34,6 +34,41 @@ static void put_reasons(FILE *f, const struct report *r, const struct report_sli
     html_csv(f, all);
 }
 
+static void put_slide(FILE *f, const struct report *r, const struct report_slide *s)
+{
+    html_csv(f, s->shown);
+    putc(',', f);
+    html_csv(f, r->groups[s->group]);
+    putc(',', f);
+    html_csv(f, r->pools[s->pool].resolution);
+    fprintf(f, ",%" PRId64 ",%" PRId64 ",", s->windows, s->groups_missing);
+    if (s->damaged >= 0)
+        fprintf(f, "%" PRId64, s->damaged);
+    for (int m = 0; m <= REPORT_METRICS; m++)
+        next_real(f, report_value(s, m));
+    for (int m = 0; m < REPORT_METRICS; m++)
+        if (report_metric(m)->low)
+            next_real(f, s->z[m]);
+    fprintf(f, ",0,%d,%s", report_is_flagged(s), verdicts[s->verdict]);
+    put_reasons(f, r, s);
+    putc('\n', f);
+}
+
+/* Without numbers: only the name, failed and the reason. */
+static void put_failed(FILE *f, const struct report *r, const struct report_failure *x)
+{
+    html_csv(f, x->shown);
+    fputs(",,,,,", f);
+    for (int m = 0; m <= REPORT_METRICS; m++)
+        putc(',', f);
+    for (int m = 0; m < REPORT_METRICS; m++)
+        if (report_metric(m)->low)
+            putc(',', f);
+    fputs(",1,,,", f);
+    html_csv(f, report_failure_reason(r, x));
+    putc('\n', f);
+}
+
 int report_csv(const struct report *r, FILE *f, struct err *e)
 {
     (void)e;
@@ -43,26 +78,11 @@ int report_csv(const struct report *r, FILE *f, struct err *e)
     for (int m = 0; m < REPORT_METRICS; m++)
         if (report_metric(m)->low)
             fprintf(f, ",z_%s", report_metric(m)->name);
-    fputs(",flagged,verdict,reasons\n", f);
-    for (int64_t k = 0; k < r->n; k++) {
-        const struct report_slide *s = &r->slides[k];
-        html_csv(f, s->shown);
-        putc(',', f);
-        html_csv(f, r->groups[s->group]);
-        putc(',', f);
-        html_csv(f, r->pools[s->pool].resolution);
-        fprintf(f, ",%" PRId64 ",%" PRId64 ",", s->windows, s->groups_missing);
-        if (s->damaged >= 0)
-            fprintf(f, "%" PRId64, s->damaged);
-        for (int m = 0; m <= REPORT_METRICS; m++)
-            next_real(f, report_value(s, m));
-        for (int m = 0; m < REPORT_METRICS; m++)
-            if (report_metric(m)->low)
-                next_real(f, s->z[m]);
-        fprintf(f, ",%d,%s", report_is_flagged(s), verdicts[s->verdict]);
-        put_reasons(f, r, s);
-        putc('\n', f);
-    }
+    fputs(",failed,flagged,verdict,reasons\n", f);
+    for (int64_t k = 0; k < r->n; k++)
+        put_slide(f, r, &r->slides[k]);
+    for (int64_t k = 0; k < r->n_failures; k++)
+        put_failed(f, r, &r->failures[k]);
     return 0;
 }
 

@@ -96,25 +96,15 @@ static bool say_scores(const struct report *r, const struct report_slide *s, str
     return false;
 }
 
-static bool applies(const struct report *r, const struct report_limit *l,
-                    const struct report_slide *s)
-{
-    return !*l->group || !strcmp(l->group, r->groups[s->group]);
-}
-
-static bool breaks(const struct report_limit *l, double x, double limit)
-{
-    return l->above ? x > limit : x < limit;
-}
-
 static bool say_limits(const struct report *r, const struct report_slide *s, struct wish *w)
 {
     for (int64_t k = 0; k < r->n_limits; k++) {
         const struct report_limit *l = &r->limits[k];
         const double x = report_value(s, l->metric);
-        const bool fail = breaks(l, x, l->fail), warn = breaks(l, x, l->warn);
+        const bool fail = report_limit_breaks(l, x, l->fail);
+        const bool warn = report_limit_breaks(l, x, l->warn);
         const struct report_metric *m = &metrics[l->metric];
-        if (applies(r, l, s) && (fail || warn) &&
+        if (report_limit_holds(l, s) && (fail || warn) &&
             say(w, "%s: %s is %.*f%s, %s the limit of %g", fail ? "fail" : "warn", m->name,
                 m->digits, x, unit_of(l->metric), l->above ? "above" : "below",
                 fail ? l->fail : l->warn))

@@ -216,6 +216,13 @@ def test_groups_by_a_table():
         says(report("--meta", wrong, "--group", "site", results(), status=1)[1].err, message)
 
 
+def test_a_slide_twice_in_the_table():
+    path, p = report("--meta", table("slide,site", "made-00001,North", "made-00002,South", "made-00001.svs,North"), "--group", "site", results())
+    says(p.err, "1 row for slides that have one already; they agree")
+    wrong = table("slide,site", "made-00001,North", "", "made-00001.svs,South")
+    says(report("--meta", wrong, "--group", "site", results(), status=1)[1].err, wrong + ": line 4: slide made-00001 has site South, but North in line 2")
+
+
 def test_groups_by_a_pattern():
     path = results("--names", names("TCGA-%s-%04d" % (site, k) for site in ("A1", "B2") for k in range(11)))
     data = data_of(report("--group-regex", "^TCGA-([A-Z0-9]+)-", path)[0])
@@ -243,9 +250,15 @@ def test_limits():
         expect(row["verdict"] == want, "%s: %s", row["slide"], row["verdict"])
     says(rows[0]["reasons"], "fail: focus_p50 is -", "below the limit of -36")
     page, p = report("--limits", limits, "--strict", path, status=1)
-    says(p.err, "3 slides fail a limit")
-    says(plain(page)[0], "3 fail")
-    for line, message in (("fokus,below,1,2", "line 2: no metric is called fokus"), ("slope,under,1,2", "side must be below or above"), ("slope,below,x,2", "warn x")):
+    says(p.err, "3 slides fail a limit", limits + ": line 4: no slide is in group other")
+    says(plain(page)[0], "3 fail", "mean_db above: 1 fails in a group that no slide is in")
+    expect("no slide is in group all slides" not in p.err, "%s", p.err)
+    for line, message in (("fokus,below,1,2", "line 2: no metric is called fokus"), ("slope,under,1,2", "side must be below or above"), ("slope,below,x,2", "warn x"),
+                          ("slope,below,,", "line 2: neither warn nor fail has a number"),
+                          ("focus_p50,below,-36,-33", "line 2: warn -36 is never met: a slide below -33 fails already"), ("w1_db,above,2,2", "warn 2 is never met"),
+                          ("tissue_fraction,above,0.9,1", "line 2: tissue_fraction lies between 0 and 1, never above 1"),
+                          ("mean_db,below,30,-5", "mean_db lies between 0 and 160, never below -5"), ("w1_db,below,,0", "w1_db lies between 0 and 160, never below 0"),
+                          ("focus_p05,above,170,", "focus_p05 lies between -160 and 160, never above 170"), ("std_db,above,,80", "std_db lies between 0 and 80")):
         says(report("--limits", table("metric,side,warn,fail", line), path, status=1)[1].err, message)
 
 
@@ -313,6 +326,12 @@ def test_failed_slides_are_listed():
     failed = table("slide,reason", "gone,cannot be opened: <b>no</b>")
     path, _ = report("--failed", failed, results())
     says(plain(path)[0], "1 failed (listed below)", "gone", "cannot be opened: <b>no</b>")
+    rows = table_of("--failed", failed, results())
+    expect(len(rows) == 11 and [r["failed"] for r in rows] == ["0"] * 10 + ["1"], "%s", rows)
+    expect({k: v for k, v in rows[-1].items() if v} == {"slide": "gone", "failed": "1", "reasons": "cannot be opened: <b>no</b>"}, "%s", rows[-1])
+    whole = table("slide,reason", "/secret/x.svs,/secret/x.svs: no slide")
+    page = text_of(report("--failed", whole, results())[0])
+    expect("/secret" not in page and "x.svs: no slide" in page, "a folder's name")
     says(report("--failed", table("slide,why"), results(), status=1)[1].err, "the header is not slide,reason")
 
 
@@ -345,9 +364,33 @@ def test_hostile_names():
         expect(not row["slide"].startswith(("=", "+", "-", "@")), "%s", row["slide"])
 
 
-def test_nothing_identifying_reaches_the_page():
-    path, _ = report("--multiqc", os.path.join(tmp(), "m"), "--csv", os.path.join(tmp(), "t.csv"), results("--slides", "12"))
-    expect("CANARY" not in text_of(path), "the page")
+def texts_of(folder):
+    """All files of a folder as text: path from it, and what it holds."""
+    return {os.path.relpath(os.path.join(at, name), folder): text_of(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names}
+
+
+def test_nothing_identifying_reaches_a_file():
+    """mkresult writes CANARY into what identifies a slide: the file's name, its hash, the device."""
+    for options in ((), ("--names", "number")):
+        folder = tmp()
+        run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"), *options,
+            results("--slides", "12"))
+        texts = texts_of(folder)
+        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json", "m/h5spec_histograms_mqc.json"} | ({"r.html.key.csv"} if options else set()), "%s", list(texts))
+        for name, text in texts.items():
+            expect("CANARY" not in text, "%s", name)
+            expect("made-00003" in text or options, "%s holds no slide", name)
+
+
+def numbered(*argv, status=0):
+    """A report with --names number: the texts of its files without the key, and the rows of the key."""
+    folder = tmp()
+    run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--names", "number", "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"),
+        *argv, status=status)
+    with open(os.path.join(folder, "r.html.key.csv"), newline="", encoding="utf-8", errors="surrogateescape") as f:
+        key = list(csv.DictReader(f))
+    os.unlink(os.path.join(folder, "r.html.key.csv"))
+    return texts_of(folder), key
 
 
 def test_names_become_numbers():
@@ -355,17 +398,39 @@ def test_names_become_numbers():
     cut = os.path.join(tmp(), "Miller-cut.h5")
     with open(cut, "wb") as f:
         f.write(b"\x89HDF\r\n\x1a\n")
-    folder = tmp()
-    path = os.path.join(folder, "r.html")
-    failed = table("slide,reason", "Miller-99,Miller: no")
-    run(H5SPEC, "report", "-o", path, "--names", "number", "--failed", failed, "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"),
-        source, cut, status=1)
-    for name in ("r.html", "t.csv", "m/h5spec_statistics_mqc.json", "m/h5spec_histograms_mqc.json"):
-        expect("Miller" not in text_of(os.path.join(folder, name)), "%s", name)
-    with open(path + ".key.csv", newline="") as f:
-        key = list(csv.DictReader(f))
-    expect([k["slide"] for k in key] == sorted("Miller-%d" % k for k in range(12)) and key[0]["number"] == "slide 01", "%s", key)
-    expect("slide 12" in text_of(path), "numbers")
+    failed = table("slide,reason", "/x/Miller-99.svs,Miller: no")
+    texts, key = numbered("--failed", failed, source, cut, source, status=1)
+    for name, text in texts.items():
+        expect("Miller" not in text and os.path.dirname(source) not in text, "%s", name)
+    numbers = dict((k["slide"], k["number"]) for k in key[:12])
+    expect(list(numbers) == sorted("Miller-%d" % k for k in range(12)) and key[0]["number"] == "slide 01" and key[0]["result"] == source, "%s", key)
+    expect("slide 12" in texts["r.html"], "numbers")
+    bad = {k["slide"]: k for k in key[12:]}
+    expect(len(key) == 12 + 1 + 12 + 1 and bad["Miller-cut.h5"]["result"] == cut and bad["Miller-3"]["result"] == source, "%s", bad)
+    expect(bad["/x/Miller-99.svs"]["reason"] == "Miller: no" and bad["Miller-cut.h5"]["reason"].startswith("Miller-cut.h5: "), "%s", bad)
+    for k in bad.values():
+        expect(k["number"] in texts["r.html"] and k["number"] in texts["t.csv"], "%s", k)
+
+
+def test_numbers_replace_groups_that_tell_names():
+    source = results("--names", names("Miller-%s-%d" % (part, k) for part in ("liver", "lung") for k in range(11)))
+    rows = ["Miller-liver-%d,%s,%s" % (k, "Miller 1", "North") for k in range(11)]
+    limits = table("metric,side,warn,fail,group", "mean_db,above,,100,liver", "mean_db,above,,100,Miller 1")
+    for words, hidden in ((("--group-regex", "Miller-([a-z]+)"), "liver"), (("--meta", table("slide,who,site", *rows), "--group", "who"), "Miller 1")):
+        texts, key = numbered("--limits", limits, *words, source)
+        for name, text in texts.items():
+            expect("Miller" not in text and hidden not in text, "%s: %s", words, name)
+        expect('"group 1"' in texts["t.csv"] and {k["group_name"] for k in key if k["group"] == "group 1"} == {hidden}, "%s", key)
+        says(texts["r.html"], "in group group 1", "in a group that no slide is in")
+    texts, key = numbered("--meta", table("slide,who,site", *rows), "--group", "site", source)
+    expect('"North"' in texts["t.csv"] and '"not in the table"' in texts["t.csv"] and key[0]["group_name"] == "North", "a group that tells nothing is hidden")
+    expect('"group 1"' not in text_of(report("--group-regex", "liver", source)[0]), "numbers without --names number")
+
+
+def test_the_key_keeps_names_exactly():
+    odd = HOSTILE + [" two  spaces ", "tab\there", 'say "x", y', "\udcff\udcfe"]
+    _, key = numbered(results("--names", names(odd), name="odd.h5"))
+    expect(sorted(k["slide"] for k in key) == sorted(odd), "%s", sorted({k["slide"] for k in key} ^ set(odd)))
 
 
 def test_only_our_own_files_are_overwritten():
