@@ -4,6 +4,7 @@
 const D = JSON.parse(document.getElementById('data').textContent);
 const N = D.names.length, NS = 'http://www.w3.org/2000/svg';
 const W1 = D.metrics.length - 1, ROW = 30;
+const CURVES = D.hist.length > 0; // false: histograms and profiles of slides did not fit
 const VERDICTS = ['', 'pass', 'warn', 'fail'];
 const DIGITS = {};
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
@@ -56,7 +57,7 @@ let COLUMNS = [
 if (D.limits) COLUMNS.push({title: 'verdict', cell: k => VERDICTS[D.verdict[k]], value: k => D.verdict[k]});
 D.metrics.forEach((m, i) => COLUMNS.push({title: m.name, metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
 COLUMNS.push({title: 'windows', cell: k => String(D.windows[k]), value: k => D.windows[k]});
-COLUMNS.push({title: 'histogram', spark: true, value: k => D.m[0][k]});
+if (CURVES) COLUMNS.push({title: 'histogram', spark: true, value: k => D.m[0][k]});
 COLUMNS.push({title: 'pool', cell: k => poolOf(k).label, value: k => poolOf(k).label});
 COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => x !== null));
 state.sort = Math.max(1, COLUMNS.findIndex(c => c.metric === W1));
@@ -321,6 +322,7 @@ function histogramPanel(parent, pool, slides, w, h) {
   const p = D.pools[pool];
   let top = 0;
   p.bands[4].forEach(v => { top = Math.max(top, v); });
+  slides = CURVES ? slides : [];
   slides.forEach(k => { for (let c = 0; c < D.cells.n; c++) top = Math.max(top, share(k, c)); });
   const q = panel(parent, w, h, D.cells.low, D.cells.low + D.cells.step * D.cells.n, top, 'log magnitude (dB)', 'share per dB');
   if (p.counted) {
@@ -356,7 +358,7 @@ function drawHistogram() {
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
   const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
   show.histogramNote.textContent = 'Pool ' + D.pools[pool].label + ': median of ' + members.length +
-    ' slides, bands of 25 to 75 % and 5 to 95 %' + (outliers.length ? '; lines: the ' + outliers.length +
+    ' slides, bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: the ' + outliers.length +
     ' slides that lie farthest from the median (W1). Click a line to open its slide.' : '.');
   histogramPanel(show.histogram, pool, outliers, 900, 300);
 }
@@ -515,6 +517,7 @@ function begin() {
   makeSheet();
   el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
     'Marks are lost when the page is closed: download the list.');
+  if (N && D.cells.n && !CURVES) el(app, 'p', {'class': 'keys'}, 'Histograms and profiles of slides are left out: they do not fit into --max-size.');
   if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
   makeHistogram();
   makePools();

@@ -1,10 +1,12 @@
 /* report.c - the steps of a report; see report.h. */
 #include "process/report.h"
 
+#include "common/cli.h"
 #include "process/page.h"
 #include "process/report_pictures.h"
 #include "process/text_file.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define CSV_HEAD "slide,group,resolution,windows,"
@@ -66,14 +68,38 @@ static int write_one(const struct report *r, const char *path,
     return err_add(e, "%s", path);
 }
 
+/* Writes the page, with less and less in it until it fits. */
+static int write_page(struct report *r, struct err *e)
+{
+    const struct report_setup *o = r->setup;
+    for (r->lean = REPORT_WHOLE;; r->lean++) {
+        struct text_file t;
+        if (text_file_begin(&t, o->output, e))
+            return -1;
+        if (report_page(r, t.f, e)) {
+            text_file_abort(&t);
+            return err_add(e, "%s", o->output);
+        }
+        const int64_t bytes = ftello(t.f);
+        const bool fits = bytes <= o->max_size || o->pictures == REPORT_ALL;
+        if (!fits && r->lean == REPORT_NO_CURVES)
+            cli_say("%s: %" PRId64 " bytes, more than --max-size %" PRId64
+                    "; a page of these slides cannot be smaller",
+                    o->output, bytes, o->max_size);
+        if (fits || r->lean == REPORT_NO_CURVES)
+            return text_file_commit(&t, e);
+        text_file_abort(&t);
+    }
+}
+
 /* The page comes last: when it is there, so is the rest. */
-static int write_all(const struct report *r, struct err *e)
+static int write_all(struct report *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
     if ((o->number_names && write_one(r, o->key, report_key, e)) ||
         (o->csv && write_one(r, o->csv, report_csv, e)) || (o->multiqc && report_multiqc(r, e)))
         return -1;
-    return write_one(r, o->output, report_page, e);
+    return write_page(r, e);
 }
 
 static int make(struct report *r, struct err *e)

@@ -104,6 +104,14 @@ struct report_pool {
     float *bands;                      /* [REPORT_BANDS][cells]: quantiles of the shares; owned */
 };
 
+/* What is left out of a page that is too large, each with what comes before it. Pictures go first;
+ * see report_pictures.h. */
+enum report_lean {
+    REPORT_WHOLE,
+    REPORT_LESS_TABLE, /* rows without a reason, of the table without JavaScript */
+    REPORT_NO_CURVES,  /* histogram and profile of each slide */
+};
+
 enum { REPORT_EVERY_GROUP = -1, REPORT_NO_GROUP = -2 };
 
 struct report_limit {
@@ -145,6 +153,7 @@ struct report {
     double most_share;                    /* 1/dB: the largest of all cells */
     int64_t scored, flags;                /* values that have a z; those with |z| > STATS_FLAG */
     struct report_spool *spool;           /* NULL: no pictures */
+    enum report_lean lean;
 };
 
 int report_load(struct report *r, struct err *e);

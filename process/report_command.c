@@ -65,7 +65,11 @@ static const struct command_option rows[] = {
     {"Pictures", 0, "pictures", "WHICH", OPT_PICTURES,
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
      "whatever the size; maps: as auto, without thumbnails; none"},
-    {NULL, 0, "max-size", "BYTES", OPT_SIZE, "size of the page that pictures may fill"},
+    {NULL, 0, "max-size", "BYTES", OPT_SIZE,
+     "size of the page: pictures are made smaller or left out until it fits, then the plain table "
+     "of "
+     "slides without a reason, then histograms and profiles of slides; what remains is written, "
+     "with a warning"},
     {"Other", 'j', "threads", "N", OPT_THREADS, "number of threads"},
     {NULL, 'q', "quiet", NULL, OPT_QUIET, "no summary at the end"},
     COMMAND_LAST_ROWS};

@@ -3,6 +3,7 @@
  *
  * Slides are columns: arrays with one element per slide, in the order of `names`. Histograms are
  * one text: two characters per cell, which count from 0 to 4095 in base 64; 4095 is `max` per dB.
+ * The text is empty if they do not fit into --max-size.
  */
 #include "process/report.h"
 
@@ -141,7 +142,7 @@ static void put_histograms(FILE *f, const struct report *r)
     static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const double scale = r->most_share > 0 ? 4095 / r->most_share : 0;
     fputs(",\n\"hist\":\"", f);
-    for (int64_t k = 0; k < r->n; k++)
+    for (int64_t k = 0; k < r->n && r->lean < REPORT_NO_CURVES; k++)
         for (int64_t c = 0; c < r->cells; c++) {
             const struct report_slide *s = &r->slides[k];
             const double x = s->cdf ? fmin(4095, round(scale * report_share(r, s, c))) : 0;
@@ -175,7 +176,7 @@ static void put_profiles(FILE *f, const struct report *r)
     for (int64_t k = 0; k < r->n; k++) {
         if (k)
             putc(',', f);
-        if (isnan(r->slides[k].profile[REPORT_OCTAVES - 1]))
+        if (r->lean >= REPORT_NO_CURVES || isnan(r->slides[k].profile[REPORT_OCTAVES - 1]))
             putc('0', f);
         else
             put_array(f, r->slides[k].profile, REPORT_OCTAVES, 4);

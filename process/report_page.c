@@ -157,7 +157,7 @@ static void put_plain_row(FILE *f, const struct report *r, const struct report_s
 
 static void put_plain_table(FILE *f, const struct report *r)
 {
-    const bool all = r->n <= MOST_PLAIN_ROWS;
+    const bool all = r->n <= MOST_PLAIN_ROWS && r->lean < REPORT_LESS_TABLE;
     char text[1024];
     fprintf(f,
             "<noscript>\n<h2>Slides</h2>\n<p>JavaScript is off: this is a plain table%s.</p>\n"

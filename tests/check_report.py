@@ -575,6 +575,30 @@ def test_pictures_fit():
     expect(fields[0] and not fields[1], "maps only")
 
 
+def test_a_small_page_leaves_out_what_it_can():
+    """Without pictures: first rows of the plain table go, then curves, then a warning names the size."""
+    path = results("--slides", "400", "--windows", "60x40", "--blurred", "5")
+    whole = os.path.getsize(report("--pictures", "none", path)[0])
+    rows, curves = {}, {}
+    for limit in (whole, whole - 1, whole // 2, 65536):
+        page, p = report("--pictures", "none", "--max-size", str(limit), path)
+        size, text = os.path.getsize(page), text_of(page)
+        rows[limit], curves[limit] = text.count("<tr><td>made-"), bool(data_of(page)["hist"])
+        expect((size <= limit) == (limit > 65536), "%d bytes, not %d", size, limit)
+        warning = "%s: %d bytes, more than --max-size 65536; a page of these slides cannot be smaller" % (page, size)
+        expect((warning in p.err) == (limit == 65536), "%d: %s", limit, p.err)
+        if limit not in (whole, 65536):
+            continue
+        with opened(page) as b:
+            says(b.text("#count")[0], "400 of 400 slides")
+            expect(("Histograms and profiles of slides are left out" in " ".join(b.text(".keys"))) == (not curves[limit]), "%d: note", limit)
+            b.key("Enter")
+            expect(len(b.text("#dialog h3")) == (3 if curves[limit] else 2), "%s", b.text("#dialog h3"))
+            b.is_clean()
+    expect(rows[whole] == 400 and 5 <= rows[whole - 1] < 100, "%s", rows)
+    expect(curves[whole - 1] and not curves[whole // 2], "%s", curves)
+
+
 # --- corpora ---
 
 
