@@ -96,9 +96,9 @@ static void put_state(const struct live *l, FILE *f, const char *status, double 
     fprintf(f,
             "live({\"status\":\"%s\",\"stores\":%" PRId64 ",\"before\":%" PRId64
             ",\"done\":%" PRId64 ",\"failed\":%" PRId64 ",\"current\":%" PRId64 ",\"share\":%.4f,"
-            "\"every\":%g,\"seconds\":%.1f,\"cost\":%.6f,\"rate\":%.1f,\"left\":",
+            "\"every\":%g,\"at\":%.0f,\"seconds\":%.1f,\"cost\":%.6f,\"rate\":%.1f,\"left\":",
             status, l->stores, l->before, l->done, l->failures, l->current, l->share, l->every,
-            seconds, l->spent.processor,
+            (double)time(NULL), seconds, l->spent.processor,
             seconds > 0 ? (double)(l->windows + l->computing) / seconds : 0);
     html_number(f, left, 4);
     fputs(",\"newest\":[", f);

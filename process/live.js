@@ -5,6 +5,7 @@
 const app = document.getElementById('app');
 const slides = {};
 let state = null, ticks = 0;
+let news = {seconds: -1, seen: 0, words: ''}; // the last update, and when this page saw it
 
 function el(parent, name, attributes, text) {
   const e = document.createElement(name);
@@ -68,10 +69,15 @@ window.live = s => {
   state = s;
   const left = s.status === 'running' ? ', about ' + time(s.left) + ' left' : '';
   const words = {running: 'running', complete: 'complete', stopped: 'stopped by a signal', failed: 'ended with an error'};
-  show.line.textContent = words[s.status] + ': ' + s.done + ' of ' + s.stores + ' slides done' + (s.before ? ', ' + s.before + ' skipped' : '') + ', ' +
+  news.words = words[s.status] + ': ' + s.done + ' of ' + s.stores + ' slides done' + (s.before ? ', ' + s.before + ' skipped' : '') + ', ' +
     s.failed + ' failed' + (s.current ? ', 1 in progress' : '') + '; ' + Math.round(s.rate) + ' windows/s, ' + time(s.seconds) + left;
   show.bar.value = s.share;
-  document.title = (s.status === 'running' ? Math.floor(100 * s.share) + ' % ' : words[s.status] + ' ') + '\u2013 h5spec run';
+  if (s.seconds !== news.seconds) {
+    // An update that was there before this page is as old as the run's clock says, later ones as old as this page has known them.
+    news.seen = news.seconds < 0 ? Math.min(Date.now(), 1000 * s.at) : Date.now();
+    news.seconds = s.seconds;
+  }
+  age();
   const wanted = (s.current ? [s.current] : []).concat(s.newest.filter(n => n !== s.current));
   const cards = wanted.map(card);
   if ([...show.cards.children].map(c => c.id).join() !== cards.map(c => c.id).join()) show.cards.replaceChildren(...cards);
@@ -90,15 +96,17 @@ function failures(s) {
   });
   if (s.failed > s.failures.length) el(show.failed, 'p', {}, 'and ' + (s.failed - s.failures.length) + ' more');
 }
-// Without news for long, the run was killed.
+// A killed run cannot say so: without news for long, the page says it.
+function age() {
+  const quiet = (Date.now() - news.seen) / 1000, stale = state.status === 'running' && quiet > Math.max(60, 10 * state.every);
+  show.line.textContent = (stale ? 'Nothing was written for ' + time(quiet) + ': the run may have been killed. Last news: ' : '') + news.words;
+  show.line.classList.toggle('stale', stale);
+  document.title = (stale ? 'no news ' : state.status === 'running' ? Math.floor(100 * state.share) + ' % ' : state.status + ' ') + '\u2013 h5spec run';
+}
 function tick() {
   ticks++;
   if (!state || state.status === 'running') load('state.js');
-  if (state && state.status === 'running' && state.seconds === tick.seconds) tick.same = (tick.same || 0) + 1;
-  else tick.same = 0;
-  tick.seconds = state ? state.seconds : 0;
-  show.line.classList.toggle('stale', tick.same > 30);
-  show.line.title = tick.same > 30 ? 'no news for a while: the run may have been killed' : '';
+  if (state) age();
   setTimeout(tick, state ? Math.max(500, 1000 * state.every) : 500);
 }
 tick();

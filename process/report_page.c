@@ -19,7 +19,7 @@ static const char *plural(int64_t n)
 /* --- counts --- */
 
 struct tally {
-    int64_t flagged, empty, partial, damaged, old, verdicts[4];
+    int64_t flagged, empty, partial, damaged, old, glass, verdicts[4];
 };
 
 static struct tally count(const struct report *r)
@@ -32,6 +32,7 @@ static struct tally count(const struct report *r)
         t.partial += s->groups_missing > 0;
         t.damaged += s->damaged > 0;
         t.old += s->version < 2;
+        t.glass += s->metric[REPORT_TISSUE] < 0.5; /* false if it is not known */
         t.verdicts[s->verdict]++;
     }
     return t;
@@ -99,6 +100,21 @@ static void put_unscored(FILE *f, const struct report *r)
         }
 }
 
+/* Results do not say which of the counted windows are tissue: window_flags has that only for windows
+ * that --tissue-only left out. */
+static void put_glass(FILE *f, const struct tally *t)
+{
+    fputs("<li>How sharp the tissue of a slide with much glass is. All windows count: focus_p05, "
+          "focus_p50 and focus_p95 are quantiles over tissue and glass together, and glass has "
+          "high focus_db. Results do not say which windows are tissue; h5spec run --tissue-only "
+          "leaves the others out.",
+          f);
+    if (t->glass > 0)
+        fprintf(f, " <b>%" PRId64 "</b> slide%s less than half tissue.", t->glass,
+                t->glass == 1 ? " is" : "s are");
+    fputs("</li>\n", f);
+}
+
 static void put_cannot(FILE *f, const struct report *r, const struct tally *t)
 {
     fputs("<section id=\"cannot\"><h2>What this report cannot tell</h2>\n<ul>\n"
@@ -109,9 +125,7 @@ static void put_cannot(FILE *f, const struct report *r, const struct tally *t)
           "<li>Anything about a diagnosis.</li>\n",
           f);
     if (!r->params.tissue_only)
-        fputs("<li>How sharp the tissue of a slide with much glass is. All windows count, and "
-              "glass has high focus_db. h5spec run --tissue-only leaves it out.</li>\n",
-              f);
+        put_glass(f, t);
     if (r->n_pools > 1)
         fprintf(f,
                 "<li>Anything across its %d pools: slides of different resolution or group are "
@@ -196,11 +210,14 @@ static void define(FILE *f, const char *name, const char *text)
     fprintf(f, "<dt>%s</dt><dd>%s</dd>\n", name, text);
 }
 
-static void put_definitions(FILE *f)
+static void put_definitions(FILE *f, const struct report *r)
 {
     fputs("<dl>\n", f);
-    for (int m = 0; m <= REPORT_METRICS; m++)
-        define(f, report_metric(m)->name, report_metric(m)->definition);
+    for (int m = 0; m <= REPORT_METRICS; m++) {
+        const bool glass = m >= REPORT_FOCUS_P05 && m <= REPORT_FOCUS_P95 && !r->params.tissue_only;
+        fprintf(f, "<dt>%s</dt><dd>%s%s</dd>\n", report_metric(m)->name,
+                report_metric(m)->definition, glass ? "; windows of glass count, too" : "");
+    }
     define(f, "focus_db",
            "mean level at 1/8 to 1/4 cycles/px minus the mean level at 1/64 to 1/32 "
            "cycles/px, of one window: sharpness with contrast removed");
@@ -300,7 +317,7 @@ int report_page(const struct report *r, FILE *f, struct err *e)
     put_failures(f, r);
     put_cannot(f, r, &t);
     fputs("<section id=\"definitions\"><h2>Definitions and parameters</h2>\n", f);
-    put_definitions(f);
+    put_definitions(f, r);
     put_parameters(f, r);
     put_limits(f, r);
     fputs("</section>\n<script type=\"application/json\" id=\"data\">", f);

@@ -103,7 +103,36 @@ def test_killed_at_any_moment():
     expect(killed, "no run was killed in time")
     with Page(os.path.join(killed, "index.html")) as page:
         page.wait_for("document.querySelector('#line').textContent")
-        says(page.text("#line")[0], "running: ")
+        expect(page.text("#line")[0].startswith("running: "), "a minute has not passed: %s", page.text("#line"))
+        expect(not page.errors, "%s", page.errors)
+    return killed
+
+
+def test_a_page_of_a_killed_run_says_how_old_it_is():
+    """Its last update is from ten minutes ago. Then another one comes, from a machine whose clock is as wrong."""
+    folder = test_killed_at_any_moment()
+    path = os.path.join(folder, "state.js")
+    with open(path) as f:
+        text = f.read()
+
+    def write(old, seconds, status="running"):
+        new = re.sub('"at":[0-9]+', '"at":%d' % (time.time() - old), text)
+        new = re.sub('"seconds":[0-9.]+', '"seconds":%.1f' % seconds, new)
+        with open(path + ".new", "w") as f:
+            f.write(new.replace('"status":"running"', '"status":"%s"' % status))
+        os.rename(path + ".new", path)
+    expect(abs(state(folder)["at"] - time.time()) < 60, "time of the update: %s", state(folder))
+    write(600, 5)
+    with Page(os.path.join(folder, "index.html")) as page:
+        page.wait_for("document.querySelector('#line').textContent")
+        says(page.text("#line")[0], "Nothing was written for 10 min: the run may have been killed. Last news: running: ")
+        expect(page.run("document.title") == "no news \u2013 h5spec run", "title")
+        write(600, 6)
+        page.wait_for("document.querySelector('#line').textContent.startsWith('running: ')")
+        page.run("Date.now = (now => () => now() + 200000)(Date.now)")
+        page.wait_for("document.querySelector('#line').textContent.startsWith('Nothing was written for 3 min')")
+        write(600, 7, "complete")
+        page.wait_for("document.querySelector('#line').textContent.startsWith('complete: ')")
         expect(not page.errors, "%s", page.errors)
 
 

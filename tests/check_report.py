@@ -471,8 +471,14 @@ def test_equal_inputs_give_equal_pages():
 def test_the_page_says_that_glass_counts():
     store_of = store(made("--size", "900x800", name="glass"))
     for options, says_it in (((), True), (("--tissue-only",), False)):
-        text = text_of(report(spectrum(store_of, *options))[0])
-        expect(("with much glass is" in text) == says_it, "%s", options)
+        text, _ = plain(report(spectrum(store_of, *options))[0])
+        for words in ("with much glass is", "windows of glass count, too"):
+            expect((words in text) == says_it, "%s: %s", options, words)
+    path = results("--slides", "12")
+    with h5py.File(path, "r") as f:
+        glass = sum(s.attrs["tissue_fraction"] < 0.5 for s in f["slides"].values())
+    says(plain(report(path)[0])[0], "%d slides are less than half tissue" % glass)
+    expect(1 < glass, "a useless result")
 
 
 def test_multiqc_shows_hostile_names_as_text():
