@@ -247,7 +247,7 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
         if (r == 0 && n > 0 && line[0] != '#')
             r = add(ctx, line, e);
     }
-    if (r == 0 && ferror(f))
+    if (r == 0 && (ferror(f) || !feof(f))) /* without memory, getline() ends before the end */
         r = err_sys(e, "%s: cannot read the list", file);
     free(line);
     if (!is_stdin)

@@ -3,7 +3,9 @@
 
 #include "common/cli.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,11 +105,18 @@ void command_help(const struct command *c)
 
 /* --- usage errors --- */
 
+static bool is_no_memory(const struct err *e)
+{
+    return strstr(e->msg, "out of memory") || strstr(e->msg, strerror(ENOMEM));
+}
+
 int command_usage_error(const struct command *c, const struct err *e)
 {
     char name[64];
     full_name(c, name);
     cli_say_as(name, "%s", e->msg);
+    if (is_no_memory(e)) /* the usage may be right */
+        return EXIT_PART;
     fprintf(stderr, "Try '%s --help'.\n", name);
     return EXIT_USAGE;
 }

@@ -728,4 +728,39 @@ def test_a_damaged_tissue_map():
         says(run(H5SPEC, "run", "-o", out, path, status=1).err, path + ": tissue map")  # the mean spectra need it, too
         run(H5SPEC, "run", "--features", "basic", "-o", out, path)  # the map is not needed here
 
+def without_memory(argv, most, judge):
+    """Runs a command again and again, each time with another of its first allocations failing; gives each run to judge(k, run)."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, Server
+    server = Server(argv, ALLOC, tmp())
+    for k in range(1, most + 1):
+        judge(k, server.run({"TORTURE_AT": k}))
+    server.close()
+
+
+def test_b10_no_memory_for_arguments_is_not_wrong_usage():
+    s = store(good())
+    r = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", r, s)
+    stores, results, slides = write("stores", s.encode()), write("results", r.encode()), write("slides", good().encode())
+    regions = write("r.geojson", b'{"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}')
+    out = tmp()
+    commands = [[H5SPEC, "run", "--device", "cpu", "--roi-class", "A", "--roi", regions, "--list", stores, "-o", out + "/r.h5"],
+                [H5SPEC, "run", "--device", "cpu", "--list", stores, "-o", out + "/new/"],
+                [H5SPEC, "merge", "--list", results, "-o", out + "/m.h5"], [H5SPEC, "plot", "--slide", "*", "-o", out + "/p.svg", r],
+                [H5SPEC, "report", "--names", "number", "--list", results, "-o", out + "/p.html"],
+                [H5SPEC, "map", "--slide", "good", "--list", results, "-o", out + "/maps"], [H5SPEC, "compare", r, r],
+                [H5SPEC, "index", s], [WSI2H5, "--list", slides, "-o", out]]
+    commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup", "tune")]
+    said = []
+    for argv in commands:
+        def judge(k, ran):
+            expect(ran.status != 2 and "--help" not in ran.err, "%s, allocation %d: %s", argv[1], k, ran.err)
+            said.append(ran.status == 1)
+        without_memory(argv, 20, judge)
+    expect(sum(said) > 20, "only %d of %d fail", sum(said), len(said))
+
+
 main(globals())
