@@ -131,20 +131,27 @@ int h5_write_failed(struct err *e, const char *name)
 
 /* --- groups and arrays --- */
 
+hid_t h5_list(hid_t list, bool failed)
+{
+    if (!failed)
+        return list;
+    H5Pclose(list);
+    return -1;
+}
+
 hid_t h5_creation(hid_t class)
 {
     const unsigned all = 65535;
     hid_t list = H5Pcreate(class);
-    H5Pset_obj_track_times(list, false);
-    H5Pset_attr_phase_change(list, all, 0);
-    return list;
+    return h5_list(list, H5Pset_obj_track_times(list, false) < 0 ||
+                             H5Pset_attr_phase_change(list, all, 0) < 0);
 }
 
 hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e)
 {
     hid_t gcpl = h5_creation(H5P_GROUP_CREATE);
     if (links > 0)
-        H5Pset_link_phase_change(gcpl, links, links);
+        gcpl = h5_list(gcpl, H5Pset_link_phase_change(gcpl, links, links) < 0);
     hid_t g = H5Gcreate2(parent, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
     if (g < 0)
         h5_write_failed(e, name);
@@ -238,9 +245,8 @@ static hid_t array_layout(hid_t type, int rank, const hsize_t *dims, int deflate
     hsize_t chunk[3] = {dims[0], rank > 1 ? dims[1] : 1, rank > 2 ? dims[2] : 1};
     const hsize_t most = CHUNK_BYTES / (chunk[1] * chunk[2] * H5Tget_size(type)) + 1;
     chunk[0] = chunk[0] < most ? chunk[0] : most;
-    H5Pset_chunk(dcpl, rank, chunk);
-    H5Pset_deflate(dcpl, (unsigned)deflate);
-    return dcpl;
+    return h5_list(dcpl, H5Pset_chunk(dcpl, rank, chunk) < 0 ||
+                             H5Pset_deflate(dcpl, (unsigned)deflate) < 0);
 }
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,

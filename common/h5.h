@@ -50,6 +50,9 @@ int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct e
 
 /* For any object that is created: no times, and all attributes in its header (H5P_..._CREATE). */
 hid_t h5_creation(hid_t class);
+/* Returns a property list. If a setting of it has failed, closes it and returns -1, which HDF5
+ * takes for no list: an object without that setting would be another one. */
+hid_t h5_list(hid_t list, bool failed);
 /* Both return an identifier, or -1. A group that is opened must be reached by a hard link. A group
  * keeps up to `links` links in its header, with 0 the library's 8; more go to a heap. */
 hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e);

@@ -37,9 +37,8 @@ int h5_put_real(hid_t object, const char *name, double value, struct err *e)
 int h5_put_text(hid_t object, const char *name, const char *value, struct err *e)
 {
     hid_t type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, H5T_VARIABLE);
-    H5Tset_cset(type, H5T_CSET_UTF8);
-    int r = put(object, name, type, type, &value, e);
+    const bool bad = H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0;
+    int r = bad ? h5_write_failed(e, name) : put(object, name, type, type, &value, e);
     H5Tclose(type);
     return r;
 }
@@ -47,8 +46,8 @@ int h5_put_text(hid_t object, const char *name, const char *value, struct err *e
 int h5_put_word(hid_t object, const char *name, const char *value, struct err *e)
 {
     hid_t type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, strlen(value) + 1);
-    int r = put(object, name, type, type, value, e);
+    const bool bad = H5Tset_size(type, strlen(value) + 1) < 0;
+    int r = bad ? h5_write_failed(e, name) : put(object, name, type, type, value, e);
     H5Tclose(type);
     return r;
 }

@@ -22,28 +22,28 @@ enum { METADATA_BYTES = 256 << 10 };
  * but counts only the 15 KiB of their bytes in the file: its default cache of 2 MiB and more would
  * take tens of MiB for a corpus.
  */
-static void limit_metadata(hid_t fapl)
+static int limit_metadata(hid_t fapl)
 {
     H5AC_cache_config_t c = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
     if (H5Pget_mdc_config(fapl, &c) < 0)
-        return;
+        return -1;
     c.set_initial_size = 1;
     c.initial_size = c.min_size = c.max_size = METADATA_BYTES;
     c.incr_mode = H5C_incr__off;
     c.flash_incr_mode = H5C_flash_incr__off;
     c.decr_mode = H5C_decr__off;
-    H5Pset_mdc_config(fapl, &c);
+    return H5Pset_mdc_config(fapl, &c) < 0 ? -1 : 0;
 }
 
 static hid_t access_list(void)
 {
     h5_init();
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
-    H5Pset_meta_block_size(fapl, 1 << 16); /* metadata together: chunks stay one after the other */
-    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
-    limit_metadata(fapl);
-    return fapl;
+    /* metadata together: chunks stay one after the other */
+    return h5_list(fapl, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0 ||
+                             H5Pset_meta_block_size(fapl, 1 << 16) < 0 ||
+                             H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG) < 0 ||
+                             limit_metadata(fapl));
 }
 
 static hid_t create(const char *path, struct err *e)

@@ -105,8 +105,8 @@ static hid_t create(hid_t parent, const char *name, const struct image *m, int r
     const hsize_t dims[3] = {(hsize_t)m->rows, (hsize_t)s->cols, (hsize_t)s->channels};
     const hsize_t chunk[3] = {(hsize_t)s->rows, (hsize_t)s->cols, (hsize_t)s->channels};
     hid_t dcpl = h5_creation(H5P_DATASET_CREATE), space = H5Screate_simple(rank, dims, NULL);
-    H5Pset_chunk(dcpl, rank, chunk);
-    H5Pset_deflate(dcpl, s->codec->level);
+    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, rank, chunk) < 0 ||
+                             H5Pset_deflate(dcpl, s->codec->level) < 0);
     hid_t ds = H5Dcreate2(parent, name, H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(dcpl);

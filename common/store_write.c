@@ -195,25 +195,31 @@ int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 
 /* --- groups --- */
 
+static int set_filter(hid_t dcpl, const struct store_info *i)
+{
+    const unsigned level = i->codec->level;
+    if (i->codec->id == CODEC_DEFLATE)
+        return H5Pset_deflate(dcpl, level) < 0;
+    if (i->codec->id == CODEC_JPEG)
+        return h5_set_jpeg(dcpl, i->chunk_cols, i->chunk_rows);
+    if (!i->codec->h5_filter)
+        return 0;
+    /* optional, because this process lacks it: chunks arrive packed */
+    return H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level) < 0;
+}
+
 /* The layout and the codec of a group's pixels, as a creation property list of HDF5. */
 static hid_t pixel_layout(const struct store_info *i)
 {
     const uint8_t white = 255;
     hsize_t chunk[3] = {(hsize_t)i->chunk_rows, (hsize_t)i->chunk_cols, (hsize_t)i->channels};
     hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
-    H5Pset_chunk(dcpl, 3, chunk);
-    H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
-    H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET); /* chunks that are left out read as white */
-    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR);
-    const unsigned level = i->codec->level;
-    if (i->codec->id == CODEC_DEFLATE)
-        H5Pset_deflate(dcpl, level);
-    else if (i->codec->id == CODEC_JPEG)
-        h5_set_jpeg(dcpl, i->chunk_cols, i->chunk_rows); /* H5Dcreate2 reports the error */
-    else if (i->codec
-                 ->h5_filter) /* optional, because this process lacks it: chunks arrive packed */
-        H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level);
-    return dcpl;
+    /* chunks that are left out read as white */
+    return h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 ||
+                             H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white) < 0 ||
+                             H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET) < 0 ||
+                             H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) < 0 ||
+                             set_filter(dcpl, i));
 }
 
 static int begin_group(struct store_writer *w, struct err *e)
@@ -318,8 +324,7 @@ static int put_view(struct store_writer *w, struct err *e)
     const uint8_t white = 255;
     hsize_t dims[3] = {(hsize_t)i->height, (hsize_t)i->width, (hsize_t)i->channels};
     hid_t space = H5Screate_simple(3, dims, NULL), dcpl = h5_creation(H5P_DATASET_CREATE), ds = -1;
-    bool bad = false;
-    H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white);
+    bool bad = H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white) < 0;
     for (int64_t g = 0; g < i->group_count && !bad; g++) {
         char name[64];
         hsize_t start[3] = {(hsize_t)(g * i->group_rows), 0, 0};
@@ -330,8 +335,7 @@ static int put_view(struct store_writer *w, struct err *e)
               H5Pset_virtual(dcpl, space, ".", name, part) < 0;
         H5Sclose(part);
     }
-    H5Sselect_all(space);
-    if (!bad)
+    if (!bad && H5Sselect_all(space) >= 0)
         ds = H5Dcreate2(w->file.id, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     bad = ds < 0 || H5Dclose(ds) < 0;
     if (bad) {

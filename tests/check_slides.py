@@ -277,6 +277,32 @@ def test_errors_that_pass_are_not_recorded_as_damage():
     expect(tried > 30, "only %d tries", tried)  # OpenSlide 4 opens the slide less often than OpenSlide 3
 
 
+def test_b12_a_failed_allocation_inside_openslide_makes_no_white_rows():
+    """Each allocation while pixels are read and the store is created fails once: the store is as without, or there is none."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, Server
+    folder = tmp()
+    out, count = os.path.join(folder, "s.h5"), os.path.join(folder, "count")
+    slide = made("--size", "300x200", "--description", "scanned elsewhere", "--bigtiff")
+    server = Server([WSI2H5, "-j", "1", "-o", out, slide], ALLOC, folder)
+    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
+    with h5py.File(out, "r") as f:
+        whole = f["groups/00001/pixels"][()].tobytes()
+    n, reported = int(open(count).read()), 0
+    for k in range(n * 16 // 25, n * 4 // 5):
+        if os.path.exists(out):
+            os.unlink(out)
+        ran = server.run({"TORTURE_AT": k})
+        reported += "OpenSlide cannot read it now" in ran.err
+        if os.path.exists(out):
+            with h5py.File(out, "r") as f:
+                expect(f["groups/00001/pixels"][()].tobytes() == whole, "allocation %d of %d: other pixels: %s", k, n, ran.err)
+    server.close()
+    expect(reported > 3, "%d of %d allocations fail while OpenSlide reads", reported, n)
+
+
 def test_what_a_lock_leaves_in_errno_is_no_error():
     """Waiting for a lock inside OpenSlide sets EAGAIN; a damaged tile after it is still a damaged tile."""
     if SAN:
