@@ -7,6 +7,7 @@ seeded with its name, so that one sweep alone does exactly what it does among th
 import hashlib
 import os
 import random
+import re
 import resource
 import select
 import shutil
@@ -23,6 +24,7 @@ from lib import BUILD, H5SPEC, MKSLIDE, WSI2H5  # noqa: E402,F401
 os.environ["HDF5_PLUGIN_PATH"] = BUILD  # libh5jpeg.so, for h5py
 SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
 ALLOC = os.path.join(BUILD, "tests", "torture_alloc.so")
+WHERE = os.path.join(BUILD, "tests", "torture_where.so")
 TIME_LIMIT = 120 if lib.SAN else 30
 PROMISED = (0, 1, 2, 3)  # the exit status of our programs
 
@@ -167,6 +169,15 @@ def broken_by(run_, name):
         if word in run_.err:
             return "%s: %s" % (name, run_.err[-1500:])
     return ""
+
+
+def crashed_in(ran):
+    """The file whose code a signal came from, by where.so; of the C library its caller. "" if it is not known."""
+    places = re.findall(r"^(?:crashed in|called from) (\S+) \(", ran.err, re.M)
+    return os.path.basename(places[-1]) if places else ""
+
+
+OURS = {os.path.basename(p) for p in (WSI2H5, H5SPEC)} | {"libh5jpeg.so"}
 
 
 known = {}  # content by the bytes of the file

@@ -35,8 +35,9 @@ class Case:
         return self.servers[preload].run(env)
 
 
-def make_cases(t, size="600x500"):
-    """The programs and ways of writing that the file sweeps go through, with slides of a size."""
+def make_cases(t, size="600x500", openslide=False):
+    """The programs and ways of writing that the file sweeps go through, with slides of a size; on request also one that
+    OpenSlide reads."""
     work = t.new_folder()
     slides = []
     for k in range(3):
@@ -64,6 +65,10 @@ def make_cases(t, size="600x500"):
         Case("h5spec run over another", [*spec, "-o", "{}/r.h5", stores[0]], "r.h5", results[1]),
         Case("h5spec merge", [H5SPEC, "merge", "-q", "-o", "{}/m.h5", *results], "m.h5"),
     ]
+    if openslide and "OpenSlide" in run([WSI2H5, "--version"]).out:
+        other = os.path.join(work, "other.tif")
+        subprocess.run([MKSLIDE, "--size", "300x200", "--description", "scanned elsewhere", "--bigtiff", other], check=True)
+        cases += [Case("wsi2h5 through OpenSlide", [WSI2H5, "-q", "-j", "2", "-o", "{}", other], "other.h5")]
     for case in cases:
         folder = t.new_folder()
         argv, target = case.prepare(folder)
@@ -86,6 +91,8 @@ def judge(t, case, ran, target, what, killed=False):
         t.bad("%s, %s: the file under the final name is neither old nor complete: %s", case.name, what, have)
     elif ran.status == 0 and have != case.whole:
         t.bad("%s, %s: status 0, but the file is %s", case.name, what, "absent" if have is None else "another")
+    elif ran.status == 2:
+        t.bad("%s, %s: blames the command line: %r", case.name, what, ran.err[-200:])
     elif ran.status == 1 and t.folder not in ran.err and "out of memory" not in ran.err:
         t.bad("%s, %s: status 1 without the name of a file: %r", case.name, what, ran.err[-200:])
     elif ran.status in (0, 1) and parts(case.folder):
@@ -219,28 +226,41 @@ def sweep_calls(t):
 
 
 def sweep_alloc(t):
-    """Allocation number k fails, once and from then on."""
-    cases = make_cases(t, SMALL)
+    """Allocation number k fails, once and from then on: every one up to 2,000, then every fourth.
+
+    A signal from our code is bad, one from a library is counted.
+    """
+    cases = make_cases(t, SMALL, openslide=True)
+    preload = ALLOC + ":" + WHERE
     points = []
     for case in cases:
         case.prepare(case.folder)
         count = os.path.join(t.folder, "count")
-        case.run({"LD_PRELOAD": ALLOC, "TORTURE_COUNT": count})
-        points += [(case, k, forever) for k in range(1, min(counted(count), 2000) + 1) for forever in (False, True)]
+        case.run({"LD_PRELOAD": preload, "TORTURE_COUNT": count})
+        points += [(case, k, forever) for k in range(1, counted(count) + 1) if k <= 2000 or k % 4 == 0 for forever in (False, True)]
     for case, k, forever in t.thin(points, len(points)):
         t.tried += 1
         _, target = case.prepare(case.folder)
-        env = {"LD_PRELOAD": ALLOC, "TORTURE_AT": str(k), **({"TORTURE_FOREVER": "1"} if forever else {})}
-        ran = case.run(env)
+        ran = case.run({"LD_PRELOAD": preload, "TORTURE_CALLER": "1", "TORTURE_AT": str(k),
+                        **({"TORTURE_FOREVER": "1"} if forever else {})})
         what = "allocation %d fails%s" % (k, " from then on" if forever else "")
         # a library's own answers to a lack of memory
-        if ran.status < 0 or ran.status == 255 or "HDF5-DIAG" in ran.err:
-            t.note("ended inside a library")
-            have = digest(target) if os.path.exists(target) else None
-            if have not in (None, case.whole, case.old):
-                t.bad("%s, %s: an incomplete file under the final name", case.name, what)
+        if not ran.hung and (ran.status < 0 or ran.status == 255 or "HDF5-DIAG" in ran.err):
+            judge_death(t, case, ran, target, what)
         else:
             judge(t, case, ran, target, what)
+
+
+def judge_death(t, case, ran, target, what):
+    """A program that ended inside a library: no incomplete file is left, and the place is known and not ours."""
+    have = digest(target) if os.path.exists(target) else None
+    place = crashed_in(ran)
+    if have not in (None, case.whole, case.old):
+        t.bad("%s, %s: an incomplete file under the final name", case.name, what)
+    if ran.status < 0 and (not place or place in OURS):
+        t.bad("%s, %s: signal %d from %s: %s", case.name, what, -ran.status, place or "an unknown place", ran.err[-300:])
+    else:
+        t.note("ended inside " + (place or "a library, without a signal"))
 
 
 # --- power loss ---

@@ -9,7 +9,6 @@ import numpy as np
 from common import *
 import dicomfile
 
-WHERE = os.path.join(BUILD, "tests", "torture_where.so")
 H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
 MOST_MEMORY = None if lib.SAN else 4 << 30
 
