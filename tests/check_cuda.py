@@ -11,6 +11,7 @@ import zlib
 import h5py
 import numpy as np
 
+import check_live
 from check_jpeg import JPEG, KINDS, WRONG, changed_store, kind
 from lib import *
 
@@ -306,6 +307,42 @@ def test_a_damaged_store_among_others():
         p = stub([gray(), bad, wide, small(1)[0]], "--memory", "16M", status=1, devices=devices, order=order)
         says(p.err, bad, "CRC mismatch")
         check_result(p.result, [gray(), wide, small(1)[0]])
+
+
+def test_live_with_several_devices():
+    """Bands of one slide come from several devices in any order; the page shows them from top to bottom, and equal pictures at the end."""
+    need_stub()
+    jobs = [store(made("--size", "1500x9000", "--tile", "64", "--seed", str(k), name="live-%d" % k)) for k in (1, 2)] + [walk_job()[1]]
+    last = {}
+    for devices, threads, order in ((1, 1, None), (2, 4, 0), (4, 3, None), (4, 4, 5)):
+        folder, out = os.path.join(tmp(), "live"), os.path.join(tmp(), "r.h5")
+        env = dict(os.environ, WSI_STUB_DEVICES=str(devices), **({} if order is None else {"WSI_STUB_ORDER": str(order)}))
+        p = subprocess.Popen([STUB, "run", "-q", "--device", "cuda", "-j", str(threads), "--memory", "%dM" % (2 * devices), "--live", folder, "--live-every", "0.1",
+                              "-o", out, *jobs], env=env)
+        seen = [[], []]
+        while p.poll() is None:
+            for k in (0, 1):
+                try:
+                    seen[k].append(check_live.picture(folder, k + 1))
+                except FileNotFoundError:
+                    pass
+            time.sleep(0.01)
+        expect(p.wait() == 0, "%s devices: status %d", devices, p.returncode)
+        state = check_live.state(folder)
+        expect(state["status"] == "complete" and state["done"] == 3 and state["failed"] == 0 and len(state["newest"]) == 3, "%s", state)
+        pictures = [check_live.picture(folder, k + 1) for k in range(3)]
+        for shown, whole in zip(seen, pictures):
+            expect((whole != check_live.CLEAR).all(), "rows are missing")
+            rows = [int((s != check_live.CLEAR).all(axis=1).sum()) for s in shown]
+            expect(rows == sorted(rows), "%s", rows)
+            for s, n in zip(shown, rows):
+                expect((s[:n] == whole[:n]).all() and (s[n:] == check_live.CLEAR).all(), "a row that was shown has changed")
+        for k, (path, name) in enumerate(zip(jobs, ("live-1", "live-2", "walk-gray"))):
+            slide = check_live.call_of(os.path.join(folder, "%d.js" % (k + 1)), "slide")
+            expect(slide["name"] == name and slide["rows"] == slide["ny"] == slide["drawn"], "%s", slide)
+        check_result(out, jobs)
+        expect(not last or all((a == b).all() for a, b in zip(last["pictures"], pictures)), "pictures differ")
+        last["pictures"] = pictures
 
 
 # --- failures ---
