@@ -100,7 +100,7 @@ static void put_unscored(FILE *f, const struct report *r)
         }
 }
 
-/* Results do not say which of the counted windows are tissue: window_flags has that only for windows
+/* Results do not say which of the counted windows are tissue: window_flags has that only for those
  * that --tissue-only left out. */
 static void put_glass(FILE *f, const struct tally *t)
 {
