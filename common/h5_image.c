@@ -25,10 +25,10 @@ struct image {
     hid_t dataset;
 };
 
-static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct image *m = ctx;
-    (void)after, (void)e;
+    (void)order, (void)e;
     if (m->next * m->strip.rows >= m->rows)
         return PIPE_END;
     ((struct strip *)slot)->number = number;

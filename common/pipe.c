@@ -141,12 +141,13 @@ static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
 static int64_t take(struct pipe *p, int64_t *after)
 {
     struct err e = {""};
+    struct pipe_order order = {0};
     const int64_t number = p->taken, progress = p->sunk + p->idled + p->worked;
     p->sourcing = true;
     if (!p->ops->light)
         pthread_mutex_unlock(&p->lock);
-    *after = 0;
-    const int r = p->ops->source(p->ctx, slot(p, number), number, after, &e);
+    const int r = p->ops->source(p->ctx, slot(p, number), number, &order, &e);
+    *after = order.after;
     if (!p->ops->light)
         pthread_mutex_lock(&p->lock);
     p->sourcing = false;

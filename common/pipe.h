@@ -12,9 +12,9 @@
  * allocates one slot of `item_bytes` per item in flight. Slots are reused, so buffers attached to
  * them live for the whole run, and nothing is allocated per item.
  *
- * An item can wait for earlier ones: if source sets *after = k, work on it starts only when items
- * 0 .. k-1 have passed the sink. This is how computing waits for loading, and loading for free
- * space in a ring, without a lock in any other module.
+ * An item can wait for earlier ones: if source sets order->after = k, work on it starts only when
+ * items 0 .. k-1 have passed the sink. This is how computing waits for loading, and loading for
+ * free space in a ring, without a lock in any other module.
  */
 #ifndef WSI_PIPE_H
 #define WSI_PIPE_H
@@ -29,6 +29,11 @@
 extern "C" {
 #endif
 
+/* When work on an item may begin; source fills it in. */
+struct pipe_order {
+    int64_t after; /* items 0 .. after - 1 must have passed the sink */
+};
+
 /* What source returns, besides -1 for an error. */
 enum pipe_next {
     PIPE_END = 0,   /* there are no more items */
@@ -40,7 +45,7 @@ enum pipe_next {
 
 struct pipe_ops {
     /* Fills *item; `number` is its number, from 0. Returns an enum pipe_next, or -1 and sets e. */
-    int (*source)(void *ctx, void *item, int64_t number, int64_t *after, struct err *e);
+    int (*source)(void *ctx, void *item, int64_t number, struct pipe_order *order, struct err *e);
     /* Returns 0, or -1 and sets e. `thread` is 0 .. threads - 1: which scratch to use. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
     /* Returns 0, or -1 and sets e. */

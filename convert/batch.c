@@ -105,11 +105,11 @@ struct slot {
     struct convert *ready; /* NULL: nothing is prepared */
 };
 
-static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     const struct batch *b = ctx;
     struct slot *s = slot;
-    (void)after, (void)e;
+    (void)order, (void)e;
     if ((size_t)number == b->in.n)
         return PIPE_END;
     *s = (struct slot){.number = (size_t)number};

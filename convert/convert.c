@@ -32,11 +32,11 @@ enum {
 
 /* --- the pipe --- */
 
-static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    (void)number, (void)after;
+    (void)number, (void)order;
     if (stop_check(e))
         return -1;
     if (c->next == c->columns * c->rows)
@@ -349,9 +349,9 @@ static int begin_small(struct convert *c, const struct stat *st, struct err *e)
 
 static int fill_items(struct convert *c, struct err *e)
 {
-    int64_t after;
+    struct pipe_order order;
     for (int k = 0; k < c->depth; k++)
-        if (source(c, &c->items[k], k, &after, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
+        if (source(c, &c->items[k], k, &order, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
             c->items[k].other[0])
             return -1;
     return 0;

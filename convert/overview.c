@@ -27,11 +27,11 @@ struct pass {
     int64_t damaged;             /* tiles */
 };
 
-static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct pass *p = ctx;
     struct item *it = slot;
-    (void)number, (void)after;
+    (void)number, (void)order;
     if (stop_check(e))
         return -1;
     if (p->next == p->columns * p->rows)

@@ -123,12 +123,12 @@ static int open_next(struct loader *l, struct err *e)
     return add_creator(r, result_creator(l->open), e);
 }
 
-static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct loader *l = ctx;
     struct load_item *it = slot;
     (void)number;
-    (void)after;
+    (void)order;
     for (;;) {
         struct err why = {""};
         if (stop_check(e))

@@ -204,7 +204,7 @@ static int begin_band(struct schedule *s, struct feed *f)
 /* --- items --- */
 
 static int make_load(const struct schedule *s, struct feed *f, struct item *it, int64_t number,
-                     int64_t *after)
+                     struct pipe_order *order)
 {
     const struct store_info *i = store_info(f->band->job->store);
     const int64_t columns = f->band->chunks.columns;
@@ -214,7 +214,7 @@ static int make_load(const struct schedule *s, struct feed *f, struct item *it, 
     it->kind = ITEM_LOAD;
     const int64_t most = f->band->geometry.packed_bytes ? PACKED_EXTENT_BYTES : EXTENT_BYTES;
     it->extent = chunks_extent_at(&f->band->chunks, row, col, most / store_chunk_bytes(i));
-    *after = f->computes_end[backend(s)->ahead - 1];
+    order->after = f->computes_end[backend(s)->ahead - 1];
     atomic_fetch_add(&f->loading, 1);
     f->next += it->extent.n;
     if (f->next == rows * columns) {
@@ -225,22 +225,22 @@ static int make_load(const struct schedule *s, struct feed *f, struct item *it, 
     return PIPE_ITEM;
 }
 
-static int make_compute(struct feed *f, struct item *it, int64_t *after)
+static int make_compute(struct feed *f, struct item *it, struct pipe_order *order)
 {
     const int64_t sums_free = f->finish_end[f->band->geometry.assigned.number % SPECTRUM_SUMS];
     it->kind = ITEM_COMPUTE;
     it->unit = f->next++;
-    *after = f->loads_end > sums_free ? f->loads_end : sums_free;
+    order->after = f->loads_end > sums_free ? f->loads_end : sums_free;
     return PIPE_ITEM;
 }
 
 static int make_finish(const struct schedule *s, struct feed *f, struct item *it, int64_t number,
-                       int64_t *after)
+                       struct pipe_order *order)
 {
     it->kind = ITEM_FINISH;
     it->band = f->band;
     if (backend(s)->finish)
-        *after = f->computes_end[0];
+        order->after = f->computes_end[0];
     f->finish_end[f->band->geometry.assigned.number % SPECTRUM_SUMS] = number + 1;
     f->band = NULL;
     return PIPE_ITEM;
@@ -248,14 +248,14 @@ static int make_finish(const struct schedule *s, struct feed *f, struct item *it
 
 /* The next LOAD or COMPUTE of the slab in progress. PIPE_END if it has no more. */
 static int make_item(struct schedule *s, struct feed *f, struct item *it, int64_t number,
-                     int64_t *after)
+                     struct pipe_order *order)
 {
     it->band = f->band;
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
-        return make_load(s, f, it, number, after);
+        return make_load(s, f, it, number, order);
     if (f->next < backend(s)->units(s->terms->spectrum, &f->slab))
-        return make_compute(f, it, after);
+        return make_compute(f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
     f->computes_end[0] = number;
     return PIPE_END;
@@ -317,7 +317,7 @@ static bool all_done(const struct schedule *s)
     return !s->dealing && atomic_load(&s->line->dealt) == s->line->n && s->bands_out == 0;
 }
 
-int schedule_next(struct schedule *s, struct item *it, int64_t number, int64_t *after)
+int schedule_next(struct schedule *s, struct item *it, int64_t number, struct pipe_order *order)
 {
     for (;;) {
         const int turn =
@@ -331,11 +331,11 @@ int schedule_next(struct schedule *s, struct item *it, int64_t number, int64_t *
         } else if (f->kind != ITEM_FINISH && !f->slab.band)
             begin_slab(s, f, f->slab.row);
         if (f->kind == ITEM_FINISH)
-            return make_finish(s, f, it, number, after);
-        if (make_item(s, f, it, number, after) == PIPE_ITEM)
+            return make_finish(s, f, it, number, order);
+        if (make_item(s, f, it, number, order) == PIPE_ITEM)
             return PIPE_ITEM;
         if (!end_slab(f))
-            return make_finish(s, f, it, number, after);
+            return make_finish(s, f, it, number, order);
     }
 }
 

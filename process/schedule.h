@@ -19,6 +19,7 @@
 
 #include "common/chunks.h"
 #include "common/err.h"
+#include "common/pipe.h"
 #include "common/result.h"
 #include "process/job.h"
 #include "process/spectrum.h"
@@ -43,8 +44,8 @@ struct schedule;
 struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e);
 void schedule_free(struct schedule *s); /* NULL is allowed */
 
-/* The next item; counts and times are not set. Returns an enum pipe_next; see pipe.h for *after. */
-int schedule_next(struct schedule *s, struct item *it, int64_t number, int64_t *after);
+/* The next item; counts and times are not set. Returns an enum pipe_next; see pipe.h for order. */
+int schedule_next(struct schedule *s, struct item *it, int64_t number, struct pipe_order *order);
 
 /* A LOAD of the band has been worked on. */
 void schedule_loaded(struct schedule *s, const struct band *band);

@@ -111,10 +111,10 @@ static int idle(void *ctx, struct err *e)
 
 /* --- source --- */
 
-static int source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct stream *s = ctx;
-    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, number, after);
+    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, number, order);
 }
 
 /* --- work: COMPUTE and FINISH --- */

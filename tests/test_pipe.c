@@ -36,7 +36,7 @@ struct number_item {
     int64_t number, after;
 };
 
-static int number_source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int number_source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct numbers *c = ctx;
     struct number_item *it = slot;
@@ -53,7 +53,7 @@ static int number_source(void *ctx, void *slot, int64_t number, int64_t *after, 
     if (number == c->fail_source)
         return err_set(e, "source failed");
     *it = (struct number_item){number, c->after && number >= c->after ? number - c->after + 1 : 0};
-    *after = it->after;
+    order->after = it->after;
     int now = ++c->inside;
     if (now > c->most_inside)
         c->most_inside = now;
@@ -214,9 +214,9 @@ static void test_failures(void)
                     check_failures(runs[k % RUNS], &number_ops[k / RUNS], what, at, threads);
 }
 
-static int late_source(void *ctx, void *slot, int64_t number, int64_t *after, struct err *e)
+static int late_source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
-    (void)ctx, (void)after, (void)e;
+    (void)ctx, (void)order, (void)e;
     *(int64_t *)slot = number;
     return number < 2 ? PIPE_ITEM : PIPE_END;
 }
