@@ -90,7 +90,7 @@ static void limits(const char *path)
         const struct report_limit *l = &r.limits[k];
         FUZZ_MUST(l->metric >= 0 && l->metric <= REPORT_METRICS);
         FUZZ_MUST(!isinf(l->warn) && !isinf(l->fail));
-        FUZZ_MUST(memchr(l->group, 0, sizeof l->group));
+        FUZZ_MUST(l->group_name != NULL);
     }
     end(&r);
 }
