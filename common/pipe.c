@@ -1,14 +1,14 @@
 /*
  * pipe.c - the ordered, bounded parallel loop; see pipe.h. All thread code of the project is here.
  *
- * One mutex guards a ring of slots. A worker takes the next number, produces the item (source),
- * waits until the item may start, works on it and marks it as done. The calling thread sinks done
- * items in order (light ones: whoever finishes them) and runs idle. All threads run the same loop,
- * which does the first thing that is possible, else waits.
+ * One mutex guards the slots. A worker produces items (source), works on those that may start and
+ * marks them as done. The calling thread sinks done items in order (light ones: whoever finishes
+ * them) and runs idle. All threads run the same loop, which does the first thing that is possible,
+ * else waits.
  *
  * Items take a good part of a millisecond each, so one lock is no bottleneck. Waking 64 threads for
- * an item that one of them takes would be one. Therefore each thing to wait for has its own
- * condition, and wake(), called after every event, wakes only threads that can proceed.
+ * an item that one of them takes would be one. Therefore wake(), called after every event, wakes
+ * only as many threads as can proceed.
  */
 #include "common/pipe.h"
 
@@ -19,6 +19,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { NONE = -1 };
+
+/* What is in a slot. */
+struct place {
+    enum { PLACE_FREE, PLACE_WAITS, PLACE_WORKS, PLACE_DONE } state;
+    struct pipe_order order;
+    int next_of_lane; /* while it has not passed */
+    int next;         /* in the list of free or waiting ones */
+};
+
+/* Its items that have not passed, in order. */
+struct lane {
+    int first, last; /* places, or NONE */
+    int64_t passed;
+};
+
 struct pipe {
     const struct pipe_ops *ops;
     void *ctx;
@@ -27,26 +43,28 @@ struct pipe {
     int depth;
 
     pthread_mutex_t lock;
-    pthread_cond_t room;     /* may_take() */
-    pthread_cond_t started;  /* an item that a thread holds may start */
-    pthread_cond_t sinker;   /* the calling thread has something to do */
-    int for_room, for_start; /* threads that wait for them */
+    pthread_cond_t room;   /* may_take() or may_start() */
+    pthread_cond_t sinker; /* the calling thread has something to do */
+    int for_room;          /* threads that wait for it */
     bool sinker_waits;
-    bool shared;         /* the calling thread works, too */
-    int64_t least_after; /* the smallest `after` of the items that wait to start */
+    bool shared; /* the calling thread works, too */
 
-    bool *done;      /* [depth]: the item in this slot has been worked on */
-    int64_t taken;   /* items that source has produced */
-    int64_t ready;   /* all items before this one have been worked on */
-    int64_t sunk;    /* items that have passed the sink */
-    int64_t idled;   /* steps of idle */
-    int64_t worked;  /* items worked on */
-    int64_t drain;   /* source waits until this many items have passed the sink */
-    bool held;       /* source waits until sunk, idled or worked grows */
-    bool sourcing;   /* a thread is in source */
-    bool ended;      /* source has returned PIPE_END */
-    bool failed;     /* a callback has failed: all threads return */
-    struct err *err; /* of the first failure */
+    struct place *places; /* [depth] */
+    struct lane *lanes;   /* [ops->lanes] */
+    int free;             /* list of free places */
+    int waits, last_wait; /* list of items that have not started, in the order of source */
+    int before_start;     /* of these, the one before `start`; NONE: it is the first */
+    int start;            /* the first of these that may start; NONE: none may */
+    int to_sink;          /* the place that the calling thread sinks next, or NONE */
+    int inside;           /* items that are in a place */
+    int64_t taken;        /* items that source has produced */
+    int64_t events;       /* items worked on, items sunk and steps of idle */
+    bool drains;          /* source waits until nothing is inside */
+    bool held;            /* source waits for an event */
+    bool sourcing;        /* a thread is in source */
+    bool ended;           /* source has returned PIPE_END */
+    bool failed;          /* a callback has failed: all threads return */
+    struct err *err;      /* of the first failure */
 };
 
 struct worker {
@@ -55,23 +73,29 @@ struct worker {
     int number;
 };
 
-static void *slot(struct pipe *p, int64_t number)
+static void *slot(struct pipe *p, int place)
 {
-    return p->items + (size_t)(number % p->depth) * p->item_bytes;
+    return p->items + (size_t)place * p->item_bytes;
 }
 
 /* All functions below are called with the lock held. They release it around callbacks, except
  * around due and a light source or sink. */
 
+/* --- what is possible --- */
+
 static bool may_take(const struct pipe *p)
 {
-    return !p->ended && !p->sourcing && !p->held && p->taken - p->sunk < p->depth &&
-           p->sunk >= p->drain;
+    return !p->ended && !p->sourcing && !p->held && p->free != NONE && !(p->drains && p->inside);
+}
+
+static bool may_start(const struct pipe *p)
+{
+    return p->start != NONE;
 }
 
 static bool may_sink(const struct pipe *p)
 {
-    return p->sunk < p->ready;
+    return p->to_sink != NONE;
 }
 
 static bool may_idle(const struct pipe *p)
@@ -79,32 +103,38 @@ static bool may_idle(const struct pipe *p)
     return p->ops->due && p->ops->due(p->ctx);
 }
 
+/* Sets `start`. */
+static void find_start(struct pipe *p)
+{
+    p->before_start = NONE;
+    for (p->start = p->waits; p->start != NONE; p->start = p->places[p->start].next) {
+        const struct pipe_order *o = &p->places[p->start].order;
+        if (p->lanes[o->lane].passed >= o->after)
+            return;
+        p->before_start = p->start;
+    }
+}
+
 static void wake_all(struct pipe *p)
 {
     pthread_cond_broadcast(&p->room);
-    pthread_cond_broadcast(&p->started);
     pthread_cond_signal(&p->sinker);
 }
 
-/* After an event: wakes the threads that can proceed. One thread that waits for room is woken and
- * wakes the next one; with a light source two are, as they do not wait for each other. */
-static void wake(struct pipe *p)
+/* After an event: wakes the calling thread and, if `others`, one of those that wait for room, if it
+ * can proceed. A thread that goes on to start an item wakes the next one then, so it needs no others
+ * before. */
+static void wake(struct pipe *p, bool others)
 {
+    find_start(p);
     if (p->failed || p->ended) {
         wake_all(p);
         return;
     }
     if (p->sinker_waits && (p->shared || may_sink(p) || may_idle(p)))
         pthread_cond_signal(&p->sinker);
-    if (p->for_room > 0 && may_take(p)) {
+    if (others && p->for_room > 0 && (may_start(p) || may_take(p)))
         pthread_cond_signal(&p->room);
-        if (p->ops->light && p->for_room > 1)
-            pthread_cond_signal(&p->room);
-    }
-    if (p->for_start > 0 && p->sunk >= p->least_after) {
-        p->least_after = INT64_MAX; /* threads that keep waiting set it again */
-        pthread_cond_broadcast(&p->started);
-    }
 }
 
 /* Keeps the first failure. */
@@ -115,99 +145,156 @@ static void fail(struct pipe *p, const struct err *e)
     p->failed = true;
 }
 
-static void wait_for(struct pipe *p, pthread_cond_t *condition, int *waiting)
-{
-    ++*waiting;
-    pthread_cond_wait(condition, &p->lock);
-    --*waiting;
-}
-
-/* Waits until a thread may have something to do. number >= 0: it holds that item, which waits for
- * `after`. `sinks`: it is the calling thread. */
-static void wait_on(struct pipe *p, int64_t number, int64_t after, bool sinks)
+/* Waits until a thread may have something to do. `sinks`: it is the calling thread. */
+static void wait_on(struct pipe *p, bool sinks)
 {
     if (sinks) {
         p->sinker_waits = true;
         pthread_cond_wait(&p->sinker, &p->lock);
         p->sinker_waits = false;
-    } else if (number >= 0) {
-        p->least_after = after < p->least_after ? after : p->least_after;
-        wait_for(p, &p->started, &p->for_start);
-    } else
-        wait_for(p, &p->room, &p->for_room);
+        return;
+    }
+    p->for_room++;
+    pthread_cond_wait(&p->room, &p->lock);
+    p->for_room--;
 }
 
-/* Has source produce the next item. Returns its number, or -1 if there is none now. */
-static int64_t take(struct pipe *p, int64_t *after)
+/* --- an item's way --- */
+
+/* The item that source has filled in waits at the end of its lane. */
+static void enter(struct pipe *p, int place, const struct pipe_order *order)
+{
+    struct place *l = &p->places[place];
+    struct lane *lane = &p->lanes[order->lane];
+    assert(order->lane >= 0 && order->lane < (p->ops->lanes ? p->ops->lanes : 1));
+    assert(!order->aside || p->ops->light);
+    p->free = l->next;
+    *l = (struct place){PLACE_WAITS, *order, NONE, NONE};
+    *(lane->first == NONE ? &lane->first : &p->places[lane->last].next_of_lane) = place;
+    lane->last = place;
+    *(p->waits == NONE ? &p->waits : &p->places[p->last_wait].next) = place;
+    p->last_wait = place;
+    p->inside++;
+    p->taken++;
+}
+
+static void leave(struct pipe *p, int place)
+{
+    p->places[place].state = PLACE_FREE;
+    p->places[place].next = p->free;
+    p->free = place;
+    p->inside--;
+}
+
+/* Calls a light sink; an item that has passed leaves its place. */
+static void sink_lightly(struct pipe *p, int place)
+{
+    struct err e = {""};
+    if (p->failed)
+        return;
+    if (p->ops->sink(p->ctx, slot(p, place), &e) < 0)
+        fail(p, &e);
+    else
+        leave(p, place);
+}
+
+/* Lets the items at the head of a lane pass. Others than light ones pass in sink_one(). */
+static void advance(struct pipe *p, struct lane *lane)
+{
+    while (!p->failed && lane->first != NONE) {
+        const int place = lane->first;
+        const struct place *l = &p->places[place];
+        if (!l->order.aside && l->state != PLACE_DONE)
+            return;
+        if (!p->ops->light) {
+            p->to_sink = place; /* sink_one() takes it out of the lane */
+            return;
+        }
+        lane->first = l->next_of_lane;
+        lane->passed++;
+        if (!l->order.aside)
+            sink_lightly(p, place);
+    }
+}
+
+/* Has source produce the next item. */
+static void take(struct pipe *p, bool sinks)
 {
     struct err e = {""};
     struct pipe_order order = {0};
-    const int64_t number = p->taken, progress = p->sunk + p->idled + p->worked;
+    const int64_t events = p->events;
+    const int place = p->free;
     p->sourcing = true;
+    p->drains = false;
     if (!p->ops->light)
         pthread_mutex_unlock(&p->lock);
-    const int r = p->ops->source(p->ctx, slot(p, number), number, &order, &e);
-    *after = order.after;
+    const int r = p->ops->source(p->ctx, slot(p, place), p->taken, &order, &e);
     if (!p->ops->light)
         pthread_mutex_lock(&p->lock);
     p->sourcing = false;
     p->ended = r == PIPE_END;
-    p->held = r == PIPE_WAIT && progress == p->sunk + p->idled + p->worked;
-    if (r == PIPE_DRAIN)
-        p->drain = number;
+    p->held = r == PIPE_WAIT && events == p->events;
+    p->drains = r == PIPE_DRAIN;
     if (r < 0)
         fail(p, &e);
     if (r == PIPE_ITEM) {
-        assert(*after <= number);
-        p->done[number % p->depth] = false;
-        p->taken++;
+        enter(p, place, &order);
+        advance(p, &p->lanes[order.lane]);
     }
-    wake(p);
-    return r == PIPE_ITEM ? number : -1;
+    wake(p, sinks);
 }
 
-/* Moves `ready` past the items that are done. A light sink consumes them at once. */
-static void advance(struct pipe *p)
+static void work_on(struct pipe *p, int place, int thread, bool sinks)
 {
     struct err e = {""};
-    for (; !p->failed && p->ready < p->taken && p->done[p->ready % p->depth]; p->ready++) {
-        if (!p->ops->light)
-            continue;
-        if (p->ops->sink(p->ctx, slot(p, p->ready), &e) < 0) {
-            fail(p, &e);
-            return;
-        }
-        p->sunk++;
-    }
-}
-
-static void work_on(struct pipe *p, int64_t number, int thread)
-{
-    struct err e = {""};
+    struct place *l = &p->places[place];
     pthread_mutex_unlock(&p->lock);
-    const int r = p->ops->work(p->ctx, slot(p, number), thread, &e);
+    const int r = p->ops->work(p->ctx, slot(p, place), thread, &e);
     pthread_mutex_lock(&p->lock);
+    p->events++;
+    p->held = false;
     if (r < 0)
         fail(p, &e);
-    p->done[number % p->depth] = r >= 0;
-    p->worked++;
-    p->held = false;
-    advance(p);
-    wake(p);
+    else if (l->order.aside)
+        sink_lightly(p, place);
+    else {
+        l->state = PLACE_DONE;
+        advance(p, &p->lanes[l->order.lane]);
+    }
+    wake(p, sinks);
+}
+
+/* Works on the first item that may start. */
+static void start(struct pipe *p, int thread, bool sinks)
+{
+    const int place = p->start;
+    struct place *l = &p->places[place];
+    *(p->before_start == NONE ? &p->waits : &p->places[p->before_start].next) = l->next;
+    if (p->last_wait == place)
+        p->last_wait = p->before_start;
+    l->state = PLACE_WORKS;
+    wake(p, true);
+    work_on(p, place, thread, sinks);
 }
 
 static void sink_one(struct pipe *p)
 {
     struct err e = {""};
+    const int place = p->to_sink;
+    struct lane *lane = &p->lanes[p->places[place].order.lane];
+    p->to_sink = NONE;
+    lane->first = p->places[place].next_of_lane;
     pthread_mutex_unlock(&p->lock);
-    const int r = p->ops->sink(p->ctx, slot(p, p->sunk), &e);
+    const int r = p->ops->sink(p->ctx, slot(p, place), &e);
     pthread_mutex_lock(&p->lock);
+    p->events++;
+    p->held = false;
     if (r < 0)
         fail(p, &e);
-    else
-        p->sunk++;
-    p->held = false;
-    wake(p);
+    lane->passed++;
+    leave(p, place);
+    advance(p, lane);
+    wake(p, true);
 }
 
 static void idle_once(struct pipe *p)
@@ -218,28 +305,26 @@ static void idle_once(struct pipe *p)
     pthread_mutex_lock(&p->lock);
     if (r < 0)
         fail(p, &e);
-    p->idled++;
+    p->events++;
     p->held = false;
-    wake(p);
+    wake(p, true);
 }
 
 /* The loop of every thread, until the last item or a failure. `thread` -1: it does not work. */
 static void take_turns(struct pipe *p, int thread, bool sinks)
 {
-    int64_t number = -1, after = 0; /* the item that this thread holds; -1: none */
     pthread_mutex_lock(&p->lock);
-    while (!p->failed && !(p->ended && number < 0 && (!sinks || p->sunk == p->taken))) {
+    while (!p->failed && !(p->ended && (sinks ? p->inside == 0 : p->waits == NONE))) {
         if (sinks && may_sink(p))
             sink_one(p);
-        else if (number >= 0 && p->sunk >= after) {
-            work_on(p, number, thread);
-            number = -1;
-        } else if (number < 0 && thread >= 0 && may_take(p))
-            number = take(p, &after);
+        else if (thread >= 0 && may_start(p))
+            start(p, thread, sinks);
+        else if (thread >= 0 && may_take(p))
+            take(p, sinks);
         else if (sinks && may_idle(p))
             idle_once(p);
         else
-            wait_on(p, number, after, sinks);
+            wait_on(p, sinks);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -254,26 +339,36 @@ static void *worker_main(void *arg)
 static int open_pipe(struct pipe *p)
 {
     pthread_mutexattr_t spins; /* waiters spin before they sleep: the lock is held only shortly */
-    if (!(p->done = calloc((size_t)p->depth, sizeof *p->done)))
+    const int lanes = p->ops->lanes ? p->ops->lanes : 1;
+    assert(lanes == 1 || p->ops->light);
+    p->places = calloc((size_t)p->depth, sizeof *p->places);
+    p->lanes = calloc((size_t)lanes, sizeof *p->lanes);
+    if (!p->places || !p->lanes) {
+        free(p->places);
+        free(p->lanes);
         return err_set(p->err, "out of memory");
+    }
+    for (int k = 0; k < p->depth; k++)
+        p->places[k].next = k + 1 < p->depth ? k + 1 : NONE;
+    for (int k = 0; k < lanes; k++)
+        p->lanes[k] = (struct lane){.first = NONE, .last = NONE};
+    p->waits = p->last_wait = p->start = p->before_start = p->to_sink = NONE;
     pthread_mutexattr_init(&spins);
     pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
     pthread_mutex_init(&p->lock, &spins);
     pthread_mutexattr_destroy(&spins);
     pthread_cond_init(&p->room, NULL);
-    pthread_cond_init(&p->started, NULL);
     pthread_cond_init(&p->sinker, NULL);
-    p->least_after = INT64_MAX;
     return 0;
 }
 
 static void close_pipe(struct pipe *p)
 {
     pthread_cond_destroy(&p->room);
-    pthread_cond_destroy(&p->started);
     pthread_cond_destroy(&p->sinker);
     pthread_mutex_destroy(&p->lock);
-    free(p->done);
+    free(p->places);
+    free(p->lanes);
 }
 
 /* Starts up to n workers and returns how many run. */

@@ -3,8 +3,8 @@
  *
  *   source  produces the next item. Called by one thread at a time, in item order, on any thread.
  *   work    processes an item. Runs on several threads at once, in any order.
- *   sink    consumes a finished item. Called by one thread at a time, in item order, on the
- *           calling thread (with `light`: on any thread).
+ *   sink    consumes a finished item. Called by one thread at a time, in the order of the item's
+ *           lane, on the calling thread (with `light`: on any thread).
  *   idle    other duties of the calling thread, in short steps.
  *
  * Results therefore do not depend on the number of threads, a file is written in order by one
@@ -12,9 +12,11 @@
  * allocates one slot of `item_bytes` per item in flight. Slots are reused, so buffers attached to
  * them live for the whole run, and nothing is allocated per item.
  *
- * An item can wait for earlier ones: if source sets order->after = k, work on it starts only when
- * items 0 .. k-1 have passed the sink. This is how computing waits for loading, and loading for
- * free space in a ring, without a lock in any other module.
+ * Items belong to lanes, most pipes have one. An item can wait for earlier ones of its lane: work on
+ * it starts only when they have passed the sink. This is how computing waits for loading, and
+ * loading for free space in a ring, without a lock in any other module. An item that waits occupies
+ * a slot but no thread: threads begin with the item that was produced first among those that may
+ * start, and produce another one if there is none.
  */
 #ifndef WSI_PIPE_H
 #define WSI_PIPE_H
@@ -29,22 +31,28 @@
 extern "C" {
 #endif
 
-/* When work on an item may begin; source fills it in. */
+/* The place of an item among the others; source fills it in. All zero: an item of lane 0 that waits
+ * for nothing. */
 struct pipe_order {
-    int64_t after; /* items 0 .. after - 1 must have passed the sink */
+    int lane;      /* 0 .. ops->lanes - 1 */
+    int64_t after; /* so many items of the lane must have passed the sink, or be aside */
+    /* No item waits for this one: it passes the sink when it has been worked on, out of order. For
+     * light pipes only. */
+    bool aside;
 };
 
 /* What source returns, besides -1 for an error. */
 enum pipe_next {
-    PIPE_END = 0,   /* there are no more items */
-    PIPE_ITEM = 1,  /* the slot holds the next item */
-    PIPE_DRAIN = 2, /* call source again when every earlier item has passed the sink */
-    PIPE_WAIT = 3,  /* call source again after the next event: an item worked on, an item sunk or a
+    PIPE_END = 0,  /* there are no more items */
+    PIPE_ITEM = 1, /* the slot holds the next item */
+    PIPE_DRAIN =
+        2, /* call source again when every earlier item, aside or not, has passed the sink */
+    PIPE_WAIT = 3, /* call source again after the next event: an item worked on, an item sunk or a
                      * step of idle. At least one of these must be outstanding. */
 };
 
 struct pipe_ops {
-    /* Fills *item; `number` is its number, from 0. Returns an enum pipe_next, or -1 and sets e. */
+    /* Fills *item; `number` is its number, from 0, over all lanes. Returns an enum pipe_next, or -1 and sets e. */
     int (*source)(void *ctx, void *item, int64_t number, struct pipe_order *order, struct err *e);
     /* Returns 0, or -1 and sets e. `thread` is 0 .. threads - 1: which scratch to use. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
@@ -54,6 +62,7 @@ struct pipe_ops {
      * on any thread: waking the calling thread would cost more than the call. Source may still take
      * long directly after a drain, when no other thread has work. */
     bool light;
+    int lanes; /* 0: one; more only if the pipe is light */
     /* Does idle have something to do? Called with the pipe's lock held, on any thread, after every
      * event. NULL: there is no idle. */
     bool (*due)(void *ctx);
@@ -63,7 +72,7 @@ struct pipe_ops {
 
 /*
  * Runs until source returns PIPE_END or a callback fails. `items` points to `depth` slots of
- * `item_bytes` bytes each. depth >= 1, threads >= 1. If the system refuses some of the threads, the
+ * `item_bytes` bytes each; any free one is used next. depth >= 1, threads >= 1. If the system refuses some of the threads, the
  * run uses those that started; if it refuses all, the calling thread does the work.
  *
  * Returns 0, or -1 with the first error. On return all callbacks have returned; after an error,

@@ -36,7 +36,8 @@ struct number_item {
     int64_t number, after;
 };
 
-static int number_source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int number_source(void *ctx, void *slot, int64_t number, struct pipe_order *order,
+                         struct err *e)
 {
     struct numbers *c = ctx;
     struct number_item *it = slot;
@@ -214,7 +215,8 @@ static void test_failures(void)
                     check_failures(runs[k % RUNS], &number_ops[k / RUNS], what, at, threads);
 }
 
-static int late_source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int late_source(void *ctx, void *slot, int64_t number, struct pipe_order *order,
+                       struct err *e)
 {
     (void)ctx, (void)order, (void)e;
     *(int64_t *)slot = number;
@@ -265,6 +267,135 @@ static void test_first_failure(void)
     EXPECT(pipe_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
 }
 
+/* --- what waits for what --- */
+
+enum { MOST = 40 };
+
+/* Items whose work waits until another item has been worked on. */
+struct story {
+    int n, drain; /* source asks for a drain before item `drain`; 0: never */
+    struct pipe_order order[MOST];
+    int until[MOST]; /* -1: nothing */
+    atomic_bool worked[MOST], sunk[MOST];
+    atomic_bool late, mixed_up; /* an item waited in vain, or was not the one it should be */
+    bool drained, drained_early;
+};
+
+static int story_source(void *ctx, void *slot, int64_t number, struct pipe_order *order,
+                        struct err *e)
+{
+    struct story *s = ctx;
+    (void)e;
+    if (number == s->n)
+        return PIPE_END;
+    if (s->drain && number == s->drain && !s->drained) {
+        s->drained = true;
+        return PIPE_DRAIN;
+    }
+    for (int k = 0; s->drained && k < s->drain; k++)
+        s->drained_early |= !s->sunk[k];
+    *(int *)slot = (int)number;
+    *order = s->order[number];
+    return PIPE_ITEM;
+}
+
+static int story_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct story *s = ctx;
+    const int number = *(int *)slot;
+    (void)thread, (void)e;
+    for (int ms = 0; s->until[number] >= 0 && !s->worked[s->until[number]]; ms++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (ms == 5000) {
+            s->late = true;
+            break;
+        }
+    }
+    if (*(int *)slot != number)
+        s->mixed_up = true;
+    s->worked[number] = true;
+    return 0;
+}
+
+static int story_sink(void *ctx, void *slot, struct err *e)
+{
+    struct story *s = ctx;
+    const int number = *(int *)slot;
+    (void)e;
+    if (s->sunk[number] || !s->worked[number])
+        s->mixed_up = true;
+    s->sunk[number] = true;
+    return 0;
+}
+
+static struct story new_story(int n)
+{
+    struct story s = {.n = n};
+    for (int k = 0; k < MOST; k++)
+        s.until[k] = -1;
+    return s;
+}
+
+/* Runs the story, in which no item may wait in vain, on two threads. */
+static void tell(struct story *s, run_fn *run, bool light, int lanes, int depth)
+{
+    const struct pipe_ops ops = {.source = story_source,
+                                 .work = story_work,
+                                 .sink = story_sink,
+                                 .light = light,
+                                 .lanes = lanes};
+    int items[MOST];
+    EXPECT(!run(&ops, s, items, sizeof *items, depth, 2, NULL));
+    for (int k = 0; k < s->n; k++)
+        EXPECT(s->worked[k] && s->sunk[k]);
+    EXPECT(!s->late && !s->mixed_up && !s->drained_early && s->drained == (s->drain > 0));
+}
+
+/* Items 1 and 2 wait for item 0, which needs item 3: with two threads none may be held by 1 or 2. */
+static void test_items_that_wait_hold_no_thread(void)
+{
+    for (int k = 0; k < RUNS; k++)
+        for (int light = 0; light < 2; light++) {
+            struct story s = new_story(4);
+            s.order[1].after = s.order[2].after = 1;
+            s.until[0] = 3;
+            tell(&s, runs[k], light, 0, 4);
+        }
+}
+
+/* Item 0 of lane 0 needs item 2 of lane 1, which waits for item 1 of that lane. */
+static void test_lanes_do_not_wait_for_each_other(void)
+{
+    for (int k = 0; k < RUNS; k++) {
+        struct story s = new_story(5);
+        s.order[1].lane = s.order[2].lane = 1;
+        s.order[2].after = 1;
+        s.order[3] = (struct pipe_order){.after = 1};            /* of lane 0 */
+        s.order[4] = (struct pipe_order){.lane = 1, .after = 2}; /* of lane 1 */
+        s.until[0] = 2;
+        tell(&s, runs[k], true, 2, 5);
+    }
+}
+
+/* Item 1 is aside and works until item 30 has passed: the others go on in the two other slots, and a
+ * drain waits for it. */
+static void test_items_that_are_aside(void)
+{
+    for (int k = 0; k < RUNS; k++) {
+        struct story s = new_story(MOST);
+        s.order[1] = (struct pipe_order){.after = 1, .aside = true};
+        for (int i = 2; i < MOST; i++)
+            s.order[i].after = i;
+        s.until[1] = 30;
+        s.drain = 32;
+        tell(&s, runs[k], true, 0, 3);
+    }
+    struct story last =
+        new_story(2); /* the run ends when the last item, which is aside, has passed */
+    last.order[1].aside = true;
+    tell(&last, pipe_run, true, 0, 2);
+}
+
 /* --- a system that refuses threads --- */
 
 static int threads_allowed = INT_MAX;
@@ -313,6 +444,9 @@ int main(void)
         {"failures", test_failures},
         {"first_failure", test_first_failure},
         {"run_shared_works_on_the_calling_thread", test_run_shared_works_on_the_calling_thread},
+        {"items_that_wait_hold_no_thread", test_items_that_wait_hold_no_thread},
+        {"lanes_do_not_wait_for_each_other", test_lanes_do_not_wait_for_each_other},
+        {"items_that_are_aside", test_items_that_are_aside},
         {"runs_with_fewer_threads", test_runs_with_fewer_threads},
         {"runs_without_threads", test_runs_without_threads},
     };
