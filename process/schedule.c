@@ -2,7 +2,7 @@
  * schedule.c - see schedule.h.
  *
  * A feed is the state of the schedule for one device: the band, the slab and the item that come
- * next. Feeds take turns, so that all devices are supplied at the same time; the feed with the
+ * next. Its items have a lane of the pipe for themselves. Feeds take turns, so that all devices are supplied at the same time; the feed with the
  * fewest LOADs in progress is served first.
  */
 #include "process/schedule.h"
@@ -30,11 +30,12 @@ struct feed {
     int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
     int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
-    /* Numbers of the items after the last ... */
+    int64_t items; /* produced so far; the pipe's lane of the device has them */
+    /* How many there were after the last ... */
     int64_t loads_end;                           /* LOAD of this slab */
     int64_t computes_end[SPECTRUM_MOST_BUFFERS]; /* COMPUTE of the previous slab, of the one before
                                                     ... */
-    int64_t finish_end[SPECTRUM_SUMS];           /* FINISH of the band that last had these sums */
+    bool finishing[SPECTRUM_SUMS]; /* FINISH of the band that has these sums is in progress */
 };
 
 struct schedule {
@@ -203,7 +204,7 @@ static int begin_band(struct schedule *s, struct feed *f)
 
 /* --- items --- */
 
-static int make_load(const struct schedule *s, struct feed *f, struct item *it, int64_t number,
+static int make_load(const struct schedule *s, struct feed *f, struct item *it,
                      struct pipe_order *order)
 {
     const struct store_info *i = store_info(f->band->job->store);
@@ -220,44 +221,44 @@ static int make_load(const struct schedule *s, struct feed *f, struct item *it, 
     if (f->next == rows * columns) {
         f->kind = ITEM_COMPUTE;
         f->next = 0;
-        f->loads_end = number + 1;
+        f->loads_end = f->items + 1;
     }
     return PIPE_ITEM;
 }
 
 static int make_compute(struct feed *f, struct item *it, struct pipe_order *order)
 {
-    const int64_t sums_free = f->finish_end[f->band->geometry.assigned.number % SPECTRUM_SUMS];
     it->kind = ITEM_COMPUTE;
     it->unit = f->next++;
-    order->after = f->loads_end > sums_free ? f->loads_end : sums_free;
+    order->after = f->loads_end;
     return PIPE_ITEM;
 }
 
-static int make_finish(const struct schedule *s, struct feed *f, struct item *it, int64_t number,
+/* Where the device's work goes on after a COMPUTE has returned, waiting for a band's end must not hold
+ * up the next band. */
+static int make_finish(const struct schedule *s, struct feed *f, struct item *it,
                        struct pipe_order *order)
 {
     it->kind = ITEM_FINISH;
     it->band = f->band;
-    if (backend(s)->finish)
-        order->after = f->computes_end[0];
-    f->finish_end[f->band->geometry.assigned.number % SPECTRUM_SUMS] = number + 1;
+    order->after = f->computes_end[0];
+    order->aside = backend(s)->finish != NULL;
+    f->finishing[f->band->geometry.assigned.number % SPECTRUM_SUMS] = true;
     f->band = NULL;
     return PIPE_ITEM;
 }
 
 /* The next LOAD or COMPUTE of the slab in progress. PIPE_END if it has no more. */
-static int make_item(struct schedule *s, struct feed *f, struct item *it, int64_t number,
-                     struct pipe_order *order)
+static int make_item(struct schedule *s, struct feed *f, struct item *it, struct pipe_order *order)
 {
     it->band = f->band;
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
-        return make_load(s, f, it, number, order);
+        return make_load(s, f, it, order);
     if (f->next < backend(s)->units(s->terms->spectrum, &f->slab))
         return make_compute(f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
-    f->computes_end[0] = number;
+    f->computes_end[0] = f->items;
     return PIPE_END;
 }
 
@@ -282,6 +283,8 @@ static int64_t patience(const struct schedule *s, int device)
         return -1;
     if (!f->band && !b->alive(s->terms->spectrum, device) && job_devices_alive(s->terms) > 0)
         return -1; /* the other devices take its bands */
+    if (!f->band && f->finishing[f->bands % SPECTRUM_SUMS])
+        return -1;
     if (f->band && f->kind != ITEM_LOAD)
         return 0;
     if (f->band && has_enough(s, f))
@@ -317,7 +320,22 @@ static bool all_done(const struct schedule *s)
     return !s->dealing && atomic_load(&s->line->dealt) == s->line->n && s->bands_out == 0;
 }
 
-int schedule_next(struct schedule *s, struct item *it, int64_t number, struct pipe_order *order)
+/* The next item of a device that needs one. */
+static int next_item(struct schedule *s, struct feed *f, struct item *it, struct pipe_order *order)
+{
+    if (!f->band || s->drained) {
+        if (begin_band(s, f) == PIPE_DRAIN)
+            return PIPE_DRAIN;
+    } else if (f->kind != ITEM_FINISH && !f->slab.band)
+        begin_slab(s, f, f->slab.row);
+    if (f->kind == ITEM_FINISH)
+        return make_finish(s, f, it, order);
+    if (make_item(s, f, it, order) == PIPE_ITEM)
+        return PIPE_ITEM;
+    return end_slab(f) ? PIPE_WAIT : make_finish(s, f, it, order);
+}
+
+int schedule_next(struct schedule *s, struct item *it, struct pipe_order *order)
 {
     for (;;) {
         const int turn =
@@ -325,17 +343,12 @@ int schedule_next(struct schedule *s, struct item *it, int64_t number, struct pi
         if (turn < 0)
             return all_done(s) ? PIPE_END : PIPE_WAIT;
         struct feed *f = &s->feeds[s->turn = turn];
-        if (!f->band || s->drained) {
-            if (begin_band(s, f) == PIPE_DRAIN)
-                return PIPE_DRAIN;
-        } else if (f->kind != ITEM_FINISH && !f->slab.band)
-            begin_slab(s, f, f->slab.row);
-        if (f->kind == ITEM_FINISH)
-            return make_finish(s, f, it, number, order);
-        if (make_item(s, f, it, number, order) == PIPE_ITEM)
-            return PIPE_ITEM;
-        if (!end_slab(f))
-            return make_finish(s, f, it, number, order);
+        const int r = next_item(s, f, it, order);
+        if (r == PIPE_WAIT)
+            continue;
+        f->items += r == PIPE_ITEM;
+        order->lane = turn;
+        return r;
     }
 }
 
@@ -347,6 +360,8 @@ void schedule_loaded(struct schedule *s, const struct band *band)
 bool schedule_finished(struct schedule *s, struct band *band)
 {
     struct job *j = band->job;
+    const struct spectrum_assignment *was = &band->geometry.assigned;
+    s->feeds[was->device].finishing[was->number % SPECTRUM_SUMS] = false;
     if (atomic_load(&band->lost) && !atomic_load(&j->failed)) {
         if (job_devices_alive(s->terms) > 0 && ++band->losses < MOST_LOSSES) {
             err_set(&band->note, "%.900s; another device computes it again", band->why.msg);

@@ -3,13 +3,14 @@
  *
  * The pipe's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
  * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
- * several devices are mixed.
+ * several devices are mixed; each device has a lane of its own.
  *
- * A COMPUTE waits for the LOADs of its slab, and for the sums of the band that used them before. A
- * LOAD waits for the COMPUTEs of the slab so many before on the same device as the backend says
+ * A COMPUTE waits for the LOADs of its slab and for the slabs before. A band begins when the one
+ * that used its sums before has finished. A LOAD waits for the COMPUTEs of the slab so many before on the same device as the backend says
  * (`ahead`): with two buffers more, and slabs at least half as high as a window and its halo, these
  * are the last that could need what the LOAD overwrites. A FINISH waits for the COMPUTEs of its
- * band.
+ * band; where COMPUTEs only queue work on a device, no item waits for a FINISH, because it lasts
+ * until the device has done that work.
  *
  * Threads: schedule_next and schedule_finished are called by one thread at a time, as the pipe
  * calls source and sink. schedule_loaded may be called by any thread.
@@ -45,7 +46,7 @@ struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, 
 void schedule_free(struct schedule *s); /* NULL is allowed */
 
 /* The next item; counts and times are not set. Returns an enum pipe_next; see pipe.h for order. */
-int schedule_next(struct schedule *s, struct item *it, int64_t number, struct pipe_order *order);
+int schedule_next(struct schedule *s, struct item *it, struct pipe_order *order);
 
 /* A LOAD of the band has been worked on. */
 void schedule_loaded(struct schedule *s, const struct band *band);

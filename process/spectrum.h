@@ -162,9 +162,8 @@ struct spectrum_setup {
 /*
  * Functions return 0, or -1 with the error set.
  *
- * `open`, `reserve` and `close` are called while no other function runs. `staging`, `send` and
- * `compute` are called by many threads at once, `compute` for different units. `finish` is called
- * for one band of a device at a time. Apart from that all functions may run at the same time.
+ * `open`, `reserve` and `close` are called while no other function runs. All others may run at the
+ * same time, called by many threads: `compute` for different units, `finish` for different bands.
  */
 struct spectrum_backend {
     const char *name;

@@ -114,7 +114,8 @@ static int idle(void *ctx, struct err *e)
 static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
 {
     struct stream *s = ctx;
-    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, number, order);
+    (void)number;
+    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, order);
 }
 
 /* --- work: COMPUTE and FINISH --- */
@@ -280,10 +281,15 @@ static void close_all(struct stream *s)
 
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
-    static const struct pipe_ops ops = {
-        .source = source, .work = work, .sink = sink, .light = true, .due = due, .idle = idle};
     struct stream s = {.setup = setup};
     int r = open_all(&s, e);
+    const struct pipe_ops ops = {.source = source,
+                                 .work = work,
+                                 .sink = sink,
+                                 .light = true,
+                                 .lanes = s.terms.n_devices,
+                                 .due = due,
+                                 .idle = idle};
     if (r == 0)
         r = pipe_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->threads, e);
     while (r == 0 && due(&s))

@@ -258,9 +258,8 @@ static int device_finish(struct spectrum *b, const struct spectrum_band *g,
     struct device_rows *rows = &d->rows[g->assigned.number % SPECTRUM_SUMS];
     struct spectrum_band whole = *g;
     const size_t bytes = (size_t)((g->end_row - g->first_row) * g->pitch) * sizeof(float);
-    pthread_mutex_lock(&b->lock);
+    pthread_mutex_lock(&b->lock); /* the bands of a device share its spectrum_cpu */
     int r = device_call(b, g->assigned.device, e);
-    pthread_mutex_unlock(&b->lock);
     whole.slab_rows = g->end_row - g->first_row;
     whole.assigned = (struct spectrum_assignment){0};
     if (r == 0)
@@ -275,6 +274,7 @@ static int device_finish(struct spectrum *b, const struct spectrum_band *g,
     for (int64_t k = 0; r == 0 && k < spectrum_cpu.units(d->cpu, &s); k++)
         r = spectrum_cpu.compute(d->cpu, &s, k, 0, counts, e);
     rows->band = NULL;
+    pthread_mutex_unlock(&b->lock);
     times->copy = times->kernels = 0;
     return r;
 }
