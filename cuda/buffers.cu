@@ -3,7 +3,7 @@
 
 enum {
     RING_STEP = 128,  /* the ring has a multiple of so many rows, as fused.h requires */
-    BATCH_ROWS = 3072 /* rows of pixels whose windows are computed at a time */
+    BATCH_ROWS = 1536 /* rows of pixels whose windows are computed at a time */
 };
 
 /* --- opening and closing --- */

@@ -14,7 +14,7 @@ enum { STRIP_WARPS = 8, FULL = 0xffffffff };
 /* Threads of a block of the huffman kernel: few, so that blocks of short tiles end early; more
  * where the tables of a block are large. With many, the blocks of a batch are few, and their warps
  * hide each other's latency: then most multiprocessors are free for other kernels. */
-enum { NARROW = 32, NARROW_PAIRS = 64, WIDE = 256 };
+enum { NARROW = 32, NARROW_PAIRS = 64, WIDE = 128 };
 
 uint32_t jpeg_restarts(const struct jpeg_geometry *g)
 {
