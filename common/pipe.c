@@ -122,7 +122,7 @@ static void wake_all(struct pipe *p)
 }
 
 /* After an event: wakes the calling thread and, if `others`, one of those that wait for room, if it
- * can proceed. A thread that goes on to start an item wakes the next one then, so it needs no others
+ * can proceed. A thread that goes on to start an item wakes the next one then, and need not do so
  * before. */
 static void wake(struct pipe *p, bool others)
 {

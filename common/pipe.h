@@ -12,8 +12,8 @@
  * allocates one slot of `item_bytes` per item in flight. Slots are reused, so buffers attached to
  * them live for the whole run, and nothing is allocated per item.
  *
- * Items belong to lanes, most pipes have one. An item can wait for earlier ones of its lane: work on
- * it starts only when they have passed the sink. This is how computing waits for loading, and
+ * Items belong to lanes; most pipes have one. An item can wait for earlier ones of its lane: work
+ * on it starts only when they have passed the sink. This is how computing waits for loading, and
  * loading for free space in a ring, without a lock in any other module. An item that waits occupies
  * a slot but no thread: threads begin with the item that was produced first among those that may
  * start, and produce another one if there is none.
@@ -52,7 +52,8 @@ enum pipe_next {
 };
 
 struct pipe_ops {
-    /* Fills *item; `number` is its number, from 0, over all lanes. Returns an enum pipe_next, or -1 and sets e. */
+    /* Fills *item; `number` is its number, from 0, over all lanes. Returns an enum pipe_next, or -1
+     * and sets e. */
     int (*source)(void *ctx, void *item, int64_t number, struct pipe_order *order, struct err *e);
     /* Returns 0, or -1 and sets e. `thread` is 0 .. threads - 1: which scratch to use. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
@@ -72,8 +73,9 @@ struct pipe_ops {
 
 /*
  * Runs until source returns PIPE_END or a callback fails. `items` points to `depth` slots of
- * `item_bytes` bytes each; any free one is used next. depth >= 1, threads >= 1. If the system refuses some of the threads, the
- * run uses those that started; if it refuses all, the calling thread does the work.
+ * `item_bytes` bytes each; any free one is used next. depth >= 1, threads >= 1. If the system
+ * refuses some of the threads, the run uses those that started; if it refuses all, the calling
+ * thread does the work.
  *
  * Returns 0, or -1 with the first error. On return all callbacks have returned; after an error,
  * items in flight are dropped.

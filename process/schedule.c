@@ -2,8 +2,8 @@
  * schedule.c - see schedule.h.
  *
  * A feed is the state of the schedule for one device: the band, the slab and the item that come
- * next. Its items have a lane of the pipe for themselves. Feeds take turns, so that all devices are supplied at the same time; the feed with the
- * fewest LOADs in progress is served first.
+ * next. Its items have a lane of the pipe for themselves. Feeds take turns, so that all devices are
+ * supplied at the same time; the feed with the fewest LOADs in progress is served first.
  */
 #include "process/schedule.h"
 
@@ -234,8 +234,8 @@ static int make_compute(struct feed *f, struct item *it, struct pipe_order *orde
     return PIPE_ITEM;
 }
 
-/* Where the device's work goes on after a COMPUTE has returned, waiting for a band's end must not hold
- * up the next band. */
+/* Where the device's work goes on after a COMPUTE has returned, waiting for a band's end must not
+ * hold up the next band. */
 static int make_finish(const struct schedule *s, struct feed *f, struct item *it,
                        struct pipe_order *order)
 {

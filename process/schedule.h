@@ -6,11 +6,11 @@
  * several devices are mixed; each device has a lane of its own.
  *
  * A COMPUTE waits for the LOADs of its slab and for the slabs before. A band begins when the one
- * that used its sums before has finished. A LOAD waits for the COMPUTEs of the slab so many before on the same device as the backend says
- * (`ahead`): with two buffers more, and slabs at least half as high as a window and its halo, these
- * are the last that could need what the LOAD overwrites. A FINISH waits for the COMPUTEs of its
- * band; where COMPUTEs only queue work on a device, no item waits for a FINISH, because it lasts
- * until the device has done that work.
+ * that used its sums before has finished. A LOAD waits for the COMPUTEs of the slab so many before
+ * on the same device as the backend says (`ahead`): with two buffers more, and slabs at least half
+ * as high as a window and its halo, these are the last that could need what the LOAD overwrites. A
+ * FINISH waits for the COMPUTEs of its band; where COMPUTEs only queue work on a device, no item
+ * waits for a FINISH, because it lasts until the device has done that work.
  *
  * Threads: schedule_next and schedule_finished are called by one thread at a time, as the pipe
  * calls source and sink. schedule_loaded may be called by any thread.

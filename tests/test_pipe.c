@@ -351,7 +351,7 @@ static void tell(struct story *s, run_fn *run, bool light, int lanes, int depth)
     EXPECT(!s->late && !s->mixed_up && !s->drained_early && s->drained == (s->drain > 0));
 }
 
-/* Items 1 and 2 wait for item 0, which needs item 3: with two threads none may be held by 1 or 2. */
+/* Items 1 and 2 wait for item 0, which needs item 3: neither of the two threads may be held. */
 static void test_items_that_wait_hold_no_thread(void)
 {
     for (int k = 0; k < RUNS; k++)
@@ -377,8 +377,8 @@ static void test_lanes_do_not_wait_for_each_other(void)
     }
 }
 
-/* Item 1 is aside and works until item 30 has passed: the others go on in the two other slots, and a
- * drain waits for it. */
+/* Item 1 is aside and works until item 30 has passed: the others go on in the two other slots, and
+ * a drain waits for it. */
 static void test_items_that_are_aside(void)
 {
     for (int k = 0; k < RUNS; k++) {
