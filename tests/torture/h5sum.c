@@ -1,12 +1,16 @@
-/* h5sum.c - see h5sum.h. As a program: "h5sum FILE" prints offset and length of each block;
- * "h5sum FILE OFFSET:BYTES ..." repairs these blocks in place. */
+/* h5sum.c - see h5sum.h. As a program: "h5sum FILE" prints offset, length and place of the hash of
+ * each block; "h5sum FILE OFFSET:BYTES:HASH ..." repairs these blocks in place. */
 #include "h5sum.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 4096 }; /* finding takes the square of it; our blocks have some 2,100 */
+enum {
+    MOST_BYTES = 4096, /* finding takes the square of it; our blocks have some 2,100 */
+    SMALLEST_HEAP_BLOCK = 512,
+    LARGEST_HEAP_BLOCK = 65536,
+};
 
 static uint32_t rotated(uint32_t x, int k)
 {
@@ -70,16 +74,40 @@ static size_t fitting_length(const uint8_t *p, size_t room)
     return 0;
 }
 
+/* A direct block of a fractal heap: a power of two. Signature, version, address of the header 8,
+ * offset 4 (links) or 5 (attributes), hash. */
+static size_t heap_block(const uint8_t *p, size_t room, size_t *hash)
+{
+    uint8_t copy[LARGEST_HEAP_BLOCK];
+    for (*hash = 17; *hash <= 18; ++*hash)
+        for (size_t n = SMALLEST_HEAP_BLOCK; n <= room && n <= sizeof copy; n *= 2) {
+            memcpy(copy, p, n);
+            memset(copy + *hash, 0, 4);
+            if (lookup3(copy, n) == word(p + *hash, 4))
+                return n;
+        }
+    return 0;
+}
+
+/* The length of the block that begins here, or 0. */
+static size_t block_at(const uint8_t *p, size_t room, size_t *hash)
+{
+    if (!is_signature(p))
+        return 0;
+    return memcmp(p, "FHDB", 4) ? *hash = fitting_length(p, room) : heap_block(p, room, hash);
+}
+
 size_t h5sum_find(const uint8_t *file, size_t n, struct h5sum_block *blocks, size_t most)
 {
     size_t found = 0;
     if (n >= 48 && most > 0 && lookup3(file, 44) == word(file + 44, 4))
-        blocks[found++] = (struct h5sum_block){0, 44};
+        blocks[found++] = (struct h5sum_block){0, 44, 44};
     for (size_t at = 48; at + 8 <= n && found < most; at++) {
-        const size_t bytes = is_signature(file + at) ? fitting_length(file + at, n - at) : 0;
+        size_t hash;
+        const size_t bytes = block_at(file + at, n - at, &hash);
         if (bytes) {
-            blocks[found++] = (struct h5sum_block){at, bytes};
-            at += bytes + 3;
+            blocks[found++] = (struct h5sum_block){at, bytes, hash};
+            at += (hash < bytes ? bytes : bytes + 4) - 1;
         }
     }
     return found;
@@ -88,12 +116,15 @@ size_t h5sum_find(const uint8_t *file, size_t n, struct h5sum_block *blocks, siz
 void h5sum_repair(uint8_t *file, size_t n, const struct h5sum_block *blocks, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        if (blocks[k].offset > n || blocks[k].bytes + 4 > n - blocks[k].offset)
+        const struct h5sum_block *b = &blocks[k];
+        const size_t bytes = b->hash < b->bytes ? b->bytes : b->bytes + 4;
+        if (b->offset > n || bytes > n - b->offset)
             continue;
-        uint8_t *p = file + blocks[k].offset;
-        const uint32_t hash = lookup3(p, blocks[k].bytes);
-        for (int b = 0; b < 4; b++)
-            p[blocks[k].bytes + (size_t)b] = (uint8_t)(hash >> (8 * b));
+        uint8_t *p = file + b->offset;
+        memset(p + b->hash, 0, 4);
+        const uint32_t hash = lookup3(p, b->bytes);
+        for (size_t i = 0; i < 4; i++)
+            p[b->hash + i] = (uint8_t)(hash >> (8 * i));
     }
 }
 
@@ -131,10 +162,11 @@ int main(int argc, char **argv)
     if (argc == 2) {
         count = h5sum_find(file, n, blocks, sizeof blocks / sizeof *blocks);
         for (size_t k = 0; k < count; k++)
-            printf("%zu:%zu\n", blocks[k].offset, blocks[k].bytes);
+            printf("%zu:%zu:%zu\n", blocks[k].offset, blocks[k].bytes, blocks[k].hash);
     } else {
         for (int k = 2; k < argc && count < sizeof blocks / sizeof *blocks; k++)
-            if (sscanf(argv[k], "%zu:%zu", &blocks[count].offset, &blocks[count].bytes) == 2)
+            if (sscanf(argv[k], "%zu:%zu:%zu", &blocks[count].offset, &blocks[count].bytes,
+                       &blocks[count].hash) == 3)
                 count++;
         h5sum_repair(file, n, blocks, count);
         status = save(argv[1], file, n);
