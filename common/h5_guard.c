@@ -2,7 +2,8 @@
  * h5_guard.c - see h5_guard.h.
  *
  * The names of structures and messages are those of the HDF5 File Format Specification,
- * version 3.0. Checksums are left to the library: whoever forges metadata forges them, too.
+ * version 3.0. Checksums of headers are left to the library: whoever forges metadata forges them,
+ * too.
  */
 #include "common/h5_guard_parts.h"
 
@@ -17,6 +18,7 @@ enum {
     MOST_MESSAGES = 1 << 20, /* bytes of one block of messages */
     MOST_BLOCKS = 4096,      /* blocks of one header */
     MOST_HEAP = 1 << 26,     /* bytes of one collection of the global heap */
+    MOST_SEARCHED = 1 << 29, /* bytes of collections, counted again for each text of an object */
 };
 
 enum message {
@@ -139,6 +141,8 @@ int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *byte
     bool found = false;
     if (read_heap(g, address))
         return -1;
+    if ((g->heap_searched += g->heap_bytes) > MOST_SEARCHED)
+        return guard_reject(g, "it has more texts than these files have");
     struct guard_bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
     while (b.left >= 16) {
         const uint64_t number = guard_number(b.at, 2), size = guard_u64(b.at + 8);
@@ -216,7 +220,7 @@ static bool fits(const unsigned char *space, uint64_t n, uint64_t value_bytes, u
 
 /* Version 3: version, flags, sizes of name, type and space, character set; then these, and the
  * value. */
-static int check_attribute(struct guard *g, struct guard_bytes b)
+int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *attribute_name)
 {
     uint64_t version, flags, name, type, space, set, length, address, index;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) ||
@@ -224,6 +228,7 @@ static int check_attribute(struct guard *g, struct guard_bytes b)
         version != 3 || flags != 0 || type < 8 || space < 4 || name < 1 ||
         b.left < name + type + space || b.at[name - 1] != 0)
         return guard_reject(g, "an attribute is damaged");
+    *attribute_name = (struct guard_bytes){b.at, (size_t)name - 1};
     const unsigned char *t = b.at + name, *s = t + type;
     const bool scalar = s[0] == 2 && s[1] == 0;
     guard_skip(&b, (size_t)(name + type + space));
@@ -238,55 +243,21 @@ static int check_attribute(struct guard *g, struct guard_bytes b)
     return check_text(g, length, address, index);
 }
 
-/* --- many attributes or links: a fractal heap and a B-tree, with the library's own parameters ---
- */
-
-/* The root of a heap is a block of data, or a list of blocks, which has 53 bytes at least. */
-enum { LEAST_ROOT = 53 };
-
-/* FRHP: version 0, no filters, tables of 4 columns, blocks from 512 or 1024 bytes to 64 KiB. */
-static int check_fractal_heap(const struct guard *g, uint64_t address)
-{
-    unsigned char h[146];
-    if (guard_read_signed(g, address, "FRHP", h, sizeof h))
-        return -1;
-    const uint64_t start = guard_u64(h + 112), bits = guard_number(h + 128, 2);
-    const uint64_t root = guard_u64(h + 132), rows = guard_number(h + 140, 2);
-    const bool links = start == 512 && bits == 32, attributes = start == 1024 && bits == 40;
-    if (h[4] != 0 || guard_number(h + 5, 2) > 8 || guard_number(h + 7, 2) != 0 ||
-        (h[9] & ~2) != 0 || guard_number(h + 10, 4) != 4096 || guard_number(h + 110, 2) != 4 ||
-        (!links && !attributes) || guard_u64(h + 120) != 65536 || guard_number(h + 130, 2) != 1 ||
-        rows > 32 || !guard_inside(g, root, LEAST_ROOT))
-        return guard_reject(g, "a heap of metadata has parameters that the library never writes");
-    return 0;
-}
-
-/* BTHD: the index of names of links (5) or attributes (8), in nodes of 512 bytes. */
-static int check_tree(const struct guard *g, uint64_t address)
-{
-    unsigned char h[38];
-    if (guard_read_signed(g, address, "BTHD", h, sizeof h))
-        return -1;
-    const uint64_t record = guard_number(h + 10, 2), want = h[5] == 5 ? 11 : h[5] == 8 ? 17 : 0;
-    const uint64_t root = guard_u64(h + 16), in_root = guard_number(h + 24, 2);
-    if (h[4] != 0 || record != want || guard_number(h + 6, 4) != 512 ||
-        guard_number(h + 12, 2) > 8 || h[14] != 100 || h[15] != 40 || in_root * record > 502 ||
-        (in_root > 0 && (!guard_inside(g, root, 512) || guard_u64(h + 26) < in_root)))
-        return guard_reject(g, "an index of metadata has parameters that the library never writes");
-    return 0;
-}
+/* --- links, and what else a header holds --- */
 
 /* Link info and attribute info: version, flags, [largest number], heap, index of names. */
-static int check_info(const struct guard *g, struct guard_bytes b, size_t number_bytes)
+static int check_info(struct guard *g, struct guard_bytes b, bool links)
 {
     uint64_t version, flags, heap, tree;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || version != 0 || flags > 1 ||
-        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) ||
-        !guard_take(&b, 8, &tree))
+        !guard_skip(&b, !flags  ? 0
+                        : links ? 8
+                                : 2) ||
+        !guard_take(&b, 8, &heap) || !guard_take(&b, 8, &tree))
         return guard_reject(g, "the index of names is damaged");
     if (heap == UINT64_MAX && tree == UINT64_MAX)
         return 0;
-    return check_fractal_heap(g, heap) || check_tree(g, tree) ? -1 : 0;
+    return guard_dense(g, heap, tree, links);
 }
 
 /*
@@ -294,16 +265,19 @@ static int check_info(const struct guard *g, struct guard_bytes b, size_t number
  * 2, 4 or 8 bytes, name, address. If the library cannot decode a link of a group, it frees what it
  * has not set.
  */
-static int check_link(const struct guard *g, struct guard_bytes b)
+int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name)
 {
     uint64_t version, flags, type = 0, set = 0, length, address;
     if (guard_take(&b, 1, &version) && version == 1 && guard_take(&b, 1, &flags) && flags < 0x20 &&
         (!(flags & 8) || guard_take(&b, 1, &type)) && type == 0 &&
         guard_skip(&b, flags & 4 ? 8 : 0) && (!(flags & 0x10) || guard_take(&b, 1, &set)) &&
         set <= 1 && guard_take(&b, (size_t)1 << (flags & 3), &length) && length > 0 &&
-        length <= b.left && guard_skip(&b, (size_t)length) && guard_take(&b, 8, &address) &&
-        guard_inside(g, address, 1))
-        return 0;
+        length <= b.left) {
+        *name = (struct guard_bytes){b.at, (size_t)length};
+        if (guard_skip(&b, (size_t)length) && guard_take(&b, 8, &address) &&
+            guard_inside(g, address, 1))
+            return 0;
+    }
     return guard_reject(g, "a link is damaged or leads elsewhere: rejected");
 }
 
@@ -347,16 +321,17 @@ static bool is_repeated(struct guard *g, enum message type)
 static int check_message(struct guard *g, enum message type, struct guard_bytes b,
                          struct guard_bytes *layout)
 {
+    struct guard_bytes name;
     if (is_repeated(g, type))
         return guard_reject(g, "the header repeats a message");
     switch (type) {
     case MSG_DATASPACE: return guard_space(g, b);
     case MSG_LAYOUT: *layout = b; return 0; /* checked when the shape is known */
     case MSG_DATATYPE: return check_type(g, b);
-    case MSG_ATTRIBUTE: return check_attribute(g, b);
-    case MSG_LINK_INFO: return check_info(g, b, 8);
-    case MSG_ATTRIBUTE_INFO: return check_info(g, b, 2);
-    case MSG_LINK: return check_link(g, b);
+    case MSG_ATTRIBUTE: return guard_attribute(g, b, &name);
+    case MSG_LINK_INFO: return check_info(g, b, true);
+    case MSG_ATTRIBUTE_INFO: return check_info(g, b, false);
+    case MSG_LINK: return guard_link(g, b, &name);
     case MSG_FILL: return check_fill(g, b);
     case MSG_FILTERS: return check_filters(g, b);
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");

@@ -4,7 +4,9 @@
  * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
  * else is rejected before the library sees it: shared messages, external files, old or unknown
  * message types, chunk indexes that do not match their dataset, texts whose length differs from
- * what the global heap holds, and heaps or trees with parameters that the library never writes.
+ * what the global heap holds, and heaps or trees of links and attributes that are not as the
+ * library writes them. The source is the HDF5 File Format Specification, version 3.0: IV.A (headers
+ * and messages), III.A.2 (trees), III.E and III.G (heaps).
  *
  * These functions use no HDF5 and any thread may call them. Every number is checked against the
  * file's size before it is used.

@@ -1,5 +1,6 @@
 /*
- * h5_guard_parts.h - what h5_guard.c (headers, attributes, heaps) and h5_layout.c (datasets) share.
+ * h5_guard_parts.h - what h5_guard.c (headers, messages), h5_layout.c (datasets) and h5_dense.c
+ * (many links or attributes) share.
  */
 #ifndef WSI_H5_GUARD_PARTS_H
 #define WSI_H5_GUARD_PARTS_H
@@ -17,6 +18,7 @@ struct guard {
     struct err *e;
     unsigned char *heap; /* the collection of the global heap that was read last; owned */
     uint64_t heap_address, heap_bytes;
+    uint64_t heap_searched;
     uint32_t seen; /* bit k: the header has had message k */
     bool filtered; /* the chunks pass through filters */
     int rank;      /* of the dataset, once its dataspace is known; else -1 */
@@ -51,5 +53,11 @@ int guard_space(struct guard *g, struct guard_bytes b);
 int guard_layout(struct guard *g, struct guard_bytes b);
 /* The bytes of an object of the global heap must lie in the file. */
 int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes);
+
+/* A message with a link or an attribute; also its name, which is not empty. */
+int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name);
+int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *name);
+/* Links or attributes in the fractal heap and the B-tree at these addresses. */
+int guard_dense(struct guard *g, uint64_t heap, uint64_t tree, bool links);
 
 #endif

@@ -12,27 +12,36 @@ import numpy as np
 from lib import *
 
 H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
+MKRESULT = os.path.join(BUILD, "tests", "mkresult")
 
 
 def small():
     return store(made("--size", "600x500", name="small"))
 
 
-def forged(path, change):
-    """A copy after change(bytes of the file), with the checksums of HDF5's metadata repaired."""
+def forged(path, change, *more):
+    """A copy after change(bytes of the file), with the checksums of HDF5's metadata repaired, also of `more` blocks."""
     copy = os.path.join(tmp("forged"), os.path.basename(path))
     blocks = run(H5SUM, path).out.split()
     data = bytearray(open(path, "rb").read())
     change(data)
     with open(copy, "wb") as f:
         f.write(data)
-    run(H5SUM, copy, *blocks)
+    run(H5SUM, copy, *blocks, *more)
     return copy
 
 
 def rejected(path, *words):
     """By every command that reads a store, at once, with a message and without a crash."""
-    for argv in (["info"], ["verify"], ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")]):
+    read(path, ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")], *words)
+
+
+def rejected_result(path, *words):
+    read(path, ["merge", "-o", os.path.join(tmp(), "m.h5")], *words)
+
+
+def read(path, command, *words):
+    for argv in (["info"], ["verify"], command):
         p = run(H5SPEC, *argv, path, status=1, timeout=20)
         says(p.err, path, *words)
 
@@ -269,28 +278,211 @@ def test_no_attribute_lies_in_a_heap_of_its_own():
         expect(b"FRHP" not in data and b"BTHD" not in data, "%s has a heap", path)
 
 
-def dense():
+# Links of more than eight slides or groups, and many attributes of files of 0.1.0, lie in a fractal heap, which a B-tree lists.
+
+def slides(n):
+    path = os.path.join(tmp("slides"), "%d.h5" % n)
+    run(MKRESULT, "--slides", n, "--windows", "2x2", "--window", "64", "--stride", "64", "--basic", path)
+    return path
+
+
+def dense(attributes=0, links=0):
     """A store of the old kind: its root has more attributes than fit into the header."""
     path = os.path.join(tmp("dense"), "dense.h5")
     with h5py.File(small(), "r") as a, h5py.File(path, "w", libver=("v110", "v110")) as b:
         for name, value in a.attrs.items():
-            if name != "text_crc32":
-                b.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+            b.attrs[name] = value
         for name in a:
             a.copy(name, b)
+        for k in range(attributes):
+            b.attrs["attribute %d" % k] = k
+        b["number"] = 1.0
+        for k in range(links):
+            b["link %d" % k] = b["number"]
     return path
+
+
+def places(data, signature):
+    """Where the blocks of a kind begin."""
+    found, at = [], data.find(signature)
+    while at >= 0:
+        found.append(at)
+        at = data.find(signature, at + 1)
+    return found
+
+
+def changed(path, signature, at, width, value, which=0):
+    """A copy with another number in a block of metadata."""
+    def change(data):
+        place = places(data, signature)[which] + at
+        before = struct.unpack_from(width, data, place)
+        struct.pack_into(width, data, place, value)
+        expect(before != (value,), "nothing changes")
+    return forged(path, change)
 
 
 def test_forged_heap_of_attributes():
     path = dense()
     run(H5SPEC, "verify", path)
-    # table width, block size, largest block, bits of the heap; node size, record size, address of the root
-    for signature, at, width, value in (("FRHP", 110, "<H", 0), ("FRHP", 112, "<Q", 0), ("FRHP", 120, "<Q", 3), ("FRHP", 128, "<H", 64),
-                                        ("FRHP", 132, "<Q", 2 ** 50), ("BTHD", 6, "<I", 0), ("BTHD", 6, "<I", 2 ** 31),
-                                        ("BTHD", 10, "<H", 0), ("BTHD", 16, "<Q", 2 ** 50), ("BTHD", 24, "<H", 65535)):
+    # bytes of an ID, huge objects, tiny ones, table width, block size, largest block, bits of the heap, root, rows;
+    # type, node size, record size, depth, address of the root, its records
+    for signature, at, width, value in ((b"FRHP", 5, "<H", 7), (b"FRHP", 22, "<Q", 48), (b"FRHP", 102, "<Q", 1), (b"FRHP", 110, "<H", 0),
+                                        (b"FRHP", 112, "<Q", 0), (b"FRHP", 120, "<Q", 3), (b"FRHP", 128, "<H", 64),
+                                        (b"FRHP", 132, "<Q", 2 ** 50), (b"FRHP", 140, "<H", 17), (b"BTHD", 5, "<B", 5), (b"BTHD", 6, "<I", 0),
+                                        (b"BTHD", 6, "<I", 2 ** 31), (b"BTHD", 10, "<H", 0), (b"BTHD", 12, "<H", 3), (b"BTHD", 12, "<H", 9),
+                                        (b"BTHD", 16, "<Q", 2 ** 50), (b"BTHD", 24, "<H", 65535)):
+        rejected(changed(path, signature, at, width, value), "outside the file" if value == 2 ** 50 else "attributes")
+
+
+def test_forged_record_of_an_attribute():
+    """Eight bytes 0xff made HDF5 1.10.8 crash in H5HF_op. A record: ID 8 (kind, offset 5, length 2), flags, number 4, hash 4."""
+    path = dense()
+    leaf = 6
+    for at, width, value, word in ((0, "<Q", 2 ** 64 - 1, "lies outside its heap"), (0, "<B", 0x10, "lies outside its heap"),
+                                   (0, "<B", 0x40, "lies outside its heap"), (1, "<I", 0, "lies outside its heap"),
+                                   (1, "<I", 2 ** 31, "lies outside its heap"), (6, "<H", 65535, "lies outside its heap"), (6, "<H", 4000, "lies outside its heap"),
+                                   (6, "<H", 3, "an attribute is damaged"), (8, "<B", 2, "shared between objects"),
+                                   (13, "<I", 2 ** 32 - 1, "an index of links or attributes is damaged")):
+        rejected(changed(path, b"BTLF", leaf + at, width, value), word)
+
+
+def test_forged_attribute_in_a_heap():
+    """The same checks as for attributes in a header."""
+    def change(data):
+        _, value = attribute(data, data.index(b"FHDB"), "codec")
+        struct.pack_into("<I", data, value, 1000)
+    rejected(forged(dense(), change), "another length")
+
+    def version(data):
+        data[data.index(b"codec\0", data.index(b"FHDB")) - 9] = 2
+    rejected(forged(dense(), version), "an attribute is damaged")
+
+
+def test_forged_heap_of_links():
+    """Blocks: version, address of the heap, offset; rows of blocks: the same, and addresses of 8 bytes."""
+    path = slides(60)
+    wrong = "a heap of links or attributes is damaged"
+    run(H5SPEC, "verify", path)
+    for signature, at, width, value, word in ((b"FHDB", 0, "<B", 0, "of the wrong kind"), (b"FHDB", 4, "<B", 1, wrong),
+                                              (b"FHDB", 5, "<Q", 48, wrong), (b"FHDB", 13, "<I", 4096, wrong),
+                                              (b"FHIB", 4, "<B", 1, wrong), (b"FHIB", 5, "<Q", 48, wrong),
+                                              (b"FHIB", 13, "<I", 512, wrong), (b"FHIB", 17, "<Q", 2 ** 50, "outside the file"),
+                                              (b"FHIB", 17, "<Q", 48, "of the wrong kind"), (b"FHIB", 17, "<Q", 2 ** 64 - 1, wrong),
+                                              (b"FRHP", 46, "<Q", 512, wrong), (b"FRHP", 54, "<Q", 512, wrong), (b"FRHP", 54, "<Q", 2048, wrong),
+                                              (b"FRHP", 54, "<Q", 2 ** 40, "too large"),
+                                              (b"FRHP", 70, "<Q", 59, "does not match its heap"), (b"FRHP", 140, "<H", 0, wrong)):
+        rejected_result(changed(path, signature, at, width, value), word)
+
+    def twice(data):
+        rows = data.index(b"FHIB") + 17
+        data[rows:rows + 8] = data[rows + 8:rows + 16]
+    rejected_result(forged(path, twice), wrong)
+
+
+def test_damaged_blocks_of_heaps_and_trees():
+    """HDF5 frees memory that it has not set if it finds a block with a wrong checksum while it lists a group."""
+    path = slides(60)
+    data = open(path, "rb").read()
+    leaf, records = struct.unpack_from("<QB", data, data.index(b"BTIN") + 17)
+    expect(data[leaf:leaf + 4] == b"BTLF", "not a leaf")
+    # the first link's address, and elsewhere a byte of the checksum
+    for at in (data.index(b"FRHP") + 142, data.index(b"FHDB") + 34, data.index(b"FHIB") + 49, data.index(b"BTHD") + 34,
+               data.index(b"BTIN") + 35, leaf + 6 + 11 * records):
+        copy = os.path.join(tmp("damaged"), "60.h5")
+        with open(copy, "wb") as f:
+            f.write(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        rejected_result(copy, "of links or attributes is damaged")
+
+
+def test_forged_link_in_a_heap():
+    """HDF5 frees memory that it has not set."""
+    def change(data):
+        data[data.index(b"made-00007", data.index(b"FHDB")) - 3] = 2  # version, flags, length of the name, name
+    rejected_result(forged(slides(60), change), "a link is damaged")
+
+
+def test_forged_tree_of_links():
+    """HDF5 writes beyond a list that is as long as the header of the tree says."""
+    path = slides(60)
+    wrong = "an index of links or attributes is damaged"
+    inner = 6 + 11  # one record, then for each of two leaves its address 8 and number of records 1
+    for signature, at, width, value, word in ((b"BTHD", 26, "<Q", 61, "does not match its heap"), (b"BTHD", 24, "<H", 2, ""),
+                                              (b"BTHD", 24, "<H", 0, wrong), (b"BTHD", 12, "<H", 0, "of the wrong kind"),
+                                              (b"BTIN", 4, "<B", 1, wrong), (b"BTIN", 5, "<B", 8, wrong), (b"BTIN", inner, "<Q", 2 ** 50, "outside the file"),
+                                              (b"BTIN", inner, "<Q", 48, "of the wrong kind"), (b"BTIN", inner + 8, "<B", 0, wrong),
+                                              (b"BTIN", inner + 8, "<B", 1, wrong), (b"BTIN", inner + 8, "<B", 46, wrong),
+                                              (b"BTLF", 4, "<B", 1, wrong), (b"BTLF", 5, "<B", 6, wrong), (b"BTLF", 6, "<I", 2 ** 32 - 1, wrong),
+                                              (b"BTLF", 10, "<Q", 2 ** 64 - 1, "outside its heap"), (b"BTLF", 15, "<H", 2000, "outside its heap")):
+        rejected_result(changed(path, signature, at, width, value), word)
+
+    def leaf_twice(data):
+        at = data.index(b"BTIN") + inner
+        data[at:at + 8] = data[at + 9:at + 17]
+    rejected_result(forged(path, leaf_twice), "")
+
+    def record_twice(data):
+        at = data.index(b"BTLF") + 6
+        data[at:at + 11] = data[at + 11:at + 22]
+    rejected_result(forged(path, record_twice), "not in order")
+
+
+def test_heap_of_too_many_rows():
+    def change(data):
+        heap = data.index(b"FRHP")
+        struct.pack_into("<Q", data, heap + 46, 2048 << 16)
+        struct.pack_into("<H", data, heap + 140, 17)
+    rejected_result(forged(slides(9), change), "a heap of links or attributes is damaged")
+
+
+def test_tree_without_records():
+    path = slides(9)
+
+    def change(data):
+        heap, header = data.index(b"FRHP"), data.index(b"BTHD")
+        data[heap + 70] = data[header + 24] = data[header + 26] = 0
+    data = open(path, "rb").read()
+    rejected_result(forged(path, change, "%d:6:6" % data.index(b"BTLF")), "an index of links or attributes is damaged")
+
+
+def test_forged_totals_of_a_tree():
+    """Two levels above the leaves: a child has address 8, records 1, all records below it 2."""
+    path = dense(links=1300)
+    for at, width, more in ((8, "<B", 1), (9, "<H", 1), (9, "<H", -1), (9, "<H", 20000)):
         def change(data):
-            struct.pack_into(width, data, data.index(signature.encode()) + at, value)
-        rejected(forged(path, change), "damaged")
+            header = next(p for p in places(data, b"BTHD") if data[p + 5] == 5)
+            root, records = struct.unpack_from("<QH", data, header + 16)
+            expect(data[header + 12] == 2 and data[root:root + 4] == b"BTIN", "not two levels")
+            place = root + 6 + 11 * records + at
+            struct.pack_into(width, data, place, struct.unpack_from(width, data, place)[0] + more)
+        rejected(forged(path, change), "an index of links or attributes is damaged")
+
+
+def test_forged_tree_of_a_store_of_many_groups():
+    path = store(made("--size", "300x2700", name="tall"), "--stripe-rows", "240", "--group-bytes", "1")
+    with h5py.File(path, "r") as f:
+        expect(len(f["groups"]) == 12, "groups")
+    run(H5SPEC, "verify", path)
+    p = run(H5SPEC, "verify", changed(path, b"BTLF", 10, "<Q", 2 ** 64 - 1), status=1, timeout=20)
+    says(p.err, "groups is damaged", "lies outside its heap")
+
+
+def test_large_heaps_and_trees_are_read():
+    """Whatever the library itself makes of many links and attributes, also after some were removed."""
+    for path in (dense(), dense(attributes=900, links=1300)):
+        run(H5SPEC, "verify", path)
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        for k in range(1300):
+            if k % 7:
+                del f["link %d" % k]
+        for k in range(900):
+            if k % 5:
+                del f.attrs["attribute %d" % k]
+        for k in range(40):
+            f["n" * (k * 6 + 1)] = f["number"]
+            f.attrs["new %d" % k] = np.ones(k * 95 + 1, "u1")
+    run(H5SPEC, "verify", path)
+    for n in (9, 45, 46, 700):
+        says(run(H5SPEC, "verify", slides(n)).err, "1 valid")
 
 
 def test_forged_group_of_the_thumbnail():

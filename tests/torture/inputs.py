@@ -10,6 +10,7 @@ from common import *
 import dicomfile
 
 H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
+MKRESULT = os.path.join(BUILD, "tests", "mkresult")
 MOST_MEMORY = None if lib.SAN else 4 << 30
 
 
@@ -205,9 +206,45 @@ def check_damaged(t, ran, path, what, command):
 
 # --- forged metadata with valid checksums ---
 
+DENSE = (b"FRHP", b"FHDB", b"FHIB", b"BTHD", b"BTIN", b"BTLF")
+
+
 def blocks_of(path):
+    """Offset, length and place of the checksum of each block of metadata."""
     out = subprocess.run([H5SUM, path], stdout=subprocess.PIPE, check=True, text=True).stdout
     return [tuple(map(int, line.split(":"))) for line in out.split()]
+
+
+def make_dense(t, store):
+    """Files with more links or attributes than a header holds: these lie in heaps, which trees list."""
+    work = t.new_folder()
+    path = lambda name: os.path.join(work, name + ".h5")
+    for n in (9, 60):
+        subprocess.run([MKRESULT, "--slides", str(n), "--windows", "2x2", "--window", "64", "--stride", "64", "--basic",
+                        path("%d slides" % n)], check=True)
+    tall = os.path.join(work, "tall.svs")
+    subprocess.run([MKSLIDE, "--size", "300x2700", tall], check=True)
+    subprocess.run([WSI2H5, "-q", "-o", path("12 groups"), "--stripe-rows", "240", "--group-bytes", "1", tall], check=True)
+    with h5py.File(store, "r") as a, h5py.File(path("0.1.0"), "w", libver=("v110", "v110")) as b:
+        for name, value in a.attrs.items():  # as versions before 0.2.0 wrote them
+            b.attrs[name] = value
+        for name in a:
+            a.copy(name, b)
+    shutil.copy(path("0.1.0"), path("many"))
+    with h5py.File(path("many"), "r+", libver=("v110", "v110")) as f:  # two levels of nodes above the leaves
+        f["number"] = 1.0
+        for k in range(1300):
+            f["a link to the number %d" % k] = f["number"]
+        for k in range(900):
+            f.attrs["added %d" % k] = k
+    kinds = {"9 slides": "result", "60 slides": "result"}
+    for name in ("9 slides", "60 slides", "12 groups", "0.1.0", "many"):
+        data = file_bytes(path(name))
+        blocks = blocks_of(path(name))
+        dense = [b for b in blocks if data[b[0]:b[0] + 4] in DENSE]
+        assert dense, name
+        subprocess.run([H5SPEC, "verify", "-q", path(name)], check=True)
+        yield kinds.get(name, "store"), name, data, blocks, dense
 
 
 def forged(random_, data, blocks):
@@ -215,8 +252,10 @@ def forged(random_, data, blocks):
     data = bytearray(data)
     said = []
     for _ in range(random_.choice((1, 1, 2))):
-        offset, n = random_.choice(blocks)
+        offset, n, _ = random_.choice(blocks)
         at = offset + random_.randrange(n)
+        if data[at] == 0:  # most bytes of a heap are free
+            at = offset + random_.randrange(n)
         kind = random_.choice(("bit", "byte", "ff", "zero", "word"))
         width = {"bit": 1, "byte": 1, "ff": 8, "zero": 8, "word": 4}[kind]
         for k in range(at, min(at + width, offset + n)):
@@ -230,16 +269,21 @@ def sweep_hostile(t):
     """HDF5 metadata with changed bytes and right checksums, through every reader."""
     slide, stores, results = make_files(t)
     work = t.new_folder()
-    originals = [(kind, name, path, file_bytes(path), blocks_of(path))
+    originals = [(kind, name, file_bytes(path), blocks_of(path), [])
                  for kind, files in (("store", stores), ("result", results)) for name, path in files]
-    for _ in range(t.times(2000)):
+    dense = list(make_dense(t, stores[0][1]))
+    for _ in range(t.times(4000)):
         t.tried += 1
-        kind, name, path, data, blocks = t.random.choice(originals)
-        mutant, what = forged(t.random, data, blocks)
+        kind, name, data, blocks, heaps = t.random.choice(t.random.choice((originals, dense)))
+        if heaps and t.random.random() < 0.8:
+            t.note("in heaps and trees")
+            mutant, what = forged(t.random, data, heaps)
+        else:
+            mutant, what = forged(t.random, data, blocks)
         damaged, out = os.path.join(work, "s.h5"), os.path.join(work, "out.h5")
         with open(damaged, "wb") as f:
             f.write(mutant)
-        subprocess.run([H5SUM, damaged, *("%d:%d" % b for b in blocks)], check=True)
+        subprocess.run([H5SUM, damaged, *("%d:%d:%d" % b for b in blocks)], check=True)
         commands = [[H5SPEC, "info", "--json", damaged], [H5SPEC, "verify", "-q", damaged]]
         if kind == "store":
             commands += [[H5SPEC, "run", "-q", "--device", "cpu", "-o", out, damaged],
@@ -247,7 +291,7 @@ def sweep_hostile(t):
         else:
             commands += [[H5SPEC, "merge", "-q", "-o", out, damaged]]
         for argv in commands:
-            judge_hostile(t, argv, "%s of codec %s, %s" % (kind, name, what))
+            judge_hostile(t, argv, "%s %s, %s" % (kind, name, what))
             if os.path.exists(out):
                 os.unlink(out)
 
