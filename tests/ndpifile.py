@@ -88,6 +88,8 @@ class Slide:
                        (65427, 2, "CANARYREFERENCE"), (65442, 2, "CANARYSERIAL")]
             if starts:
                 entries.append((65426, 4, starts))
+            texts = more.get("texts", {})  # tag: text
+            entries = [e for e in entries if e[0] not in texts] + [(tag, 2, text) for tag, text in texts.items()]
             entries = [e for e in entries if e[0] not in more.get("drop", ())]
             head, values, room = directory(at, entries)
             link = at + len(head)

@@ -9,6 +9,8 @@ import h5py
 import numpy as np
 
 from common import *
+import dicomfile
+import ndpifile
 
 # keys that real scanners, archives and hospitals write into the description
 KEYS = ("User", "Date", "Time", "Filename", "Title", "Barcode", "ScanScope ID", "Patient", "PatientID", "MRN", "DOB", "SSN",
@@ -20,7 +22,19 @@ KEYS = ("User", "Date", "Time", "Filename", "Title", "Barcode", "ScanScope ID", 
 # TIFF tags with text: document and image name, make, model, page name, software, date, artist, host,
 # copyright, XMP, IPTC, Photoshop, EXIF's, Windows' title and author
 TAGS = (269, 271, 272, 285, 305, 306, 315, 316, 33432, 700, 33723, 34377, 36867, 42016, 42033, 40091, 40093)
+NDPI_TAGS = TAGS + (65427, 65442, 65449, 65480)  # also reference, serial number, the scanner's and the user's properties
+# Of DICOM: names, numbers, institutions, places, dates, comments, private elements
+DICOM_TAGS = {0x00080020: b"DA", 0x00080050: b"SH", 0x00080070: b"LO", 0x00080080: b"LO", 0x00080081: b"ST", 0x00080090: b"PN",
+              0x00081010: b"SH", 0x00081030: b"LO", 0x0008103e: b"LO", 0x00081040: b"LO", 0x00081050: b"PN", 0x00081060: b"PN",
+              0x00081070: b"PN", 0x00081090: b"LO", 0x00090010: b"LO", 0x00091001: b"LT", 0x00100010: b"PN", 0x00100020: b"LO",
+              0x00100030: b"DA", 0x00100040: b"CS", 0x00101000: b"LO", 0x00101040: b"LO", 0x00102160: b"SH", 0x00104000: b"LT",
+              0x00181000: b"LO", 0x00181020: b"LO", 0x00181030: b"LO", 0x00200010: b"SH", 0x00204000: b"LT", 0x00321060: b"LO",
+              0x00400244: b"DA", 0x00400254: b"LO", 0x00400275: b"SH", 0x00400512: b"LO", 0x00480106: b"SH"}
 ICC_TEXTS = (b"desc", b"cprt", b"dmnd", b"dmdd", b"vued")
+
+
+# all canaries of Canaries.new() in one pass: as they are, in lower case, in UTF-16 of either order
+CANARY = re.compile(rb"C\0?N\0?R\0?Y(?:\0?[0-9]){4}\0?Q", re.IGNORECASE)
 
 
 class Canaries:
@@ -104,10 +118,12 @@ def variants(word):
 
 def search(t, canaries, sinks, allowed=()):
     """Looks for every canary in every sink (name -> bytes)."""
-    for word, place in canaries.places.items():
-        for name, data in sinks.items():
+    for name, data in sinks.items():
+        words = {"".join(re.findall("[A-Z0-9]", m.decode("latin-1").upper())) for m in CANARY.findall(data)}
+        for word, place in canaries.places.items():
             t.tried += 1
-            if any(v in data for v in variants(word)) and (place, name) not in allowed and (place, "*") not in allowed:
+            found = word in words if word.startswith("CNRY") else any(v in data for v in variants(word))
+            if found and (place, name) not in allowed and (place, "*") not in allowed:
                 t.bad("%s comes out in %s", place, name)
 
 
@@ -136,20 +152,21 @@ def one_corpus(t, anonymous, codec):
     broken = os.path.join(work, base + ".2.svs")
     with open(broken, "wb") as f:
         f.write(file_bytes(slide)[:-2000])
+    slides = [slide, broken, *other_formats(canaries, work, base, profile)]
     out = t.new_folder()
     options = ["--codec", codec] + (["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else [])
     sinks = {}
-    ran = run([WSI2H5, "--json", *options, "-o", out, slide, broken])
+    ran = run([WSI2H5, "--json", *options, "-o", out, *slides])
     sinks["wsi2h5's stdout"], sinks["wsi2h5's stderr"] = ran.out.encode(), ran.err.encode()
     stores = sorted(os.path.join(out, f) for f in os.listdir(out) if f.endswith(".h5"))
-    if not stores:
-        return t.bad("no store%s: %s", " with --anonymous" if anonymous else "", ran.err[-300:])
+    if len(stores) != len(slides) - 1:  # one is rejected
+        return t.bad("%d stores of %d slides%s: %s", len(stores), len(slides), " with --anonymous" if anonymous else "",
+                     ran.err[-300:])
     for k, path in enumerate(stores):
         sinks["store %d" % k] = everything_in(path)
         sinks["the name of store %d" % k] = os.path.basename(path).encode()
-    with h5py.File(stores[0], "r") as f:
-        if "icc_profile" not in f or colour not in f["icc_profile"][()].tobytes():
-            t.bad("the colour tags of the ICC profile have changed")
+    if sum(colour in profile_of(path) for path in stores) < 2:  # of the Aperio and of the DICOM slide
+        t.bad("the colour tags of an ICC profile have changed")
     result = os.path.join(out, "result.h5")
     collect(sinks, "h5spec run", run([H5SPEC, "run", "--device", "cpu", "--allow-duplicates", "--json", "-o", result, *stores]))
     for argv in (["info"], ["info", "--json"], ["info", "--csv"], ["info", "--histogram"], ["verify"]):
@@ -157,7 +174,7 @@ def one_corpus(t, anonymous, codec):
     for argv in (["plot", "-o", os.path.join(out, "plot.svg"), result], ["report", "-o", os.path.join(out, "report.html"), result],
                  ["map", "--format", "all", "-o", os.path.join(out, "maps"), result], ["compare", result, result],
                  ["run", "--device", "cpu", "--allow-duplicates", "--live", os.path.join(out, "live"), "-o", os.path.join(out, "live.h5"), *stores],
-                 ["index", stores[0]]):
+                 ["index", stores[0]], ["lookup", *stores], ["lookup", "--json", *stores]):
         ran = run([H5SPEC, *argv])
         if ran.status:
             t.bad("h5spec %s: status %d: %s", argv[0], ran.status, ran.err[-300:])
@@ -171,7 +188,58 @@ def one_corpus(t, anonymous, codec):
     # messages and --json name the files that the user named, in full
     named = [(place, sink) for place in ("folder name", *(() if anonymous else ("base name",))) for sink in sinks
              if sink.startswith(("wsi2h5", "h5spec"))]
+    corpus = [] if anonymous else collect_corpus(t, sinks, slides)
+    named += [("folder name", sink) for sink in corpus]
     search(t, canaries, sinks, named)
+
+
+def other_formats(canaries, work, base, profile):
+    """A DICOM and an NDPI slide with canaries."""
+    tiles = os.path.join(os.path.dirname(work), "tiles.svs")
+    subprocess.run([MKSLIDE, "--size", "600x500", "--complete-tiles", "--comments", tiles], check=True)
+    change = {tag: dicomfile.element(tag, vr, canaries.new("DICOM %08x" % tag)) for tag, vr in DICOM_TAGS.items()}
+    for number, place in (("1.2.840.99887701", "series"), ("1.2.840.99887702", "instance")):
+        canaries.places[number] = "DICOM, UID of the " + place
+    dicom = os.path.join(work, base + ".3.dcm")
+    dicomfile.write(dicom, dicomfile.instance(dicomfile.Level(tiles), series="1.2.840.99887701", sop="1.2.840.99887702",
+                                              icc=profile, change=change))
+    texts = {tag: canaries.new("NDPI tag %d" % tag) for tag in NDPI_TAGS}
+    for word in ndpifile.CANARIES:
+        canaries.places[word] = "NDPI: " + word
+    jpeg = ndpifile.picture(1024, 600, 64)
+    ndpi = os.path.join(work, base + ".4.ndpi")
+    ndpifile.Slide().add(jpeg, 1024, 600, 20.0, texts=texts).save(ndpi)
+    return dicom, ndpi
+
+
+def profile_of(path):
+    with h5py.File(path, "r") as f:
+        return f["icc_profile"][()].tobytes() if "icc_profile" in f else b""
+
+
+def collect_corpus(t, sinks, slides):
+    """What scripts/corpus makes of the slides. Returns the sinks that may name the slides' folder: lists, logs and messages,
+    but no store, result or page."""
+    out = os.path.join(t.new_folder(), "corpus")
+    argv = [os.path.join(lib.ROOT, "scripts", "corpus"), "run", "--scheduler", "local", "-o", out, *slides]
+    ran = run(argv, {"WSI2H5": WSI2H5, "H5SPEC": H5SPEC}, limit=4 * TIME_LIMIT)
+    sinks["corpus run, stdout"], sinks["corpus run, stderr"] = ran.out.encode(), ran.err.encode()
+    told = run([argv[0], "status", out])
+    sinks["corpus status, stdout"], sinks["corpus status, stderr"] = told.out.encode(), told.err.encode()
+    may = [name for name in sinks if name.startswith("corpus ")]
+    found = corpus_parts(out)
+    for name, path in found.items():
+        sinks["corpus: " + name] = everything_in(path)
+        if not name.endswith((".h5", ".html")):
+            may.append("corpus: " + name)
+    if not any(name.startswith("logs/") for name in found) or not any(name.endswith("corpus.h5") for name in found):
+        t.bad("the corpus has no logs or no result: %s: %s", sorted(found), ran.err[-300:])
+    return may
+
+
+def corpus_parts(out):
+    return {os.path.relpath(os.path.join(folder, name), out): os.path.join(folder, name)
+            for folder, _, names in os.walk(out) for name in names}
 
 
 def collect(sinks, name, ran):
