@@ -22,7 +22,7 @@ static void keep_quiet(const char *module, const char *fmt, va_list ap)
 
 static void *copy_of(const void *data, size_t n)
 {
-    void *copy = n ? malloc(n) : NULL;
+    void *copy = data && n ? malloc(n) : NULL;
     return copy ? memcpy(copy, data, n) : NULL;
 }
 
@@ -223,8 +223,11 @@ static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct 
     const char *description = NULL;
     const void *icc = NULL;
     uint32_t n = 0, width = 0, height = 0;
-    if (!TIFFIsTiled(t) || !TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description) ||
-        strncmp(description, "Aperio", 6) || !TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+    if (!TIFFIsTiled(t) || !TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description))
+        return 0;
+    if (!description) /* libtiff had no memory for a value that it lists all the same */
+        return err_set(e, "out of memory");
+    if (strncmp(description, "Aperio", 6) || !TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
         !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height))
         return 0;
     if (!(l->description = strdup(description)))

@@ -303,6 +303,25 @@ def test_b12_a_failed_allocation_inside_openslide_makes_no_white_rows():
     expect(reported > 3, "%d of %d allocations fail while OpenSlide reads", reported, n)
 
 
+def test_values_that_libtiff_lists_without_having_memory_for_them():
+    """TIFFGetField() then succeeds with NULL. Each allocation while directories are read fails once."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, OURS, WHERE, Server, crashed_in
+    folder = tmp()
+    out, count = os.path.join(folder, "s.h5"), os.path.join(folder, "count")
+    server = Server([WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--icc", "fake:300")], ALLOC + ":" + WHERE, folder)
+    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
+    n, in_libtiff = int(open(count).read()), 0
+    for k in range(n * 36 // 100, n * 42 // 100):
+        ran = server.run({"TORTURE_AT": k, "TORTURE_CALLER": 1})
+        in_libtiff += "failed in" in ran.err and "libtiff" in ran.err
+        expect(crashed_in(ran) not in OURS, "allocation %d of %d: %s", k, n, ran.err)
+    server.close()
+    expect(in_libtiff > 20, "%d of %d allocations are libtiff's", in_libtiff, n)
+
+
 def test_what_a_lock_leaves_in_errno_is_no_error():
     """Waiting for a lock inside OpenSlide sets EAGAIN; a damaged tile after it is still a damaged tile."""
     if SAN:

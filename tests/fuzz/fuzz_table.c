@@ -63,14 +63,21 @@ static void end(struct report *r)
 {
     for (int64_t k = 0; k < r->n; k++)
         free(r->slides[k].shown);
-    for (int32_t k = 0; k < r->n_groups; k++)
+    for (int32_t k = 0; k < r->n_groups; k++) {
         free(r->groups[k]);
+        if (r->group_names)
+            free(r->group_names[k]);
+    }
     for (int64_t k = 0; k < r->n_failures; k++) {
         free(r->failures[k].name);
+        free(r->failures[k].path);
         free(r->failures[k].reason);
+        free(r->failures[k].shown);
     }
+    for (int64_t k = 0; k < r->n_limits; k++)
+        free(r->limits[k].group_name);
     free(r->groups);
-    free(r->pools);
+    free(r->group_names);
     free(r->failures);
     free(r->limits);
 }
@@ -82,7 +89,8 @@ static void limits(const char *path)
     struct report r;
     struct err e = {""};
     begin(&r, slides, &setup);
-    if (report_read_limits(&r, &e))
+    if (report_read_limits(&r, &e) || report_group(&r, &e) || report_name(&r, &e) ||
+        report_place_limits(&r, &e))
         FUZZ_MUST(e.msg[0]);
     else
         fuzz_accepted++;
@@ -90,7 +98,7 @@ static void limits(const char *path)
         const struct report_limit *l = &r.limits[k];
         FUZZ_MUST(l->metric >= 0 && l->metric <= REPORT_METRICS);
         FUZZ_MUST(!isinf(l->warn) && !isinf(l->fail));
-        FUZZ_MUST(l->group_name != NULL);
+        FUZZ_MUST(l->group >= REPORT_NO_GROUP && l->group < r.n_groups);
     }
     end(&r);
 }
@@ -102,7 +110,7 @@ static void groups(const struct report_setup *setup)
     struct report r;
     struct err e = {""};
     begin(&r, slides, setup);
-    if (report_group(&r, &e))
+    if (report_group(&r, &e) || report_name(&r, &e))
         FUZZ_MUST(e.msg[0]);
     else
         fuzz_accepted++;
@@ -131,11 +139,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     fuzz_file(data + 1, n - 1, path);
 #ifdef HAVE_PNG
     char *text = strndup((const char *)data + 1, n - 1);
+    const bool numbered = data[0] & 8;
     FUZZ_MUST(text);
+    struct report_setup setup = {.number_names = numbered};
     switch (data[0] % 5) {
     case 0: limits(path); break;
-    case 1: groups(&(struct report_setup){.meta = path, .group = "site"}); break;
-    case 2: groups(&(struct report_setup){.failed = path, .number_names = data[0] & 8}); break;
+    case 1:
+        setup.meta = path;
+        setup.group = "site";
+        groups(&setup);
+        break;
+    case 2:
+        setup.failed = path;
+        groups(&setup);
+        break;
     case 3: pattern(text); break;
     default: table(path, n - 1);
     }

@@ -251,13 +251,22 @@ def sweep_alloc(t):
             judge(t, case, ran, target, what)
 
 
+def heap_of_a_library(ran):
+    """Did the C library find overwritten lists in a call of ours, after an allocation of a library had failed? (By ours that would
+    be bad; so is whatever is freed twice.)"""
+    failed = re.findall(r"^failed in (\S+)", ran.err, re.M)
+    return bool(re.search(r"^(corrupted |malloc\(\): )", ran.err, re.M)) and failed and os.path.basename(failed[0]) not in OURS
+
+
 def judge_death(t, case, ran, target, what):
     """A program that ended inside a library: no incomplete file is left, and the place is known and not ours."""
     have = digest(target) if os.path.exists(target) else None
     place = crashed_in(ran)
     if have not in (None, case.whole, case.old):
         t.bad("%s, %s: an incomplete file under the final name", case.name, what)
-    if ran.status < 0 and (not place or place in OURS):
+    if ran.status < 0 and place in OURS and heap_of_a_library(ran):
+        t.note("ended by a heap that a library had corrupted")
+    elif ran.status < 0 and (not place or place in OURS):
         t.bad("%s, %s: signal %d from %s: %s", case.name, what, -ran.status, place or "an unknown place", ran.err[-300:])
     else:
         t.note("ended inside " + (place or "a library, without a signal"))
