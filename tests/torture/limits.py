@@ -1,4 +1,5 @@
 """Sweeps over limits of the system, and over programs that get in each other's way."""
+import errno
 import signal
 import threading
 
@@ -13,7 +14,8 @@ def lowered(what, n):
 
 
 def sweep_limits(t):
-    """Descriptors, address space, file size, threads, disk space, permissions, closed standard streams."""
+    """Descriptors, address space, file size, threads, processes, disk space, a read-only disk, permissions, closed standard
+    streams."""
     cases = make_cases(t)
     points = []
     for case in cases:
@@ -31,8 +33,10 @@ def sweep_limits(t):
             continue
         judge(t, case, ran, target, what)
     threads(t, cases)
+    processes(t, cases)
     streams(t, cases)
     folders(t, cases)
+    read_only(t, cases)
 
 
 def threads(t, cases):
@@ -45,6 +49,43 @@ def threads(t, cases):
                 ran = run(argv, {"LD_PRELOAD": SHIM, "TORTURE_CALLS": "pthread_create", "TORTURE_AT": str(k), "TORTURE_DO": "11",
                                  **({"TORTURE_FOREVER": "1"} if forever else {})})
                 judge(t, case, ran, target, "thread %d cannot be started" % k)
+
+
+def few_processes(n):
+    """For preexec: at most n processes and threads more than the user has. Root has no such limit, so it becomes nobody."""
+    def lower():
+        drop_root()
+        resource.setrlimit(resource.RLIMIT_NPROC, (n + tasks_of(os.getuid()),) * 2)
+    return lower
+
+
+def tasks_of(user):
+    """The threads of all processes of a user, without this one."""
+    count = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(pid) != os.getpid() and os.stat("/proc/" + pid).st_uid == user:
+                count += len(os.listdir("/proc/%s/task" % pid))
+        except OSError:  # it has ended
+            pass
+    return count
+
+
+ONE_THREAD = "import threading\nthreading.Thread(target=print).start()"
+
+
+def processes(t, cases):
+    """RLIMIT_NPROC: the program goes on with fewer threads, or says so."""
+    if run([sys.executable, "-c", ONE_THREAD], preexec=few_processes(1)).status == 0:
+        return t.note("skipped: processes are not limited here")  # a user of a name space with CAP_SYS_RESOURCE, say
+    for case in cases:
+        for n in (1, 2, 3):
+            t.tried += 1
+            argv, target = case.prepare(case.folder)
+            os.chmod(case.folder, 0o777)
+            ran = run(argv, preexec=few_processes(n))
+            judge(t, case, ran, target, "%d processes" % n)
+            os.chmod(case.folder, 0o755)
 
 
 def streams(t, cases):
@@ -110,6 +151,36 @@ def full_disk(t, case, kib):
         t.bad("%s on a disk of %d KiB: status %d, %r", case.name, kib, ran.status, ran.err[-200:])
     elif ran.status == 1 and ".part" in ran.out:
         t.bad("%s on a disk of %d KiB leaves %s", case.name, kib, ran.out)
+
+
+def read_only(t, cases):
+    """A disk that is mounted read-only: nothing changes, and the message says why."""
+    for case in cases:
+        argv, target = case.prepare(case.folder)
+        t.tried += 1
+        ran = run(argv, injected("create,mkdir,rename,unlink", case.folder, at=1, do=errno.EROFS, forever=True))
+        judge_read_only(t, case, ran, {target: file_bytes(target)} if case.before else {}, "EROFS from every call that writes")
+        t.tried += 1
+        copy = "cp '%s' '%s' && " % (case.before, target) if case.before else ""
+        command = "mount -t tmpfs tmpfs %s && %smount -o remount,ro %s && %s; s=$?; ls -A %s; exit $s" % (
+            case.folder, copy, case.folder, " ".join("'%s'" % a for a in argv), case.folder)
+        ran = run(["unshare", "-rm", "sh", "-c", command])
+        if "unshare" in ran.err or "mount:" in ran.err:
+            t.note("no file system of its own here")
+        elif ran.out.split() != ([case.target] if case.before else []):
+            t.bad("%s on a read-only disk leaves %s: %s", case.name, ran.out, ran.err[-200:])
+        else:
+            judge_read_only(t, case, ran, {}, "a read-only disk")
+
+
+def judge_read_only(t, case, ran, files, what):
+    if ran.status != 1 or case.folder not in ran.err or os.strerror(errno.EROFS) not in ran.err:
+        t.bad("%s, %s: status %d, %r", case.name, what, ran.status, ran.err[-200:])
+    for path, content in files.items():
+        if file_bytes(path) != content:
+            t.bad("%s, %s: %s has changed", case.name, what, path)
+    if parts(case.folder):
+        t.bad("%s, %s: leaves %s", case.name, what, parts(case.folder))
 
 
 # --- races ---
