@@ -231,9 +231,6 @@ static void put_definitions(FILE *f, const struct report *r)
     define(f, "median histogram",
            "in each cell, the median of the slides' shares; the bands hold "
            "25 to 75 % and 5 to 95 % of the slides");
-    define(f, "w1_db",
-           "area between the slide's cumulative histogram and the pointwise median of "
-           "the pool's, in dB");
     define(f, "eta&sup2;",
            "between-pool part of a metric's sum of squares, 0 to 1. It says how much "
            "pools differ, not why");

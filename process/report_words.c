@@ -23,8 +23,8 @@ static const struct report_metric metrics[REPORT_METRICS + 1] = {
     [REPORT_TISSUE] = {"tissue_fraction", "", "less tissue", "more tissue", 3,
                        "part of the slide's area that the tissue map marks"},
     [REPORT_METRICS] = {"w1_db", "dB", NULL, NULL, 3,
-                        "W1 distance between the slide's histogram and the median histogram of its "
-                        "pool; it ranks slides and sets no flag"},
+                        "W1 distance: area between the slide's cumulative histogram and the "
+                        "pointwise median of the pool's; it ranks slides and sets no flag"},
 };
 
 const struct report_metric *report_metric(int metric)

@@ -140,6 +140,12 @@ def test_reasons_are_in_words():
     says(rows["made-00001"]["reasons"], "less sharp overall: focus_p50 is -", "the median of its pool -", "robust z -")
 
 
+def test_every_word_is_defined_once():
+    path, _ = report(results("--slides", "12"))
+    words = re.findall(r"<dt>(.*?)</dt>", text_of(path))
+    expect(len(words) > 12 and len(set(words)) == len(words), "%s", sorted(words))
+
+
 def test_several_reasons_and_one_creator():
     data = data_of(report(results("--slides", "20", "--blurred", "3"), results("--names", names(["x1", "x2"]), name="two.h5"))[0])
     expect(max(map(len, data["why"].values())) > 1, "a useless report: %s", data["why"])
