@@ -12,16 +12,8 @@
 #define CSV_HEAD "slide,group,resolution,windows,"
 #define KEY_HEAD "number,slide,result"
 
-static void report_free(struct report *r)
+void report_lists_free(struct report *r)
 {
-    for (int64_t k = 0; k < r->n; k++)
-        report_slide_free(&r->slides[k]);
-    for (int32_t p = 0; p < r->n_pools; p++) {
-        free(r->pools[p].median);
-        free(r->pools[p].bands);
-    }
-    for (int k = 0; k < r->n_creators; k++)
-        free(r->creators[k]);
     for (int32_t k = 0; k < r->n_groups; k++) {
         free(r->groups[k]);
         if (r->group_names)
@@ -33,16 +25,29 @@ static void report_free(struct report *r)
         free(r->failures[k].reason);
         free(r->failures[k].shown);
     }
+    for (int64_t k = 0; k < r->n_limits; k++)
+        free(r->limits[k].group_name);
+    free(r->groups);
+    free(r->group_names);
+    free(r->failures);
+    free(r->limits);
+}
+
+static void report_free(struct report *r)
+{
+    for (int64_t k = 0; k < r->n; k++)
+        report_slide_free(&r->slides[k]);
+    for (int32_t p = 0; p < r->n_pools; p++) {
+        free(r->pools[p].median);
+        free(r->pools[p].bands);
+    }
+    for (int k = 0; k < r->n_creators; k++)
+        free(r->creators[k]);
     report_spool_free(r->spool);
     free(r->slides);
     free(r->pools);
     free(r->creators);
-    free(r->groups);
-    free(r->group_names);
-    free(r->failures);
-    for (int64_t k = 0; k < r->n_limits; k++)
-        free(r->limits[k].group_name);
-    free(r->limits);
+    report_lists_free(r);
 }
 
 /* All files that are to be written, known before anything is read. */

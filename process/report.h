@@ -174,6 +174,7 @@ int report_csv(const struct report *r, FILE *f, struct err *e);
 int report_multiqc(const struct report *r, struct err *e);
 
 void report_slide_free(struct report_slide *s); /* what it owns, not s */
+void report_lists_free(struct report *r);       /* groups, failures and limits */
 /* Lists an input or a slide that has no numbers. */
 int report_fail(struct report *r, const char *name, const char *path, const char *reason,
                 struct err *e);

@@ -63,23 +63,7 @@ static void end(struct report *r)
 {
     for (int64_t k = 0; k < r->n; k++)
         free(r->slides[k].shown);
-    for (int32_t k = 0; k < r->n_groups; k++) {
-        free(r->groups[k]);
-        if (r->group_names)
-            free(r->group_names[k]);
-    }
-    for (int64_t k = 0; k < r->n_failures; k++) {
-        free(r->failures[k].name);
-        free(r->failures[k].path);
-        free(r->failures[k].reason);
-        free(r->failures[k].shown);
-    }
-    for (int64_t k = 0; k < r->n_limits; k++)
-        free(r->limits[k].group_name);
-    free(r->groups);
-    free(r->group_names);
-    free(r->failures);
-    free(r->limits);
+    report_lists_free(r);
 }
 
 static void limits(const char *path)
