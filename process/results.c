@@ -43,8 +43,9 @@ struct results *results_open(const char *output, const struct result_params *p,
     *r = (struct results){.output = output, .params = p, .regions = regions,
                           .first_group = first_group, .last_group = last_group,
                           .folder = results_is_folder(output)};
-    int bad = r->folder ? folder_make(output, e)
-                        : result_check_target(output, e) || !(r->one = result_create(output, p, e));
+    int bad = r->folder ? folder_make(output, e) : result_check_target(output, e);
+    if (!bad && !r->folder && !(r->one = result_create(output, p, e)))
+        bad = err_add(e, "%s", output);
     if (!bad && r->folder)
         publish_clean_folder(output); /* also of stores that will not be computed */
     if (!bad)

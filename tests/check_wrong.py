@@ -728,6 +728,25 @@ def test_a_damaged_tissue_map():
         says(run(H5SPEC, "run", "-o", out, path, status=1).err, path + ": tissue map")  # the mean spectra need it, too
         run(H5SPEC, "run", "--features", "basic", "-o", out, path)  # the map is not needed here
 
+def test_b10_messages_name_the_result_that_cannot_be_begun():
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, Server
+    s, out, folder = store(good()), os.path.join(tmp(), "r.h5"), tmp()
+    server = Server([H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s], ALLOC, folder)
+    count = os.path.join(folder, "count")
+    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
+    n, begun = int(open(count).read()), 0
+    for k in range(n * 2 // 5, n // 2, 2):
+        os.unlink(out) if os.path.exists(out) else None
+        ran = server.run({"TORTURE_AT": k, "TORTURE_FOREVER": 1})
+        begun += "cannot write format" in ran.err
+        expect(ran.status != 1 or out in ran.err or s in ran.err, "allocation %d of %d: %s", k, n, ran.err)
+    server.close()
+    expect(begun > 3, "%d fail where the result is begun", begun)
+
+
 def without_memory(argv, most, judge):
     """Runs a command again and again, each time with another of its first allocations failing; gives each run to judge(k, run)."""
     if SAN:
