@@ -738,7 +738,7 @@ def test_b10_messages_name_the_result_that_cannot_be_begun():
     count = os.path.join(folder, "count")
     expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
     n, begun = int(open(count).read()), 0
-    for k in range(n * 2 // 5, n // 2, 2):
+    for k in range(n // 3, n * 9 // 20, 2):
         os.unlink(out) if os.path.exists(out) else None
         ran = server.run({"TORTURE_AT": k, "TORTURE_FOREVER": 1})
         begun += "cannot write format" in ran.err
