@@ -351,15 +351,16 @@ static void tell(struct story *s, run_fn *run, bool light, int lanes, int depth)
     EXPECT(!s->late && !s->mixed_up && !s->drained_early && s->drained == (s->drain > 0));
 }
 
-/* Items 1 and 2 wait for item 0, which needs item 3: neither of the two threads may be held. */
+/* Items 1 and 2 wait for item 0, which needs item 4: neither of the two threads may be held. Item 4
+ * comes after item 3, the last of the list of those that wait, has left it. */
 static void test_items_that_wait_hold_no_thread(void)
 {
     for (int k = 0; k < RUNS; k++)
         for (int light = 0; light < 2; light++) {
-            struct story s = new_story(4);
+            struct story s = new_story(6);
             s.order[1].after = s.order[2].after = 1;
-            s.until[0] = 3;
-            tell(&s, runs[k], light, 0, 4);
+            s.until[0] = 4;
+            tell(&s, runs[k], light, 0, 6);
         }
 }
 
