@@ -25,12 +25,12 @@ enum { NONE = -1 };
 struct place {
     enum { PLACE_FREE, PLACE_WAITS, PLACE_WORKS, PLACE_DONE } state;
     struct pipe_order order;
-    int next_of_lane; /* while it has not passed */
-    int next;         /* in the list of free or waiting ones */
+    int next_of_queue; /* while it has not passed */
+    int next;          /* in the list of free or waiting ones */
 };
 
 /* Its items that have not passed, in order. */
-struct lane {
+struct queue {
     int first, last; /* places, or NONE */
     int64_t passed;
 };
@@ -50,7 +50,7 @@ struct pipe {
     bool shared; /* the calling thread works, too */
 
     struct place *places; /* [depth] */
-    struct lane *lanes;   /* [ops->lanes] */
+    struct queue *queues; /* [ops->queues] */
     int free;             /* list of free places */
     int waits, last_wait; /* list of items that have not started, in the order of source */
     int before_start;     /* of these, the one before `start`; NONE: it is the first */
@@ -109,7 +109,7 @@ static void find_start(struct pipe *p)
     p->before_start = NONE;
     for (p->start = p->waits; p->start != NONE; p->start = p->places[p->start].next) {
         const struct pipe_order *o = &p->places[p->start].order;
-        if (p->lanes[o->lane].passed >= o->after)
+        if (p->queues[o->queue].passed >= o->after)
             return;
         p->before_start = p->start;
     }
@@ -161,17 +161,17 @@ static void wait_on(struct pipe *p, bool sinks)
 
 /* --- an item's way --- */
 
-/* The item that source has filled in waits at the end of its lane. */
+/* The item that source has filled in waits at the end of its queue. */
 static void enter(struct pipe *p, int place, const struct pipe_order *order)
 {
     struct place *l = &p->places[place];
-    struct lane *lane = &p->lanes[order->lane];
-    assert(order->lane >= 0 && order->lane < (p->ops->lanes ? p->ops->lanes : 1));
+    struct queue *queue = &p->queues[order->queue];
+    assert(order->queue >= 0 && order->queue < (p->ops->queues ? p->ops->queues : 1));
     assert(!order->aside || p->ops->light);
     p->free = l->next;
     *l = (struct place){PLACE_WAITS, *order, NONE, NONE};
-    *(lane->first == NONE ? &lane->first : &p->places[lane->last].next_of_lane) = place;
-    lane->last = place;
+    *(queue->first == NONE ? &queue->first : &p->places[queue->last].next_of_queue) = place;
+    queue->last = place;
     *(p->waits == NONE ? &p->waits : &p->places[p->last_wait].next) = place;
     p->last_wait = place;
     p->inside++;
@@ -198,20 +198,20 @@ static void sink_lightly(struct pipe *p, int place)
         leave(p, place);
 }
 
-/* Lets the items at the head of a lane pass. Others than light ones pass in sink_one(). */
-static void advance(struct pipe *p, struct lane *lane)
+/* Lets the items at the head of a queue pass. Others than light ones pass in sink_one(). */
+static void advance(struct pipe *p, struct queue *queue)
 {
-    while (!p->failed && lane->first != NONE) {
-        const int place = lane->first;
+    while (!p->failed && queue->first != NONE) {
+        const int place = queue->first;
         const struct place *l = &p->places[place];
         if (!l->order.aside && l->state != PLACE_DONE)
             return;
         if (!p->ops->light) {
-            p->to_sink = place; /* sink_one() takes it out of the lane */
+            p->to_sink = place; /* sink_one() takes it out of the queue */
             return;
         }
-        lane->first = l->next_of_lane;
-        lane->passed++;
+        queue->first = l->next_of_queue;
+        queue->passed++;
         if (!l->order.aside)
             sink_lightly(p, place);
     }
@@ -239,7 +239,7 @@ static void take(struct pipe *p, bool sinks)
         fail(p, &e);
     if (r == PIPE_ITEM) {
         enter(p, place, &order);
-        advance(p, &p->lanes[order.lane]);
+        advance(p, &p->queues[order.queue]);
     }
     wake(p, sinks);
 }
@@ -259,7 +259,7 @@ static void work_on(struct pipe *p, int place, int thread, bool sinks)
         sink_lightly(p, place);
     else {
         l->state = PLACE_DONE;
-        advance(p, &p->lanes[l->order.lane]);
+        advance(p, &p->queues[l->order.queue]);
     }
     wake(p, sinks);
 }
@@ -281,9 +281,9 @@ static void sink_one(struct pipe *p)
 {
     struct err e = {""};
     const int place = p->to_sink;
-    struct lane *lane = &p->lanes[p->places[place].order.lane];
+    struct queue *queue = &p->queues[p->places[place].order.queue];
     p->to_sink = NONE;
-    lane->first = p->places[place].next_of_lane;
+    queue->first = p->places[place].next_of_queue;
     pthread_mutex_unlock(&p->lock);
     const int r = p->ops->sink(p->ctx, slot(p, place), &e);
     pthread_mutex_lock(&p->lock);
@@ -291,9 +291,9 @@ static void sink_one(struct pipe *p)
     p->held = false;
     if (r < 0)
         fail(p, &e);
-    lane->passed++;
+    queue->passed++;
     leave(p, place);
-    advance(p, lane);
+    advance(p, queue);
     wake(p, true);
 }
 
@@ -339,19 +339,19 @@ static void *worker_main(void *arg)
 static int open_pipe(struct pipe *p)
 {
     pthread_mutexattr_t spins; /* waiters spin before they sleep: the lock is held only shortly */
-    const int lanes = p->ops->lanes ? p->ops->lanes : 1;
-    assert(lanes == 1 || p->ops->light);
+    const int queues = p->ops->queues ? p->ops->queues : 1;
+    assert(queues == 1 || p->ops->light);
     p->places = calloc((size_t)p->depth, sizeof *p->places);
-    p->lanes = calloc((size_t)lanes, sizeof *p->lanes);
-    if (!p->places || !p->lanes) {
+    p->queues = calloc((size_t)queues, sizeof *p->queues);
+    if (!p->places || !p->queues) {
         free(p->places);
-        free(p->lanes);
+        free(p->queues);
         return err_set(p->err, "out of memory");
     }
     for (int k = 0; k < p->depth; k++)
         p->places[k].next = k + 1 < p->depth ? k + 1 : NONE;
-    for (int k = 0; k < lanes; k++)
-        p->lanes[k] = (struct lane){.first = NONE, .last = NONE};
+    for (int k = 0; k < queues; k++)
+        p->queues[k] = (struct queue){.first = NONE, .last = NONE};
     p->waits = p->last_wait = p->start = p->before_start = p->to_sink = NONE;
     pthread_mutexattr_init(&spins);
     pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
@@ -368,7 +368,7 @@ static void close_pipe(struct pipe *p)
     pthread_cond_destroy(&p->sinker);
     pthread_mutex_destroy(&p->lock);
     free(p->places);
-    free(p->lanes);
+    free(p->queues);
 }
 
 /* Starts up to n workers and returns how many run. */

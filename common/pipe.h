@@ -4,7 +4,7 @@
  *   source  produces the next item. Called by one thread at a time, in item order, on any thread.
  *   work    processes an item. Runs on several threads at once, in any order.
  *   sink    consumes a finished item. Called by one thread at a time, in the order of the item's
- *           lane, on the calling thread (with `light`: on any thread).
+ *           queue, on the calling thread (with `light`: on any thread).
  *   idle    other duties of the calling thread, in short steps.
  *
  * Results therefore do not depend on the number of threads, a file is written in order by one
@@ -12,7 +12,7 @@
  * allocates one slot of `item_bytes` per item in flight. Slots are reused, so buffers attached to
  * them live for the whole run, and nothing is allocated per item.
  *
- * Items belong to lanes; most pipes have one. An item can wait for earlier ones of its lane: work
+ * Items belong to queues; most pipes have one. An item can wait for earlier ones of its queue: work
  * on it starts only when they have passed the sink. This is how computing waits for loading, and
  * loading for free space in a ring, without a lock in any other module. An item that waits occupies
  * a slot but no thread: threads begin with the item that was produced first among those that may
@@ -31,11 +31,11 @@
 extern "C" {
 #endif
 
-/* The place of an item among the others; source fills it in. All zero: an item of lane 0 that waits
- * for nothing. */
+/* The place of an item among the others; source fills it in. All zero: an item of queue 0 that
+ * waits for nothing. */
 struct pipe_order {
-    int lane;      /* 0 .. ops->lanes - 1 */
-    int64_t after; /* so many items of the lane must have passed the sink, or be aside */
+    int queue;     /* 0 .. ops->queues - 1 */
+    int64_t after; /* so many items of the queue must have passed the sink, or be aside */
     /* No item waits for this one: it passes the sink when it has been worked on, out of order. For
      * light pipes only. */
     bool aside;
@@ -52,8 +52,8 @@ enum pipe_next {
 };
 
 struct pipe_ops {
-    /* Fills *item; `number` is its number, from 0, over all lanes. Returns an enum pipe_next, or -1
-     * and sets e. */
+    /* Fills *item; `number` is its number, from 0, over all queues. Returns an enum pipe_next, or
+     * -1 and sets e. */
     int (*source)(void *ctx, void *item, int64_t number, struct pipe_order *order, struct err *e);
     /* Returns 0, or -1 and sets e. `thread` is 0 .. threads - 1: which scratch to use. */
     int (*work)(void *ctx, void *item, int thread, struct err *e);
@@ -63,7 +63,7 @@ struct pipe_ops {
      * on any thread: waking the calling thread would cost more than the call. Source may still take
      * long directly after a drain, when no other thread has work. */
     bool light;
-    int lanes; /* 0: one; more only if the pipe is light */
+    int queues; /* 0: one; more only if the pipe is light */
     /* Does idle have something to do? Called with the pipe's lock held, on any thread, after every
      * event. NULL: there is no idle. */
     bool (*due)(void *ctx);

@@ -2,8 +2,8 @@
  * schedule.c - see schedule.h.
  *
  * A feed is the state of the schedule for one device: the band, the slab and the item that come
- * next. Its items have a lane of the pipe for themselves. Feeds take turns, so that all devices are
- * supplied at the same time; the feed with the fewest LOADs in progress is served first.
+ * next. Its items have a queue of the pipe for themselves. Feeds take turns, so that all devices
+ * are supplied at the same time; the feed with the fewest LOADs in progress is served first.
  */
 #include "process/schedule.h"
 
@@ -30,7 +30,7 @@ struct feed {
     int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
     int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
-    int64_t items; /* produced so far; the pipe's lane of the device has them */
+    int64_t items; /* produced so far; the pipe's queue of the device has them */
     /* How many there were after the last ... */
     int64_t loads_end;                           /* LOAD of this slab */
     int64_t computes_end[SPECTRUM_MOST_BUFFERS]; /* COMPUTE of the previous slab, of the one before
@@ -347,7 +347,7 @@ int schedule_next(struct schedule *s, struct item *it, struct pipe_order *order)
         if (r == PIPE_WAIT)
             continue;
         f->items += r == PIPE_ITEM;
-        order->lane = turn;
+        order->queue = turn;
         return r;
     }
 }

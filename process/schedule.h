@@ -3,7 +3,7 @@
  *
  * The pipe's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
  * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
- * several devices are mixed; each device has a lane of its own.
+ * several devices are mixed; each device has a queue of its own.
  *
  * A COMPUTE waits for the LOADs of its slab and for the slabs before. A band begins when the one
  * that used its sums before has finished. A LOAD waits for the COMPUTEs of the slab so many before

@@ -287,7 +287,7 @@ int stream_run(const struct stream_setup *setup, struct err *e)
                                  .work = work,
                                  .sink = sink,
                                  .light = true,
-                                 .lanes = s.terms.n_devices,
+                                 .queues = s.terms.n_devices,
                                  .due = due,
                                  .idle = idle};
     if (r == 0)

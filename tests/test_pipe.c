@@ -337,13 +337,13 @@ static struct story new_story(int n)
 }
 
 /* Runs the story, in which no item may wait in vain, on two threads. */
-static void tell(struct story *s, run_fn *run, bool light, int lanes, int depth)
+static void tell(struct story *s, run_fn *run, bool light, int queues, int depth)
 {
     const struct pipe_ops ops = {.source = story_source,
                                  .work = story_work,
                                  .sink = story_sink,
                                  .light = light,
-                                 .lanes = lanes};
+                                 .queues = queues};
     int items[MOST];
     EXPECT(!run(&ops, s, items, sizeof *items, depth, 2, NULL));
     for (int k = 0; k < s->n; k++)
@@ -364,15 +364,15 @@ static void test_items_that_wait_hold_no_thread(void)
         }
 }
 
-/* Item 0 of lane 0 needs item 2 of lane 1, which waits for item 1 of that lane. */
-static void test_lanes_do_not_wait_for_each_other(void)
+/* Item 0 of queue 0 needs item 2 of queue 1, which waits for item 1 of that queue. */
+static void test_queues_do_not_wait_for_each_other(void)
 {
     for (int k = 0; k < RUNS; k++) {
         struct story s = new_story(5);
-        s.order[1].lane = s.order[2].lane = 1;
+        s.order[1].queue = s.order[2].queue = 1;
         s.order[2].after = 1;
-        s.order[3] = (struct pipe_order){.after = 1};            /* of lane 0 */
-        s.order[4] = (struct pipe_order){.lane = 1, .after = 2}; /* of lane 1 */
+        s.order[3] = (struct pipe_order){.after = 1};             /* of queue 0 */
+        s.order[4] = (struct pipe_order){.queue = 1, .after = 2}; /* of queue 1 */
         s.until[0] = 2;
         tell(&s, runs[k], true, 2, 5);
     }
@@ -446,7 +446,7 @@ int main(void)
         {"first_failure", test_first_failure},
         {"run_shared_works_on_the_calling_thread", test_run_shared_works_on_the_calling_thread},
         {"items_that_wait_hold_no_thread", test_items_that_wait_hold_no_thread},
-        {"lanes_do_not_wait_for_each_other", test_lanes_do_not_wait_for_each_other},
+        {"queues_do_not_wait_for_each_other", test_queues_do_not_wait_for_each_other},
         {"items_that_are_aside", test_items_that_are_aside},
         {"runs_with_fewer_threads", test_runs_with_fewer_threads},
         {"runs_without_threads", test_runs_without_threads},
