@@ -337,19 +337,18 @@ int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct
     return good ? 0 : -1;
 }
 
-bool h5_has_link(hid_t parent, const char *name)
+int h5_has_link(hid_t parent, const char *name, struct err *e)
 {
     const htri_t there = H5Lexists(parent, name, H5P_DEFAULT);
-    if (there < 0)
-        h5_forget();
-    return there > 0;
+    return there < 0 ? h5_error(e, "cannot look for %s", name) : there > 0;
 }
 
 static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)
 {
     int64_t want;
-    if (!h5_has(ds, "crc32"))
-        return 0;
+    const int has = h5_has(ds, "crc32", e);
+    if (has <= 0)
+        return has;
     if (h5_get_int(ds, "crc32", 0, UINT32_MAX, &want, e))
         return -1;
     return codec_crc32(data, bytes) == want

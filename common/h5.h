@@ -38,7 +38,9 @@ int h5_put_word(hid_t object, const char *name, const char *value, struct err *e
 int h5_seal_texts(hid_t object, struct err *e);
 int h5_check_texts(hid_t object, struct err *e);
 
-bool h5_has(hid_t object, const char *name);
+/* Is there an attribute of this name? 1, 0, or -1: without memory the library cannot tell, and what
+ * is optional must not be taken for absent. */
+int h5_has(hid_t object, const char *name, struct err *e);
 /* The integer must lie in [low, high]. */
 int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_t *out,
                struct err *e);
@@ -84,8 +86,8 @@ hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e);
 hid_t h5_open_view(hid_t parent, const char *name, struct err *e);
 /* The dimensions of a dataset of this rank. */
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e);
-/* Is there a link of this name? */
-bool h5_has_link(hid_t parent, const char *name);
+/* Is there a link of this name? As h5_has(). */
+int h5_has_link(hid_t parent, const char *name, struct err *e);
 /* Are its values stored in one run, not in chunks? H5Dread() is safe for no others. */
 bool h5_is_contiguous(hid_t ds);
 enum { H5_NO_LIBRARY = 1 };

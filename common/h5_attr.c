@@ -52,19 +52,20 @@ int h5_put_word(hid_t object, const char *name, const char *value, struct err *e
     return r;
 }
 
-bool h5_has(hid_t object, const char *name)
+int h5_has(hid_t object, const char *name, struct err *e)
 {
     const htri_t there = H5Aexists(object, name);
-    if (there < 0)
-        h5_forget();
-    return there > 0;
+    return there < 0 ? h5_error(e, "cannot look for attribute %s", name) : there > 0;
 }
 
 /* Opens a scalar attribute of one class; its file type goes to *type. */
 static hid_t open_attribute(hid_t object, const char *name, H5T_class_t class, hid_t *type,
                             struct err *e)
 {
-    hid_t a = h5_has(object, name) ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+    const int has = h5_has(object, name, e);
+    hid_t a = has > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+    if (has < 0)
+        return -1;
     if (a < 0)
         return err_set(e, "attribute %s is missing", name);
     hid_t space = H5Aget_space(a);
@@ -203,8 +204,9 @@ int h5_check_texts(hid_t object, struct err *e)
 {
     uint32_t crc;
     int64_t want;
-    if (!h5_has(object, "text_crc32"))
-        return 0;
+    const int has = h5_has(object, "text_crc32", e);
+    if (has <= 0)
+        return has;
     if (h5_get_int(object, "text_crc32", 0, UINT32_MAX, &want, e) || crc_of_texts(object, &crc, e))
         return -1;
     return crc == want

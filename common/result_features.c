@@ -160,9 +160,10 @@ static int get_origin(hid_t o, struct result_origin *to, struct err *e)
     list_counts(to, counts);
     for (int k = 0; k < REALS; k++) {
         const struct real *r = &reals[k];
-        if (!h5_has(o, r->name))
+        const int has = h5_has(o, r->name, e);
+        if (has == 0)
             continue;
-        if (h5_get_real(o, r->name, r->value, e))
+        if (has < 0 || h5_get_real(o, r->name, r->value, e))
             return -1;
         if (!(*r->value >= r->low && *r->value <= r->high))
             return err_set(e, "its %s is out of range", r->name);
@@ -220,8 +221,9 @@ static int get_spectrum(hid_t o, const char *name, const struct result_params *p
 static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
 {
     hsize_t dims[3];
-    if (!h5_has_link(o, "thumbnail"))
-        return 0;
+    const int has = h5_has_link(o, "thumbnail", e);
+    if (has <= 0)
+        return has;
     if (h5_get_shape(o, "thumbnail", 3, dims, e))
         return -1;
     if (dims[0] < 1 || dims[0] > RESULT_MOST_THUMBNAIL || dims[1] < 1 ||

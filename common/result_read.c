@@ -52,11 +52,18 @@ static int get_features(hid_t file, int64_t version, struct result_params *p, st
                          (long long)version);
 }
 
+/* From 0 to `most`; *out keeps its value if there is none. */
+static int get_optional_int(hid_t o, const char *name, int64_t most, int64_t *out, struct err *e)
+{
+    const int has = h5_has(o, name, e);
+    return has > 0 ? h5_get_int(o, name, 0, most, out, e) : has;
+}
+
 /* Results of whole slides have none of these. */
 static int get_regions(hid_t file, struct result_params *p, struct err *e)
 {
     int64_t roi = 0;
-    if (h5_has(file, "roi") && h5_get_int(file, "roi", 0, 1, &roi, e))
+    if (get_optional_int(file, "roi", 1, &roi, e))
         return -1;
     p->roi = roi;
     p->min_roi = 0;
@@ -79,8 +86,7 @@ static int get_params(hid_t file, int64_t version, struct result_params *p, stru
         h5_get_real(file, "offset", &p->offset, e) ||
         h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
         h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
-        (h5_has(file, "skip_damaged") &&
-         h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e)) ||
+        get_optional_int(file, "skip_damaged", 1, &skip_damaged, e) ||
         h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_features(file, version, p, e) ||
         get_regions(file, p, e))
         return -1;
@@ -104,7 +110,7 @@ static int get_touching(hid_t o, struct result_counts *c, struct err *e)
         const char *name = result_touching_name(k);
         const int64_t most = k == RESULT_SKIPPED ? INT64_MAX >> 20 : c->windows;
         c->touching[k] = -1;
-        if (h5_has(o, name) && h5_get_int(o, name, 0, most, &c->touching[k], e))
+        if (get_optional_int(o, name, most, &c->touching[k], e))
             return -1;
     }
     return 0;
@@ -281,9 +287,7 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         return -1;
     s->source_gray = gray;
     s->tiles_on_host = -1;
-    return h5_has(o, "tiles_on_host")
-               ? h5_get_int(o, "tiles_on_host", 0, MOST_TILES, &s->tiles_on_host, e)
-               : 0;
+    return get_optional_int(o, "tiles_on_host", MOST_TILES, &s->tiles_on_host, e);
 }
 
 hid_t result_native_type(enum result_type type)

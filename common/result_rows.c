@@ -59,8 +59,9 @@ static int check_crc(struct result_rows *m, struct err *e)
     int64_t want, step = CHECKED_BYTES / (int64_t)result_rows_bytes(m) + 1;
     uint32_t crc = 0;
     int bad = 0;
-    if (!h5_has(m->dataset, "crc32"))
-        return 0;
+    const int has = h5_has(m->dataset, "crc32", e);
+    if (has <= 0)
+        return has;
     if (h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e))
         return -1;
     step = step < m->ny ? step : m->ny;

@@ -10,14 +10,16 @@
 static int find_thumbnail(hid_t file, bool *found, struct err *e)
 {
     *found = false;
-    if (!h5_has_link(file, "associated"))
-        return 0;
+    int has = h5_has_link(file, "associated", e);
+    if (has <= 0)
+        return has;
     hid_t group = h5_open_group(file, "associated", e);
     if (group < 0)
         return -1;
-    *found = h5_has_link(group, "thumbnail");
+    has = h5_has_link(group, "thumbnail", e);
+    *found = has > 0;
     H5Gclose(group);
-    return 0;
+    return has < 0 ? -1 : 0;
 }
 
 /* Bytes of all chunks of a group as stored. */
@@ -49,8 +51,9 @@ static int read_extras(hid_t file, int64_t group_count, struct store_extras *x, 
         H5Gclose(groups);
     if (h5_get_text(file, "creator", x->creator, sizeof x->creator, NULL))
         x->creator[0] = 0;
-    x->icc_profile = h5_has_link(file, "icc_profile");
-    return r ? r : find_thumbnail(file, &x->thumbnail, e);
+    const int has = r ? 0 : h5_has_link(file, "icc_profile", e);
+    x->icc_profile = has > 0;
+    return r || has < 0 ? -1 : find_thumbnail(file, &x->thumbnail, e);
 }
 
 int store_read_extras(const struct store *s, struct store_extras *x, struct err *e)
@@ -72,8 +75,9 @@ static int check_icc(hid_t file, struct err *e)
 {
     enum { MOST = 1 << 30 };
     hsize_t bytes;
-    if (!h5_has_link(file, "icc_profile"))
-        return 0;
+    const int has = h5_has_link(file, "icc_profile", e);
+    if (has <= 0)
+        return has;
     if (h5_get_shape(file, "icc_profile", 1, &bytes, e))
         return -1;
     if (bytes < 1 || bytes > MOST)
@@ -87,8 +91,9 @@ static int check_icc(hid_t file, struct err *e)
 
 static int check_properties(hid_t file, struct err *e)
 {
-    if (!h5_has_link(file, "properties"))
-        return 0;
+    const int has = h5_has_link(file, "properties", e);
+    if (has <= 0)
+        return has;
     hid_t g = h5_open_group(file, "properties", e);
     const int r = g < 0 ? -1 : h5_check_texts(g, e);
     if (g >= 0)

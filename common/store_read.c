@@ -31,13 +31,15 @@ struct store {
 static int get_optional_real(hid_t o, const char *name, double *out, struct err *e)
 {
     *out = NAN;
-    return h5_has(o, name) ? h5_get_real(o, name, out, e) : 0;
+    const int has = h5_has(o, name, e);
+    return has > 0 ? h5_get_real(o, name, out, e) : has;
 }
 
 static int get_optional_text(hid_t o, const char *name, char *out, size_t size, struct err *e)
 {
     out[0] = 0;
-    return h5_has(o, name) ? h5_get_text(o, name, out, size, e) : 0;
+    const int has = h5_has(o, name, e);
+    return has > 0 ? h5_get_text(o, name, out, size, e) : has;
 }
 
 static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *e)
@@ -385,8 +387,9 @@ int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
 {
     *t = (struct store_tissue){.cols = (s->info.width + STORE_CELL - 1) / STORE_CELL,
                                .rows = (s->info.height + STORE_CELL - 1) / STORE_CELL};
-    if (!h5_has_link(s->file, "tissue"))
-        return 0;
+    const int has = h5_has_link(s->file, "tissue", e);
+    if (has <= 0)
+        return has ? err_add(e, "%s", s->path) : 0;
     hid_t g = h5_open_group(s->file, "tissue", e);
     int r = g < 0 ? -1 : read_tissue(g, t, e);
     if (g >= 0)
@@ -408,8 +411,9 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
 {
     enum { MOST = 1 << 14 };
     hsize_t dims[3];
-    if (!h5_has_link(group, "thumbnail"))
-        return 0;
+    const int has = h5_has_link(group, "thumbnail", e);
+    if (has <= 0)
+        return has;
     if (h5_get_shape(group, "thumbnail", 3, dims, e))
         return -1;
     if (dims[0] < 1 || dims[0] > MOST || dims[1] < 1 || dims[1] > MOST || dims[2] != 3)
@@ -428,8 +432,9 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
 
 int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
 {
-    if (!h5_has_link(s->file, "associated"))
-        return 0;
+    const int has = h5_has_link(s->file, "associated", e);
+    if (has <= 0)
+        return has ? err_add(e, "%s", s->path) : 0;
     hid_t g = h5_open_group(s->file, "associated", e);
     const int r = g < 0 ? -1 : read_thumbnail(g, t, e);
     if (g >= 0)

@@ -1,4 +1,5 @@
 """Wrong input: a message that names the file and says what to do, status 1, the others still done."""
+import re
 import struct
 import zlib
 
@@ -746,6 +747,26 @@ def test_b10_messages_name_the_result_that_cannot_be_begun():
         expect(ran.status != 1 or named, "allocation %d of %d: %s", k, n, ran.err)
     server.close()
     expect(begun > 3, "%d fail where the result is begun", begun)
+
+
+def test_b8_what_cannot_be_looked_for_without_memory_is_not_absent():
+    """The store's tissue map and thumbnail: a result without them is another one."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, Server, digest
+    s, out, folder = store(made("--size", "500x300")), os.path.join(tmp(), "r.h5"), tmp()
+    server = Server([H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s], ALLOC, folder)
+    count = os.path.join(folder, "count")
+    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
+    n, whole, told = int(open(count).read()), digest(out), set()
+    for k in range(n * 45 // 100, n * 60 // 100):
+        os.unlink(out) if os.path.exists(out) else None
+        ran = server.run({"TORTURE_AT": k})
+        told |= set(re.findall("cannot look for ([a-z_]+)", ran.err))
+        expect(not os.path.exists(out) or digest(out) == whole, "allocation %d of %d: another result: %s", k, n, ran.err)
+    server.close()
+    expect({"tissue", "thumbnail"} <= told, "%s", told)
 
 
 def without_memory(argv, most, judge):
