@@ -71,14 +71,23 @@ static void serve(const char *descriptors)
     _exit(0);
 }
 
+static int (*main_of_program)(int, char **, char **);
+
+/* Behind the program's constructors: what they allocate (that of CUDA does) is in no count. */
+static int main_behind_server(int argc, char **argv, char **environment)
+{
+    const char *descriptors = getenv("TORTURE_SERVER");
+    if (descriptors)
+        serve(descriptors);
+    server_begin();
+    return main_of_program(argc, argv, environment);
+}
+
 int __libc_start_main(int (*main_)(int, char **, char **), int argc, char **argv,
                       void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
                       void *stack_end)
 {
     __typeof__(&__libc_start_main) next = (__typeof__(next))dlsym(RTLD_NEXT, "__libc_start_main");
-    const char *descriptors = getenv("TORTURE_SERVER");
-    if (descriptors)
-        serve(descriptors);
-    server_begin();
-    return next(main_, argc, argv, init, fini, rtld_fini, stack_end);
+    main_of_program = main_;
+    return next(main_behind_server, argc, argv, init, fini, rtld_fini, stack_end);
 }
