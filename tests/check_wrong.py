@@ -760,7 +760,7 @@ def test_b8_what_cannot_be_looked_for_without_memory_is_not_absent():
     count = os.path.join(folder, "count")
     expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
     n, whole, told = int(open(count).read()), digest(out), set()
-    for k in range(n * 45 // 100, n * 60 // 100):
+    for k in range(n * 49 // 100, n * 57 // 100):
         os.unlink(out) if os.path.exists(out) else None
         ran = server.run({"TORTURE_AT": k})
         told |= set(re.findall("cannot look for ([a-z_]+)", ran.err))
