@@ -144,6 +144,15 @@ def test_every_test_and_target_is_described():
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
 
 
+def test_tests_that_are_named_exist():
+    with open(os.path.join(ROOT, "tests/README.md"), encoding="utf-8") as f:
+        named = re.findall(r"`([a-z]+)\.([a-z_0-9]+)`", f.read())
+    there = {(os.path.basename(path)[len("check_"):-len(".py")], name) for path in sources("tests/check_*.py")
+             for name in re.findall(r"^def test_(\w+)", open(path, encoding="utf-8").read(), re.M)}
+    named = {(program, name) for program, name in named if program in {p for p, _ in there}}
+    expect(len(named) > 30 and named <= there, "%s", sorted(named - there))
+
+
 def test_releases_agree():
     """The version and its date are the same in every document."""
     def find(pattern, *path):

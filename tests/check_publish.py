@@ -390,7 +390,7 @@ def test_remains_go_away_whichever_way_the_next_run_ends():
     for slide, options, status in ((bad, (), 1), (small(), ("--gray",), 1), (small(), (), 0)):
         folder = os.path.dirname(s)
         check(folder, "small.h5", status, WSI2H5, "-q", *options, "-o", folder, slide)
-    # B9: also when the slide is gone, a folder has none, the list is absent, or the options are wrong
+    # also when the slide is gone, a folder has none, the list is absent, or the options are wrong
     gone_slide, empty, output = os.path.join(tmp(), "small.svs"), tmp(), tmp()
     mask = ("--tissue-mask", os.path.join(empty, "absent.png"))
     for argv, status in (((gone_slide,), 1), ((empty,), 1), (("--list", gone_slide), 1), ((*mask, small()), 2)):

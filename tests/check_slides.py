@@ -277,7 +277,7 @@ def test_errors_that_pass_are_not_recorded_as_damage():
     expect(tried > 30, "only %d tries", tried)  # OpenSlide 4 opens the slide less often than OpenSlide 3
 
 
-def test_b12_a_failed_allocation_inside_openslide_makes_no_white_rows():
+def test_a_failed_allocation_inside_openslide_makes_no_white_rows():
     """Each allocation while pixels are read and the store is created fails once: the store is as without, or there is none."""
     if SAN:
         raise Skip("a preloaded library and a sanitizer do not go together")

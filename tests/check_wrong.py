@@ -729,7 +729,7 @@ def test_a_damaged_tissue_map():
         says(run(H5SPEC, "run", "-o", out, path, status=1).err, path + ": tissue map")  # the mean spectra need it, too
         run(H5SPEC, "run", "--features", "basic", "-o", out, path)  # the map is not needed here
 
-def test_b10_messages_name_the_result_that_cannot_be_begun():
+def test_messages_name_the_result_that_cannot_be_begun():
     if SAN:
         raise Skip("a preloaded library and a sanitizer do not go together")
     sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
@@ -749,7 +749,7 @@ def test_b10_messages_name_the_result_that_cannot_be_begun():
     expect(begun > 3, "%d fail where the result is begun", begun)
 
 
-def test_b8_what_cannot_be_looked_for_without_memory_is_not_absent():
+def test_what_cannot_be_looked_for_without_memory_is_not_absent():
     """The store's tissue map and thumbnail: a result without them is another one."""
     if SAN:
         raise Skip("a preloaded library and a sanitizer do not go together")
@@ -781,7 +781,7 @@ def without_memory(argv, most, judge):
     server.close()
 
 
-def test_b10_no_memory_for_arguments_is_not_wrong_usage():
+def test_no_memory_for_arguments_is_not_wrong_usage():
     s = store(good())
     r = os.path.join(tmp(), "r.h5")
     run(H5SPEC, "run", "-q", "--device", "cpu", "-o", r, s)
