@@ -17,6 +17,11 @@
  * the last 3 KB of a tile of 7 KB would go through the slow one. */
 enum { PADDING = 10 * 512 };
 
+enum {
+    MOST_EIGHTHS = (JPEG_MAX_DIMENSION + 7) / 8, /* px of a row at 1/8 */
+    NO_OVERFLOW = 1 << 21, /* px: so few DC differences of 15 bits stay below 2^31 */
+};
+
 struct jpeg_decoder {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr manager;
@@ -27,6 +32,7 @@ struct jpeg_decoder {
     const uint8_t *loaded; /* the caller's tables in jpeg, NULL without */
     uint8_t **lines;       /* pointers for `rows` rows */
     int64_t rows;
+    uint8_t unseen[3 * MOST_EIGHTHS]; /* every row of a picture that nobody wants */
     uint8_t *padded; /* a copy of the stream, with PADDING bytes of 0xff behind it */
     size_t room;     /* of padded */
 };
@@ -152,6 +158,25 @@ static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, s
     return 0;
 }
 
+/* Does the first component show all damage? libjpeg reads the entropy-coded data of all of them,
+ * but checks neither the sampling nor (version 3) the sums of DC differences of those that it need
+ * not compute. */
+static bool is_enough(const struct jpeg_decompress_struct *j)
+{
+    for (int c = 0; c < j->num_components; c++)
+        if (j->max_h_samp_factor % j->comp_info[c].h_samp_factor ||
+            j->max_v_samp_factor % j->comp_info[c].v_samp_factor)
+            return false;
+    return (uint64_t)j->image_width * j->image_height <= NO_OVERFLOW;
+}
+
+/* Has libjpeg compute the first component only: it takes that for luma. */
+static void set_first_only(struct jpeg_decompress_struct *j)
+{
+    j->jpeg_color_space = JCS_YCbCr;
+    j->out_color_space = JCS_GRAYSCALE;
+}
+
 static void set_colours(struct jpeg_decoder *d, const struct jpeg_picture *p)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
@@ -183,7 +208,7 @@ static void read_lines(struct jpeg_decoder *d, int64_t top, uint8_t *out)
     const bool all = top <= 0 || top >= (int64_t)j->output_height;
     const JDIMENSION rows = all ? j->output_height : (JDIMENSION)top;
     for (JDIMENSION k = 0; k < rows; k++)
-        d->lines[k] = out + k * pitch;
+        d->lines[k] = out ? out + k * pitch : d->unseen;
     while (j->output_scanline < rows)
         jpeg_read_scanlines(j, d->lines + j->output_scanline, rows - j->output_scanline);
     if (all)
@@ -242,6 +267,8 @@ static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, size_t n
         return JPEG_DAMAGED;
     }
     set_colours(d, p);
+    if (!out && j->num_components == 3 && is_enough(j))
+        set_first_only(j);
     jpeg_start_decompress(j);
     read_lines(d, p->top, out);
     return judge(d, p, e);

@@ -90,12 +90,14 @@ static int sum_tissue_eighth(const struct convert *c, struct item *it, int threa
                       x / 8, y / 8, 8, 1, e);
 }
 
-/* Takes a tile as it is; it is decoded at 1/8, which shows damage. */
+/* Takes a tile as it is; it is decoded at 1/8, which shows damage. Its pixels are needed only for a
+ * tissue map that is made of the tiles. */
 static int keep_tile(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     struct err why = {""};
+    uint8_t *eighth = c->tissue_origin == TISSUE_TILES ? it->pixels : NULL;
     const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
-                                              it->pixels, &it->status, &why);
+                                              eighth, &it->status, &why);
     it->other[0] = 0;
     if (r == SLIDE_OTHER)
         snprintf(it->other, sizeof it->other, "%.79s", why.msg);

@@ -75,8 +75,9 @@ struct slide_reader {
      * sides are multiples of 8 then. */
     int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                        enum store_status *status, struct err *e);
-    /* The tile as a chunk of codec jpeg, and at 1/8 (sides rounded up). Both are undefined if
-     * *status is not STORE_WHOLE. Only if info->no_jpeg is "". May be NULL. */
+    /* The tile as a chunk of codec jpeg, and at 1/8 (sides rounded up; NULL: not wanted, which
+     * takes less time). Both are undefined if *status is not STORE_WHOLE. Only if info->no_jpeg is
+     * "". May be NULL. */
     int (*read_jpeg)(struct slide *s, int thread, int64_t col, int64_t row,
                      struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                      struct err *e);

@@ -23,13 +23,12 @@ static struct tile_file *open_strips(const char *path, const struct svs_strips *
     return tile_file_open(path, &g, 1, e);
 }
 
-/* Strip k as a chunk, which is also decoded at 1/8: that shows damage. 1, 0 or -1. */
-static int keep_strip(struct tile_file *t, int64_t k, uint8_t *eighth, struct jpeg_strips *out,
-                      struct err *e)
+/* Strip k as a chunk, if it is not damaged. 1, 0 or -1. */
+static int keep_strip(struct tile_file *t, int64_t k, struct jpeg_strips *out, struct err *e)
 {
     struct jpeg_chunk chunk = {0};
     enum store_status status = STORE_DAMAGED;
-    int r = tile_file_read_jpeg(t, 0, 0, k, &chunk, eighth, &status, e);
+    int r = tile_file_read_jpeg(t, 0, 0, k, &chunk, NULL, &status, e);
     if (r == 0 && status == STORE_WHOLE)
         r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
     else if (r == SLIDE_OTHER)
@@ -59,14 +58,11 @@ static int keep_pixels(const char *path, const struct svs_strips *s, struct jpeg
 static int keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
                 struct err *e)
 {
-    uint8_t *eighth = malloc((size_t)(3 * ((out->width + 7) / 8) * ((out->rows + 7) / 8)));
     struct tile_file *t = open_strips(path, s, 0, out->rows, e);
-    int r = !eighth ? err_set(e, "out of memory") : t ? 1 : -1;
+    int r = t ? 1 : -1;
     for (int64_t k = 0; r > 0 && k < s->n; k++)
-        r = jpeg_strips_is_raw(out, k) ? keep_pixels(path, s, out, e)
-                                       : keep_strip(t, k, eighth, out, e);
+        r = jpeg_strips_is_raw(out, k) ? keep_pixels(path, s, out, e) : keep_strip(t, k, out, e);
     tile_file_close(t);
-    free(eighth);
     return r;
 }
 

@@ -63,9 +63,9 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
                        struct err *e);
 
 /*
- * JPEG only. Makes the chunk of codec jpeg, and decodes it as tile_decode_eighth does. 0,
- * TILE_NO_MEMORY, TILE_DAMAGED (exactly when tile_decode finds damage), or TILE_OTHER: the tile is
- * whole, but of a kind that a chunk cannot hold; e says which.
+ * JPEG only. Makes the chunk of codec jpeg, and decodes it as tile_decode_eighth does; with
+ * `eighth` NULL it is only checked. 0, TILE_NO_MEMORY, TILE_DAMAGED (exactly when tile_decode finds
+ * damage), or TILE_OTHER: the tile is whole, but of a kind that a chunk cannot hold; e says which.
  */
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e);

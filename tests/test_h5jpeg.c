@@ -1,4 +1,5 @@
-/* test_h5jpeg.c - the plug-in of filter 32019 with hostile chunks; for sanitizers. */
+/* test_h5jpeg.c - the plug-in of filter 32019, and checking chunks for damage without their pixels,
+ * with hostile chunks; for sanitizers. */
 #include <stdio.h> /* before jpeglib.h */
 
 #include "common/h5jpeg.c"
@@ -91,8 +92,154 @@ static void test_gray(void)
     check(1);
 }
 
+/* --- checking without pixels --- */
+
+/* 0: libjpeg finds no damage in a chunk of so many px, either with its pixels at full size or
+ * without any. */
+static int judge(const unsigned char *bytes, size_t n, int64_t cols, int64_t rows, bool pixels)
+{
+    struct jpeg_decoder *d = jpeg_decoder_create(NULL);
+    uint8_t *out = malloc((size_t)(3 * cols * rows));
+    const struct jpeg_stream s = {.bytes = bytes, .n = n};
+    const struct jpeg_picture p = {
+        .cols = cols, .rows = rows, .colours = JPEG_FILE, .channels = 3, .eighth = !pixels};
+    const int r = d && out ? jpeg_decode(d, &p, &s, pixels ? out : NULL, NULL) : -2;
+    jpeg_decoder_free(d);
+    free(out);
+    return r;
+}
+
+/* A stream in which chroma has 2/3 of the width of luma, which libjpeg cannot enlarge. */
+static size_t encode_thirds(unsigned char **bytes)
+{
+    enum { MCU = 24, ROWS = 8 };
+    static const int widths[3] = {3, 2, 1};
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr e;
+    unsigned long n = 0;
+    unsigned char row[MCU] = {0};
+    JSAMPROW rows[ROWS];
+    JSAMPARRAY planes[3] = {rows, rows, rows};
+    for (int y = 0; y < ROWS; y++)
+        rows[y] = row;
+    *bytes = NULL;
+    c.err = jpeg_std_error(&e);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, bytes, &n);
+    c.image_width = MCU;
+    c.image_height = ROWS;
+    c.input_components = 3;
+    c.in_color_space = JCS_YCbCr;
+    jpeg_set_defaults(&c);
+    c.raw_data_in = TRUE;
+    for (int k = 0; k < 3; k++) {
+        c.comp_info[k].h_samp_factor = widths[k];
+        c.comp_info[k].v_samp_factor = 1;
+    }
+    jpeg_start_compress(&c, TRUE);
+    jpeg_write_raw_data(&c, planes, ROWS);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    return n;
+}
+
+static void test_sampling_that_libjpeg_cannot_enlarge(void)
+{
+    unsigned char *bytes;
+    const size_t n = encode_thirds(&bytes);
+    EXPECT(judge(bytes, n, 24, 8, true) == JPEG_DAMAGED);
+    EXPECT(judge(bytes, n, 24, 8, false) == JPEG_DAMAGED);
+    free(bytes);
+}
+
+/* Appends n bits, the highest first. */
+static void put_bits(unsigned char *p, size_t *at, unsigned value, int n)
+{
+    for (int k = n - 1; k >= 0; k--, ++*at)
+        p[*at / 8] |= (unsigned char)((value >> k & 1) << (7 - *at % 8));
+}
+
+static size_t put(unsigned char *p, size_t at, const void *bytes, size_t n)
+{
+    memcpy(p + at, bytes, n);
+    return at + n;
+}
+
+/* A Huffman table of one code, 0. */
+static size_t put_table(unsigned char *p, size_t at, unsigned char number, unsigned char value)
+{
+    const unsigned char table[22] = {0xff, 0xc4, 0, 20, number, 1, [21] = value};
+    return put(p, at, table, sizeof table);
+}
+
+/* SIDE x SIDE px in which each block adds 28,086 to the mean of the last component, and 0 to the
+ * others. Calloc'd. */
+static size_t encode_large_sums(int side, unsigned char **bytes)
+{
+    const unsigned char high = (unsigned char)(side >> 8), low = (unsigned char)side;
+    const unsigned char frame[33] = {0xff, 0xc0, 0, 17,   8, high, low,  high, low,  3,    1,
+                                     0x11, 0,    2, 0x11, 0, 3,    0x11, 0,    0xff, 0xda, 0,
+                                     12,   3,    1, 0,    2, 0,    3,    0x10, 0,    63,   0};
+    const unsigned char quantisers[5] = {0xff, 0xdb, 0, 67, 0};
+    const int blocks = side / 8 * (side / 8);
+    unsigned char *p = *bytes = calloc(1, 1000 + 3 * (size_t)blocks);
+    if (!p)
+        return 0;
+    size_t n = put(p, 0, (const unsigned char[]){0xff, 0xd8}, 2), bits = 0;
+    n = put_table(p, n, 0x00, 0);  /* DC: a difference of 0 bits */
+    n = put_table(p, n, 0x01, 15); /* DC: of 15 bits */
+    n = put_table(p, n, 0x10, 0);  /* AC: the end of a block */
+    n = put(p, n, quantisers, sizeof quantisers);
+    memset(p + n, 1, 64);
+    n = put(p, n + 64, frame, sizeof frame);
+    for (int k = 0; k < blocks; k++) {
+        put_bits(p + n, &bits, 0, 2 + 2 + 1);
+        put_bits(p + n, &bits, 28086, 15);
+        put_bits(p + n, &bits, 0, 1);
+    }
+    return put(p, n + (bits + 7) / 8, (const unsigned char[]){0xff, 0xd9}, 2);
+}
+
+/* libjpeg-turbo 3 rejects a sum that reaches 2^31, here after 76,461 of 76,729 blocks; 2.1 does not
+ * look. */
+static void test_sums_that_overflow(void)
+{
+    enum { LARGE = 2216 };
+    unsigned char *bytes;
+    const size_t n = encode_large_sums(LARGE, &bytes);
+    const int with = judge(bytes, n, LARGE, LARGE, true);
+    EXPECT(n > 0 && with == judge(bytes, n, LARGE, LARGE, false));
+    EXPECT(with == (LIBJPEG_TURBO_VERSION_NUMBER < 3000000 ? 0 : JPEG_DAMAGED));
+    free(bytes);
+}
+
+static void test_damage_shows_without_pixels(void)
+{
+    unsigned char *bytes;
+    const size_t n = encode(3, &bytes);
+    unsigned char *copy = malloc(n);
+    int differ = 0, damaged = 0;
+    EXPECT(copy && judge(bytes, n, SIDE, SIDE, true) == 0);
+    for (int k = 0; copy && k < RUNS / 4; k++) {
+        memcpy(copy, bytes, n);
+        for (uint32_t c = number(3); c > 0; c--)
+            copy[number((uint32_t)(k % 2 ? n : 700))] = (unsigned char)number(256);
+        const int want = judge(copy, n, SIDE, SIDE, true);
+        differ += want != judge(copy, n, SIDE, SIDE, false);
+        damaged += want != 0;
+    }
+    EXPECT(differ == 0 && damaged > RUNS / 40 && damaged < RUNS / 4);
+    free(copy);
+    free(bytes);
+}
+
 int main(void)
 {
-    static const struct unit_test tests[] = {{"rgb", test_rgb}, {"gray", test_gray}};
+    static const struct unit_test tests[] = {
+        {"rgb", test_rgb},
+        {"gray", test_gray},
+        {"sampling that libjpeg cannot enlarge", test_sampling_that_libjpeg_cannot_enlarge},
+        {"sums that overflow", test_sums_that_overflow},
+        {"damage shows without pixels", test_damage_shows_without_pixels}};
     return unit_run("h5jpeg", tests, sizeof tests / sizeof *tests);
 }

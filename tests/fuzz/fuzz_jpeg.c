@@ -40,12 +40,13 @@ static void check_plugin(const struct jpeg_chunk *c, int decoded, const uint8_t 
     free(buffer);
 }
 
-/* Damage shows at 1/8 as it does in full size. */
+/* Damage shows at 1/8, and without pixels, as it does in full size. */
 static void check_chunk(const struct jpeg_chunk *c)
 {
     uint8_t pixels[PIXELS], eighth[PIXELS];
     const int decoded = decode_chunk(c, false, pixels);
     FUZZ_MUST((decode_chunk(c, true, eighth) == 0) == (decoded == 0));
+    FUZZ_MUST((decode_chunk(c, true, NULL) == 0) == (decoded == 0));
     check_plugin(c, decoded, pixels);
     fuzz_accepted += decoded == 0;
 }
