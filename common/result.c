@@ -199,10 +199,13 @@ static void fill_of(const struct result_map_kind *kind, unsigned char out[8])
 void result_map_clear(struct result_map *m, int64_t first, int64_t n)
 {
     const size_t bytes = result_type_bytes(m->kind->type);
-    unsigned char fill[8];
+    unsigned char fill[8], *to = (unsigned char *)m->values + (size_t)first * bytes;
+    if (n <= 0)
+        return;
     fill_of(m->kind, fill);
-    for (int64_t k = first; k < first + n; k++)
-        memcpy((unsigned char *)m->values + (size_t)k * bytes, fill, bytes);
+    memcpy(to, fill, bytes);
+    for (int64_t done = 1; done < n; done *= 2) /* what is filled is copied behind itself */
+        memcpy(to + (size_t)done * bytes, to, (size_t)(done < n - done ? done : n - done) * bytes);
 }
 
 /* A NaN of any bits is "no value". */

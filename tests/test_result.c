@@ -44,6 +44,20 @@ static void test_maps_of_bytes(void)
     EXPECT(sum[0] == 1 && sum[1] == 65 && sum[2] == 0);
 }
 
+/* Any number of values is cleared, and none beside them. */
+static void test_clearing_a_part(void)
+{
+    for (int n = 0; n <= 40; n++) {
+        int16_t values[42];
+        struct result_map m = {&of_int, values};
+        for (int k = 0; k < 42; k++)
+            values[k] = 7;
+        result_map_clear(&m, 1, n);
+        for (int k = 0; k < 42; k++)
+            EXPECT(values[k] == (k >= 1 && k <= n ? -32768 : 7));
+    }
+}
+
 /* The table is complete, and its names are those of the format. */
 static void test_table_of_maps(void)
 {
@@ -61,6 +75,7 @@ int main(void)
         {"maps_of_float", test_maps_of_float},
         {"maps_of_int16", test_maps_of_int16},
         {"maps_of_bytes", test_maps_of_bytes},
+        {"clearing_a_part", test_clearing_a_part},
         {"table_of_maps", test_table_of_maps},
     };
     return unit_run("result_maps", tests, sizeof tests / sizeof *tests);
