@@ -5,6 +5,7 @@
 
 #include <cufile.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,10 +28,23 @@ static int check(const char *call, CUfileError_t r, struct err *e)
     return r.err == CU_FILE_SUCCESS ? 0 : failed(call, r, e);
 }
 
+/* Is it the file or the machine that cuFile does not support? Else CUDA has failed, or the call is
+ * wrong. */
+static bool refuses(CUfileError_t r)
+{
+    return r.err != CU_FILE_CUDA_DRIVER_ERROR && r.err != CU_FILE_INVALID_FILE_OPEN_FLAG &&
+           r.err != CU_FILE_DIO_NOT_SET && r.err != CU_FILE_INVALID_VALUE &&
+           r.err != CU_FILE_HANDLE_ALREADY_REGISTERED;
+}
+
 int gds_open(struct err *e)
 {
-    if (check("cuFileDriverOpen", cuFileDriverOpen(), e))
+    const CUfileError_t r = cuFileDriverOpen();
+    if (check("cuFileDriverOpen", r, e)) {
+        if (refuses(r))
+            err_add(e, "cuFile cannot be used here; choose --io direct");
         return -1;
+    }
     /* Without statistics gds_mode() claims nothing. */
     if (cuFileSetStatsLevel(WITH_WAYS).err == CU_FILE_SUCCESS)
         cuFileStatsStart();
@@ -50,9 +64,11 @@ struct spectrum_file *gds_file_open(int fd, struct err *e)
         err_set(e, "out of memory");
         return NULL;
     }
-    if (check("cuFileHandleRegister", cuFileHandleRegister(&f->handle, &about), e) == 0)
+    const CUfileError_t r = cuFileHandleRegister(&f->handle, &about);
+    if (check("cuFileHandleRegister", r, e) == 0)
         return f;
-    err_add(e, "cuFile takes no file here (its cufile.log says why); choose --io direct");
+    if (refuses(r))
+        err_add(e, "cuFile takes no file here (its cufile.log says why); choose --io direct");
     free(f);
     return NULL;
 }

@@ -158,6 +158,22 @@ STAGES = ("read", "unpack", "copy", "kernels", "wait")
 OF_THE_RUN = ("seconds", "io", *(s + "_seconds" for s in STAGES))
 
 
+def has_no_direct_reading(err):
+    """The line of h5spec's messages that says that files cannot be read directly here, for Skip; or ""."""
+    return line_with(err, "cannot be read without the page cache")
+
+
+def has_no_gds(err):
+    """The line that says that this build or this machine has no cuFile, or that cuFile takes no file here; or "".
+    A failure of CUDA, or of a read, is none of these."""
+    return line_with(err, "this build has no GPUDirect Storage", "cuFile cannot be used here", "cuFile takes no file here") or \
+        has_no_direct_reading(err)
+
+
+def line_with(text, *words):
+    return next((line for line in text.splitlines() if any(w in line for w in words)), "")
+
+
 def content(path, without=OF_THE_RUN):
     """Everything in a result that must not depend on how it was computed."""
     import h5py

@@ -17,7 +17,7 @@
  *                           CUDA allows (0: as late as possible); without it, at once
  *   WSI_STUB_REFUSE=N       JPEG tiles at every N-th place of a slab are left to the host
  *   WSI_STUB_GDS=WHAT       cuFile: "none" cannot be opened, "refuse" takes no file, "compat" reads
- *                           through the host
+ *                           through the host, "broken" and "misused" fail at each file
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
  * were not released, kernels that ran
  */

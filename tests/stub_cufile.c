@@ -35,8 +35,9 @@ static CUfileError_t leave(cudaError_t r)
     return (CUfileError_t){r ? CU_FILE_CUDA_DRIVER_ERROR : CU_FILE_SUCCESS, (int)r};
 }
 
-/* WSI_STUB_GDS: "none" (cuFile cannot be opened), "compat" (reads through the host), or "refuse"
- * (files are of no use); without it GPUDirect Storage works. */
+/* WSI_STUB_GDS: "none" (cuFile cannot be opened), "compat" (reads through the host), "refuse"
+ * (files are of no use), or "broken" and "misused" (CUDA fails while a file is opened, or cuFile
+ * rejects the call); without it GPUDirect Storage works. */
 static bool mode_is(const char *word)
 {
     const char *mode = getenv("WSI_STUB_GDS");
@@ -69,9 +70,12 @@ CUfileError_t cuFileHandleRegister(CUfileHandle_t *fh, CUfileDescr_t *about)
     stub_check(flags >= 0 && (flags & O_DIRECT), "a file for cuFile that is open without O_DIRECT");
     if (r)
         return leave(r);
-    if (mode_is("refuse")) {
+    if (mode_is("refuse") || mode_is("broken") || mode_is("misused")) {
         leave(r);
-        return (CUfileError_t){CU_FILE_IO_NOT_SUPPORTED, 0};
+        return (CUfileError_t){mode_is("refuse")   ? CU_FILE_IO_NOT_SUPPORTED
+                               : mode_is("broken") ? CU_FILE_CUDA_DRIVER_ERROR
+                                                   : CU_FILE_INVALID_VALUE,
+                               999};
     }
     struct file *f = malloc(sizeof *f);
     stub_check(f != NULL, "no memory for the stub itself");
