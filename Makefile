@@ -88,7 +88,7 @@ PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
 TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
             $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
             $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
-            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/gpu_log2 $(B)/tests/gpu_crc $(B)/tests/jpeg_device)
+            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/h5spec_stub_no_jpeg $(B)/tests/gpu_log2 $(B)/tests/gpu_crc $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
 BUILDS   := $(filter-out help clean uninstall check demo bench deb portable check-releases lint lint-%,$(or $(MAKECMDGOALS),all))
@@ -163,6 +163,12 @@ $(B)/tests/gds.o: cuda/gds.c $(B)/config
 	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include -isystem $(CUDA_INC) -c -o $@ $<
 $(B)/cuda/gds.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/tests/h5spec_stub: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) $(COMMON)
+	$(link) -lstdc++ $(LDLIBS)
+# the same without libjpeg
+$(B)/tests/no_jpeg.o: common/jpeg_decoder.c $(B)/config
+	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) -c -o $@ $<
+$(B)/tests/h5spec_stub_no_jpeg: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) \
+                                $(B)/tests/no_jpeg.o $(filter-out %/jpeg_decoder.o,$(COMMON))
 	$(link) -lstdc++ $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)

@@ -309,6 +309,20 @@ def test_a_damaged_store_among_others():
         check_result(p.result, [gray(), wide, small(1)[0]])
 
 
+def flipped(path, chunk, offset_in_chunk):
+    """A copy of a store with one bit of a chunk of group 1 changed, and the CRC left as it was."""
+    bad = os.path.join(tmp("flipped"), os.path.basename(path))
+    shutil.copy(path, bad)
+    with h5py.File(path, "r") as f:
+        info = f["groups/00001/pixels"].id.get_chunk_info(chunk)
+    with open(bad, "r+b") as f:
+        f.seek(info.byte_offset + offset_in_chunk % info.size)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 4]))
+    return bad
+
+
 def test_live_with_several_devices():
     """Bands of one slide come from several devices in any order; the page shows them from top to bottom, and equal pictures at the end."""
     need_stub()
@@ -506,6 +520,8 @@ def test_all_devices_use_one_kernel():
             says(p.err, "all devices use cuFFT", "Small Stub")
             for s in ("rgb", "gray"):
                 expect(attributes(p.result, s)["kernel"] == "cuFFT", "%s", attributes(p.result, s))
+    p = right(jpeg(kind("420")), "--memory", "16M", devices=4, odd=",small", order=2)
+    expect(attributes(p.result, "420")["kernel"] == "cuFFT", "%s", attributes(p.result, "420"))
     p = right(gray(), device="cuda", devices=2, odd="small,small")
     expect("all devices" not in p.err, p.err)
 
@@ -667,6 +683,27 @@ def test_damaged_jpeg_tiles_fail_their_store():
         check_result(p.result, [other])
 
 
+def test_crcs_of_jpeg_tiles():
+    need_stub()
+    other = jpeg(kind("rgb"))
+    for chunk, offset in ((0, 0), (1, 700), (2, -1)):  # the middle one leaves a stream that can be decoded
+        bad = flipped(jpeg(kind("420")), chunk, offset)
+        p = stub([bad, other], status=1, order=0)
+        says(p.err, bad, "CRC mismatch in chunk at row 0, column %d of group 1" % chunk)
+        check_result(p.result, [other])
+
+
+def test_without_libjpeg():
+    # what the kernels leave to the host fails its store, and says what is missing
+    program = STUB + "_no_jpeg"
+    if not os.path.exists(program):
+        raise Skip("this build has no CUDA part")
+    s, out = jpeg(kind("420")), os.path.join(tmp(), "r.h5")
+    p = run(program, "run", "--device", "cuda", "-o", out, s, rgb(), status=1)
+    says(p.err, s + ": this build cannot unpack codec jpeg; install its library (libjpeg) and build again")
+    check_result(out, [rgb()])
+
+
 def jpeg_walk_job():
     return [jpeg(made("--size", "300x700", "--tile", "48", name="walk-jpeg")), walk_job()[1],
             jpeg(made("--size", "290x400", "--tile", "64", "--photometric", "ycbcr", "--seed", "7", name="walk-420"))]
@@ -680,6 +717,12 @@ def test_every_call_can_fail_with_jpeg():
 
 def test_every_call_can_fail_with_jpeg_and_two_devices():
     ways = walk(jpeg_walk_job(), "--memory", "3M", devices=2, step=3, codes=(700,), refuse=11)
+    expect(ways["part"] == 0, "%s", ways)
+
+
+def test_every_call_can_fail_with_jpeg_and_four_devices():
+    skip_what_others_do()
+    ways = walk(jpeg_walk_job(), "--memory", "5M", devices=4, step=43, codes=(700, 2), refuse=11)
     expect(ways["part"] == 0, "%s", ways)
 
 

@@ -1,13 +1,11 @@
 """--io gds without a GPU: the device reads the store itself, over stubs of the CUDA runtime and of cuFile."""
 import os
-import shutil
 
 import h5py
 
-from check_cuda import (STUB, calls_of, check_failure, check_result, gray, jpeg, kind, long_jpeg, need_stub, on_host, right, rgb,
-                        small, stub, walk)
+from check_cuda import (STUB, calls_of, check_result, flipped, jpeg, kind, long_jpeg, need_stub, on_host, right, rgb, stub, walk)
 from check_jpeg import KINDS, WRONG, changed_store
-from lib import H5SPEC, Skip, expect, json_lines, made, main, run, says, store, tmp
+from lib import H5SPEC, Skip, expect, has_no_gds, json_lines, made, main, run, says, store, tmp
 
 GDS = ("--io", "gds")
 
@@ -74,20 +72,6 @@ def test_headers_too_long_for_the_device():
         expect((f["histogram"][()] == g["histogram"][()]).all(), "the histogram")
 
 
-def flipped(path, codec_row, offset_in_chunk):
-    """A copy of a store with one bit of a chunk changed, and the CRC left as it was."""
-    bad = os.path.join(tmp("flipped"), os.path.basename(path))
-    shutil.copy(path, bad)
-    with h5py.File(path, "r") as f:
-        info = f["groups/00001/pixels"].id.get_chunk_info(codec_row)
-    with open(bad, "r+b") as f:
-        f.seek(info.byte_offset + offset_in_chunk % info.size)
-        byte = f.read(1)
-        f.seek(-1, os.SEEK_CUR)
-        f.write(bytes([byte[0] ^ 4]))
-    return bad
-
-
 def test_damage_is_found_on_the_device():
     need_direct_reading()
     for s in (jpeg(kind("rgb")), plain()):
@@ -106,15 +90,40 @@ def test_what_cannot_be_read_says_why():
     p = stub([rgb(), plain()], *GDS, status=1)
     says(p.err, rgb(), "codec deflate is unpacked by the host", "choose --io auto")
     check_result(p.result, [plain()])
-    says(stub(plain(), *GDS, status=1, gds="none").err, "--device cuda", "GPUDirect Storage: cuFileDriverOpen", "not loaded")
+    says(stub(plain(), *GDS, status=1, gds="none").err, "--device cuda", "GPUDirect Storage: cuFileDriverOpen", "not loaded",
+         "choose --io direct")
     says(stub(plain(), *GDS, status=1, gds="refuse").err, plain(), "cuFileHandleRegister", "not supported on current file", "choose --io direct")
     says(stub(plain(), *GDS, device="cpu", status=2).err, "--io gds and --device cpu contradict each other")
     says(stub(plain(), *GDS, device="auto", devices=0, status=1).err, "--io gds needs a GPU", "no CUDA-capable device")
 
 
+def test_only_what_a_machine_lacks_is_a_reason_to_skip():
+    # check_gpu.py skips where cuFile takes no file; a failure of CUDA or a wrong call must not look like that
+    need_direct_reading()
+    for gds in ("none", "refuse"):
+        says(has_no_gds(stub(plain(), *GDS, status=1, gds=gds).err), "GPUDirect Storage: cuFile", "choose --io direct")
+    for gds, why in (("broken", "error 999 of the CUDA driver"), ("misused", "another error")):
+        p = stub(plain(), *GDS, status=1, gds=gds)
+        says(p.err, plain(), "cuFileHandleRegister", why)
+        expect(has_no_gds(p.err) == "" and "choose --io direct" not in p.err, "%s", p.err)
+    p = stub(plain(), *GDS, status=1, fail="%d:700" % (calls_of(plain(), *GDS)["calls"] // 2))
+    expect(has_no_gds(p.err) == "", "%s", p.err)
+    expect(has_no_gds(stub(flipped(plain(), 0, 0), *GDS, status=1).err) == "", "a CRC mismatch")
+
+
 def test_the_arithmetic_of_crcs():
     need_stub()
     says(run(os.path.join(os.path.dirname(STUB), "gpu_crc"), "host").out, " 0 wrong")
+
+
+def test_little_device_memory():
+    need_direct_reading()
+    stores = [long_jpeg(), plain_gray()]
+    for memory in (40, 64):
+        right(stores, *GDS, "--memory", "4M", "-j", 2, memory=memory << 20)
+    p = stub(stores, *GDS, "--memory", "4M", "-j", 2, status=1, memory=2 << 20)
+    says(p.err, "(cuda:0)", "out of memory")
+    expect(not os.path.exists(p.result), "a result of nothing")
 
 
 def test_all_is_released():

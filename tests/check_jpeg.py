@@ -36,6 +36,7 @@ KINDS = {
     "best": ("--quality", "100"), "worst": ("--quality", "1"), "odd_tiles": ("--tile", "100x52"),
     "shuffled": ("--shuffle-tiles", "--photometric", "ycbcr", "--tile", "256"),
     "big_endian": ("--big-endian", "--complete-tiles"), "comments": ("--comments", "--restart", "9"),
+    "512": ("--tile", "512", "--photometric", "ycbcr"),
 }
 
 
