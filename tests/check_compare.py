@@ -97,8 +97,19 @@ def test_slides_in_one_result_only():
     expect(line["only_in_a"] == ["other", "soft"] and line["only_in_b"] == ["new"] and line["compared"] == 1, "%s", line)
     compare(a, b, "--limit", "10", status=1)
     says(run(H5SPEC, "compare", a, b).out, "new", "only in " + b, "soft", "only in " + a)
-    c = spectrum(folder_of(nothing=slide("x")))
-    compare(c, b, "--limit", "10", status=1)  # no slide in both: nothing was compared
+    part = spectrum(folder_of(same=slide("x")))
+    compare(part, part, "--limit", "10")
+    for pair_of in ((part, b), (b, part)):
+        line = compare(*pair_of, "--limit", "10", status=1)
+        expect(line["identical"] == line["compared"] == 1 and line["within_limit"] is False, "%s", line)
+
+
+def test_nothing_to_compare_is_never_within_the_limit():
+    empty = os.path.join(tmp(), "empty.h5")
+    run(os.path.join(BUILD, "tests", "mkresult"), "--slides", "0", empty)
+    line = compare(empty, empty, "--limit", "10", status=1)
+    expect(line["compared"] == 0 and line["within_limit"] is False, "%s", line)
+    expect(compare(empty, empty)["limit"] is None, "limit")
 
 
 def test_other_sizes_resolutions_and_no_windows():
@@ -127,6 +138,16 @@ def test_another_resolution_is_never_within_the_limit():
     says(p.err, "1 with other um/px")
     says(p.out, "0.499 and 0.52 um/px")
     run(H5SPEC, "compare", a, b)
+
+
+def test_the_resolution_is_that_of_the_level():
+    """um per px of the stored level count: level 1 is coarser by 4."""
+    fine, coarse = (made("--size", "2400x2000", "--levels", "2", "--mpp", mpp, name="levels") for mpp in ("0.125", "0.5"))
+    a, b, c = (spectrum(folder_of(one=store(*s))) for s in ((coarse,), (coarse, "--level", "1"), (fine, "--level", "1")))
+    (one,) = compare(a, b)["slides"]
+    expect((one["mpp_a"], one["mpp_b"], one["other_resolution"]) == (0.5, 2, True), "%s", one)
+    line = compare(a, c, "--limit", "1000")
+    expect((line["slides"][0]["mpp_b"], line["other_resolution"]) == (0.5, 0), "%s", line)
 
 
 def test_features_may_differ_but_no_other_parameter():
