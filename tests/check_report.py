@@ -247,13 +247,15 @@ def test_resolutions_are_never_pooled():
 
 
 def test_limits():
-    limits = table("metric,side,warn,fail,group", "focus_p50,below,-33,-36,", "tissue_fraction,above,0.9,,all slides", "mean_db,above,,1,other")
+    limits = table("metric,side,warn,fail,group", "focus_p50,below,-30,-36,", "tissue_fraction,above,0.9,,all slides", "mean_db,above,,1,other")
     path = results("--slides", "37", "--blurred", "3")
     rows = table_of("--limits", limits, path)
     for row in rows:
         focus = number(row["focus_p50"])
-        want = "fail" if focus < -36 else "warn" if focus < -33 else "pass"
+        want = "fail" if focus < -36 else "warn" if focus < -30 else "pass"
         expect(row["verdict"] == want, "%s: %s", row["slide"], row["verdict"])
+        expect(("warn: focus_p50" in row["reasons"]) == (want == "warn"), "%s", row)
+    expect({row["verdict"] for row in rows} == {"fail", "warn", "pass"}, "a useless result")
     says(rows[0]["reasons"], "fail: focus_p50 is -", "below the limit of -36")
     page, p = report("--limits", limits, "--strict", path, status=1)
     says(p.err, "3 slides fail a limit", limits + ": line 4: no slide is in group other")
@@ -266,6 +268,23 @@ def test_limits():
                           ("mean_db,below,30,-5", "mean_db lies between 0 and 160, never below -5"), ("w1_db,below,,0", "w1_db lies between 0 and 160, never below 0"),
                           ("focus_p05,above,170,", "focus_p05 lies between -160 and 160, never above 170"), ("std_db,above,,80", "std_db lies between 0 and 80")):
         says(report("--limits", table("metric,side,warn,fail", line), path, status=1)[1].err, message)
+    for line in ("focus_p95,below,-33,", "slope,below,-5,", "slope,above,,200", "w1_db,above,0,159"):
+        report("--limits", table("metric,side,warn,fail", line), path)
+
+
+def test_limits_of_slides_without_a_value():
+    """Such a slide has no verdict, unless another limit fails."""
+    limit = "focus_p50,below,-33,-36"
+    empty = results("--no-tissue", "--names", names(["empty"]), name="empty.h5")
+    for lines, verdict in (((limit,), ""), ((limit, "tissue_fraction,above,0.9,"), ""), (("tissue_fraction,below,,0.1", limit), "fail")):
+        (row,) = table_of("--limits", table("metric,side,warn,fail", *lines), empty)
+        expect(row["verdict"] == verdict, "%s: %s", lines, row)
+    says(plain(report("--limits", table("metric,side,warn,fail", limit), empty)[0])[0], "0 pass, 0 warn, 0 fail, 1 without a value")
+    cut = os.path.join(tmp(), "cut.h5")
+    with open(cut, "wb") as f:
+        f.write(b"\x89HDF\r\n\x1a\n")
+    page, p = report("--limits", table("metric,side,warn,fail", limit), cut, status=1)
+    says(plain(page)[0], "0 slides", "cut.h5", "Limits: focus_p50 below: -33 warns -36 fails")
 
 
 # --- bad input ---
@@ -483,8 +502,12 @@ def test_the_page_says_that_glass_counts():
     path = results("--slides", "12")
     with h5py.File(path, "r") as f:
         glass = sum(s.attrs["tissue_fraction"] < 0.5 for s in f["slides"].values())
-    says(plain(report(path)[0])[0], "%d slides are less than half tissue" % glass)
+    page = report(path)[0]
+    says(plain(page)[0], "%d slides are less than half tissue" % glass)
     expect(1 < glass, "a useless result")
+    marked = re.findall("<dt>([a-z0-9_]+)</dt><dd>[^<]*; windows of glass count, too</dd>", text_of(page))
+    expect(marked == ["focus_p05", "focus_p50", "focus_p95"], "%s", marked)
+    says(plain(report(results("--slides", "1"))[0])[0], "1 slide is less than half tissue")
 
 
 def test_multiqc_shows_hostile_names_as_text():
@@ -585,6 +608,23 @@ def test_pictures_fit():
     page, _ = report("--pictures", "maps", path)
     fields = block(text_of(page), "p0").split("\n")[0].split(" ")
     expect(fields[0] and not fields[1], "maps only")
+
+
+def test_pictures_shrink_before_anything_else_goes():
+    """A page that is a byte too large gets smaller pictures; where some spectra fit, no more are written than that."""
+    path = results("--slides", "60", "--windows", "60x40", "--blurred", "20")
+    page = report(path)[0]
+    whole, count = os.path.getsize(page), sum(data_of(page)["flagged"])
+    lines = [line.split(" ") for line in block(text_of(page), "p0").split("\n")[:60]]
+    spectra = [sum(map(len, line[2:])) for line in lines]
+    expect(len(lines[59]) == 4 and min(spectra) > 4000 and count > 15, "a useless report: %s, %d flagged", spectra[:3], count)
+    for limit in (whole - 1, whole - sum(spectra) + 20000, whole - sum(spectra) + 100000):
+        page = report("--max-size", str(limit), path)[0]
+        text = text_of(page)
+        expect(os.path.getsize(page) <= limit, "%d bytes, not %d", os.path.getsize(page), limit)
+        expect(text.count("<tr><td>made-") == 60 and data_of(page)["hist"], "%d: other things are left out", limit)
+        maps = [line for line in block(text, "p0").split("\n")[:60] if line]
+        expect(len(maps) == 60, "%d maps", len(maps))
 
 
 def test_a_small_page_leaves_out_what_it_can():
