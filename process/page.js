@@ -222,6 +222,7 @@ function drawSheet() {
   if (!state.pictures) return;
   const n = perRow(), all = Math.ceil(view.length / n);
   show.cards.parentNode.style.height = all * CARD_H + 'px';
+  show.sheet.style.height = 'min(60vh, ' + (Math.max(1, Math.ceil(N / n)) * CARD_H + 4) + 'px)';
   const first = Math.max(0, Math.floor(show.sheet.scrollTop / CARD_H) - 1);
   const last = Math.min(all, first + Math.ceil(show.sheet.clientHeight / CARD_H) + 3);
   clear(show.cards).style.top = first * CARD_H + 'px';
@@ -358,7 +359,7 @@ function drawHistogram() {
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
   const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
   show.histogramNote.textContent = 'Pool ' + D.pools[pool].label + ': median of ' + members.length +
-    ' slides, bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: the ' + outliers.length +
+    (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: the ' + outliers.length +
     ' slides that lie farthest from the median (W1). Click a line to open its slide.' : '.');
   histogramPanel(show.histogram, pool, outliers, 900, 300);
 }
