@@ -84,7 +84,7 @@ struct report_slide {
     int64_t file; /* number of its result */
     int64_t version, width, height, nx, ny, windows, damaged, missing, level;
     int64_t groups, groups_missing;    /* of the store */
-    double mpp, downsample, objective; /* NAN: not known. mpp is that of the stored level */
+    double mpp, downsample, objective; /* NAN: not known. mpp is that of level 0 */
     double metric[REPORT_METRICS], z[REPORT_METRICS], profile[REPORT_OCTAVES];
     double w1;  /* dB to the pool's median; NAN without windows */
     float *cdf; /* [bins], owned; NULL without windows */
