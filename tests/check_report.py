@@ -613,18 +613,20 @@ def test_pictures_fit():
 def test_pictures_shrink_before_anything_else_goes():
     """A page that is a byte too large gets smaller pictures; where some spectra fit, no more are written than that."""
     path = results("--slides", "60", "--windows", "60x40", "--blurred", "20")
-    page = report(path)[0]
-    whole, count = os.path.getsize(page), sum(data_of(page)["flagged"])
-    lines = [line.split(" ") for line in block(text_of(page), "p0").split("\n")[:60]]
-    spectra = [sum(map(len, line[2:])) for line in lines]
-    expect(len(lines[59]) == 4 and min(spectra) > 4000 and count > 15, "a useless report: %s, %d flagged", spectra[:3], count)
-    for limit in (whole - 1, whole - sum(spectra) + 20000, whole - sum(spectra) + 100000):
+
+    def pictures(page):  # of each slide: the lengths of map, thumbnail and spectra
+        return [[len(x) for x in line.split(" ")] for line in block(text_of(page), "p0").split("\n")[:60]]
+    page = report("--max-size", "400000", path)[0]  # no spectra fit
+    without, flagged, largest = os.path.getsize(page), sum(data_of(page)["flagged"]), pictures(page)[0]
+    expect(len(largest) == 2 and flagged > 15, "a useless report: %s, %d flagged", largest, flagged)
+    for limit, spectra in ((without - 1000, False), (without + 70000, True)):
         page = report("--max-size", str(limit), path)[0]
+        sizes = pictures(page)
+        expect((sizes[0][1] < largest[1]) != spectra and (len(sizes[0]) == 4) == spectra, "%d: %s", limit, sizes[0])
         text = text_of(page)
         expect(os.path.getsize(page) <= limit, "%d bytes, not %d", os.path.getsize(page), limit)
         expect(text.count("<tr><td>made-") == 60 and data_of(page)["hist"], "%d: other things are left out", limit)
-        maps = [line for line in block(text, "p0").split("\n")[:60] if line]
-        expect(len(maps) == 60, "%d maps", len(maps))
+        expect(all(line[0] for line in sizes), "%d: %s", limit, sizes)
 
 
 def test_a_small_page_leaves_out_what_it_can():
