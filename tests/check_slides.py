@@ -279,28 +279,17 @@ def test_errors_that_pass_are_not_recorded_as_damage():
 
 def test_a_failed_allocation_inside_openslide_makes_no_white_rows():
     """Each allocation while pixels are read and the store is created fails once: the store is as without, or there is none."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import ALLOC, Server
-    folder = tmp()
-    out, count = os.path.join(folder, "s.h5"), os.path.join(folder, "count")
-    slide = made("--size", "300x200", "--description", "scanned elsewhere", "--bigtiff")
-    server = Server([WSI2H5, "-j", "1", "-o", out, slide], ALLOC, folder)
-    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
+    out, reported = os.path.join(tmp(), "s.h5"), 0
+    argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--description", "scanned elsewhere", "--bigtiff")]
+    run(*argv)
     with h5py.File(out, "r") as f:
         whole = f["groups/00001/pixels"][()].tobytes()
-    n, reported = int(open(count).read()), 0
-    for k in range(n * 16 // 25, n * 4 // 5):
-        if os.path.exists(out):
-            os.unlink(out)
-        ran = server.run({"TORTURE_AT": k})
+    for ran, place in failing_allocations(argv, out, lambda n: range(n * 16 // 25, n * 4 // 5)):
         reported += "OpenSlide cannot read it now" in ran.err
         if os.path.exists(out):
             with h5py.File(out, "r") as f:
-                expect(f["groups/00001/pixels"][()].tobytes() == whole, "allocation %d of %d: other pixels: %s", k, n, ran.err)
-    server.close()
-    expect(reported > 3, "%d of %d allocations fail while OpenSlide reads", reported, n)
+                expect(f["groups/00001/pixels"][()].tobytes() == whole, "%s: other pixels: %s", place, ran.err)
+    expect(reported > 3, "%d allocations fail while OpenSlide reads", reported)
 
 
 def test_values_that_libtiff_lists_without_having_memory_for_them():
@@ -308,18 +297,13 @@ def test_values_that_libtiff_lists_without_having_memory_for_them():
     if SAN:
         raise Skip("a preloaded library and a sanitizer do not go together")
     sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import ALLOC, OURS, WHERE, Server, crashed_in
-    folder = tmp()
-    out, count = os.path.join(folder, "s.h5"), os.path.join(folder, "count")
-    server = Server([WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--icc", "fake:300")], ALLOC + ":" + WHERE, folder)
-    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
-    n, in_libtiff = int(open(count).read()), 0
-    for k in range(n * 36 // 100, n * 42 // 100):
-        ran = server.run({"TORTURE_AT": k, "TORTURE_CALLER": 1})
+    from common import OURS, WHERE, crashed_in
+    out, in_libtiff = os.path.join(tmp(), "s.h5"), 0
+    argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--icc", "fake:300")]
+    for ran, place in failing_allocations(argv, out, lambda n: range(n * 36 // 100, n * 42 // 100), WHERE, TORTURE_CALLER=1):
         in_libtiff += "failed in" in ran.err and "libtiff" in ran.err
-        expect(crashed_in(ran) not in OURS, "allocation %d of %d: %s", k, n, ran.err)
-    server.close()
-    expect(in_libtiff > 20, "%d of %d allocations are libtiff's", in_libtiff, n)
+        expect(crashed_in(ran) not in OURS, "%s: %s", place, ran.err)
+    expect(in_libtiff > 20, "%d allocations are libtiff's", in_libtiff)
 
 
 def test_what_a_lock_leaves_in_errno_is_no_error():

@@ -729,56 +729,28 @@ def test_a_damaged_tissue_map():
         says(run(H5SPEC, "run", "-o", out, path, status=1).err, path + ": tissue map")  # the mean spectra need it, too
         run(H5SPEC, "run", "--features", "basic", "-o", out, path)  # the map is not needed here
 
+
 def test_messages_name_the_result_that_cannot_be_begun():
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import ALLOC, Server
-    s, out, folder = store(good()), os.path.join(tmp(), "r.h5"), tmp()
-    server = Server([H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s], ALLOC, folder)
-    count = os.path.join(folder, "count")
-    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
-    n, begun = int(open(count).read()), 0
-    for k in range(n // 3, n * 9 // 20, 2):
-        os.unlink(out) if os.path.exists(out) else None
-        ran = server.run({"TORTURE_AT": k, "TORTURE_FOREVER": 1})
+    s, out, begun = store(good()), os.path.join(tmp(), "r.h5"), 0
+    argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s]
+    for ran, place in failing_allocations(argv, out, lambda n: range(n // 3, n * 9 // 20, 2), TORTURE_FOREVER=1):
         begun += "cannot write format" in ran.err
         named = out in ran.err or s in ran.err or ran.err.endswith(": out of memory\n")
-        expect(ran.status != 1 or named, "allocation %d of %d: %s", k, n, ran.err)
-    server.close()
+        expect(ran.status != 1 or named, "%s: %s", place, ran.err)
     expect(begun > 3, "%d fail where the result is begun", begun)
 
 
 def test_what_cannot_be_looked_for_without_memory_is_not_absent():
     """The store's tissue map and thumbnail: a result without them is another one."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import ALLOC, Server, digest
-    s, out, folder = store(made("--size", "500x300")), os.path.join(tmp(), "r.h5"), tmp()
-    server = Server([H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s], ALLOC, folder)
-    count = os.path.join(folder, "count")
-    expect(server.run({"TORTURE_COUNT": count}).status == 0, "without a failure")
-    n, whole, told = int(open(count).read()), digest(out), set()
-    for k in range(n * 49 // 100, n * 57 // 100):
-        os.unlink(out) if os.path.exists(out) else None
-        ran = server.run({"TORTURE_AT": k})
+    out, told = os.path.join(tmp(), "r.h5"), set()
+    argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, store(made("--size", "500x300"))]
+    run(*argv)
+    whole = content(out)
+    for ran, place in failing_allocations(argv, out, lambda n: range(n * 49 // 100, n * 57 // 100)):
         told |= set(re.findall("cannot look for ([a-z_]+)", ran.err))
-        expect(not os.path.exists(out) or digest(out) == whole, "allocation %d of %d: another result: %s", k, n, ran.err)
-    server.close()
+        same = not os.path.exists(out) or content(out) == whole
+        expect(same, "%s: another result: %s", place, ran.err)
     expect({"tissue", "thumbnail"} <= told, "%s", told)
-
-
-def without_memory(argv, most, judge):
-    """Runs a command again and again, each time with another of its first allocations failing; gives each run to judge(k, run)."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import ALLOC, Server
-    server = Server(argv, ALLOC, tmp())
-    for k in range(1, most + 1):
-        judge(k, server.run({"TORTURE_AT": k}))
-    server.close()
 
 
 def test_no_memory_for_arguments_is_not_wrong_usage():
@@ -786,7 +758,8 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
     r = os.path.join(tmp(), "r.h5")
     run(H5SPEC, "run", "-q", "--device", "cpu", "-o", r, s)
     stores, results, slides = write("stores", s.encode()), write("results", r.encode()), write("slides", good().encode())
-    regions = write("r.geojson", b'{"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}')
+    regions = write("r.geojson", b'{"type": "Feature", "properties": {"classification": {"name": "A"}},'
+                    b' "geometry": {"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}}')
     out = tmp()
     commands = [[H5SPEC, "run", "--device", "cpu", "--roi-class", "A", "--roi", regions, "--list", stores, "-o", out + "/r.h5"],
                 [H5SPEC, "run", "--device", "cpu", "--list", stores, "-o", out + "/new/"],
@@ -797,10 +770,9 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
     commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup", "tune")]
     said = []
     for argv in commands:
-        def judge(k, ran):
-            expect(ran.status != 2 and "--help" not in ran.err, "%s, allocation %d: %s", argv[1], k, ran.err)
+        for ran, place in failing_allocations(argv, None, lambda n: range(1, min(n, 20) + 1)):
+            expect(ran.status != 2 and "--help" not in ran.err, "%s, %s: %s", argv[1], place, ran.err)
             said.append(ran.status == 1)
-        without_memory(argv, 20, judge)
     expect(sum(said) > 20, "only %d of %d fail", sum(said), len(said))
 
 

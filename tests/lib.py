@@ -121,6 +121,28 @@ def real(name):
     return path
 
 
+def failing_allocations(argv, out, which, *shims, **settings):
+    """Runs a command that makes the file `out` (None: none) once for each allocation of range which(n), which then fails; n is
+    how many it makes. Yields each run, which has status and err, and "allocation k of n"."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+    from common import ALLOC, Server, counted
+    folder = tmp()
+    count = os.path.join(folder, "count")
+    server = Server(argv, ":".join((ALLOC,) + shims), folder)
+
+    def once(settings):
+        if out and os.path.exists(out):
+            os.unlink(out)
+        return server.run(settings)
+    expect(once({"TORTURE_COUNT": count}).status == 0, "%s fails without a failing allocation", argv)
+    n = counted(count)
+    for k in which(n):
+        yield once({"TORTURE_AT": k, **settings}), "allocation %d of %d" % (k, n)
+    server.close()
+
+
 def made(*options, name="slide"):
     """A slide from mkslide; equal options give the same file."""
     key = (name,) + options
