@@ -185,7 +185,7 @@ def test_the_page_follows_the_run():
         page.wait_for("document.querySelector('#line').textContent.startsWith('complete')")
         says(page.text("#line")[0], "complete: 3 of 4 slides done, 1 failed")
         page.wait_for("document.querySelectorAll('#cards img').length == 2")
-        expect(sorted(page.text("#cards figcaption")) == ["big-1", "big-2", "tiny"], "%s", page.text("#cards figcaption"))
+        page.wait_for("[...document.querySelectorAll('#cards figcaption')].map(c => c.textContent).sort() == 'big-1,big-2,tiny'")
         expect(page.run("[...document.querySelectorAll('#cards img')].every(i => i.naturalWidth == 22)"), "pictures")
         says(page.text("#failed td")[0], "<b>bad.h5")
         expect(os.path.dirname(bad) not in " ".join(page.text("#failed td")), "%s", page.text("#failed td"))

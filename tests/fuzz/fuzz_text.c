@@ -104,7 +104,7 @@ static void command_line(uint8_t which, char *text)
     struct arguments a;
     int first;
     const int argc = split(text, argv);
-    which %= n + 1 + OWN;
+    which = (uint8_t)(which % (n + 1 + OWN));
     if (which < n) {
         options_parse(commands[which], argc, argv, &o);
         options_free(&o);
