@@ -201,14 +201,15 @@ static double run_processor(void)
 }
 
 /* May a picture be drawn, or has the page taken its share of the run already? The share is one of
- * the clock and of the processors: where others use these, the run gets fewer seconds than the
- * clock shows. Half of it is kept for slides that are done. */
+ * the processors: where others use these, the run gets fewer seconds than the clock shows. Half of
+ * it is kept for slides that are done. Only pictures of a slide in progress wait for a slow disk or
+ * a busy machine: a slide that is done is drawn now or never. */
 static bool has_time(const struct live *l, bool done)
 {
     const double part = done ? 1 : 0.5, clock = cli_now() - l->begun;
     const double most = part * (ALLOWANCE + MOST_SHARE * fmin(clock, run_processor()));
     const double wait = part * (ALLOWANCE + MOST_SHARE * clock) * MOST_WAITING;
-    return l->spent.processor < most && l->spent.clock < wait;
+    return l->spent.processor < most && (done || l->spent.clock < wait);
 }
 
 /* The picture comes before the numbers, which say how far it is. */
