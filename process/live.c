@@ -139,8 +139,10 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
 {
     struct live_file t = {.f = NULL};
     char name[48];
-    double mean, std;
-    result_moments(&l->params, s->counts.histogram, &mean, &std);
+    double mean = NAN, std = NAN;
+    const bool counted = rows == s->ny; /* until then other threads write the counts */
+    if (counted)
+        result_moments(&l->params, s->counts.histogram, &mean, &std);
     snprintf(name, sizeof name, "%" PRId64 ".js", number);
     int bad = file_begin(&t, l, name);
     if (!bad) {
@@ -149,7 +151,7 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
         fprintf(t.f,
                 ",\"nx\":%" PRId64 ",\"ny\":%" PRId64 ",\"rows\":%" PRId64 ",\"drawn\":%" PRId64
                 ",\"windows\":%" PRId64 ",\"feature\":\"%s\",\"mean\":",
-                s->nx, s->ny, rows, l->drawn, s->counts.windows,
+                s->nx, s->ny, rows, l->drawn, counted ? s->counts.windows : INT64_C(0),
                 shown_map(l) == RESULT_FOCUS ? "focus_db" : "mean_db");
         html_number(t.f, mean, 7);
         fputs(",\"std\":", t.f);
