@@ -724,12 +724,6 @@ def test_every_call_can_fail_with_jpeg_and_two_devices():
     expect(ways["part"] == 0, "%s", ways)
 
 
-def test_every_call_can_fail_with_jpeg_and_four_devices():
-    skip_what_others_do()
-    ways = walk(jpeg_walk_job(), "--memory", "5M", devices=4, step=43, codes=(700, 2), refuse=11)
-    expect(ways["part"] == 0, "%s", ways)
-
-
 def test_jpeg_with_little_memory():
     for memory in (28, 40, 64):
         right([long_jpeg(), jpeg(kind("420"))], "--memory", "4M", memory=memory << 20)
