@@ -9,9 +9,10 @@
  * the run is killed at any moment. Names of slides are not used as names of files. Pictures grow
  * from top to bottom; a row that has been shown does not change.
  *
- * The module bounds its own cost: when it has taken more than its share of the run's time, pictures
- * are left out until the share fits. If DIR cannot be written, one message says so and the run goes
- * on. One thread.
+ * The module bounds its own cost: when it has taken more than its share of the run's processor
+ * time, pictures are left out until the share fits; those of a slide in progress also when they
+ * wait long for a disk. If DIR cannot be written, one message says so and the run goes on. One
+ * thread.
  */
 #ifndef WSI_LIVE_H
 #define WSI_LIVE_H
@@ -31,7 +32,8 @@ enum live_end { LIVE_COMPLETE, LIVE_STOPPED, LIVE_BROKEN };
 struct live *live_open(const char *dir, double every, int64_t stores, int64_t before,
                        const struct result_params *p, struct err *e);
 /* Store k of the run, from 0, has values in window rows 0 to rows - 1; `done`: share of the whole
- * run that is computed, 0 to 1. Returns at once if the last update was less than `every` ago. */
+ * run that is computed, 0 to 1. Returns at once if the last update was less than `every` ago.
+ * Unless all rows have values, the counts of s are not read: other threads may write them. */
 void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
                    double done);
 /* Store k is done, or failed with a reason (then s is NULL). */
