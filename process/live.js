@@ -61,8 +61,8 @@ window.slide = s => {
   const c = document.getElementById('slide' + s.number);
   if (!c) return;
   c.querySelector('figcaption').textContent = s.name;
-  c.querySelector('small').textContent = s.rows < s.ny ? s.feature + ', row ' + s.rows + ' of ' + s.ny :
-    s.mean === null ? 'no window counts' : s.feature + '; mean ' + s.mean.toFixed(2) + ' dB, std ' + s.std.toFixed(2) + ' dB';
+  c.querySelector('small').textContent = s.rows < s.ny ? 'map of ' + s.feature + ', row ' + s.rows + ' of ' + s.ny :
+    s.mean === null ? 'no window counts' : 'map of ' + s.feature + '; spectrum: mean ' + s.mean.toFixed(2) + ' dB, std ' + s.std.toFixed(2) + ' dB';
   if (s.drawn) picture(c, s.number, s.drawn);
 };
 window.live = s => {
