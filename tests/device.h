@@ -25,6 +25,7 @@ static struct {
     int devices;
     int failing;       /* number of the device that fails; -1: none */
     int64_t fail_call; /* at which of its calls */
+    atomic_bool failed; /* has it done so? Under sanitizers others may leave it too few calls */
 } device_plan = {1, -1, 0};
 
 struct device_buffer {
@@ -145,7 +146,7 @@ static int device_call(struct spectrum *b, int number, struct err *e)
 {
     struct device *d = &b->devices[number];
     if (++d->calls >= device_plan.fail_call && number == device_plan.failing)
-        d->failed = true;
+        d->failed = device_plan.failed = true;
     return d->failed ? err_set(e, "test device %d has failed", number) : 0;
 }
 
