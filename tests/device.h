@@ -23,10 +23,10 @@ enum { DEVICES = 2, STAGING_BYTES = 1 << 20, THREADS = 3 };
 /* Set before a run. */
 static struct {
     int devices;
-    int failing;       /* number of the device that fails; -1: none */
-    int64_t fail_call; /* at which of its calls */
-    atomic_bool failed; /* has it done so? Under sanitizers others may leave it too few calls */
-} device_plan = {1, -1, 0};
+    int failing;        /* number of the device that fails; -1: none */
+    int64_t fail_call;  /* at which of its calls */
+    atomic_bool failed; /* has it done so? The other device may leave it too few calls */
+} device_plan = {.devices = 1, .failing = -1};
 
 struct device_buffer {
     uint8_t *bytes;

@@ -132,9 +132,8 @@ static const char *difference(const struct result_slide *a, const struct result_
     if (memcmp(a->counts.histogram, b->counts.histogram, bins * sizeof(uint64_t)))
         return "histogram";
     for (int m = 0; m < RESULT_MAPS; m++) /* flags come from the job, not from the backend */
-        if (m != RESULT_FLAGS &&
-            memcmp(a->maps[m].values, b->maps[m].values,
-                   maps * result_type_bytes(a->maps[m].kind->type)) != 0)
+        if (m != RESULT_FLAGS && memcmp(a->maps[m].values, b->maps[m].values,
+                                        maps * result_type_bytes(a->maps[m].kind->type)) != 0)
             return a->maps[m].kind->name;
     return NULL;
 }
@@ -169,8 +168,9 @@ static int compare(const struct way *w, const char *path, const struct copy *got
     return what != NULL;
 }
 
-/* All stores in one run. Returns how many differ. */
-static int run_way(const struct way *w, char **paths, int n, const struct result_slide *want)
+/* All stores in one run. Adds 1 to `failures` if a device failed. Returns how many differ. */
+static int run_way(const struct way *w, char **paths, int n, const struct result_slide *want,
+                   int *failures)
 {
     struct err e = {""}, note = {""};
     struct reports got = {.copies = calloc((size_t)n, sizeof *got.copies)};
@@ -202,6 +202,7 @@ static int run_way(const struct way *w, char **paths, int n, const struct result
     }
     if (device_plan.failed && !w->fails && got.notes == 0)
         bad += printf("different: %s: no note about the device\n", w->name) > 0;
+    *failures += device_plan.failed;
     free(got.copies);
     return bad;
 }
@@ -225,12 +226,15 @@ int main(int argc, char **argv)
     struct result_slide *want = calloc((size_t)n, sizeof *want);
     struct err e = {""}, note = {""};
     struct spectrum_use use;
+    int failures = 0;
     int bad = spectrum_open(&use, &cpu, &note, &e) || !want;
     for (int k = 0; k < n && !bad; k++)
         bad = plain(&use, argv[1 + k], &want[k]) != 0;
     spectrum_close(&use);
     for (size_t k = 0; k < sizeof ways / sizeof *ways && !bad; k++)
-        bad = run_way(&ways[k], argv + 1, n, want);
+        bad = run_way(&ways[k], argv + 1, n, want, &failures);
+    if (!bad && failures < 2) /* the first call of 0, and the only device */
+        bad = printf("different: devices failed in %d of 5 ways\n", failures);
     for (int k = 0; want && k < n; k++)
         result_slide_free(&want[k]);
     free(want);
