@@ -10,7 +10,8 @@
  *
  *   WSI_STUB_DEVICES=N      number of devices (1)
  *   WSI_STUB_FAIL=K:CODE    the K-th call fails; with any code but 2 (out of memory) all later
- * calls for that device fail, too WSI_STUB_MEMORY=BYTES   memory of each device
+ *                           calls for that device fail, too
+ *   WSI_STUB_MEMORY=BYTES   memory of each device
  *   WSI_STUB_ODD=WHAT,...   of device 0, 1, ...: "busy" (cannot be used), "old" (no kernel image),
  *                           "small" (little shared memory), "full" (little free memory)
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed decides and
@@ -19,7 +20,7 @@
  *   WSI_STUB_GDS=WHAT       cuFile: "none" cannot be opened, "refuse" takes no file, "compat" reads
  *                           through the host, "broken" and "misused" fail at each file
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
- * were not released, kernels that ran
+ *                           were not released, kernels that ran
  */
 #ifndef TESTS_STUB_H
 #define TESTS_STUB_H
