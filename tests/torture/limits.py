@@ -269,26 +269,33 @@ def lib_histogram(path):
 # --- CUDA ---
 
 def sweep_cuda(t):
-    """Each call of CUDA fails in turn, over the stub of the CUDA runtime, with one device and with two."""
+    """Each call of CUDA fails in turn, over the stub of the CUDA runtime: stores of pixels and of JPEG tiles; one, two and four devices."""
     stub = os.path.join(BUILD, "tests", "h5spec_stub")
     if not os.path.exists(stub):
         return t.note("skipped: this build has no CUDA part")
     import check_cuda
-    stores = check_cuda.walk_job()
+    for stores, settings in ((check_cuda.walk_job(), {}), (check_cuda.jpeg_walk_job(), {"refuse": 11})):
+        for devices in (1, 2, 4):
+            every_call_of_cuda_fails(t, stub, stores, dict(settings, devices=devices))
+
+
+def every_call_of_cuda_fails(t, stub, stores, settings):
+    import check_cuda
     out = os.path.join(t.new_folder(), "r.h5")
     server = Server([stub, "run", "--device", "cuda", "-j", "2", "-o", out, *stores], SHIM, t.folder)
-    for devices in (1, 2):
-        calls = check_cuda.calls_of(stores, "-j", 2, devices=devices)["calls"]
-        points = [(k, code) for k in range(1, calls + 1) for code in check_cuda.WALK]
-        for k, code in t.thin(points, len(points)):
-            t.tried += 1
-            ran = server.run({"WSI_STUB_DEVICES": devices, "WSI_STUB_FAIL": "%d:%d" % (k, code)})
-            try:
-                t.note(check_cuda.check_failure(Failing(ran, out), stores, 256, 128, devices))
-            except Exception as e:
-                t.bad("call %d of %d fails with %d, %d devices: %s", k, calls, code, devices, e)
-            if os.path.exists(out):
-                os.unlink(out)
+    env = {"WSI_STUB_" + name.upper(): value for name, value in settings.items()}
+    calls = check_cuda.calls_of(stores, "-j", 2, **settings)["calls"]
+    points = [(k, code) for k in range(1, calls + 1) for code in check_cuda.WALK]
+    for k, code in t.thin(points, len(points)):
+        t.tried += 1
+        ran = server.run(dict(env, WSI_STUB_FAIL="%d:%d" % (k, code)))
+        try:
+            t.note(check_cuda.check_failure(Failing(ran, out), stores, 256, 128, settings["devices"]))
+        except Exception as e:
+            t.bad("call %d of %d fails with %d, %s: %s", k, calls, code, settings, e)
+        if os.path.exists(out):
+            os.unlink(out)
+    server.close()
 
 
 class Failing:
