@@ -233,7 +233,7 @@ torture:
 
 check:
 	@scripts/install-deps --tests
-	@$(MAKE) --no-print-directory programs-for-check
+	@$(MAKE) --no-print-directory $(if $(JOBS),-j$(JOBS)) programs-for-check
 	@BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
 
 # packages, the portable folder and the tests in other releases of Debian, as root
@@ -255,7 +255,7 @@ lint-c:
 	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_JPEG -DHAVE_PNG -DHAVE_TIFF -DHAVE_JANSSON -DHAVE_CUDA common convert process cuda
 # gcc's analyzer, without those of its warnings that are false alarms here
 lint-gcc:
-	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
+	@$(MAKE) -s --no-print-directory $(if $(JOBS),-j$(JOBS)) CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
 	  $(patsubst %,-Wno-analyzer-%,malloc-leak null-dereference null-argument use-of-uninitialized-value)' all
 lint-man:
 	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
