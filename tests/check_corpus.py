@@ -152,6 +152,8 @@ def test_a_table_for_people_and_for_pandas():
 
 
 def test_memory_does_not_grow_with_the_number_of_stores():
+    if SAN:
+        raise Skip("sanitizers need memory of their own")
     folder, (s,) = tmp(), many(1)
     stores = [shutil.copy(s, os.path.join(folder, "t%03d.h5" % k)) for k in range(200)]
     peak = []
@@ -161,7 +163,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
             value, unit = p.err.rsplit("peak memory ", 1)[1].split()
             peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
     # HDF5 keeps some metadata per slide of the file that it writes
-    expect(SAN or (peak[2] < peak[0] + 12 and peak[3] < peak[1] + 4), "20 stores: %s, 200: %s MiB", peak[:2], peak[2:])
+    expect(peak[2] < peak[0] + 12 and peak[3] < peak[1] + 4, "20 stores: %s, 200: %s MiB", peak[:2], peak[2:])
 
 
 def test_tune():
@@ -506,11 +508,13 @@ def test_local_kills_and_signals():
     long = time.time() - begun
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU):
         out = os.path.join(tmp(), "out")
-        kill_corpus(out, folder, TOOLS, number, long, 6)
+        kill_corpus(out, folder, TOOLS, number, long, 2 if SAN else 6)
         check_corpus(out, direct_stores(out))
         for s in direct_stores(whole):
             twin = os.path.join(out, "stores", os.path.basename(s))
             expect(open(s, "rb").read() == open(twin, "rb").read(), "%s differs", twin)
+    if SAN:  # whether this test can fail does not depend on them
+        return
     try:  # the same with a converter that writes in place must fail
         env = dict(TOOLS, WSI2H5=naive_converter(whole))
         for _ in range(5):
