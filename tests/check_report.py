@@ -564,22 +564,17 @@ def test_custom_content_of_multiqc():
 
 def test_maps_are_those_of_the_windows():
     path = results("--slides", "3", "--windows", "70x40")
-    for size, side in (("20M", 256), ("66000", None)):
-        page = text_of(report("--max-size", size, path)[0])
-        p = json.loads(block(page, "pictures"))
-        if side is None:
-            expect("left out" in p["note"] or 'id="p0"' in page, "note")
-            continue
-        data = json.loads(block(page, "data"))
-        (low, _), (high, _) = p["low"], p["high"]
-        with h5py.File(path, "r") as f:
-            for k, line in enumerate(block(page, "p0").split("\n")[:3]):
-                pixels, others = png(base64.b64decode(line.split(" ")[0]))
-                expect(others in ([], [b"tEXt"]), "metadata: %s", others)  # tEXt: Software h5spec
-                want = 0.01 * f["slides"][data["names"][k]]["window_focus_db"][()]
-                expect(pixels.shape == want.shape, "shape")
-                n = len(p["colours"]) // 6
-                expect(np.abs(pixels - np.clip((want - low) / (high - low), 0, 1) * (n - 1)).max() <= 0.51, "values")
+    page = text_of(report(path)[0])
+    p, data = json.loads(block(page, "pictures")), json.loads(block(page, "data"))
+    (low, _), (high, _) = p["low"], p["high"]
+    with h5py.File(path, "r") as f:
+        for k, line in enumerate(block(page, "p0").split("\n")[:3]):
+            pixels, others = png(base64.b64decode(line.split(" ")[0]))
+            expect(others in ([], [b"tEXt"]), "metadata: %s", others)  # tEXt: Software h5spec
+            want = 0.01 * f["slides"][data["names"][k]]["window_focus_db"][()]
+            expect(pixels.shape == want.shape, "shape")
+            n = len(p["colours"]) // 6
+            expect(np.abs(pixels - np.clip((want - low) / (high - low), 0, 1) * (n - 1)).max() <= 0.51, "values")
 
 
 def test_only_maps_with_gaps_have_a_transparent_colour():
@@ -596,13 +591,18 @@ def test_only_maps_with_gaps_have_a_transparent_colour():
     expect(np.array_equal(png(gaps)[0] == png(gaps)[0].max(), clear), "gaps")
 
 
+SOME_PICTURES = "Pictures of slides without flags are left out: they do not fit into --max-size."
+NO_PICTURES = "No pictures fit into --max-size."
+
+
 def test_pictures_fit():
     path = results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
-    for size in (20 << 20, 3 << 20, 1 << 20):
+    for size, note in ((20 << 20, ""), (3 << 20, ""), (1 << 20, SOME_PICTURES), (100000, NO_PICTURES)):
         page, _ = report("--max-size", str(size), path)
         expect(os.path.getsize(page) <= size, "%d bytes, not %d", os.path.getsize(page), size)
-        p = json.loads(block(text_of(page), "pictures"))
-        expect(("left out" in p["note"]) == (size == 1 << 20), "%d: %s", size, p["note"])
+        text = text_of(page)
+        expect(json.loads(block(text, "pictures"))["note"] == note, "%d: another note than %r", size, note)
+        expect(('id="p0"' in text) == (note != NO_PICTURES), "%d: pictures", size)
     page, _ = report("--pictures", "none", path)
     expect('id="p0"' not in text_of(page), "none")
     page, _ = report("--pictures", "maps", path)
@@ -639,6 +639,7 @@ def test_a_small_page_leaves_out_what_it_can():
         size, text = os.path.getsize(page), text_of(page)
         rows[limit], curves[limit] = text.count("<tr><td>made-"), bool(data_of(page)["hist"])
         expect((size <= limit) == (limit > 65536), "%d bytes, not %d", size, limit)
+        expect(("a plain table of the slides that have a reason" in text) == (rows[limit] < 400), "%d: %d rows", limit, rows[limit])
         warning = "%s: %d bytes, more than --max-size 65536; a page of these slides cannot be smaller" % (page, size)
         expect((warning in p.err) == (limit == 65536), "%d: %s", limit, p.err)
         if limit not in (whole, 65536):
@@ -684,6 +685,13 @@ def opened(path, **kw):
     page = Page(path, **kw)
     page.wait_for("document.documentElement.dataset.ready")
     return page
+
+
+def test_the_page_says_which_pictures_are_left_out():
+    path = results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
+    for size, note in ((1 << 20, SOME_PICTURES), (100000, NO_PICTURES)):
+        with opened(report("--max-size", str(size), path)[0]) as page:
+            expect(note in page.text(".keys"), "%d: %s", size, page.text(".keys"))
 
 
 def test_sort_filter_and_keys():
