@@ -595,8 +595,12 @@ SOME_PICTURES = "Pictures of slides without flags are left out: they do not fit 
 NO_PICTURES = "No pictures fit into --max-size."
 
 
+def large_maps():
+    return results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
+
+
 def test_pictures_fit():
-    path = results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
+    path = large_maps()
     for size, note in ((20 << 20, ""), (3 << 20, ""), (1 << 20, SOME_PICTURES), (100000, NO_PICTURES)):
         page, _ = report("--max-size", str(size), path)
         expect(os.path.getsize(page) <= size, "%d bytes, not %d", os.path.getsize(page), size)
@@ -688,7 +692,7 @@ def opened(path, **kw):
 
 
 def test_the_page_says_which_pictures_are_left_out():
-    path = results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
+    path = large_maps()
     for size, note in ((1 << 20, SOME_PICTURES), (100000, NO_PICTURES)):
         with opened(report("--max-size", str(size), path)[0]) as page:
             expect(note in page.text(".keys"), "%d: %s", size, page.text(".keys"))

@@ -168,9 +168,8 @@ static int compare(const struct way *w, const char *path, const struct copy *got
     return what != NULL;
 }
 
-/* All stores in one run. Adds 1 to `failures` if a device failed. Returns how many differ. */
-static int run_way(const struct way *w, char **paths, int n, const struct result_slide *want,
-                   int *failures)
+/* All stores in one run. Returns how many differ. */
+static int run_way(const struct way *w, char **paths, int n, const struct result_slide *want)
 {
     struct err e = {""}, note = {""};
     struct reports got = {.copies = calloc((size_t)n, sizeof *got.copies)};
@@ -202,7 +201,6 @@ static int run_way(const struct way *w, char **paths, int n, const struct result
     }
     if (device_plan.failed && !w->fails && got.notes == 0)
         bad += printf("different: %s: no note about the device\n", w->name) > 0;
-    *failures += device_plan.failed;
     free(got.copies);
     return bad;
 }
@@ -231,8 +229,10 @@ int main(int argc, char **argv)
     for (int k = 0; k < n && !bad; k++)
         bad = plain(&use, argv[1 + k], &want[k]) != 0;
     spectrum_close(&use);
-    for (size_t k = 0; k < sizeof ways / sizeof *ways && !bad; k++)
-        bad = run_way(&ways[k], argv + 1, n, want, &failures);
+    for (size_t k = 0; k < sizeof ways / sizeof *ways && !bad; k++) {
+        bad = run_way(&ways[k], argv + 1, n, want);
+        failures += device_plan.failed;
+    }
     if (!bad && failures < 2) /* the first call of 0, and the only device */
         bad = printf("different: devices failed in %d of 5 ways\n", failures);
     for (int k = 0; want && k < n; k++)
