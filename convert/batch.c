@@ -1,15 +1,15 @@
 /* batch.c - see batch.h. */
 #include "convert/batch.h"
 
-#include "common/cli.h"
-#include "common/folder.h"
-#include "common/pipe.h"
-#include "common/progress.h"
-#include "common/publish.h"
-#include "common/stop.h"
-#include "convert/anonymous.h"
+#include "common/base/cli.h"
+#include "common/base/folder.h"
+#include "common/base/pipe.h"
+#include "common/base/progress.h"
+#include "common/base/publish.h"
+#include "common/base/stop.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
+#include "convert/privacy/anonymous.h"
 
 #include <stdio.h>
 #include <stdlib.h>

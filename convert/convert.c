@@ -1,20 +1,20 @@
 /* convert.c - see convert.h. */
 #include "convert/convert_parts.h"
 
-#include "common/cli.h"
-#include "common/jpeg_chunk.h"
-#include "common/jpeg_decoder.h"
-#include "common/pipe.h"
-#include "common/publish.h"
-#include "common/stop.h"
-#include "convert/head.h"
-#include "convert/overview.h"
+#include "common/base/cli.h"
+#include "common/base/pipe.h"
+#include "common/base/publish.h"
+#include "common/base/stop.h"
+#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_decoder.h"
 #include "convert/plan.h"
+#include "convert/privacy/head.h"
+#include "convert/readers/slide.h"
 #include "convert/resolution.h"
-#include "convert/slide.h"
 #include "convert/space.h"
-#include "convert/tissue.h"
-#include "convert/tissue_mask.h"
+#include "convert/tissue/overview.h"
+#include "convert/tissue/tissue.h"
+#include "convert/tissue/tissue_mask.h"
 
 #include <assert.h>
 #include <inttypes.h>

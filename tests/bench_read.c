@@ -7,10 +7,10 @@
  *
  * Prints the median of five runs in seconds.
  */
-#include "common/cli.h"
-#include "common/codec.h"
-#include "common/pipe.h"
-#include "common/store.h"
+#include "common/base/cli.h"
+#include "common/base/pipe.h"
+#include "common/codec/codec.h"
+#include "common/store/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* test_pipe - the parallel loop: order, bound, waits, failures, and a system short of threads. */
-#include "common/pipe.h"
+#include "common/base/pipe.h"
 #include "tests/unit.h"
 
 #include <dlfcn.h>
