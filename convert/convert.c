@@ -32,11 +32,11 @@ enum {
 
 /* --- the pipe --- */
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    (void)number, (void)order;
+    (void)number;
     if (stop_check(e))
         return -1;
     if (c->next == c->columns * c->rows)
@@ -220,7 +220,7 @@ static int put_tiles(struct convert *c, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     if (!c->is_ready)
-        return pipe_run_shared(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
+        return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
     for (int k = 0; k < c->depth; k++)
         if (sink(c, &c->items[k], e))
             return -1;
@@ -349,9 +349,8 @@ static int begin_small(struct convert *c, const struct stat *st, struct err *e)
 
 static int fill_items(struct convert *c, struct err *e)
 {
-    struct pipe_order order;
     for (int k = 0; k < c->depth; k++)
-        if (source(c, &c->items[k], k, &order, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
+        if (source(c, &c->items[k], k, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
             c->items[k].other[0])
             return -1;
     return 0;

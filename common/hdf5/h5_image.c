@@ -25,10 +25,10 @@ struct image {
     hid_t dataset;
 };
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct image *m = ctx;
-    (void)order, (void)e;
+    (void)e;
     if (m->next * m->strip.rows >= m->rows)
         return PIPE_END;
     ((struct strip *)slot)->number = number;
@@ -87,7 +87,7 @@ static int run(struct image *m, int threads, struct err *e)
     m->codecs = calloc((size_t)threads, sizeof *m->codecs);
     int r = allocate(m, threads, strips, depth, e);
     if (r == 0)
-        r = pipe_run_shared(&ops, m, strips, sizeof *strips, depth, threads, e);
+        r = pipe_run(&ops, m, strips, sizeof *strips, depth, threads, e);
     for (int k = 0; strips && k < depth; k++) {
         free(strips[k].pixels);
         free(strips[k].packed);

@@ -27,11 +27,11 @@ struct pass {
     int64_t damaged;             /* tiles */
 };
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct pass *p = ctx;
     struct item *it = slot;
-    (void)number, (void)order;
+    (void)number;
     if (stop_check(e))
         return -1;
     if (p->next == p->columns * p->rows)
@@ -120,7 +120,7 @@ static int run(struct pass *p, int threads, struct err *e)
     p->columns = (p->info->width + p->info->tile_cols - 1) / p->info->tile_cols;
     p->rows = (p->info->height + p->info->tile_rows - 1) / p->info->tile_rows;
     if (r == 0)
-        r = pipe_run_shared(&ops, p, items, sizeof *items, depth, threads, e);
+        r = pipe_run(&ops, p, items, sizeof *items, depth, threads, e);
     for (int k = 0; items && k < depth; k++) {
         free(items[k].rgb);
         tissue_sums_free(&items[k].sums);

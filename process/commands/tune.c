@@ -52,11 +52,11 @@ static int read_extent(const struct tune *t, struct chunks_extent x, int thread,
     return chunks_visit(&t->chunks, &t->scratch[thread], x, ignore, NULL, e);
 }
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct tune *t = ctx;
     struct chunks_extent *x = slot;
-    (void)number, (void)order;
+    (void)number;
     if (stop_check(e))
         return -1;
     if (t->row == t->end)

@@ -41,11 +41,11 @@ static struct chunks_extent next_extent(const struct verify *v)
     return x;
 }
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct verify *v = ctx;
     struct item *it = slot;
-    (void)number, (void)order;
+    (void)number;
     if (stop_check(e))
         return -1;
     if (v->row == v->rows)

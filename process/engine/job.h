@@ -12,7 +12,7 @@
  *   JOB_REPORTED  the caller has the result; the job is freed.
  *
  * Threads: opening and reporting belong to the calling thread, everything else to source and sink,
- * which the pipe calls one at a time. Where a function may be called by any thread, it says so.
+ * which the loop calls one at a time. Where a function may be called by any thread, it says so.
  */
 #ifndef WSI_JOB_H
 #define WSI_JOB_H

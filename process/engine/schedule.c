@@ -2,13 +2,13 @@
  * schedule.c - see schedule.h.
  *
  * A feed is the state of the schedule for one device: the band, the slab and the item that come
- * next. Its items have a queue of the pipe for themselves. Feeds take turns, so that all devices
+ * next. Its items have a queue of the loop for themselves. Feeds take turns, so that all devices
  * are supplied at the same time; the feed with the fewest LOADs in progress is served first.
  */
 #include "process/engine/schedule.h"
 
-#include "common/base/pipe.h"
 #include "common/store/store.h"
+#include "process/engine/loop.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct feed {
     int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
     int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
-    int64_t items; /* produced so far; the pipe's queue of the device has them */
+    int64_t items; /* produced so far; the loop's queue of the device has them */
     /* How many there were after the last ... */
     int64_t loads_end;                           /* LOAD of this slab */
     int64_t computes_end[SPECTRUM_MOST_BUFFERS]; /* COMPUTE of the previous slab, of the one before
@@ -116,20 +116,20 @@ static void lose_band(struct band *band)
     atomic_store(&band->lost, true);
 }
 
-/* The device's memory must hold the band. Returns PIPE_DRAIN if buffers must grow first, which they
- * can only when nothing is in progress; else PIPE_ITEM. */
+/* The device's memory must hold the band. Returns LOOP_DRAIN if buffers must grow first, which they
+ * can only when nothing is in progress; else LOOP_ITEM. */
 static int make_room(struct schedule *s, struct band *band, bool drained)
 {
     const struct spectrum_backend *b = backend(s);
     const struct spectrum_band *d = &band->geometry;
     struct err why = {""};
     if (b->fits(s->terms->spectrum, d, buffer_bytes(s, d)))
-        return PIPE_ITEM;
+        return LOOP_ITEM;
     if (!drained)
-        return PIPE_DRAIN;
+        return LOOP_DRAIN;
     if (b->reserve(s->terms->spectrum, d, buffer_bytes(s, d), &why))
         job_device_error(band, &why);
-    return PIPE_ITEM;
+    return LOOP_ITEM;
 }
 
 /* --- slabs --- */
@@ -177,7 +177,7 @@ static bool end_slab(struct feed *f)
     return true;
 }
 
-/* Begins the band of a feed, or gives it one. PIPE_ITEM or PIPE_DRAIN. */
+/* Begins the band of a feed, or gives it one. LOOP_ITEM or LOOP_DRAIN. */
 static int begin_band(struct schedule *s, struct feed *f)
 {
     const bool drained = s->drained;
@@ -192,20 +192,20 @@ static int begin_band(struct schedule *s, struct feed *f)
     f->slab.band = NULL;
     f->kind = ITEM_FINISH;
     if (job_is_gone(f->band) || f->band->geometry.end_row == 0)
-        return PIPE_ITEM;
-    if (make_room(s, f->band, drained) == PIPE_DRAIN) {
+        return LOOP_ITEM;
+    if (make_room(s, f->band, drained) == LOOP_DRAIN) {
         s->drained = true;
-        return PIPE_DRAIN;
+        return LOOP_DRAIN;
     }
     if (!job_is_gone(f->band))
         begin_slab(s, f, f->band->geometry.first_row);
-    return PIPE_ITEM;
+    return LOOP_ITEM;
 }
 
 /* --- items --- */
 
 static int make_load(const struct schedule *s, struct feed *f, struct item *it,
-                     struct pipe_order *order)
+                     struct loop_order *order)
 {
     const struct store_info *i = store_info(f->band->job->store);
     const int64_t columns = f->band->chunks.columns;
@@ -223,21 +223,21 @@ static int make_load(const struct schedule *s, struct feed *f, struct item *it,
         f->next = 0;
         f->loads_end = f->items + 1;
     }
-    return PIPE_ITEM;
+    return LOOP_ITEM;
 }
 
-static int make_compute(struct feed *f, struct item *it, struct pipe_order *order)
+static int make_compute(struct feed *f, struct item *it, struct loop_order *order)
 {
     it->kind = ITEM_COMPUTE;
     it->unit = f->next++;
     order->after = f->loads_end;
-    return PIPE_ITEM;
+    return LOOP_ITEM;
 }
 
 /* Where the device's work goes on after a COMPUTE has returned, waiting for a band's end must not
  * hold up the next band. */
 static int make_finish(const struct schedule *s, struct feed *f, struct item *it,
-                       struct pipe_order *order)
+                       struct loop_order *order)
 {
     it->kind = ITEM_FINISH;
     it->band = f->band;
@@ -245,11 +245,11 @@ static int make_finish(const struct schedule *s, struct feed *f, struct item *it
     order->aside = backend(s)->finish != NULL;
     f->finishing[f->band->geometry.assigned.number % SPECTRUM_SUMS] = true;
     f->band = NULL;
-    return PIPE_ITEM;
+    return LOOP_ITEM;
 }
 
-/* The next LOAD or COMPUTE of the slab in progress. PIPE_END if it has no more. */
-static int make_item(struct schedule *s, struct feed *f, struct item *it, struct pipe_order *order)
+/* The next LOAD or COMPUTE of the slab in progress. LOOP_END if it has no more. */
+static int make_item(struct schedule *s, struct feed *f, struct item *it, struct loop_order *order)
 {
     it->band = f->band;
     it->slab = f->slab;
@@ -259,7 +259,7 @@ static int make_item(struct schedule *s, struct feed *f, struct item *it, struct
         return make_compute(f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
     f->computes_end[0] = f->items;
-    return PIPE_END;
+    return LOOP_END;
 }
 
 /* --- turns --- */
@@ -321,32 +321,32 @@ static bool all_done(const struct schedule *s)
 }
 
 /* The next item of a device that needs one. */
-static int next_item(struct schedule *s, struct feed *f, struct item *it, struct pipe_order *order)
+static int next_item(struct schedule *s, struct feed *f, struct item *it, struct loop_order *order)
 {
     if (!f->band || s->drained) {
-        if (begin_band(s, f) == PIPE_DRAIN)
-            return PIPE_DRAIN;
+        if (begin_band(s, f) == LOOP_DRAIN)
+            return LOOP_DRAIN;
     } else if (f->kind != ITEM_FINISH && !f->slab.band)
         begin_slab(s, f, f->slab.row);
     if (f->kind == ITEM_FINISH)
         return make_finish(s, f, it, order);
-    if (make_item(s, f, it, order) == PIPE_ITEM)
-        return PIPE_ITEM;
-    return end_slab(f) ? PIPE_WAIT : make_finish(s, f, it, order);
+    if (make_item(s, f, it, order) == LOOP_ITEM)
+        return LOOP_ITEM;
+    return end_slab(f) ? LOOP_WAIT : make_finish(s, f, it, order);
 }
 
-int schedule_next(struct schedule *s, struct item *it, struct pipe_order *order)
+int schedule_next(struct schedule *s, struct item *it, struct loop_order *order)
 {
     for (;;) {
         const int turn =
             s->drained ? s->turn : next_device(s); /* after a drain, who asked for it */
         if (turn < 0)
-            return all_done(s) ? PIPE_END : PIPE_WAIT;
+            return all_done(s) ? LOOP_END : LOOP_WAIT;
         struct feed *f = &s->feeds[s->turn = turn];
         const int r = next_item(s, f, it, order);
-        if (r == PIPE_WAIT)
+        if (r == LOOP_WAIT)
             continue;
-        f->items += r == PIPE_ITEM;
+        f->items += r == LOOP_ITEM;
         order->queue = turn;
         return r;
     }

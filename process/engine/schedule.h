@@ -1,7 +1,7 @@
 /*
  * schedule.h - which device gets which rows when: the source side of the stream.
  *
- * The pipe's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
+ * The loop's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
  * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
  * several devices are mixed; each device has a queue of its own.
  *
@@ -12,17 +12,17 @@
  * FINISH waits for the COMPUTEs of its band; where COMPUTEs only queue work on a device, no item
  * waits for a FINISH, because it lasts until the device has done that work.
  *
- * Threads: schedule_next and schedule_finished are called by one thread at a time, as the pipe
+ * Threads: schedule_next and schedule_finished are called by one thread at a time, as the loop
  * calls source and sink. schedule_loaded may be called by any thread.
  */
 #ifndef WSI_SCHEDULE_H
 #define WSI_SCHEDULE_H
 
 #include "common/base/err.h"
-#include "common/base/pipe.h"
 #include "common/result/result.h"
 #include "common/store/chunks.h"
 #include "process/engine/job.h"
+#include "process/engine/loop.h"
 #include "process/spectrum/spectrum.h"
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@
 
 enum item_kind { ITEM_LOAD, ITEM_COMPUTE, ITEM_FINISH };
 
-/* An item of the pipe. */
+/* An item of the loop. */
 struct item {
     enum item_kind kind;
     struct band *band;
@@ -45,8 +45,8 @@ struct schedule;
 struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e);
 void schedule_free(struct schedule *s); /* NULL is allowed */
 
-/* The next item; counts and times are not set. Returns an enum pipe_next; see pipe.h for order. */
-int schedule_next(struct schedule *s, struct item *it, struct pipe_order *order);
+/* The next item; counts and times are not set. Returns an enum loop_next; see loop.h for order. */
+int schedule_next(struct schedule *s, struct item *it, struct loop_order *order);
 
 /* A LOAD of the band has been worked on. */
 void schedule_loaded(struct schedule *s, const struct band *band);

@@ -14,11 +14,11 @@
 #include "process/engine/stream.h"
 
 #include "common/base/cli.h"
-#include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "common/store/store.h"
 #include "process/engine/job.h"
 #include "process/engine/load.h"
+#include "process/engine/loop.h"
 #include "process/engine/schedule.h"
 
 #include <stdatomic.h>
@@ -111,7 +111,7 @@ static int idle(void *ctx, struct err *e)
 
 /* --- source --- */
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct loop_order *order, struct err *e)
 {
     struct stream *s = ctx;
     (void)number;
@@ -232,7 +232,7 @@ static int64_t buffer_memory(const struct stream_setup *setup, int n_devices, in
     return of_use > 0 && of_use < best ? of_use : best;
 }
 
-/* Slots of the pipe. With several devices, one that is held up must not hold up the others; devices
+/* Slots of the loop. With several devices, one that is held up must not hold up the others; devices
  * that unpack chunks want slabs ahead. */
 static int choose_depth(const struct stream *s)
 {
@@ -283,15 +283,14 @@ int stream_run(const struct stream_setup *setup, struct err *e)
 {
     struct stream s = {.setup = setup};
     int r = open_all(&s, e);
-    const struct pipe_ops ops = {.source = source,
+    const struct loop_ops ops = {.source = source,
                                  .work = work,
                                  .sink = sink,
-                                 .light = true,
                                  .queues = s.terms.n_devices,
                                  .due = due,
                                  .idle = idle};
     if (r == 0)
-        r = pipe_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->threads, e);
+        r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->threads, e);
     while (r == 0 && due(&s))
         r = idle(&s, e);
     close_all(&s);

@@ -123,12 +123,11 @@ static int open_next(struct loader *l, struct err *e)
     return add_creator(r, result_creator(l->open), e);
 }
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct loader *l = ctx;
     struct load_item *it = slot;
     (void)number;
-    (void)order;
     for (;;) {
         struct err why = {""};
         if (stop_check(e))
@@ -277,7 +276,7 @@ int report_load(struct report *r, struct err *e)
     struct loader l = {.r = r};
     struct load_item *items = calloc((size_t)depth, sizeof *items);
     int bad = items ? 0 : err_set(e, "out of memory");
-    bad = bad || pipe_run_shared(&ops, &l, items, sizeof *items, depth, r->setup->threads, e);
+    bad = bad || pipe_run(&ops, &l, items, sizeof *items, depth, r->setup->threads, e);
     for (int k = 0; items && bad && k < depth; k++)
         result_slide_free(&items[k].slide);
     free(items);
