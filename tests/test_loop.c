@@ -1,4 +1,4 @@
-/* test_loop - the engine's loop: order, bound, queues, waits, failures, a system short of threads. */
+/* test_loop - the engine's loop: order, bound, queues, waits, failures, few threads. */
 #include "process/engine/loop.h"
 #include "tests/unit.h"
 
