@@ -7,7 +7,9 @@ import socket
 
 import h5py
 
+import dicomfile
 from lib import *
+from tiffpatch import TILE_BYTES, TILE_OFFSETS, Tiff
 
 
 def slide():
@@ -450,13 +452,75 @@ def test_slide_of_the_same_size_but_another_content():
     says(run(WSI2H5, "-o", out, b, status=1).err, b, "another slide")
 
 
-def test_older_slide_in_the_same_place_is_not_a_changed_one():
-    out, path = tmp(), os.path.join(tmp(), "x.svs")
-    shutil.copy(small(), path)
+def swap_tiles(path):
+    """Exchanges two tiles in the tables of level 0: size, quickhash and pixels of coarser levels stay."""
+    tiff = Tiff(path)
+    for tag in (TILE_OFFSETS, TILE_BYTES):
+        a, b = tiff.u32(tiff.place(tag, 0)), tiff.u32(tiff.place(tag, 4))
+        tiff.set(tag, b, 0)
+        tiff.set(tag, a, 4)
+    tiff.save(path)
+
+
+def keep_time(path, change):
+    st = os.stat(path)
+    change(path)
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+
+
+def other_slide(path):
+    shutil.copy(made("--size", "900x700", "--levels", "2", "--seed", "5", name="y"), path)
+
+
+CHANGES = {  # what is done to a slide whose store is finished
+    "another slide, older": lambda path: (other_slide(path), os.utime(path, (1, 1))),
+    "two tiles exchanged": swap_tiles,
+    "two tiles exchanged, the time kept": lambda path: keep_time(path, swap_tiles),
+    "the time only": lambda path: os.utime(path, (1, 1)),
+}
+
+
+def test_any_change_of_a_slide_makes_its_store_out_of_date():
+    for name, change in CHANGES.items():
+        out, path = tmp(), os.path.join(tmp(), "x.svs")
+        shutil.copy(made("--size", "900x700", "--levels", "2"), path)
+        run(WSI2H5, "-o", out, path)
+        says(run(WSI2H5, "-o", out, path).err, "1 skipped (up to date)")
+        change(path)
+        err = run(WSI2H5, "-o", out, path).err
+        expect("has changed since" in err and "1 converted" in err, "%s: %s", name, err)
+        says(run(WSI2H5, "-o", out, path).err, "1 skipped (up to date)")
+
+
+def pixels(path):
+    with h5py.File(path) as f:
+        return f["groups/00001/pixels"][()].tobytes()
+
+
+def test_a_replaced_file_of_a_dicom_slide_makes_its_store_out_of_date():
+    for level in (0, 1):
+        folder, out = tmp("dicom"), os.path.join(tmp(), "x.h5")
+        path = dicomfile.slide(folder, made("--size", "900x700", "--levels", "2", "--complete-tiles"))
+        other = dicomfile.slide(tmp("other"), made("--size", "900x700", "--levels", "2", "--complete-tiles", "--seed", "7"))
+        argv = (WSI2H5, "--level", str(level), "-o", out, path)
+        run(*argv)
+        says(run(*argv).err, "1 skipped (up to date)")
+        before = pixels(out)
+        shutil.copy(other.replace("level0", "level%d" % level), folder + "/level%d.dcm" % level)
+        says(run(*argv).err, "has changed since", "1 converted")
+        expect(pixels(out) != before, "the pixels of the old file")
+
+
+def test_sources_name_every_file_of_a_slide():
+    path, out = made("--size", "900x700"), os.path.join(tmp(), "x.h5")
     run(WSI2H5, "-o", out, path)
-    shutil.copy(made("--size", "700x500", name="y"), path)
-    os.utime(path, (1, 1))
-    says(run(WSI2H5, "-o", out, path, status=1).err, path, "another slide")
+    with h5py.File(out) as f:
+        a = dict(f["sources/00001"].attrs)
+        expect(f["sources"].attrs["count"] == 1, "count")
+    st = os.stat(path)
+    expect((a["name"], a["bytes"], a["mtime_ns"]) == ("slide.svs", st.st_size, st.st_mtime_ns), "%s", a)
+    (i,) = json_lines(run(H5SPEC, "info", "--json", out).out)
+    expect(i["sources"] == [{k: a[k].item() if k != "name" else a[k] for k in ("name", "bytes", "mtime_ns", "index_crc32")}], "%s", i["sources"])
 
 
 def test_store_of_another_level_is_not_taken():

@@ -8,6 +8,7 @@
 
 #include "common/store/gray.h"
 #include "convert/readers/slide_metadata.h"
+#include "convert/readers/sources.h"
 #include "convert/readers/tiff_file.h"
 
 #include <errno.h>
@@ -66,6 +67,10 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
     const int found = slide_metadata_open(&m, path, level, info, e);
     if (found <= 0)
         return found ? -1 : 0;
+    if (slide_metadata_confirm(m, e)) {
+        slide_metadata_close(m);
+        return -1;
+    }
     struct openslide_reader *r = calloc(1, sizeof *r);
     if (!r) {
         slide_metadata_close(m);
@@ -244,6 +249,11 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
 
 /* --- metadata --- */
 
+static int reader_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
+{
+    return sources_companions(from_slide(s)->path, put, ctx);
+}
+
 static int reader_properties(struct slide *s,
                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
@@ -266,6 +276,7 @@ const struct slide_reader slide_openslide = {
     .open = reader_open,
     .read = reader_read,
     .is_missing = reader_is_missing,
+    .files = reader_files,
     .properties = reader_properties,
     .thumbnail = reader_thumbnail,
     .icc = reader_icc,

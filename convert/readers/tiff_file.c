@@ -125,6 +125,12 @@ void tiff_directory_free(struct tiff_directory *d)
     *d = (struct tiff_directory){0};
 }
 
+uint64_t tiff_tag_bytes(const struct tiff_tag *tag)
+{
+    const uint64_t each = type_bytes(tag->type);
+    return tag->count > UINT64_MAX / 8 ? 0 : tag->count * each;
+}
+
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t wanted)
 {
     for (size_t k = 0; k < d->n; k++)

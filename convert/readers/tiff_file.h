@@ -26,6 +26,7 @@ enum {
     TIFF_FILE_TILE_LENGTH = 323,
     TIFF_FILE_TILE_OFFSETS = 324,
     TIFF_FILE_TILE_BYTES = 325,
+    TIFF_FILE_SUBS = 330, /* offsets of further directories */
     TIFF_FILE_ICC = 34675,
     TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
 };
@@ -55,6 +56,8 @@ void tiff_file_close(struct tiff_file *t);
 /* Reads the directory at an offset. False: it is damaged. */
 bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d);
 void tiff_directory_free(struct tiff_directory *d);
+/* Bytes of all its values; 0 for a type that is not known. */
+uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 /* NULL when the directory does not have the tag. */
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
 
