@@ -529,6 +529,16 @@ def test_store_of_another_level_is_not_taken():
     says(run(WSI2H5, "-o", out, "--level", "1", s, status=1).err, s, "--level", "--force")
 
 
+def as_tiff(svs):
+    """The same tiles as a generic tiled TIFF, which OpenSlide reads."""
+    path = os.path.join(tmp(), "generic.tiff")
+    with open(svs, "rb") as f:
+        data = f.read().replace(b"Aperio", b"Aperia")
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
 # --- calls that fail, through the shim of the sweeps ---
 
 SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
@@ -664,26 +674,57 @@ def test_a_passing_error_is_no_damage():
             expect(p.returncode == 0 or "damaged" not in p.err.split("\n")[0], "%s %d: %s", calls, k, p.err)
 
 
+def test_a_crash_inside_a_library_does_not_end_the_batch():
+    """The library below crashes at one open, in the calling thread or in one that prepares a slide; the other
+    slides are converted, and nothing unfinished stays."""
+    folder = tmp()
+    for k in range(5):
+        shutil.copy(made("--size", "700x500", "--levels", "2", "--seed", str(k), name="s%d" % k), folder)
+    for threads in ("1", "2"):
+        crashed = 0
+        for k in range(40, 76, 12):
+            out = tmp()
+            p = failing("open", os.path.join(folder, "s2.svs"), k, errno.EMFILE, WSI2H5, "-j", threads, "--json", "-o", out, folder)
+            if "crashed" not in p.err:
+                continue
+            crashed += 1
+            says(p.err, "s2.svs: a library crashed", "4 converted", "1 failed")
+            lines = json_lines(p.out)
+            expect([(os.path.basename(r["slide"]), r["status"]) for r in lines] ==
+                   [("s%d.svs" % i, "failed" if i == 2 else "done") for i in range(5)], "%s", lines)
+            expect(p.returncode == 1 and sorted(os.listdir(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
+        expect(crashed or not real_openslide_3(), "no open crashed OpenSlide")
+
+
+def real_openslide_3():
+    return "OpenSlide 3.4.1" in run(WSI2H5, "--version").out
+
+
 def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
-    """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail."""
-    folder, out = tmp(), tmp()
-    slide, made = os.path.join(folder, "small.svs"), os.path.join(out, "small.h5")
-    shutil.copy(small(), slide)
-    run(WSI2H5, "-q", "-o", os.path.join(folder, "clean.h5"), slide)
-    clean = open(os.path.join(folder, "clean.h5"), "rb").read()
-    rejected = 0
-    for k in (*range(1, 20), *range(20, 120, 2)):
-        do = (errno.EIO, errno.EACCES, errno.EMFILE)[k % 3]
-        p = failing("open", slide, k, do, WSI2H5, "-q", "-o", out, slide)
-        expect(p.returncode in (0, 1), "open %d: status %d", k, p.returncode)
-        if p.returncode == 1:
-            rejected += 1
-            says(p.err, slide, os.strerror(do))
-            expect(os.listdir(out) == [], "open %d: left %s", k, os.listdir(out))
-        else:
-            expect(open(made, "rb").read() == clean, "open %d: another store", k)
-            os.unlink(made)
-    expect(rejected > 3, "only %d opens mattered", rejected)
+    """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail and
+    while OpenSlide looks for its levels."""
+    two = made("--size", "700x500", "--levels", "2", name="two")
+    for slide_, steps in ((small(), (*range(1, 20), *range(20, 120, 5))), (two, range(1, 300, 7)), (as_tiff(two), range(2, 150, 7))):
+        folder, out = tmp(), tmp()
+        slide, made_ = os.path.join(folder, os.path.basename(slide_)), os.path.join(out, "x.h5")
+        shutil.copy(slide_, slide)
+        run(WSI2H5, "-q", "-o", os.path.join(folder, "clean.h5"), slide)
+        clean = open(os.path.join(folder, "clean.h5"), "rb").read()
+        rejected = crashed = 0
+        for k in steps:
+            do = (errno.EIO, errno.EACCES, errno.EMFILE)[k % 3]
+            p = failing("open", slide, k, do, WSI2H5, "-q", "-o", made_, slide)
+            expect(p.returncode in (0, 1), "%s, open %d: status %d", slide, k, p.returncode)
+            if p.returncode == 1:
+                rejected += 1
+                says(p.err, slide)
+                crashed += "crashed" in p.err
+                expect(os.strerror(do) in p.err or "try again" in p.err or "crashed" in p.err, "%s", p.err)
+                expect(os.listdir(out) == [], "open %d: left %s", k, os.listdir(out))
+            else:
+                expect(open(made_, "rb").read() == clean, "%s, open %d: another store", slide, k)
+                os.unlink(made_)
+        expect(rejected > 3, "only %d opens mattered", rejected)
 
 
 main(globals())

@@ -101,16 +101,28 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
     return 1;
 }
 
+/* Does the handle show the slide that was opened first? See slide_metadata_confirm(). */
+static bool is_same_slide(const struct openslide_reader *r, openslide_t *o)
+{
+    int64_t width = 0, height = 0;
+    const int32_t levels = openslide_get_level_count(o);
+    openslide_get_level_dimensions(o, (int32_t)r->info.level, &width, &height);
+    return (levels < SLIDE_LEVELS ? levels : SLIDE_LEVELS) == r->info.levels &&
+           width == r->info.width && height == r->info.height;
+}
+
 /* The thread's handle, opened when it is needed. NULL on failure. */
 static openslide_t *thread_handle(struct openslide_reader *r, struct scratch *t, struct err *e)
 {
     if (t->handle)
         return t->handle;
+    errno = 0;
     openslide_t *o = openslide_open(r->path);
     const char *error = o ? openslide_get_error(o) : NULL;
-    if (o && !error)
+    if (o && !error && is_same_slide(r, o))
         return t->handle = o;
-    err_set(e, "%s: can no longer be read%s%s", r->path, error ? ": " : "", error ? error : "");
+    error = error ? error : strerror(errno ? errno : EIO);
+    err_set(e, "%s: OpenSlide can no longer read it: %s; try again", r->path, error);
     if (o)
         openslide_close(o);
     return NULL;

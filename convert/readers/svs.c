@@ -81,9 +81,11 @@ static int take_metadata(struct svs *v, const char *path, int64_t level, struct 
     if (!slide_metadata_available())
         return 1;
     const int known = slide_metadata_open(&v->metadata, path, level, &w, &why);
-    if (known == -1) { /* the file has the level, so this may pass */
-        errno = slide_may_pass(errno) ? errno : EIO;
+    if (known == -1 && slide_may_pass(errno))
         return err_set(e, "%s", why.msg);
+    if (known == -1) { /* the file has the level: a call that failed has hidden it */
+        errno = EIO;
+        return err_set(e, "OpenSlide does not see its level %" PRId64 "; try again", level);
     }
     if (known <= 0) {
         text_replace(why.msg, sizeof why.msg, path, "the file"); /* stores keep no path */
