@@ -24,8 +24,8 @@ struct sources {
     int64_t n;
 };
 
-/* Lists the files of an open slide, of which one is at `path`. `anonymous`: numbers stand for names.
- * -1: one of them cannot be read now. sources_free it always. */
+/* Lists the files of an open slide, of which one is at `path`. `anonymous`: numbers stand for
+ * names. -1: one of them cannot be read now. sources_free it always. */
 int sources_list(struct sources *out, struct slide *s, const char *path, bool anonymous,
                  struct err *e);
 void sources_free(struct sources *s);
