@@ -529,16 +529,6 @@ def test_store_of_another_level_is_not_taken():
     says(run(WSI2H5, "-o", out, "--level", "1", s, status=1).err, s, "--level", "--force")
 
 
-def as_tiff(svs):
-    """The same tiles as a generic tiled TIFF, which OpenSlide reads."""
-    path = os.path.join(tmp(), "generic.tiff")
-    with open(svs, "rb") as f:
-        data = f.read().replace(b"Aperio", b"Aperia")
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
-
-
 # --- calls that fail, through the shim of the sweeps ---
 
 SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
@@ -694,7 +684,7 @@ def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
     """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail and
     while OpenSlide looks for its levels."""
     two = made("--size", "700x500", "--levels", "2", name="two")
-    for slide_, steps in ((small(), (*range(1, 20), *range(20, 120, 5))), (two, range(1, 300, 7)), (as_tiff(two), range(2, 150, 7))):
+    for slide_, steps in ((small(), (*range(1, 20), *range(20, 120, 5))), (two, range(1, 300, 7)), (generic_tiff(two), range(2, 150, 7))):
         folder, out = tmp(), tmp()
         slide, made_ = os.path.join(folder, os.path.basename(slide_)), os.path.join(out, "x.h5")
         shutil.copy(slide_, slide)

@@ -86,7 +86,8 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return err_set(e, "out of memory");
     }
-    if (tiff_file_check_level(path, info, e)) {
+    if (tiff_file_check_level(path, info, e) ||
+        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, e))) {
         reader_close(&r->slide);
         return -1;
     }
