@@ -153,6 +153,14 @@ def made(*options, name="slide"):
     return _made[key]
 
 
+def generic_tiff(svs):
+    """The same tiles as a tiled TIFF of no known scanner, which OpenSlide reads."""
+    path = os.path.join(tmp("generic"), "generic.tiff")
+    with open(svs, "rb") as f, open(path, "wb") as out:
+        out.write(f.read().replace(b"Aperio", b"Aperia"))
+    return path
+
+
 def store(slide, *options):
     """A store of the slide; equal options give the same file."""
     key = ("store", slide) + options
