@@ -4,6 +4,7 @@
 #include "common/cli.h"
 #include "common/codec.h"
 #include "common/gray.h"
+#include "common/polygons.h"
 #include "common/result.h"
 #include "process/spectrum.h"
 #include "tests/unit.h"
@@ -249,6 +250,85 @@ static void test_parameters(void)
     }
 }
 
+/* --- polygons --- */
+
+enum { ACROSS = 61, DOWN = 47 };
+
+/* A ring of n vertices, some outside of the image, some on the centres of pixels. */
+static void add_ring(struct polygons *p, int n)
+{
+    double v[300][2];
+    for (int k = 0; k < n; k++)
+        for (int d = 0; d < 2; d++)
+            v[k][d] = (double)(random() % 1000) * (k % 3 ? 0.08 : 0.5) - 5;
+    for (int k = 0; k < n; k++)
+        EXPECT(!polygons_add_edge(p, v[k], v[(k + 1) % n]));
+}
+
+/* The definition: an odd number of edges of one polygon lies at or left of the centre. */
+static bool is_inside(const struct polygons *p, double x, double y)
+{
+    for (int64_t polygon = 0; polygon < p->count; polygon++) {
+        int crossed = 0;
+        for (const struct polygons_edge *e = p->edges; e < p->edges + p->n; e++)
+            if (e->polygon == polygon && e->y0 <= y && y < e->y1)
+                crossed += e->x0 + (y - e->y0) / (e->y1 - e->y0) * (e->x1 - e->x0) <= x;
+        if (crossed % 2)
+            return true;
+    }
+    return false;
+}
+
+static int wrong_pixels(const struct polygons *p)
+{
+    struct err e = {""};
+    int wrong = 0;
+    struct polygons_rows *rows = polygons_open(p, ACROSS, DOWN, &e);
+    EXPECT(rows != NULL);
+    for (int64_t y = 0; y < DOWN; y++) {
+        int64_t n, k = 0;
+        const struct polygons_span *s = polygons_row(rows, y, &n);
+        for (int64_t i = 0; i < n; i++)
+            wrong += s[i].first >= s[i].end || (i > 0 && s[i].first <= s[i - 1].end);
+        for (int64_t x = 0; x < ACROSS; x++) {
+            k += k < n && x >= s[k].end;
+            wrong += (k < n && x >= s[k].first) != is_inside(p, (double)x + 0.5, (double)y + 0.5);
+        }
+    }
+    polygons_close(rows);
+    return wrong;
+}
+
+static void test_polygons(void)
+{
+    static const int sizes[][4] = {{0},        {3},           {4, 5},       {300},
+                                   {100, 200}, {7, 30, 3, 3}, {299, 3, 290}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        struct polygons p = POLYGONS_NONE;
+        for (int ring = 0; ring < 4 && sizes[k][ring]; ring++) {
+            p.count += ring != 1; /* the second ring is a hole of the first */
+            add_ring(&p, sizes[k][ring]);
+        }
+        EXPECT(wrong_pixels(&p) == 0);
+        polygons_free(&p);
+    }
+}
+
+/* The work is bounded, and the message names the bound. */
+static void test_too_complex_polygons(void)
+{
+    struct polygons p = POLYGONS_NONE;
+    struct err e = {""};
+    p.count = 1;
+    const double a[2] = {0, 0}, b[2] = {9, 2e9};
+    for (int k = 0; k < 2; k++)
+        EXPECT(!polygons_add_edge(&p, a, b));
+    EXPECT(!polygons_open(&p, 10, 2000000000, &e));
+    EXPECT(strstr(e.msg, "its 2 edges cross 4000000000 rows of pixels, and at most 2147483648 are "
+                         "possible; simplify the polygons"));
+    polygons_free(&p);
+}
+
 int main(void)
 {
     static const struct unit_test tests[] = {
@@ -262,6 +342,8 @@ int main(void)
         {"moments", test_moments},
         {"missing_groups", test_missing_groups},
         {"parameters", test_parameters},
+        {"polygons", test_polygons},
+        {"too_complex_polygons", test_too_complex_polygons},
     };
     return unit_run("unit", tests, sizeof tests / sizeof *tests);
 }
