@@ -343,7 +343,7 @@ def test_a_signal_stops_reading_regions():
         p.send_signal(signal.SIGTERM)
         said = p.communicate()[1]
         expect(p.returncode == 3 and "stopped by signal 15" in said, "%d: %s", p.returncode, said)
-        expect(time.monotonic() - began < 0.7, "%.1f s after %g s", time.monotonic() - began, seconds)
+        expect(time.monotonic() - began < 1, "%.1f s after %g s", time.monotonic() - began, seconds)
 
 
 def test_maps_of_h5spec_are_regions():
