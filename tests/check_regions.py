@@ -180,6 +180,17 @@ def test_classes():
     says(p.err, "its objects have no class")
 
 
+def test_names_of_classes_cannot_reorder_text():
+    """U+202E of a class name reached the terminal."""
+    path = written(feature(BOX, "a\u202eb\u2066c\u0085d"))
+    p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", path, "--roi-class", "x\u202ey", grouped(), status=1)
+    says(p.err, "no polygon of class x?y; its classes are: a?b?c?d")
+    r = spectrum(grouped(), "--roi", path, "--roi-class", "a\u202eb\u2066c\u0085d")
+    says(run(H5SPEC, "info", r).out, "of class a?b?c?d")
+    text = run(H5SPEC, "info", "--json", r).out
+    expect(json.loads(text)["roi_class"] == "a\u202eb\u2066c\u0085d" and "\u202e" not in text and "\u2066" not in text, "%s", text)
+
+
 def test_with_tissue():
     path = written(feature(TRIANGLE))
     both, tissue, region = (spectrum(grouped(), *o) for o in (("--tissue-only", "--roi", path), ("--tissue-only",), ("--roi", path)))

@@ -25,6 +25,12 @@ static void test_messages(void)
     err_add(&e, "b");
     EXPECT(!strcmp(e.msg, "b: a?[31m: bad?line"));
     EXPECT(err_set(NULL, "x") == -1);
+    err_set(&e, "%s",
+            "a\xe2\x80\xae"
+            "b\xe2\x81\xa6\xd8\x9c\xc2\x85\x9f\xe2\x80\xa8.");
+    EXPECT(!strcmp(e.msg, "a?b?????.")); /* nothing that reorders text or ends a line */
+    err_set(&e, "%s", "\xc3\xa9 \xe2\x80\xa6 \xe6\x9f\x93 \xf0\x9f\x94\xac \xe9");
+    EXPECT(!strcmp(e.msg, "\xc3\xa9 \xe2\x80\xa6 \xe6\x9f\x93 \xf0\x9f\x94\xac \xe9"));
     char longer[3000];
     memset(longer, 'x', sizeof longer);
     longer[2999] = 0;
@@ -62,10 +68,11 @@ static void test_json_strings(void)
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
-    cli_json_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80");
+    cli_json_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80\xc2\x85\xe2\x80\xae");
     cli_json_number(f, NAN);
     fclose(f);
-    EXPECT(!strcmp(text, "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\"null"));
+    EXPECT(!strcmp(text,
+                   "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\\u0085\\u202e\"null"));
     free(text);
 }
 
