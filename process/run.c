@@ -310,7 +310,7 @@ static int check_names(const struct list *files, struct err *e)
     qsort(sorted, n, sizeof *sorted, by_stem);
     for (size_t k = 0; k < n && r == 0; k++) {
         const char *base = cli_base_name(sorted[k]);
-        if (strlen(base) > 250 || !*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
+        if (!*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
             r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
                         sorted[k]);
         else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
