@@ -80,9 +80,9 @@ int polygons_check_place(const struct polygons *p, double width, double height, 
 /* --- rows --- */
 
 /*
- * A span begins and ends at the first pixel whose centre is at or beyond a crossing. These are whole
- * numbers, so a row's crossings are sorted as numbers polygon << 32 | column, by digits: the time
- * is in proportion to the crossings, however the edges lie.
+ * A span begins and ends at the first pixel whose centre is at or beyond a crossing. These are
+ * whole numbers, so a row's crossings are sorted as numbers polygon << 32 | column, by digits: the
+ * time is in proportion to the crossings, however the edges lie.
  */
 struct polygons_rows {
     const struct polygons *p;

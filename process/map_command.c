@@ -4,6 +4,7 @@
 #include "common/cli.h"
 #include "common/stop.h"
 #include "process/choice.h"
+#include "process/feature.h"
 #include "process/list.h"
 #include "process/map_source.h"
 #include "process/map_tiff.h"
@@ -107,16 +108,16 @@ static int add_format(struct arguments *a, const char *word, struct err *e)
 static int add_feature(struct arguments *a, const char *word, struct err *e)
 {
     char names[256] = "";
-    const int m = map_feature_find(word);
+    const int m = feature_find(word);
     const bool all = !strcmp(word, "all");
     if (m >= 0)
         a->setup.features[m] = true;
     if (m >= 0 || all)
         return 0;
     for (int k = 0; k < RESULT_MAPS; k++)
-        if (map_is_feature(k))
+        if (feature_is(k))
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ",
-                     map_feature_name(k));
+                     feature_name(k));
     return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
 }
 

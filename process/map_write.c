@@ -5,6 +5,7 @@
 #include "common/folder.h"
 #include "common/stop.h"
 #include "process/choice.h"
+#include "process/feature.h"
 #include "process/map_picture.h"
 #include "process/map_places.h"
 #include "process/map_source.h"
@@ -89,7 +90,7 @@ static int write_format(struct run *r, const struct content *all, struct err *e)
     one.n = 1;
     for (int k = 0; k < all->n; k++) {
         one.maps[0] = all->maps[k];
-        if (write_file(r, &one, map_feature_name(all->maps[k]), e))
+        if (write_file(r, &one, feature_name(all->maps[k]), e))
             return -1;
     }
     return 0;
@@ -105,7 +106,7 @@ static int choose_features(const struct map_setup *o, const struct result *r, st
     for (int m = 0; m < RESULT_MAPS; m++)
         any = any || o->features[m];
     for (int m = 0; m < RESULT_MAPS; m++) {
-        if (!map_is_feature(m) || (any && !o->features[m]))
+        if (!feature_is(m) || (any && !o->features[m]))
             continue;
         if (result_has_map(r, m))
             c->maps[c->n++] = m;
@@ -113,7 +114,7 @@ static int choose_features(const struct map_setup *o, const struct result *r, st
             return err_set(e,
                            "the result has no %s; compute it again with h5spec run --features "
                            "spectral",
-                           map_feature_name(m));
+                           feature_name(m));
     }
     return 0;
 }

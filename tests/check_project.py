@@ -215,7 +215,7 @@ OTHER_OPTIONS = {
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
-    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
+    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
     "compare": dict.fromkeys(["--limit", "--json"]),  # check_compare.py
     "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
                           "--range", "--width", "--opacity"]),

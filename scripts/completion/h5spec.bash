@@ -18,7 +18,7 @@ _h5spec() {
     --taper) words='rectangular hann' ;;
     --features) words='basic spectral' ;;
     --task) words='auto' ;;
-    --bins | --cell | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-roi | --min-tissue | \
+    --bins | --cell | --colours | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-roi | --min-tissue | \
         --opacity | --range | --roi-class | --sigma | --slide | --stride | --threads | --title | --url | --width | --window | -j) return ;;
     -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc | --roi) ;;
     *)
