@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPT_LIMIT = COMMAND_OWN, OPT_JSON };
+enum { OPT_LIMIT = COMMAND_OWN, OPT_JSON, OPT_QUIET };
 enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
 
 static const struct command_option rows[] = {
@@ -21,12 +21,13 @@ static const struct command_option rows[] = {
      "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
      "if a slide is in one result only, or if no slide is in both"},
     {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line instead of the table"},
+    {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only, besides the table"},
     COMMAND_LAST_ROWS};
 
 struct arguments {
     const char *paths[2];
     double limit; /* NaN: none */
-    bool json;
+    bool json, quiet;
 };
 
 static int set(void *ctx, int id, const char *arg, struct err *e)
@@ -34,7 +35,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     struct arguments *a = ctx;
     if (id == OPT_LIMIT)
         return cli_real("--limit", arg, 0, 2000, &a->limit, e);
-    a->json = true;
+    *(id == OPT_JSON ? &a->json : &a->quiet) = true;
     return 0;
 }
 
@@ -271,7 +272,8 @@ static int print_all(const struct arguments *a, const struct compare *c)
         print_json(a, c);
     else
         print_table(a, c);
-    last_line(a, c);
+    if (!a->quiet)
+        last_line(a, c);
     return isnan(a->limit) || is_within(c, a->limit) ? EXIT_DONE : EXIT_PART;
 }
 

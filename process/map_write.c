@@ -121,8 +121,8 @@ static int choose_features(const struct map_setup *o, const struct result *r, st
 
 static int check_slide(const struct map_setup *o, const struct map_slide *m, struct err *e)
 {
-    if (m->partial && !o->lenient)
-        return err_set(e, "missing groups %s; compute them and merge, or use --lenient",
+    if (m->partial && !o->partial)
+        return err_set(e, "missing groups %s; compute them and merge, or add --partial",
                        m->missing);
     if (isnan(m->downsample) && (o->formats[MAP_GEOJSON] || o->formats[MAP_CSV]))
         return err_set(e,

@@ -125,7 +125,7 @@ def test_pictures_show_one_pixel_per_window():
 def test_the_colour_bar_runs_from_high_to_low_and_has_numbers():
     image = pillow()
     result = result_of("pictures", "1500x1100", "--tissue-only")
-    picture = np.asarray(image.open(draw("--feature", "mean", "--range", "-10:90", result, name="a.png")))
+    picture = np.asarray(image.open(draw("--feature", "mean", "--colours", "-10:90", result, name="a.png")))
     ny, nx = slide_of(result)[2]["mean_db"].shape
     zoom = zoom_of(nx, ny)
     nx, height = nx * zoom, max(150, min(320, ny * zoom - 50))
@@ -596,14 +596,14 @@ def partial_result():
 def test_strict_refuses_missing_groups_and_names_them():
     part, whole = partial_result()
     out = draw("--format", "all", part, status=1)
-    says(draw.err, part, "slide partial", "missing groups 1,4-7", "--lenient", "1 failed")
+    says(draw.err, part, "slide partial", "missing groups 1,4-7", "--partial", "1 failed")
     expect(os.listdir(out) == [], "%s", os.listdir(out))
 
 
-def test_lenient_maps_what_there_is_and_says_so():
+def test_partial_maps_what_there_is_and_says_so():
     image = pillow()
     part, whole = partial_result()
-    out = draw("--format", "all", "--lenient", part)
+    out = draw("--format", "all", "--partial", part)
     data = geojson(os.path.join(out, "partial.geojson"))
     expect(data["partial"] is True and data["missing_groups"] == "1,4-7", "%s", data["missing_groups"])
     _, _, maps = slide_of(part)
@@ -617,9 +617,9 @@ def test_lenient_maps_what_there_is_and_says_so():
     expect(((coverage > 0) & (coverage < 1)).any(), "cells with some of their windows")
 
 
-def test_lenient_of_a_complete_slide_is_strict():
+def test_partial_of_a_complete_slide_changes_nothing():
     _, whole = partial_result()
-    a, b = (draw("--format", "all", "--blend", "tent", *o, whole) for o in ((), ("--lenient",)))
+    a, b = (draw("--format", "all", "--blend", "tent", *o, whole) for o in ((), ("--partial",)))
     for name in os.listdir(a):
         expect(open(os.path.join(a, name), "rb").read() == open(os.path.join(b, name), "rb").read(), "%s", name)
 
@@ -758,9 +758,9 @@ def test_usage_errors():
             (("-o", "x", "--feature", "sharpness", result), "the features are mean_db, std_db"),
             (("-o", "x", "--blend", "median", result), "--blend median: unknown"),
             (("-o", "x", "--cell", "32", result), "--cell has no effect without --blend"),
-            (("-o", "x", "--range", "1:2", result), "--range is for one feature"),
+            (("-o", "x", "--range", "1:2", result), "--colours is for one feature"),
             (("-o", "x", "--feature", "mean", "--range", "5:5", result), "HIGH must be above LOW"),
-            (("-o", "x.csv", "--feature", "mean", "--range", "1:2", result), "--range has no effect without pictures"),
+            (("-o", "x.csv", "--feature", "mean", "--range", "1:2", result), "--colours has no effect without pictures"),
             (("-o", "x", "--width", "100", result), "--width has no effect"),
             (("-o", "x", "--opacity", "101", "--format", "overlay", result), "--opacity")):
         says(run(H5SPEC, "map", *argv, status=2, cwd=tmp()).err, words)

@@ -11,7 +11,7 @@ _h5spec() {
     --device) words='auto cpu cuda' ;;
     --format) words='png overlay geojson csv tiff all' ;;
     --io) words='auto direct buffered gds' ;;
-    --on-damage) words='count fail' ;;
+    --on-damage) words='report fail' ;;
     --names) words='keep number' ;;
     --pictures) words='auto all maps none' ;;
     --progress) words='auto yes no' ;;
