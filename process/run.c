@@ -275,6 +275,9 @@ static void last_line(const struct run *r, double seconds)
             "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
+    if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
+        cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
+                "draws a page of results, and --force computes them again", r->o->live);
 }
 
 /* --- progress --- */
