@@ -251,7 +251,8 @@ static int check_info(struct guard *g, struct guard_bytes b, bool links)
     const size_t number_bytes = links ? 8 : 2;
     uint64_t version, flags, heap, tree;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || version != 0 || flags > 1 ||
-        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) || !guard_take(&b, 8, &tree))
+        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) ||
+        !guard_take(&b, 8, &tree))
         return guard_reject(g, "the index of names is damaged");
     if (heap == UINT64_MAX && tree == UINT64_MAX)
         return 0;
