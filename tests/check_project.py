@@ -246,10 +246,10 @@ OTHER_OPTIONS = {
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
-    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
-    "compare": dict.fromkeys(["--limit", "--json"]),  # check_compare.py
-    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
-                          "--range", "--width", "--opacity"]),
+    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
+    "compare": dict.fromkeys(["--limit", "--json", "--quiet"]),  # check_compare.py
+    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--feature", "--blend", "--cell",
+                          "--colours", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
                              "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "index": {"--url": ["s3://bucket/slide.h5"]}, "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},

@@ -211,6 +211,31 @@ def test_remains_of_killed_runs_go_away():
     expect(left_overs(out) == [os.path.basename(foreign)], "left: %s", left_overs(out))
 
 
+def test_names_of_slides_as_long_as_a_file_system_allows():
+    """A slide's name of 244 bytes could not be converted: the temporary name was too long."""
+    folder, out = tmp(), tmp()
+    stems = ["x" * 244, "\u67d3" * 83, "x" * 251, "x" * 250 + "y"]  # up to 255 bytes with .svs
+    for stem in stems:
+        os.link(small(), os.path.join(folder, stem + ".svs"))
+    says(run(WSI2H5, "-o", out, folder).err, "4 converted")
+    expect(sorted(os.listdir(out)) == sorted(stem + ".h5" for stem in stems), "%s", os.listdir(out))
+    result = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "-q", "--allow-duplicates", "-o", result, out)
+    with h5py.File(result, "r") as f:
+        expect(sorted(f["slides"]) == sorted(stems), "%s", list(f["slides"]))
+    big, left = os.path.join(out, stems[2] + ".h5"), lambda: [f for f in os.listdir(out) if f.endswith(".part")]
+    p = subprocess.Popen([WSI2H5, "-q", "-o", big, "--force", slide()], stderr=subprocess.PIPE)
+    while not left() and p.poll() is None:
+        time.sleep(0.005)
+    p.kill()
+    p.communicate()
+    expect(len(left()) == 1 and ".h5." in left()[0], "nothing to clean: %s", left())
+    run(WSI2H5, "-q", "--force", "-o", os.path.join(out, stems[3] + ".h5"), small())
+    expect(len(left()) == 1, "the file of another name is gone")
+    run(WSI2H5, "-q", "--force", "-o", big, small())
+    expect(not left(), "left: %s", left())
+
+
 def test_a_living_writer_s_file_is_not_taken_away():
     out = tmp()
     p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)

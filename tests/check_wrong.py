@@ -561,7 +561,7 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["-o", "x", "--group-bytes", "1X", "a.svs"], "--group-bytes 1X"),
     (WSI2H5, ["-o", "x", "--group-bytes", "99999999999G", "a.svs"], "--group-bytes"),
     (WSI2H5, ["-o", "x", "--level", "-1", "a.svs"], "--level -1"),
-    (WSI2H5, ["-o", "x", "--on-damage", "cry", "a.svs"], "fill or fail"),
+    (WSI2H5, ["-o", "x", "--on-damage", "cry", "a.svs"], "report or fail"),
     (WSI2H5, ["-o", "x", "--nonsense", "a.svs"], "--nonsense"),
     (WSI2H5, ["-o", "x", "--task", "4/3", "a.svs"], "--task 4/3"),
     (WSI2H5, ["-o", "x", "--task", "0/3", "a.svs"], "--task 0/3"),

@@ -2,8 +2,8 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/table.h"
-#include "process/draw/html.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -154,7 +154,7 @@ static void put_row(FILE *f, const char *const *cells, int n)
     for (int k = 0; k < n; k++) {
         if (k)
             putc(',', f);
-        html_csv_exact(f, cells[k]);
+        csv_exact(f, cells[k]);
     }
     putc('\n', f);
 }

@@ -276,6 +276,9 @@ static void last_line(const struct run *r, double seconds)
             "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
+    if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
+        cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
+                "draws a page of results, and --force computes them again", r->o->live);
 }
 
 /* --- progress --- */
@@ -311,7 +314,7 @@ static int check_names(const struct list *files, struct err *e)
     qsort(sorted, n, sizeof *sorted, by_stem);
     for (size_t k = 0; k < n && r == 0; k++) {
         const char *base = cli_base_name(sorted[k]);
-        if (strlen(base) > 250 || !*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
+        if (!*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
             r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
                         sorted[k]);
         else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
