@@ -80,6 +80,11 @@ bool result_is_spectral(const struct result_params *p)
     return !strcmp(p->features, "spectral");
 }
 
+bool result_selects(const struct result_params *p)
+{
+    return p->tissue_only || p->skip_damaged || p->roi;
+}
+
 int result_version_of(const struct result_params *p)
 {
     return result_is_spectral(p) ? 2 : 1;
