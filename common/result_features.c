@@ -53,11 +53,13 @@ static void list_counts(struct result_origin *o, struct count counts[COUNTS])
 
 /* --- writing --- */
 
-static int put_origin(hid_t o, const struct result_origin *from, struct err *e)
+int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
 {
     struct result_origin copy = *from;
     struct real reals[REALS];
     struct count counts[COUNTS];
+    if (from->tiles < 0)
+        return 0;
     list_reals(&copy, reals);
     list_counts(&copy, counts);
     for (int k = 0; k < REALS; k++)
@@ -128,7 +130,7 @@ static int put_thumbnail(hid_t o, const struct result_picture *t, struct err *e)
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e)
 {
-    if (put_origin(o, &s->origin, e) || put_focus(o, s, e) || put_profile(o, p, s, e))
+    if (put_focus(o, s, e) || put_profile(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -152,10 +154,13 @@ void result_no_features(struct result_slide *s)
         s->focus[q] = NAN;
 }
 
-static int get_origin(hid_t o, struct result_origin *to, struct err *e)
+int result_get_origin(hid_t o, int64_t version, struct result_origin *to, struct err *e)
 {
     struct real reals[REALS];
     struct count counts[COUNTS];
+    const int known = version > 1 ? 1 : h5_has(o, "tiles", e);
+    if (known <= 0)
+        return known;
     list_reals(to, reals);
     list_counts(to, counts);
     for (int k = 0; k < REALS; k++) {
@@ -239,7 +244,7 @@ static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
 int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
-    if (get_origin(o, &s->origin, e) || get_focus(o, s, e) || get_octaves(o, p, &s->counts, e))
+    if (get_focus(o, s, e) || get_octaves(o, p, &s->counts, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))
@@ -313,11 +318,20 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
 
 /* --- adding up --- */
 
+static int add_origin(struct result_origin *sum, const struct result_origin *o, struct err *e)
+{
+    if (sum->tiles < 0)
+        *sum = *o;
+    return o->tiles < 0 || !memcmp(sum, o, sizeof *o)
+               ? 0
+               : err_set(e, "they are of different stores of one slide; run one store only");
+}
+
 int result_add_features(const struct result_params *p, struct result_slide *sum,
                         const struct result_slide *s, struct err *e)
 {
-    if (memcmp(&sum->origin, &s->origin, sizeof s->origin))
-        return err_set(e, "they are of different stores of one slide; run one store only");
+    if (add_origin(&sum->origin, &s->origin, e))
+        return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         struct result_spectrum *a = &sum->spectra[k];
         const struct result_spectrum *b = &s->spectra[k];

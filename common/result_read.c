@@ -327,6 +327,8 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
         get_maps(o, r->version, s, e))
         return -1;
     result_no_features(s);
+    if (result_get_origin(o, r->version, &s->origin, e))
+        return -1;
     return result_is_spectral(p) ? result_get_features(o, p, parts, s, e) : 0;
 }
 

@@ -182,6 +182,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
                    h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
                    h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
                    put_maps(o, result_version_of(&w->params), s, e) ||
+                   result_put_origin(o, &s->origin, e) ||
                    (result_is_spectral(&w->params) && result_put_features(o, &w->params, s, e))
                ? -1
                : 0;

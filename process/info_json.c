@@ -192,10 +192,10 @@ static void put_result_slide(const struct result_params *p, const struct result_
     cli_json_string(stdout, s->name);
     put_counts(p, &s->counts);
     put_source(s);
-    if (result_is_spectral(p)) {
+    if (s->origin.tiles >= 0)
         put_origin(&s->origin);
+    if (result_is_spectral(p))
         put_features(p, s);
-    }
     if (p->roi)
         put_int("roi_crc32", s->roi_crc32);
     put_text("backend", s->backend);

@@ -24,6 +24,7 @@ struct run {
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
     struct same_resolution resolution;
+    bool mixes; /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
     struct live *live; /* NULL without --live */
 };
@@ -205,9 +206,9 @@ static void close_live(struct run *r, int status)
 /* May the slide be counted with the others? */
 static int check_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
 {
-    if (!r->o->mix_mpp && !results_is_folder(r->o->output) &&
-        same_resolution_check(&r->resolution, path, &s->origin, e))
-        return -1;
+    struct err other = {""};
+    if (same_resolution_check(&r->resolution, path, &s->origin, &other) && !r->mixes)
+        return err_set(e, "%s: %s", path, other.msg);
     return check_duplicate(r, path, s->quickhash, e);
 }
 
@@ -260,19 +261,34 @@ static void put_left(const struct run *r, char *out, size_t size)
         snprintf(out, size, "%s", written);
 }
 
+/* Mean and std of everything. Results of several files are not pooled over resolutions. */
+static void put_moments(const struct run *r, char *out, size_t size)
+{
+    double mean, std;
+    const bool several = r->mixes && r->resolution.others > 0;
+    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    if (isnan(mean))
+        out[0] = 0;
+    else if (several && results_is_folder(r->o->output))
+        snprintf(out, size, " of several resolutions, not pooled");
+    else
+        snprintf(out, size, ", mean %.3f dB, std %.3f dB%s", mean, std,
+                 several ? " over several resolutions" : "");
+}
+
 static void last_line(const struct run *r, double seconds)
 {
-    char memory[32], time[32], skipped[64] = "", moments[64] = "", left[64] = "";
-    double mean, std;
-    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    char memory[32], time[32], skipped[64] = "", other[64] = "", moments[80], left[64] = "";
+    put_moments(r, moments, sizeof moments);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
-    if (!isnan(mean))
-        snprintf(moments, sizeof moments, ", mean %.3f dB, std %.3f dB", mean, std);
+    if (r->resolution.others && !r->mixes)
+        snprintf(other, sizeof other, " (%" PRId64 " left out: another resolution)",
+                 r->resolution.others);
     if (r->ended_early)
         put_left(r, left, sizeof left);
-    cli_say("%" PRId64 " done, %s%" PRId64 " failed%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
-            "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
+    cli_say("%" PRId64 " done, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
+            "peak memory %s", r->done, skipped, r->failed, other, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
 }
@@ -430,7 +446,8 @@ static void share_list(struct options *o)
 
 static int run_share(struct options *o)
 {
-    struct run r = {.o = o, .failed = o->files.failed};
+    const bool folder = results_is_folder(o->output);
+    struct run r = {.o = o, .failed = o->files.failed, .mixes = folder || o->mix_mpp};
     share_list(o);
     r.inputs = o->files.n + o->files.failed;
     r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
@@ -456,6 +473,8 @@ int run_main(struct options *o)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e))
         return command_usage_error(o->command, &e);
+    if (!results_is_folder(o->output) && o->files.n > 0) /* as in h5spec merge, the order of names decides */
+        qsort(o->files.paths, (size_t)o->files.n, sizeof *o->files.paths, by_stem);
     stop_catch_signals();
     return run_share(o);
 }
