@@ -154,8 +154,19 @@ void result_no_features(struct result_slide *s)
         s->focus[q] = NAN;
 }
 
-int result_get_origin(hid_t o, int64_t version, struct result_origin *to, struct err *e)
+/* A tile has at least one pixel and one status. */
+static int check_tiles(const struct result_slide *s, struct err *e)
 {
+    const struct result_origin *o = &s->origin;
+    return o->tiles <= s->width * s->height &&
+                   o->tiles_missing + o->tiles_damaged + o->tiles_left_out <= o->tiles
+               ? 0
+               : err_set(e, "its counts of tiles are out of range");
+}
+
+int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e)
+{
+    struct result_origin *to = &s->origin;
     struct real reals[REALS];
     struct count counts[COUNTS];
     const int known = version > 1 ? 1 : h5_has(o, "tiles", e);
@@ -176,14 +187,22 @@ int result_get_origin(hid_t o, int64_t version, struct result_origin *to, struct
     for (int k = 0; k < COUNTS; k++)
         if (h5_get_int(o, counts[k].name, 0, INT64_MAX >> 8, counts[k].value, e))
             return -1;
-    return h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e);
+    return check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ? -1 : 0;
 }
 
-static int get_focus(hid_t o, struct result_slide *s, struct err *e)
+/* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
+static int get_focus(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
 {
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        if (h5_get_real(o, result_focus_name(q), &s->focus[q], e))
+    const double most = p->high_db - p->low_db + 0.01;
+    for (int q = 0; q < FEATURES_QUANTILES; q++) {
+        double *f = &s->focus[q];
+        if (h5_get_real(o, result_focus_name(q), f, e))
             return -1;
+        const bool good = s->counts.windows ? fabs(*f) <= most && (q == 0 || *f >= f[-1])
+                                            : isnan(*f);
+        if (!good)
+            return err_set(e, "its %s is out of range", result_focus_name(q));
+    }
     return 0;
 }
 
@@ -244,7 +263,7 @@ static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
 int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
-    if (get_focus(o, s, e) || get_octaves(o, p, &s->counts, e))
+    if (get_focus(o, p, s, e) || get_octaves(o, p, &s->counts, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))

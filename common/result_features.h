@@ -14,9 +14,13 @@
 int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
                              struct err *e);
 
+/* Can n values of a map be those of windows? Whatever reads maps asks this. */
+int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
+                        struct err *e);
+
 /* What is copied from the store. Older files of version 1 do not have it: `tiles` is then -1. */
 int result_put_origin(hid_t o, const struct result_origin *from, struct err *e);
-int result_get_origin(hid_t o, int64_t version, struct result_origin *to, struct err *e);
+int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e);
 
 /* Writes everything else but the maps into the slide's group. */
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
