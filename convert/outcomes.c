@@ -2,14 +2,24 @@
 #include "convert/outcomes.h"
 
 #include "common/cli.h"
+#include "convert/inputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-void outcomes_begin(struct outcomes *r, const struct arguments *o)
+int outcomes_begin(struct outcomes *r, const struct arguments *o, struct err *e)
 {
     *r = (struct outcomes){.o = o, .begun = cli_now()};
+    if (inputs_is_file(o->output))
+        return 0;
+    r->failures = failed_list_create(o->output, o->task, o->tasks);
+    return r->failures ? 0 : err_set(e, "out of memory");
+}
+
+void outcomes_free(struct outcomes *r)
+{
+    failed_list_free(r->failures);
 }
 
 /* --- JSON --- */
@@ -152,6 +162,7 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
 void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message)
 {
     r->failed++;
+    failed_list_add(r->failures, i->path, message);
     cli_say("%s", message);
     if (r->o->json)
         json_line(i, "failed", NULL, message);
@@ -164,6 +175,19 @@ void outcomes_stop(struct outcomes *r, bool begun, size_t left)
 }
 
 /* --- the end --- */
+
+int outcomes_list_failures(struct outcomes *r, struct err *e)
+{
+    if (!r->failures)
+        return 0;
+    const int64_t n = failed_list_count(r->failures);
+    if (failed_list_write(r->failures, e))
+        return -1;
+    if (n > 0 && !r->o->quiet)
+        cli_say("%s lists %" PRId64 " slide%s without a store, for h5spec report",
+                failed_list_path(r->failures), n, plural(n));
+    return 0;
+}
 
 void outcomes_end(const struct outcomes *r)
 {

@@ -216,12 +216,14 @@ static int run(struct arguments *a, int argc, char **argv)
     }
     if (check(a, &e))
         return command_usage_error(&report_options, &e);
-    if (list_expand(&a->files, LIST_RESULTS, &e)) {
+    if (list_expand(&a->files, LIST_REPORT, &e)) {
         cli_say("%s", e.msg);
         return EXIT_PART;
     }
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
+    a->setup.folders = a->files.folders;
+    a->setup.n_folders = a->files.n_folders;
     stop_catch_signals();
     if (report_write(&a->setup, &bad, &failing, &e)) {
         cli_say("%s", e.msg);

@@ -3,6 +3,7 @@
 
 #include "common/progress.h"
 #include "common/stop.h"
+#include "process/failures.h"
 #include "process/live.h"
 #include "process/results.h"
 #include "process/same_resolution.h"
@@ -27,6 +28,7 @@ struct run {
     bool mixes; /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
     struct live *live; /* NULL without --live */
+    struct failed_list *failures; /* NULL: none is written */
 };
 
 /* --- one slide, one store --- */
@@ -114,6 +116,7 @@ static void json_store(const struct run *r, const char *path, const struct resul
 static void report_failure(struct run *r, const char *path, const struct err *why)
 {
     r->failed++;
+    failed_list_add(r->failures, path, why->msg);
     json_store(r, path, NULL, why);
     cli_say("%s", why->msg);
 }
@@ -414,7 +417,7 @@ static int run_stores(struct run *r)
     struct err e = {""};
     r->out = results_open(r->o->output, &r->o->params, &r->o->regions, r->o->first_group,
                           r->o->last_group, &e);
-    int bad = !r->out;
+    int bad = !r->out || failures_begin(&r->failures, r->o, &e);
     if (!bad)
         drop_finished(r);
     bad = bad || open_live(r, &e);
@@ -424,6 +427,7 @@ static int run_stores(struct run *r)
         results_abort(r->out);
     else
         bad = results_commit(r->out, &e);
+    bad = bad || failures_end(r->failures, r->o, &e);
     if (bad)
         cli_say("%s", e.msg);
     r->ended_early = bad;
@@ -460,6 +464,7 @@ static int run_share(struct options *o)
     if (!o->quiet)
         last_line(&r, cli_now() - begun);
     tdestroy(r.seen, seen_free);
+    failed_list_free(r.failures);
     same_resolution_free(&r.resolution);
     free(r.bytes);
     free(r.counts.histogram);
