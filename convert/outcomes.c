@@ -66,6 +66,8 @@ static void json_store(const struct convert_report *p)
         json_text("tissue_rule", s->tissue_rule);
     if (s->tissue_missing[0])
         json_text("tissue_missing", s->tissue_missing);
+    if (s->tissue_doubt[0])
+        json_text("tissue_doubt", s->tissue_doubt);
     json_int("groups", s->group_count);
     json_int("tiles_missing", s->tiles_missing);
     json_int("tiles_damaged", s->tiles_damaged);
@@ -128,6 +130,9 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     if (s->tissue_missing[0])
         cli_say("%s: no tissue map: %s; --tissue-thresholds or --tissue-mask makes one", i->path,
                 s->tissue_missing);
+    if (s->tissue_doubt[0])
+        cli_say("%s: the tissue map shows %s and may be wrong; " STORE_TISSUE_REMEDY
+                " makes another", i->path, s->tissue_doubt);
     if (s->tiles_missing > 0)
         cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
                 s->tiles_missing == 1 ? " is" : "s are");

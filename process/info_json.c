@@ -91,6 +91,7 @@ void info_store_json(const struct info_store *s)
     put_real("tissue_fraction", s->tissue);
     put_text("tissue_rule", s->info->tissue_rule);
     put_text("tissue_missing", s->info->tissue_missing);
+    put_text("tissue_doubt", s->info->tissue_doubt);
     put_bool("thumbnail", s->extras.thumbnail);
     put_bool("icc_profile", s->extras.icc_profile);
     puts("}");

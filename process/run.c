@@ -6,6 +6,7 @@
 #include "process/failures.h"
 #include "process/live.h"
 #include "process/results.h"
+#include "process/run_remarks.h"
 #include "process/same_resolution.h"
 #include "process/spectrum.h"
 
@@ -20,6 +21,7 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
+    int64_t empty; /* of those done: no window counts, although some fit */
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
@@ -121,20 +123,6 @@ static void report_failure(struct run *r, const char *path, const struct err *wh
     cli_say("%s", why->msg);
 }
 
-/* Windows over pixels that the slide does not have. Left-out tiles were left out on request. */
-static void report_filled(const char *path, const struct result_counts *c)
-{
-    if (c->touching[RESULT_DAMAGED])
-        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch damaged tiles (--skip-damaged leaves "
-                "them out)", path, c->touching[RESULT_DAMAGED], c->windows);
-    if (c->touching[RESULT_SKIPPED])
-        cli_say("%s: %" PRId64 " windows that touch damaged tiles are not counted", path,
-                c->touching[RESULT_SKIPPED]);
-    if (c->touching[RESULT_MISSING])
-        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch tiles that are missing in the slide",
-                path, c->touching[RESULT_MISSING], c->windows);
-}
-
 /* --- the live page, which needs libpng --- */
 
 #ifdef HAVE_PNG
@@ -232,17 +220,12 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
         return 0;
     }
     json_store(r, path, s, NULL);
-    if (s->nx * s->ny == 0 && !r->o->quiet)
-        cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
-                " px, nothing to compute", path, s->width, s->height, r->o->params.window);
-    if (!r->o->quiet && r->o->params.roi && s->nx * s->ny > 0 && s->counts.windows == 0)
-        cli_say("%s: no window counts: none has %g %% of its area inside the regions%s", path,
-                100 * r->o->params.min_roi, r->o->params.tissue_only ? " and enough tissue" : "");
     if (!r->o->quiet)
-        report_filled(path, &s->counts);
+        run_remarks(path, &r->o->params, s);
     if (results_put(r->out, s, e))
         return -1;
     r->done++;
+    r->empty += s->nx * s->ny > 0 && s->counts.windows == 0;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
     return 0;
 }
@@ -281,17 +264,19 @@ static void put_moments(const struct run *r, char *out, size_t size)
 
 static void last_line(const struct run *r, double seconds)
 {
-    char memory[32], time[32], skipped[64] = "", other[64] = "", moments[80], left[64] = "";
+    char memory[32], time[32], skipped[64] = "", other[64] = "", moments[80], left[64] = "", empty[64] = "";
     put_moments(r, moments, sizeof moments);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
+    if (r->empty)
+        snprintf(empty, sizeof empty, " (%" PRId64 " without a window that counts)", r->empty);
     if (r->resolution.others && !r->mixes)
         snprintf(other, sizeof other, " (%" PRId64 " left out: another resolution)",
                  r->resolution.others);
     if (r->ended_early)
         put_left(r, left, sizeof left);
-    cli_say("%" PRId64 " done, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
-            "peak memory %s", r->done, skipped, r->failed, other, left, r->counts.windows, moments,
+    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
+            "peak memory %s", r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
 }

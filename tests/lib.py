@@ -163,6 +163,11 @@ def store(slide, *options):
     return _made[key]
 
 
+def stores_in(folder):
+    """The names in an output folder, without the list of slides that failed."""
+    return [f for f in os.listdir(folder) if not re.fullmatch(r"failed(\.\d+-of-\d+)?\.csv", f)]
+
+
 def spectrum(stores, *options, status=0):
     """Runs h5spec over a store or a list; returns the result's path."""
     path = os.path.join(tmp("result"), "result.h5")
