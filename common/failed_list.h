@@ -19,8 +19,8 @@
 
 struct failed_list;
 
-/* The list of a run into `folder`, share `task` of `tasks`; tasks 0 or 1: all. Nothing is written yet.
- * NULL when out of memory. */
+/* The list of a run into `folder`, share `task` of `tasks`; tasks 0 or 1: all. Nothing is written
+ * yet. NULL when out of memory. */
 struct failed_list *failed_list_create(const char *folder, int64_t task, int64_t tasks);
 /* When memory is short, failed_list_write() fails. NULL is allowed. */
 void failed_list_add(struct failed_list *l, const char *slide, const char *reason);
@@ -31,8 +31,8 @@ int64_t failed_list_count(const struct failed_list *l);
 const char *failed_list_path(const struct failed_list *l);
 void failed_list_free(struct failed_list *l); /* NULL is allowed */
 
-/* Calls file() for each list in the folder; its -1 ends the search. A folder that cannot be read has
- * none. */
+/* Calls file() for each list in the folder; its -1 ends the search. A folder that cannot be read
+ * has none. */
 int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path, struct err *e),
                      void *ctx, struct err *e);
 

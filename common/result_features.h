@@ -1,6 +1,6 @@
 /*
- * result_features.h - where a slide of a result comes from, and what format_version 2 adds to it, as
- * HDF5; for the other result*.c only.
+ * result_features.h - where a slide of a result comes from, and what format_version 2 adds to it,
+ * as HDF5; for the other result*.c only.
  */
 #ifndef WSI_RESULT_FEATURES_H
 #define WSI_RESULT_FEATURES_H

@@ -14,8 +14,9 @@ int failures_read(const char *folder,
                   int (*row)(void *ctx, const char *slide, const char *reason, struct err *e),
                   void *ctx, struct err *e);
 
-/* Begins the list of a run with what is known: what the lists in the folders of stores say, and what
- * list_expand() has found. *l is NULL for a run that has none: into one file, or of some groups. */
+/* Begins the list of a run with what is known: what the lists in the folders of stores say, and
+ * what list_expand() has found. *l is NULL for a run that has none: into one file, or of some
+ * groups. */
 int failures_begin(struct failed_list **l, const struct options *o, struct err *e);
 /* Publishes it and says so. NULL is allowed. */
 int failures_end(struct failed_list *l, const struct options *o, struct err *e);

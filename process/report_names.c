@@ -174,10 +174,9 @@ static int name_groups(struct report *r, struct err *e)
 
 int report_name(struct report *r, struct err *e)
 {
-    return (r->setup->failed && read_failed(r, e)) || read_folders(r, e) || name_slides(r, e) || name_failures(r, e) ||
-                   name_groups(r, e)
-               ? -1
-               : 0;
+    if ((r->setup->failed && read_failed(r, e)) || read_folders(r, e))
+        return -1;
+    return name_slides(r, e) || name_failures(r, e) || name_groups(r, e) ? -1 : 0;
 }
 
 static void put_row(FILE *f, const char *const *cells, int n)

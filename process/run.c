@@ -264,7 +264,8 @@ static void put_moments(const struct run *r, char *out, size_t size)
 
 static void last_line(const struct run *r, double seconds)
 {
-    char memory[32], time[32], skipped[64] = "", other[64] = "", moments[80], left[64] = "", empty[64] = "";
+    char memory[32], time[32], moments[80];
+    char skipped[64] = "", empty[64] = "", other[64] = "", left[64] = "";
     put_moments(r, moments, sizeof moments);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
@@ -275,8 +276,9 @@ static void last_line(const struct run *r, double seconds)
                  r->resolution.others);
     if (r->ended_early)
         put_left(r, left, sizeof left);
-    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
-            "peak memory %s", r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
+    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, "
+            "%.0f windows/s, peak memory %s",
+            r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
 }
@@ -463,7 +465,7 @@ int run_main(struct options *o)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e))
         return command_usage_error(o->command, &e);
-    if (!results_is_folder(o->output) && o->files.n > 0) /* as in h5spec merge, the order of names decides */
+    if (!results_is_folder(o->output) && o->files.n > 0) /* the order of names, as in merge */
         qsort(o->files.paths, (size_t)o->files.n, sizeof *o->files.paths, by_stem);
     stop_catch_signals();
     return run_share(o);

@@ -258,7 +258,7 @@ def reseal(f):
 
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
-    return [f for f in os.listdir(folder) if f.startswith(".") or not f.endswith(".h5")]
+    return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]
 
 
 def watch_reach(folder):
