@@ -333,6 +333,26 @@ def test_results_of_version_1():
     expect(len(data["names"]) == 24 and sum(x is None for x in data["m"][3]) == 12, "both versions")
 
 
+def test_a_slide_with_damaged_spectra_is_listed():
+    """One bit of the data that only the page's pictures of spectra use."""
+    whole = results("--slides", "3")
+    for name in ("spectrum_tissue", "spectrum_glass"):
+        path = os.path.join(tmp(), "flipped.h5")
+        shutil.copy(whole, path)
+        with h5py.File(path, "r") as f:
+            slide = sorted(f["slides"])[1]
+            at = f["slides"][slide][name].id.get_offset() + 1001
+        with open(path, "r+b") as f:
+            f.seek(at)
+            byte = f.read(1)[0]
+            f.seek(at)
+            f.write(bytes([byte ^ 4]))
+        page, p = report(path, status=1)
+        says(p.err, "flipped.h5: slide " + slide, name)
+        expect(slide not in data_of(page)["names"] and len(data_of(page)["names"]) == 2, "%s", data_of(page)["names"])
+        says(text_of(page), name)
+
+
 def test_other_parameters_and_damaged_files_are_listed():
     other = results("--stride", "256", name="other.h5")
     cut = os.path.join(tmp(), "cut.h5")

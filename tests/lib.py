@@ -171,6 +171,11 @@ def store(slide, *options):
     return _made[key]
 
 
+def stores_in(folder):
+    """The names in an output folder, without the list of slides that failed."""
+    return [f for f in os.listdir(folder) if not re.fullmatch(r"failed(\.\d+-of-\d+)?\.csv", f)]
+
+
 def spectrum(stores, *options, status=0):
     """Runs h5spec over a store or a list; returns the result's path."""
     path = os.path.join(tmp("result"), "result.h5")
@@ -261,7 +266,7 @@ def reseal(f):
 
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
-    return [f for f in os.listdir(folder) if f.startswith(".") or not f.endswith(".h5")]
+    return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]
 
 
 def watch_reach(folder):

@@ -116,6 +116,8 @@ static void print_tissue(const struct info_store *s)
         fputs("not detected", stdout);
     if (s->info->tissue_rule[0])
         print_reason("; by ", s->info->tissue_rule);
+    if (s->info->tissue_doubt[0])
+        print_reason("; doubtful: the map shows ", s->info->tissue_doubt);
     puts(s->info->tissue_only ? "; tiles without tissue are left out" : "");
 }
 

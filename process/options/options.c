@@ -30,6 +30,9 @@ enum {
               "read more inputs from FILE, one per line; - reads standard input"}
 #define DUPLICATES {NULL, 0, "allow-duplicates", NULL, OPT_DUPLICATES, \
                     "accept several stores of one slide; each is counted"}
+#define MIX_MPP {NULL, 0, "mix-mpp", NULL, OPT_MIX_MPP, \
+                 "accept slides of different resolution in one result; without it, those that " \
+                 "differ by more than 10 % from the first one by name are left out, with status 1"}
 #define THREADS {"Computing", 'j', "threads", "N", OPT_THREADS, "number of threads"}
 #define PROGRESS {NULL, 0, "progress", "WHEN", OPT_PROGRESS, \
                   "show progress: auto (on a terminal), yes or no"}
@@ -51,9 +54,7 @@ static const struct command_option run_rows[] = {
      "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
      "Slurm or Grid Engine array job"},
     DUPLICATES,
-    {NULL, 0, "mix-mpp", NULL, OPT_MIX_MPP,
-     "accept slides of different resolution in one result; without it, those that differ by more "
-     "than 10 % from the first one are rejected"},
+    MIX_MPP,
     {"Parameters", 0, "window", "N", OPT_WINDOW,
      "windows of N x N px, a power of two from 64 to 1024"},
     {NULL, 0, "stride", "S", OPT_STRIDE, "px from one window to the next"},
@@ -95,6 +96,7 @@ static const struct command_option merge_rows[] = {
     {NULL, 0, "partial", NULL, OPT_PARTIAL,
      "merge even if groups are missing; the output lists them"},
     DUPLICATES,
+    MIX_MPP,
     {"Messages", 0, "json", NULL, OPT_JSON, "print a JSON line about the output"},
     PROGRESS, QUIET, COMMAND_LAST_ROWS};
 
