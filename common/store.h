@@ -63,6 +63,7 @@ struct store_info {
     const struct codec *codec;
     char tissue_rule[96];    /* how the tissue map was made; "": by Otsu's thresholds */
     char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
+    char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
@@ -104,6 +105,8 @@ int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
+/* Records that the slide contradicts itself about its colours, and what was believed. */
+int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.

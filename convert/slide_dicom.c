@@ -5,8 +5,8 @@
  * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM; what this reader
  * does not read is left to OpenSlide 4.
  *
- * The colours of a tile are those that the file states (photometric interpretation), whatever its
- * JPEG stream says. So does OpenSlide.
+ * The colours of a tile are those that the file states (photometric interpretation), unless its
+ * JPEG stream states others itself (tile.h).
  */
 #include "convert/slide_tiles.h"
 
@@ -55,7 +55,10 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
                       struct tile_file **tiles, struct err *problem, struct err *e)
 {
     const struct dicom_instance *i = &l->instance;
-    struct tile_grid g = {.format = {.compression = TILE_JPEG, .cols = i->cols, .rows = i->rows},
+    struct tile_grid g = {.format = {.compression = TILE_JPEG,
+                                     .stream_decides = true,
+                                     .cols = i->cols,
+                                     .rows = i->rows},
                           .cols = dicom_frames_cols(i),
                           .rows = dicom_frames_rows(i),
                           .unwrap = dicom_frames_join,
@@ -312,6 +315,7 @@ const struct slide_reader slide_dicom = {
     .read_eighth = slide_tiles_read_eighth,
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
+    .contradiction = slide_tiles_contradiction,
     .prefetch = slide_tiles_prefetch,
     .properties = dicom_properties,
     .thumbnail = dicom_thumbnail,

@@ -92,7 +92,7 @@ def test_pixels_are_those_of_libjpeg():
 
 
 def test_photometric_interpretation_states_the_colours():
-    """As in OpenSlide: whatever the stream says of itself."""
+    """Of streams that say nothing themselves; check_colours.py has the others."""
     level = Level(svs())
     level.photometric = "YBR_FULL_422"
     a = convert(write(os.path.join(tmp(), "a.dcm"), instance(level)), "--codec", "none")[0]

@@ -65,6 +65,24 @@ class Level:
         self.tiles = [t.tile(k, directory)[1] for k in range(t.directories[directory][TILE_OFFSETS][1])]
 
 
+def restated(stream, adobe=None, ids=(1, 2, 3), jfif=False):
+    """A JPEG stream that says of itself: transform of an Adobe marker (None: no marker), ids of the components, JFIF."""
+    out, at, marker = bytearray(b"\xff\xd8"), 2, 0
+    if jfif:
+        out += b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+    if adobe is not None:
+        out += b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0" + bytes([adobe])
+    while marker != 0xda:
+        marker, n = stream[at + 1], struct.unpack_from(">H", stream, at + 2)[0]
+        segment = bytearray(stream[at:at + 2 + n])
+        if marker in (0xc0, 0xda):
+            step, first = (3, 10) if marker == 0xc0 else (2, 5)
+            segment[first:first + 3 * step:step] = bytes(ids)
+        out += segment
+        at += 2 + n
+    return bytes(out) + stream[at:]
+
+
 def levels(svs):
     t = Tiff(svs)
     return [Level(svs, k) for k, d in enumerate(t.directories) if TILE_OFFSETS in d]
