@@ -25,7 +25,7 @@ LAYERS = [  # folder, what of ours it may include
 ONLY = [  # header, the only files that may include it
     (r"(hdf5|H5PL\w*)\.h", r"common/h5(jpeg\.c|\.h)"),
     (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
-    (r"pthread\.h", r"common/pipe\.c"),
+    (r"pthread\.h", r"common/pipe\.c|convert/dicom_index\.c"),  # the latter for a lock only
     (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/svs_level|process/map_tiff)\.c"),
     (r"png\.h", r"(process/png_file|convert/png_mask)\.c"),

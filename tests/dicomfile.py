@@ -2,6 +2,7 @@
 
 The same tiles in an Aperio SVS file and in DICOM files must give the same pixels.
 """
+import itertools
 import os
 import struct
 
@@ -99,21 +100,28 @@ def fragments(frames, split):
     return out
 
 
-def pixel_data(frames, table="basic", split=1):
-    """The element of the pixels and those before it. `table`: basic, extended or none."""
+def pixel_data(frames, table="basic", split=1, offsets=None, lost=(), end=END):
+    """The element of the pixels and those before it. `table`: basic, extended or none; `offsets`: other ones for the table.
+    `lost`: numbers of items that are not in the file. `end`: what follows the items."""
     items = fragments(frames, split)
-    offsets = [sum(len(i) for i in items[:k]) for k in range(len(items))] if len(items) < 500 else None
-    if offsets is None:
-        offsets, at = [], 0
-        for i in items:
-            offsets.append(at)
-            at += len(i)
+    offsets = offsets or list(itertools.accumulate((len(i) for i in items[:-1]), initial=0))
     basic = struct.pack("<%dI" % len(items), *offsets) if table == "basic" else b""
     before = b""
     if table == "extended":
         before = element(0x7fe00001, b"OV", struct.pack("<%dQ" % len(items), *offsets))
         before += element(0x7fe00002, b"OV", struct.pack("<%dQ" % len(items), *(len(f) for f in frames)))
-    return before + element(0x7fe00010, b"OB", item(basic) + b"".join(items) + END, UNDEFINED)
+    data = b"".join(items)
+    if lost:
+        data = b"".join(i for k, i in enumerate(split_items(data)) if k not in lost)
+    return before + element(0x7fe00010, b"OB", item(basic) + data + end, UNDEFINED)
+
+
+def split_items(data):
+    at = 0
+    while at < len(data):
+        n = 8 + struct.unpack_from("<I", data, at + 4)[0]
+        yield data[at:at + n]
+        at += n
 
 
 def position(x, y):
