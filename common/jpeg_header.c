@@ -181,14 +181,14 @@ static int read_segment(struct jpeg_header *h, int marker, struct segment s, str
     default: break;
     }
     if (marker > SOF0 && marker <= SOF15 && marker != JPG)
-        return other(e, marker == DAC ? "JPEG with arithmetic coding"
-                                      : "JPEG that is not baseline");
+        return other(e,
+                     marker == DAC ? "JPEG with arithmetic coding" : "JPEG that is not baseline");
     return 0;
 }
 
 /* Reads the segment whose marker is at byte *at, and steps over it. */
-static int next_segment(const uint8_t *bytes, size_t n, size_t *at, int *marker,
-                        struct segment *s, struct err *e)
+static int next_segment(const uint8_t *bytes, size_t n, size_t *at, int *marker, struct segment *s,
+                        struct err *e)
 {
     while (*at + 1 < n && bytes[*at] == 0xff && bytes[*at + 1] == 0xff)
         ++*at; /* fill bytes */

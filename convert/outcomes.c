@@ -123,8 +123,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: no tissue map: %s; --tissue-thresholds or --tissue-mask makes one", i->path,
                 s->tissue_missing);
     if (s->tiles_missing > 0)
-        cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
-                s->tiles_missing == 1 ? " is" : "s are");
+        cli_say("%s: %" PRId64 " tile%s empty in the file (never scanned)", i->path,
+                s->tiles_missing, s->tiles_missing == 1 ? " is" : "s are");
     if (r->o->group_bytes_given && r->o->convert.group_bytes < stripe_bytes)
         cli_say(
             "%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",

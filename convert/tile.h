@@ -55,9 +55,9 @@ enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER 
 
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
- * YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or TILE_DAMAGED: the
- * tile is damaged, or is not what the format says; out is undefined then, and the next tile is not
- * affected.
+ * YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or
+ * TILE_DAMAGED: the tile is damaged, or is not what the format says; out is undefined then, and the
+ * next tile is not affected.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);
