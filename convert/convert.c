@@ -160,6 +160,14 @@ static int put_tissue(struct convert *c, struct err *e)
                : 0;
 }
 
+/* Records that the tiles and the file state different colours. */
+static int put_contradiction(struct convert *c, struct err *e)
+{
+    const struct slide_reader *r = c->slide->reader;
+    const char *what = r->contradiction ? r->contradiction(c->slide) : NULL;
+    return what ? store_put_colour_conflict(c->writer, what, e) : 0;
+}
+
 /* Buffers for `depth` tiles. */
 static int open_buffers(struct convert *c, int depth, struct err *e)
 {
@@ -242,7 +250,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
-        stop_check(e) || put_tissue(c, e)) {
+        stop_check(e) || put_tissue(c, e) || put_contradiction(c, e)) {
         store_abort(c->writer);
         return -1;
     }

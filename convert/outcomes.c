@@ -71,6 +71,8 @@ static void json_store(const struct convert_report *p)
     json_text("codec", s->codec->name);
     if (s->codec_reason[0])
         json_text("codec_reason", s->codec_reason);
+    if (s->colour_conflict[0])
+        json_text("colour_conflict", s->colour_conflict);
     if (s->tissue_rule[0])
         json_text("tissue_rule", s->tissue_rule);
     if (s->tissue_missing[0])
@@ -136,6 +138,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
     if (s->codec_reason[0] && r->o->convert.codec->id == CODEC_JPEG)
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
+    if (s->colour_conflict[0])
+        cli_say("%s: warning: %s; check its colours", i->path, s->colour_conflict);
     if (s->tissue_missing[0])
         cli_say("%s: no tissue map: %s; --tissue-thresholds or --tissue-mask makes one", i->path,
                 s->tissue_missing);
@@ -143,8 +147,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: the tissue map shows %s and may be wrong; " STORE_TISSUE_REMEDY
                 " makes another", i->path, s->tissue_doubt);
     if (s->tiles_missing > 0)
-        cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
-                s->tiles_missing == 1 ? " is" : "s are");
+        cli_say("%s: %" PRId64 " tile%s empty in the file (never scanned)", i->path,
+                s->tiles_missing, s->tiles_missing == 1 ? " is" : "s are");
     if (r->o->group_bytes_given && r->o->convert.group_bytes < stripe_bytes)
         cli_say(
             "%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",

@@ -41,7 +41,7 @@ def check_damage(kind, option, status, rest, *convert_options):
     reader = "openslide" if "none" in kind or "deflate" in kind else "svs"
     expect(j["status"] == ("done" if status == 1 else "damaged") and j["reader"] == reader, "%s %s: %s", kind, option,
            j)
-    says(p.err, slide, "1 tile is empty in the file (sparse TIFF)" if status == 1 else "1 damaged tile")
+    says(p.err, slide, "1 tile is empty in the file (never scanned)" if status == 1 else "1 damaged tile")
     expect((j["tiles_missing"], j["tiles_damaged"]) == ((1, 0) if status == 1 else (0, 1)), "%s %s: %s", kind,
            option, j)
     with h5py.File(path, "r") as f, h5py.File(whole, "r") as g:
@@ -55,7 +55,7 @@ def check_damage(kind, option, status, rest, *convert_options):
     run(H5SPEC, "verify", path)
     out = os.path.join(tmp(), "x.h5")
     p = run(WSI2H5, "--on-damage", "fail", *convert_options, "-o", out, slide, status=0 if status == 1 else 1)
-    says(p.err, slide, "(sparse TIFF)" if status == 1 else "rejected because of --on-damage fail")
+    says(p.err, slide, "(never scanned)" if status == 1 else "rejected because of --on-damage fail")
 
 
 def test_damaged_tiles_of_every_kind():
@@ -173,7 +173,7 @@ def test_empty_tiles_of_generic_tiff_are_missing():
         for extra in ((), ("--gray",), ("--on-damage", "fail")):
             path, p, j = convert(slide, *extra)
             expect((j["vendor"], j["tiles_missing"], j["tiles_damaged"]) == ("generic-tiff", 2, 0), "%s", j)
-            says(p.err, slide + ": 2 tiles are empty in the file (sparse TIFF)")
+            says(p.err, slide + ": 2 tiles are empty in the file (never scanned)")
         path, _, _ = convert(slide)
         with h5py.File(path, "r") as f, h5py.File(store(made(*options)), "r") as g:
             status = f["groups/00001/tile_status"][()]

@@ -150,7 +150,7 @@ def test_level_whose_downsample_is_no_whole_number():
 def test_missing_tile():
     slide = made("--size", "900x700", "--levels", "2", "--missing", "1,2", name="missing")
     out = tmp()
-    says(run(WSI2H5, "-o", out, slide).err, slide, "1 tile is empty in the file (sparse TIFF)")
+    says(run(WSI2H5, "-o", out, slide).err, slide, "1 tile is empty in the file (never scanned)")
     with h5py.File(os.path.join(out, "missing.h5"), "r") as f:
         check_layout(f)
         status = f["groups/00001/tile_status"][()]

@@ -65,6 +65,7 @@ struct store_info {
     char tissue_rule[96];    /* how the tissue map was made; "": by Otsu's thresholds */
     char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
     char tissue_doubt[96];   /* what the map shows that makes it doubtful; "": nothing */
+    char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
@@ -125,6 +126,8 @@ int store_put_sources(struct store_writer *w, const struct store_source *s, int6
                       struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
+/* Records that the slide contradicts itself about its colours, and what was believed. */
+int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* Records that the map is doubtful, in the words of store_doubts_tissue(). */

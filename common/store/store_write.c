@@ -215,6 +215,12 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
     return checked(w, r);
 }
 
+int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e)
+{
+    snprintf(w->info.colour_conflict, sizeof w->info.colour_conflict, "%s", what);
+    return checked(w, h5_put_text(w->file.id, "colour_conflict", w->info.colour_conflict, e));
+}
+
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);

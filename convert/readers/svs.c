@@ -202,6 +202,7 @@ const struct slide_reader slide_svs = {
     .read_eighth = slide_tiles_read_eighth,
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
+    .contradiction = slide_tiles_contradiction,
     .prefetch = slide_tiles_prefetch,
     .properties = svs_properties,
     .thumbnail = svs_thumbnail,

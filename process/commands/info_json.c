@@ -73,6 +73,8 @@ static void put_layout(const struct info_store *s)
     put_text("codec", i->codec->name);
     if (i->codec_reason[0])
         put_text("codec_reason", i->codec_reason);
+    if (i->colour_conflict[0])
+        put_text("colour_conflict", i->colour_conflict);
     put_int("stored_bytes", s->extras.stored_bytes);
     put_real("codec_ratio", s->ratio);
     put_int("tiles", s->tiles);

@@ -64,6 +64,11 @@ static void print_slide(const struct store_info *i)
         print_name(i->source_problem);
         putchar('\n');
     }
+    if (i->colour_conflict[0]) {
+        label("colours");
+        print_name(i->colour_conflict);
+        putchar('\n');
+    }
 }
 
 static void print_pixels(const struct store_info *i)
