@@ -409,7 +409,8 @@ const struct command options_info = {
     .usage = "[options] FILE...",
     .summary = "show what stores and results contain",
     .details = "Shows what stores and results contain. A FILE may be a folder that is searched for "
-               "both.",
+               "both. In tables (--csv) a text that a spreadsheet would compute, because it begins "
+               "with = + - or @, has an apostrophe in front; drop it to get the name.",
     .example = "h5spec info --csv corpus.h5"};
 const struct command options_verify = {
     COMMAND("verify", verify_rows),

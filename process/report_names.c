@@ -2,7 +2,7 @@
 #include "process/report.h"
 
 #include "common/cli.h"
-#include "process/html.h"
+#include "common/csv.h"
 #include "process/table.h"
 
 #include <ctype.h>
@@ -154,7 +154,7 @@ static void put_row(FILE *f, const char *const *cells, int n)
     for (int k = 0; k < n; k++) {
         if (k)
             putc(',', f);
-        html_csv_exact(f, cells[k]);
+        csv_exact(f, cells[k]);
     }
     putc('\n', f);
 }
