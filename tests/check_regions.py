@@ -346,6 +346,7 @@ def test_real_slide():
     check(spectrum(s, "--roi", written(collection(feature([ring], "Tumor"))), "--roi-class", "Tumor"), want)
 
 
+@later("ci")
 def test_every_failed_allocation_has_a_reason():
     """From the first polygon on: the message names the store or the regions, and says what failed."""
     if SAN:

@@ -19,4 +19,4 @@ def sweep(name):
 for name_ in SCALES:
     globals()["test_" + name_] = lambda n=name_: sweep(n)
 
-main(globals())
+main(globals(), "ci")
