@@ -254,7 +254,7 @@ def test_more_windows_than_one_band_has():
 
 def test_windows_by_cufft():
     for window, stride in ((128, 128), (64, 37), (512, 200), (256, 100)):
-        for options, settings in (((), {}), (("--memory", "7M"), {"memory": (32 if window == 512 else 24) << 20}), (("--memory", "7M"), {"order": 0})):
+        for options, settings in (((), {}), (("--memory", "7M"), {"memory": PLENTY}), (("--memory", "7M"), {"order": 0})):
             p = right(rgb(), "--json", *options, window=window, stride=stride, **settings)
             expect(json_lines(p.out)[0]["kernel"] == "cuFFT", p.out)
     right(gray(), "--taper", "hann")
@@ -455,22 +455,47 @@ def test_one_of_two_devices_fails():
     expect(any(lost), "no failure met a store in progress: %s", lost)
 
 
+PLENTY = 64 << 20  # memory of a device that is enough for every small store here
+
+
+def has_room(stores, *options, memory, window=256, stride=128, **settings):
+    """With this much memory of each device the values are right, or else an error names the device and the reason."""
+    p = stub(stores, *options, "--window", window, "--stride", stride, status=None, memory=memory, **settings)
+    if p.returncode == 0:
+        check_result(p.result, stores, window, stride)
+        return True
+    expect(p.returncode == 1, "status %d", p.returncode)
+    says(p.err, "(cuda:0)", "out of memory")
+    check_failure(p, stores, window, stride, 1)
+    return False
+
+
+def least_memory(stores, *options, **settings):
+    """How much memory of a device is just enough, in bytes, to a MiB."""
+    few, enough = 0, PLENTY >> 20
+    expect(has_room(stores, *options, memory=PLENTY, **settings), "%d MiB are too little", enough)
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if has_room(stores, *options, memory=middle << 20, **settings) else (middle, enough)
+    return enough << 20
+
+
 def test_little_device_memory():
     # less at a time: windows by cuFFT, rows of the ring
     for window, stride in ((128, 128), (256, 128)):
-        for memory in (1 << 30, 64 << 20, 32 << 20, 16 << 20, 12 << 20):  # the sums of features need some of it
+        least = least_memory([rgb(), gray()], "--memory", "4M", window=window, stride=stride)
+        for memory in (1 << 30, 2 * least, 5 * least // 4):
             right([rgb(), gray()], "--memory", "4M", window=window, stride=stride, memory=memory)
-        for memory in (1 << 16, 4 << 20):
-            p = stub([rgb(), gray()], "--memory", "4M", "--window", window, status=1, memory=memory)
-            says(p.err, "(cuda:0)", "out of memory", *([rgb()] if memory > 1 << 16 else []))
-            expect(not os.path.exists(p.result), "a result of nothing")
+        p = stub([rgb(), gray()], "--memory", "4M", "--window", window, status=1, memory=1 << 16)
+        says(p.err, "(cuda:0)", "out of memory")
+        expect(not os.path.exists(p.result), "a result of nothing")
 
 
 def test_growing_when_device_memory_is_little():
     # a wider store gets its buffers although cuFFT has taken all the memory
     wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
     for options in ({}, {"window": 128, "stride": 100}):
-        right(wide, "--memory", "8M", memory=26 << 20, **options)
+        right(wide, "--memory", "8M", memory=least_memory(wide[-1:], "--memory", "8M", **options), **options)
 
 
 # --- which device ---
@@ -596,7 +621,7 @@ def skip_what_others_do():
 @later("ci")
 def test_every_call_can_fail_with_cufft():
     skip_what_others_do()
-    walk(walk_job(), "--memory", "1M", "--taper", "hann", window=64, stride=50, memory=8 << 20, codes=(2, 719))
+    walk(walk_job(), "--memory", "1M", "--taper", "hann", window=64, stride=50, memory=PLENTY, codes=(2, 719))
 
 
 @later("ci")
@@ -620,8 +645,10 @@ def test_a_store_that_no_device_has_room_for():
     # its failure must not end the use of one device after the other
     wide = store(made("--size", "9000x600", name="wide"))
     stores = [small(1)[0], wide] + small(7)[1:]
-    for devices, memory in ((1, 12), (3, 12), (3, 20)):
-        p = stub(stores, "--memory", "3M", status=1, devices=devices, memory=memory << 20)
+    few = least_memory(small(7), "--memory", "3M")
+    for devices, memory in ((1, few), (3, few), (3, 3 * few // 2)):
+        expect(not has_room([wide], "--memory", "3M", memory=memory), "of no use: %d bytes are enough for all", memory)
+        p = stub(stores, "--memory", "3M", status=1, devices=devices, memory=memory)
         with h5py.File(p.result, "r") as f:
             expect(len(f["slides"]) == len(stores) - 1 and "wide" not in f["slides"], "%s: %s", list(f["slides"]), p.err)
         check_result(p.result, [s for s in stores if s != wide], 256, 128)
@@ -751,8 +778,8 @@ def test_every_call_can_fail_with_jpeg_and_two_devices():
 
 
 def test_jpeg_with_little_memory():
-    for memory in (28, 40, 64):
-        right([long_jpeg(), jpeg(kind("420"))], "--memory", "4M", memory=memory << 20)
+    stores = [long_jpeg(), jpeg(kind("420"))]
+    right(stores, "--memory", "4M", memory=5 * least_memory(stores, "--memory", "4M") // 4)
 
 
 @races
