@@ -136,6 +136,7 @@ def test_store_of_another_slide_is_never_taken():
     a, b = made("--size", "600x500", name="x"), made("--size", "600x500", "--seed", "9", name="x")
     run(WSI2H5, "-o", out, a)
     data = open(os.path.join(out, "x.h5"), "rb").read()
+    b = shutil.copy(b, tmp())
     os.utime(b, (2 ** 31 - 1, 2 ** 31 - 1))  # newer than the store, but in another folder
     p = run(WSI2H5, "-o", out, b, status=1)
     says(p.err, b, "another slide", "--force")

@@ -6,7 +6,7 @@ import sys
 import h5py
 import numpy as np
 
-from lib import (H5SPEC, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main, os, real, run, says,
+from lib import (H5SPEC, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, later, made, main, os, real, run, says,
                  spectrum, store, tmp)
 
 SIZE = (1500, 1200)

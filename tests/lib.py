@@ -237,6 +237,8 @@ def nobody_changed_shared_files():
     for path, before in _shared.items():
         if not os.path.exists(path) or state_of(path) != before or len(os.listdir(os.path.dirname(path))) > 1:
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+            _shared.clear()
+            _made.clear()
             raise Failed("the test has changed %s, which other tests share, or its folder" % path)
 
 
