@@ -82,14 +82,14 @@ NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call o
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
 
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
-COMMON   := $(filter-out $(B)/common/h5jpeg.o,$(call objects,common/*.c))
+COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o,$(call objects,common/*/*.c))
 # without OpenSlide, wsi2h5 reads SVS and DICOM only
-CONVERT  := $(filter-out $(call objects,$(if $(call on,$(OPENSLIDE)),convert/no_openslide.c, \
-              convert/slide_metadata.c convert/slide_openslide.c convert/slide_ndpi.c convert/ndpi_level.c)),$(call objects,convert/*.c))
+CONVERT  := $(filter-out $(call objects,$(patsubst %,convert/readers/%.c,$(if $(call on,$(OPENSLIDE)),no_openslide, \
+              slide_metadata slide_openslide slide_ndpi ndpi_level))),$(call objects,convert/*.c convert/*/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
-PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,png_ map_ report live page)) \
-              $(if $(MAP_TIFF),process/map_tiff_none.c,process/map_tiff.c)),$(call objects,process/*.c))
-CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,cuda/*.c cuda/*.cu))
+PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ draw/page map/ report/ run/live)) \
+              $(if $(MAP_TIFF),process/map/map_tiff_none.c,process/map/map_tiff.c)),$(call objects,process/*.c process/*/*.c))
+CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,$(foreach e,c cu,cuda/*.$e cuda/*/*.$e)))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
 TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
@@ -122,25 +122,25 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(LDLIBS)
 
 # HDF5's plug-in: the library that loads it brings HDF5
-$(B)/libh5jpeg.so: common/h5jpeg.c common/jpeg_decoder.c common/err.c $(B)/config | needs
+$(B)/libh5jpeg.so: common/codec/h5jpeg.c common/codec/jpeg_decoder.c common/base/err.c $(B)/config | needs
 	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) $(call near,../..) -fPIC -fvisibility=hidden -shared \
 	  -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
 
 # style and scripts of pages: their bytes, and the SHA-256 by which a page allows them
-$(B)/page_files.h: process/page.css process/page.js process/live.js
+$(B)/page_files.h: process/draw/page.css process/draw/page.js process/run/live.js
 	$(call show,GEN $@)for f in $^; do n=$$(basename $$f | tr . _); \
 	  echo "static const unsigned char $$n[] = {"; od -An -v -tu1 $$f | sed 's/[0-9][0-9]*/&,/g'; \
 	  echo "}; static const char $${n}_sha256[] = \"$$(sha256sum <$$f | cut -c1-64)\";"; done >$@
-$(B)/process/page.o: $(B)/page_files.h
+$(B)/process/draw/page.o: $(B)/page_files.h
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
-$(call objects,process/png_file.c $(if $(MAP_TIFF),process/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
-$(B)/convert/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
+$(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
+$(B)/convert/tissue/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
-$(call objects,$(patsubst %,%.c,process/lanes process/spectrum_cpu process/cpu_unit process/cpu_octaves process/stream common/gray common/chunks \
-  convert/convert convert/slide_openslide convert/slide_metadata \
-  convert/tile_j2k convert/tissue)): EXTRA += -O3
+$(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
+  spectrum/cpu_octaves engine/stream) common/store/gray common/store/chunks convert/convert \
+  $(addprefix convert/,readers/slide_openslide readers/slide_metadata tile/tile_j2k tissue/tissue))): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<
@@ -172,14 +172,14 @@ $(B)/cuda/gds.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/tests/h5spec_stub: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) $(COMMON)
 	$(link) -lstdc++ $(LDLIBS)
 # the same without libjpeg
-$(B)/tests/no_jpeg.o: common/jpeg_decoder.c $(B)/config
+$(B)/tests/no_jpeg.o: common/codec/jpeg_decoder.c $(B)/config
 	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) -c -o $@ $<
 $(B)/tests/h5spec_stub_no_jpeg: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) \
                                 $(B)/tests/no_jpeg.o $(filter-out %/jpeg_decoder.o,$(COMMON))
 	$(link) -lstdc++ $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
-$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg%,$(CUDAOBJ)) $(COMMON)
+$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg/jpeg%,$(CUDAOBJ)) $(COMMON)
 	$(link) $(CUDA_LIBS) -lstdc++ $(LDLIBS)
 $(B)/tests/jpeg_streams: tests/jpeg_streams.c
 	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg) -lm
@@ -212,9 +212,9 @@ FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, 
               $(filter-out %/fuzz_hdf5.c,$(wildcard tests/fuzz/fuzz_*.c))))
 FUZZ_MAIN = $(B)/tests/fuzz/replay.o
 FUZZ_HDF5 =
-DIRECT    = $(call objects,convert/svs*.c convert/tiff_file.c convert/tile*.c convert/head.c convert/identifiers.c \
-              convert/anonymous.c convert/file_kind.c convert/dicom*.c convert/slide_dicom.c convert/slide_tiles.c convert/ndpi_level.c convert/sha256.c) $(B)/convert/no_openslide.o
-$(B)/tests/fuzz/%.o $(B)/convert/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
+DIRECT    = $(call objects,$(patsubst %,convert/%.c,privacy/* tile/* $(addprefix readers/,svs* tiff_file tile_file \
+              file_kind dicom* slide_dicom slide_tiles ndpi_level sha256))) $(B)/convert/readers/no_openslide.o
+$(B)/tests/fuzz/%.o $(B)/convert/readers/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)

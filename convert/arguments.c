@@ -1,13 +1,13 @@
 /* arguments.c - see arguments.h. */
 #include "convert/arguments.h"
 
-#include "common/codec.h"
-#include "common/command.h"
-#include "common/h5_exit.h"
-#include "common/pipe.h"
+#include "common/base/command.h"
+#include "common/base/pipe.h"
+#include "common/codec/codec.h"
+#include "common/hdf5/h5_exit.h"
 #include "convert/inputs.h"
-#include "convert/slide_metadata.h"
-#include "convert/tile.h"
+#include "convert/readers/slide_metadata.h"
+#include "convert/tile/tile.h"
 #include "wsi_build.h"
 
 #include <inttypes.h>

@@ -4,8 +4,8 @@
 #ifndef WSI_ARGUMENTS_H
 #define WSI_ARGUMENTS_H
 
-#include "common/cli.h"
-#include "common/err.h"
+#include "common/base/cli.h"
+#include "common/base/err.h"
 #include "convert/convert.h"
 
 #include <stdbool.h>

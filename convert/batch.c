@@ -1,15 +1,15 @@
 /* batch.c - see batch.h. */
 #include "convert/batch.h"
 
-#include "common/cli.h"
-#include "common/folder.h"
-#include "common/pipe.h"
-#include "common/progress.h"
-#include "common/publish.h"
-#include "common/stop.h"
-#include "convert/anonymous.h"
+#include "common/base/cli.h"
+#include "common/base/folder.h"
+#include "common/base/pipe.h"
+#include "common/base/progress.h"
+#include "common/base/publish.h"
+#include "common/base/stop.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
+#include "convert/privacy/anonymous.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,11 +105,11 @@ struct slot {
     struct convert *ready; /* NULL: nothing is prepared */
 };
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     const struct batch *b = ctx;
     struct slot *s = slot;
-    (void)order, (void)e;
+    (void)e;
     if ((size_t)number == b->in.n)
         return PIPE_END;
     *s = (struct slot){.number = (size_t)number};
@@ -166,7 +166,7 @@ static int convert_all(struct batch *b, struct err *e)
     if (!slots)
         return err_set(e, "out of memory");
     store_init(); /* changes the environment, which only one thread may do */
-    const int r = pipe_run_shared(&ops, b, slots, sizeof *slots, depth, threads, e);
+    const int r = pipe_run(&ops, b, slots, sizeof *slots, depth, threads, e);
     for (int k = 0; k < depth; k++)
         convert_free(slots[k].ready);
     free(slots);

@@ -1,20 +1,20 @@
 /* convert.c - see convert.h. */
 #include "convert/convert_parts.h"
 
-#include "common/cli.h"
-#include "common/jpeg_chunk.h"
-#include "common/jpeg_decoder.h"
-#include "common/pipe.h"
-#include "common/publish.h"
-#include "common/stop.h"
-#include "convert/head.h"
-#include "convert/overview.h"
+#include "common/base/cli.h"
+#include "common/base/pipe.h"
+#include "common/base/publish.h"
+#include "common/base/stop.h"
+#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_decoder.h"
 #include "convert/plan.h"
+#include "convert/privacy/head.h"
+#include "convert/readers/slide.h"
 #include "convert/resolution.h"
-#include "convert/slide.h"
 #include "convert/space.h"
-#include "convert/tissue.h"
-#include "convert/tissue_mask.h"
+#include "convert/tissue/overview.h"
+#include "convert/tissue/tissue.h"
+#include "convert/tissue/tissue_mask.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -32,11 +32,11 @@ enum {
 
 /* --- the pipe --- */
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct convert *c = ctx;
     struct item *it = slot;
-    (void)number, (void)order;
+    (void)number;
     if (stop_check(e))
         return -1;
     if (c->next == c->columns * c->rows)
@@ -220,7 +220,7 @@ static int put_tiles(struct convert *c, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     if (!c->is_ready)
-        return pipe_run_shared(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
+        return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
     for (int k = 0; k < c->depth; k++)
         if (sink(c, &c->items[k], e))
             return -1;
@@ -349,9 +349,8 @@ static int begin_small(struct convert *c, const struct stat *st, struct err *e)
 
 static int fill_items(struct convert *c, struct err *e)
 {
-    struct pipe_order order;
     for (int k = 0; k < c->depth; k++)
-        if (source(c, &c->items[k], k, &order, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
+        if (source(c, &c->items[k], k, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
             c->items[k].other[0])
             return -1;
     return 0;

@@ -11,10 +11,10 @@
 #ifndef WSI_CONVERT_H
 #define WSI_CONVERT_H
 
-#include "common/codec.h"
-#include "common/err.h"
-#include "common/store.h"
-#include "convert/tissue.h"
+#include "common/base/err.h"
+#include "common/codec/codec.h"
+#include "common/store/store.h"
+#include "convert/tissue/tissue.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,11 +4,11 @@
 #ifndef WSI_CONVERT_PARTS_H
 #define WSI_CONVERT_PARTS_H
 
-#include "common/jpeg_chunk.h"
+#include "common/codec/jpeg_chunk.h"
 #include "convert/convert.h"
-#include "convert/head.h"
-#include "convert/slide.h"
-#include "convert/tissue.h"
+#include "convert/privacy/head.h"
+#include "convert/readers/slide.h"
+#include "convert/tissue/tissue.h"
 
 /* What the tissue map is made of. */
 enum tissue_origin {

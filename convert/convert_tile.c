@@ -1,7 +1,7 @@
 /* convert_tile.c - one tile of the slide to one chunk of the store; see convert.h. */
 #include "convert/convert_parts.h"
 
-#include "common/gray.h"
+#include "common/store/gray.h"
 
 #include <inttypes.h>
 #include <stdio.h>

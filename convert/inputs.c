@@ -1,8 +1,8 @@
 /* inputs.c - see inputs.h. */
 #include "convert/inputs.h"
 
-#include "common/cli.h"
-#include "convert/dicom.h"
+#include "common/base/cli.h"
+#include "convert/readers/dicom.h"
 #include "convert/search.h"
 
 #include <stdio.h>

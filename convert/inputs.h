@@ -4,7 +4,7 @@
 #ifndef WSI_INPUTS_H
 #define WSI_INPUTS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* outcomes.c - see outcomes.h. */
 #include "convert/outcomes.h"
 
-#include "common/cli.h"
+#include "common/base/cli.h"
 
 #include <inttypes.h>
 #include <stdio.h>

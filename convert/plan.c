@@ -1,7 +1,7 @@
 /* plan.c - see plan.h. */
 #include "convert/plan.h"
 
-#include "common/cli.h"
+#include "common/base/cli.h"
 
 #include <inttypes.h>
 #include <math.h>

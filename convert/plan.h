@@ -4,10 +4,10 @@
 #ifndef WSI_PLAN_H
 #define WSI_PLAN_H
 
-#include "common/err.h"
-#include "common/store.h"
+#include "common/base/err.h"
+#include "common/store/store.h"
 #include "convert/convert.h"
-#include "convert/slide.h"
+#include "convert/readers/slide.h"
 
 #include <sys/stat.h>
 

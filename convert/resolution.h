@@ -8,7 +8,7 @@
 #define WSI_RESOLUTION_H
 
 #include "convert/convert.h"
-#include "convert/slide.h"
+#include "convert/readers/slide.h"
 
 /*
  * With o->mpp > 0: the level whose resolution is nearest to it, if both directions lie within

@@ -1,9 +1,9 @@
 /* search.c - see search.h. */
 #include "convert/search.h"
 
-#include "common/folder.h"
-#include "convert/dicom.h"
-#include "convert/slide.h"
+#include "common/base/folder.h"
+#include "convert/readers/dicom.h"
+#include "convert/readers/slide.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #ifndef WSI_SEARCH_H
 #define WSI_SEARCH_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* What a search finds; see folder_ops. */
 struct search_ops {

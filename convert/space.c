@@ -1,7 +1,7 @@
 /* space.c - see space.h. */
 #include "convert/space.h"
 
-#include "common/cli.h"
+#include "common/base/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

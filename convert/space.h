@@ -4,9 +4,9 @@
 #ifndef WSI_SPACE_H
 #define WSI_SPACE_H
 
-#include "common/err.h"
-#include "common/store.h"
-#include "convert/tissue.h"
+#include "common/base/err.h"
+#include "common/store/store.h"
+#include "convert/tissue/tissue.h"
 
 /* `only`: chunks without tissue are left out; NULL: none are. -1: there is too little room for any
  * store of this slide. */

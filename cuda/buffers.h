@@ -12,7 +12,7 @@
 
 #include "cuda/check.h"
 #include "cuda/copies.h"
-#include "process/spectrum.h"
+#include "process/spectrum/spectrum.h"
 
 /* Buffers of a device. Some slabs are computed, the others are copied and unpacked. */
 enum { BUFFERS_SLABS = SPECTRUM_MOST_BUFFERS };

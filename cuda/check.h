@@ -4,7 +4,7 @@
 #ifndef WSI_CHECK_H
 #define WSI_CHECK_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <cuda_runtime.h>
 

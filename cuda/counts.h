@@ -6,7 +6,7 @@
 #ifndef WSI_COUNTS_H
 #define WSI_COUNTS_H
 
-#include "common/features.h"
+#include "common/result/features.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +30,8 @@ struct counts_bins {
 
 /* For features "spectral"; all NULL for "basic". */
 struct counts_features {
-    unsigned long long *d_octaves; /* [6]: over the octaves of common/features.h, all windows */
+    /* [6]: over the octaves of common/result/features.h, all windows */
+    unsigned long long *d_octaves;
     unsigned long long *d_rings;   /* [wy - band_wy][nx]: fine << 28 | coarse: over two octaves */
     unsigned *d_spectra;           /* [kind][u: window / 2 + 1][v: window] */
     const uint8_t *d_sample; /* [wy - band_wy][nx]: 1 + kind of windows in the sample, else 0 */

@@ -12,8 +12,8 @@
 #ifndef WSI_DEVICE_H
 #define WSI_DEVICE_H
 
-#include "common/err.h"
-#include "process/spectrum.h"
+#include "common/base/err.h"
+#include "process/spectrum/spectrum.h"
 
 #ifdef __cplusplus
 extern "C" {

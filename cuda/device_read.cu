@@ -1,7 +1,7 @@
 /* device_read.cu - chunks that a device reads from a file itself; see device.h. */
 #include "cuda/device_state.h"
 
-#include "common/store.h"
+#include "common/store/store.h"
 #include "cuda/gds.h"
 
 bool device_reads_fit(const struct device *d, size_t bytes)

@@ -1,7 +1,7 @@
 /* device_send.cu - staging buffers and what is sent from them to a device; see device.h. */
 #include "cuda/device_state.h"
 
-#include "common/store.h"
+#include "common/store/store.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -10,7 +10,7 @@
 
 #include "cuda/check.h"
 #include "cuda/counts.h"
-#include "process/spectrum.h"
+#include "process/spectrum/spectrum.h"
 
 /* Of one band. d_: on the device, the others page-locked on the host. n: of the window. */
 struct feature_sums {

@@ -11,7 +11,7 @@
 #ifndef WSI_GDS_H
 #define WSI_GDS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>

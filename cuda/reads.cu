@@ -1,7 +1,7 @@
 /* reads.cu - see reads.h. */
 #include "cuda/reads.h"
 
-#include "common/store.h"
+#include "common/store/store.h"
 #include "cuda/gds.h"
 
 #include <stdlib.h>

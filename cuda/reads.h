@@ -12,7 +12,7 @@
 
 #include "cuda/check.h"
 #include "cuda/crc.h"
-#include "process/spectrum.h"
+#include "process/spectrum/spectrum.h"
 
 #include <cuda_runtime.h>
 

@@ -4,8 +4,8 @@
 #ifndef WSI_SMOOTH_H
 #define WSI_SMOOTH_H
 
-#include "common/layout.h"
-#include "process/spectrum.h"
+#include "common/store/layout.h"
+#include "process/spectrum/spectrum.h"
 
 #include <cuda_runtime.h>
 

@@ -1,7 +1,7 @@
 /* spectrum_cuda.c - the CUDA backend: several devices as one; device.h is one device. */
 #include "cuda/device.h"
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "cuda/gds.h"
 
 #include <stdio.h>

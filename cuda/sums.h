@@ -11,7 +11,7 @@
 #include "cuda/copies.h"
 #include "cuda/counts.h"
 #include "cuda/feature_sums.h"
-#include "process/spectrum.h"
+#include "process/spectrum/spectrum.h"
 
 /* Of one band. */
 struct sums {

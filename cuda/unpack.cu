@@ -1,7 +1,7 @@
 /* unpack.cu - see unpack.h. */
 #include "cuda/unpack.h"
 
-#include "common/store.h"
+#include "common/store/store.h"
 
 #include <algorithm>
 #include <new>

@@ -19,7 +19,7 @@
 #include "cuda/buffers.h"
 #include "cuda/check.h"
 #include "cuda/copies.h"
-#include "cuda/jpeg.h"
+#include "cuda/jpeg/jpeg.h"
 
 #include <mutex>
 

@@ -10,7 +10,7 @@
 #include "cuda/check.h"
 #include "cuda/counts.h"
 #include "cuda/fused.h"
-#include "process/spectrum.h"
+#include "process/spectrum/spectrum.h"
 
 #include <cuda_runtime.h>
 

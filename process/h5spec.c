@@ -1,24 +1,24 @@
 /*
  * h5spec.c - the program: its commands and their help.
  */
-#include "common/cli.h"
-#include "common/h5_exit.h"
-#include "common/stop.h"
-#include "common/store.h"
-#include "process/compare_command.h"
-#include "process/index.h"
-#include "process/info.h"
-#include "process/lookup.h"
-#include "process/merge_command.h"
-#include "process/map.h"
-#include "process/options.h"
-#include "process/plot.h"
+#include "common/base/cli.h"
+#include "common/base/stop.h"
+#include "common/hdf5/h5_exit.h"
+#include "common/store/store.h"
+#include "process/commands/compare_command.h"
+#include "process/commands/index.h"
+#include "process/commands/info.h"
+#include "process/commands/lookup.h"
+#include "process/commands/merge_command.h"
+#include "process/map/map.h"
+#include "process/options/options.h"
+#include "process/plot/plot.h"
 #ifdef HAVE_PNG
-#include "process/report.h"
+#include "process/report/report.h"
 #endif
-#include "process/run.h"
-#include "process/tune.h"
-#include "process/verify_command.h"
+#include "process/commands/tune.h"
+#include "process/commands/verify_command.h"
+#include "process/run/run.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  * batch has memory of its own for its pixels, interleaved RGB. They are not compared.
  */
 extern "C" {
-#include "common/err.h"
-#include "common/store.h"
+#include "common/base/err.h"
+#include "common/store/store.h"
 }
 
 #include <nvjpeg.h>

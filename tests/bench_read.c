@@ -7,10 +7,10 @@
  *
  * Prints the median of five runs in seconds.
  */
-#include "common/cli.h"
-#include "common/codec.h"
-#include "common/pipe.h"
-#include "common/store.h"
+#include "common/base/cli.h"
+#include "common/base/pipe.h"
+#include "common/codec/codec.h"
+#include "common/store/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +32,12 @@ struct item {
     int64_t first, n; /* consecutive chunks of the file */
 };
 
-static int source(void *ctx, void *slot, int64_t number, struct pipe_order *order, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct job *j = ctx;
     struct item *it = slot;
     size_t bytes = 0;
-    (void)number, (void)order, (void)e;
+    (void)number, (void)e;
     if (j->next == j->n)
         return PIPE_END;
     it->first = j->next;

@@ -27,7 +27,7 @@ if "map" not in run(H5SPEC, "--help").out:
     sys.exit(0)
 
 N, S = 256, 128
-MAP_COLOURS, STROKE, GROUND, CLEAR = 250, 253, 252, 254  # process/colours.h
+MAP_COLOURS, STROKE, GROUND, CLEAR = 250, 253, 252, 254  # process/draw/colours.h
 RANGES = {"mean_db": (20, 60), "std_db": (10, 26), "level_db": (30, 75), "focus_db": (-50, -15)}
 FORMATS = {"png", "overlay", "geojson", "csv", "tiff"}
 

@@ -103,7 +103,7 @@ def test_deb():
     out = build("make", "deb", cwd=tree, DEBEMAIL="a@example.org", DEBFULLNAME="A & B").out
     packages = re.findall(r"build/deb/((\S+?)_(\S+?)_\S+\.deb)", out)
     expect(sorted(p[1] for p in packages) == ["hdf5-plugin-h5jpeg", "python3-wsi-store", "wsi2h5"], "%s", out)
-    version = re.search(r'define WSI_VERSION "(.*)"', read("common/version.h")).group(1)
+    version = re.search(r'define WSI_VERSION "(.*)"', read("common/base/version.h")).group(1)
     files = {}
     for path, name, full in packages:
         expect(full.startswith(version + "-1~"), "%s", full)
@@ -138,8 +138,8 @@ def test_every_recipe_has_every_library():
 
 
 def test_versions_of_packages():
-    version = re.search(r'define WSI_VERSION "(.*)"', read("common/version.h")).group(1)
-    date = re.search(r'define WSI_DATE "(.*)"', read("common/version.h")).group(1)
+    version = re.search(r'define WSI_VERSION "(.*)"', read("common/base/version.h")).group(1)
+    date = re.search(r'define WSI_DATE "(.*)"', read("common/base/version.h")).group(1)
     says(read("scripts/conda/meta.yaml"), '{%% set version = "%s" %%}' % version)
     says(read("scripts/pyproject.toml"), 'version = "%s"' % version)
     for page in glob.glob(ROOT + "/scripts/man/*.1"):

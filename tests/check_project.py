@@ -20,49 +20,80 @@ LAYERS = [  # folder, what of ours it may include
     ("common", ("common/",)),
     ("convert", ("common/", "convert/")),
     ("process", ("common/", "process/")),
-    ("cuda", ("common/", "process/spectrum.h", "cuda/")),
+    ("cuda", ("common/", "process/spectrum/spectrum.h", "cuda/")),
 ]
+ROOMS = {  # of each folder, in their order: a room includes itself and rooms to its left; the folder's own files all
+    "common": "base codec hdf5 store result regions",
+    "convert": "tile readers tissue privacy",
+    "process": "draw spectrum engine options run commands map plot report",
+    "cuda": "jpeg",
+}
+APART = [  # rooms that know nothing of each other, beyond the order above
+    ("common/store/store", "common/result/result"), ("common/result/result", "common/regions"), ("convert/tissue/tissue", "convert/privacy"),
+    ("process/draw", "process/spectrum/spectrum"),
+] + [("process/" + a, "process/" + b) for a in ("run", "commands", "map", "plot", "report")
+     for b in ("run", "commands", "map", "plot", "report") if a != b]
 ONLY = [  # header, the only files that may include it
-    (r"(hdf5|H5PL\w*)\.h", r"common/h5(jpeg\.c|\.h)"),
-    (r"common/h5(_file)?\.h", r"common/(h5|store|result)\w*\.[ch]"),
-    (r"pthread\.h", r"common/pipe\.c"),
-    (r"openslide.*", r"convert/slide_(openslide|metadata)\.c"),
-    (r"tiffio\.h", r"(convert/svs_level|process/map_tiff)\.c"),
-    (r"png\.h", r"(process/png_file|convert/png_mask)\.c"),
-    (r"jansson\.h", r"common/geojson\.c"),
-    (r"j(peglib|error)\.h", r"(common/jpeg_decoder|process/jpeg_write)\.c"),
-    (r"openjpeg\.h", r"convert/tile_j2k\.c"),
-    (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec\w*\.c"),
+    (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5jpeg\.c|hdf5/h5\.h)"),
+    (r"common/hdf5/h5(_file)?\.h", r"common/(hdf5|store|result)/.*"),
+    (r"pthread\.h", r"(common/base/pipe|process/engine/loop)\.c"),
+    (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
+    (r"tiffio\.h", r"(convert/readers/svs_level|process/map/map_tiff)\.c"),
+    (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
+    (r"jansson\.h", r"common/regions/geojson\.c"),
+    (r"j(peglib|error)\.h", r"(common/codec/jpeg_decoder|process/draw/jpeg_write)\.c"),
+    (r"openjpeg\.h", r"convert/tile/tile_j2k\.c"),
+    (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
     (r"cu.*\.h", r"cuda/.*"),
-    (r"wsi_build\.h", r"(convert/arguments|process/(h5spec|options))\.c"),
+    (r"wsi_build\.h", r"(convert/arguments|process/(h5spec|options/options))\.c"),
 ]
+
+
+def ours(*folders):
+    """Every C and CUDA file below the folders, however deep, relative to the project."""
+    return [os.path.relpath(f, ROOT) for d in folders for e in ("c", "h", "cu", "cuh")
+            for f in sorted(glob.glob(os.path.join(ROOT, d, "**", "*." + e), recursive=True))]
 
 
 def test_layers():
     for folder, allowed in LAYERS:
-        for path in sources(folder + "/*.[ch]", folder + "/*.cu*"):
-            name = os.path.relpath(path, ROOT)
-            for inc in includes(path):
-                ours = "/" in inc and os.path.exists(os.path.join(ROOT, inc))
-                expect(not ours or inc.startswith(allowed), "%s includes %s", name, inc)
+        for name in ours(folder):
+            for inc in includes(os.path.join(ROOT, name)):
+                own = "/" in inc and os.path.exists(os.path.join(ROOT, inc))
+                expect(not own or inc.startswith(allowed), "%s includes %s", name, inc)
                 for header, files in ONLY:
                     if re.fullmatch(header, inc):
                         expect(re.fullmatch(files, name), "%s includes %s", name, inc)
 
 
+def test_rooms_include_one_another_in_one_direction():
+    for folder, rooms in ROOMS.items():
+        rooms = rooms.split()
+        here = {name.split("/")[1] for name in ours(folder) if name.count("/") > 1}
+        expect(here == set(rooms), "%s has the rooms %s", folder, sorted(here))
+        for name in ours(folder):
+            room = os.path.dirname(name)
+            for inc in includes(os.path.join(ROOT, name)):
+                if room == folder or inc.count("/") < 2 or not inc.startswith(folder + "/"):
+                    expect(room == folder or not re.match(folder + "/[^/]+$", inc), "%s includes %s", name, inc)
+                    continue
+                expect(rooms.index(inc.split("/")[1]) <= rooms.index(room.split("/")[1]), "%s includes %s", name, inc)
+                for a, b in APART:
+                    expect((room, os.path.dirname(inc)) not in ((a, b), (b, a)), "%s includes %s", name, inc)
+
+
 def test_file_names_are_unique():
-    names = [os.path.basename(f) for f in sources("common/*.*", "convert/*.*", "process/*.*", "cuda/*.*", "tests/*.c")]
-    names = [n for n in names if n != "README.md"]
+    names = [os.path.basename(f) for f in ours("common", "convert", "process", "cuda")]
+    names += [os.path.basename(f) for f in sources("tests/*.c")]
     expect(len(names) == len(set(names)), "%s", sorted(n for n in names if names.count(n) > 1))
 
 
 def code():
     """Name and lines of every C and CUDA file."""
-    for path in sources(*(d + "/*." + e for d in ("common", "convert", "process", "cuda", "tests", "tests/torture", "tests/fuzz")
-                          for e in ("c", "h", "cu", "cuh"))):
-        with open(path, encoding="utf-8") as f:
-            yield os.path.relpath(path, ROOT), f.read().splitlines()
+    for name in ours("common", "convert", "process", "cuda", "tests"):
+        with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+            yield name, f.read().splitlines()
 
 
 def no_offences(found):
@@ -111,7 +142,7 @@ def test_words():
 
 def test_lanes_are_those_of_vectors():
     """The glossary gives the word lane to vector instructions and warps."""
-    simd = ("process/lanes", "process/cpu_unit", "process/cpu_octaves", "process/spectrum_cpu", "tests/test_lanes", "cuda/fused", "cuda/crc.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg")
+    simd = ("process/spectrum/lanes", "process/spectrum/cpu_unit", "process/spectrum/cpu_octaves", "process/spectrum/spectrum_cpu", "tests/test_lanes", "cuda/fused", "cuda/crc.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg/jpeg")
     no_offences(["%s:%d" % (name, n) for name, lines in code() for n, line in enumerate(lines, 1)
                  if re.search(r"\blanes?\b", line, re.I) and not name.startswith(simd)])
 
@@ -126,7 +157,7 @@ def test_every_source_file_is_in_the_readme_of_its_folder():
     for folder in ("common", "convert", "process", "cuda"):
         with open(os.path.join(ROOT, folder, "README.md"), encoding="utf-8") as f:
             words = set(re.findall(r"\w+", f.read()))
-        stems = {os.path.basename(p).rsplit(".", 1)[0] for p in sources(folder + "/*.[ch]", folder + "/*.cu*")}
+        stems = {os.path.basename(p).rsplit(".", 1)[0] for p in ours(folder)}
         expect(stems <= words, "%s/README.md does not name %s", folder, sorted(stems - words))
 
 
@@ -160,8 +191,8 @@ def test_releases_agree():
             m = re.search(pattern, f.read(), re.M)
         expect(m, "%s: no %s", path, pattern)
         return m.group(1)
-    version = find(r'#define WSI_VERSION "(.*)"', "common", "version.h")
-    date = find(r'#define WSI_DATE "(.*)"', "common", "version.h")
+    version = find(r'#define WSI_VERSION "(.*)"', "common/base", "version.h")
+    date = find(r'#define WSI_DATE "(.*)"', "common/base", "version.h")
     expect(find(r"^## (.*)", "CHANGELOG.md") == "%s (%s)" % (version, date), "CHANGELOG.md")
     for program in (WSI2H5, H5SPEC):
         first = run(program, "--version").out.splitlines()[0]
@@ -563,13 +594,13 @@ def test_short_lines_and_the_build_of_version():
     for goal in ("help",) + (("lint-man",) if shutil.which("groff") else ()):  # without CUDA=0, and yet not another configuration
         make(goal, cwd=d)
     expect(make("CUDA=0", "h5spec", cwd=d).out == "", "nothing is built again")
-    os.rename(os.path.join(d, "process/lookup.c"), os.path.join(d, "process/look_up.c"))
+    os.rename(os.path.join(d, "process/commands/lookup.c"), os.path.join(d, "process/look_up.c"))
     again = make("CUDA=0", "h5spec", cwd=d).out.split()
     says(" ".join(again), "CC process/look_up.c")
-    with open(os.path.join(d, "build/process/lookup.d"), "w") as f:  # of a source that became another kind of file
-        f.write("build/process/lookup.o: process/lookup.cu\n")
-    os.rename(os.path.join(d, "process/look_up.c"), os.path.join(d, "process/lookup.c"))
-    says(make("CUDA=0", "h5spec", cwd=d).out, "CC process/lookup.c")
+    with open(os.path.join(d, "build/process/commands/lookup.d"), "w") as f:  # of a source that became another kind of file
+        f.write("build/process/commands/lookup.o: process/commands/lookup.cu\n")
+    os.rename(os.path.join(d, "process/look_up.c"), os.path.join(d, "process/commands/lookup.c"))
+    says(make("CUDA=0", "h5spec", cwd=d).out, "CC process/commands/lookup.c")
 
 
 def test_install_deps():

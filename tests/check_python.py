@@ -360,7 +360,7 @@ def test_example_dataset():
 
 def test_pip_install():
     text = open(os.path.join(ROOT, "scripts", "pyproject.toml")).read()
-    version = re.search(r'#define WSI_VERSION "(.*)"', open(os.path.join(ROOT, "common", "version.h")).read()).group(1)
+    version = re.search(r'#define WSI_VERSION "(.*)"', open(os.path.join(ROOT, "common/base/version.h")).read()).group(1)
     says(text, 'version = "%s"' % version)
     copy, target = os.path.join(tmp(), "scripts"), tmp("target")
     shutil.copytree(os.path.join(ROOT, "scripts"), copy)

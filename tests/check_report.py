@@ -793,7 +793,7 @@ def test_the_policy_blocks_foreign_code():
 
 
 def test_script_and_style_are_small():
-    size = sum(os.path.getsize(os.path.join(ROOT, "process", name)) for name in ("page.js", "page.css", "live.js"))
+    size = sum(os.path.getsize(os.path.join(ROOT, "process", name)) for name in ("draw/page.js", "draw/page.css", "run/live.js"))
     expect(size < 50000, "%d bytes", size)
 
 

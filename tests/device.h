@@ -9,8 +9,8 @@
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 
-#include "common/codec.h"
-#include "process/spectrum.h"
+#include "common/codec/codec.h"
+#include "process/spectrum/spectrum.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -10,8 +10,8 @@
  * check: a stream that the kernels decode must be clean and give the same pixels; all others must
  * be left to the host. The exit status is 1 if one stream breaks this.
  */
-#include "cuda/jpeg.h"
-#include "cuda/jpeg_bits.cuh"
+#include "cuda/jpeg/jpeg.h"
+#include "cuda/jpeg/jpeg_bits.cuh"
 #include "tests/gpu_call.h"
 
 #include <algorithm>

@@ -16,8 +16,8 @@
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
  */
-#include "common/features.h"
-#include "common/result.h"
+#include "common/result/features.h"
+#include "common/result/result.h"
 
 #include <getopt.h>
 #include <math.h>

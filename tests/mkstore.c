@@ -3,8 +3,8 @@
  *
  *   mkstore SMALL.h5 WIDTH HEIGHT CODEC OUT.h5      only whole chunks of the small one are used
  */
-#include "common/codec.h"
-#include "common/store.h"
+#include "common/codec/codec.h"
+#include "common/store/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,7 +28,7 @@
 
 #include "cuda/crc.h"
 #include "cuda/fused.h"
-#include "cuda/jpeg.h"
+#include "cuda/jpeg/jpeg.h"
 #include "cuda/smooth.h"
 #include "cuda/windows.h"
 

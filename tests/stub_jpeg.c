@@ -1,7 +1,7 @@
 /* stub_jpeg.c - what takes the place of the kernels that decode JPEG; see stub.h. */
 #include "tests/stub.h"
 
-#include "common/jpeg_decoder.h"
+#include "common/codec/jpeg_decoder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * stub.h. */
 #include "tests/stub.h"
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 
 #include <stdlib.h>
 #include <string.h>

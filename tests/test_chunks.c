@@ -1,5 +1,5 @@
 /* test_chunks - reading the chunks of a store: extents, CRCs, unpacking, stored bytes. */
-#include "common/chunks.h"
+#include "common/store/chunks.h"
 #include "tests/unit.h"
 
 #include <fcntl.h>

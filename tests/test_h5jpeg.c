@@ -2,7 +2,7 @@
  * with hostile chunks; for sanitizers. */
 #include <stdio.h> /* before jpeglib.h */
 
-#include "common/h5jpeg.c"
+#include "common/codec/h5jpeg.c"
 #include "tests/unit.h"
 
 #include <jpeglib.h>

@@ -2,7 +2,7 @@
  * test_lanes - the transforms of lanes.h, every variant that this processor can run: against a DFT
  * in double, against each other bit for bit, and each lane for itself.
  */
-#include "process/lanes.h"
+#include "process/spectrum/lanes.h"
 
 #include <complex.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* test_result.c - the maps of results, of each type: fill values, and adding parts up. */
-#include "common/result.h"
+#include "common/result/result.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* test_spectrum - maps of windows, tissue windows and the word of --device. */
-#include "process/spectrum.h"
+#include "process/spectrum/spectrum.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /*
  * test_stats - statistics of a corpus, escaping of hostile texts, and reading CSV tables.
  */
-#include "process/html.h"
-#include "process/stats.h"
-#include "process/table.h"
+#include "common/base/stats.h"
+#include "common/base/table.h"
+#include "process/draw/html.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -5,10 +5,10 @@
  *
  *   test_stream STORE...      prints "equal STORE: WAY" or "different STORE: WAY: what"
  */
-#include "common/cli.h"
-#include "common/gray.h"
-#include "common/pipe.h"
-#include "process/stream.h"
+#include "common/base/cli.h"
+#include "common/base/pipe.h"
+#include "common/store/gray.h"
+#include "process/engine/stream.h"
 #include "tests/device.h"
 
 #include <hdf5.h>

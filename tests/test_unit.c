@@ -1,11 +1,11 @@
 /*
  * test_unit - modules that need no file: messages, numbers, codecs, gray, histogram classes.
  */
-#include "common/cli.h"
-#include "common/codec.h"
-#include "common/gray.h"
-#include "common/result.h"
-#include "process/spectrum.h"
+#include "common/base/cli.h"
+#include "common/codec/codec.h"
+#include "common/result/result.h"
+#include "common/store/gray.h"
+#include "process/spectrum/spectrum.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 """Which series a DICOM file belongs to: its files are one slide.
 
-The rule and its limits are those of wsi2h5 (convert/dicom.h). A file begins with 128 free bytes
+The rule and its limits are those of wsi2h5 (convert/readers/dicom.h). A file begins with 128 free bytes
 and DICM. Elements follow: group and number, 16 bits each, ascending; with explicit VR two letters
 and a length of 16 or 32 bits, with implicit VR a length of 32 bits. Group 0002 is always explicit;
 it names the transfer syntax of the rest. A sequence of undefined length ends with a delimiter.

@@ -3,9 +3,9 @@
  * tile, decoding it and HDF5's plug-in. The first byte chooses the colours; the rest is the tile's
  * stream.
  */
-#include "common/h5jpeg.c"
-#include "common/jpeg_chunk.h"
-#include "common/jpeg_decoder.h"
+#include "common/codec/h5jpeg.c"
+#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_decoder.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* fuzz_result.c - a result from bytes: everything that h5spec verify, info, plot and merge read. */
-#include "common/result.h"
+#include "common/result/result.h"
 #include "tests/fuzz/fuzz.h"
 
 

@@ -4,16 +4,16 @@
  * profile. Without OpenSlide: only this project's readers. Of an NDPI file, which needs OpenSlide,
  * the tiles of the first level.
  */
-#include "common/jpeg_chunk.h"
-#include "convert/head.h"
-#include "convert/identifiers.h"
-#include "convert/ndpi_level.h"
-#include "convert/slide.h"
-#include "convert/tiff_file.h"
+#include "common/codec/jpeg_chunk.h"
+#include "convert/privacy/head.h"
+#include "convert/privacy/identifiers.h"
+#include "convert/readers/ndpi_level.h"
+#include "convert/readers/slide.h"
+#include "convert/readers/tiff_file.h"
 #include "tests/fuzz/fuzz.h"
 
 #undef HAVE_OPENSLIDE
-#include "convert/slide.c" /* with this project's readers only */
+#include "convert/readers/slide.c" /* with this project's readers only */
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* fuzz_store.c - a patch store from bytes: all that h5spec verify, h5spec info and wsi2h5 read. */
-#include "common/store.h"
-#include "process/verify.h"
+#include "common/store/store.h"
+#include "process/commands/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

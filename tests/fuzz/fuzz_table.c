@@ -2,10 +2,10 @@
  * fuzz_table.c - tables that users write: CSV files as such, and as --limits, --meta, --failed and
  * the pattern of --group-regex of `h5spec report`. The first byte chooses; the rest is the text.
  */
-#include "process/table.h"
+#include "common/base/table.h"
 #include "tests/fuzz/fuzz.h"
 #ifdef HAVE_PNG
-#include "process/report.h"
+#include "process/report/report.h"
 #endif
 
 #include <math.h>

@@ -3,22 +3,22 @@
  * files, command lines, slide descriptions, properties, ICC profiles, names to print, polygons,
  * and PNG pictures that are masks. The first byte chooses; the rest is the text.
  */
-#include "common/cli.h"
-#include "common/codec.h"
-#include "common/geojson.h"
-#include "common/text.h"
+#include "common/base/cli.h"
+#include "common/base/text.h"
+#include "common/codec/codec.h"
+#include "common/regions/geojson.h"
 #include "convert/arguments.h"
-#include "convert/identifiers.h"
-#include "convert/png_mask.h"
-#include "convert/svs_description.h"
-#include "process/compare_command.h"
-#include "process/index.h"
-#include "process/options.h"
-#include "process/plot.h"
+#include "convert/privacy/identifiers.h"
+#include "convert/readers/svs_description.h"
+#include "convert/tissue/png_mask.h"
+#include "process/commands/compare_command.h"
+#include "process/commands/index.h"
+#include "process/options/options.h"
+#include "process/plot/plot.h"
 #include "tests/fuzz/fuzz.h"
 #ifdef HAVE_PNG
-#include "process/map.h"
-#include "process/report.h"
+#include "process/map/map.h"
+#include "process/report/report.h"
 #endif
 
 #include <math.h>

@@ -1,0 +1,67 @@
+/*
+ * folder.h - searching folders for files, also by name, and creating them.
+ */
+#ifndef WSI_FOLDER_H
+#define WSI_FOLDER_H
+
+#include "common/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a search finds. Each callback returns 0, or -1 to end the search. */
+struct folder_ops {
+    /* Is a file of this name looked for? */
+    bool (*wants)(const char *name);
+    /* May be NULL. Why a subfolder is not searched; NULL when it is. */
+    const char *(*excludes)(const char *path);
+    int (*file)(void *ctx, const char *path, struct err *e);
+    /* A folder that cannot be read, or a dangling link: to a file that is looked for or, as its
+     * name has no ending, perhaps to a folder of such files. */
+    int (*problem)(void *ctx, const char *path, const char *why, struct err *e);
+    /* May be NULL. Whatever else the search passes over. */
+    int (*skipped)(void *ctx, const char *path, const char *why, struct err *e);
+    /* May be NULL. All names of this folder have been handed over. */
+    int (*end)(void *ctx, const char *folder, struct err *e);
+};
+
+/*
+ * Searches a folder, each folder's names in the order of their bytes:
+ *
+ *   - Subfolders are searched, also through links. Each folder is searched once: a link to a folder
+ *     above it, or a second link to the same folder, is skipped.
+ *   - Names that begin with a dot are skipped.
+ *
+ * -1: a callback failed, or out of memory.
+ */
+int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, struct err *e);
+
+/* FOLDER/NAME, to be free()d; NULL when out of memory. */
+char *folder_join(const char *folder, const char *name);
+
+/* Is this a folder, or a link to one? */
+bool folder_is(const char *path);
+
+/* A name without ending; the text goes on after its n bytes. */
+struct folder_name {
+    const char *text;
+    size_t n;
+};
+
+/*
+ * Looks for FOLDER/NAME.ENDING: the first name with each of the endings, then the next name. Names
+ * that are empty or have a '/' are passed over. `endings` ends with NULL. *file is the first that
+ * exists, even if it cannot be read, to be free()d, or NULL if there is none. -1: out of memory.
+ */
+int folder_file_named(const char *folder, const struct folder_name *names, int n,
+                      const char *const *endings, char **file, struct err *e);
+
+/* Creates the folder and those above it, as mkdir -p does. */
+int folder_make(const char *path, struct err *e);
+/* Creates the folder that `file` is to be in. */
+int folder_make_for(const char *file, struct err *e);
+
+/* Does `output` mean a folder: an existing one, or any name that ends with a slash? */
+bool folder_is_meant(const char *output);
+
+#endif

@@ -1,0 +1,202 @@
+/* publish.c - see publish.h. */
+#include "common/base/publish.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The folder of a path, "." when it has none. Owned by the caller; NULL when out of memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* This host's name without the characters that separate the parts of a temporary name. */
+static void host_name(char host[64])
+{
+    if (gethostname(host, 64) || !host[0])
+        strcpy(host, "host");
+    host[63] = 0;
+    for (char *s = host; *s; s++)
+        if (*s == '-' || *s == '/' || *s == '.')
+            *s = '_';
+}
+
+/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone? Any base if
+ * `base` is NULL. */
+static int is_leftover(const char *name, const char *base, const char *host)
+{
+    static const char ending[] = ".part";
+    const size_t n = strlen(name), nh = strlen(host);
+    size_t dot = n > sizeof ending ? n - sizeof ending : 0; /* before the ending */
+    int end = 0;
+    long pid = 0;
+    unsigned number;
+    while (dot > 0 && name[dot] != '.')
+        dot--;
+    if (name[0] != '.' || dot < 2 ||
+        (base && (strlen(base) != dot - 1 || memcmp(name + 1, base, dot - 1))))
+        return 0;
+    name += dot + 1;
+    if (strncmp(name, host, nh) || name[nh] != '-')
+        return 0;
+    if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
+        name[nh + (size_t)end])
+        return 0;
+    return pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+/* A living writer in another process namespace of this host still holds its lock. */
+static int is_locked(int folder_fd, const char *name)
+{
+    int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC);
+    int locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return locked;
+}
+
+static void remove_leftovers(const char *folder, const char *base, const char *host)
+{
+    DIR *d = opendir(folder);
+    if (!d)
+        return;
+    for (struct dirent *entry; (entry = readdir(d));)
+        if (is_leftover(entry->d_name, base, host) && !is_locked(dirfd(d), entry->d_name))
+            unlinkat(dirfd(d), entry->d_name, 0);
+    closedir(d);
+}
+
+/* Creates ".BASE.HOST-PID-NUMBER.part" with a number that is free. */
+static int create_temp(struct publish *p, const char *folder, const char *host, struct err *e)
+{
+    static unsigned count;
+    do {
+        free(p->temp_path);
+        if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base_of(p->final_path), host,
+                     (long)getpid(), ++count) < 0) {
+            p->temp_path = NULL;
+            return err_set(e, "out of memory");
+        }
+        p->fd = open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (p->fd < 0 && errno == EEXIST);
+    if (p->fd >= 0)
+        return 0;
+    free(p->temp_path);
+    p->temp_path = NULL;
+    return err_sys(e, "cannot create a file in the folder %s%s", folder,
+                   errno == ENOENT ? " (create it first)" : "");
+}
+
+void publish_clean(const char *final_path)
+{
+    char host[64];
+    char *folder = folder_of(final_path);
+    host_name(host);
+    if (folder)
+        remove_leftovers(folder, base_of(final_path), host);
+    free(folder);
+}
+
+void publish_clean_folder(const char *folder)
+{
+    char host[64];
+    host_name(host);
+    remove_leftovers(folder, NULL, host);
+}
+
+int publish_begin(struct publish *p, const char *final_path, struct err *e)
+{
+    char host[64];
+    *p = (struct publish){.fd = -1};
+    char *folder = folder_of(final_path);
+    p->final_path = strdup(final_path);
+    host_name(host);
+    int r = folder && p->final_path ? 0 : err_set(e, "out of memory");
+    if (r == 0) {
+        remove_leftovers(folder, base_of(final_path), host);
+        r = create_temp(p, folder, host, e);
+    }
+    free(folder);
+    if (r) {
+        publish_abort(p);
+        return -1;
+    }
+    if (flock(p->fd, LOCK_EX | LOCK_NB))
+        errno = 0; /* it only helps remove_leftovers(); some network file systems have no locks */
+    return 0;
+}
+
+static int sync_folder(const char *folder, struct err *e)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    if (fd < 0 && errno == EACCES)
+        return 0; /* it may be written but not read: then it cannot be synced either */
+    if (fd < 0 ||
+        (fsync(fd) && errno != EINVAL && errno != EROFS)) /* some folders cannot be synced */
+        r = err_sys(
+            e,
+            "the file is complete, but its folder %s cannot be written to disk, and a power "
+            "failure may lose the file; check the disk and run again with --force",
+            folder);
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+/* Everything up to the rename. */
+static int put_in_place(struct publish *p, struct err *e)
+{
+    int fd = p->fd;
+    if (fsync(fd))
+        return err_sys(e, "cannot write to disk");
+    p->fd = -1;
+    if (close(fd))
+        return err_sys(e, "cannot write to disk");
+    if (rename(p->temp_path, p->final_path))
+        return err_sys(e, "cannot rename the temporary file");
+    free(p->temp_path);
+    p->temp_path = NULL;
+    return 0;
+}
+
+int publish_commit(struct publish *p, struct err *e)
+{
+    char *folder = folder_of(p->final_path);
+    int r = folder ? put_in_place(p, e) : err_set(e, "out of memory");
+    if (r == 0)
+        r = sync_folder(folder, e);
+    free(folder);
+    publish_abort(p);
+    return r;
+}
+
+void publish_abort(struct publish *p)
+{
+    if (p->temp_path) {
+        if (p->fd >= 0 && ftruncate(p->fd, 0))
+            errno = 0; /* then the last descriptor frees the blocks */
+        unlink(p->temp_path);
+    }
+    if (p->fd >= 0)
+        close(p->fd);
+    free(p->temp_path);
+    free(p->final_path);
+    *p = (struct publish){.fd = -1};
+}

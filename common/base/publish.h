@@ -1,0 +1,43 @@
+/*
+ * publish.h - a file appears under its final name whole, or not at all.
+ *
+ * The file is made under a temporary name in the target's folder (".NAME.HOST-PID-NUMBER.part").
+ * This module keeps a descriptor of its own from the file's creation on, with a lock. Publishing
+ * is: fsync (never tried twice: after a failed fsync the kernel may have dropped the pages),
+ * rename, fsync of the folder. A killed run leaves at most a ".part" file, which nothing takes for
+ * a finished one. The next run that publishes under the same name removes those of this host whose
+ * process is gone.
+ *
+ * Messages do not name the target, because callers do.
+ */
+#ifndef WSI_PUBLISH_H
+#define WSI_PUBLISH_H
+
+#include "common/base/err.h"
+
+struct publish {
+    char *final_path; /* owned */
+    char *temp_path;  /* owned; NULL when there is no temporary file */
+    int fd;           /* our descriptor of the temporary file, or -1 */
+};
+
+/* Removes the temporary files that killed runs have left for final_path: those of this host whose
+ * process is gone. publish_begin() does it, too; this is for runs that write nothing there. */
+void publish_clean(const char *final_path);
+/* The same for all files of a folder, in one pass. */
+void publish_clean_folder(const char *folder);
+/* Creates the temporary file beside final_path. On failure nothing is left. */
+int publish_begin(struct publish *p, const char *final_path, struct err *e);
+/*
+ * Gives the file its final name and replaces what had that name. Call it after every other
+ * descriptor of the file has been closed and checked. On failure the temporary file is removed and
+ * the final name is untouched. The one exception is a folder that cannot be written to disk after
+ * the rename: then the file is complete under its final name, but a power failure may still undo
+ * the rename. That is a failure (-1), too, and its message says that the file exists.
+ */
+int publish_commit(struct publish *p, struct err *e);
+/* Removes the temporary file, and frees its blocks even if another descriptor is still open.
+ * Harmless after publish_commit() and on a zeroed struct with fd -1. */
+void publish_abort(struct publish *p);
+
+#endif

@@ -1,0 +1,161 @@
+/* stats.c - see stats.h. */
+#include "common/base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* --- quantiles --- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+int64_t stats_sort(double *v, int64_t n)
+{
+    int64_t kept = 0;
+    for (int64_t k = 0; k < n; k++)
+        if (!isnan(v[k])) {
+            const double x = v[k];
+            v[k] = v[kept];
+            v[kept++] = x;
+        }
+    qsort(v, (size_t)kept, sizeof *v, by_value);
+    return kept;
+}
+
+double stats_quantile(const double *sorted, int64_t n, double q)
+{
+    if (n <= 0)
+        return NAN;
+    const double at = q * (double)(n - 1);
+    const int64_t below = (int64_t)at, above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
+}
+
+struct stats_summary stats_summarise(const double *v, int64_t n, double *work)
+{
+    struct stats_summary s = {0};
+    for (int64_t k = 0; k < n; k++)
+        work[k] = v[k];
+    s.n = stats_sort(work, n);
+    s.q25 = stats_quantile(work, s.n, 0.25);
+    s.q50 = stats_quantile(work, s.n, 0.5);
+    s.q75 = stats_quantile(work, s.n, 0.75);
+    for (int64_t k = 0; k < s.n; k++)
+        work[k] = fabs(work[k] - s.q50);
+    stats_sort(work, s.n);
+    s.mad = stats_quantile(work, s.n, 0.5);
+    return s;
+}
+
+double stats_z(const struct stats_summary *s, double x)
+{
+    if (s->n < STATS_LEAST || !(s->mad > 0))
+        return NAN;
+    return 0.6745 * (x - s->q50) / s->mad;
+}
+
+/* --- groups --- */
+
+double stats_eta_squared(const double *v, const int32_t *group, int64_t n, int64_t groups,
+                         double *work)
+{
+    double *sum = work, *count = work + groups, all = 0, of = 0, total = 0, between = 0;
+    int64_t used = 0;
+    for (int64_t g = 0; g < 2 * groups; g++)
+        work[g] = 0;
+    for (int64_t k = 0; k < n; k++)
+        if (!isnan(v[k])) {
+            sum[group[k]] += v[k];
+            count[group[k]]++;
+            all += v[k];
+            of++;
+        }
+    for (int64_t k = 0; k < n; k++)
+        if (!isnan(v[k]))
+            total += (v[k] - all / of) * (v[k] - all / of);
+    for (int64_t g = 0; g < groups; g++)
+        if (count[g] > 0) {
+            const double off = sum[g] / count[g] - all / of;
+            between += count[g] * off * off;
+            used++;
+        }
+    return used < 2 || !(total > 0) ? NAN : fmin(1, between / total);
+}
+
+/* --- histograms --- */
+
+void stats_cdf(const uint64_t *histogram, int64_t bins, uint64_t underflow, uint64_t overflow,
+               float *cdf)
+{
+    uint64_t all = underflow + overflow, sum = underflow;
+    for (int64_t k = 0; k < bins; k++)
+        all += histogram[k];
+    for (int64_t k = 0; k < bins; k++) {
+        sum += histogram[k];
+        cdf[k] = all ? (float)((double)sum / (double)all) : 0;
+    }
+    if (all)
+        cdf[bins - 1] = 1;
+}
+
+/* The number that has `at` smaller ones in v[n]; reorders v. */
+static float select_value(float *v, int64_t n, int64_t at)
+{
+    int64_t low = 0, high = n - 1;
+    while (low < high) {
+        const float pivot = v[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (v[i] < pivot)
+                i++;
+            while (v[j] > pivot)
+                j--;
+            if (i <= j) {
+                const float x = v[i];
+                v[i++] = v[j];
+                v[j--] = x;
+            }
+        }
+        if (at <= j)
+            high = j;
+        else if (at >= i)
+            low = i;
+        else
+            break;
+    }
+    return v[at];
+}
+
+static float median_of(float *v, int64_t n)
+{
+    const float upper = select_value(v, n, n / 2);
+    if (n % 2)
+        return upper;
+    float lower = v[0]; /* select_value has put the n / 2 smaller ones first */
+    for (int64_t k = 1; k < n / 2; k++)
+        lower = v[k] > lower ? v[k] : lower;
+    return (lower + upper) / 2;
+}
+
+void stats_median_cdf(const float *const *cdf, int64_t n, int64_t bins, float *out, float *work)
+{
+    for (int64_t first = 0; first < bins; first += STATS_BLOCK) {
+        const int64_t m = bins - first < STATS_BLOCK ? bins - first : STATS_BLOCK;
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t b = 0; b < m; b++)
+                work[b * n + k] = cdf[k][first + b];
+        for (int64_t b = 0; b < m; b++)
+            out[first + b] = median_of(work + b * n, n);
+    }
+}
+
+double stats_w1(const float *a, const float *b, int64_t bins, double width)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < bins; k++)
+        sum += fabs((double)a[k] - (double)b[k]);
+    return width * sum;
+}

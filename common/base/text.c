@@ -1,0 +1,128 @@
+/* text.c - see text.h. */
+#include "common/base/text.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+/* One character: the bytes to print and the columns they take. */
+struct piece {
+    char bytes[8];
+    size_t n;
+    int columns;
+};
+
+static void piece_set(struct piece *p, const char *bytes, size_t n, int columns)
+{
+    memcpy(p->bytes, bytes, n);
+    p->n = n;
+    p->columns = columns;
+}
+
+/* Characters that reorder the text around them, and separators of lines. */
+static int is_direction(wchar_t c)
+{
+    return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+/* Takes the first character of `s`; returns how many bytes of `s` it is. */
+static size_t piece_next(struct piece *p, const char *s)
+{
+    mbstate_t state = {0};
+    wchar_t c;
+    const size_t n = mbrtowc(&c, s, strlen(s), &state);
+    if (n == 0 || n > 6) { /* not UTF-8 */
+        piece_set(p, "\xef\xbf\xbd", 3, 1);
+        return 1;
+    }
+    const int columns = wcwidth(c);
+    if (columns < 0 || is_direction(c))
+        piece_set(p, "?", 1, 1);
+    else
+        piece_set(p, s, n, columns);
+    return n;
+}
+
+static locale_t utf8_begin(locale_t *ours)
+{
+    *ours = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    return *ours ? uselocale(*ours) : (locale_t)0;
+}
+
+static void utf8_end(locale_t ours, locale_t before)
+{
+    if (!ours)
+        return;
+    uselocale(before);
+    freelocale(ours);
+}
+
+static int columns_of(const char *s)
+{
+    int columns = 0;
+    for (struct piece p; *s; columns += p.columns)
+        s += piece_next(&p, s);
+    return columns;
+}
+
+int text_columns(const char *s)
+{
+    locale_t ours, before = utf8_begin(&ours);
+    const int columns = columns_of(s);
+    utf8_end(ours, before);
+    return columns;
+}
+
+/* Appends a piece if it fits; returns its columns. */
+static int append(char *out, size_t size, size_t *used, const struct piece *p)
+{
+    if (*used + p->n >= size)
+        return 0;
+    memcpy(out + *used, p->bytes, p->n);
+    *used += p->n;
+    return p->columns;
+}
+
+int text_fit(char *out, size_t size, const char *s, int columns)
+{
+    static const struct piece dots = {"\xe2\x80\xa6", 3, 1};
+    locale_t ours, before = utf8_begin(&ours);
+    const int total = columns_of(s);
+    const int head = total <= columns ? total : columns / 2;
+    const int tail = total <= columns ? 0 : columns - 1 - head;
+    size_t used = 0;
+    int at = 0, printed = 0, cut = 0;
+    for (struct piece p; *s; at += p.columns) {
+        s += piece_next(&p, s);
+        if (at + p.columns <= head || at >= total - tail)
+            printed += append(out, size, &used, &p);
+        else if (!cut++)
+            printed += append(out, size, &used, &dots);
+    }
+    if (size)
+        out[used] = 0;
+    utf8_end(ours, before);
+    return printed;
+}
+
+void text_replace(char *text, size_t size, const char *what, const char *by)
+{
+    const size_t n = strlen(what), m = strlen(by);
+    char *copy = n ? strdup(text) : NULL;
+    size_t at = 0;
+    for (const char *from = copy; from && *from && at < size - 1;) {
+        if (strncmp(from, what, n)) {
+            text[at++] = *from++;
+            continue;
+        }
+        const size_t some = m < size - 1 - at ? m : size - 1 - at;
+        memcpy(text + at, by, some);
+        at += some;
+        from += n;
+    }
+    if (copy)
+        text[at] = 0;
+    free(copy);
+}

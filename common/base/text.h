@@ -1,0 +1,26 @@
+/*
+ * text.h - names in any script, made safe to print and fitted into columns.
+ *
+ * A column is one cell of a terminal: wide characters (Chinese, Japanese, Korean) take two,
+ * combining marks take none. The rules are those of the C.UTF-8 locale, whatever the user's
+ * locale is. Any thread.
+ */
+#ifndef WSI_TEXT_H
+#define WSI_TEXT_H
+
+#include <stddef.h>
+
+/* Columns that `s` takes once it is printable (see text_fit). */
+int text_columns(const char *s);
+
+/* Copies `s` into out[size] as printable UTF-8: a control character (or one that changes the
+ * direction of text) becomes '?', a byte that is not UTF-8 becomes U+FFFD. If `s` takes more than
+ * `columns` columns, its middle is replaced by one "…". What does not fit into `size` bytes is
+ * cut off between characters. 4 bytes per byte of `s` are always enough. Returns the columns of
+ * `out`. */
+int text_fit(char *out, size_t size, const char *s, int columns);
+
+/* Replaces every `what` in text[size] by `by`; what does not fit is cut. */
+void text_replace(char *text, size_t size, const char *what, const char *by);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * codec.h - packs and unpacks the chunks of a store, and computes their checksum.
+ *
+ *   none     the pixels themselves.
+ *   deflate  a zlib stream (RFC 1950): HDF5's own gzip filter (1), so h5dump and h5py need no
+ *            plug-in. libdeflate does the work if this build has it, zlib otherwise. Both write
+ *            valid streams; the bytes of the two differ.
+ *   lz4      the HDF5 Group's registered filter 32004. All numbers are big-endian: unpacked size
+ *            (8 bytes), block size (4), then for each block its packed size (4) and the LZ4 block
+ *            (https://github.com/HDFGroup/hdf5_plugins, LZ4). We write one block per chunk.
+ *   zstd     the HDF5 Group's registered filter 32015: one Zstandard frame.
+ *   jpeg     the HDF5 Group's registered filter 32019: one baseline JPEG file, the slide's own
+ *            tile. It is never encoded here, and no chunk is raw. Pixels are libjpeg-turbo's
+ *            (jpeg_decoder.h).
+ *
+ * lz4, zstd and jpeg stores need a plug-in for readers other than ours (hdf5plugin for h5py; for
+ * jpeg our own, h5jpeg.c).
+ *
+ * Two structs separate what belongs to a store from what belongs to a thread. `codec_params` states
+ * what a store's chunks unpack to; it is constant and shared by all threads. `codec_work` holds the
+ * libraries' contexts of one thread; they are created on first use and serve any number of stores.
+ * A packed chunk may have any length: nothing here infers the codec from a size.
+ */
+#ifndef WSI_CODEC_H
+#define WSI_CODEC_H
+
+#include "common/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum codec_id { CODEC_NONE, CODEC_DEFLATE, CODEC_LZ4, CODEC_ZSTD, CODEC_JPEG, CODECS };
+
+struct codec {
+    const char *name;
+    enum codec_id id;
+    int h5_filter; /* the HDF5 filter number, 0 for none */
+    unsigned
+        level; /* of jpeg: the quality that filter 32019 would encode with; readers ignore it */
+};
+
+/* What the chunks of one store are packed with, and what they unpack to: u8 [rows][cols][channels],
+ * the same for all of them. */
+struct codec_params {
+    const struct codec *codec;
+    int64_t rows, cols, channels;
+};
+
+/* Bytes of an unpacked chunk. */
+size_t codec_pixel_bytes(const struct codec_params *p);
+
+/* The most bytes that a stored chunk may have. */
+size_t codec_most_bytes(const struct codec_params *p);
+
+/* NULL if there is no such codec, or this build lacks its library. jpeg is always found, so that
+ * stores can be described and their checksums verified without libjpeg. */
+const struct codec *codec_find(const char *name);
+/* "deflate|lz4|zstd|jpeg|none": the codecs of this build, for messages and help. */
+const char *codec_names(void);
+
+/* The contexts of one thread. NULL if there is no memory. */
+struct codec_work;
+struct codec_work *codec_create(struct err *e);
+void codec_free(struct codec_work *w); /* NULL is allowed */
+
+/*
+ * Packs a chunk. `out` has room for codec_pixel_bytes(). *packed gets the number of bytes in `out`,
+ * or 0 if packing does not make the chunk smaller: it is then stored raw, as its pixels. -1 if
+ * there is no memory. Not for jpeg.
+ */
+int codec_encode(struct codec_work *w, const struct codec_params *p, const void *pixels, void *out,
+                 size_t *packed, struct err *e);
+
+enum { CODEC_DAMAGED = -1, CODEC_NO_MEMORY = -2, CODEC_NO_LIBRARY = -3 };
+
+/*
+ * Unpacks the n bytes of a packed chunk to exactly codec_pixel_bytes() at `pixels`. Returns 0,
+ * CODEC_NO_MEMORY, CODEC_DAMAGED if the bytes are damaged or unpack to another size, or
+ * CODEC_NO_LIBRARY if this build cannot unpack them. Not for raw chunks, which are their own
+ * pixels.
+ */
+int codec_decode(struct codec_work *w, const struct codec_params *p, const void *in, size_t n,
+                 void *pixels);
+
+/* CRC-32 with zlib's polynomial, equal to zlib's crc32(). */
+uint32_t codec_crc32(const void *data, size_t n);
+/* That of data before whose CRC-32 is `crc` (0: none), and these n bytes. */
+uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n);
+
+/* The libraries that pack and unpack, with their versions. */
+const char *codec_library(void);
+
+#endif

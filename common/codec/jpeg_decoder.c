@@ -1,0 +1,426 @@
+/* jpeg_decoder.c - see jpeg_decoder.h. HAVE_JPEG comes from the Makefile's probe. */
+#include "common/codec/jpeg_decoder.h"
+
+#ifdef HAVE_JPEG
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h> /* needs stdio.h before it */
+
+#include <jerror.h>
+
+/* libjpeg's fast Huffman decoder takes over only with 512 readable bytes per block of an MCU, of
+ * which there are ten at most. So streams are copied, with this many bytes behind them: otherwise
+ * the last 3 KB of a tile of 7 KB would go through the slow one. */
+enum { PADDING = 10 * 512 };
+
+enum {
+    MOST_EIGHTHS = (JPEG_MAX_DIMENSION + 7) / 8, /* px of a row at 1/8 */
+    NO_OVERFLOW = 1 << 21, /* px: so few DC differences of 15 bits stay below 2^31 */
+};
+
+struct jpeg_decoder {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr manager;
+    jmp_buf failed;
+    char message[JMSG_LENGTH_MAX];
+    bool made;             /* jpeg has been created */
+    bool own_tables;       /* the last stream brought tables, which must not outlive it */
+    const uint8_t *loaded; /* the caller's tables in jpeg, NULL without */
+    uint8_t **lines;       /* pointers for `rows` rows */
+    int64_t rows;
+    uint8_t unseen[3 * MOST_EIGHTHS]; /* every row of a picture that nobody wants */
+    uint8_t *padded; /* a copy of the stream, with PADDING bytes of 0xff behind it */
+    size_t room;     /* of padded */
+};
+
+static void on_error(j_common_ptr jpeg)
+{
+    struct jpeg_decoder *d = jpeg->client_data;
+    jpeg->err->format_message(jpeg, d->message);
+    longjmp(d->failed, 1);
+}
+
+static void on_message(j_common_ptr jpeg)
+{
+    (void)jpeg; /* libjpeg counts warnings itself */
+}
+
+/* The end of a stream that libjpeg has left with an error. */
+static int failed(struct jpeg_decoder *d, const char *what, struct err *e)
+{
+    const int code = d->manager.msg_code;
+    if (d->made)
+        jpeg_abort_decompress(&d->jpeg);
+    err_set(e, "%s%s", what, d->message);
+    return code == JERR_OUT_OF_MEMORY ? JPEG_NO_MEMORY : JPEG_DAMAGED;
+}
+
+static int load(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    if (!tables)
+        return 0;
+    if (setjmp(d->failed))
+        return failed(d, "its JPEG tables are damaged: ", e);
+    jpeg_mem_src(&d->jpeg, tables, (unsigned long)n);
+    const int what = jpeg_read_header(&d->jpeg, FALSE);
+    jpeg_abort_decompress(&d->jpeg); /* keeps the tables */
+    if (what != JPEG_HEADER_TABLES_ONLY)
+        return err_set(e, "its JPEG tables are invalid"), JPEG_DAMAGED;
+    d->loaded = tables;
+    return 0;
+}
+
+/* Begins with these tables and no others. libjpeg cannot forget a table, so the object is made
+ * anew. */
+static int restart(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    if (d->made)
+        jpeg_destroy_decompress(&d->jpeg);
+    d->made = d->own_tables = false;
+    d->loaded = NULL;
+    d->jpeg.err = jpeg_std_error(&d->manager);
+    d->manager.error_exit = on_error;
+    d->manager.output_message = on_message;
+    d->jpeg.client_data = d;
+    if (setjmp(d->failed))
+        return failed(d, "libjpeg: ", e);
+    jpeg_create_decompress(&d->jpeg);
+    d->made = true;
+    d->jpeg.client_data = d;
+    return load(d, tables, n, e);
+}
+
+struct jpeg_decoder *jpeg_decoder_create(struct err *e)
+{
+    struct jpeg_decoder *d = calloc(1, sizeof *d);
+    if (!d)
+        err_set(e, "out of memory");
+    return d;
+}
+
+void jpeg_decoder_free(struct jpeg_decoder *d)
+{
+    if (!d)
+        return;
+    if (d->made)
+        jpeg_destroy_decompress(&d->jpeg);
+    free(d->lines);
+    free(d->padded);
+    free(d);
+}
+
+int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    return restart(d, tables, n, e);
+}
+
+/* Does a stream bring quantisation or Huffman tables? libjpeg would keep them for later streams. In
+ * entropy-coded data 0xff is followed by 0 or a restart marker, so these markers are found
+ * anywhere. */
+static bool has_tables(const uint8_t *b, size_t n)
+{
+    const uint8_t *end = b + n;
+    while ((b = memchr(b, 0xff, (size_t)(end - b))) && ++b < end)
+        if (*b == 0xdb || *b == 0xc4)
+            return true;
+    return false;
+}
+
+/* Is the stream a whole file, not a tile whose tables and colours the caller knows? */
+static bool is_file(const struct jpeg_picture *p)
+{
+    return p->colours == JPEG_MARKED || p->colours == JPEG_FILE;
+}
+
+static bool is_marked(const struct jpeg_decompress_struct *j)
+{
+    return j->saw_Adobe_marker && j->Adobe_transform <= 1;
+}
+
+/* Is the stream that has been opened the picture that the caller expects? */
+static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, struct err *e)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const bool file = is_file(p);
+    const int components = file ? p->channels : 3;
+    if (j->image_width != p->cols || j->image_height != p->rows || j->num_components != components)
+        return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d px",
+                       j->image_width, j->image_height, j->num_components, (int)p->cols,
+                       (int)p->rows);
+    if (file && (j->progressive_mode || j->arith_code || jpeg_has_multiple_scans(j)))
+        return err_set(e, "not a baseline JPEG of one scan");
+    if (p->colours == JPEG_MARKED && components == 3 && !is_marked(j))
+        return err_set(e, "no APP14 marker that states the colours");
+    return 0;
+}
+
+/* Does the first component show all damage? libjpeg reads the entropy-coded data of all of them,
+ * but checks neither the sampling nor (version 3) the sums of DC differences of those that it need
+ * not compute. */
+static bool is_enough(const struct jpeg_decompress_struct *j)
+{
+    for (int c = 0; c < j->num_components; c++)
+        if (j->max_h_samp_factor % j->comp_info[c].h_samp_factor ||
+            j->max_v_samp_factor % j->comp_info[c].v_samp_factor)
+            return false;
+    return (uint64_t)j->image_width * j->image_height <= NO_OVERFLOW;
+}
+
+/* Has libjpeg compute the first component only: it takes that for luma. */
+static void set_first_only(struct jpeg_decompress_struct *j)
+{
+    j->jpeg_color_space = JCS_YCbCr;
+    j->out_color_space = JCS_GRAYSCALE;
+}
+
+static void set_colours(struct jpeg_decoder *d, const struct jpeg_picture *p)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const bool ycbcr = is_file(p) ? j->Adobe_transform == 1 : p->colours == JPEG_YCBCR;
+    if (j->num_components == 3 && (p->colours != JPEG_FILE || is_marked(j)))
+        j->jpeg_color_space = ycbcr ? JCS_YCbCr : JCS_RGB;
+    j->out_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    j->scale_num = 1;
+    j->scale_denom = p->eighth ? 8 : 1;
+}
+
+/* Room for pointers to this many rows. */
+static int grow_lines(struct jpeg_decoder *d, int64_t rows, struct err *e)
+{
+    if (rows <= d->rows)
+        return 0;
+    free(d->lines);
+    d->rows = 0;
+    if (!(d->lines = calloc((size_t)rows, sizeof *d->lines)))
+        return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+    d->rows = rows;
+    return 0;
+}
+
+static void read_lines(struct jpeg_decoder *d, int64_t top, uint8_t *out)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const size_t pitch = (size_t)j->output_width * (size_t)j->output_components;
+    const bool all = top <= 0 || top >= (int64_t)j->output_height;
+    const JDIMENSION rows = all ? j->output_height : (JDIMENSION)top;
+    for (JDIMENSION k = 0; k < rows; k++)
+        d->lines[k] = out ? out + k * pitch : d->unseen;
+    while (j->output_scanline < rows)
+        jpeg_read_scanlines(j, d->lines + j->output_scanline, rows - j->output_scanline);
+    if (all)
+        jpeg_finish_decompress(j);
+}
+
+/* Makes the padded copy of n bytes. */
+static int pad(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct err *e)
+{
+    if (n > SIZE_MAX / 2 - PADDING)
+        return err_set(e, "a stream of %zu bytes", n), JPEG_DAMAGED;
+    if (n + PADDING > d->room) {
+        free(d->padded);
+        d->room = 0;
+        if (!(d->padded = malloc(2 * (n + PADDING))))
+            return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+        d->room = 2 * (n + PADDING);
+    }
+    memcpy(d->padded, bytes, n);
+    memset(d->padded + n, 0xff, PADDING);
+    return 0;
+}
+
+/* Warnings are damage. So is a stream that libjpeg has read beyond its end. */
+static int judge(struct jpeg_decoder *d, const struct jpeg_picture *p, struct err *e)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const size_t unread = j->src->bytes_in_buffer;
+    if (d->manager.num_warnings > 0) {
+        d->manager.format_message((j_common_ptr)j, d->message);
+        return err_set(e, "%s", d->message), JPEG_DAMAGED;
+    }
+    if (j->output_scanline < j->output_height) { /* only its top was wanted */
+        jpeg_abort_decompress(j);
+        return 0;
+    }
+    if (unread < PADDING)
+        return err_set(e, "Premature end of JPEG file"), JPEG_DAMAGED;
+    if (is_file(p) && unread > PADDING)
+        return err_set(e, "bytes after the end of the picture"), JPEG_DAMAGED;
+    return 0;
+}
+
+/* The stream of n bytes in d->padded, from its first to its last marker. */
+static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, size_t n, uint8_t *out,
+                  struct err *e)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    d->manager.num_warnings = 0;
+    if (setjmp(d->failed))
+        return failed(d, "", e);
+    jpeg_mem_src(j, d->padded, (unsigned long)(n + PADDING));
+    jpeg_read_header(j, TRUE);
+    if (check_picture(d, p, e)) {
+        jpeg_abort_decompress(j);
+        return JPEG_DAMAGED;
+    }
+    set_colours(d, p);
+    if (!out && j->num_components == 3 && is_enough(j))
+        set_first_only(j);
+    jpeg_start_decompress(j);
+    read_lines(d, p->top, out);
+    return judge(d, p, e);
+}
+
+int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
+                uint8_t *out, struct err *e)
+{
+    if (s->n < 4 || s->bytes[0] != 0xff || s->bytes[1] != 0xd8)
+        return err_set(e, "not a JPEG stream"), JPEG_DAMAGED;
+    int r = grow_lines(d, p->rows, e);
+    if (r == 0 && (!d->made || d->own_tables || d->loaded != s->tables))
+        r = restart(d, s->tables, s->tables_bytes, e);
+    if (r == 0)
+        r = pad(d, s->bytes, s->n, e);
+    if (r)
+        return r;
+    d->own_tables = is_file(p) || has_tables(s->bytes, s->n);
+    return decode(d, p, s->n, out, e);
+}
+
+/* --- a picture of one colour --- */
+
+struct encoder {
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr manager;
+    jmp_buf failed;
+    unsigned char *bytes;
+    unsigned long n;
+};
+
+static void on_encoder_error(j_common_ptr jpeg)
+{
+    longjmp(((struct encoder *)jpeg->client_data)->failed, 1);
+}
+
+/* With quantisers of 1 the mean of a block is stored exactly: 8 times the value less 128. */
+static void encode_flat(struct encoder *w, int64_t cols, int64_t rows, const uint8_t *line)
+{
+    struct jpeg_compress_struct *j = &w->jpeg;
+    JSAMPROW row = (JSAMPROW)(uintptr_t)line;
+    jpeg_create_compress(j);
+    j->client_data = w;
+    jpeg_mem_dest(j, &w->bytes, &w->n);
+    j->image_width = (JDIMENSION)cols;
+    j->image_height = (JDIMENSION)rows;
+    j->input_components = 3;
+    j->in_color_space = JCS_RGB;
+    jpeg_set_defaults(j);
+    jpeg_set_colorspace(j, JCS_RGB);
+    jpeg_set_quality(j, 100, TRUE);
+    j->write_Adobe_marker = TRUE;
+    j->optimize_coding = TRUE;
+    jpeg_start_compress(j, TRUE);
+    while (j->next_scanline < j->image_height)
+        jpeg_write_scanlines(j, &row, 1);
+    jpeg_finish_compress(j);
+}
+
+/* 0, or -1 if libjpeg has failed: it comes back here. */
+static int try_flat(struct encoder *w, int64_t cols, int64_t rows, const uint8_t *line)
+{
+    if (setjmp(w->failed))
+        return -1;
+    encode_flat(w, cols, rows, line);
+    return 0;
+}
+
+int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
+                   struct err *e)
+{
+    uint8_t *line = malloc(3 * (size_t)cols);
+    struct encoder *w = calloc(1, sizeof *w);
+    int r = -1;
+    if (!line || !w) {
+        err_set(e, "out of memory");
+        goto out;
+    }
+    for (int64_t x = 0; x < cols; x++)
+        memcpy(line + 3 * x, rgb, 3);
+    w->jpeg.err = jpeg_std_error(&w->manager);
+    w->manager.error_exit = on_encoder_error;
+    w->jpeg.client_data = w;
+    r = try_flat(w, cols, rows, line);
+    if (r) {
+        err_set(e, "libjpeg cannot encode the background");
+        free(w->bytes);
+    } else {
+        *bytes = w->bytes;
+        *n = w->n;
+    }
+    jpeg_destroy_compress(&w->jpeg);
+out:
+    free(w);
+    free(line);
+    return r;
+}
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+bool jpeg_is_available(void)
+{
+    return true;
+}
+
+const char *jpeg_library(void)
+{
+    return "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION);
+}
+
+#else
+
+struct jpeg_decoder *jpeg_decoder_create(struct err *e)
+{
+    err_set(e, "this build lacks libjpeg; install it and build again");
+    return NULL;
+}
+
+void jpeg_decoder_free(struct jpeg_decoder *d)
+{
+    (void)d;
+}
+
+int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
+                uint8_t *out, struct err *e)
+{
+    (void)d, (void)p, (void)s, (void)out;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
+{
+    (void)d, (void)tables, (void)n;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
+                   struct err *e)
+{
+    (void)cols, (void)rows, (void)rgb, (void)bytes, (void)n;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+bool jpeg_is_available(void)
+{
+    return false;
+}
+
+const char *jpeg_library(void)
+{
+    return "without libjpeg";
+}
+
+#endif

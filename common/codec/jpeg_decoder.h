@@ -1,0 +1,76 @@
+/*
+ * jpeg_decoder.h - JPEG streams to pixels: the one decoder of both programs. The only module that
+ * uses libjpeg.
+ *
+ * Pixels are what libjpeg-turbo gives with its defaults (accurate integer DCT, fancy upsampling). A
+ * stream has the size that the caller expects, or it is rejected. libjpeg only warns of a stream
+ * that ends early and fills the rest with gray: here every warning is damage. Streams are hostile
+ * input.
+ *
+ * A decoder belongs to one thread. A build without libjpeg (JPEG=0) has these functions, but
+ * jpeg_decoder_create() fails and says what is missing.
+ */
+#ifndef WSI_JPEG_DECODER_H
+#define WSI_JPEG_DECODER_H
+
+#include "common/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where the colours of a stream of three components come from. */
+enum jpeg_colours {
+    JPEG_RGB, /* the caller says so: TIFF's photometric tag */
+    JPEG_YCBCR,
+    JPEG_MARKED, /* the stream is a whole file and its APP14 marker says so. It must be baseline
+                    with one scan and have that marker and all tables, and nothing may follow its
+                    end */
+    JPEG_FILE,   /* the same, but without the marker libjpeg decides: files of other programs */
+};
+
+struct jpeg_stream {
+    const uint8_t *tables; /* TIFF's JPEGTables, NULL without. The decoder keeps them loaded as long
+                              as the pointer is the same, so the bytes must not change */
+    size_t tables_bytes;
+    const uint8_t *bytes;
+    size_t n;
+};
+
+/* What the stream must be, and what is wanted of it. */
+struct jpeg_picture {
+    int64_t cols, rows; /* px, at most 65,500 */
+    enum jpeg_colours colours;
+    int channels; /* 3: RGB. 1: the luma of a YCbCr stream, or of a whole file that must
+                     have one component. Else the stream has three components */
+    bool eighth;  /* at 1/8, the mean of each block of 8 x 8: ceil(cols/8) x ceil(rows/8) px */
+    int64_t top;  /* only so many rows of the picture are wanted, and damage below them is not
+                     found; 0: all */
+};
+
+struct jpeg_decoder;
+/* NULL if there is no memory or no libjpeg. */
+struct jpeg_decoder *jpeg_decoder_create(struct err *e);
+void jpeg_decoder_free(struct jpeg_decoder *d); /* NULL is allowed */
+
+enum { JPEG_DAMAGED = -1, JPEG_NO_MEMORY = -2 };
+
+/* Decodes into out u8 [rows][cols][channels], without padding. 0, JPEG_DAMAGED or JPEG_NO_MEMORY.
+ * After a failure out is undefined, and the next stream is not affected. With `eighth` out may be
+ * NULL: the stream is only checked for damage, in less time. */
+int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
+                uint8_t *out, struct err *e);
+/* Do these bytes hold tables that can be loaded? 0, JPEG_DAMAGED or JPEG_NO_MEMORY. */
+int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e);
+
+/* A whole JPEG file (JPEG_MARKED) of one colour, which decodes to exactly that colour. *bytes is to
+ * be free()d. */
+int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
+                   struct err *e);
+
+/* Does this build have libjpeg? */
+bool jpeg_is_available(void);
+/* "libjpeg-turbo 2.1.5", or "without libjpeg" */
+const char *jpeg_library(void);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * jpeg_header.h - what precedes the entropy-coded data of a JPEG stream: size, components,
+ * tables.
+ *
+ * Reads baseline JPEG as ITU-T T.81 defines it (markers: annex B; Huffman tables: C.2, F.2.2.3). No
+ * pixel is decoded and no library is needed, so that a device's decoder can build its tables, and a
+ * converter can judge a tile, wherever they run. The input is hostile: every length is checked.
+ *
+ * Any thread; nothing is allocated.
+ */
+#ifndef WSI_JPEG_HEADER_H
+#define WSI_JPEG_HEADER_H
+
+#include "common/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { JPEG_COMPONENTS = 3, JPEG_QUANT_TABLES = 4, JPEG_HUFFMAN_TABLES = 4 };
+
+struct jpeg_component {
+    uint8_t id;
+    uint8_t h, v;   /* sampling factors, 1 to 4 */
+    uint8_t quant;  /* number of its quantisation table */
+    uint8_t dc, ac; /* numbers of its Huffman tables */
+};
+
+/* A Huffman table as in a DHT segment. */
+struct jpeg_huffman {
+    bool defined;
+    uint8_t counts[17];  /* [1..16]: codes of so many bits */
+    uint8_t values[256]; /* symbols in the order of their codes */
+    int n_values;
+};
+
+struct jpeg_header {
+    int width, height; /* px */
+    int components;    /* 1 or 3 */
+    struct jpeg_component component[JPEG_COMPONENTS];
+    bool quant_defined[JPEG_QUANT_TABLES];
+    uint16_t quant[JPEG_QUANT_TABLES][64]; /* in zigzag order */
+    struct jpeg_huffman dc[JPEG_HUFFMAN_TABLES], ac[JPEG_HUFFMAN_TABLES];
+    int restart_interval; /* MCUs from one restart marker to the next; 0: none */
+    int adobe_transform; /* of an APP14 Adobe marker: 0 RGB, 1 YCbCr; -1: there is no such marker */
+    size_t scan_offset;  /* of the first entropy-coded byte */
+};
+
+/*
+ * Fills *h from the first n bytes of a stream, up to the entropy-coded data. 0: a baseline stream
+ * of 8 bits per sample, one interleaved scan, 1 or 3 components, with all its tables. 1: a valid
+ * stream of another kind (progressive, 12 bits, several scans, tables absent ...); *e says which.
+ * -1: damaged.
+ */
+int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, struct err *e);
+
+/* Number of blocks of 8 x 8 samples in an MCU, and MCUs across and down. */
+int jpeg_header_mcu_blocks(const struct jpeg_header *h);
+int jpeg_header_mcu_cols(const struct jpeg_header *h);
+int jpeg_header_mcu_rows(const struct jpeg_header *h);
+
+/* Natural position (row * 8 + column) of the k-th coefficient in zigzag order. */
+extern const uint8_t jpeg_zigzag[64];
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,373 @@
+/* h5.c - the library, its errors, groups and datasets; see h5.h and h5_exit.h. */
+#include "common/hdf5/h5.h"
+
+#include "common/codec/codec.h"
+#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_guard.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK_BYTES = 4 << 20 };
+
+static bool broken;
+
+void h5_init(void)
+{
+    static bool begun;
+    if (begun)
+        return;
+    begun = true;
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
+    H5dont_atexit();
+    H5open();
+    H5PLset_loading_state(0);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* else the library prints its errors */
+}
+
+void h5_mark_broken(void)
+{
+    broken = true;
+}
+
+_Noreturn void h5_exit(int status)
+{
+    if ((fflush(stdout) || ferror(stdout)) && status == 0)
+        status = 1;
+    fflush(stderr);
+    if (broken)
+        _exit(status);
+    exit(status); /* without H5close: everything has been closed, and checked, before */
+}
+
+const char *h5_library(void)
+{
+    static char text[64];
+    unsigned major, minor, release;
+    H5get_libversion(&major, &minor, &release);
+    snprintf(text, sizeof text, "HDF5 %u.%u.%u", major, minor, release);
+    return text;
+}
+
+/* --- errors --- */
+
+/* The innermost entry of the error stack has the cause: keeps the last one with a text. */
+static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *out)
+{
+    (void)n;
+    if (entry->desc && *entry->desc)
+        snprintf(out, 512, "%s", entry->desc);
+    return 0;
+}
+
+static bool system_failed;
+
+/* Looks for "errno = 28" in what the library says, and for its own codes of missing memory. */
+static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *out)
+{
+    (void)n;
+    (void)out;
+    const char *number = entry->desc ? strstr(entry->desc, "errno = ") : NULL;
+    if ((number && atoi(number + strlen("errno = ")) != 0) || entry->min_num == H5E_NOSPACE ||
+        entry->min_num == H5E_CANTALLOC)
+        system_failed = true;
+    return 0;
+}
+
+void h5_watch(void)
+{
+    system_failed = false;
+}
+
+bool h5_system_failed(void)
+{
+    return system_failed;
+}
+
+void h5_forget(void)
+{
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, find_system_error, NULL);
+    H5Eclear2(H5E_DEFAULT);
+}
+
+/* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message.
+ */
+static const char *plain_cause(char *cause)
+{
+    char *text = strstr(cause, "error message = '");
+    char *end = text ? strchr(text += strlen("error message = '"), '\'') : NULL;
+    if (end)
+        *end = 0;
+    if (text && !strcmp(text, strerror(ENOSPC)))
+        return "no space left on the disk; free some and run again";
+    return text ? text : *cause ? cause : "HDF5 error";
+}
+
+int h5_error(struct err *e, const char *fmt, ...)
+{
+    char cause[512] = "";
+    va_list ap;
+    if (e) {
+        va_start(ap, fmt);
+        vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+        va_end(ap);
+        H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, cause);
+        const size_t n = strlen(e->msg);
+        snprintf(e->msg + n, sizeof e->msg - n, ": %s", plain_cause(cause));
+        err_clean(e->msg);
+    }
+    h5_forget();
+    return -1;
+}
+
+int h5_write_failed(struct err *e, const char *name)
+{
+    h5_mark_broken();
+    return h5_error(e, "cannot write %s", name);
+}
+
+/* --- groups and arrays --- */
+
+hid_t h5_list(hid_t list, bool failed)
+{
+    if (!failed)
+        return list;
+    H5Pclose(list);
+    return -1;
+}
+
+hid_t h5_creation(hid_t class)
+{
+    const unsigned all = 65535;
+    hid_t list = H5Pcreate(class);
+    return h5_list(list, H5Pset_obj_track_times(list, false) < 0 ||
+                             H5Pset_attr_phase_change(list, all, 0) < 0);
+}
+
+hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e)
+{
+    hid_t gcpl = h5_creation(H5P_GROUP_CREATE);
+    if (links > 0)
+        gcpl = h5_list(gcpl, H5Pset_link_phase_change(gcpl, links, links) < 0);
+    hid_t g = H5Gcreate2(parent, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
+    if (g < 0)
+        h5_write_failed(e, name);
+    H5Pclose(gcpl);
+    return g;
+}
+
+static haddr_t address_of(hid_t parent, const H5L_info_t *info)
+{
+#if H5_VERSION_GE(1, 12, 0)
+    haddr_t address = HADDR_UNDEF;
+    return H5VLnative_token_to_addr(parent, info->u.token, &address) < 0 ? HADDR_UNDEF : address;
+#else
+    (void)parent;
+    return info->u.address;
+#endif
+}
+
+/* The descriptor of an input file; -1 for one that is being written; -2 on failure. */
+static int descriptor_of(hid_t object, struct err *e)
+{
+    unsigned intent = H5F_ACC_RDWR;
+    int *fd = NULL, found = -1;
+    hid_t file = H5Iget_file_id(object);
+    if (file < 0 || H5Fget_intent(file, &intent) < 0 ||
+        (intent == H5F_ACC_RDONLY && H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0)) {
+        h5_error(e, "cannot read the file");
+        found = -2;
+    }
+    if (fd)
+        found = *fd;
+    if (file >= 0)
+        H5Fclose(file);
+    return found;
+}
+
+/* What an object must be. */
+enum shape { ORDINARY, VIEW };
+
+/* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists
+ * them. */
+static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum shape shape,
+                 struct guard_chunk *chunks, uint64_t n, struct err *e)
+{
+    const int fd = descriptor_of(parent, e);
+    if (fd < 0)
+        return fd == -1 ? 0 : -1;
+    const haddr_t address = address_of(parent, info);
+    if (!(chunks          ? guard_chunks(fd, address, chunks, n, e)
+          : shape == VIEW ? guard_view(fd, address, e)
+                          : guard_object(fd, address, e)))
+        return 0;
+    const bool system = errno != 0;
+    system_failed = system_failed || system;
+    return err_add(e, system ? "%s" : "%s is damaged", name);
+}
+
+/* The link must exist, be hard, and lead to an object of this kind. */
+static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, enum shape shape,
+                         struct err *e)
+{
+    H5L_info_t info;
+    if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0) {
+        h5_forget();
+        return err_set(e, "%s is missing", name);
+    }
+    if (info.type != H5L_TYPE_HARD)
+        return err_set(e, "%s is reached by a link that may lead out of the file: rejected", name);
+    if (guard(parent, &info, name, shape, NULL, 0, e))
+        return -1;
+    hid_t o = H5Oopen(parent, name, H5P_DEFAULT);
+    if (o < 0)
+        return h5_error(e, "%s is damaged", name);
+    if (H5Iget_type(o) == kind)
+        return o;
+    H5Oclose(o);
+    return err_set(e, "%s is an object of the wrong kind", name);
+}
+
+hid_t h5_open_group(hid_t parent, const char *name, struct err *e)
+{
+    return open_object(parent, name, H5I_GROUP, ORDINARY, e);
+}
+
+/* How an array is stored: contiguous, or compressed in chunks of whole rows. */
+static hid_t array_layout(hid_t type, int rank, const hsize_t *dims, int deflate)
+{
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
+    if (deflate == 0)
+        return dcpl;
+    hsize_t chunk[3] = {dims[0], rank > 1 ? dims[1] : 1, rank > 2 ? dims[2] : 1};
+    const hsize_t most = CHUNK_BYTES / (chunk[1] * chunk[2] * H5Tget_size(type)) + 1;
+    chunk[0] = chunk[0] < most ? chunk[0] : most;
+    return h5_list(dcpl, H5Pset_chunk(dcpl, rank, chunk) < 0 ||
+                             H5Pset_deflate(dcpl, (unsigned)deflate) < 0);
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values are stored as they are in memory");
+
+int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
+                   int deflate, const void *data, struct err *e)
+{
+    hid_t space = H5Screate_simple(rank, dims, NULL);
+    const hssize_t points = H5Sget_simple_extent_npoints(space);
+    hid_t dcpl = array_layout(type, rank, dims, points < 1 ? 0 : deflate);
+    hid_t ds = H5Dcreate2(parent, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    int r = ds < 0 ? h5_write_failed(e, name) : 0;
+    if (r == 0 && points > 0 && H5Dwrite(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+        r = h5_write_failed(e, name);
+    if (r == 0)
+        r = h5_put_int(ds, "crc32", codec_crc32(data, (size_t)points * H5Tget_size(type)), e);
+    if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
+        r = h5_write_failed(e, name);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    return r;
+}
+
+hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
+                    struct err *e)
+{
+    hsize_t found[H5S_MAX_RANK];
+    hid_t ds = open_object(parent, name, H5I_DATASET, ORDINARY, e);
+    if (ds < 0)
+        return -1;
+    hid_t space = H5Dget_space(ds), have = H5Dget_type(ds);
+    bool good = H5Sget_simple_extent_ndims(space) == rank;
+    if (good)
+        H5Sget_simple_extent_dims(space, found, NULL);
+    for (int i = 0; good && i < rank; i++)
+        good = found[i] == dims[i];
+    good =
+        good && H5Tget_class(have) == H5Tget_class(type) && H5Tget_size(have) == H5Tget_size(type);
+    H5Tclose(have);
+    H5Sclose(space);
+    if (good)
+        return ds;
+    err_set(e, "%s has the wrong shape or type", name);
+    H5Dclose(ds);
+    return -1;
+}
+
+bool h5_is_contiguous(hid_t ds)
+{
+    hid_t dcpl = H5Dget_create_plist(ds);
+    const bool contiguous = H5Pget_layout(dcpl) == H5D_CONTIGUOUS;
+    H5Pclose(dcpl);
+    return contiguous;
+}
+
+int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
+                   struct err *e)
+{
+    H5L_info_t info;
+    if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0)
+        return h5_error(e, "%s is missing", name);
+    return guard(parent, &info, name, ORDINARY, out, n, e);
+}
+
+hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e)
+{
+    return open_object(parent, name, H5I_DATASET, ORDINARY, e);
+}
+
+hid_t h5_open_view(hid_t parent, const char *name, struct err *e)
+{
+    return open_object(parent, name, H5I_DATASET, VIEW, e);
+}
+
+int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e)
+{
+    hid_t ds = open_object(parent, name, H5I_DATASET, ORDINARY, e),
+          space = ds < 0 ? -1 : H5Dget_space(ds);
+    const bool good = space >= 0 && H5Sget_simple_extent_ndims(space) == rank &&
+                      H5Sget_simple_extent_dims(space, dims, NULL) == rank;
+    if (ds >= 0 && !good)
+        err_set(e, "%s has the wrong shape or type", name);
+    if (space >= 0)
+        H5Sclose(space);
+    if (ds >= 0)
+        H5Dclose(ds);
+    return good ? 0 : -1;
+}
+
+int h5_has_link(hid_t parent, const char *name, struct err *e)
+{
+    const htri_t there = H5Lexists(parent, name, H5P_DEFAULT);
+    return there < 0 ? h5_error(e, "cannot look for %s", name) : there > 0;
+}
+
+static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)
+{
+    int64_t want;
+    const int has = h5_has(ds, "crc32", e);
+    if (has <= 0)
+        return has;
+    if (h5_get_int(ds, "crc32", 0, UINT32_MAX, &want, e))
+        return -1;
+    return codec_crc32(data, bytes) == want
+               ? 0
+               : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
+}
+
+int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
+                  void *data, struct err *e)
+{
+    hid_t ds = h5_open_array(parent, name, type, rank, dims, e);
+    if (ds < 0)
+        return -1;
+    hsize_t points = 1;
+    for (int i = 0; i < rank; i++)
+        points *= dims[i];
+    int r = points ? h5_read_values(ds, name, type, rank, dims, data, e) : 0;
+    if (r == 0)
+        r = check_crc(ds, name, data, (size_t)points * H5Tget_size(type), e);
+    H5Dclose(ds);
+    return r;
+}

@@ -1,0 +1,311 @@
+/* h5_file.c - see h5_file.h. */
+#include "common/hdf5/h5_file.h"
+
+#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- writing --- */
+
+enum { METADATA_BYTES = 256 << 10 };
+
+/*
+ * Keeps little metadata in memory. HDF5 holds about 75 KiB of objects for each slide of a result,
+ * but counts only the 15 KiB of their bytes in the file: its default cache of 2 MiB and more would
+ * take tens of MiB for a corpus.
+ */
+static int limit_metadata(hid_t fapl)
+{
+    H5AC_cache_config_t c = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
+    if (H5Pget_mdc_config(fapl, &c) < 0)
+        return -1;
+    c.set_initial_size = 1;
+    c.initial_size = c.min_size = c.max_size = METADATA_BYTES;
+    c.incr_mode = H5C_incr__off;
+    c.flash_incr_mode = H5C_flash_incr__off;
+    c.decr_mode = H5C_decr__off;
+    return H5Pset_mdc_config(fapl, &c) < 0 ? -1 : 0;
+}
+
+static hid_t access_list(void)
+{
+    h5_init();
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    /* metadata together: chunks stay one after the other */
+    return h5_list(fapl, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0 ||
+                             H5Pset_meta_block_size(fapl, 1 << 16) < 0 ||
+                             H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG) < 0 ||
+                             limit_metadata(fapl));
+}
+
+static hid_t create(const char *path, struct err *e)
+{
+    hid_t fapl = access_list(), fcpl = h5_creation(H5P_FILE_CREATE);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
+    if (file < 0)
+        h5_error(e, "cannot create %s", path);
+    H5Pclose(fcpl);
+    H5Pclose(fapl);
+    return file;
+}
+
+int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *format,
+                   struct err *e)
+{
+    *f = (struct h5_file){.id = -1};
+    if (publish_begin(&f->publish, path, e))
+        return -1;
+    f->id = create(f->publish.temp_path, e);
+    if (f->id >= 0 && !h5_put_text(f->id, "format", format->name, e) &&
+        !h5_put_int(f->id, "format_version", format->version, e) &&
+        !h5_put_text(f->id, "creator", format->creator, e))
+        return 0;
+    f->failed = true;
+    h5_file_abort(f);
+    return -1;
+}
+
+/* The mark comes last: everything else in the file has been written before. */
+static int finish(struct h5_file *f, struct err *e)
+{
+    if (h5_seal_texts(f->id, e))
+        return -1;
+    if (H5Fflush(f->id, H5F_SCOPE_LOCAL) < 0)
+        return h5_write_failed(e, "the file");
+    if (h5_put_u8(f->id, "complete", 1, e))
+        return -1;
+    const bool bad = H5Fclose(f->id) < 0; /* with everything in it: H5F_CLOSE_STRONG */
+    f->id = -1;
+    return bad ? h5_write_failed(e, "the file") : 0;
+}
+
+int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e)
+{
+    struct stat st;
+    int r = finish(f, e);
+    f->failed = r != 0;
+    if (r == 0 && bytes && fstat(f->publish.fd, &st))
+        r = err_sys(e, "cannot find the size of the file");
+    if (r == 0 && bytes)
+        *bytes = st.st_size;
+    if (r == 0)
+        r = publish_commit(&f->publish, e);
+    h5_file_abort(f);
+    return r;
+}
+
+/*
+ * Closes the descriptor of a file that the library must not touch again. The library knows
+ * files by device and inode, so the inode must not be used again while the library believes that
+ * the file is open: a mapping holds it.
+ */
+static void take_descriptor(hid_t file)
+{
+    int *fd;
+    if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0) {
+        h5_forget();
+        return;
+    }
+    if (mmap(NULL, 1, PROT_READ, MAP_SHARED, *fd, 0) != MAP_FAILED)
+        close(*fd);
+}
+
+void h5_file_abort(struct h5_file *f)
+{
+    if (f->failed && f->id >= 0)
+        take_descriptor(f->id);
+    else if (f->id >= 0 && H5Fclose(f->id) < 0)
+        h5_mark_broken();
+    f->id = -1;
+    publish_abort(&f->publish);
+}
+
+/* --- reading --- */
+
+struct head {
+    enum h5_kind kind; /* H5_WHOLE: the library may open the file */
+    int fd;            /* of the file, or -1 */
+    uint64_t root;     /* address of the root's header */
+};
+
+/* Reads up to n bytes from the start of the file. */
+static ssize_t read_start(int fd, unsigned char *out, size_t n)
+{
+    size_t have = 0;
+    while (have < n) {
+        const ssize_t got = pread(fd, out + have, n - have, (off_t)have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        have += (size_t)got;
+    }
+    return (ssize_t)have;
+}
+
+/* Does the head of the file hold this text? For files that cannot be opened. */
+static bool head_holds(int fd, const char *text)
+{
+    enum { HEAD = 1 << 17 };
+    unsigned char *head = malloc(HEAD);
+    const ssize_t n = head ? read_start(fd, head, HEAD) : -1;
+    const bool found = n > 0 && memmem(head, (size_t)n, text, strlen(text));
+    free(head);
+    return found;
+}
+
+/* A file that cannot be opened: of this format, or not? */
+static enum h5_kind judge(int fd, const char *format, enum h5_kind if_ours)
+{
+    return head_holds(fd, format) ? if_ours : H5_OTHER;
+}
+
+/* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
+static int check_superblock(struct head *h, const char *path, const char *format, struct err *e)
+{
+    unsigned char b[48];
+    struct stat st;
+    h->kind = H5_ERROR;
+    if ((h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(h->fd, &st))
+        return err_sys(e, "%s: cannot open", path);
+    h->kind = H5_OTHER;
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, "%s: not a regular file", path);
+    const ssize_t n = read_start(h->fd, b, sizeof b);
+    if (n < 0) {
+        h->kind = H5_ERROR;
+        return err_sys(e, "%s: cannot read", path);
+    }
+    if (n == 0)
+        return err_set(e, "%s: the file is empty", path);
+    if (n < 48 || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
+        return err_set(e, "%s: not an HDF5 file", path);
+    if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
+        guard_u64(b + 20) != UINT64_MAX) {
+        h->kind = judge(h->fd, format, H5_UNKNOWN);
+        return err_set(e,
+                       "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
+                       "program has made or rewritten it",
+                       path, b[8]);
+    }
+    if (guard_u64(b + 28) > (uint64_t)st.st_size) {
+        h->kind = judge(h->fd, format, H5_UNFINISHED);
+        return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
+                       path, (uint64_t)st.st_size, guard_u64(b + 28));
+    }
+    h->root = guard_u64(b + 36);
+    return 0;
+}
+
+/* Opens the file, or says in *kind what it is instead. */
+static hid_t open_file(const char *path, const char *format, enum h5_kind *kind, struct err *e)
+{
+    struct head h = {.fd = -1};
+    hid_t file = -1;
+    h5_watch();
+    if (check_superblock(&h, path, format, e))
+        goto out;
+    h.kind = H5_WHOLE;
+    if (guard_object(h.fd, h.root, e)) {
+        h.kind = errno ? H5_ERROR : judge(h.fd, format, H5_UNFINISHED);
+        err_add(e, h.kind == H5_ERROR ? "%s" : "%s: damaged, or not written by wsi2h5 or h5spec",
+                path);
+        goto out;
+    }
+    hid_t fapl = access_list();
+    if ((file = H5Fopen(path, H5F_ACC_RDONLY, fapl)) < 0) {
+        h5_error(e, "%s: HDF5 cannot open it", path);
+        h.kind = h5_system_failed() ? H5_ERROR : judge(h.fd, format, H5_UNFINISHED);
+        if (h.kind != H5_ERROR)
+            err_set(e, "%s: damaged: HDF5 cannot open it; make it again", path);
+    }
+    H5Pclose(fapl);
+out:
+    if (h.fd >= 0)
+        close(h.fd);
+    *kind = h.kind;
+    return file;
+}
+
+bool h5_is_whole(const char *path)
+{
+    struct head h = {.fd = -1};
+    const bool readable = !check_superblock(&h, path, "", NULL);
+    if (h.fd >= 0)
+        close(h.fd);
+    return readable || h.kind == H5_UNKNOWN; /* with the superblock of another program */
+}
+
+/* A format in words; an unknown one as it is. */
+static const char *kind(const char *format)
+{
+    return !strcmp(format, "wsi-patch-store") ? "a store"
+           : !strcmp(format, "wsi-spectrum")  ? "a result"
+                                              : format;
+}
+
+/* The same with the program that writes it. */
+static const char *maker(const char *format)
+{
+    return !strcmp(format, "wsi-patch-store") ? "a store made by wsi2h5"
+                                              : "a result made by h5spec";
+}
+
+static int check_format(hid_t file, const char *path, const struct h5_format *format,
+                        int64_t *version, struct err *e)
+{
+    char found[64];
+    int64_t complete;
+    if (h5_get_text(file, "format", found, sizeof found, NULL))
+        return err_set(e, "%s: an HDF5 file, but not %s", path, maker(format->name));
+    if (strcmp(found, format->name))
+        return err_set(e, "%s: is %s; %s is needed", path, kind(found), maker(format->name));
+    if (h5_get_int(file, "format_version", 1, format->version, version, e))
+        return err_add(e, "%s: written by another version of the program", path);
+    if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
+        return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
+    if (h5_check_texts(file, e))
+        return err_add(e, "%s", path);
+    return 0;
+}
+
+hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e)
+{
+    enum h5_kind kind;
+    hid_t file = open_file(path, format->name, &kind, e);
+    if (file < 0)
+        return -1;
+    if (check_format(file, path, format, version, e)) {
+        H5Fclose(file);
+        return -1;
+    }
+    return file;
+}
+
+enum h5_kind h5_look(const char *path, const char *format, struct err *e)
+{
+    char found[64] = "";
+    int64_t complete;
+    enum h5_kind kind;
+    hid_t file = open_file(path, format, &kind, e);
+    if (file < 0)
+        return kind;
+    const bool named = !h5_get_text(file, "format", found, sizeof found, NULL);
+    const bool whole = !h5_get_int(file, "complete", 1, 1, &complete, NULL);
+    H5Fclose(file);
+    if (h5_system_failed()) {
+        err_set(e, "%s: cannot be read", path);
+        return H5_ERROR;
+    }
+    return !named || strcmp(found, format) ? H5_OTHER : whole ? H5_WHOLE : H5_UNFINISHED;
+}

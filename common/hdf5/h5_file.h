@@ -1,0 +1,62 @@
+/*
+ * h5_file.h - HDF5 files as a whole: how an output file comes into being, how an input file is
+ * opened.
+ *
+ * Every file has a root with the attributes `format` (text), `format_version`, `creator` (text) and
+ * `complete` (uint8 1, written last). An output file has one life cycle: it is created under a
+ * temporary name, written, flushed, marked as complete, closed, and renamed to its final name
+ * (publish.h). So a file under its final name is whole.
+ *
+ * After a failed write the library must not touch the file again. h5_file_abort() then leaves the
+ * library's own identifiers open, and the process ends with h5_exit().
+ */
+#ifndef WSI_H5_FILE_H
+#define WSI_H5_FILE_H
+
+#include "common/base/publish.h"
+#include "common/hdf5/h5.h"
+
+/* --- writing --- */
+
+struct h5_file {
+    struct publish publish;
+    hid_t id;    /* the root, or -1 */
+    bool failed; /* the library failed to write: only h5_file_abort() may follow */
+};
+
+/* How a file identifies itself. */
+struct h5_format {
+    const char *name;    /* "wsi-patch-store" */
+    int version;         /* the newest that is written and read */
+    const char *creator; /* "wsi2h5 0.1.0" */
+};
+
+/* Creates the temporary file beside `path`. On failure nothing is left; h5_file_abort() is
+ * harmless. */
+int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *format,
+                   struct err *e);
+/* Completes and publishes the file and releases everything. Identifiers of objects in it become
+ * invalid. *bytes (may be NULL) gets the file's size. On failure the temporary file is removed and
+ * the final name is untouched, with the one exception that publish_commit() has. */
+int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e);
+/* Drops the file. Harmless on a file that is committed or dropped. */
+void h5_file_abort(struct h5_file *f);
+
+/* --- reading --- */
+
+/* Opens a complete file of this format for reading; -1 on failure. *version gets its
+ * format_version, which must be from 1 to format->version. The message names the file. */
+hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e);
+
+/* What `path` is, judged by its head and its root. */
+enum h5_kind {
+    H5_OTHER,      /* not a file of this format */
+    H5_WHOLE,      /* a file of this format, and complete */
+    H5_UNFINISHED, /* of this format, but truncated, damaged or without its mark */
+    H5_UNKNOWN,    /* names the format, but another tool has rewritten it: it cannot be judged */
+    H5_ERROR,      /* it cannot be read now (permissions, descriptors, memory, the disk) */
+};
+/* `e` says why for H5_UNKNOWN and H5_ERROR. */
+enum h5_kind h5_look(const char *path, const char *format, struct err *e);
+
+#endif

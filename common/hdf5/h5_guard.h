@@ -1,0 +1,42 @@
+/*
+ * h5_guard.h - looks at the header of an HDF5 object before the library does.
+ *
+ * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
+ * else is rejected before the library sees it: shared messages, external files, old or unknown
+ * message types, chunk indexes that do not match their dataset, texts whose length differs from
+ * what the global heap holds, and heaps or trees of links and attributes that are not as the
+ * library writes them. The source is the HDF5 File Format Specification, version 3.0: IV.A (headers
+ * and messages), III.A.2 (trees), III.E and III.G (heaps).
+ *
+ * These functions use no HDF5 and any thread may call them. Every number is checked against the
+ * file's size before it is used.
+ */
+#ifndef WSI_H5_GUARD_H
+#define WSI_H5_GUARD_H
+
+#include "common/base/err.h"
+
+#include <stdint.h>
+
+/* Checks the object whose header lies at `address` of the open file: 0, or -1 with the reason.
+ * errno is 0 if the file is to blame, else it has the failure of the system. */
+int guard_object(int fd, uint64_t address, struct err *e);
+
+/* As guard_object(), for a virtual dataset, which guard_object() rejects. */
+int guard_view(int fd, uint64_t address, struct err *e);
+
+struct guard_chunk {
+    uint64_t address; /* in the file, or UINT64_MAX: not stored */
+    uint64_t bytes;   /* stored; 0 without filters: then each chunk has its full size */
+    uint32_t mask;    /* bit k: filter k was skipped for this chunk */
+};
+
+/* As guard_object(), for a chunked dataset that must have n chunks: lists them in row-major order.
+ * This reads HDF5's index itself: the library needs 94 s for 48,780 chunks, and walks outside its
+ * memory if the index is forged. */
+int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e);
+
+/* Eight bytes, little-endian. */
+uint64_t guard_u64(const unsigned char *p);
+
+#endif

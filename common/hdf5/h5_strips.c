@@ -1,0 +1,212 @@
+/*
+ * h5_strips.c - datasets in chunks of whole rows: writing RGB images as JPEG files, and reading
+ * what is packed with deflate or JPEG; see h5.h.
+ *
+ * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
+ * for a full chunk, and reads beyond it.
+ */
+#include "common/codec/codec.h"
+#include "common/hdf5/h5.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- writing --- */
+
+static size_t refuse_filter(unsigned flags, size_t n_values, const unsigned *values, size_t n,
+                            size_t *size, void **bytes)
+{
+    (void)flags, (void)n_values, (void)values, (void)n, (void)size, (void)bytes;
+    return 0; /* failed; never called, because chunks are read and written without the library */
+}
+
+/* HDF5 creates a dataset with a mandatory filter only if the process has that filter. */
+int h5_set_jpeg(hid_t dcpl, int64_t cols, int64_t rows)
+{
+    const struct codec *c = codec_find("jpeg");
+    const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
+                                 .id = c->h5_filter,
+                                 .encoder_present = 1,
+                                 .decoder_present = 1,
+                                 .name = c->name,
+                                 .filter = refuse_filter};
+    const unsigned values[4] = {c->level, (unsigned)cols, (unsigned)rows, 1};
+    return H5Zregister(&filter) < 0 || H5Pset_filter(dcpl, c->h5_filter, 0, 4, values) < 0 ? -1 : 0;
+}
+
+static hid_t create(hid_t parent, const char *name, const struct jpeg_strips *s)
+{
+    const hsize_t dims[3] = {(hsize_t)s->height, (hsize_t)s->width, 3};
+    const hsize_t chunk[3] = {(hsize_t)s->rows, (hsize_t)s->width, 3};
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE), space = H5Screate_simple(3, dims, NULL);
+    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 ||
+                             h5_set_jpeg(dcpl, s->width, s->rows));
+    hid_t ds = H5Dcreate2(parent, name, H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    return ds;
+}
+
+int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e)
+{
+    uint32_t crc = 0;
+    hid_t ds = create(parent, name, s);
+    int r = ds < 0 ? h5_write_failed(e, name) : 0;
+    for (int64_t k = 0; r == 0 && k < s->n; k++) {
+        const struct jpeg_chunk *c = &s->list[k];
+        const hsize_t at[3] = {(hsize_t)(k * s->rows), 0, 0};
+        crc = codec_crc32_more(crc, c->bytes, c->n);
+        if (H5Dwrite_chunk(ds, H5P_DEFAULT, jpeg_strips_is_raw(s, k), at, c->n, c->bytes) < 0)
+            r = h5_write_failed(e, name);
+    }
+    if (r == 0 && (h5_put_int(ds, "stored_crc32", crc, e) || h5_mark_as_rgb(ds, e)))
+        r = -1;
+    if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
+        r = h5_write_failed(e, name);
+    return r;
+}
+
+/* --- reading --- */
+
+struct strips {
+    hid_t ds;
+    const char *name;
+    int64_t height;        /* rows of the dataset */
+    struct codec_params p; /* of a strip of whole rows; each byte of a value is a channel */
+    size_t most;           /* bytes that a stored strip may have */
+    uint8_t *stored;       /* one strip */
+    size_t n;              /* bytes of it */
+    bool raw;              /* it is stored as values */
+};
+
+static const struct codec *codec_of_filter(int filter)
+{
+    static const char *const names[] = {"deflate", "jpeg"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+        if (codec_find(names[k])->h5_filter == filter)
+            return codec_find(names[k]);
+    return NULL;
+}
+
+/* What the chunks are packed with, and their shape. */
+static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t *dims,
+                          struct err *e)
+{
+    unsigned flags = 0, config, v[4] = {0};
+    size_t n = 4;
+    hsize_t chunk[3] = {0};
+    hid_t dcpl = H5Dget_create_plist(m->ds);
+    hid_t have = H5Dget_type(m->ds);
+    bool good = H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
+                H5Pget_nfilters(dcpl) == 1 &&
+                (m->p.codec = codec_of_filter(
+                     H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
+                H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
+    H5Tclose(have);
+    H5Pclose(dcpl);
+    for (int k = 1; k < rank; k++)
+        good = good && chunk[k] == dims[k];
+    if (good && m->p.codec->id == CODEC_JPEG)
+        good = !(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == chunk[1] && v[2] == chunk[0] &&
+               v[3] == 1 && chunk[2] == 3;
+    if (!good)
+        return err_set(e, "%s has chunks, filters or values that these files do not have", m->name);
+    m->height = (int64_t)dims[0];
+    m->p.rows = (int64_t)chunk[0];
+    m->p.cols = rank > 1 ? (int64_t)dims[1] : 1;
+    m->p.channels = (int64_t)(rank > 2 ? dims[2] : 1) * (int64_t)H5Tget_size(type);
+    m->most = codec_most_bytes(&m->p) + codec_pixel_bytes(&m->p) / 1000 + 64; /* zlib's bound */
+    return 0;
+}
+
+/* Reads the stored bytes of strip k. */
+static int read_strip(struct strips *m, int64_t k, struct err *e)
+{
+    const hsize_t at[3] = {(hsize_t)(k * m->p.rows), 0, 0};
+    hsize_t n = 0;
+    uint32_t mask = 0;
+    if (H5Dget_chunk_storage_size(m->ds, at, &n) < 0)
+        return h5_error(e, "cannot read %s", m->name);
+    if (n < 1 || n > m->most)
+        return err_set(e, "%s is damaged: a strip has an impossible size", m->name);
+    if (H5Dread_chunk(m->ds, H5P_DEFAULT, at, &mask, m->stored) < 0)
+        return h5_error(e, "cannot read %s", m->name);
+    m->n = (size_t)n;
+    m->raw = mask != 0;
+    return !m->raw || m->n == codec_pixel_bytes(&m->p)
+               ? 0
+               : err_set(e, "%s is damaged: a strip has an impossible size", m->name);
+}
+
+/* The stored bytes of an image have a checksum of their own, so that the decoder sees no damage. */
+static int check_stored_crc(struct strips *m, struct err *e)
+{
+    int64_t want;
+    uint32_t crc = 0;
+    if (m->p.codec->id != CODEC_JPEG)
+        return 0;
+    if (h5_get_int(m->ds, "stored_crc32", 0, UINT32_MAX, &want, e))
+        return -1;
+    for (int64_t row = 0; row < m->height; row += m->p.rows) {
+        if (read_strip(m, row / m->p.rows, e))
+            return -1;
+        crc = codec_crc32_more(crc, m->stored, m->n);
+    }
+    return crc == want ? 0
+                       : err_set(e, "%s is damaged (CRC mismatch); make the file again", m->name);
+}
+
+/* Unpacks one strip into `room`. */
+static int unpack_strip(const struct strips *m, struct codec_work *w, uint8_t *room, struct err *e)
+{
+    switch (codec_decode(w, &m->p, m->stored, m->n, room)) {
+    case 0: return 0;
+    case CODEC_NO_LIBRARY:
+        err_set(e, "%s is JPEG, which this build cannot decode", m->name);
+        return H5_NO_LIBRARY;
+    case CODEC_NO_MEMORY: return err_set(e, "out of memory");
+    default: return err_set(e, "%s is damaged: cannot unpack it; make the file again", m->name);
+    }
+}
+
+static int unpack(struct strips *m, struct codec_work *w, uint8_t *room, uint8_t *out,
+                  struct err *e)
+{
+    const size_t line = (size_t)(m->p.cols * m->p.channels);
+    for (int64_t row = 0; row < m->height; row += m->p.rows) {
+        const int64_t left = m->height - row, rows = left < m->p.rows ? left : m->p.rows;
+        if (read_strip(m, row / m->p.rows, e))
+            return -1;
+        const int r = m->raw ? 0 : unpack_strip(m, w, room, e);
+        if (r)
+            return r;
+        memcpy(out + line * (size_t)row, m->raw ? m->stored : room, line * (size_t)rows);
+    }
+    return 0;
+}
+
+/* One strip is in memory. */
+static int read_strips(struct strips *m, uint8_t *out, struct err *e)
+{
+    struct codec_work *w = codec_create(e);
+    uint8_t *room = malloc(codec_pixel_bytes(&m->p));
+    m->stored = malloc(m->most);
+    int r = w && room && m->stored ? check_stored_crc(m, e) : err_set(e, "out of memory");
+    if (r == 0)
+        r = unpack(m, w, room, out, e);
+    free(m->stored);
+    free(room);
+    codec_free(w);
+    return r;
+}
+
+int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize_t *dims,
+                   void *data, struct err *e)
+{
+    struct strips m = {.ds = ds, .name = name};
+    if (h5_is_contiguous(ds))
+        return H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0
+                   ? h5_error(e, "cannot read %s", name)
+                   : 0;
+    return look_at_filter(&m, type, rank, dims, e) ? -1 : read_strips(&m, data, e);
+}

@@ -1,0 +1,342 @@
+/* geojson.c - see geojson.h. HAVE_JANSSON comes from the Makefile's probe. */
+#include "common/regions/geojson.h"
+
+#ifdef HAVE_JANSSON
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_FILE (INT64_C(256) << 20)
+#define MOST_MEMORY ((size_t)2 << 30) /* about 10 million points */
+enum { MOST_NAME = 200, MOST_LISTED = 20 };
+
+bool geojson_works(void)
+{
+    return true;
+}
+
+/* --- memory: what Jansson may use --- */
+
+static size_t memory_used;
+static bool memory_refused;
+
+union head {
+    size_t bytes;
+    max_align_t align;
+};
+
+static void *take(size_t bytes)
+{
+    memory_refused = memory_refused || bytes > MOST_MEMORY - memory_used;
+    union head *h = memory_refused ? NULL : malloc(sizeof *h + bytes);
+    if (!h)
+        return NULL;
+    h->bytes = bytes;
+    memory_used += bytes;
+    return h + 1;
+}
+
+static void give(void *p)
+{
+    union head *h = p ? (union head *)p - 1 : NULL;
+    memory_used -= h ? h->bytes : 0;
+    free(h);
+}
+
+/* --- the file --- */
+
+/* Reads the whole file. NULL on failure. */
+static char *load_text(const char *path, size_t *bytes, struct err *e)
+{
+    struct stat st;
+    FILE *f = NULL;
+    char *text = NULL;
+    if (stat(path, &st)) {
+        err_sys(e, "%s: cannot read", path);
+        return NULL;
+    }
+    if (!S_ISREG(st.st_mode) || st.st_size > MOST_FILE) {
+        err_set(e,
+                S_ISREG(st.st_mode) ? "%s: larger than 256 MiB; export fewer objects"
+                                    : "%s: not a file",
+                path);
+        return NULL;
+    }
+    if (!(f = fopen(path, "rb")))
+        err_sys(e, "%s: cannot read", path);
+    else if (!(text = malloc((size_t)st.st_size + 1)))
+        err_set(e, "%s: out of memory", path);
+    else if ((*bytes = fread(text, 1, (size_t)st.st_size, f)) < (size_t)st.st_size && ferror(f)) {
+        err_sys(e, "%s: cannot read", path);
+        free(text);
+        text = NULL;
+    }
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static json_t *load_json(const char *path, struct err *e)
+{
+    json_error_t why;
+    size_t bytes = 0;
+    char *text = load_text(path, &bytes, e);
+    if (!text)
+        return NULL;
+    const size_t mark = bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+    json_set_alloc_funcs(take, give);
+    memory_refused = false;
+    json_t *root = json_loadb(text + mark, bytes - mark, 0, &why);
+    free(text);
+    if (!root && memory_refused)
+        err_set(e, "%s: too large: reading it takes more than 2 GiB; export fewer objects", path);
+    else if (!root)
+        err_set(e, "%s: not valid JSON: line %d, column %d: %s; export the file again", path,
+                why.line, why.column, why.text);
+    return root;
+}
+
+/* --- polygons --- */
+
+struct reading {
+    const struct geojson_classes *classes;
+    struct polygons *out;
+    int64_t features; /* seen so far */
+};
+
+static int read_point(const json_t *point, double xy[2], struct err *e)
+{
+    for (size_t k = 0; k < 2; k++) {
+        const json_t *v = json_array_get(point, k);
+        if (!json_is_number(v))
+            return err_set(e, "a point is not [x, y] with two numbers");
+        xy[k] = json_number_value(v);
+        if (!(fabs(xy[k]) <= POLYGONS_MOST_COORDINATE))
+            return err_set(e, "coordinate %g is out of range", xy[k]);
+    }
+    return 0;
+}
+
+static int read_ring(struct reading *r, const json_t *ring, struct err *e)
+{
+    const size_t n = json_array_size(ring);
+    double first[2], last[2], next[2];
+    if (n < 3)
+        return err_set(e, "a ring of a polygon has %zu points; at least 3 are needed", n);
+    if (read_point(json_array_get(ring, 0), first, e))
+        return -1;
+    memcpy(last, first, sizeof last);
+    for (size_t k = 1; k <= n; k++) {
+        if (k == n)
+            memcpy(next, first, sizeof next);
+        else if (read_point(json_array_get(ring, k), next, e))
+            return -1;
+        if (polygons_add_edge(r->out, last, next))
+            return err_set(e, "out of memory");
+        memcpy(last, next, sizeof last);
+    }
+    return 0;
+}
+
+static int read_polygon(struct reading *r, const json_t *rings, struct err *e)
+{
+    if (!json_is_array(rings))
+        return err_set(e, "a polygon without an array of coordinates");
+    if (json_array_size(rings) == 0)
+        return 0;
+    r->out->count++;
+    for (size_t k = 0; k < json_array_size(rings); k++)
+        if (read_ring(r, json_array_get(rings, k), e))
+            return -1;
+    return 0;
+}
+
+static int read_geometry(struct reading *r, const json_t *g, struct err *e)
+{
+    static const char *const flat[] = {"Point", "MultiPoint", "LineString", "MultiLineString"};
+    const char *type = json_string_value(json_object_get(g, "type"));
+    const json_t *coordinates = json_object_get(g, "coordinates");
+    size_t k;
+    if (json_is_null(g))
+        return 0;
+    if (!type)
+        return err_set(e, "a geometry without a type");
+    if (!strcmp(type, "Polygon"))
+        return read_polygon(r, coordinates, e);
+    for (k = 0; k < sizeof flat / sizeof *flat; k++)
+        if (!strcmp(type, flat[k]))
+            return 0;
+    const bool multi = !strcmp(type, "MultiPolygon");
+    if (!multi && strcmp(type, "GeometryCollection"))
+        return err_set(e, "unknown geometry \"%.40s\"", type);
+    const json_t *list = multi ? coordinates : json_object_get(g, "geometries");
+    if (!json_is_array(list))
+        return err_set(e, "%s without an array of parts", type);
+    for (k = 0; k < json_array_size(list); k++)
+        if (multi ? read_polygon(r, json_array_get(list, k), e)
+                  : read_geometry(r, json_array_get(list, k), e))
+            return -1;
+    return 0;
+}
+
+/* --- features --- */
+
+static void append(char name[MOST_NAME], const char *more)
+{
+    const size_t n = strlen(name);
+    snprintf(name + n, MOST_NAME - n, "%s%s", n ? ": " : "", more);
+}
+
+/* The feature's class; "" if it has none. Names are cut after MOST_NAME - 1 bytes. */
+static void class_of(const json_t *feature, char name[MOST_NAME])
+{
+    const json_t *c = json_object_get(json_object_get(feature, "properties"), "classification");
+    const json_t *one = json_is_string(c) ? c : json_object_get(c, "name");
+    const json_t *parts = json_object_get(c, "names");
+    name[0] = 0;
+    if (json_is_string(one)) {
+        append(name, json_string_value(one));
+        return;
+    }
+    for (size_t k = 0; k < json_array_size(parts); k++)
+        if (json_is_string(json_array_get(parts, k)))
+            append(name, json_string_value(json_array_get(parts, k)));
+}
+
+static bool is_wanted(const struct geojson_classes *c, const char *name)
+{
+    for (int k = 0; k < c->n; k++)
+        if (!strcmp(c->names[k], name))
+            return true;
+    return c->n == 0;
+}
+
+static int read_feature(struct reading *r, const json_t *feature, struct err *e)
+{
+    char name[MOST_NAME];
+    const int64_t number = ++r->features;
+    class_of(feature, name);
+    const json_t *g = json_object_get(feature, "geometry");
+    if (!is_wanted(r->classes, name) || !g)
+        return 0;
+    return read_geometry(r, g, e) ? err_add(e, "feature %" PRId64, number) : 0;
+}
+
+/* Anything that a file may hold. */
+static int read_any(struct reading *r, const json_t *any, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(any, "type"));
+    const bool collection = type && !strcmp(type, "FeatureCollection");
+    const json_t *list = collection ? json_object_get(any, "features") : any;
+    if (collection || json_is_array(any)) {
+        if (!json_is_array(list))
+            return err_set(e, "a FeatureCollection without an array of features");
+        for (size_t k = 0; k < json_array_size(list); k++)
+            if (read_any(r, json_array_get(list, k), e))
+                return -1;
+        return 0;
+    }
+    if (!type)
+        return err_set(e, "not GeoJSON: an object without a type");
+    if (!strcmp(type, "Feature"))
+        return read_feature(r, any, e);
+    return r->classes->n > 0 ? 0 : read_geometry(r, any, e);
+}
+
+/* --- the message about no polygon --- */
+
+struct listed {
+    char names[MOST_LISTED][MOST_NAME];
+    int n;
+    bool more;
+};
+
+static void list_classes(struct listed *l, const json_t *any)
+{
+    const json_t *features = json_is_array(any) ? any : json_object_get(any, "features");
+    char name[MOST_NAME];
+    int at = 0;
+    for (size_t k = 0; k < json_array_size(features); k++)
+        list_classes(l, json_array_get(features, k));
+    class_of(any, name);
+    while (at < l->n && strcmp(l->names[at], name))
+        at++;
+    if (!*name || at < l->n)
+        return;
+    l->more = l->more || l->n == MOST_LISTED;
+    if (l->n < MOST_LISTED)
+        memcpy(l->names[l->n++], name, sizeof name);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static int no_polygon(const char *path, const struct geojson_classes *c, const json_t *root,
+                      struct err *e)
+{
+    struct listed *l = calloc(1, sizeof *l);
+    char text[800] = "";
+    if (c->n == 0 || !l) {
+        free(l);
+        return err_set(e, "%s: has no polygon; draw regions as areas and export them", path);
+    }
+    list_classes(l, root);
+    qsort(l->names, (size_t)l->n, sizeof l->names[0], by_text);
+    for (int k = 0; k < l->n; k++) {
+        const size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%s%s", k ? ", " : "", l->names[k]);
+    }
+    const bool none = l->n == 0, more = l->more;
+    free(l);
+    return err_set(e, "%s: has no polygon of class %s%s; %s%s%s", path, c->names[0],
+                   c->n > 1 ? " or the others named" : "",
+                   none ? "its objects have no class" : "its classes are: ", text,
+                   more ? ", ..." : "");
+}
+
+int geojson_read(const char *path, const struct geojson_classes *classes, struct polygons *p,
+                 struct err *e)
+{
+    *p = POLYGONS_NONE;
+    struct reading r = {.classes = classes, .out = p};
+    json_t *root = load_json(path, e);
+    int bad = !root;
+    if (!bad && read_any(&r, root, e))
+        bad = err_add(e, "%s", path);
+    if (!bad && p->count == 0)
+        bad = no_polygon(path, classes, root, e);
+    json_decref(root);
+    if (!bad)
+        return 0;
+    polygons_free(p);
+    return -1;
+}
+
+#else
+
+bool geojson_works(void)
+{
+    return false;
+}
+
+int geojson_read(const char *path, const struct geojson_classes *classes, struct polygons *p,
+                 struct err *e)
+{
+    (void)classes;
+    *p = POLYGONS_NONE;
+    return err_set(e,
+                   "%s: this build reads no GeoJSON, because Jansson was missing; install it "
+                   "(libjansson-dev) and build again",
+                   path);
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* features.c - see features.h. */
+#include "common/result/features.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- octaves --- */
+
+int features_octave(int64_t window, int64_t v, int64_t u)
+{
+    const int64_t square = v * v + u * u;
+    /* 2^-j <= f is window^2 <= square * 4^j */
+    for (int o = FEATURES_OCTAVES - 1; o >= 0; o--)
+        if (square << 2 * (7 - o) >= window * window)
+            return square << 2 * (6 - o) < window * window ? o : FEATURES_NONE;
+    return FEATURES_NONE;
+}
+
+void features_values(int64_t window, int64_t values[FEATURES_OCTAVES])
+{
+    memset(values, 0, FEATURES_OCTAVES * sizeof *values);
+    for (int64_t v = 1 - window / 2; v <= window / 2; v++)
+        for (int64_t u = 1 - window / 2; u <= window / 2; u++) {
+            const int o = features_octave(window, v, u);
+            if (o != FEATURES_NONE)
+                values[o]++;
+        }
+}
+
+double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n)
+{
+    return n ? low_db + bin_width * ((double)sum / (double)n + 0.5) : NAN;
+}
+
+int16_t features_hundredths(double db)
+{
+    const long long v = llround(100 * db);
+    return (int16_t)(v > INT16_MAX ? INT16_MAX : v < -INT16_MAX ? -INT16_MAX : v);
+}
+
+/* The octaves j = 6..3 lie at equal distances on the axis of 20 log10 f. */
+double features_slope(const double profile[FEATURES_OCTAVES])
+{
+    const double step = 20 * log10(2.0);
+    return -(-1.5 * profile[1] - 0.5 * profile[2] + 0.5 * profile[3] + 1.5 * profile[4]) /
+           (5 * step);
+}
+
+/* --- quantiles --- */
+
+const double features_shares[FEATURES_QUANTILES] = {0.05, 0.5, 0.95};
+
+/* The value of rank k, from 0. */
+static double value_of_rank(const int64_t *counts, int64_t k)
+{
+    int64_t v = 0;
+    for (int64_t before = counts[0]; before <= k; before += counts[v])
+        v++;
+    return (double)(v + INT16_MIN);
+}
+
+static double quantile(const int64_t *counts, int64_t n, double share)
+{
+    const double at = share * (double)(n - 1);
+    const int64_t below = (int64_t)floor(at);
+    const double a = value_of_rank(counts, below);
+    const double b = below + 1 < n ? value_of_rank(counts, below + 1) : a;
+    return a + (b - a) * (at - (double)below);
+}
+
+int features_quantiles(const int16_t *values, int64_t n, int16_t none,
+                       double quantiles[FEATURES_QUANTILES])
+{
+    int64_t *counts = calloc(UINT16_MAX + 1, sizeof *counts), known = 0;
+    if (!counts)
+        return -1;
+    for (int64_t k = 0; k < n; k++)
+        if (values[k] != none) {
+            counts[values[k] - INT16_MIN]++;
+            known++;
+        }
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        quantiles[q] = known ? quantile(counts, known, features_shares[q]) : NAN;
+    free(counts);
+    return 0;
+}
+
+/* --- the sample --- */
+
+int64_t features_sample_size(enum features_sample kind, int64_t n)
+{
+    const int64_t most = kind == FEATURES_TISSUE ? FEATURES_MOST_TISSUE : FEATURES_MOST_GLASS;
+    const int64_t share = n / 16 > FEATURES_LEAST ? n / 16 : FEATURES_LEAST;
+    const int64_t size = share < most ? share : most;
+    return size < n ? size : n;
+}
+
+/* SplitMix64 (Steele, Lea and Flood 2014). */
+int64_t features_hash(int64_t i, int64_t j)
+{
+    uint64_t z = (uint64_t)j << 32 | (uint64_t)i;
+    z += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (int64_t)((z ^ z >> 31) >> 1);
+}
+
+enum { TOP_BITS = 16, TOP_SHIFT = 63 - TOP_BITS };
+
+/* Hashes of the windows of one kind, first counted by their top bits, then listed if these are
+ * `top`. */
+struct hashes {
+    int64_t *counts; /* [1 << TOP_BITS] */
+    int64_t *list;   /* NULL: count */
+    int64_t n, top;
+};
+
+static void add_hash(struct hashes *h, int64_t hash)
+{
+    const int64_t top = hash >> TOP_SHIFT;
+    if (!h->list) {
+        h->counts[top]++;
+        h->n++;
+    } else if (top == h->top)
+        h->list[h->n++] = hash;
+}
+
+/* The windows of a slide, as of features_thresholds(). */
+struct windows {
+    const uint8_t *tissue, *inside;
+    int64_t nx, ny;
+};
+
+static void add_hashes(struct hashes *h, enum features_sample kind, const struct windows *w)
+{
+    h->n = 0;
+    for (int64_t j = 0; j < w->ny; j++)
+        for (int64_t i = 0; i < w->nx; i++) {
+            const int64_t k = j * w->nx + i;
+            if ((!w->inside || w->inside[k]) &&
+                (!w->tissue || w->tissue[k]) == (kind == FEATURES_TISSUE))
+                add_hash(h, features_hash(i, j));
+        }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The smallest hash that is left out of the sample. -1: out of memory. */
+static int64_t threshold_of(struct hashes *h, enum features_sample kind, const struct windows *w)
+{
+    memset(h->counts, 0, sizeof *h->counts << TOP_BITS);
+    add_hashes(h, kind, w);
+    int64_t rank = features_sample_size(kind, h->n), threshold = -1;
+    if (rank == h->n)
+        return INT64_MAX;
+    for (h->top = 0; rank >= h->counts[h->top]; h->top++)
+        rank -= h->counts[h->top];
+    if ((h->list = malloc((size_t)h->counts[h->top] * sizeof *h->list))) {
+        add_hashes(h, kind, w);
+        qsort(h->list, (size_t)h->n, sizeof *h->list, by_value);
+        threshold = h->list[rank];
+    }
+    free(h->list);
+    h->list = NULL;
+    return threshold;
+}
+
+int features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
+                        int64_t thresholds[FEATURES_SAMPLES])
+{
+    const struct windows w = {tissue, inside, nx, ny};
+    struct hashes h = {.counts = malloc(sizeof *h.counts << TOP_BITS)};
+    int r = h.counts ? 0 : -1;
+    for (int k = 0; k < FEATURES_SAMPLES && r == 0; k++) {
+        thresholds[k] = threshold_of(&h, (enum features_sample)k, &w);
+        r = thresholds[k] < 0 ? -1 : 0;
+    }
+    free(h.counts);
+    return r;
+}

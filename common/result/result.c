@@ -1,0 +1,368 @@
+/* result.c - parameters, counts, maps and slides of results; see result.h. */
+#include "common/result/result.h"
+
+#include "common/codec/codec.h"
+#include "common/result/result_features.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WINDOWS = 1 << 28 };
+
+/* --- parameters --- */
+
+int result_check_params(const struct result_params *p, struct err *e)
+{
+    if (p->window < 64 || p->window > 1024 || (p->window & (p->window - 1)))
+        return err_set(e,
+                       "invalid window of %" PRId64 " px: must be a power of two from 64 to 1024",
+                       p->window);
+    if (p->stride < 1 || p->stride > p->window)
+        return err_set(e,
+                       "invalid stride of %" PRId64 " px: must be from 1 to the window's %" PRId64,
+                       p->stride, p->window);
+    if (!(p->sigma >= 0 && p->sigma <= 10) || p->radius < 0 || p->radius > 30)
+        return err_set(e, "invalid sigma of %g px: must be from 0 to 10", p->sigma);
+    if (strcmp(p->taper, "rectangular") && strcmp(p->taper, "hann"))
+        return err_set(e, "invalid taper %s: must be rectangular or hann", p->taper);
+    if (p->bins < 1 || p->bins > 65536)
+        return err_set(e, "invalid number of bins, %" PRId64 ": must be from 1 to 65536", p->bins);
+    if (!isfinite(p->low_db) || !isfinite(p->high_db) || p->low_db >= p->high_db ||
+        p->low_db < -1000 || p->high_db > 1000)
+        return err_set(e, "invalid range %g:%g dB: must be LOW:HIGH with LOW < HIGH", p->low_db,
+                       p->high_db);
+    if (strcmp(p->features, "basic") && strcmp(p->features, "spectral"))
+        return err_set(e, "invalid features %s: must be basic or spectral", p->features);
+    if (!(p->offset > 0) || !isfinite(p->offset) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
+        return err_set(e, "offset or min_tissue is out of range");
+    if (!(p->min_roi >= 0 && p->min_roi <= 1))
+        return err_set(e, "min_roi is out of range");
+    return 0;
+}
+
+int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e)
+{
+    const struct {
+        const char *name;
+        double a, b;
+    } rows[] = {
+        {"window", (double)a->window, (double)b->window},
+        {"stride", (double)a->stride, (double)b->stride},
+        {"sigma", a->sigma, b->sigma},
+        {"radius", (double)a->radius, (double)b->radius},
+        {"offset", a->offset, b->offset},
+        {"bins", (double)a->bins, (double)b->bins},
+        {"low_db", a->low_db, b->low_db},
+        {"high_db", a->high_db, b->high_db},
+        {"tissue_only", a->tissue_only, b->tissue_only},
+        {"min_tissue", a->min_tissue, b->min_tissue},
+        {"skip_damaged", a->skip_damaged, b->skip_damaged},
+        {"roi", a->roi, b->roi},
+        {"min_roi", a->roi ? a->min_roi : 0, b->roi ? b->min_roi : 0},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].a != rows[k].b)
+            return err_set(e, "%s is %g and %g", rows[k].name, rows[k].a, rows[k].b);
+    if (strcmp(a->taper, b->taper))
+        return err_set(e, "taper is %s and %s", a->taper, b->taper);
+    if (strcmp(a->features, b->features))
+        return err_set(e, "features is %s and %s", a->features, b->features);
+    if (strcmp(a->roi_class, b->roi_class))
+        return err_set(e, "roi_class is \"%s\" and \"%s\"", a->roi_class, b->roi_class);
+    return 0;
+}
+
+bool result_is_spectral(const struct result_params *p)
+{
+    return !strcmp(p->features, "spectral");
+}
+
+int result_version_of(const struct result_params *p)
+{
+    return result_is_spectral(p) ? 2 : 1;
+}
+
+/* --- counts --- */
+
+void result_add_counts(struct result_counts *a, const struct result_counts *b, int64_t bins)
+{
+    a->windows += b->windows;
+    a->underflow += b->underflow;
+    a->overflow += b->overflow;
+    a->outside += b->outside;
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        a->touching[k] =
+            a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        a->octaves[o] += b->octaves[o];
+    for (int64_t k = 0; k < bins; k++)
+        a->histogram[k] += b->histogram[k];
+}
+
+const char *result_touching_name(int k)
+{
+    static const char *const names[RESULT_TOUCHING] = {"", "windows_missing", "windows_damaged",
+                                                       "windows_left_out", "windows_skipped"};
+    return names[k];
+}
+
+const char *result_stage_name(int stage)
+{
+    static const char *const names[RESULT_STAGES] = {"read", "unpack", "copy", "kernels", "wait"};
+    return names[stage];
+}
+
+const char *result_stage_attribute(char *name, size_t size, int stage)
+{
+    snprintf(name, size, "%s_seconds", result_stage_name(stage));
+    return name;
+}
+
+double result_seconds(double a, double b)
+{
+    const double sum = (double)(llround(a * 1e6) + llround(b * 1e6)) / 1e6;
+    return sum < RESULT_MOST_SECONDS ? sum : RESULT_MOST_SECONDS;
+}
+
+void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
+                    double *std)
+{
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    long double n = 0, sum = 0, squares = 0;
+    for (int64_t k = 0; k < p->bins; k++) {
+        n += (long double)histogram[k];
+        sum += (long double)histogram[k] * (long double)k;
+    }
+    const long double middle = n > 0 ? sum / n : 0;
+    for (int64_t k = 0; k < p->bins; k++)
+        squares +=
+            (long double)histogram[k] * ((long double)k - middle) * ((long double)k - middle);
+    *mean = n > 0 ? p->low_db + width * ((double)middle + 0.5) : NAN;
+    *std = n > 0 ? width * sqrt((double)(squares / n)) : NAN;
+}
+
+int64_t result_windows_along(int64_t size, const struct result_params *p)
+{
+    return size < p->window ? 0 : (size - p->window) / p->stride + 1;
+}
+
+uint64_t result_samples(const struct result_params *p, const struct result_counts *c)
+{
+    return (uint64_t)c->windows * (uint64_t)p->window * (uint64_t)p->window;
+}
+
+int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e)
+{
+    uint64_t sum = c->underflow + c->overflow;
+    for (int64_t k = 0; k < p->bins; k++)
+        sum += c->histogram[k];
+    return sum == result_samples(p, c)
+               ? 0
+               : err_set(e, "the histogram is damaged: it does not add up; make the file again");
+}
+
+/* --- maps --- */
+
+static const struct result_map_kind kinds[RESULT_MAPS] = {
+    [RESULT_MEAN] = {"window_mean_db", RESULT_FLOAT32, "dB", 1, NAN, 1, 20, 60},
+    [RESULT_STD] = {"window_std_db", RESULT_FLOAT32, "dB", 1, NAN, 1, 10, 26},
+    [RESULT_LEVEL] = {"window_level_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2, 30, 75},
+    [RESULT_FOCUS] = {"window_focus_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2, -50, -15},
+    [RESULT_FLAGS] = {"window_flags", RESULT_UINT8, "", 1, RESULT_FLAG_NO_GROUP, 2, 0, 255},
+};
+
+const struct result_map_kind *result_map_kind(int map)
+{
+    return &kinds[map];
+}
+
+size_t result_type_bytes(enum result_type type)
+{
+    return type == RESULT_FLOAT32 ? sizeof(float) : type == RESULT_INT16 ? sizeof(int16_t) : 1;
+}
+
+/* The fill value as it lies in memory. */
+static void fill_of(const struct result_map_kind *kind, unsigned char out[8])
+{
+    const float real = (float)kind->fill;
+    const int16_t whole = kind->type == RESULT_INT16 ? (int16_t)kind->fill : 0;
+    const uint8_t byte = kind->type == RESULT_UINT8 ? (uint8_t)kind->fill : 0;
+    const void *from = kind->type == RESULT_FLOAT32 ? (const void *)&real
+                       : kind->type == RESULT_INT16 ? (const void *)&whole
+                                                    : &byte;
+    memcpy(out, from, result_type_bytes(kind->type));
+}
+
+void result_map_clear(struct result_map *m, int64_t first, int64_t n)
+{
+    const size_t bytes = result_type_bytes(m->kind->type);
+    unsigned char fill[8], *to = (unsigned char *)m->values + (size_t)first * bytes;
+    if (n <= 0)
+        return;
+    fill_of(m->kind, fill);
+    memcpy(to, fill, bytes);
+    for (int64_t done = 1; done < n; done *= 2) /* what is filled is copied behind itself */
+        memcpy(to + (size_t)done * bytes, to, (size_t)(done < n - done ? done : n - done) * bytes);
+}
+
+/* A NaN of any bits is "no value". */
+static bool is_fill(const struct result_map *m, const unsigned char *fill, int64_t k)
+{
+    const size_t bytes = result_type_bytes(m->kind->type);
+    if (m->kind->type == RESULT_FLOAT32 && isnan(m->kind->fill))
+        return isnan(((const float *)m->values)[k]);
+    return !memcmp((const unsigned char *)m->values + (size_t)k * bytes, fill, bytes);
+}
+
+void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
+{
+    const size_t bytes = result_type_bytes(a->kind->type);
+    unsigned char fill[8];
+    fill_of(b->kind, fill);
+    for (int64_t k = 0; k < n; k++)
+        if (!is_fill(b, fill, k))
+            memcpy((unsigned char *)a->values + (size_t)k * bytes,
+                   (const unsigned char *)b->values + (size_t)k * bytes, bytes);
+}
+
+/* --- features --- */
+
+void result_profile(const struct result_params *p, const struct result_counts *c,
+                    double profile[FEATURES_OCTAVES])
+{
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    int64_t values[FEATURES_OCTAVES] = {0};
+    if (result_is_spectral(p))
+        features_values(p->window, values);
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        profile[o] = features_level(p->low_db, width, c->octaves[o],
+                                    (uint64_t)values[o] * (uint64_t)c->windows);
+}
+
+int result_find_focus(const struct result_slide *s, double focus[FEATURES_QUANTILES],
+                      struct err *e)
+{
+    const struct result_map *m = &s->maps[RESULT_FOCUS];
+    if (features_quantiles(m->values, s->nx * s->ny, (int16_t)m->kind->fill, focus))
+        return err_set(e, "out of memory");
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        focus[q] /= 1 / m->kind->scale;
+    return 0;
+}
+
+size_t result_spectrum_sums(const struct result_params *p)
+{
+    return (size_t)p->window * (size_t)(p->window / 2 + 1);
+}
+
+/* --- slides --- */
+
+static bool alloc_maps(struct result_slide *s, unsigned parts)
+{
+    const size_t windows = (size_t)s->nx * (size_t)s->ny;
+    bool good = true;
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        s->maps[m] = (struct result_map){.kind = &kinds[m]};
+        if (!(parts & RESULT_WITH_MAP(m)))
+            continue;
+        s->maps[m].values = malloc((windows + 1) * result_type_bytes(kinds[m].type));
+        good = good && s->maps[m].values;
+        if (s->maps[m].values)
+            result_map_clear(&s->maps[m], 0, (int64_t)windows);
+    }
+    return good;
+}
+
+static bool alloc_spectra(struct result_slide *s, const struct result_params *p)
+{
+    bool good = true;
+    for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        s->spectra[k].sums = calloc(result_spectrum_sums(p), sizeof(uint64_t));
+        good = good && s->spectra[k].sums;
+    }
+    return good;
+}
+
+int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
+                             struct err *e)
+{
+    if (s->ny > 0 && s->nx > MOST_WINDOWS / s->ny)
+        return err_set(e, "too many windows; use a larger stride");
+    s->counts = (struct result_counts){.histogram = calloc((size_t)p->bins, sizeof(uint64_t))};
+    s->groups = calloc((size_t)s->group_count, 1);
+    s->thumbnail = (struct result_picture){0};
+    memset(s->spectra, 0, sizeof s->spectra);
+    bool good = alloc_maps(s, parts) && s->counts.histogram && s->groups;
+    if (good && parts & RESULT_WITH_SPECTRA && result_is_spectral(p))
+        good = alloc_spectra(s, p);
+    if (good)
+        return 0;
+    result_slide_free(s);
+    return err_set(e, "out of memory");
+}
+
+int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e)
+{
+    return result_slide_alloc_parts(s, p, RESULT_ALL_PARTS, e);
+}
+
+void result_slide_free(struct result_slide *s)
+{
+    free(s->counts.histogram);
+    free(s->groups);
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        free(s->maps[m].values);
+        s->maps[m].values = NULL;
+    }
+    for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        free(s->spectra[k].sums);
+        s->spectra[k].sums = NULL;
+    }
+    free(s->thumbnail.rgb);
+    s->thumbnail.rgb = NULL;
+    s->counts.histogram = NULL;
+    s->groups = NULL;
+}
+
+void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int64_t a = 0; a < n; a++) {
+        int64_t b = a;
+        if (groups[a])
+            continue;
+        while (b + 1 < n && !groups[b + 1])
+            b++;
+        if (size - used < 48) {
+            snprintf(out + used, size - used, ",...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used,
+                                 a == b ? "%s%" PRId64 : "%s%" PRId64 "-%" PRId64, used ? "," : "",
+                                 a + 1, b + 1);
+        a = b;
+    }
+}
+
+uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s)
+{
+    const size_t windows = (size_t)s->nx * (size_t)s->ny;
+    const int version = result_version_of(p);
+    uint32_t parts[RESULT_MAPS + FEATURES_SAMPLES + 3], n = 0;
+    parts[n++] = codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t));
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (kinds[m].since <= version)
+            parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
+    parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
+    if (version >= 2) {
+        parts[n++] = codec_crc32(s->counts.octaves, sizeof s->counts.octaves);
+        for (int k = 0; k < FEATURES_SAMPLES; k++)
+            parts[n++] =
+                codec_crc32(s->spectra[k].sums, result_spectrum_sums(p) * sizeof(uint64_t));
+    }
+    return codec_crc32(parts, n * sizeof *parts);
+}

@@ -1,0 +1,313 @@
+/*
+ * result.h - spectra as HDF5 files, and adding them up.
+ *
+ *   /                       attributes: the parameters, counts, mean and std over everything
+ *   /histogram              u64 [bins] over everything
+ *   /slides/NAME            the same for one slide, and what it was computed on and from
+ *   /slides/NAME/histogram  u64 [bins]
+ *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db, ...
+ *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail     with features "spectral"
+ *
+ * common/README.md specifies the format. All numbers that are added are integers (times are whole
+ * microseconds), so results add up exactly in any order: merging the same results gives the same
+ * bytes. Against one run over all stores only the times differ.
+ *
+ * Threads: only one call into this module at a time.
+ */
+#ifndef WSI_RESULT_H
+#define WSI_RESULT_H
+
+#include "common/base/err.h"
+#include "common/result/features.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RESULT_FORMAT "wsi-spectrum"
+enum { RESULT_VERSION = 2 }; /* the newest format_version that is written and read */
+
+/* How the numbers were computed; spectrum.h defines them. Results with different parameters
+ * are never added. */
+struct result_params {
+    int64_t window, stride; /* px of the store */
+    double sigma;           /* px; 0: no smoothing */
+    int64_t radius;         /* taps on each side of the middle one */
+    char taper[16];         /* "rectangular", "hann" */
+    double offset;          /* in dB = 20 log10(|F| + offset) */
+    int64_t bins;
+    double low_db, high_db;
+    bool tissue_only;
+    double min_tissue;
+    bool skip_damaged; /* windows that touch damaged tiles are not counted; absent in older files */
+    bool roi;          /* only windows inside regions count; absent in other files */
+    double min_roi;    /* of a window's area, inside */
+    char roi_class[256]; /* classes of the regions, sorted, joined by ", "; "": all */
+    char features[16]; /* "basic": what version 1 has; "spectral": all */
+};
+/* The format_version of a result with these parameters: 2 with features "spectral", else 1. */
+int result_version_of(const struct result_params *p);
+/* Are the features those of version 2? */
+bool result_is_spectral(const struct result_params *p);
+
+/* Windows that touch tiles that are not the slide's own pixels; filled.h defines "touch".
+ * The first three count among the windows, the fourth does not. */
+enum result_touching {
+    RESULT_MISSING = 1,  /* windows_missing: ... tiles that the slide lacks */
+    RESULT_DAMAGED = 2,  /* windows_damaged: ... tiles that are damaged in the slide */
+    RESULT_LEFT_OUT = 3, /* windows_left_out: ... tiles that the store leaves out */
+    RESULT_SKIPPED = 4,  /* windows_skipped: not counted, because of skip_damaged */
+    RESULT_TOUCHING
+};
+/* The name of the attribute, "windows_missing" and so on. k from RESULT_MISSING on. */
+const char *result_touching_name(int k);
+
+/* Counts: of a slide, of a part of it, or of a corpus. */
+struct result_counts {
+    int64_t windows;                   /* that count */
+    uint64_t underflow, overflow;      /* samples below low_db, at or above high_db */
+    uint64_t *histogram;               /* [bins] */
+    int64_t outside;                   /* windows outside of the regions; 0 without roi */
+    int64_t touching[RESULT_TOUCHING]; /* by enum result_touching; -1: not known (older files) */
+    /* Sums of bin numbers over each octave and all windows that count (features.h); 0 in version 1
+     * and in the totals of a file. */
+    uint64_t octaves[FEATURES_OCTAVES];
+};
+
+/* Where a slide's time went, in seconds: reading and unpacking, summed over threads; copies to the
+ * device and kernels, as the device reports them; waiting for a staging buffer, summed over
+ * threads. */
+enum result_stage {
+    RESULT_READ,
+    RESULT_UNPACK,
+    RESULT_COPY,
+    RESULT_KERNELS,
+    RESULT_WAIT,
+    RESULT_STAGES
+};
+const char *result_stage_name(int stage); /* "read" and so on */
+/* "read_seconds": the name of the attribute, put into name[size]. */
+const char *result_stage_attribute(char *name, size_t size, int stage);
+
+enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
+
+/* --- maps: one value per window --- */
+
+/* The maps that a slide has; result.c has the table of their kinds. To add one: a line here and a
+ * line there. Writing, reading, checking and merging walk the table. */
+enum result_map_number {
+    RESULT_MEAN,
+    RESULT_STD,
+    RESULT_LEVEL,
+    RESULT_FOCUS,
+    RESULT_FLAGS, /* enum result_flag */
+    RESULT_MAPS
+};
+
+/* Bits of window_flags. A window has no value if it does not count; one of the others says why. */
+enum result_flag {
+    RESULT_FLAG_COUNTED = 1,
+    RESULT_FLAG_NO_TISSUE = 2, /* not counted: too little tissue (tissue_only) */
+    RESULT_FLAG_MISSING = 4,   /* touches a tile that the slide lacks */
+    RESULT_FLAG_DAMAGED = 8,   /* touches a damaged tile; not counted with skip_damaged */
+    RESULT_FLAG_LEFT_OUT = 16, /* touches a tile that the store leaves out */
+    RESULT_FLAG_NO_GROUP = 32, /* its group is not in the result; no other bit is set */
+    RESULT_FLAG_EDGE = 64,     /* in the first or last row or column of the windows */
+    RESULT_FLAG_OUTSIDE = 128  /* not counted: too little of it lies inside the regions (roi) */
+};
+
+enum result_type { RESULT_FLOAT32, RESULT_INT16, RESULT_UINT8 };
+
+struct result_map_kind {
+    const char *name; /* of the dataset */
+    enum result_type type;
+    const char *unit; /* of stored number * scale; "" for none */
+    double scale;
+    double fill; /* the stored number where there is no value; NAN for floats */
+    int since;   /* the format_version that introduced it; older files lack the map */
+    double low, high; /* ends of the colours of pictures, the same for all slides */
+};
+
+struct result_map {
+    const struct result_map_kind *kind;
+    void *values; /* [ny][nx] of kind->type */
+};
+
+const struct result_map_kind *result_map_kind(int map);
+size_t result_type_bytes(enum result_type type);
+/* Sets values [first, first + n) of the map to its fill value. */
+void result_map_clear(struct result_map *m, int64_t first, int64_t n);
+/* Copies the n values of b into a, except those that are the fill value. Both are of one kind. */
+void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
+
+/* --- what version 2 adds to a slide --- */
+
+/* Copied from the store. */
+struct result_origin {
+    double mpp_x, mpp_y;    /* um per level-0 pixel, NaN if unknown */
+    double downsample;      /* level-0 pixels per stored pixel; NaN in version 1 */
+    double objective_power; /* NaN if unknown */
+    double tissue_fraction; /* of the slide; NaN without a tissue map */
+    int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out; /* -1 in version 1 */
+    char vendor[64];
+};
+
+/* The sum of the spectra of some windows (features.h). */
+struct result_spectrum {
+    int64_t windows;   /* in the sum */
+    int64_t threshold; /* windows whose hash is less belong to the sample */
+    uint64_t *sums;    /* [v: window][u: window / 2 + 1] of bin numbers; NULL: not loaded */
+};
+
+struct result_picture {
+    int64_t width, height; /* 0: there is none */
+    uint8_t *rgb;          /* [height][width][3] */
+};
+enum { RESULT_MOST_THUMBNAIL = 160 }; /* px in either direction */
+
+struct result_slide {
+    char name[256]; /* in /slides: the store's base name without .h5 */
+    char source_name[512], quickhash[80];
+    int64_t source_bytes, level, width, height, group_rows, group_count;
+    bool source_gray; /* the store held 8-bit gray */
+    char backend[32], device[128];
+    char kernel[32]; /* how the backend computes windows */
+    int64_t roi_crc32; /* of the regions (polygons.h); 0 without roi */
+    char io[16];     /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
+    int64_t
+        tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
+    double stages[RESULT_STAGES];
+    double seconds; /* of computing; a merge adds them up */
+    int64_t nx, ny; /* windows that fit */
+    struct result_counts counts;
+    struct result_map maps[RESULT_MAPS];
+    uint8_t *groups; /* [group_count]: 1 where the group is in here */
+    struct result_origin origin;
+    struct result_spectrum spectra[FEATURES_SAMPLES]; /* by enum features_sample */
+    struct result_picture thumbnail;
+    double focus[FEATURES_QUANTILES]; /* of a slide that was loaded: result_find_focus(); or NaN */
+};
+
+/* Checks that each parameter is in its range. */
+int result_check_params(const struct result_params *p, struct err *e);
+/* 0 if equal, else -1; the message names the first difference. */
+int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e);
+
+/* Allocates counts (zero), maps (their fill values), groups (0) and, with features "spectral", sums
+ * of spectra (0). nx, ny and group_count must be set. */
+int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e);
+void result_slide_free(struct result_slide *s); /* what it owns, not s */
+
+/* a + b in whole microseconds, so that the sum of many is the same in any order. */
+double result_seconds(double a, double b);
+/* a += b. */
+void result_add_counts(struct result_counts *a, const struct result_counts *b, int64_t bins);
+/* Mean and population standard deviation of a histogram, bin centres, dB; NaN if it is empty. */
+void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
+                    double *std);
+/* Levels of the octaves over all windows that count, dB; NaN where there is none, and in version 1.
+ * features_slope() takes it. */
+void result_profile(const struct result_params *p, const struct result_counts *c,
+                    double profile[FEATURES_OCTAVES]);
+/* "focus_p05" and so on: the name of the attribute. */
+const char *result_focus_name(int quantile);
+/* Quantiles of the map of focus_db, dB. */
+int result_find_focus(const struct result_slide *s, double focus[FEATURES_QUANTILES],
+                      struct err *e);
+/* Sums of a spectrum: window * (window / 2 + 1). */
+size_t result_spectrum_sums(const struct result_params *p);
+/* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.
+ */
+void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t size);
+
+/* The number of windows that fit along one axis of `size` px. */
+int64_t result_windows_along(int64_t size, const struct result_params *p);
+/* Number of values of this many windows: each window has window^2. */
+uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
+/* -1 unless the bins, underflow and overflow add up to result_samples(). */
+int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e);
+/* The attribute data_crc32: over the histogram, the maps and the groups; in version 2 also over the
+ * sums of octaves and spectra. */
+uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
+
+/* --- writing: slide by slide, so that memory does not grow with their number --- */
+
+struct result_writer;
+struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
+/* Names must differ. */
+int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
+/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
+ * that publish_commit() has. */
+int result_commit(struct result_writer *w, struct err *e);
+void result_abort(struct result_writer *w);
+
+/* --- reading --- */
+
+/* Does the file say that it is a result? It may be unfinished or damaged. */
+bool result_is(const char *path);
+
+struct result;
+struct result *result_open(const char *path, struct err *e);
+const struct result_params *result_params(const struct result *r);
+int64_t result_version(const struct result *r);     /* format_version */
+const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
+/* Counts over the whole file. */
+const struct result_counts *result_totals(const struct result *r);
+int64_t result_slides(const struct result *r);
+const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
+/* Does the file's version have this map? If not, loaded slides have its fill values. */
+bool result_has_map(const struct result *r, int map);
+/* Loads and checks slide k; free with result_slide_free(). */
+int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
+/* Loads attributes, counts with the histogram, groups, and of the rest what `parts` names: it is
+ * faster where only some parts are needed. Parts that are not loaded are NULL. Each dataset has a
+ * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
+enum result_part { RESULT_WITH_SPECTRA = 1 << 8, RESULT_WITH_THUMBNAIL = 1 << 9 };
+#define RESULT_WITH_MAP(map) (1u << (map))
+int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
+                      struct err *e);
+void result_close(struct result *r);
+
+/* --- reading a map by rows, for maps of any height in little memory --- */
+
+struct result_rows;
+/* Opens map `map` (enum result_map_number) of slide k, whose attributes are in `s`, and checks its
+ * checksum. NULL on failure. r must outlive it. */
+struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
+                                     const struct result_slide *s, struct err *e);
+size_t result_rows_bytes(const struct result_rows *m); /* of a row */
+/* values [n][nx] of the kind's type: rows first to first + n - 1. */
+int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e);
+void result_close_rows(struct result_rows *m); /* NULL is fine */
+
+struct result_merge_options {
+    bool partial;          /* groups may be missing */
+    bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
+    /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
+    void (*progress)(void *ctx, int64_t done, int64_t slides);
+    /* Gets each slide of the sum. NULL: not wanted. */
+    void (*slide)(void *ctx, const struct result_slide *s);
+    void *ctx;
+};
+
+/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same
+ * slide, level and groups, and no group may be in two of them. Messages name the files. */
+int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
+                 struct err *e);
+
+/* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the
+ * slides against the totals, mean and std against the histograms. The message names the file. */
+int result_check(const char *path, struct err *e);
+
+/* May a result be written to this path? Yes if no file or a result exists there, even a damaged
+ * one. */
+int result_check_target(const char *path, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,331 @@
+/* result_features.c - see result_features.h. */
+#include "common/result/result_features.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const spectrum_names[FEATURES_SAMPLES] = {
+    [FEATURES_TISSUE] = "spectrum_tissue", [FEATURES_GLASS] = "spectrum_glass"};
+
+const char *result_focus_name(int quantile)
+{
+    static const char *const names[FEATURES_QUANTILES] = {"focus_p05", "focus_p50", "focus_p95"};
+    return names[quantile];
+}
+
+/* The reals that are absent where they are unknown. */
+struct real {
+    const char *name;
+    double *value;
+    double low, high;
+};
+enum { REALS = 5 };
+
+static void list_reals(struct result_origin *o, struct real reals[REALS])
+{
+    const struct real list[REALS] = {
+        {"mpp_x", &o->mpp_x, 1e-9, 1e9},
+        {"mpp_y", &o->mpp_y, 1e-9, 1e9},
+        {"downsample", &o->downsample, 1e-9, 1e9},
+        {"objective_power", &o->objective_power, 1e-9, 1e9},
+        {"tissue_fraction", &o->tissue_fraction, 0, 1},
+    };
+    memcpy(reals, list, sizeof list);
+}
+
+struct count {
+    const char *name;
+    int64_t *value;
+};
+enum { COUNTS = 4 };
+
+static void list_counts(struct result_origin *o, struct count counts[COUNTS])
+{
+    const struct count list[COUNTS] = {{"tiles", &o->tiles},
+                                       {"tiles_missing", &o->tiles_missing},
+                                       {"tiles_damaged", &o->tiles_damaged},
+                                       {"tiles_left_out", &o->tiles_left_out}};
+    memcpy(counts, list, sizeof list);
+}
+
+/* --- writing --- */
+
+static int put_origin(hid_t o, const struct result_origin *from, struct err *e)
+{
+    struct result_origin copy = *from;
+    struct real reals[REALS];
+    struct count counts[COUNTS];
+    list_reals(&copy, reals);
+    list_counts(&copy, counts);
+    for (int k = 0; k < REALS; k++)
+        if (!isnan(*reals[k].value) && h5_put_real(o, reals[k].name, *reals[k].value, e))
+            return -1;
+    for (int k = 0; k < COUNTS; k++)
+        if (h5_put_int(o, counts[k].name, *counts[k].value, e))
+            return -1;
+    return h5_put_text(o, "vendor", copy.vendor, e);
+}
+
+static int put_focus(hid_t o, const struct result_slide *s, struct err *e)
+{
+    double focus[FEATURES_QUANTILES];
+    if (result_find_focus(s, focus, e))
+        return -1;
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        if (h5_put_real(o, result_focus_name(q), focus[q], e))
+            return -1;
+    return 0;
+}
+
+static int put_profile(hid_t o, const struct result_params *p, const struct result_slide *s,
+                       struct err *e)
+{
+    const hsize_t dims[1] = {FEATURES_OCTAVES};
+    double profile[FEATURES_OCTAVES];
+    result_profile(p, &s->counts, profile);
+    if (h5_write_array(o, "profile", H5T_IEEE_F64LE, 1, dims, 0, profile, e) ||
+        h5_write_array(o, "profile_sums", H5T_STD_U64LE, 1, dims, 0, s->counts.octaves, e))
+        return -1;
+    hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
+    const int r = ds < 0 ? -1 : h5_put_real(ds, "slope", features_slope(profile), e);
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r;
+}
+
+static void spectrum_shape(const struct result_params *p, hsize_t dims[2])
+{
+    dims[0] = (hsize_t)p->window;
+    dims[1] = (hsize_t)p->window / 2 + 1;
+}
+
+static int put_spectrum(hid_t o, const char *name, const struct result_params *p,
+                        const struct result_spectrum *s, struct err *e)
+{
+    hsize_t dims[2];
+    spectrum_shape(p, dims);
+    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, 0, s->sums, e))
+        return -1;
+    hid_t ds = h5_open_array(o, name, H5T_NATIVE_UINT64, 2, dims, e);
+    const int r = ds < 0 || h5_put_int(ds, "windows", s->windows, e) ||
+                          h5_put_int(ds, "threshold", s->threshold, e)
+                      ? -1
+                      : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r;
+}
+
+static int put_thumbnail(hid_t o, const struct result_picture *t, struct err *e)
+{
+    const hsize_t dims[3] = {(hsize_t)t->height, (hsize_t)t->width, 3};
+    return t->width == 0 ? 0 : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, 0, t->rgb, e);
+}
+
+int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
+                        struct err *e)
+{
+    if (put_origin(o, &s->origin, e) || put_focus(o, s, e) || put_profile(o, p, s, e))
+        return -1;
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
+            return -1;
+    return put_thumbnail(o, &s->thumbnail, e);
+}
+
+/* --- reading --- */
+
+void result_no_features(struct result_slide *s)
+{
+    struct real reals[REALS];
+    struct count counts[COUNTS];
+    list_reals(&s->origin, reals);
+    list_counts(&s->origin, counts);
+    for (int k = 0; k < REALS; k++)
+        *reals[k].value = NAN;
+    for (int k = 0; k < COUNTS; k++)
+        *counts[k].value = -1;
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        s->focus[q] = NAN;
+}
+
+static int get_origin(hid_t o, struct result_origin *to, struct err *e)
+{
+    struct real reals[REALS];
+    struct count counts[COUNTS];
+    list_reals(to, reals);
+    list_counts(to, counts);
+    for (int k = 0; k < REALS; k++) {
+        const struct real *r = &reals[k];
+        const int has = h5_has(o, r->name, e);
+        if (has == 0)
+            continue;
+        if (has < 0 || h5_get_real(o, r->name, r->value, e))
+            return -1;
+        if (!(*r->value >= r->low && *r->value <= r->high))
+            return err_set(e, "its %s is out of range", r->name);
+    }
+    for (int k = 0; k < COUNTS; k++)
+        if (h5_get_int(o, counts[k].name, 0, INT64_MAX >> 8, counts[k].value, e))
+            return -1;
+    return h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e);
+}
+
+static int get_focus(hid_t o, struct result_slide *s, struct err *e)
+{
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        if (h5_get_real(o, result_focus_name(q), &s->focus[q], e))
+            return -1;
+    return 0;
+}
+
+static int get_octaves(hid_t o, const struct result_params *p, struct result_counts *c,
+                       struct err *e)
+{
+    const hsize_t dims[1] = {FEATURES_OCTAVES};
+    const uint64_t most = result_samples(p, c) * (uint64_t)(p->bins - 1);
+    if (h5_read_array(o, "profile_sums", H5T_NATIVE_UINT64, 1, dims, c->octaves, e))
+        return -1;
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
+        if (c->octaves[k] > most)
+            return err_set(e, "profile_sums is out of range");
+    return 0;
+}
+
+/* The sums are read only if there is room for them. */
+static int get_spectrum(hid_t o, const char *name, const struct result_params *p,
+                        int64_t most_windows, struct result_spectrum *s, struct err *e)
+{
+    hsize_t dims[2];
+    spectrum_shape(p, dims);
+    hid_t ds = h5_open_array(o, name, H5T_NATIVE_UINT64, 2, dims, e);
+    const int r = ds < 0 || h5_get_int(ds, "windows", 0, most_windows, &s->windows, e) ||
+                          h5_get_int(ds, "threshold", 0, INT64_MAX, &s->threshold, e)
+                      ? -1
+                      : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    if (r)
+        return err_add(e, "%s", name);
+    if (s->sums && h5_read_array(o, name, H5T_NATIVE_UINT64, 2, dims, s->sums, e))
+        return -1;
+    for (size_t k = 0; s->sums && k < result_spectrum_sums(p); k++)
+        if (s->sums[k] > (uint64_t)s->windows * (uint64_t)(p->bins - 1))
+            return err_set(e, "%s is out of range", name);
+    return 0;
+}
+
+static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
+{
+    hsize_t dims[3];
+    const int has = h5_has_link(o, "thumbnail", e);
+    if (has <= 0)
+        return has;
+    if (h5_get_shape(o, "thumbnail", 3, dims, e))
+        return -1;
+    if (dims[0] < 1 || dims[0] > RESULT_MOST_THUMBNAIL || dims[1] < 1 ||
+        dims[1] > RESULT_MOST_THUMBNAIL || dims[2] != 3)
+        return err_set(e, "thumbnail has an invalid size");
+    if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * 3))))
+        return err_set(e, "out of memory");
+    t->height = (int64_t)dims[0];
+    t->width = (int64_t)dims[1];
+    return h5_read_array(o, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e);
+}
+
+int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
+                        struct result_slide *s, struct err *e)
+{
+    if (get_origin(o, &s->origin, e) || get_focus(o, s, e) || get_octaves(o, p, &s->counts, e))
+        return -1;
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))
+            return -1;
+    return parts & RESULT_WITH_THUMBNAIL ? get_thumbnail(o, &s->thumbnail, e) : 0;
+}
+
+/* --- checking --- */
+
+static bool same_real(double a, double b)
+{
+    return isnan(a) ? isnan(b) : fabs(a - b) < 1e-6;
+}
+
+static int check_profile(hid_t o, const struct result_params *p, const struct result_slide *s,
+                         struct err *e)
+{
+    const hsize_t dims[1] = {FEATURES_OCTAVES};
+    double want[FEATURES_OCTAVES], have[FEATURES_OCTAVES], slope = 0;
+    result_profile(p, &s->counts, want);
+    if (h5_read_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, have, e))
+        return -1;
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
+        if (!same_real(want[k], have[k]))
+            return err_set(e, "profile does not match profile_sums");
+    hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
+    const int r = ds < 0 ? -1 : h5_get_real(ds, "slope", &slope, e);
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r || same_real(slope, features_slope(want))
+               ? r
+               : err_set(e, "slope does not match the profile");
+}
+
+static int check_focus(const struct result_slide *s, struct err *e)
+{
+    double focus[FEATURES_QUANTILES];
+    if (result_find_focus(s, focus, e))
+        return -1;
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        if (!same_real(focus[q], s->focus[q]))
+            return err_set(e, "%s does not match window_focus_db", result_focus_name(q));
+    return 0;
+}
+
+/* Each window counts or has a reason, and only windows that count have values. */
+static int check_flags(const struct result_slide *s, struct err *e)
+{
+    const uint8_t *flags = s->maps[RESULT_FLAGS].values;
+    const int16_t *level = s->maps[RESULT_LEVEL].values, *focus = s->maps[RESULT_FOCUS].values;
+    const int16_t fill = (int16_t)s->maps[RESULT_LEVEL].kind->fill;
+    int64_t counted = 0;
+    for (int64_t k = 0; k < s->nx * s->ny; k++) {
+        const bool counts = flags[k] & RESULT_FLAG_COUNTED;
+        counted += counts;
+        if (!(flags[k] & ~RESULT_FLAG_EDGE) || counts == (level[k] == fill) ||
+            counts == (focus[k] == fill))
+            return err_set(e, "window_flags contradicts the other maps");
+    }
+    return counted == s->counts.windows
+               ? 0
+               : err_set(e, "window_flags has %" PRId64 " windows that count, not %" PRId64,
+                         counted, s->counts.windows);
+}
+
+int result_check_features(hid_t o, const struct result_params *p, const struct result_slide *s,
+                          struct err *e)
+{
+    return check_profile(o, p, s, e) || check_focus(s, e) || check_flags(s, e) ? -1 : 0;
+}
+
+/* --- adding up --- */
+
+int result_add_features(const struct result_params *p, struct result_slide *sum,
+                        const struct result_slide *s, struct err *e)
+{
+    if (memcmp(&sum->origin, &s->origin, sizeof s->origin))
+        return err_set(e, "they are of different stores of one slide; run one store only");
+    for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        struct result_spectrum *a = &sum->spectra[k];
+        const struct result_spectrum *b = &s->spectra[k];
+        if (a->threshold != b->threshold)
+            return err_set(e, "their stores have different tissue maps; run one store only");
+        a->windows += b->windows;
+        for (size_t v = 0; a->sums && v < result_spectrum_sums(p); v++)
+            a->sums[v] += b->sums[v];
+    }
+    return 0;
+}

@@ -1,0 +1,431 @@
+/* result_read.c - reads results and trusts nothing in them; see result.h. */
+#include "common/result/result.h"
+
+#include "common/hdf5/h5_file.h"
+#include "common/result/result_features.h"
+#include "common/result/result_rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_GROUPS = 1 << 24, MOST_TILES = INT32_MAX };
+
+bool result_is(const char *path)
+{
+    const enum h5_kind kind = h5_look(path, RESULT_FORMAT, NULL);
+    return kind != H5_OTHER && kind != H5_ERROR;
+}
+
+int result_check_target(const char *path, struct err *e)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT ? 0 : err_sys(e, "%s", path);
+    if (S_ISDIR(st.st_mode))
+        return err_set(e, "%s: is a folder; name a file", path);
+    switch (h5_look(path, RESULT_FORMAT, e)) {
+    case H5_WHOLE:
+    case H5_UNFINISHED: return 0;
+    case H5_UNKNOWN: return err_add(e, "not overwritten (name another file)");
+    case H5_ERROR: return -1;
+    case H5_OTHER: break;
+    }
+    return err_set(e, "%s: already exists and is not a result; not overwritten: name another file",
+                   path);
+}
+
+/* Version 1 has basic features and does not say so. */
+static int get_features(hid_t file, int64_t version, struct result_params *p, struct err *e)
+{
+    snprintf(p->features, sizeof p->features, "basic");
+    if (version == 1)
+        return 0;
+    if (h5_get_text(file, "features", p->features, sizeof p->features, e))
+        return -1;
+    return result_version_of(p) == version
+               ? 0
+               : err_set(e, "features %s in a result of format_version %lld", p->features,
+                         (long long)version);
+}
+
+/* From 0 to `most`; *out keeps its value if there is none. */
+static int get_optional_int(hid_t o, const char *name, int64_t most, int64_t *out, struct err *e)
+{
+    const int has = h5_has(o, name, e);
+    return has > 0 ? h5_get_int(o, name, 0, most, out, e) : has;
+}
+
+/* Results of whole slides have none of these. */
+static int get_regions(hid_t file, struct result_params *p, struct err *e)
+{
+    int64_t roi = 0;
+    if (get_optional_int(file, "roi", 1, &roi, e))
+        return -1;
+    p->roi = roi;
+    p->min_roi = 0;
+    p->roi_class[0] = 0;
+    return roi && (h5_get_real(file, "min_roi", &p->min_roi, e) ||
+                   h5_get_text(file, "roi_class", p->roi_class, sizeof p->roi_class, e))
+               ? -1
+               : 0;
+}
+
+static int get_params(hid_t file, int64_t version, struct result_params *p, struct err *e)
+{
+    int64_t tissue_only, skip_damaged = 0;
+    hid_t ds = -1;
+    if (h5_get_int(file, "window", 0, INT32_MAX, &p->window, e) ||
+        h5_get_int(file, "stride", 0, INT32_MAX, &p->stride, e) ||
+        h5_get_real(file, "sigma", &p->sigma, e) ||
+        h5_get_int(file, "radius", 0, INT32_MAX, &p->radius, e) ||
+        h5_get_text(file, "taper", p->taper, sizeof p->taper, e) ||
+        h5_get_real(file, "offset", &p->offset, e) ||
+        h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
+        h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
+        get_optional_int(file, "skip_damaged", 1, &skip_damaged, e) ||
+        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_features(file, version, p, e) ||
+        get_regions(file, p, e))
+        return -1;
+    p->tissue_only = tissue_only;
+    p->skip_damaged = skip_damaged;
+    hsize_t dims[1] = {(hsize_t)p->bins};
+    ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
+    int r = ds < 0 || h5_get_real(ds, "low_db", &p->low_db, e) ||
+                    h5_get_real(ds, "high_db", &p->high_db, e)
+                ? -1
+                : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r ? r : result_check_params(p, e);
+}
+
+/* Files of version 0.1 lack these counts. */
+static int get_touching(hid_t o, struct result_counts *c, struct err *e)
+{
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++) {
+        const char *name = result_touching_name(k);
+        const int64_t most = k == RESULT_SKIPPED ? INT64_MAX >> 20 : c->windows;
+        c->touching[k] = -1;
+        if (get_optional_int(o, name, most, &c->touching[k], e))
+            return -1;
+    }
+    return 0;
+}
+
+static int get_counts(hid_t o, const struct result_params *p, struct result_counts *c,
+                      struct err *e)
+{
+    const hsize_t dims[1] = {(hsize_t)p->bins};
+    int64_t under, over;
+    if (h5_get_int(o, "windows", 0, INT64_MAX >> 20, &c->windows, e) ||
+        h5_get_int(o, "underflow", 0, INT64_MAX, &under, e) ||
+        h5_get_int(o, "overflow", 0, INT64_MAX, &over, e) || get_touching(o, c, e) ||
+        (p->roi && h5_get_int(o, "windows_outside", 0, INT64_MAX >> 20, &c->outside, e)) ||
+        h5_read_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, c->histogram, e))
+        return -1;
+    c->underflow = (uint64_t)under;
+    c->overflow = (uint64_t)over;
+    return result_check_sum(p, c, e);
+}
+
+struct result {
+    char *path;
+    int64_t version;
+    char creator[64];
+    struct result_params params;
+    struct result_counts totals;
+    hid_t file, slides;
+    int64_t count;
+    char **names; /* [count], sorted */
+};
+
+/* Called for each link of /slides. */
+static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info, void *arg)
+{
+    struct result *r = arg;
+    (void)group;
+    (void)info;
+    char **more = realloc(r->names, (size_t)(r->count + 1) * sizeof *more);
+    if (!more)
+        return -1;
+    r->names = more;
+    r->names[r->count] = strdup(name);
+    return r->names[r->count] ? (r->count++, 0) : -1;
+}
+
+static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, ""};
+
+struct result *result_open(const char *path, struct err *e)
+{
+    int64_t slide_count;
+    struct result *r = calloc(1, sizeof *r);
+    if (!r || !(r->path = strdup(path))) {
+        free(r);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    r->slides = -1;
+    r->file = h5_open(path, &format, &r->version, e);
+    if (r->file < 0)
+        goto fail;
+    if (h5_get_text(r->file, "creator", r->creator, sizeof r->creator, NULL))
+        r->creator[0] = 0;
+    if (get_params(r->file, r->version, &r->params, e))
+        goto unsound;
+    r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
+    if (!r->totals.histogram) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    if (get_counts(r->file, &r->params, &r->totals, e) ||
+        h5_get_int(r->file, "slide_count", 0, INT32_MAX, &slide_count, e) ||
+        (r->slides = h5_open_group(r->file, "slides", e)) < 0)
+        goto unsound;
+    if (H5Literate(r->slides, H5_INDEX_NAME, H5_ITER_INC, NULL, collect_name, r) < 0 ||
+        r->count != slide_count) {
+        err_set(e, "its list of slides is damaged");
+        goto unsound;
+    }
+    return r;
+unsound:
+    err_add(e, "%s: not a valid result", path);
+fail:
+    result_close(r);
+    return NULL;
+}
+
+void result_close(struct result *r)
+{
+    if (!r)
+        return;
+    if (r->slides >= 0)
+        H5Gclose(r->slides);
+    if (r->file >= 0)
+        H5Fclose(r->file);
+    for (int64_t k = 0; k < r->count; k++)
+        free(r->names[k]);
+    free(r->names);
+    free(r->totals.histogram);
+    free(r->path);
+    free(r);
+}
+
+const struct result_params *result_params(const struct result *r)
+{
+    return &r->params;
+}
+
+int64_t result_version(const struct result *r)
+{
+    return r->version;
+}
+
+const char *result_creator(const struct result *r)
+{
+    return r->creator;
+}
+
+const struct result_counts *result_totals(const struct result *r)
+{
+    return &r->totals;
+}
+
+int64_t result_slides(const struct result *r)
+{
+    return r->count;
+}
+
+hid_t result_open_slide(const struct result *r, int64_t k, struct err *e)
+{
+    return h5_open_group(r->slides, r->names[k], e);
+}
+
+const char *result_slide_name(const struct result *r, int64_t k)
+{
+    return r->names[k];
+}
+
+static int get_seconds(hid_t o, const char *name, double *seconds, struct err *e)
+{
+    if (h5_get_real(o, name, seconds, e))
+        return -1;
+    return *seconds >= 0 && *seconds <= RESULT_MOST_SECONDS
+               ? 0
+               : err_set(e, "its %s are out of range", name);
+}
+
+static int get_stages(hid_t o, struct result_slide *s, struct err *e)
+{
+    char name[32];
+    for (int k = 0; k < RESULT_STAGES; k++)
+        if (get_seconds(o, result_stage_attribute(name, sizeof name, k), &s->stages[k], e))
+            return -1;
+    return 0;
+}
+
+static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
+{
+    int64_t gray;
+    if (h5_get_text(o, "source_name", s->source_name, sizeof s->source_name, e) ||
+        h5_get_text(o, "quickhash", s->quickhash, sizeof s->quickhash, e) ||
+        h5_get_int(o, "source_bytes", 0, INT64_MAX, &s->source_bytes, e) ||
+        h5_get_int(o, "level", 0, INT32_MAX, &s->level, e) ||
+        h5_get_int(o, "width", 1, INT32_MAX, &s->width, e) ||
+        h5_get_int(o, "height", 1, INT32_MAX, &s->height, e) ||
+        h5_get_int(o, "group_rows", 1, INT64_MAX, &s->group_rows, e) ||
+        h5_get_int(o, "group_count", 1, MOST_GROUPS, &s->group_count, e) ||
+        h5_get_int(o, "source_gray", 0, 1, &gray, e) ||
+        h5_get_text(o, "backend", s->backend, sizeof s->backend, e) ||
+        h5_get_text(o, "device", s->device, sizeof s->device, e) ||
+        h5_get_text(o, "kernel", s->kernel, sizeof s->kernel, e) ||
+        h5_get_text(o, "io", s->io, sizeof s->io, e) || get_seconds(o, "seconds", &s->seconds, e) ||
+        get_stages(o, s, e))
+        return -1;
+    s->source_gray = gray;
+    s->tiles_on_host = -1;
+    return get_optional_int(o, "tiles_on_host", MOST_TILES, &s->tiles_on_host, e);
+}
+
+hid_t result_native_type(enum result_type type)
+{
+    return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT
+           : type == RESULT_INT16 ? H5T_NATIVE_INT16
+                                  : H5T_NATIVE_UINT8;
+}
+
+/* A file of an older version lacks newer maps: those keep their fill values. */
+static int get_maps(hid_t o, int64_t version, struct result_slide *s, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        struct result_map *map = &s->maps[m];
+        if (map->kind->since > version || !map->values)
+            continue;
+        if (h5_read_array(o, map->kind->name, result_native_type(map->kind->type), 2, dims,
+                          map->values, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int get_slide(hid_t o, const struct result *r, unsigned parts, struct result_slide *s,
+                     struct err *e)
+{
+    const struct result_params *p = &r->params;
+    if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
+        (p->roi && h5_get_int(o, "roi_crc32", 0, UINT32_MAX, &s->roi_crc32, e)))
+        return -1;
+    s->nx = result_windows_along(s->width, p);
+    s->ny = result_windows_along(s->height, p);
+    const hsize_t groups[1] = {(hsize_t)s->group_count};
+    if (result_slide_alloc_parts(s, p, parts, e) || get_counts(o, p, &s->counts, e) ||
+        h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
+        get_maps(o, r->version, s, e))
+        return -1;
+    result_no_features(s);
+    return result_is_spectral(p) ? result_get_features(o, p, parts, s, e) : 0;
+}
+
+/* For a slide with all its parts. */
+static int check_data_crc(hid_t o, const struct result_params *p, const struct result_slide *s,
+                          struct err *e)
+{
+    int64_t crc;
+    if (h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
+        return -1;
+    return result_data_crc(p, s) == (uint32_t)crc
+               ? 0
+               : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
+}
+
+int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
+                      struct err *e)
+{
+    *s = (struct result_slide){0};
+    snprintf(s->name, sizeof s->name, "%s", r->names[k]);
+    hid_t o = h5_open_group(r->slides, r->names[k], e);
+    int bad = o < 0 || get_slide(o, r, parts, s, e) ||
+              (parts == RESULT_ALL_PARTS && check_data_crc(o, &r->params, s, e));
+    if (o >= 0)
+        H5Gclose(o);
+    if (!bad)
+        return 0;
+    result_slide_free(s);
+    return err_add(e, "%s: slide %s", r->path, r->names[k]);
+}
+
+int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)
+{
+    return result_load_parts(r, k, RESULT_ALL_PARTS, s, e);
+}
+
+bool result_has_map(const struct result *r, int map)
+{
+    return result_map_kind(map)->since <= r->version;
+}
+
+/* --- everything --- */
+
+/* mean_db and std_db must be those of the histogram. */
+static int check_moments(hid_t o, const struct result_params *p, const struct result_counts *c,
+                         struct err *e)
+{
+    double mean, std, mean_said, std_said;
+    if (h5_get_real(o, "mean_db", &mean_said, e) || h5_get_real(o, "std_db", &std_said, e))
+        return -1;
+    result_moments(p, c->histogram, &mean, &std);
+    const bool same = isnan(mean) ? isnan(mean_said) && isnan(std_said)
+                                  : fabs(mean - mean_said) < 1e-6 && fabs(std - std_said) < 1e-6;
+    return same ? 0 : err_set(e, "mean_db or std_db does not match the histogram");
+}
+
+static int add_slide(struct result *r, int64_t k, struct result_counts *sum, struct err *e)
+{
+    struct result_slide s;
+    hid_t o = -1;
+    if (result_load_slide(r, k, &s, e))
+        return -1;
+    result_add_counts(sum, &s.counts, r->params.bins);
+    int bad = (o = h5_open_group(r->slides, r->names[k], e)) < 0 ||
+              check_moments(o, &r->params, &s.counts, e) ||
+              (result_is_spectral(&r->params) && result_check_features(o, &r->params, &s, e));
+    if (bad)
+        err_add(e, "%s: slide %s", r->path, r->names[k]);
+    if (o >= 0)
+        H5Gclose(o);
+    result_slide_free(&s);
+    return bad ? -1 : 0;
+}
+
+static int check_totals(const struct result *r, const struct result_counts *sum, struct err *e)
+{
+    const struct result_counts *t = &r->totals;
+    if (sum->windows != t->windows || sum->underflow != t->underflow ||
+        sum->overflow != t->overflow || sum->outside != t->outside ||
+        memcmp(sum->touching, t->touching, sizeof sum->touching) ||
+        memcmp(sum->histogram, t->histogram, (size_t)r->params.bins * sizeof *t->histogram))
+        return err_set(e, "%s: the totals are not the sum of the slides; make the file again",
+                       r->path);
+    return check_moments(r->file, &r->params, t, e) ? err_add(e, "%s", r->path) : 0;
+}
+
+int result_check(const char *path, struct err *e)
+{
+    struct result_counts sum = {0};
+    struct result *r = result_open(path, e);
+    if (!r)
+        return -1;
+    int bad = (sum.histogram = calloc((size_t)r->params.bins, sizeof *sum.histogram))
+                  ? 0
+                  : err_set(e, "%s: out of memory", path);
+    for (int64_t k = 0; k < r->count && !bad; k++)
+        bad = add_slide(r, k, &sum, e);
+    bad = bad || check_totals(r, &sum, e);
+    free(sum.histogram);
+    result_close(r);
+    return bad ? -1 : 0;
+}

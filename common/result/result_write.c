@@ -1,0 +1,243 @@
+/* result_write.c - writes results; see result.h. */
+#include "common/result/result.h"
+
+#include "common/base/cli.h"
+#include "common/hdf5/h5_file.h"
+#include "common/result/result_features.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MISSING_TEXT = 8192, SLIDE_LINKS = 32 };
+
+struct result_writer {
+    struct result_params params;
+    struct h5_file file;
+    hid_t slides;
+    struct result_counts totals;
+    int64_t slide_count, groups_missing, microseconds;
+};
+
+struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+{
+    const struct h5_format format = {RESULT_FORMAT, result_version_of(p), "h5spec " WSI_VERSION};
+    struct result_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    w->params = *p;
+    w->slides = -1;
+    w->file = (struct h5_file){.id = -1, .publish.fd = -1};
+    w->totals.histogram = calloc((size_t)p->bins, sizeof(uint64_t));
+    if (!w->totals.histogram) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    if (h5_file_create(&w->file, path, &format, e))
+        goto fail;
+    if ((w->slides = h5_create_group(w->file.id, "slides", 0, e)) >= 0)
+        return w;
+    w->file.failed = true;
+fail:
+    result_abort(w);
+    return NULL;
+}
+
+/* Which regions count. */
+static int put_regions(hid_t o, const struct result_params *p, struct err *e)
+{
+    return h5_put_u8(o, "roi", 1, e) || h5_put_real(o, "min_roi", p->min_roi, e) ||
+                   h5_put_text(o, "roi_class", p->roi_class, e)
+               ? -1
+               : 0;
+}
+
+static int put_params(hid_t o, const struct result_params *p, struct err *e)
+{
+    return h5_put_int(o, "window", p->window, e) || h5_put_int(o, "stride", p->stride, e) ||
+                   h5_put_real(o, "sigma", p->sigma, e) || h5_put_int(o, "radius", p->radius, e) ||
+                   h5_put_text(o, "taper", p->taper, e) || h5_put_real(o, "offset", p->offset, e) ||
+                   h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
+                   h5_put_real(o, "min_tissue", p->min_tissue, e) ||
+                   h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ||
+                   (result_is_spectral(p) && h5_put_text(o, "features", p->features, e)) ||
+                   (p->roi && put_regions(o, p, e))
+               ? -1
+               : 0;
+}
+
+static int put_touching(hid_t o, const struct result_counts *c, struct err *e)
+{
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        if (c->touching[k] >= 0 && h5_put_int(o, result_touching_name(k), c->touching[k], e))
+            return -1;
+    return 0;
+}
+
+static int put_counts(hid_t o, const struct result_params *p, const struct result_counts *c,
+                      struct err *e)
+{
+    const hsize_t dims[1] = {(hsize_t)p->bins};
+    double mean, std;
+    result_moments(p, c->histogram, &mean, &std);
+    if (h5_put_int(o, "windows", c->windows, e) ||
+        h5_put_int(o, "samples", (int64_t)result_samples(p, c), e) ||
+        h5_put_int(o, "underflow", (int64_t)c->underflow, e) ||
+        h5_put_int(o, "overflow", (int64_t)c->overflow, e) || put_touching(o, c, e) ||
+        (p->roi && h5_put_int(o, "windows_outside", c->outside, e)) ||
+        h5_put_int(o, "bins", p->bins, e) || h5_put_real(o, "mean_db", mean, e) ||
+        h5_put_real(o, "std_db", std, e) ||
+        h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, 0, c->histogram, e))
+        return -1;
+    hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
+    int r = ds < 0 || h5_put_real(ds, "low_db", p->low_db, e) ||
+                    h5_put_real(ds, "high_db", p->high_db, e)
+                ? -1
+                : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r;
+}
+
+static int put_stages(hid_t o, const struct result_slide *s, struct err *e)
+{
+    char name[32];
+    for (int k = 0; k < RESULT_STAGES; k++)
+        if (h5_put_real(o, result_stage_attribute(name, sizeof name, k),
+                        result_seconds(s->stages[k], 0), e))
+            return -1;
+    return 0;
+}
+
+static hid_t stored_type(enum result_type type)
+{
+    return type == RESULT_FLOAT32 ? H5T_IEEE_F32LE
+           : type == RESULT_INT16 ? H5T_STD_I16LE
+                                  : H5T_STD_U8LE;
+}
+
+/* What the stored numbers mean, for maps whose values are not the numbers themselves. */
+static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t *dims,
+                     struct err *e)
+{
+    if (kind->scale == 1)
+        return 0;
+    hid_t ds = h5_open_array(o, kind->name, stored_type(kind->type), 2, dims, e);
+    const int r = ds < 0 ? -1 : h5_put_real(ds, "scale", kind->scale, e);
+    if (ds >= 0)
+        H5Dclose(ds);
+    return r;
+}
+
+/* Not compressed: that would take several times as long as everything else. */
+static int put_maps(hid_t o, int version, const struct result_slide *s, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const struct result_map_kind *kind = s->maps[m].kind;
+        if (kind->since > version)
+            continue;
+        if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values,
+                           e) ||
+            put_scale(o, kind, dims, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int put_slide(struct result_writer *w, hid_t o, const struct result_slide *s, struct err *e)
+{
+    const hsize_t groups[1] = {(hsize_t)s->group_count};
+    char missing[MISSING_TEXT];
+    int64_t first = 0, last = s->group_count;
+    while (first < s->group_count - 1 && !s->groups[first])
+        first++;
+    while (last > first + 1 && !s->groups[last - 1])
+        last--;
+    result_missing_text(s->groups, s->group_count, missing, sizeof missing);
+    return put_params(o, &w->params, e) || put_counts(o, &w->params, &s->counts, e) ||
+                   h5_put_text(o, "source_name", s->source_name, e) ||
+                   h5_put_text(o, "quickhash", s->quickhash, e) ||
+                   h5_put_int(o, "source_bytes", s->source_bytes, e) ||
+                   h5_put_int(o, "level", s->level, e) || h5_put_int(o, "width", s->width, e) ||
+                   h5_put_int(o, "height", s->height, e) ||
+                   h5_put_int(o, "group_rows", s->group_rows, e) ||
+                   h5_put_int(o, "group_count", s->group_count, e) ||
+                   h5_put_int(o, "group_first", first + 1, e) ||
+                   h5_put_int(o, "group_last", last, e) ||
+                   h5_put_text(o, "groups_missing", missing, e) ||
+                   h5_put_u8(o, "source_gray", s->source_gray, e) ||
+                   h5_put_text(o, "backend", s->backend, e) ||
+                   h5_put_text(o, "device", s->device, e) ||
+                   h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
+                   (s->tiles_on_host >= 0 &&
+                    h5_put_int(o, "tiles_on_host", s->tiles_on_host, e)) ||
+                   (w->params.roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
+                   h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
+                   put_stages(o, s, e) ||
+                   h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
+                   h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
+                   put_maps(o, result_version_of(&w->params), s, e) ||
+                   (result_is_spectral(&w->params) && result_put_features(o, &w->params, s, e))
+               ? -1
+               : 0;
+}
+
+int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
+{
+    assert(!w->file.failed);
+    hid_t o = h5_create_group(w->slides, s->name, SLIDE_LINKS, e);
+    int r = o < 0 ? -1 : put_slide(w, o, s, e);
+    if (r == 0)
+        r = h5_seal_texts(o, e);
+    if (o >= 0 && H5Gclose(o) < 0 && r == 0)
+        r = h5_write_failed(e, "a slide");
+    if (r) {
+        w->file.failed = true;
+        return -1;
+    }
+    result_add_counts(&w->totals, &s->counts, w->params.bins);
+    w->slide_count++;
+    if (__builtin_add_overflow(w->microseconds, llround(s->seconds * 1e6), &w->microseconds))
+        w->microseconds = INT64_MAX;
+    for (int64_t k = 0; k < s->group_count; k++)
+        w->groups_missing += !s->groups[k];
+    return 0;
+}
+
+static int finish_file(struct result_writer *w, struct err *e)
+{
+    const hid_t f = w->file.id;
+    if (put_params(f, &w->params, e) || put_counts(f, &w->params, &w->totals, e) ||
+        h5_put_int(f, "slide_count", w->slide_count, e) ||
+        h5_put_int(f, "groups_missing", w->groups_missing, e) ||
+        h5_put_real(f, "seconds", (double)w->microseconds / 1e6, e))
+        return -1;
+    const bool bad = H5Gclose(w->slides) < 0;
+    w->slides = -1;
+    return bad ? h5_write_failed(e, "the slides") : 0;
+}
+
+int result_commit(struct result_writer *w, struct err *e)
+{
+    int r = finish_file(w, e);
+    if (r)
+        w->file.failed = true;
+    else
+        r = h5_file_commit(&w->file, NULL, e);
+    result_abort(w);
+    return r;
+}
+
+void result_abort(struct result_writer *w)
+{
+    if (!w)
+        return;
+    h5_file_abort(&w->file);
+    free(w->totals.histogram);
+    free(w);
+}

@@ -1,0 +1,468 @@
+/*
+ * store_read.c - reads a store; see store.h.
+ *
+ * The index of the chunks is read once per group (h5_guard.h); their bytes are then read with pread
+ * on any thread, past the library and its lock.
+ */
+#include "common/hdf5/h5_file.h"
+#include "common/hdf5/h5_guard.h"
+#include "common/store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct store {
+    struct store_info info;
+    char *path;
+    int fd;
+    int direct_fd;  /* -1: reads go through the page cache */
+    uint64_t bytes; /* of the file */
+    hid_t file, groups;
+};
+
+static int get_optional_real(hid_t o, const char *name, double *out, struct err *e)
+{
+    *out = NAN;
+    const int has = h5_has(o, name, e);
+    return has > 0 ? h5_get_real(o, name, out, e) : has;
+}
+
+static int get_optional_text(hid_t o, const char *name, char *out, size_t size, struct err *e)
+{
+    out[0] = 0;
+    const int has = h5_has(o, name, e);
+    return has > 0 ? h5_get_text(o, name, out, size, e) : has;
+}
+
+static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *e)
+{
+    char codec[32];
+    const int64_t most = INT64_C(1) << 40;
+    int64_t identifiers, tissue_only;
+    if (h5_get_text(f, "source_name", i->source_name, sizeof i->source_name, e) ||
+        h5_get_text(f, "quickhash", i->quickhash, sizeof i->quickhash, e) ||
+        h5_get_text(f, "vendor", i->vendor, sizeof i->vendor, e) ||
+        h5_get_text(f, "reader", i->reader, sizeof i->reader, e) ||
+        h5_get_text(f, "source_problem", i->source_problem, sizeof i->source_problem, e) ||
+        h5_get_text(f, "codec", codec, sizeof codec, e))
+        return -1;
+    if (get_optional_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e) ||
+        get_optional_text(f, "tissue_rule", i->tissue_rule, sizeof i->tissue_rule, e) ||
+        get_optional_text(f, "tissue_missing", i->tissue_missing, sizeof i->tissue_missing, e))
+        return -1;
+    if (!(i->codec = codec_find(codec)))
+        return err_set(e, "this version does not know the codec %s", codec);
+    if (store_version_of(i->codec) > version)
+        return err_set(e, "codec %s in a store of format_version %lld", codec, (long long)version);
+    if (h5_get_real(f, "downsample", &i->downsample, e) ||
+        get_optional_real(f, "mpp_x", &i->mpp_x, e) ||
+        get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
+        get_optional_real(f, "objective_power", &i->objective_power, e))
+        return -1;
+    const struct {
+        const char *name;
+        int64_t *value;
+    } numbers[] = {
+        {"source_bytes", &i->source_bytes},
+        {"level", &i->level},
+        {"width", &i->width},
+        {"height", &i->height},
+        {"channels", &i->channels},
+        {"chunk_rows", &i->chunk_rows},
+        {"chunk_cols", &i->chunk_cols},
+        {"stripe_rows", &i->stripe_rows},
+        {"group_rows", &i->group_rows},
+        {"group_count", &i->group_count},
+        {"tiles_missing", &i->tiles_missing},
+        {"tiles_damaged", &i->tiles_damaged},
+        {"tiles_left_out", &i->tiles_left_out},
+        {"source_tag", &i->source_tag},
+        {"identifiers", &identifiers},
+        {"tissue_only", &tissue_only},
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        if (h5_get_int(f, numbers[k].name, 0, most, numbers[k].value, e))
+            return -1;
+    i->identifiers = identifiers;
+    i->tissue_only = tissue_only;
+    return store_check_info(i, e);
+}
+
+static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};
+
+struct store *store_open(const char *path, struct err *e)
+{
+    struct stat st, now;
+    int64_t version;
+    struct store *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    s->fd = s->direct_fd = -1;
+    s->groups = -1;
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
+    s->file = h5_open(path, &format, &version, e);
+    if (s->file < 0)
+        goto fail;
+    if (get_head(s->file, version, &s->info, e) ||
+        (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
+        err_add(e, "%s: not a valid store", path);
+        goto fail;
+    }
+    if (s->fd < 0 || fstat(s->fd, &st)) {
+        err_sys(e, "%s: cannot open", path);
+        goto fail;
+    }
+    s->bytes = (uint64_t)st.st_size;
+    if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev) {
+        err_set(e, "%s: has been replaced while it was opened; run again", path);
+        goto fail;
+    }
+    return s;
+fail:
+    store_close(s);
+    return NULL;
+}
+
+const struct store_info *store_info(const struct store *s)
+{
+    return &s->info;
+}
+
+const char *store_path(const struct store *s)
+{
+    return s->path;
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    if (s->groups >= 0)
+        H5Gclose(s->groups);
+    if (s->file >= 0)
+        H5Fclose(s->file);
+    if (s->fd >= 0)
+        close(s->fd);
+    if (s->direct_fd >= 0)
+        close(s->direct_fd);
+    free(s->path);
+    free(s);
+}
+
+/* Reads at least `least` and at most `most` bytes. */
+static int read_all(const struct store *s, int fd, uint64_t offset, unsigned char *to, size_t least,
+                    size_t most, struct err *e)
+{
+    for (size_t have = 0; have < least;) {
+        ssize_t got = pread(fd, to + have, most - have, (off_t)(offset + have));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(e, "%s: cannot read", s->path);
+        if (got == 0)
+            return err_set(e, "%s: the file ends too early; it has been truncated", s->path);
+        have += (size_t)got;
+    }
+    return 0;
+}
+
+int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e)
+{
+    return read_all(s, s->fd, offset, out, n, n, e);
+}
+
+int store_read_pages(const struct store *s, uint64_t offset, unsigned char *room, size_t n,
+                     const unsigned char **out, struct err *e)
+{
+    const size_t skip = offset % STORE_PAGE;
+    if (s->direct_fd < 0) {
+        *out = room;
+        return store_read(s, offset, room, n, e);
+    }
+    *out = room + skip;
+    return read_all(s, s->direct_fd, offset - skip, room, skip + n,
+                    (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
+}
+
+/* The answer of mincore(); -1 if this process gets none. */
+static int page_is_resident(const struct store *s, uint64_t offset)
+{
+    struct stat st;
+    char same[64];
+    unsigned char in = 0;
+    snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
+    if ((fstat(s->fd, &st) || st.st_uid != geteuid()) &&
+        faccessat(AT_FDCWD, same, W_OK, AT_EACCESS))
+        return -1;
+    void *map =
+        mmap(NULL, 1, PROT_READ, MAP_SHARED, s->fd, (off_t)(offset / STORE_PAGE * STORE_PAGE));
+    if (map == MAP_FAILED)
+        return -1;
+    const int r = mincore(map, 1, &in) ? -1 : in & 1;
+    munmap(map, 1);
+    return r;
+}
+
+int store_page_is_cached(const struct store *s, uint64_t offset)
+{
+    const int resident = page_is_resident(s, offset);
+    if (resident >= 0)
+        return resident;
+    char byte;
+    struct iovec one = {&byte, 1};
+    const ssize_t got = preadv2(s->fd, &one, 1, (off_t)offset, RWF_NOWAIT);
+    return got >= 0 ? got > 0 : errno == EAGAIN ? 0 : -1;
+}
+
+bool store_is_cached(const struct store *s)
+{
+    enum { ASKED = 256 };
+    int cached = 0;
+    for (uint64_t k = 0; k < ASKED; k++)
+        cached += store_page_is_cached(s, s->bytes / ASKED * k) > 0;
+    return 2 * cached > ASKED;
+}
+
+int store_read_directly(struct store *s, struct err *e)
+{
+    char same[64]; /* the file that is open, whichever file has its name by now */
+    snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
+    if (s->direct_fd < 0 && (s->direct_fd = open(same, O_RDONLY | O_CLOEXEC | O_DIRECT)) < 0)
+        return err_sys(e, "%s: cannot be read without the page cache", s->path);
+    return 0;
+}
+
+bool store_reads_directly(const struct store *s)
+{
+    return s->direct_fd >= 0;
+}
+
+int store_direct_fd(const struct store *s)
+{
+    return s->direct_fd;
+}
+
+void store_prefetch(const struct store *s, uint64_t offset, uint64_t n)
+{
+    if (s->direct_fd < 0)
+        posix_fadvise(s->fd, (off_t)offset, (off_t)n, POSIX_FADV_WILLNEED);
+}
+
+/* --- where the chunks lie --- */
+
+/* Joins the index of the chunks with what the two tables say. */
+static int fill_in(const struct store *s, const struct guard_chunk *index, const uint8_t *status,
+                   const uint32_t *crc32, struct store_chunk *out, int64_t n, struct err *e)
+{
+    const uint64_t whole = (uint64_t)store_chunk_bytes(&s->info);
+    const struct codec_params p = store_codec_params(&s->info);
+    const uint64_t most = codec_most_bytes(&p);
+    const bool packs = p.codec->id != CODEC_NONE;
+    for (int64_t k = 0; k < n; k++) {
+        const bool stored = index[k].address != UINT64_MAX;
+        const bool raw = !packs || index[k].mask;
+        const uint64_t bytes = !stored ? 0 : packs ? index[k].bytes : whole;
+        if (index[k].mask > (packs && p.codec->id != CODEC_JPEG))
+            return err_set(e, "chunk %lld has a filter mask that codec %s does not allow",
+                           (long long)k, p.codec->name);
+        if (bytes > most || (stored && (bytes == 0 || (raw && bytes != whole))))
+            return err_set(e, "chunk %lld is %s than it can be (%llu bytes)", (long long)k,
+                           bytes > most ? "larger" : "smaller", (unsigned long long)bytes);
+        if (status[k] > STORE_LEFT_OUT || stored == (status[k] == STORE_LEFT_OUT))
+            return err_set(e, "chunk %lld: its status contradicts its data", (long long)k);
+        if (stored && (index[k].address > s->bytes || bytes > s->bytes - index[k].address))
+            return err_set(e, "chunk %lld lies outside the file", (long long)k);
+        out[k] = (struct store_chunk){.offset = stored ? index[k].address : 0,
+                                      .bytes = (uint32_t)bytes,
+                                      .crc32 = crc32[k],
+                                      .status = status[k],
+                                      .raw = raw};
+    }
+    return 0;
+}
+
+/* Is the filter that of the codec? jpeg is mandatory, and its values state the chunk's shape. */
+static bool is_filter(hid_t dcpl, const struct store_info *i)
+{
+    unsigned flags = 0, config, v[4] = {0};
+    size_t n = 4;
+    if (H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config) != i->codec->h5_filter)
+        return false;
+    return i->codec->id != CODEC_JPEG ||
+           (!(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == (unsigned)i->chunk_cols &&
+            v[2] == (unsigned)i->chunk_rows && v[3] == 1);
+}
+
+/* The layout must be the one that the writer makes. */
+static int check_layout(hid_t pixels, const struct store_info *i, struct err *e)
+{
+    hsize_t chunk[3] = {0, 0, 0};
+    hid_t dcpl = H5Dget_create_plist(pixels);
+    int filters = dcpl < 0 ? -1 : H5Pget_nfilters(dcpl);
+    bool good = filters == (i->codec->id != CODEC_NONE) && H5Pget_layout(dcpl) == H5D_CHUNKED &&
+                H5Pget_chunk(dcpl, 3, chunk) == 3;
+    if (good && filters == 1)
+        good = is_filter(dcpl, i);
+    H5Pclose(dcpl);
+    good = good && chunk[0] == (hsize_t)i->chunk_rows && chunk[1] == (hsize_t)i->chunk_cols &&
+           chunk[2] == (hsize_t)i->channels;
+    return good ? 0 : err_set(e, "the layout of pixels does not match the store's attributes");
+}
+
+static int map_group(struct store *s, hid_t group, int64_t number, struct store_chunk *out,
+                     struct err *e)
+{
+    const struct store_info *i = &s->info;
+    const int64_t rows = store_group_chunk_rows(i, number), columns = store_chunk_columns(i);
+    const int64_t height = store_group_height(i, number);
+    const hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
+    const hsize_t table[2] = {(hsize_t)rows, (hsize_t)columns};
+    const size_t n = (size_t)(rows * columns);
+    uint8_t *status = malloc(n);
+    uint32_t *crc32 = malloc(n * sizeof *crc32);
+    struct guard_chunk *index = malloc(n * sizeof *index);
+    hid_t pixels = -1;
+    int64_t v;
+    int r = !status || !crc32 || !index ? err_set(e, "out of memory") : 0;
+    if (r == 0 &&
+        (h5_get_int(group, "first_row", number * i->group_rows, number * i->group_rows, &v, e) ||
+         h5_get_int(group, "rows", height, height, &v, e) ||
+         h5_read_array(group, "tile_status", H5T_NATIVE_UINT8, 2, table, status, e) ||
+         h5_read_array(group, "tile_crc32", H5T_NATIVE_UINT32, 2, table, crc32, e) ||
+         (pixels = h5_open_array(group, "pixels", H5T_NATIVE_UINT8, 3, dims, e)) < 0 ||
+         check_layout(pixels, i, e) || h5_list_chunks(group, "pixels", index, n, e) ||
+         fill_in(s, index, status, crc32, out, (int64_t)n, e)))
+        r = -1;
+    if (pixels >= 0)
+        H5Dclose(pixels);
+    free(status);
+    free(crc32);
+    free(index);
+    return r;
+}
+
+int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%05lld", (long long)group + 1);
+    hid_t g = h5_open_group(s->groups, name, e);
+    int r = g < 0 ? -1 : map_group(s, g, group, out, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return r ? err_add(e, "%s: group %s", s->path, name) : 0;
+}
+
+static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
+{
+    hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
+    int64_t cell;
+    hid_t ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e);
+    int r = ds < 0 || h5_get_int(ds, "cell", STORE_CELL, STORE_CELL, &cell, e) ||
+                    h5_get_real(ds, "otsu_h", &t->otsu_h, e) ||
+                    h5_get_real(ds, "otsu_s", &t->otsu_s, e) ||
+                    h5_get_real(ds, "tissue_fraction", &t->fraction, e)
+                ? -1
+                : 0;
+    if (ds >= 0)
+        H5Dclose(ds);
+    if (r == 0 && !(t->mask = malloc((size_t)(t->rows * t->cols))))
+        r = err_set(e, "out of memory");
+    if (r == 0)
+        r = h5_read_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, t->mask, e);
+    return r;
+}
+
+int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
+{
+    *t = (struct store_tissue){.cols = (s->info.width + STORE_CELL - 1) / STORE_CELL,
+                               .rows = (s->info.height + STORE_CELL - 1) / STORE_CELL};
+    const int has = h5_has_link(s->file, "tissue", e);
+    if (has <= 0)
+        return has ? err_add(e, "%s", s->path) : 0;
+    hid_t g = h5_open_group(s->file, "tissue", e);
+    int r = g < 0 ? -1 : read_tissue(g, t, e);
+    if (g >= 0)
+        H5Gclose(g);
+    if (r == 0)
+        return 1;
+    free(t->mask);
+    t->mask = NULL;
+    return err_add(e, "%s: tissue map", s->path);
+}
+
+bool store_is(const char *path)
+{
+    return h5_look(path, STORE_FORMAT, NULL) != H5_OTHER;
+}
+
+/* A thumbnail of this group. */
+static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
+{
+    enum { MOST = 1 << 14 };
+    hsize_t dims[3];
+    const int has = h5_has_link(group, "thumbnail", e);
+    if (has <= 0)
+        return has;
+    if (h5_get_shape(group, "thumbnail", 3, dims, e))
+        return -1;
+    if (dims[0] < 1 || dims[0] > MOST || dims[1] < 1 || dims[1] > MOST || dims[2] != 3)
+        return err_set(e, "thumbnail has an invalid size");
+    t->height = (int64_t)dims[0];
+    t->width = (int64_t)dims[1];
+    if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * dims[2]))))
+        return err_set(e, "out of memory");
+    const int r = h5_read_array(group, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e);
+    if (r == 0)
+        return 1;
+    free(t->rgb);
+    t->rgb = NULL;
+    return r == H5_NO_LIBRARY ? 0 : -1;
+}
+
+int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
+{
+    const int has = h5_has_link(s->file, "associated", e);
+    if (has <= 0)
+        return has ? err_add(e, "%s", s->path) : 0;
+    hid_t g = h5_open_group(s->file, "associated", e);
+    const int r = g < 0 ? -1 : read_thumbnail(g, t, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return r < 0 ? err_add(e, "%s", s->path) : r;
+}
+
+enum store_found store_look(const char *path, struct store_info *info, struct err *e)
+{
+    static const enum store_found found[] = {[H5_OTHER] = STORE_OTHER_FILE,
+                                             [H5_UNFINISHED] = STORE_UNFINISHED,
+                                             [H5_UNKNOWN] = STORE_UNKNOWN,
+                                             [H5_ERROR] = STORE_ERROR};
+    struct stat st;
+    if (lstat(path, &st)) {
+        if (errno == ENOENT)
+            return STORE_NONE;
+        err_sys(e, "%s", path);
+        return STORE_ERROR;
+    }
+    const enum h5_kind kind = h5_look(path, STORE_FORMAT, e);
+    if (kind != H5_WHOLE)
+        return found[kind];
+    h5_watch();
+    struct store *s = store_open(path, e);
+    if (!s)
+        return h5_system_failed() ? STORE_ERROR : STORE_UNKNOWN;
+    *info = s->info;
+    store_close(s);
+    return STORE_IS_STORE;
+}

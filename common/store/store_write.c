@@ -1,0 +1,385 @@
+/*
+ * store_write.c - writes a store; see store.h.
+ *
+ * Chunks arrive packed and in order, so that H5Dwrite_chunk only appends them. A group's dataset is
+ * created when its first chunk arrives. After the last one it is closed, and the group's two tables
+ * are written.
+ */
+#include "common/base/cli.h"
+#include "common/hdf5/h5_file.h"
+#include "common/store/store.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WRITEBACK_BYTES = 64 << 20 };
+
+struct store_writer {
+    struct store_info info;
+    struct h5_file file;
+    hid_t groups, properties;
+    hid_t group, pixels;         /* of the group under way, or -1 */
+    int64_t number, row, column; /* of the next chunk: its group, chunk row in it, chunk column */
+    uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
+    uint32_t *crc32;
+    uint64_t unsynced; /* bytes since the kernel was last asked to write back */
+};
+
+void store_init(void)
+{
+    h5_init();
+}
+
+/* --- the head --- */
+
+static int put_optional_real(hid_t o, const char *name, double value, struct err *e)
+{
+    return isnan(value) ? 0 : h5_put_real(o, name, value, e);
+}
+
+static int put_head(hid_t f, const struct store_info *i, struct err *e)
+{
+    const struct {
+        const char *name, *value;
+    } texts[] = {
+        {"source_name", i->source_name},
+        {"quickhash", i->quickhash},
+        {"vendor", i->vendor},
+        {"reader", i->reader},
+        {"source_problem", i->source_problem},
+        {"codec", i->codec->name},
+    };
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+        if (h5_put_text(f, texts[k].name, texts[k].value, e))
+            return -1;
+    if (i->codec_reason[0] && h5_put_text(f, "codec_reason", i->codec_reason, e))
+        return -1;
+    if (i->tissue_rule[0] && h5_put_text(f, "tissue_rule", i->tissue_rule, e))
+        return -1;
+    if (h5_put_int(f, "source_bytes", i->source_bytes, e))
+        return -1;
+    if (h5_put_real(f, "downsample", i->downsample, e) ||
+        put_optional_real(f, "mpp_x", i->mpp_x, e) || put_optional_real(f, "mpp_y", i->mpp_y, e) ||
+        put_optional_real(f, "objective_power", i->objective_power, e))
+        return -1;
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"level", i->level},
+        {"width", i->width},
+        {"height", i->height},
+        {"channels", i->channels},
+        {"chunk_rows", i->chunk_rows},
+        {"chunk_cols", i->chunk_cols},
+        {"stripe_rows", i->stripe_rows},
+        {"group_rows", i->group_rows},
+        {"group_count", i->group_count},
+        {"source_tag", i->source_tag},
+        {"identifiers", i->identifiers},
+        {"tissue_only", i->tissue_only},
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        if (h5_put_int(f, numbers[k].name, numbers[k].value, e))
+            return -1;
+    return 0;
+}
+
+struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e)
+{
+    struct store_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    w->info = *info;
+    w->info.tiles_missing = w->info.tiles_damaged = w->info.tiles_left_out = 0;
+    w->groups = w->properties = w->group = w->pixels = -1;
+    w->file = (struct h5_file){.id = -1, .publish.fd = -1};
+    size_t most = (size_t)store_group_chunk_rows(info, 0) * (size_t)store_chunk_columns(info);
+    w->status = calloc(most, sizeof *w->status);
+    w->crc32 = calloc(most, sizeof *w->crc32);
+    if (!w->status || !w->crc32) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    const struct h5_format format = {STORE_FORMAT, (int)store_version_of(info->codec),
+                                     "wsi2h5 " WSI_VERSION};
+    if (h5_file_create(&w->file, path, &format, e))
+        goto fail;
+    w->file.failed = true; /* until the head is in */
+    if (put_head(w->file.id, &w->info, e) ||
+        (w->groups = h5_create_group(w->file.id, "groups", 0, e)) < 0 ||
+        (w->properties = h5_create_group(w->file.id, "properties", 0, e)) < 0)
+        goto fail;
+    w->file.failed = false;
+    return w;
+fail:
+    store_abort(w);
+    return NULL;
+}
+
+/* --- small objects --- */
+
+/* After a failed write the library must not touch the file again. */
+static int checked(struct store_writer *w, int result)
+{
+    if (result < 0)
+        w->file.failed = true;
+    return result < 0 ? -1 : 0;
+}
+
+int store_put_property(struct store_writer *w, const char *key, const char *value, struct err *e)
+{
+    return checked(w, h5_put_text(w->properties, key, value, e));
+}
+
+int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
+                        int threads, struct err *e)
+{
+    const int64_t dims[3] = {height, width, 3};
+    hid_t g = h5_create_group(w->file.id, "associated", 0, e);
+    int r = g < 0 ? -1 : h5_write_image(g, "thumbnail", dims, rgb, threads, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
+}
+
+int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e)
+{
+    hid_t g = h5_create_group(w->file.id, "associated", 0, e);
+    const int r = g < 0 ? -1 : h5_write_strips(g, "thumbnail", s, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
+}
+
+int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e)
+{
+    hsize_t dims[1] = {bytes};
+    return checked(w,
+                   h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
+}
+
+int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
+                     struct err *e)
+{
+    const int64_t size[3] = {t->rows, t->cols, 1};
+    const hsize_t dims[2] = {(hsize_t)t->rows, (hsize_t)t->cols};
+    hid_t g = h5_create_group(w->file.id, "tissue", 0, e), ds = -1;
+    int r = g < 0 ? -1 : h5_write_image(g, "mask", size, t->mask, threads, e);
+    if (r == 0 && (ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e)) < 0)
+        r = -1;
+    if (r == 0 &&
+        (h5_put_int(ds, "cell", STORE_CELL, e) || h5_put_real(ds, "otsu_h", t->otsu_h, e) ||
+         h5_put_real(ds, "otsu_s", t->otsu_s, e) ||
+         h5_put_real(ds, "tissue_fraction", t->fraction, e)))
+        r = -1;
+    if (ds >= 0)
+        H5Dclose(ds);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
+}
+
+int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
+{
+    snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);
+    return checked(w, h5_put_text(w->file.id, "tissue_missing", w->info.tissue_missing, e));
+}
+
+/* --- groups --- */
+
+static int set_filter(hid_t dcpl, const struct store_info *i)
+{
+    const unsigned level = i->codec->level;
+    if (i->codec->id == CODEC_DEFLATE)
+        return H5Pset_deflate(dcpl, level) < 0;
+    if (i->codec->id == CODEC_JPEG)
+        return h5_set_jpeg(dcpl, i->chunk_cols, i->chunk_rows);
+    if (!i->codec->h5_filter)
+        return 0;
+    /* optional, because this process lacks it: chunks arrive packed */
+    return H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level) < 0;
+}
+
+/* The layout and the codec of a group's pixels, as a creation property list of HDF5. */
+static hid_t pixel_layout(const struct store_info *i)
+{
+    const uint8_t white = 255;
+    hsize_t chunk[3] = {(hsize_t)i->chunk_rows, (hsize_t)i->chunk_cols, (hsize_t)i->channels};
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
+    /* chunks that are left out read as white */
+    return h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 ||
+                             H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white) < 0 ||
+                             H5Pset_fill_time(dcpl, H5D_FILL_TIME_IFSET) < 0 ||
+                             H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) < 0 ||
+                             set_filter(dcpl, i));
+}
+
+static int begin_group(struct store_writer *w, struct err *e)
+{
+    const struct store_info *i = &w->info;
+    char name[32];
+    snprintf(name, sizeof name, "%05lld", (long long)w->number + 1);
+    int64_t rows = store_group_height(i, w->number);
+    int64_t stripes = (rows + i->stripe_rows - 1) / i->stripe_rows;
+    hsize_t dims[3] = {(hsize_t)rows, (hsize_t)i->width, (hsize_t)i->channels};
+    /* HDF5 allows no chunk that is larger than the dataset can become */
+    hsize_t most[3] = {(hsize_t)(rows > i->chunk_rows ? rows : i->chunk_rows),
+                       (hsize_t)(i->width > i->chunk_cols ? i->width : i->chunk_cols), dims[2]};
+    w->group = h5_create_group(w->groups, name, 0, e);
+    if (w->group < 0 || h5_put_int(w->group, "first_row", w->number * i->group_rows, e) ||
+        h5_put_int(w->group, "rows", rows, e) || h5_put_int(w->group, "stripes", stripes, e))
+        return checked(w, -1);
+    hid_t dcpl = pixel_layout(i), space = H5Screate_simple(3, dims, most);
+    w->pixels = H5Dcreate2(w->group, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    if (w->pixels < 0) {
+        h5_mark_broken();
+        h5_error(e, "cannot create the pixels of group %s", name);
+    }
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    return checked(w, w->pixels < 0 ? -1 : 0);
+}
+
+static int end_group(struct store_writer *w, struct err *e)
+{
+    hsize_t dims[2] = {(hsize_t)store_group_chunk_rows(&w->info, w->number),
+                       (hsize_t)store_chunk_columns(&w->info)};
+    int bad = H5Dclose(w->pixels) < 0;
+    w->pixels = -1;
+    if (bad) {
+        h5_mark_broken();
+        h5_error(e, "cannot close the pixels of a group");
+    }
+    if (bad || h5_write_array(w->group, "tile_status", H5T_STD_U8LE, 2, dims, 0, w->status, e) ||
+        h5_write_array(w->group, "tile_crc32", H5T_STD_U32LE, 2, dims, 0, w->crc32, e))
+        return checked(w, -1);
+    bad = H5Gclose(w->group) < 0;
+    w->group = -1;
+    w->number++;
+    w->row = 0;
+    if (!bad)
+        return 0;
+    h5_mark_broken();
+    h5_error(e, "cannot close a group");
+    return checked(w, -1);
+}
+
+static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool raw, struct err *e)
+{
+    hsize_t at[3] = {(hsize_t)(w->row * w->info.chunk_rows),
+                     (hsize_t)(w->column * w->info.chunk_cols), 0};
+    const uint32_t mask =
+        raw && w->info.codec->id != CODEC_NONE; /* bit 0: the filter was skipped */
+    if (H5Dwrite_chunk(w->pixels, H5P_DEFAULT, mask, at, n, bytes) < 0) {
+        h5_mark_broken();
+        h5_error(e, "cannot write pixels");
+        return checked(w, -1);
+    }
+    /* Let the disk write all the time, so that the fsync at the end is short. */
+    w->unsynced += n;
+    if (w->unsynced >= WRITEBACK_BYTES) {
+        sync_file_range(w->file.publish.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+        w->unsynced = 0;
+    }
+    return 0;
+}
+
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,
+                    enum store_status status, struct err *e)
+{
+    const struct codec_params p = store_codec_params(&w->info);
+    assert(!w->file.failed && w->number < w->info.group_count);
+    assert((status == STORE_LEFT_OUT) == (n == 0) && n <= codec_most_bytes(&p));
+    assert(!raw || (p.codec->id != CODEC_JPEG && n == codec_pixel_bytes(&p)));
+    int64_t columns = store_chunk_columns(&w->info);
+    if (w->group < 0 && begin_group(w, e))
+        return -1;
+    if (n > 0 && write_bytes(w, bytes, n, raw, e))
+        return -1;
+    w->status[w->row * columns + w->column] = (uint8_t)status;
+    w->crc32[w->row * columns + w->column] = n > 0 ? crc32 : 0;
+    w->info.tiles_missing += status == STORE_MISSING;
+    w->info.tiles_damaged += status == STORE_DAMAGED;
+    w->info.tiles_left_out += status == STORE_LEFT_OUT;
+    if (++w->column < columns)
+        return 0;
+    w->column = 0;
+    return ++w->row < store_group_chunk_rows(&w->info, w->number) ? 0 : end_group(w, e);
+}
+
+/* --- the end --- */
+
+/* /pixels, a view of the groups. */
+static int put_view(struct store_writer *w, struct err *e)
+{
+    const struct store_info *i = &w->info;
+    const uint8_t white = 255;
+    hsize_t dims[3] = {(hsize_t)i->height, (hsize_t)i->width, (hsize_t)i->channels};
+    hid_t space = H5Screate_simple(3, dims, NULL), dcpl = h5_creation(H5P_DATASET_CREATE), ds = -1;
+    bool bad = H5Pset_fill_value(dcpl, H5T_NATIVE_UINT8, &white) < 0;
+    for (int64_t g = 0; g < i->group_count && !bad; g++) {
+        char name[64];
+        hsize_t start[3] = {(hsize_t)(g * i->group_rows), 0, 0};
+        hsize_t count[3] = {(hsize_t)store_group_height(i, g), dims[1], dims[2]};
+        hid_t part = H5Screate_simple(3, count, NULL);
+        snprintf(name, sizeof name, "/groups/%05lld/pixels", (long long)g + 1);
+        bad = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+              H5Pset_virtual(dcpl, space, ".", name, part) < 0;
+        H5Sclose(part);
+    }
+    if (!bad && H5Sselect_all(space) >= 0)
+        ds = H5Dcreate2(w->file.id, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    bad = ds < 0 || H5Dclose(ds) < 0;
+    if (bad) {
+        h5_mark_broken();
+        h5_error(e, "cannot write /pixels");
+    }
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    return bad ? -1 : 0;
+}
+
+static int finish_file(struct store_writer *w, struct err *e)
+{
+    if (put_view(w, e) || h5_seal_texts(w->properties, e) ||
+        h5_put_int(w->file.id, "tiles_missing", w->info.tiles_missing, e) ||
+        h5_put_int(w->file.id, "tiles_damaged", w->info.tiles_damaged, e) ||
+        h5_put_int(w->file.id, "tiles_left_out", w->info.tiles_left_out, e))
+        return -1;
+    const bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;
+    w->groups = w->properties = -1;
+    return bad ? h5_write_failed(e, "the groups") : 0;
+}
+
+const struct store_info *store_written(const struct store_writer *w)
+{
+    return &w->info;
+}
+
+int store_commit(struct store_writer *w, int64_t *bytes, struct err *e)
+{
+    assert(!w->file.failed && w->number == w->info.group_count);
+    int r = checked(w, finish_file(w, e));
+    if (r == 0)
+        r = h5_file_commit(&w->file, bytes, e);
+    store_abort(w);
+    return r;
+}
+
+void store_abort(struct store_writer *w)
+{
+    if (!w)
+        return;
+    h5_file_abort(&w->file);
+    free(w->status);
+    free(w->crc32);
+    free(w);
+}

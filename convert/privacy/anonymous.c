@@ -1,0 +1,112 @@
+/* anonymous.c - see anonymous.h. */
+#include "convert/privacy/anonymous.h"
+
+#include "common/base/cli.h"
+#include "common/base/text.h"
+#include "convert/readers/slide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HASH_DIGITS = 16, LEAST_STEM = 3, MOST_KEY_FILE = 1 << 30 };
+
+int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e)
+{
+    struct slide_info i;
+    struct slide *s = slide_open(path, 0, 1, &i, e);
+    if (!s)
+        return -1;
+    slide_close(s);
+    if (strlen(i.quickhash) < HASH_DIGITS)
+        return err_set(e,
+                       "%s: has no quickhash%s%s, so it cannot be named by it; --anonymous needs a "
+                       "slide that OpenSlide opens",
+                       path, i.problem[0] ? ": " : "", i.problem);
+    snprintf(name, ANONYMOUS_NAME, "slide-%.*s", HASH_DIGITS, i.quickhash);
+    return 0;
+}
+
+/* --- the key file --- */
+
+/* "NAME,PATH\n" with the path quoted. NULL when out of memory. */
+static char *line_of(const char *name, const char *path)
+{
+    char *line = malloc(strlen(name) + 2 * strlen(path) + 8), *to = line;
+    if (!line)
+        return NULL;
+    to += sprintf(to, "%s,\"", name);
+    for (; *path; path++) {
+        if (*path == '"')
+            *to++ = '"';
+        *to++ = *path;
+    }
+    strcpy(to, "\"\n");
+    return line;
+}
+
+/* 1: the file has the line, 0: it does not, -1. */
+static int has_line(int fd, const char *line, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return err_sys(e, "cannot read");
+    if (!S_ISREG(st.st_mode) || st.st_size > MOST_KEY_FILE)
+        return err_set(e, "is not a key file");
+    char *text = calloc(1, (size_t)st.st_size + 1);
+    if (!text)
+        return err_set(e, "out of memory");
+    const ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
+    const char *found = n > 0 ? strstr(text, line) : NULL;
+    const int has = found && (found == text || found[-1] == '\n');
+    free(text);
+    return n < 0 ? err_sys(e, "cannot read") : has;
+}
+
+static int add_line(int fd, const char *line, struct err *e)
+{
+    const size_t n = strlen(line);
+    if (flock(fd, LOCK_EX))
+        return err_sys(e, "cannot lock");
+    const int has = has_line(fd, line, e);
+    if (has)
+        return has < 0 ? -1 : 0;
+    if (write(fd, line, n) != (ssize_t)n || fsync(fd))
+        return err_sys(e, "cannot write");
+    return 0;
+}
+
+int anonymous_note(const char *key, const char *name, const char *path, struct err *e)
+{
+    char *line = line_of(name, path);
+    if (!line)
+        return err_set(e, "out of memory");
+    const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    int r = fd < 0 ? err_sys(e, "cannot open") : add_line(fd, line, e);
+    if (fd >= 0 && close(fd) && r == 0)
+        r = err_sys(e, "cannot write");
+    free(line);
+    return r ? err_add(e, "the key file %s", key) : 0;
+}
+
+/* --- messages --- */
+
+void anonymous_mask(struct err *e, const char *path, const char *by)
+{
+    struct err shown; /* the path as messages show it */
+    err_set(&shown, "%s", path);
+    const char *base = cli_base_name(shown.msg);
+    text_replace(e->msg, sizeof e->msg, shown.msg, by);
+    text_replace(e->msg, sizeof e->msg, base, by);
+    char stem[sizeof shown.msg];
+    const char *dot = strrchr(base, '.');
+    snprintf(stem, sizeof stem, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base),
+             base);
+    if (strlen(stem) >= LEAST_STEM)
+        text_replace(e->msg, sizeof e->msg, stem, by);
+}

@@ -1,0 +1,20 @@
+/*
+ * dicom.h - which series a DICOM file belongs to.
+ *
+ * A DICOM slide is a folder of files, one or more per level, that share a SeriesInstanceUID. Each
+ * of them opens the whole slide, so a folder search must count them as one.
+ */
+#ifndef WSI_DICOM_H
+#define WSI_DICOM_H
+
+#include "convert/readers/dicom_file.h"
+
+#include <stdbool.h>
+
+/* Is it a DICOM file (Part 10)? */
+bool dicom_is(const char *path);
+/* The SeriesInstanceUID (0020,000E) from the file's header. False when the file is not DICOM, is
+ * compressed as a whole, or does not state it. */
+bool dicom_series(const char *path, char uid[DICOM_UID]);
+
+#endif

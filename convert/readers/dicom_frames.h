@@ -1,0 +1,35 @@
+/*
+ * dicom_frames.h - where in a DICOM file each tile of a level lies.
+ *
+ * Encapsulated pixels are items, one after the other: a table of offsets, which may be empty, then
+ * the fragments of the frames. The frames of TILED_FULL are the tiles in row-major order. Those of
+ * TILED_SPARSE state their position; tiles without a frame are missing.
+ */
+#ifndef WSI_DICOM_FRAMES_H
+#define WSI_DICOM_FRAMES_H
+
+#include "common/base/err.h"
+#include "convert/readers/dicom_instance.h"
+#include "convert/readers/tile_file.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tiles of a level, across and down. */
+int64_t dicom_frames_cols(const struct dicom_instance *i);
+int64_t dicom_frames_rows(const struct dicom_instance *i);
+
+/*
+ * 1: *places [rows][cols] says where the items of each tile lie, heads included; to be free()d.
+ * `problem` is set if the table of offsets is damaged; the items say the same. 0: a kind of tiling
+ * that this does not read; e says which. -1: damaged, or it cannot be read now: errno.
+ */
+int dicom_frames_read(const struct dicom_instance *i, const char *path, struct tile_place **places,
+                      struct err *problem, struct err *e);
+
+/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0]. False: they are
+ * damaged. */
+bool dicom_frames_join(uint8_t *bytes, size_t *n);
+
+#endif

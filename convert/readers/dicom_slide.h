@@ -1,0 +1,38 @@
+/*
+ * dicom_slide.h - the files of one DICOM slide: its levels and its thumbnail.
+ *
+ * They share a SeriesInstanceUID and lie in one folder. Any of them opens the slide. Its label and
+ * its overview, which shows the label, are never read beyond their headers.
+ */
+#ifndef WSI_DICOM_SLIDE_H
+#define WSI_DICOM_SLIDE_H
+
+#include "common/base/err.h"
+#include "convert/readers/dicom_instance.h"
+#include "convert/readers/slide.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dicom_level {
+    char *path; /* owned */
+    struct dicom_instance instance;
+};
+
+struct dicom_slide {
+    struct dicom_level levels[SLIDE_LEVELS]; /* from the largest to the smallest */
+    int64_t n;
+    struct dicom_level thumbnail; /* path is NULL when there is none */
+};
+
+/* 1: *s is filled; dicom_slide_free it. 0: no DICOM slide, or one that is split in a way that this
+ * does not read; e says why. -1: a file of it is damaged, or cannot be read now: errno. */
+int dicom_slide_find(struct dicom_slide *s, const char *path, struct err *e);
+void dicom_slide_free(struct dicom_slide *s);
+
+/* Against level 0. */
+double dicom_slide_downsample(const struct dicom_slide *s, int64_t level);
+/* Does the folder lack level 0? A level 0 is never resampled. */
+bool dicom_slide_lacks_base(const struct dicom_slide *s);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * file_kind.h - what a file is that no reader recognises, and what its owner can do.
+ */
+#ifndef WSI_FILE_KIND_H
+#define WSI_FILE_KIND_H
+
+#include "common/base/err.h"
+
+/* Sets the message "PATH: not a slide ...: what it is; remedy". `why` is what a reader says of the
+ * file, or "". Returns -1. */
+int file_kind_reject(const char *path, const char *why, struct err *e);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * no_openslide.c - stands in for slide_metadata.c and slide_openslide.c in a build without
+ * OpenSlide. Such a build reads Aperio SVS and DICOM only, and describes slides from their own
+ * directories and headers.
+ */
+#include "convert/readers/slide_metadata.h"
+
+bool slide_metadata_available(void)
+{
+    return false;
+}
+
+const char *slide_metadata_library(void)
+{
+    return "no OpenSlide";
+}
+
+int slide_metadata_open(struct slide_metadata **m, const char *path, int64_t level,
+                        struct slide_info *info, struct err *e)
+{
+    (void)m, (void)path, (void)level, (void)info, (void)e;
+    return 0;
+}
+
+void slide_metadata_close(struct slide_metadata *m)
+{
+    (void)m;
+}
+
+int slide_metadata_properties(struct slide_metadata *m,
+                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    (void)m, (void)put, (void)ctx;
+    return 0;
+}
+
+int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
+                             int64_t *height, struct err *e)
+{
+    (void)m, (void)rgb, (void)width, (void)height, (void)e;
+    return 0;
+}

@@ -1,0 +1,113 @@
+/*
+ * slide.h - what a slide is to the converter, and the table of readers.
+ *
+ * A reader is a small const struct. slide_open asks the readers in the order of the table; the
+ * first that recognises the file opens it. One level of the slide is open. It is read tile by tile.
+ * The tiles are the slide's own where it has tiles, so no compressed tile is decoded twice.
+ */
+#ifndef WSI_SLIDE_H
+#define WSI_SLIDE_H
+
+#include "common/base/err.h"
+#include "common/codec/jpeg_chunk.h"
+#include "common/store/store.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SLIDE_LEVELS = 32 };
+
+/*
+ * The file holds something that cannot be read, and e says what. This is damage of the slide. In
+ * contrast -1 is an error that may pass: no memory, no descriptors, a failing disk. An error that
+ * passes must never be recorded as damage.
+ */
+enum { SLIDE_DAMAGED = -2 };
+/* read_jpeg: the tile is whole, but a chunk of codec jpeg cannot hold its kind; e says which. */
+enum { SLIDE_OTHER = 1 };
+
+/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
+ * the call: OpenSlide and libtiff do not report the cause. */
+bool slide_may_pass(int code);
+
+struct slide_info {
+    const char *reader; /* name of the reader that opened the slide */
+    char vendor[64];    /* OpenSlide's name of the format */
+    char quickhash[80]; /* OpenSlide's quickhash-1, "" when there is none */
+    int64_t level;      /* the open level */
+    double downsample;  /* of the open level */
+    int64_t levels;     /* entries of downsamples[] */
+    double downsamples[SLIDE_LEVELS];
+    bool has_eighth;              /* read_eighth works */
+    bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
+    char no_jpeg[96];             /* why read_jpeg does not work; "": it works */
+    bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
+    int64_t width, height;        /* of the open level, px */
+    int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */
+    double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
+    double objective_power;       /* NaN when unknown */
+    uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
+    char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
+};
+
+struct slide_reader;
+
+/* An open slide: the first member of every reader's own struct. */
+struct slide {
+    const struct slide_reader *reader;
+};
+
+struct slide_reader {
+    const char *name;
+    /* 1: *s is open and *info is filled. 0: this reader does not know the format, or not this kind
+     * of it; e may say which. -1: it knows the format but cannot read the file. `threads` threads
+     * will call read. */
+    int (*open)(struct slide **s, const char *path, int64_t level, int threads,
+                struct slide_info *info, struct err *e);
+    /* Tile (col, row) as [tile_rows][tile_cols][channels] u8, 3 = RGB or 1 = gray. Pixels beyond
+     * the slide's edge are undefined. *status is STORE_WHOLE, or STORE_MISSING or STORE_DAMAGED
+     * with the tile filled with the background. -1: the slide as a whole can no longer be read.
+     * Different threads may read at once. */
+    int (*read)(struct slide *s, int thread, int64_t col, int64_t row, int channels, uint8_t *out,
+                enum store_status *status, struct err *e);
+    /* The same at 1/8, RGB: [tile_rows / 8][tile_cols / 8][3] u8. Only if info->has_eighth; both
+     * sides are multiples of 8 then. */
+    int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
+                       enum store_status *status, struct err *e);
+    /* The tile as a chunk of codec jpeg, and at 1/8 (sides rounded up; NULL: not wanted, which
+     * takes less time). Both are undefined if *status is not STORE_WHOLE. Only if info->no_jpeg is
+     * "". May be NULL. */
+    int (*read_jpeg)(struct slide *s, int thread, int64_t col, int64_t row,
+                     struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
+                     struct err *e);
+    /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? */
+    bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
+    /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
+    void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
+    /* Calls put for each property until it returns non-zero, and returns that. */
+    int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
+                      void *ctx);
+    /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
+    int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                     struct err *e);
+    /* The thumbnail as it is in the slide: 1; 0: it cannot be kept, ask for its pixels; -1. May be
+     * NULL. */
+    int (*thumbnail_jpeg)(struct slide *s, struct jpeg_strips *out, struct err *e);
+    /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
+    int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e);
+    void (*close)(struct slide *s);
+};
+
+extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_openslide;
+
+/* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
+ * the file otherwise; then slide_may_pass(errno) says whether the error may pass. */
+struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
+                         struct err *e);
+/* NULL is allowed. */
+void slide_close(struct slide *s);
+/* Does the file name end like a slide's? For folder searches. */
+bool slide_has_name(const char *path);
+
+#endif

@@ -1,0 +1,320 @@
+/*
+ * slide_dicom.c - DICOM whole-slide images with JPEG tiles, read directly.
+ *
+ * dicom_slide.h finds the files of the slide, dicom_frames.h says where each tile lies, and
+ * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM; what this reader
+ * does not read is left to OpenSlide 4.
+ *
+ * The colours of a tile are those that the file states (photometric interpretation), whatever its
+ * JPEG stream says. So does OpenSlide.
+ */
+#include "convert/readers/slide_tiles.h"
+
+#include "common/base/cli.h"
+#include "convert/readers/dicom_frames.h"
+#include "convert/readers/dicom_slide.h"
+#include "convert/readers/sha256.h"
+#include "convert/readers/slide_metadata.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PROFILE = 1 << 26, MOST_THUMBNAIL = 1 << 24 };
+
+struct dicom_reader {
+    struct slide_tiles common;
+    char *path;
+    struct dicom_slide files;
+    struct slide_info info;
+    struct tile_place *places;
+};
+
+static struct dicom_reader *from_slide(struct slide *s)
+{
+    return (struct dicom_reader *)s;
+}
+
+/* --- opening and closing --- */
+
+static void dicom_close(struct slide *s)
+{
+    struct dicom_reader *d = from_slide(s);
+    tile_file_close(d->common.tiles);
+    dicom_slide_free(&d->files);
+    free(d->places);
+    free(d->path);
+    free(d);
+}
+
+/* The tiles of a level, or of the thumbnail. As dicom_frames_read. */
+static int open_tiles(const struct dicom_level *l, int threads, struct tile_place **places,
+                      struct tile_file **tiles, struct err *problem, struct err *e)
+{
+    const struct dicom_instance *i = &l->instance;
+    struct tile_grid g = {.format = {.compression = TILE_JPEG, .cols = i->cols, .rows = i->rows},
+                          .cols = dicom_frames_cols(i),
+                          .rows = dicom_frames_rows(i),
+                          .unwrap = dicom_frames_join,
+                          .background = {255, 255, 255}};
+    g.format.photometric =
+        strcmp(i->photometric, "RGB") ? TILE_PHOTOMETRIC_YCBCR : TILE_PHOTOMETRIC_RGB;
+    const int r = dicom_frames_read(i, l->path, places, problem, e);
+    g.places = *places;
+    if (r > 0 && !(*tiles = tile_file_open(l->path, &g, threads, e)))
+        return -1;
+    return r;
+}
+
+static void describe(struct dicom_reader *d, int64_t level)
+{
+    const struct dicom_instance *i = &d->files.levels[level].instance;
+    const struct dicom_instance *base = &d->files.levels[0].instance;
+    d->info = (struct slide_info){.level = level,
+                                  .vendor = "dicom",
+                                  .downsample = dicom_slide_downsample(&d->files, level),
+                                  .levels = d->files.n,
+                                  .has_eighth = i->cols % 8 == 0 && i->rows % 8 == 0,
+                                  .gray_is_luma = strcmp(i->photometric, "RGB") != 0,
+                                  .has_thumbnail = d->files.thumbnail.path,
+                                  .width = i->width,
+                                  .height = i->height,
+                                  .tile_cols = i->cols,
+                                  .tile_rows = i->rows,
+                                  .objective_power = base->objective_power,
+                                  .background = {255, 255, 255}};
+    for (int64_t k = 0; k < d->files.n; k++)
+        d->info.downsamples[k] = dicom_slide_downsample(&d->files, k);
+    dicom_instance_mpp(base, &d->info.mpp_x, &d->info.mpp_y);
+    sha256_text(base->series, strlen(base->series) + 1, d->info.quickhash);
+    if (dicom_slide_lacks_base(&d->files))
+        snprintf(d->info.problem, sizeof d->info.problem,
+                 "its largest level is resampled, so the file of level 0 is missing; copy it to "
+                 "the same folder");
+}
+
+/* Can the level be read directly? As slide_reader.open. */
+static int check_level(const struct dicom_slide *s, int64_t level, struct err *e)
+{
+    if (level >= s->n)
+        return s->n == 1
+                   ? err_set(e, "has only level 0; --level %" PRId64 " is out of range", level)
+                   : err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
+                             s->n - 1, level);
+    const struct dicom_instance *i = &s->levels[level].instance;
+    const char *obstacle = dicom_instance_obstacle(i);
+    if (!obstacle)
+        return 1;
+    err_set(e, "%s (level %" PRId64 ": %s, %s, %" PRId64 " samples of %" PRId64 " bits)", obstacle,
+            level, dicom_instance_syntax(i), i->photometric, i->samples, i->bits_stored);
+    return 0;
+}
+
+static int open_level(struct dicom_reader *d, int64_t level, int threads, struct err *e)
+{
+    struct err problem = {""};
+    const struct dicom_level *l = &d->files.levels[level];
+    const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &problem, e);
+    if (r > 0)
+        describe(d, level);
+    if (r > 0 && problem.msg[0])
+        snprintf(d->info.problem, sizeof d->info.problem, "%.200s", problem.msg);
+    if (r < 0 && strcmp(l->path, d->path) != 0)
+        err_add(e, "%s of its series", cli_base_name(l->path));
+    return r;
+}
+
+static int dicom_open(struct slide **out, const char *path, int64_t level, int threads,
+                      struct slide_info *info, struct err *e)
+{
+    struct dicom_reader *d = calloc(1, sizeof *d);
+    if (!d || !(d->path = strdup(path))) {
+        free(d);
+        return err_set(e, "out of memory");
+    }
+    d->common.slide.reader = &slide_dicom;
+    errno = 0;
+    int r = dicom_slide_find(&d->files, path, e);
+    if (r > 0)
+        r = check_level(&d->files, level, e);
+    if (r > 0)
+        r = open_level(d, level, threads, e);
+    if (r <= 0) {
+        const int code = errno;
+        dicom_close(&d->common.slide);
+        errno = code;
+        return r;
+    }
+    *info = d->info;
+    *out = &d->common.slide;
+    return 1;
+}
+
+/* --- metadata --- */
+
+struct put {
+    int (*put)(void *ctx, const char *key, const char *value);
+    void *ctx;
+    int r; /* of the last call */
+};
+
+static void put_text(struct put *p, const char *key, const char *value)
+{
+    if (p->r == 0)
+        p->r = p->put(p->ctx, key, value);
+}
+
+/* A number as OpenSlide writes it; nothing for NaN. */
+static void put_number(struct put *p, const char *key, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.17g", value);
+    if (!isnan(value))
+        put_text(p, key, text);
+}
+
+static void put_level(struct put *p, const struct dicom_slide *s, int64_t level)
+{
+    const struct dicom_instance *i = &s->levels[level].instance;
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"downsample", dicom_slide_downsample(s, level)},
+                   {"width", (double)i->width},
+                   {"height", (double)i->height},
+                   {"tile-width", (double)i->cols},
+                   {"tile-height", (double)i->rows}};
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        char key[80];
+        snprintf(key, sizeof key, "openslide.level[%" PRId64 "].%s", level, numbers[k].name);
+        put_number(p, key, numbers[k].value);
+    }
+}
+
+/* What the files state themselves, named as OpenSlide names it. */
+static int own_properties(const struct dicom_reader *d,
+                          int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    struct put p = {put, ctx, 0};
+    put_text(&p, "openslide.vendor", d->info.vendor);
+    put_text(&p, "openslide.quickhash-1", d->info.quickhash);
+    put_number(&p, "openslide.level-count", (double)d->files.n);
+    put_number(&p, "openslide.mpp-x", d->info.mpp_x);
+    put_number(&p, "openslide.mpp-y", d->info.mpp_y);
+    put_number(&p, "openslide.objective-power", d->info.objective_power);
+    for (int64_t k = 0; k < d->files.n; k++)
+        put_level(&p, &d->files, k);
+    return p.r;
+}
+
+/* OpenSlide 4 knows all properties of the file; others do not know the format. */
+static int dicom_properties(struct slide *s,
+                            int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    const struct dicom_reader *d = from_slide(s);
+    struct slide_metadata *m = NULL;
+    struct slide_info w;
+    if (slide_metadata_open(&m, d->path, 0, &w, NULL) <= 0)
+        return own_properties(d, put, ctx);
+    const int r = slide_metadata_properties(m, put, ctx);
+    slide_metadata_close(m);
+    return r;
+}
+
+/* Copies a tile into a picture of width x height px. */
+static void paste(const uint8_t *tile, const struct dicom_instance *i, int64_t col, int64_t row,
+                  uint8_t *rgb)
+{
+    const int64_t x = col * i->cols, y = row * i->rows;
+    const int64_t cols = i->width - x < i->cols ? i->width - x : i->cols;
+    const int64_t rows = i->height - y < i->rows ? i->height - y : i->rows;
+    for (int64_t k = 0; k < rows; k++)
+        memcpy(rgb + 3 * ((y + k) * i->width + x), tile + 3 * k * i->cols, (size_t)(3 * cols));
+}
+
+/* 0, SLIDE_DAMAGED or -1. */
+static int read_picture(struct tile_file *t, const struct dicom_instance *i, uint8_t *tile,
+                        uint8_t *rgb, struct err *e)
+{
+    enum store_status status;
+    for (int64_t row = 0; row < dicom_frames_rows(i); row++)
+        for (int64_t col = 0; col < dicom_frames_cols(i); col++) {
+            if (tile_file_read(t, 0, col, row, 3, tile, &status, e))
+                return -1;
+            if (status == STORE_DAMAGED)
+                return err_set(e, "its thumbnail is damaged"), SLIDE_DAMAGED;
+            paste(tile, i, col, row, rgb);
+        }
+    return 0;
+}
+
+static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                           struct err *e)
+{
+    const struct dicom_level *l = &from_slide(s)->files.thumbnail;
+    const struct dicom_instance *i = &l->instance;
+    struct tile_place *places = NULL;
+    struct tile_file *tiles = NULL;
+    struct err problem;
+    if (!l->path || i->width < 1 || i->height < 1 || i->width > MOST_THUMBNAIL / i->height)
+        return 0;
+    errno = 0;
+    int r = open_tiles(l, 1, &places, &tiles, &problem, e);
+    if (r < 0 && !slide_may_pass(errno))
+        r = SLIDE_DAMAGED;
+    uint8_t *tile = r > 0 ? malloc((size_t)(3 * i->cols * i->rows)) : NULL;
+    *rgb = r > 0 ? malloc((size_t)(3 * i->width * i->height)) : NULL;
+    if (r > 0)
+        r = !tile || !*rgb ? err_set(e, "out of memory") : read_picture(tiles, i, tile, *rgb, e);
+    tile_file_close(tiles);
+    free(places);
+    free(tile);
+    *width = i->width;
+    *height = i->height;
+    if (r == 0 && *rgb)
+        return 1;
+    free(*rgb);
+    *rgb = NULL;
+    return r;
+}
+
+static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    const struct dicom_level *l = &from_slide(s)->files.levels[0];
+    const struct dicom_place *p = &l->instance.icc;
+    struct dicom_file f;
+    if (p->bytes < 1)
+        return 0;
+    *bytes = p->bytes;
+    *profile = p->bytes <= MOST_PROFILE ? malloc(p->bytes) : NULL;
+    const bool good =
+        *profile && dicom_file_open(&f, l->path) && dicom_file_bytes(&f, p->at, *profile, p->bytes);
+    const int code = !*profile || f.fd < 0 ? errno : f.code;
+    if (*profile)
+        dicom_file_close(&f);
+    if (good)
+        return 1;
+    free(*profile);
+    *profile = NULL;
+    errno = code;
+    if (slide_may_pass(code))
+        return err_sys(e, "cannot read its ICC profile");
+    return err_set(e, "its ICC profile cannot be read"), SLIDE_DAMAGED;
+}
+
+const struct slide_reader slide_dicom = {
+    .name = "dicom",
+    .open = dicom_open,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .prefetch = slide_tiles_prefetch,
+    .properties = dicom_properties,
+    .thumbnail = dicom_thumbnail,
+    .icc = dicom_icc,
+    .close = dicom_close,
+};

@@ -1,0 +1,125 @@
+/*
+ * slide_ndpi.c - Hamamatsu NDPI, its tiles read directly.
+ *
+ * ndpi_level.h cuts the one JPEG of a level into tiles. OpenSlide describes the slide as a whole
+ * (slide_metadata.h), so a build without OpenSlide does not read the format. Levels that cannot be
+ * cut exactly, and those that OpenSlide makes by shrinking, are left to OpenSlide.
+ */
+#include "convert/readers/slide_tiles.h"
+
+#include "convert/readers/ndpi_level.h"
+#include "convert/readers/slide_metadata.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ndpi {
+    struct slide_tiles common;
+    struct ndpi_level level;
+    struct slide_metadata *metadata;
+};
+
+static struct ndpi *from_slide(struct slide *s)
+{
+    return (struct ndpi *)s;
+}
+
+/* --- opening and closing --- */
+
+static void ndpi_close(struct slide *s)
+{
+    struct ndpi *v = from_slide(s);
+    tile_file_close(v->common.tiles);
+    slide_metadata_close(v->metadata);
+    ndpi_level_free(&v->level);
+    free(v);
+}
+
+static int open_tiles(struct ndpi *v, const char *path, int threads, struct slide_info *info,
+                      struct err *e)
+{
+    const struct ndpi_level *l = &v->level;
+    struct tile_grid g = {.format = {.compression = TILE_JPEG,
+                                     .photometric = TILE_PHOTOMETRIC_YCBCR,
+                                     .cols = l->cols,
+                                     .rows = l->rows},
+                          .cols = l->across,
+                          .rows = (l->height + l->rows - 1) / l->rows,
+                          .gather = ndpi_level_gather,
+                          .ctx = l};
+    memcpy(g.background, info->background, sizeof g.background);
+    info->tile_cols = l->cols;
+    info->tile_rows = l->rows;
+    info->has_eighth = info->gray_is_luma = true;
+    v->common.tiles = tile_file_open(path, &g, threads, e);
+    return v->common.tiles ? 1 : -1;
+}
+
+static int ndpi_open(struct slide **out, const char *path, int64_t level, int threads,
+                     struct slide_info *info, struct err *e)
+{
+    struct slide_info i;
+    if (!ndpi_is(path))
+        return 0;
+    struct ndpi *v = calloc(1, sizeof *v);
+    if (!v)
+        return err_set(e, "out of memory");
+    v->common.slide.reader = &slide_ndpi;
+    v->level.fd = -1;
+    /* what OpenSlide rejects is reported by its own reader, which is asked next */
+    int r = slide_metadata_open(&v->metadata, path, level, &i, NULL) > 0;
+    if (r > 0)
+        r = ndpi_level_read(&v->level, path, i.width, i.height, e);
+    if (r > 0)
+        r = open_tiles(v, path, threads, &i, e);
+    if (r <= 0) {
+        const int code = errno;
+        ndpi_close(&v->common.slide);
+        errno = code;
+        return r;
+    }
+    *info = i;
+    *out = &v->common.slide;
+    return 1;
+}
+
+/* --- tiles --- */
+
+static void ndpi_prefetch(struct slide *s, int64_t row, int64_t rows)
+{
+    ndpi_level_prefetch(&from_slide(s)->level, row, rows);
+}
+
+/* --- metadata --- */
+
+static int ndpi_properties(struct slide *s,
+                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
+}
+
+static int ndpi_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                          struct err *e)
+{
+    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height, e);
+}
+
+static int ndpi_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes, e);
+}
+
+const struct slide_reader slide_ndpi = {
+    .name = "ndpi",
+    .open = ndpi_open,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .prefetch = ndpi_prefetch,
+    .properties = ndpi_properties,
+    .thumbnail = ndpi_thumbnail,
+    .icc = ndpi_icc,
+    .close = ndpi_close,
+};

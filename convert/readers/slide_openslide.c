@@ -1,0 +1,273 @@
+/*
+ * slide_openslide.c - every format that OpenSlide opens.
+ *
+ * Each thread has its own handle, opened when it first reads. OpenSlide's errors are sticky: after
+ * a damaged tile the thread's handle is closed and opened again, and no other thread is affected.
+ */
+#include "convert/readers/slide.h"
+
+#include "common/store/gray.h"
+#include "convert/readers/slide_metadata.h"
+#include "convert/readers/tiff_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <openslide.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_STEP = 2048 };
+
+/* What one thread needs. */
+struct scratch {
+    openslide_t *handle; /* NULL until it is needed */
+    uint32_t *argb;      /* pixels as OpenSlide returns them */
+    size_t size;         /* of argb, pixels */
+};
+
+struct openslide_reader {
+    struct slide slide;
+    char *path;
+    struct slide_info info;
+    struct slide_metadata *metadata;
+    uint8_t *empty; /* tiff_file_empty_tiles */
+    int threads;
+    struct scratch *scratch; /* [threads] */
+};
+
+static struct openslide_reader *from_slide(struct slide *s)
+{
+    return (struct openslide_reader *)s;
+}
+
+/* --- opening and closing --- */
+
+static void reader_close(struct slide *s)
+{
+    struct openslide_reader *r = from_slide(s);
+    if (!r)
+        return;
+    for (int t = 0; r->scratch && t < r->threads; t++) {
+        if (r->scratch[t].handle)
+            openslide_close(r->scratch[t].handle);
+        free(r->scratch[t].argb);
+    }
+    slide_metadata_close(r->metadata);
+    free(r->scratch);
+    free(r->empty);
+    free(r->path);
+    free(r);
+}
+
+static int reader_open(struct slide **out, const char *path, int64_t level, int threads,
+                       struct slide_info *info, struct err *e)
+{
+    struct slide_metadata *m = NULL;
+    const int found = slide_metadata_open(&m, path, level, info, e);
+    if (found <= 0)
+        return found ? -1 : 0;
+    struct openslide_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        slide_metadata_close(m);
+        return err_set(e, "out of memory");
+    }
+    *r = (struct openslide_reader){.slide.reader = &slide_openslide,
+                                   .path = strdup(path),
+                                   .info = *info,
+                                   .metadata = m,
+                                   .threads = threads,
+                                   .scratch = calloc((size_t)threads, sizeof *r->scratch)};
+    if (!r->path || !r->scratch) {
+        reader_close(&r->slide);
+        return err_set(e, "out of memory");
+    }
+    if (tiff_file_check_level(path, info, e)) {
+        reader_close(&r->slide);
+        return -1;
+    }
+    errno = 0;
+    r->empty = tiff_file_empty_tiles(path, info);
+    if (!r->empty && slide_may_pass(errno)) {
+        err_sys(e, "cannot read its directories");
+        reader_close(&r->slide);
+        return -1;
+    }
+    *out = &r->slide;
+    return 1;
+}
+
+/* The thread's handle, opened when it is needed. NULL on failure. */
+static openslide_t *thread_handle(struct openslide_reader *r, struct scratch *t, struct err *e)
+{
+    if (t->handle)
+        return t->handle;
+    openslide_t *o = openslide_open(r->path);
+    const char *error = o ? openslide_get_error(o) : NULL;
+    if (o && !error)
+        return t->handle = o;
+    err_set(e, "%s: can no longer be read%s%s", r->path, error ? ": " : "", error ? error : "");
+    if (o)
+        openslide_close(o);
+    return NULL;
+}
+
+/* --- tiles --- */
+
+/* One row of ARGB as RGB or gray, in portions that stay in the first-level cache. */
+static void put_row(const struct slide_info *i, const uint32_t *argb, int64_t columns, int channels,
+                    uint8_t *out)
+{
+    uint8_t rgb[256 * 3];
+    if (channels == 3) {
+        slide_compose(argb, (size_t)columns, i->background, out);
+        return;
+    }
+    for (int64_t x = 0; x < columns; x += 256) {
+        const size_t n = (size_t)(columns - x < 256 ? columns - x : 256);
+        slide_compose(argb + x, n, i->background, rgb);
+        gray_bytes_from_rgb(rgb, out + x, n);
+    }
+}
+
+/*
+ * Where to begin reading a coarser level, so that its pixel x comes out as it is stored. OpenSlide
+ * takes level-0 coordinates and interpolates where they lie between the level's pixels; downsamples
+ * are not whole numbers, so most do. Steps back to a pixel that lies near enough on a level-0
+ * pixel.
+ */
+static int64_t step_back(double downsample, int64_t x)
+{
+    int64_t best = x;
+    double least = 1;
+    for (int64_t k = x; k >= 0 && k > x - MOST_STEP; k--) {
+        const double off = fabs((double)llround((double)k * downsample) / downsample - (double)k);
+        if (off < least) {
+            least = off;
+            best = k;
+        }
+        if (least < 1.0 / 512)
+            break;
+    }
+    return best;
+}
+
+/* The thread's pixels, grown when needed. NULL when out of memory. */
+static uint32_t *thread_pixels(struct scratch *t, size_t n, struct err *e)
+{
+    if (n > t->size) {
+        free(t->argb);
+        t->argb = malloc(n * sizeof(uint32_t));
+        t->size = t->argb ? n : 0;
+    }
+    if (!t->argb)
+        err_set(e, "out of memory");
+    return t->argb;
+}
+
+/* A rectangle of the open level, and where to begin reading it. */
+struct region {
+    int64_t x, y, columns, rows; /* the tile, cut at the slide's edge */
+    int64_t x0, y0;              /* where to begin, at most (x, y) */
+    int64_t pitch, lines;        /* what is read, from (x0, y0) */
+};
+
+static struct region region_of(const struct slide_info *i, int64_t col, int64_t row)
+{
+    struct region g = {.x = col * i->tile_cols, .y = row * i->tile_rows};
+    g.columns = i->width - g.x < i->tile_cols ? i->width - g.x : i->tile_cols;
+    g.rows = i->height - g.y < i->tile_rows ? i->height - g.y : i->tile_rows;
+    g.x0 = step_back(i->downsample, g.x);
+    g.y0 = step_back(i->downsample, g.y);
+    g.pitch = g.x - g.x0 + g.columns;
+    g.lines = g.y - g.y0 + g.rows;
+    return g;
+}
+
+/* Is the tile empty in the file? OpenSlide 3 cannot read such tiles of generic TIFF; in Aperio
+ * slides it fills them from other levels. */
+static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
+{
+    const int64_t cols = (r->info.width + r->info.tile_cols - 1) / r->info.tile_cols;
+    return r->empty && r->empty[row * cols + col];
+}
+
+static bool reader_is_missing(const struct slide *s, int64_t col, int64_t row)
+{
+    return is_empty((const struct openslide_reader *)s, col, row);
+}
+
+/*
+ * Reads a region into argb [lines][pitch]. *status is STORE_DAMAGED when OpenSlide cannot. Without
+ * memory OpenSlide's renderer leaves rows out and reports no error, so errno is checked, too.
+ */
+static int read_region(const struct openslide_reader *r, struct scratch *t, const struct region *g,
+                       enum store_status *status, struct err *e)
+{
+    const double scale = r->info.downsample;
+    errno = 0;
+    openslide_read_region(t->handle, t->argb, llround((double)g->x0 * scale),
+                          llround((double)g->y0 * scale), (int32_t)r->info.level, g->pitch,
+                          g->lines);
+    const int code = errno;
+    const bool bad = openslide_get_error(t->handle);
+    *status = bad ? STORE_DAMAGED : STORE_WHOLE;
+    if (bad) {
+        openslide_close(t->handle);
+        t->handle = NULL;
+    }
+    if (code != ENOMEM && !(bad && slide_may_pass(code)))
+        return 0;
+    errno = code;
+    return err_sys(e, "OpenSlide cannot read it now");
+}
+
+static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
+                       uint8_t *out, enum store_status *status, struct err *e)
+{
+    struct openslide_reader *r = from_slide(s);
+    struct scratch *t = &r->scratch[thread];
+    const struct slide_info *i = &r->info;
+    const struct region g = region_of(i, col, row);
+    const size_t n = (size_t)(g.pitch * g.lines);
+    if (!thread_handle(r, t, e) || !thread_pixels(t, n, e))
+        return -1;
+    *status = STORE_MISSING;
+    if (!is_empty(r, col, row) && read_region(r, t, &g, status, e))
+        return -1;
+    if (*status != STORE_WHOLE)
+        memset(t->argb, 0, n * sizeof *t->argb); /* transparent: background */
+    const uint32_t *argb = t->argb + (g.y - g.y0) * g.pitch + g.x - g.x0;
+    for (int64_t k = 0; k < g.rows; k++)
+        put_row(i, argb + k * g.pitch, g.columns, channels, out + k * i->tile_cols * channels);
+    return 0;
+}
+
+/* --- metadata --- */
+
+static int reader_properties(struct slide *s,
+                             int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
+}
+
+static int reader_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                            struct err *e)
+{
+    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height, e);
+}
+
+static int reader_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes, e);
+}
+
+const struct slide_reader slide_openslide = {
+    .name = "openslide",
+    .open = reader_open,
+    .read = reader_read,
+    .is_missing = reader_is_missing,
+    .properties = reader_properties,
+    .thumbnail = reader_thumbnail,
+    .icc = reader_icc,
+    .close = reader_close,
+};

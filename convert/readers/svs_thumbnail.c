@@ -1,0 +1,84 @@
+/* svs_thumbnail.c - see svs_thumbnail.h. The strips are the tiles of a level of one column. */
+#include "convert/readers/svs_thumbnail.h"
+
+#include "convert/readers/slide.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void svs_strips_free(struct svs_strips *s)
+{
+    free(s->places);
+    free(s->tables);
+    *s = (struct svs_strips){0};
+}
+
+/* Opens strips of so many rows, from strip `first` on. */
+static struct tile_file *open_strips(const char *path, const struct svs_strips *s, int64_t first,
+                                     int64_t rows, struct err *e)
+{
+    struct tile_grid g = {
+        .format = s->format, .cols = 1, .rows = s->n - first, .places = s->places + first};
+    g.format.rows = rows;
+    return tile_file_open(path, &g, 1, e);
+}
+
+/* Strip k as a chunk, if it is not damaged. 1, 0 or -1. */
+static int keep_strip(struct tile_file *t, int64_t k, struct jpeg_strips *out, struct err *e)
+{
+    struct jpeg_chunk chunk = {0};
+    enum store_status status = STORE_DAMAGED;
+    int r = tile_file_read_jpeg(t, 0, 0, k, &chunk, NULL, &status, e);
+    if (r == 0 && status == STORE_WHOLE)
+        r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
+    else if (r == SLIDE_OTHER)
+        r = 0;
+    free(chunk.bytes);
+    return r;
+}
+
+/* A last strip of fewer rows as pixels. 1, 0 or -1. */
+static int keep_pixels(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
+                       struct err *e)
+{
+    const size_t bytes = (size_t)(3 * out->width * out->rows);
+    struct jpeg_chunk chunk = {.bytes = calloc(1, bytes), .n = bytes, .room = bytes};
+    enum store_status status = STORE_DAMAGED;
+    struct tile_file *t = open_strips(path, s, s->n - 1, s->height - (s->n - 1) * out->rows, e);
+    int r = !chunk.bytes ? err_set(e, "out of memory") : t ? 0 : -1;
+    if (r == 0)
+        r = tile_file_read(t, 0, 0, 0, 3, chunk.bytes, &status, e);
+    if (r == 0 && status == STORE_WHOLE)
+        r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
+    tile_file_close(t);
+    free(chunk.bytes);
+    return r;
+}
+
+static int keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
+                struct err *e)
+{
+    struct tile_file *t = open_strips(path, s, 0, out->rows, e);
+    int r = t ? 1 : -1;
+    for (int64_t k = 0; r > 0 && k < s->n; k++)
+        r = jpeg_strips_is_raw(out, k) ? keep_pixels(path, s, out, e) : keep_strip(t, k, out, e);
+    tile_file_close(t);
+    return r;
+}
+
+int svs_thumbnail_keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
+                       struct err *e)
+{
+    *out = (struct jpeg_strips){
+        .width = s->format.cols, .height = s->height, .rows = s->format.rows};
+    errno = 0;
+    int r = s->n > 0 ? keep(path, s, out, e) : 0;
+    if (r < 0 && !slide_may_pass(errno)) /* tables that are damaged */
+        r = 0;
+    if (r <= 0) {
+        const int code = errno;
+        jpeg_strips_free(out);
+        errno = code;
+    }
+    return r;
+}

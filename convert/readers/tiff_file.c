@@ -1,0 +1,283 @@
+/* tiff_file.c - see tiff_file.h. */
+#include "convert/readers/tiff_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_TAGS = 4096, MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME = 4096 };
+
+/* --- bytes --- */
+
+static bool read_at(const struct tiff_file *t, uint64_t at, void *out, size_t n)
+{
+    if (at > t->bytes || n > t->bytes - at)
+        return false;
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = pread(t->fd, (char *)out + done, n - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* An unsigned number of 1, 2, 4 or 8 bytes in the file's order. */
+static uint64_t number(const struct tiff_file *t, const uint8_t *p, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t k = 0; k < bytes; k++)
+        v = v << 8 | p[t->is_swapped ? k : bytes - 1 - k];
+    return v;
+}
+
+/* Bytes per value of a type; 0 for types that are not used here. */
+static size_t type_bytes(uint16_t type)
+{
+    switch (type) {
+    case 1:
+    case 2:
+    case 6:
+    case 7: return 1;
+    case 3:
+    case 8: return 2;
+    case 4:
+    case 9:
+    case 13: return 4;
+    case 16:
+    case 17:
+    case 18: return 8;
+    default: return 0;
+    }
+}
+
+/* --- directories --- */
+
+bool tiff_file_open(struct tiff_file *t, const char *path)
+{
+    uint8_t head[16];
+    struct stat st;
+    *t = (struct tiff_file){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (t->fd >= 0 && !fstat(t->fd, &st) && S_ISREG(st.st_mode)) {
+        t->bytes = (uint64_t)st.st_size;
+        if (read_at(t, 0, head, sizeof head) &&
+            (!memcmp(head, "II", 2) || !memcmp(head, "MM", 2))) {
+            t->is_swapped = head[0] == 'M';
+            const uint64_t version = number(t, head + 2, 2);
+            t->is_big = version == 43;
+            t->first = number(t, head + (t->is_big ? 8 : 4), t->is_big ? 8 : 4);
+            if (version == 42 || version == 43)
+                return true;
+        }
+    }
+    tiff_file_close(t);
+    return false;
+}
+
+void tiff_file_close(struct tiff_file *t)
+{
+    if (t->fd >= 0)
+        close(t->fd);
+    t->fd = -1;
+}
+
+/* One entry: number, type, count, and the values or their offset. */
+static struct tiff_tag take_tag(const struct tiff_file *t, const uint8_t *p, uint64_t at)
+{
+    const size_t word = t->is_big ? 8 : 4;
+    struct tiff_tag tag = {.number = (uint16_t)number(t, p, 2),
+                           .type = (uint16_t)number(t, p + 2, 2),
+                           .count = number(t, p + 4, word)};
+    const size_t bytes = type_bytes(tag.type);
+    tag.at = bytes && tag.count <= word / bytes ? at + 4 + word : number(t, p + 4 + word, word);
+    return tag;
+}
+
+bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d)
+{
+    const size_t head = t->is_big ? 8 : 2, entry = t->is_big ? 20 : 12, word = t->is_big ? 8 : 4;
+    uint8_t bytes[20];
+    *d = (struct tiff_directory){0};
+    if (at == 0 || !read_at(t, at, bytes, head))
+        return false;
+    const uint64_t n = number(t, bytes, head);
+    if (n < 1 || n > MOST_TAGS || !(d->tags = calloc((size_t)n, sizeof *d->tags)))
+        return false;
+    for (at += head; d->n < n && read_at(t, at, bytes, entry); at += entry)
+        d->tags[d->n++] = take_tag(t, bytes, at);
+    if (d->n == n && read_at(t, at, bytes, word)) {
+        d->next = number(t, bytes, word);
+        return true;
+    }
+    tiff_directory_free(d);
+    return false;
+}
+
+void tiff_directory_free(struct tiff_directory *d)
+{
+    free(d->tags);
+    *d = (struct tiff_directory){0};
+}
+
+const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t wanted)
+{
+    for (size_t k = 0; k < d->n; k++)
+        if (d->tags[k].number == wanted)
+            return &d->tags[k];
+    return NULL;
+}
+
+/* --- values --- */
+
+bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
+                      size_t n, uint64_t *out)
+{
+    uint8_t bytes[AT_A_TIME];
+    const size_t each = type_bytes(tag->type);
+    if (each == 0 || first > tag->count || n > tag->count - first || tag->at > t->bytes ||
+        tag->count > (t->bytes - tag->at) / each)
+        return false;
+    while (n > 0) {
+        const size_t some = n < AT_A_TIME / each ? n : AT_A_TIME / each;
+        if (!read_at(t, tag->at + first * each, bytes, some * each))
+            return false;
+        for (size_t k = 0; k < some; k++)
+            *out++ = number(t, bytes + k * each, each);
+        first += some;
+        n -= some;
+    }
+    return true;
+}
+
+uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory *d, uint16_t wanted,
+                         uint64_t otherwise)
+{
+    uint64_t v;
+    const struct tiff_tag *tag = tiff_directory_tag(d, wanted);
+    return tag && tiff_file_values(t, tag, 0, 1, &v) ? v : otherwise;
+}
+
+void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, uint16_t wanted,
+                    char *out, size_t size)
+{
+    const struct tiff_tag *tag = tiff_directory_tag(d, wanted);
+    out[0] = 0;
+    if (!tag || tag->type != 2)
+        return;
+    const size_t n = tag->count < size - 1 ? (size_t)tag->count : size - 1;
+    if (read_at(t, tag->at, out, n))
+        out[n] = 0;
+    else
+        out[0] = 0;
+}
+
+/* --- empty tiles --- */
+
+static bool is_level(const struct tiff_file *t, const struct tiff_directory *d,
+                     const struct slide_info *i)
+{
+    return tiff_file_value(t, d, TIFF_FILE_WIDTH, 0) == (uint64_t)i->width &&
+           tiff_file_value(t, d, TIFF_FILE_LENGTH, 0) == (uint64_t)i->height &&
+           tiff_file_value(t, d, TIFF_FILE_TILE_WIDTH, 0) == (uint64_t)i->tile_cols &&
+           tiff_file_value(t, d, TIFF_FILE_TILE_LENGTH, 0) == (uint64_t)i->tile_rows;
+}
+
+/* The table of a level's directory as flags, or NULL when no tile is empty. */
+static uint8_t *flags_of(const struct tiff_file *t, const struct tiff_directory *d, size_t n)
+{
+    uint64_t counts[AT_A_TIME / 8];
+    const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
+    uint8_t *empty = tag && tag->count == n ? calloc(n, 1) : NULL;
+    bool any = false;
+    for (size_t k = 0; empty && k < n; k += AT_A_TIME / 8) {
+        const size_t some = n - k < AT_A_TIME / 8 ? n - k : AT_A_TIME / 8;
+        if (!tiff_file_values(t, tag, k, some, counts))
+            break;
+        for (size_t j = 0; j < some; j++)
+            any |= empty[k + j] = counts[j] == 0;
+    }
+    if (any)
+        return empty;
+    free(empty);
+    return NULL;
+}
+
+/* Finds the directory of the open level. False: there is none; nothing is open then. */
+static bool find_level(struct tiff_file *t, const char *path, const struct slide_info *i,
+                       struct tiff_directory *d)
+{
+    if (!tiff_file_open(t, path))
+        return false;
+    uint64_t at = t->first;
+    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(t, at, d); k++) {
+        if (is_level(t, d, i))
+            return true;
+        at = d->next;
+        tiff_directory_free(d);
+    }
+    tiff_file_close(t);
+    return false;
+}
+
+uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
+    const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
+    if (cols > MOST_TILES / rows || !find_level(&t, path, i, &d))
+        return NULL;
+    uint8_t *empty = flags_of(&t, &d, (size_t)(cols * rows));
+    tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return empty;
+}
+
+int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
+                           int64_t tiles, struct err *e)
+{
+    const struct tiff_tag *offsets = tiff_directory_tag(d, TIFF_FILE_TILE_OFFSETS);
+    const struct tiff_tag *bytes = tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
+    const uint64_t n_offsets = offsets ? offsets->count : 0, n_bytes = bytes ? bytes->count : 0;
+    if (n_offsets == n_bytes && n_offsets == (uint64_t)tiles)
+        return 0;
+    return err_set(e,
+                   "damaged: %" PRId64 " x %" PRId64 " px have %" PRId64
+                   " tiles, but its tables have %" PRIu64 " and %" PRIu64
+                   " entries; copy the slide again",
+                   width, height, tiles, n_offsets, n_bytes);
+}
+
+int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
+{
+    enum { PLANES = 284, SEPARATE = 2 };
+    struct tiff_file t;
+    struct tiff_directory d;
+    const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
+    const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
+    if (!find_level(&t, path, i, &d))
+        return 0;
+    const bool planes = tiff_file_value(&t, &d, PLANES, 1) == SEPARATE;
+    const int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
+    tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return r;
+}
+
+uint64_t tiff_file_compression(const char *path, const struct slide_info *i)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    if (!find_level(&t, path, i, &d))
+        return 0;
+    const uint64_t compression = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
+    tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return compression;
+}

@@ -1,0 +1,86 @@
+/*
+ * tiff_file.h - the bare directories of a TIFF file: which tags, how many values, where.
+ *
+ * libtiff derives the number of tiles from the picture's size and hides the length of the tables.
+ * This reader shows what the file states, so that the two can be compared, and it reads files that
+ * libtiff rejects. Classic TIFF and BigTIFF, both byte orders. The file is not trusted: every
+ * offset and count is checked before use. One thread at a time.
+ */
+#ifndef WSI_TIFF_FILE_H
+#define WSI_TIFF_FILE_H
+
+#include "convert/readers/slide.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TIFF_FILE_WIDTH = 256,
+    TIFF_FILE_LENGTH = 257,
+    TIFF_FILE_BITS = 258,
+    TIFF_FILE_COMPRESSION = 259,
+    TIFF_FILE_DESCRIPTION = 270,
+    TIFF_FILE_SAMPLES = 277,
+    TIFF_FILE_TILE_WIDTH = 322,
+    TIFF_FILE_TILE_LENGTH = 323,
+    TIFF_FILE_TILE_OFFSETS = 324,
+    TIFF_FILE_TILE_BYTES = 325,
+    TIFF_FILE_ICC = 34675,
+    TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
+};
+
+struct tiff_file {
+    int fd;
+    uint64_t bytes;
+    bool is_big, is_swapped; /* BigTIFF; the other byte order */
+    uint64_t first;          /* offset of the first directory */
+};
+
+struct tiff_tag {
+    uint16_t number, type;
+    uint64_t count, at; /* values, and the offset of the first one */
+};
+
+struct tiff_directory {
+    struct tiff_tag *tags; /* owned */
+    size_t n;
+    uint64_t next; /* offset of the next directory, 0 for none */
+};
+
+/* False: no TIFF file. */
+bool tiff_file_open(struct tiff_file *t, const char *path);
+void tiff_file_close(struct tiff_file *t);
+
+/* Reads the directory at an offset. False: it is damaged. */
+bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d);
+void tiff_directory_free(struct tiff_directory *d);
+/* NULL when the directory does not have the tag. */
+const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
+
+/* Values first .. first + n - 1 of a tag of integers. False: they are not in the file. */
+bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
+                      size_t n, uint64_t *out);
+/* The first value of a tag, or `otherwise`. */
+uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
+                         uint64_t otherwise);
+/* The beginning of a text, terminated; "" when there is none. */
+void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
+                    char *out, size_t size);
+
+/*
+ * Which tiles of the open level of a TIFF slide are empty: [rows][cols] u8, 1 = byte count 0
+ * (sparse TIFF). NULL: none, no TIFF file, or the level's directory is not found. To be free()d.
+ */
+uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i);
+/* Are the tables of tiles as long as a picture of this size needs? Libraries compute the number of
+ * tiles from the size, so they do not notice a damaged size. */
+int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
+                           int64_t tiles, struct err *e);
+/* The same for the open level of a TIFF slide. 0 also for other files. */
+int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e);
+/* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
+ * directory is not found. */
+uint64_t tiff_file_compression(const char *path, const struct slide_info *i);
+
+#endif

@@ -1,0 +1,247 @@
+/* tile_file.c - see tile_file.h. */
+#include "convert/readers/tile_file.h"
+
+#include "convert/readers/slide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in one go */
+
+/* What one thread needs. */
+struct scratch {
+    struct tile_decoder *decoder; /* NULL until it is needed */
+    struct tile_bytes tile;       /* compressed */
+};
+
+struct tile_file {
+    struct tile_grid grid;
+    int fd;
+    uint64_t bytes; /* of the file */
+    int threads;
+    struct scratch *scratch; /* [threads] */
+};
+
+/* --- opening and closing --- */
+
+struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, int threads,
+                                 struct err *e)
+{
+    struct stat st;
+    struct tile_file *t = calloc(1, sizeof *t);
+    struct scratch *scratch = calloc((size_t)threads, sizeof *scratch);
+    const int fd = t && scratch ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        t->grid = *g;
+        t->fd = fd;
+        t->bytes = (uint64_t)st.st_size;
+        t->threads = threads;
+        t->scratch = scratch;
+        return t;
+    }
+    if (t && scratch)
+        err_sys(e, "cannot open");
+    else
+        err_set(e, "out of memory");
+    const int code = errno;
+    if (fd >= 0)
+        close(fd);
+    free(scratch);
+    free(t);
+    errno = code;
+    return NULL;
+}
+
+void tile_file_close(struct tile_file *t)
+{
+    if (!t)
+        return;
+    for (int k = 0; k < t->threads; k++) {
+        tile_free(t->scratch[k].decoder);
+        free(t->scratch[k].tile.bytes);
+    }
+    close(t->fd);
+    free(t->scratch);
+    free(t);
+}
+
+/* --- tiles --- */
+
+int tile_bytes_grow(struct tile_bytes *b, size_t n, struct err *e)
+{
+    if (n <= b->size)
+        return 0;
+    free(b->bytes);
+    b->size = 0;
+    if (!(b->bytes = malloc(n)))
+        return err_set(e, "out of memory");
+    b->size = n;
+    return 0;
+}
+
+/* A tile that is gathered has some place. */
+static struct tile_place place_at(const struct tile_file *t, int64_t col, int64_t row)
+{
+    const struct tile_grid *g = &t->grid;
+    return g->gather ? (struct tile_place){0, 1} : g->places[row * g->cols + col];
+}
+
+/* Can the bytes lie there? More than twice the pixels' size is no tile. */
+static bool is_possible(const struct tile_file *t, const struct tile_place *p)
+{
+    const struct tile_format *f = &t->grid.format;
+    const uint64_t most = 6 * (uint64_t)(f->cols * f->rows) + 65536;
+    return p->bytes <= most && p->offset <= t->bytes && p->bytes <= t->bytes - p->offset;
+}
+
+/* 0; 1: the file ends before the tile does; -1. */
+static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const struct tile_place *p,
+                      struct err *e)
+{
+    if (tile_bytes_grow(b, p->bytes, e))
+        return -1;
+    for (b->n = 0; b->n < p->bytes;) {
+        const off_t at = (off_t)(p->offset + b->n);
+        const ssize_t n = pread(t->fd, b->bytes + b->n, p->bytes - b->n, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, "cannot read");
+        if (n == 0)
+            return 1;
+        b->n += (size_t)n;
+    }
+    return t->grid.unwrap && !t->grid.unwrap(b->bytes, &b->n);
+}
+
+/* n pixels of background. */
+static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out)
+{
+    const uint8_t *b = t->grid.background;
+    const uint8_t gray = (uint8_t)((299 * b[0] + 587 * b[1] + 114 * b[2] + 500) / 1000);
+    if (channels == 1)
+        memset(out, gray, n);
+    for (size_t k = 0; channels == 3 && k < n; k++)
+        memcpy(out + 3 * k, b, 3);
+}
+
+/* Prepares the thread's decoder and reads a tile into s->tile. 0; 1: it is not in the file; -1. */
+static int fetch(const struct tile_file *t, struct scratch *s, int64_t col, int64_t row,
+                 struct err *e)
+{
+    const struct tile_grid *g = &t->grid;
+    if (!s->decoder && !(s->decoder = tile_create(&g->format, e)))
+        return -1;
+    if (g->gather)
+        return g->gather(g->ctx, col, row, &s->tile, e);
+    const struct tile_place p = place_at(t, col, row);
+    return p.bytes > 0 && is_possible(t, &p) ? read_bytes(t, &s->tile, &p, e) : 1;
+}
+
+/* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
+ * TILE_NO_MEMORY. The n pixels of a bad tile become background. */
+static int settle(const struct tile_file *t, const struct tile_place *p, int bad, int channels,
+                  size_t n, uint8_t *out, enum store_status *status)
+{
+    if (bad == TILE_NO_MEMORY)
+        return -1;
+    *status = bad == 0 ? STORE_WHOLE : p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    if (bad)
+        fill(t, channels, n, out);
+    return 0;
+}
+
+int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, int channels,
+                   uint8_t *out, enum store_status *status, struct err *e)
+{
+    const struct tile_format *f = &t->grid.format;
+    const struct tile_place p = place_at(t, col, row);
+    struct scratch *s = &t->scratch[thread];
+    int bad = fetch(t, s, col, row, e);
+    if (bad < 0)
+        return -1;
+    if (bad == 0)
+        bad = tile_decode(s->decoder, s->tile.bytes, s->tile.n, channels, out, e);
+    return settle(t, &p, bad, channels, (size_t)(f->cols * f->rows), out, status);
+}
+
+int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t row, uint8_t *rgb,
+                          enum store_status *status, struct err *e)
+{
+    const struct tile_format *f = &t->grid.format;
+    const struct tile_place p = place_at(t, col, row);
+    struct scratch *s = &t->scratch[thread];
+    int bad = fetch(t, s, col, row, e);
+    if (bad < 0)
+        return -1;
+    if (bad == 0)
+        bad = tile_decode_eighth(s->decoder, s->tile.bytes, s->tile.n, rgb, e);
+    return settle(t, &p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
+}
+
+int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t row,
+                        struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
+                        struct err *e)
+{
+    const struct tile_place p = place_at(t, col, row);
+    struct scratch *s = &t->scratch[thread];
+    int bad = fetch(t, s, col, row, e);
+    if (bad < 0)
+        return -1;
+    *status = p.bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    if (bad)
+        return 0;
+    bad = tile_keep(s->decoder, s->tile.bytes, s->tile.n, chunk, eighth, e);
+    if (bad == TILE_NO_MEMORY)
+        return -1;
+    if (bad == TILE_DAMAGED)
+        return 0;
+    *status = STORE_WHOLE;
+    return bad == TILE_OTHER ? SLIDE_OTHER : 0;
+}
+
+bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row)
+{
+    return place_at(t, col, row).bytes == 0;
+}
+
+/* --- prefetching --- */
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct tile_place *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Asks the kernel for n tiles, sorted by offset: neighbours in one go. */
+static void advise(const struct tile_file *t, const struct tile_place *p, size_t n)
+{
+    for (size_t a = 0, b; a < n; a = b) {
+        uint64_t stop = p[a].offset + p[a].bytes;
+        for (b = a + 1; b < n && p[b].offset <= stop + GAP_BYTES; b++)
+            if (p[b].offset + p[b].bytes > stop)
+                stop = p[b].offset + p[b].bytes;
+        posix_fadvise(t->fd, (off_t)p[a].offset, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
+    }
+}
+
+void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows)
+{
+    const struct tile_grid *g = &t->grid;
+    const int64_t end = row + rows < g->rows ? row + rows : g->rows;
+    size_t n = 0;
+    if (g->gather)
+        return;
+    struct tile_place *p = malloc((size_t)((end - row) * g->cols) * sizeof *p);
+    for (int64_t k = row * g->cols; p && k < end * g->cols; k++)
+        if (g->places[k].bytes > 0 && is_possible(t, &g->places[k]))
+            p[n++] = g->places[k];
+    if (n > 1)
+        qsort(p, n, sizeof *p, by_offset);
+    advise(t, p, n);
+    free(p);
+}

@@ -1,0 +1,129 @@
+/* tile.c - see tile.h. */
+#include "convert/tile/tile.h"
+
+#include "common/codec/codec.h"
+#include "common/codec/jpeg_decoder.h"
+#include "common/store/gray.h"
+#include "convert/tile/tile_j2k.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct tile_decoder {
+    struct tile_format format;
+    struct jpeg_decoder *jpeg; /* one of the two */
+    struct tile_j2k *j2k;
+    uint8_t *rgb; /* one tile, for gray from an RGB JPEG; NULL until it is needed */
+};
+
+bool tile_is_known(int compression, int photometric)
+{
+    if (compression == TILE_JPEG)
+        return photometric == TILE_PHOTOMETRIC_RGB || photometric == TILE_PHOTOMETRIC_YCBCR;
+    return compression == TILE_J2K_YCBCR || compression == TILE_J2K_RGB;
+}
+
+struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
+{
+    struct tile_decoder *d = calloc(1, sizeof *d);
+    if (!d) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    d->format = *f;
+    if (f->compression != TILE_JPEG)
+        d->j2k = tile_j2k_create(&d->format, e);
+    else if ((d->jpeg = jpeg_decoder_create(e)) &&
+             jpeg_check_tables(d->jpeg, f->tables, f->tables_bytes, e) == 0)
+        return d;
+    if (d->j2k)
+        return d;
+    tile_free(d);
+    return NULL;
+}
+
+void tile_free(struct tile_decoder *d)
+{
+    if (!d)
+        return;
+    jpeg_decoder_free(d->jpeg);
+    tile_j2k_free(d->j2k);
+    free(d->rgb);
+    free(d);
+}
+
+static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels,
+                       bool eighth, uint8_t *out, struct err *e)
+{
+    const struct tile_format *f = &d->format;
+    const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
+    const struct jpeg_picture p = {.cols = f->cols,
+                                   .rows = f->rows,
+                                   .channels = channels,
+                                   .eighth = eighth,
+                                   .colours = f->photometric == TILE_PHOTOMETRIC_YCBCR ? JPEG_YCBCR
+                                                                                       : JPEG_RGB};
+    return jpeg_decode(d->jpeg, &p, &s, out, e);
+}
+
+int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
+                struct err *e)
+{
+    const size_t pixels = (size_t)(d->format.cols * d->format.rows);
+    if (d->j2k)
+        return tile_j2k_decode(d->j2k, bytes, n, channels, out, e);
+    if (channels == 3 || d->format.photometric == TILE_PHOTOMETRIC_YCBCR)
+        return decode_jpeg(d, bytes, n, channels, false, out, e);
+    if (!d->rgb && !(d->rgb = malloc(3 * pixels)))
+        return err_set(e, "out of memory"), TILE_NO_MEMORY;
+    const int r = decode_jpeg(d, bytes, n, 3, false, d->rgb, e);
+    if (r == 0)
+        gray_bytes_from_rgb(d->rgb, out, pixels);
+    return r;
+}
+
+int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
+                       struct err *e)
+{
+    return d->jpeg ? decode_jpeg(d, bytes, n, 3, true, out, e) : err_set(e, "not a JPEG tile");
+}
+
+/* A chunk that is larger than readers accept is no chunk. */
+static int make_chunk(const struct tile_format *f, const uint8_t *bytes, size_t n,
+                      struct jpeg_chunk *chunk, struct err *e)
+{
+    const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
+    const struct codec_params p = {codec_find("jpeg"), f->rows, f->cols, 3};
+    const int r = jpeg_chunk_make(chunk, &s, f->photometric == TILE_PHOTOMETRIC_YCBCR, e);
+    if (r || chunk->n <= codec_most_bytes(&p))
+        return r == JPEG_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
+    err_set(e, "a JPEG of %zu bytes", chunk->n);
+    return TILE_OTHER;
+}
+
+int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
+              uint8_t *eighth, struct err *e)
+{
+    const struct tile_format *f = &d->format;
+    struct err why = {""};
+    int r = make_chunk(f, bytes, n, chunk, &why);
+    if (r == TILE_OTHER) { /* is it damaged? */
+        r = tile_decode_eighth(d, bytes, n, eighth, e);
+        if (r == 0)
+            err_set(e, "%s", why.msg);
+        return r ? r : TILE_OTHER;
+    }
+    if (r)
+        return err_set(e, "%s", why.msg), r;
+    const struct jpeg_stream s = {.bytes = chunk->bytes, .n = chunk->n};
+    const struct jpeg_picture p = {
+        .cols = f->cols, .rows = f->rows, .channels = 3, .eighth = true, .colours = JPEG_MARKED};
+    return jpeg_decode(d->jpeg, &p, &s, eighth, e);
+}
+
+const char *tile_libraries(void)
+{
+    static char text[96];
+    snprintf(text, sizeof text, "%s, %s", jpeg_library(), tile_j2k_library());
+    return text;
+}

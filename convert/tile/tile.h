@@ -1,0 +1,76 @@
+/*
+ * tile.h - one compressed tile of a TIFF file to pixels in the caller's buffer.
+ *
+ * A decoder belongs to one thread and one level of a slide. The JPEG tables are loaded once; every
+ * tile is then decoded by the same libjpeg object straight into the chunk that is stored.
+ *
+ * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
+ * the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg would guess). The
+ * subsampling and the size are those of the stream, and the size must be the tile's. With libjpeg's
+ * defaults the pixels are identical to OpenSlide's (common/codec/jpeg_decoder.h).
+ *
+ * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
+ * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
+ * rounded.
+ */
+#ifndef WSI_TILE_H
+#define WSI_TILE_H
+
+#include "common/base/err.h"
+#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_decoder.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TILE_JPEG = 7, /* TIFF's compression tags */
+    TILE_J2K_YCBCR = 33003,
+    TILE_J2K_RGB = 33005,
+    TILE_PHOTOMETRIC_RGB = 2,
+    TILE_PHOTOMETRIC_YCBCR = 6,
+};
+
+struct tile_format {
+    int compression, photometric;
+    int64_t cols, rows;    /* px */
+    const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
+    size_t tables_bytes;
+};
+
+/* Can a tile of this format be decoded here? */
+bool tile_is_known(int compression, int photometric);
+
+struct tile_decoder;
+/* NULL when out of memory or the tables are damaged. */
+struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
+void tile_free(struct tile_decoder *d);
+
+enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER = 1 };
+
+/*
+ * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
+ * YCbCr JPEG (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or TILE_DAMAGED: the
+ * tile is damaged, or is not what the format says; out is undefined then, and the next tile is not
+ * affected.
+ */
+int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
+                struct err *e);
+
+/* JPEG only. Decodes at 1/8, the mean of each 8 x 8 block: out [ceil(rows/8)][ceil(cols/8)][3]. */
+int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
+                       struct err *e);
+
+/*
+ * JPEG only. Makes the chunk of codec jpeg, and decodes it as tile_decode_eighth does; with
+ * `eighth` NULL it is only checked. 0, TILE_NO_MEMORY, TILE_DAMAGED (exactly when tile_decode finds
+ * damage), or TILE_OTHER: the tile is whole, but of a kind that a chunk cannot hold; e says which.
+ */
+int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
+              uint8_t *eighth, struct err *e);
+
+/* "libjpeg-turbo 2.1.5, OpenJPEG 2.5.0" */
+const char *tile_libraries(void);
+
+#endif

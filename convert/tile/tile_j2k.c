@@ -1,0 +1,365 @@
+/* tile_j2k.c - see tile_j2k.h. */
+#include "convert/tile/tile_j2k.h"
+
+#include "common/store/gray.h"
+
+#include <endian.h>
+#include <openjpeg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_MESSAGE = 200, TERMS = 7 };
+
+struct tile_j2k {
+    const struct tile_format *format;
+    char message[MOST_MESSAGE]; /* the first one about this tile */
+    uint8_t *line;              /* [cols][3], for gray */
+    uint32_t *words;            /* [cols] */
+    int32_t *terms;             /* [TERMS][cols + 1] */
+};
+
+/* One row of YCbCr on its way to RGB. */
+struct ycbcr_row {
+    const OPJ_INT32 *y, *cb, *cr;
+    bool halved; /* cb and cr have half as many values */
+    int64_t n;
+    int32_t *terms[3];  /* [n + 1]: what chroma adds to luma */
+    int32_t *narrow[3]; /* the same, of halved chroma */
+    uint32_t *words;    /* [n]: R, G, B, 0 */
+};
+
+/* --- the stream --- */
+
+static uint32_t u16(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t u32(const uint8_t *p)
+{
+    return u16(p) << 16 | u16(p + 2);
+}
+
+/*
+ * Does the SIZ segment describe a tile of this format? It must: OpenJPEG allocates memory for every
+ * component and every inner tile that the segment states. Three components of 8 bits, unsigned; the
+ * first whole, the others whole or of half width or height.
+ */
+static bool check_size(const uint8_t *b, size_t n, const struct tile_format *f)
+{
+    enum { SIZ = 4, COMPONENTS = SIZ + 38, MOST_INNER_TILES = 4096 };
+    if (n < COMPONENTS + 9 || u16(b + 2) != 0xff51 || u16(b + SIZ) != 38 + 9 || u16(b + 40) != 3)
+        return false;
+    const uint32_t x1 = u32(b + 8), y1 = u32(b + 12), x0 = u32(b + 16), y0 = u32(b + 20);
+    const uint32_t cols = u32(b + 24), rows = u32(b + 28);
+    if (x1 <= x0 || y1 <= y0 || x1 - x0 != f->cols || y1 - y0 != f->rows || cols < 1 || rows < 1 ||
+        (f->cols / cols + 2) * (f->rows / rows + 2) > MOST_INNER_TILES)
+        return false;
+    for (int c = 0; c < 3; c++) {
+        const uint8_t *p = b + COMPONENTS + 3 * c;
+        if (p[0] != 7 || p[1] < 1 || p[1] > 2 || p[2] < 1 || p[2] > 2 ||
+            (c == 0 && (p[1] != 1 || p[2] != 1)))
+            return false;
+    }
+    return true;
+}
+
+struct memory {
+    const uint8_t *bytes;
+    size_t n, at;
+};
+
+static OPJ_SIZE_T memory_read(void *to, OPJ_SIZE_T n, void *ctx)
+{
+    struct memory *m = ctx;
+    if (m->at == m->n)
+        return (OPJ_SIZE_T)-1;
+    n = n < m->n - m->at ? n : m->n - m->at;
+    memcpy(to, m->bytes + m->at, n);
+    m->at += n;
+    return n;
+}
+
+static OPJ_OFF_T memory_skip(OPJ_OFF_T n, void *ctx)
+{
+    struct memory *m = ctx;
+    if (n < 0 || (OPJ_UINT64)n > m->n - m->at)
+        return -1;
+    m->at += (size_t)n;
+    return n;
+}
+
+static OPJ_BOOL memory_seek(OPJ_OFF_T to, void *ctx)
+{
+    struct memory *m = ctx;
+    if (to < 0 || (OPJ_UINT64)to > m->n)
+        return OPJ_FALSE;
+    m->at = (size_t)to;
+    return OPJ_TRUE;
+}
+
+/* Takes errors and warnings alike; keeps the first. */
+static void on_j2k_message(const char *text, void *ctx)
+{
+    char *message = ctx;
+    if (message[0])
+        return;
+    snprintf(message, MOST_MESSAGE, "%s", text);
+    message[strcspn(message, "\n")] = 0;
+}
+
+/* The whole stream as an image, or NULL. */
+static opj_image_t *read_j2k(struct tile_j2k *d, const uint8_t *bytes, size_t n)
+{
+    struct memory m = {bytes, n, 0};
+    opj_dparameters_t parameters;
+    opj_image_t *image = NULL;
+    opj_stream_t *stream = opj_stream_create(n < 65536 ? 65536 : n, OPJ_TRUE);
+    opj_codec_t *codec = opj_create_decompress(OPJ_CODEC_J2K);
+    opj_set_default_decoder_parameters(&parameters);
+    bool good = stream && codec;
+    if (good) {
+        opj_stream_set_user_data(stream, &m, NULL);
+        opj_stream_set_user_data_length(stream, n);
+        opj_stream_set_read_function(stream, memory_read);
+        opj_stream_set_skip_function(stream, memory_skip);
+        opj_stream_set_seek_function(stream, memory_seek);
+        opj_set_error_handler(codec, on_j2k_message, d->message);
+        opj_set_warning_handler(codec, on_j2k_message, d->message);
+        good = opj_setup_decoder(codec, &parameters) && opj_read_header(stream, codec, &image) &&
+               opj_decode(codec, stream, image) && opj_end_decompress(codec, stream);
+    }
+    if (codec)
+        opj_destroy_codec(codec);
+    if (stream)
+        opj_stream_destroy(stream);
+    if (good && !d->message[0])
+        return image;
+    opj_image_destroy(image);
+    return NULL;
+}
+
+static uint8_t clamp_byte(int v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+/* Has OpenJPEG decoded every component to the size that its subsampling gives? */
+static bool is_expected(const opj_image_t *image, const struct tile_format *f)
+{
+    if (image->numcomps != 3)
+        return false;
+    for (int c = 0; c < 3; c++) {
+        const opj_image_comp_t *p = &image->comps[c];
+        if (p->prec != 8 || p->sgnd || !p->data || p->dx < 1 || p->dx > 2 || p->dy < 1 ||
+            p->dy > 2 || (c == 0 && (p->dx != 1 || p->dy != 1)) ||
+            p->w != (f->cols + p->dx - 1) / p->dx || p->h != (f->rows + p->dy - 1) / p->dy)
+            return false;
+    }
+    return true;
+}
+
+/* Words of R, G, B and 0 as RGB: copies four bytes per pixel, of which the next pixel overwrites
+ * one. */
+static void put_words(const uint32_t *words, int64_t n, uint8_t *rgb)
+{
+    for (int64_t x = 0; x < n - 1; x++) {
+        const uint32_t w = htole32(words[x]);
+        memcpy(rgb + 3 * x, &w, 4);
+    }
+    const uint32_t w = htole32(words[n - 1]);
+    memcpy(rgb + 3 * (n - 1), &w, 3);
+}
+
+/* A row of three whole components as RGB, if all values are bytes, as they nearly always are.
+ * Builds words first, which vectorises. */
+static bool pack_bytes(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
+                       uint32_t *restrict words, uint8_t *restrict rgb)
+{
+    uint32_t any = 0;
+    for (int64_t x = 0; x < n; x++) {
+        any |= (uint32_t)(a[x] | b[x] | c[x]);
+        words[x] = (uint32_t)a[x] | (uint32_t)b[x] << 8 | (uint32_t)c[x] << 16;
+    }
+    if (any & ~255u)
+        return false;
+    put_words(words, n, rgb);
+    return true;
+}
+
+/* One row of three components as RGB; the second and third may have half as many values. */
+static void interleave(const OPJ_INT32 *a, const OPJ_INT32 *b, const OPJ_INT32 *c, int64_t n,
+                       int shift_b, int shift_c, uint32_t *words, uint8_t *rgb)
+{
+    if (shift_b == 0 && shift_c == 0 && pack_bytes(a, b, c, n, words, rgb))
+        return;
+    for (int64_t x = 0; x < n; x++) {
+        rgb[3 * x] = clamp_byte(a[x]);
+        rgb[3 * x + 1] = clamp_byte(b[x >> shift_b]);
+        rgb[3 * x + 2] = clamp_byte(c[x >> shift_c]);
+    }
+}
+
+/* --- YCbCr: BT.601, full range, in 16-bit fixed point --- */
+
+/* Inlined below for each kind of vector. */
+#define FOR_ROWS static inline __attribute__((always_inline))
+
+FOR_ROWS int32_t byte_of(int32_t v)
+{
+    v = v < 0 ? 0 : v;
+    return v > 255 ? 255 : v;
+}
+
+/* What n values of chroma add to luma for R, G and B. */
+FOR_ROWS void chroma_terms(const OPJ_INT32 *restrict cb, const OPJ_INT32 *restrict cr, int64_t n,
+                           int32_t *restrict r, int32_t *restrict g, int32_t *restrict b)
+{
+    const int32_t half = 1 << 15;
+    for (int64_t x = 0; x < n; x++) {
+        const int32_t u = byte_of(cb[x]) - 128, v = byte_of(cr[x]) - 128;
+        r[x] = (91881 * v + half) >> 16;
+        g[x] = -((22554 * u + 46802 * v + half) >> 16);
+        b[x] = (116130 * u + half) >> 16;
+    }
+}
+
+/* Two of each of n values. */
+FOR_ROWS void widen(const int32_t *restrict in, int64_t n, int32_t *restrict out)
+{
+    for (int64_t x = 0; x < n; x++)
+        out[2 * x] = out[2 * x + 1] = in[x];
+}
+
+FOR_ROWS void words_of(const OPJ_INT32 *restrict y, const int32_t *restrict r,
+                       const int32_t *restrict g, const int32_t *restrict b, int64_t n,
+                       uint32_t *restrict words)
+{
+    for (int64_t x = 0; x < n; x++) {
+        const int32_t v = byte_of(y[x]);
+        const int32_t red = byte_of(v + r[x]), green = byte_of(v + g[x]), blue = byte_of(v + b[x]);
+        words[x] = (uint32_t)red | (uint32_t)green << 8 | (uint32_t)blue << 16;
+    }
+}
+
+FOR_ROWS void convert_row(const struct ycbcr_row *w)
+{
+    const int64_t have = w->halved ? (w->n + 1) / 2 : w->n;
+    int32_t *const *t = w->halved ? w->narrow : w->terms;
+    chroma_terms(w->cb, w->cr, have, t[0], t[1], t[2]);
+    for (int k = 0; k < 3 && w->halved; k++)
+        widen(w->narrow[k], have, w->terms[k]);
+    words_of(w->y, w->terms[0], w->terms[1], w->terms[2], w->n, w->words);
+}
+
+static void convert_plain(const struct ycbcr_row *w)
+{
+    convert_row(w);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void convert_avx2(const struct ycbcr_row *w)
+{
+    convert_row(w);
+}
+#endif
+
+/* One row of YCbCr as RGB. Chroma of which one is halved is made whole first. */
+static void lay_ycbcr(const struct tile_j2k *d, const OPJ_INT32 *const row[3], const bool halved[2],
+                      uint8_t *rgb)
+{
+    const int64_t n = d->format->cols, room = n + 1;
+    int32_t *t = d->terms, *whole = t + 6 * room;
+    struct ycbcr_row w = {.y = row[0],
+                          .cb = row[1],
+                          .cr = row[2],
+                          .halved = halved[0] && halved[1],
+                          .n = n,
+                          .terms = {t, t + room, t + 2 * room},
+                          .narrow = {t + 3 * room, t + 4 * room, t + 5 * room},
+                          .words = d->words};
+    if (halved[0] != halved[1]) {
+        widen(halved[0] ? w.cb : w.cr, room / 2, whole);
+        *(halved[0] ? &w.cb : &w.cr) = whole;
+    }
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        convert_avx2(&w);
+    else
+#endif
+        convert_plain(&w);
+    put_words(w.words, n, rgb);
+}
+
+/* Lays the components into out, row by row, in lines that stay in the first-level cache. */
+static void lay_j2k(const struct tile_j2k *d, const opj_image_t *image, int channels, uint8_t *out)
+{
+    const opj_image_comp_t *c = image->comps;
+    const int64_t cols = d->format->cols;
+    const bool halved[2] = {c[1].dx == 2, c[2].dx == 2};
+    for (int64_t y = 0; y < d->format->rows; y++, out += cols * channels) {
+        uint8_t *rgb = channels == 3 ? out : d->line;
+        const OPJ_INT32 *row[3];
+        for (int k = 0; k < 3; k++)
+            row[k] = c[k].data + y / c[k].dy * c[k].w;
+        if (d->format->compression == TILE_J2K_YCBCR)
+            lay_ycbcr(d, row, halved, rgb);
+        else
+            interleave(row[0], row[1], row[2], cols, halved[0], halved[1], d->words, rgb);
+        if (channels == 1)
+            gray_bytes_from_rgb(rgb, out, (size_t)cols);
+    }
+}
+
+int tile_j2k_decode(struct tile_j2k *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
+                    struct err *e)
+{
+    if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
+        return err_set(e, "not a JPEG 2000 codestream");
+    if (!check_size(bytes, n, d->format))
+        return err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
+    d->message[0] = 0;
+    opj_image_t *image = read_j2k(d, bytes, n);
+    if (!image)
+        return err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
+    const bool good = is_expected(image, d->format);
+    if (good)
+        lay_j2k(d, image, channels, out);
+    opj_image_destroy(image);
+    return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
+}
+
+struct tile_j2k *tile_j2k_create(const struct tile_format *f, struct err *e)
+{
+    struct tile_j2k *d = calloc(1, sizeof *d);
+    if (d) {
+        d->format = f;
+        d->line = calloc((size_t)f->cols, 3);
+        d->words = calloc((size_t)f->cols, sizeof *d->words);
+        d->terms = calloc(TERMS * (size_t)(f->cols + 1), sizeof *d->terms);
+    }
+    if (d && d->line && d->words && d->terms)
+        return d;
+    tile_j2k_free(d);
+    err_set(e, "out of memory");
+    return NULL;
+}
+
+void tile_j2k_free(struct tile_j2k *d)
+{
+    if (!d)
+        return;
+    free(d->line);
+    free(d->words);
+    free(d->terms);
+    free(d);
+}
+
+const char *tile_j2k_library(void)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "OpenJPEG %s", opj_version());
+    return text;
+}

@@ -1,0 +1,403 @@
+/* tissue.c - see tissue.h. */
+#include "convert/tissue/tissue.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BINS = 256 };
+
+int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct tissue_rule *rule,
+                  struct err *e)
+{
+    *t = (struct tissue){.rule = rule,
+                         .cols = (width + TISSUE_CELL - 1) / TISSUE_CELL,
+                         .rows = (height + TISSUE_CELL - 1) / TISSUE_CELL};
+    t->band.cols = t->cols;
+    t->saturation = calloc((size_t)(t->cols * t->rows), 1);
+    t->mask = calloc((size_t)(t->cols * t->rows), 1);
+    if (t->saturation && t->mask)
+        return 0;
+    tissue_free(t);
+    return err_set(e, "out of memory");
+}
+
+void tissue_free(struct tissue *t)
+{
+    tissue_sums_free(&t->band);
+    free(t->saturation);
+    free(t->mask);
+    free(t->damaged);
+    t->saturation = t->mask = t->damaged = NULL;
+}
+
+void tissue_sums_free(struct tissue_sums *s)
+{
+    free(s->cell);
+    *s = (struct tissue_sums){0};
+}
+
+/* --- sums --- */
+
+static int64_t at_most(int64_t v, int64_t most)
+{
+    return v < most ? v : most;
+}
+
+/* The cell in which the middle of pixel k of an image of that scale lies. */
+static int64_t cell_of(int64_t k, double scale)
+{
+    return (int64_t)(((double)k + 0.5) * scale / TISSUE_CELL);
+}
+
+/* The pixels of a cell's side, if that is a whole number; else 0. */
+static int64_t side_of(double scale)
+{
+    const int64_t side = (int64_t)(TISSUE_CELL / scale);
+    return side > 0 && (double)side * scale == TISSUE_CELL ? side : 0;
+}
+
+/* The first pixel at or after k that lies in the cell after k's, at most `end`. */
+static int64_t next_cell(int64_t k, int64_t end, double scale, int64_t side)
+{
+    if (side > 0)
+        return at_most((k / side + 1) * side, end);
+    const int64_t cell = cell_of(k, scale);
+    int64_t n = (int64_t)((double)((cell + 1) * TISSUE_CELL) / scale - 0.5);
+    n = n > k ? n : k + 1;
+    while (n > k + 1 && cell_of(n - 1, scale) > cell)
+        n--;
+    while (n < end && cell_of(n, scale) == cell)
+        n++;
+    return n < end ? n : end;
+}
+
+/* Prepares the cells that the tile touches, all zero. */
+static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols, int64_t rows,
+                      double scale, struct err *e)
+{
+    s->damaged = false;
+    s->col = cell_of(x, scale);
+    s->row = cell_of(y, scale);
+    s->cols = cell_of(x + cols - 1, scale) - s->col + 1;
+    s->rows = cell_of(y + rows - 1, scale) - s->row + 1;
+    if (s->cols * s->rows > s->room) {
+        free(s->cell);
+        s->room = s->cols * s->rows;
+        s->cell = malloc((size_t)s->room * sizeof *s->cell);
+        if (!s->cell) {
+            s->room = 0;
+            return err_set(e, "out of memory");
+        }
+    }
+    memset(s->cell, 0, (size_t)(s->cols * s->rows) * sizeof *s->cell);
+    return 0;
+}
+
+/* As sum_pixels, for the few pixels of a cell at 1/8. */
+static void sum_few(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
+{
+    uint32_t sum[3] = {0};
+    for (int64_t y = 0; y < rows; y++, rgb += pitch)
+        for (int64_t k = 0; k < n; k++)
+            for (int c = 0; c < 3; c++)
+                sum[c] += rgb[3 * k + c];
+    for (int c = 0; c < 3; c++)
+        cell[c] += sum[c];
+    cell[3] += (uint32_t)(n * rows);
+}
+
+/* Adds n pixels of each of some rows. Columns are summed first, which the compiler vectorises. */
+static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
+{
+    uint16_t column[3 * TISSUE_CELL] = {0}; /* of 32 rows at most */
+    uint32_t sum[3] = {0};
+    assert(n <= TISSUE_CELL && rows <= TISSUE_CELL);
+    if (n <= 4) {
+        sum_few(cell, rgb, n, rows, pitch);
+        return;
+    }
+    for (int64_t y = 0; y < rows; y++, rgb += pitch)
+        for (int64_t k = 0; k < 3 * n; k++)
+            column[k] = (uint16_t)(column[k] + rgb[k]);
+    for (int64_t k = 0; k < n; k++)
+        for (int c = 0; c < 3; c++)
+            sum[c] += column[3 * k + c];
+    for (int c = 0; c < 3; c++)
+        cell[c] += sum[c];
+    cell[3] += (uint32_t)(n * rows);
+}
+
+int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
+               int64_t x, int64_t y, double scale, int64_t step, struct err *e)
+{
+    const int64_t side = side_of(scale);
+    if (begin_sums(s, x, y, cols, rows, scale, e))
+        return -1;
+    for (int64_t c = y, d; c < y + rows; c = d) {
+        d = next_cell(c, y + rows, scale, side);
+        const int64_t first = (c - y + step - 1) / step * step,
+                      n = (d - y - first + step - 1) / step;
+        uint32_t(*cell)[4] = s->cell + (cell_of(c, scale) - s->row) * s->cols;
+        for (int64_t a = x, b; n > 0 && a < x + cols; a = b) {
+            b = next_cell(a, x + cols, scale, side);
+            sum_pixels(cell[(side > 0 ? a / side : cell_of(a, scale)) - s->col],
+                       rgb + (first * pitch + a - x) * 3, b - a, n, step * pitch * 3);
+        }
+    }
+    return 0;
+}
+
+int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
+                       double scale, struct err *e)
+{
+    if (begin_sums(s, x, y, cols, rows, scale, e))
+        return -1;
+    s->damaged = true;
+    return 0;
+}
+
+/* --- colours: a complete row becomes bins --- */
+
+static int bin_of(double v)
+{
+    const int k = (int)(v * BINS);
+    return k < BINS ? k : BINS - 1;
+}
+
+/* The bins of a colour's hue and saturation. */
+static void bins_of(const uint32_t c[4], uint8_t bins[2])
+{
+    const double r = (double)c[0] / c[3], g = (double)c[1] / c[3], b = (double)c[2] / c[3];
+    const double high = r > g ? (r > b ? r : b) : (g > b ? g : b);
+    const double low = r < g ? (r < b ? r : b) : (g < b ? g : b), span = high - low;
+    double h = 0;
+    if (span > 0)
+        h = high == r   ? (g - b) / span / 6
+            : high == g ? ((b - r) / span + 2) / 6
+                        : ((r - g) / span + 4) / 6;
+    h += h < 0;
+    bins[0] = (uint8_t)bin_of(h);
+    bins[1] = (uint8_t)bin_of(high > 0 ? span / high : 0);
+}
+
+/* Is the cell's brightest colour dark, or bright? */
+static void note_brightness(struct tissue *t, const uint32_t c[4])
+{
+    const uint32_t high = c[0] > c[1] ? c[0] : c[1], most = high > c[2] ? high : c[2];
+    t->dark += most < (uint64_t)64 * c[3];
+    t->bright += most >= (uint64_t)128 * c[3];
+}
+
+/* Turns the upper n rows of the band, which are complete, into bins. A cell without pixels gets the
+ * bins of the cell before it. */
+static void complete_rows(struct tissue *t, int64_t n)
+{
+    struct tissue_sums *s = &t->band;
+    const int64_t first = s->row * t->cols, cells = n * t->cols, left = (s->rows - n) * t->cols;
+    if (n == 0)
+        return;
+    for (int64_t k = 0; k < cells; k++) {
+        if (s->cell[k][3]) {
+            bins_of(s->cell[k], t->last);
+            note_brightness(t, s->cell[k]);
+        }
+        t->mask[first + k] = t->last[0];
+        t->saturation[first + k] = t->last[1];
+    }
+    memmove(s->cell, s->cell + cells, (size_t)left * sizeof *s->cell);
+    s->row += n;
+    s->rows -= n;
+}
+
+/* Extends the band to row `end` - 1 if it ends before. */
+static int extend_band(struct tissue *t, int64_t end, struct err *e)
+{
+    struct tissue_sums *s = &t->band;
+    const int64_t have = s->rows * t->cols, need = (end - s->row) * t->cols;
+    if (need <= have)
+        return 0;
+    if (need > s->room) {
+        void *more = realloc(s->cell, (size_t)need * sizeof *s->cell);
+        if (!more)
+            return err_set(e, "out of memory");
+        s->cell = more;
+        s->room = need;
+    }
+    memset(s->cell + have, 0, (size_t)(need - have) * sizeof *s->cell);
+    s->rows = end - s->row;
+    return 0;
+}
+
+/* Marks the cells of a damaged tile. */
+static int mark_damaged(struct tissue *t, const struct tissue_sums *s, struct err *e)
+{
+    if (!t->damaged && !(t->damaged = calloc((size_t)(t->cols * t->rows), 1)))
+        return err_set(e, "out of memory");
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t c = 0; c < s->cols; c++)
+            t->damaged[at_most(s->row + r, t->rows - 1) * t->cols +
+                       at_most(s->col + c, t->cols - 1)] = 1;
+    return 0;
+}
+
+int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)
+{
+    if (s->damaged && mark_damaged(t, s, e))
+        return -1;
+    const int64_t first = at_most(s->row, t->rows - 1), end = at_most(s->row + s->rows, t->rows);
+    assert(first >= t->band.row);
+    if (extend_band(t, end, e))
+        return -1;
+    complete_rows(t, first - t->band.row);
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t c = 0; c < s->cols; c++) {
+            const int64_t row = at_most(s->row + r, t->rows - 1) - first,
+                          col = at_most(s->col + c, t->cols - 1);
+            for (int k = 0; k < 4; k++)
+                t->band.cell[row * t->cols + col][k] += s->cell[r * s->cols + c][k];
+        }
+    return 0;
+}
+
+/* --- thresholds --- */
+
+/* The first bin of the upper class; BINS when there is only one class. */
+static int otsu(const uint64_t histogram[BINS])
+{
+    double total = 0, sum = 0, below = 0, sum_below = 0, best = -1;
+    int first = 0, last = 0;
+    for (int k = 0; k < BINS; k++) {
+        total += (double)histogram[k];
+        sum += (double)histogram[k] * k;
+    }
+    for (int k = 0; k < BINS - 1; k++) {
+        below += (double)histogram[k];
+        sum_below += (double)histogram[k] * k;
+        if (below == 0 || below == total)
+            continue;
+        const double d = sum_below / below - (sum - sum_below) / (total - below);
+        const double between = below * (total - below) * d * d;
+        if (between > best) {
+            best = between;
+            first = k;
+        }
+        if (between >= best) /* empty bins make a plateau: take its middle */
+            last = k;
+    }
+    return best < 0 ? BINS : (first + last) / 2 + 1;
+}
+
+/* Lists the cells of the piece that `first` belongs to and marks them with 2. */
+static int64_t list_piece(const struct tissue *t, int64_t first, int64_t *list)
+{
+    int64_t n = 0;
+    list[n++] = first;
+    t->mask[first] = 2;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t row = list[k] / t->cols, col = list[k] % t->cols;
+        for (int64_t r = row > 0 ? row - 1 : 0; r <= row + 1 && r < t->rows; r++)
+            for (int64_t c = col > 0 ? col - 1 : 0; c <= col + 1 && c < t->cols; c++)
+                if (t->mask[r * t->cols + c] == 1) {
+                    t->mask[r * t->cols + c] = 2;
+                    list[n++] = r * t->cols + c;
+                }
+    }
+    return n;
+}
+
+/* Removes pieces of tissue that are smaller than the rule says. Large ones are marked with 3 until
+ * all are settled. */
+static int remove_small(struct tissue *t, struct err *e)
+{
+    const int64_t cells = t->cols * t->rows, area = TISSUE_CELL * TISSUE_CELL;
+    const int64_t least = (t->rule->min_area + area - 1) / area;
+    if (least <= 1)
+        return 0;
+    int64_t *list = malloc((size_t)cells * sizeof *list);
+    if (!list)
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < cells; k++)
+        if (t->mask[k] == 1) {
+            const int64_t n = list_piece(t, k, list);
+            for (int64_t m = 0; m < n; m++)
+                t->mask[list[m]] = n >= least ? 3 : 0;
+        }
+    for (int64_t k = 0; k < cells; k++)
+        t->mask[k] = t->mask[k] == 3;
+    free(list);
+    return 0;
+}
+
+static int bin_from(double threshold)
+{
+    return (int)(threshold * BINS + 0.5);
+}
+
+void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = 0;
+    if (r->given)
+        n = (size_t)snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
+                             bin_from(r->s) / (double)BINS);
+    if (r->min_area > 0)
+        snprintf(text + n, size - n, "%smin-area %" PRId64, n ? "; " : "", r->min_area);
+}
+
+int tissue_finish(struct tissue *t, struct err *e)
+{
+    uint64_t hues[BINS] = {0}, saturations[BINS] = {0};
+    const int64_t n = t->cols * t->rows;
+    int64_t tissue = 0;
+    complete_rows(t, t->band.rows);
+    const int64_t done =
+        t->band.row * t->cols; /* a coarse level may end a row of cells too early */
+    memset(t->mask + done, t->last[0], (size_t)(n - done));
+    memset(t->saturation + done, t->last[1], (size_t)(n - done));
+    for (int64_t k = 0; k < n; k++) {
+        const bool counts = !t->damaged || !t->damaged[k];
+        hues[t->mask[k]] += counts;
+        saturations[t->saturation[k]] += counts;
+    }
+    const bool given = t->rule->given;
+    const int h = given ? bin_from(t->rule->h) : otsu(hues);
+    const int s = given ? bin_from(t->rule->s) : otsu(saturations);
+    t->none = !given && t->dark > t->bright;
+    for (int64_t k = 0; k < n; k++)
+        t->mask[k] = (t->mask[k] >= h && t->saturation[k] >= s) || (t->damaged && t->damaged[k]);
+    if (remove_small(t, e))
+        return -1;
+    for (int64_t k = 0; k < n; k++)
+        tissue += t->mask[k];
+    t->otsu_h = h / (double)BINS;
+    t->otsu_s = s / (double)BINS;
+    t->fraction = (double)tissue / (double)n;
+    tissue_sums_free(&t->band);
+    free(t->saturation);
+    t->saturation = NULL;
+    return 0;
+}
+
+void tissue_take(struct tissue *t, const uint8_t *mask)
+{
+    int64_t tissue = 0;
+    for (int64_t k = 0; k < t->cols * t->rows; k++)
+        tissue += t->mask[k] = mask[k];
+    t->otsu_h = t->otsu_s = NAN;
+    t->fraction = (double)tissue / (double)(t->cols * t->rows);
+}
+
+int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)
+{
+    const int64_t right = at_most((x + cols - 1) / TISSUE_CELL, t->cols - 1);
+    const int64_t below = at_most((y + rows - 1) / TISSUE_CELL, t->rows - 1);
+    for (int64_t r = y / TISSUE_CELL; r <= below; r++)
+        for (int64_t c = x / TISSUE_CELL; c <= right; c++)
+            if (t->mask[r * t->cols + c])
+                return 1;
+    return 0;
+}

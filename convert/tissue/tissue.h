@@ -1,0 +1,84 @@
+/*
+ * tissue.h - where the tissue is: a map of cells of 32 x 32 stored pixels.
+ *
+ * Each cell's mean colour is converted to HSV. Otsu's threshold (Otsu 1979: the one that splits a
+ * histogram into the two classes with the least variance inside) is found for H and for S, over all
+ * cells, with 256 bins each. Tissue is where both thresholds are exceeded. The user can give both
+ * thresholds instead, and can have small pieces of tissue removed.
+ *
+ * Otsu's rule needs a bright background, as of glass. A slide has none if more of its cells are
+ * dark (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
+ *
+ * The caller chooses where the colours come from: a coarse level of the pyramid, level 0 decoded at
+ * 1/8, or the tiles that are converted anyway. Colours arrive one row of tiles after the other, so
+ * sums are kept only for the rows of cells that are not complete; a complete cell takes two bytes.
+ */
+#ifndef WSI_TISSUE_H
+#define WSI_TISSUE_H
+
+#include "common/base/err.h"
+#include "common/store/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TISSUE_CELL = STORE_CELL };
+
+/* Sums of R, G, B and their number, for a rectangle of cells. */
+struct tissue_sums {
+    int64_t col, row, cols, rows;
+    uint32_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
+    int64_t room;
+    bool damaged; /* the tile cannot be decoded: its cells count as tissue */
+};
+
+/* What is tissue. All zero: Otsu's thresholds, and pieces of any size. */
+struct tissue_rule {
+    bool given; /* thresholds are `h` and `s`; 0 .. 1, in steps of 1 / 256 */
+    double h, s;
+    int64_t min_area; /* px of the stored level: smaller pieces are removed. Cells that share a side
+                         or a corner are one piece; each has TISSUE_CELL x TISSUE_CELL px */
+};
+
+struct tissue {
+    const struct tissue_rule *rule;
+    int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
+    struct tissue_sums band; /* the rows of cells that are not complete */
+    int64_t dark, bright;    /* complete cells whose V is below 1/4, at least 1/2 */
+    uint8_t last[2];         /* bins of hue and saturation of the last complete cell */
+    uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
+    uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
+    uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
+    double otsu_h, otsu_s;   /* 0 .. 1; NaN for a mask from outside */
+    double fraction;         /* of the cells */
+    bool none;               /* there is no map: the background is not bright; set at the end */
+};
+
+/* `rule` must outlive t. */
+int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct tissue_rule *rule,
+                  struct err *e);
+void tissue_free(struct tissue *t);
+
+/* Sums a tile, rgb [rows][pitch][3] u8, of which cols x rows pixels count. Its first pixel is pixel
+ * (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Only every
+ * step-th row is read. Any thread. */
+int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
+               int64_t x, int64_t y, double scale, int64_t step, struct err *e);
+/* The same for a tile that is damaged. Tissue must not be lost because of damage, so every cell
+ * that the tile touches counts as tissue, and none of them takes part in the thresholds. */
+int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
+                       double scale, struct err *e);
+void tissue_sums_free(struct tissue_sums *s);
+/* Adds a tile's sums to the map. What lies beyond the map's edge goes to its last cells. No tile
+ * may begin above one that was added before. */
+int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
+/* Computes the thresholds and the mask, or sets `none`. -1: out of memory. */
+int tissue_finish(struct tissue *t, struct err *e);
+/* Takes a mask from outside, [rows][cols] 1 = tissue, instead of sums; it is copied. */
+void tissue_take(struct tissue *t, const uint8_t *mask);
+/* The rule in words, "thresholds 0.5,0.25; min-area 9000"; "" for Otsu's thresholds only. */
+void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
+/* Is there tissue in this rectangle of stored pixels? */
+int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * jpeg_tables.h - what the kernels of jpeg.cu need to know of a JPEG stream's header: its geometry,
+ * and its Huffman and quantisation tables as look-up tables.
+ *
+ * The tables answer for JPEG_LOOKUP bits of the stream at once. An entry resolves one or two
+ * symbols with the values that follow them, so that a block takes about half as many look-ups as it
+ * has symbols:
+ *
+ *   byte 0      bits of the stream that the symbols and their values take
+ *   byte 1      places by which they move in zigzag order: run + 1 each, 16 for sixteen zeros,
+ *               JPEG_END for the end of the block
+ *   byte 2      places by which the first symbol alone moves
+ *   byte 3      enum jpeg_kind
+ *   bits 32-63  the coefficients (of DC: the difference from the block before), 12 bits each, below
+ * them 4 bits: bits 32-35 1 if the first symbol brings a coefficient, bits 36-47 the coefficient,
+ *               bits 48-51 how many coefficients there are, bits 52-63 the second coefficient
+ *
+ * With JPEG_VALUE byte 0 has the bits of the code alone, and bits 32-47 the bits of the value,
+ * which follows it in the stream.
+ *
+ * The second symbol behind a DC difference is the first AC symbol of the block. A difference of
+ * zero is no coefficient.
+ */
+#ifndef WSI_JPEG_TABLES_H
+#define WSI_JPEG_TABLES_H
+
+#include "common/codec/jpeg_header.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    JPEG_LOOKUP = 11,
+    JPEG_PAIRS = 2, /* pairs of a DC and an AC table that a stream's components use */
+    JPEG_END = 128,
+    JPEG_KIND = 24,    /* the bit at which the kind begins */
+    JPEG_MOST_DC = 11, /* bits of a value; more are left to the host's decoder */
+    JPEG_MOST_AC = 10,
+};
+
+enum jpeg_kind {
+    JPEG_RESOLVED, /* all bits are in the entry */
+    JPEG_VALUE,    /* the symbol is; its value lies behind the looked-up bits */
+    JPEG_LONG,     /* the code is longer than JPEG_LOOKUP bits, or no code begins so */
+    JPEG_UNUSUAL,  /* a symbol that the kernels leave to the host */
+};
+
+/* Room that the decoder needs. */
+enum {
+    JPEG_SLACK = 1024, /* bytes that may be read behind the data of a tile */
+    JPEG_MARGIN = 16,  /* entries that may be written behind the room for a tile */
+};
+
+enum jpeg_sampling { JPEG_GRAY, JPEG_444, JPEG_422, JPEG_420 };
+
+/* What all tiles of one batch share. */
+struct jpeg_geometry {
+    int32_t width, height; /* px of a tile */
+    int32_t sampling;      /* enum jpeg_sampling */
+    int32_t ycc;           /* colours are YCbCr and become RGB */
+    int32_t mcu_cols, mcu_rows, mcu_blocks;
+    int32_t restart_interval; /* MCUs; 0: none */
+};
+
+/* One set of tables. */
+struct jpeg_set {
+    uint64_t lookup[JPEG_PAIRS][2][1 << JPEG_LOOKUP]; /* [pair][0: DC, 1: AC] */
+    /* codes longer than JPEG_LOOKUP bits: those of n bits are below limit[n], left-aligned to 16
+     * bits */
+    uint32_t limit[JPEG_PAIRS][2][18];
+    int32_t first[JPEG_PAIRS][2]
+                 [18]; /* values[first[n] + code] is the symbol of a code of n bits */
+    uint8_t values[JPEG_PAIRS][2][256];
+    uint32_t scatter[JPEG_COMPONENTS]
+                    [64]; /* by place in zigzag order: quantiser << 16 | column * 8 + row */
+    uint32_t pair_of;     /* pair of component c in bit c */
+    int32_t pairs;
+};
+
+/*
+ * Geometry and tables of a stream for the kernels. `ycc`: what the store's attributes or the
+ * stream's marker say of its colours. False if the kernels do not handle such streams: the host's
+ * decoder does.
+ */
+bool jpeg_tables_make(const struct jpeg_header *h, bool ycc, struct jpeg_geometry *g,
+                      struct jpeg_set *s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,284 @@
+/* compare_command.c - see compare_command.h. */
+#include "process/commands/compare_command.h"
+
+#include "common/base/cli.h"
+#include "common/base/stop.h"
+#include "common/base/text.h"
+#include "process/commands/compare.h"
+#include "process/options/options.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { OPT_LIMIT = COMMAND_OWN, OPT_JSON };
+enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
+
+static const struct command_option rows[] = {
+    {"Output", 0, "limit", "DB", OPT_LIMIT,
+     "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
+     "if a slide is in one result only, or if no slide is in both"},
+    {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line instead of the table"},
+    COMMAND_LAST_ROWS};
+
+struct arguments {
+    const char *paths[2];
+    double limit; /* NaN: none */
+    bool json;
+};
+
+static int set(void *ctx, int id, const char *arg, struct err *e)
+{
+    struct arguments *a = ctx;
+    if (id == OPT_LIMIT)
+        return cli_real("--limit", arg, 0, 2000, &a->limit, e);
+    a->json = true;
+    return 0;
+}
+
+const struct command compare_options = {
+    .program = "h5spec",
+    .word = "compare",
+    .usage = "[options] A.h5 B.h5",
+    .summary = "show what changed between two results of the same slides",
+    .details = "Compares slides of equal names in two results: did another scanner firmware, a new "
+               "export or another codec change anything? For each slide, worst first, it prints "
+               "the change of mean and std from A to B, the Wasserstein-1 distance W1 between the "
+               "histograms, and how much the maps differ window by window. The parameters of both "
+               "results must be equal.",
+    .example = "h5spec compare --limit 0.1 before.h5 after.h5",
+    .options = rows,
+    .set = set,
+    .version = options_version};
+
+/* --- the verdict --- */
+
+static int64_t above_limit(const struct compare *c, double limit)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < c->n; k++)
+        n += !(c->slides[k].w1_db <= limit);
+    return n;
+}
+
+static int64_t identical(const struct compare *c)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < c->n; k++)
+        n += c->slides[k].identical;
+    return n;
+}
+
+/* A spectrum has frequencies in cycles/px: at another resolution even W1 = 0 does not say that the
+ * slide is the same. */
+static int64_t other_resolution(const struct compare *c)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < c->n; k++)
+        n += c->slides[k].other_resolution;
+    return n;
+}
+
+static bool is_within(const struct compare *c, double limit)
+{
+    return c->n > 0 && c->n_only[0] == 0 && c->n_only[1] == 0 && above_limit(c, limit) == 0 &&
+           other_resolution(c) == 0;
+}
+
+/* --- JSON --- */
+
+static void put_real(const char *key, double value)
+{
+    printf(", \"%s\": ", key);
+    cli_json_number(stdout, value);
+}
+
+static void put_change(const char *name, const struct compare_change *c)
+{
+    printf(", \"%s\": {\"windows\": %" PRId64 ", \"changed\": %" PRId64, name, c->windows,
+           c->changed);
+    put_real("mean", c->mean);
+    put_real("most", c->most);
+    putchar('}');
+}
+
+static void put_slide(const struct compare_slide *s, bool focus)
+{
+    fputs("{\"slide\": ", stdout);
+    cli_json_string(stdout, s->name);
+    put_real("w1_db", s->w1_db);
+    put_real("mean_db", s->mean_db);
+    put_real("std_db", s->std_db);
+    printf(", \"windows_a\": %" PRId64 ", \"windows_b\": %" PRId64, s->windows_a, s->windows_b);
+    put_real("mpp_a", s->mpp_a);
+    put_real("mpp_b", s->mpp_b);
+    printf(", \"other_resolution\": %s, \"identical\": %s", s->other_resolution ? "true" : "false",
+           s->identical ? "true" : "false");
+    if (s->same_shape)
+        put_change("window_mean_db", &s->maps[COMPARE_MEAN]);
+    if (s->same_shape && focus)
+        put_change("window_focus_db", &s->maps[COMPARE_FOCUS]);
+    putchar('}');
+}
+
+static void put_names(const char *key, char *const *names, int64_t n)
+{
+    printf(", \"%s\": [", key);
+    for (int64_t k = 0; k < n; k++) {
+        fputs(k ? ", " : "", stdout);
+        cli_json_string(stdout, names[k]);
+    }
+    putchar(']');
+}
+
+static void print_json(const struct arguments *a, const struct compare *c)
+{
+    fputs("{\"a\": ", stdout);
+    cli_json_string(stdout, a->paths[0]);
+    fputs(", \"b\": ", stdout);
+    cli_json_string(stdout, a->paths[1]);
+    printf(", \"compared\": %" PRId64 ", \"identical\": %" PRId64
+           ", \"other_resolution\": %" PRId64,
+           c->n, identical(c), other_resolution(c));
+    put_real("limit", a->limit);
+    if (!isnan(a->limit))
+        printf(", \"within_limit\": %s, \"above_limit\": %" PRId64,
+               is_within(c, a->limit) ? "true" : "false", above_limit(c, a->limit));
+    put_names("only_in_a", c->only[0], c->n_only[0]);
+    put_names("only_in_b", c->only[1], c->n_only[1]);
+    fputs(", \"slides\": [", stdout);
+    for (int64_t k = 0; k < c->n; k++) {
+        fputs(k ? ", " : "", stdout);
+        put_slide(&c->slides[k], c->focus);
+    }
+    puts("]}");
+}
+
+/* --- the table --- */
+
+static int name_columns(const struct compare *c)
+{
+    int most = LEAST_COLUMNS;
+    for (int64_t k = 0; k < c->n; k++) {
+        const int columns = text_columns(c->slides[k].name);
+        most = columns > most ? columns : most;
+    }
+    return most < MOST_COLUMNS ? most : MOST_COLUMNS;
+}
+
+static void print_name(const char *name, int columns)
+{
+    char out[4 * sizeof((struct compare_slide){0}.name)];
+    const int used = text_fit(out, sizeof out, name, columns);
+    printf("%s%*s", out, columns - used, "");
+}
+
+static void print_db(double value, const char *form)
+{
+    char out[32];
+    snprintf(out, sizeof out, form, value);
+    printf(" %9s", isnan(value) ? "-" : out);
+}
+
+/* What the numbers do not show. */
+static void print_note(const struct compare_slide *s)
+{
+    if (s->identical)
+        fputs("  identical", stdout);
+    else if (!s->same_shape)
+        fputs("  different size", stdout);
+    else if (s->windows_a != s->windows_b)
+        printf("  %" PRId64 " and %" PRId64 " windows", s->windows_a, s->windows_b);
+    if (s->other_resolution)
+        printf("  %g and %g um/px", s->mpp_a, s->mpp_b);
+    putchar('\n');
+}
+
+static void print_slide(const struct compare_slide *s, int columns, bool focus)
+{
+    print_name(s->name, columns);
+    print_db(s->w1_db, "%.4f");
+    print_db(s->mean_db, "%+.4f");
+    print_db(s->std_db, "%+.4f");
+    print_db(s->same_shape ? s->maps[COMPARE_MEAN].most : NAN, "%.3f");
+    if (focus)
+        print_db(s->same_shape ? s->maps[COMPARE_FOCUS].most : NAN, "%.2f");
+    print_note(s);
+}
+
+static void print_only(char *const *names, int64_t n, const char *path)
+{
+    for (int64_t k = 0; k < n; k++) {
+        print_name(names[k], LEAST_COLUMNS);
+        printf(" only in %s\n", path);
+    }
+}
+
+static void print_table(const struct arguments *a, const struct compare *c)
+{
+    const int columns = name_columns(c);
+    printf("%-*s %9s %9s %9s %9s", columns, "slide", "W1 dB", "mean dB", "std dB", "window dB");
+    puts(c->focus ? "  focus dB" : "");
+    for (int64_t k = 0; k < c->n; k++)
+        print_slide(&c->slides[k], columns, c->focus);
+    for (int k = 0; k < 2; k++)
+        print_only(c->only[k], c->n_only[k], a->paths[k]);
+}
+
+static void last_line(const struct arguments *a, const struct compare *c)
+{
+    char limit[96] = "", worst[64] = "", other[64] = "";
+    double largest = -1; /* of the slides that have windows in both */
+    for (int64_t k = 0; k < c->n; k++)
+        largest = c->slides[k].w1_db > largest ? c->slides[k].w1_db : largest;
+    if (!isnan(a->limit))
+        snprintf(limit, sizeof limit, "; %" PRId64 " above the limit of %g dB",
+                 above_limit(c, a->limit), a->limit);
+    if (largest >= 0)
+        snprintf(worst, sizeof worst, "; largest W1 %.4f dB", largest);
+    if (other_resolution(c) > 0)
+        snprintf(other, sizeof other, "; %" PRId64 " with other um/px", other_resolution(c));
+    cli_say("%" PRId64 " slide%s compared, %" PRId64 " identical, %" PRId64 " only in A, %" PRId64
+            " only in B%s%s%s",
+            c->n, c->n == 1 ? "" : "s", identical(c), c->n_only[0], c->n_only[1], worst, limit,
+            other);
+}
+
+/* --- the run --- */
+
+static int print_all(const struct arguments *a, const struct compare *c)
+{
+    if (a->json)
+        print_json(a, c);
+    else
+        print_table(a, c);
+    last_line(a, c);
+    return isnan(a->limit) || is_within(c, a->limit) ? EXIT_DONE : EXIT_PART;
+}
+
+int compare_main(int argc, char **argv)
+{
+    struct arguments a = {.limit = NAN};
+    struct compare c = {0};
+    struct err e = {""};
+    int first;
+    int status = command_parse(&compare_options, argc, argv, &a, &first);
+    if (status >= 0)
+        return status;
+    if (argc - first != 2) {
+        err_set(&e, "name two results, not %d", argc - first);
+        return command_usage_error(&compare_options, &e);
+    }
+    a.paths[0] = argv[first];
+    a.paths[1] = argv[first + 1];
+    stop_catch_signals();
+    if (compare_results(a.paths[0], a.paths[1], &c, &e) == 0)
+        status = print_all(&a, &c);
+    else {
+        cli_say("%s", e.msg);
+        status = stop_signal() ? EXIT_STOPPED : EXIT_PART;
+    }
+    compare_free(&c);
+    return status;
+}

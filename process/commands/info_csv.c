@@ -1,0 +1,206 @@
+/* info_csv.c - tables of results; see info_forms.h. */
+#include "process/commands/info_forms.h"
+
+#include "common/base/cli.h"
+#include "common/base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Fits any name of a file or a slide, made printable. */
+enum { TEXT_BYTES = 1 << 16 };
+
+/* --- CSV --- */
+
+static void put_text(const char *s)
+{
+    char out[TEXT_BYTES];
+    text_fit(out, sizeof out, s, TEXT_BYTES);
+    putchar('"');
+    for (const char *c = out; *c; c++) {
+        if (*c == '"')
+            putchar('"');
+        putchar(*c);
+    }
+    putchar('"');
+}
+
+static void next_text(const char *s)
+{
+    putchar(',');
+    put_text(s);
+}
+
+static void next_int(int64_t value)
+{
+    printf(",%" PRId64, value);
+}
+
+/* Empty where an older file does not say. */
+static void next_count(int64_t value)
+{
+    if (value >= 0)
+        next_int(value);
+    else
+        putchar(',');
+}
+
+/* Empty for NaN. */
+static void next_real(double value)
+{
+    char buf[32];
+    printf(",%s", isfinite(value) ? cli_number(buf, value) : "");
+}
+
+static void put_counts(const struct result_params *p, const struct result_counts *c)
+{
+    double mean, std;
+    result_moments(p, c->histogram, &mean, &std);
+    next_int(c->windows);
+    next_real(mean);
+    next_real(std);
+    printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        next_count(c->touching[k]); /* a file of version 0.1 does not say */
+    next_count(p->roi ? c->outside : -1);
+}
+
+static void put_source(const struct result_slide *s)
+{
+    char missing[256];
+    result_missing_text(s->groups, s->group_count, missing, sizeof missing);
+    next_int(s->width);
+    next_int(s->height);
+    next_int(s->level);
+    next_text(missing);
+    next_text(s->source_name);
+    next_real(s->seconds);
+    next_text(s->quickhash);
+    next_int(s->source_gray);
+    next_text(s->backend);
+    next_text(s->device);
+    next_text(s->kernel);
+    next_text(s->io);
+    if (s->tiles_on_host >= 0)
+        next_int(s->tiles_on_host);
+    else
+        next_text("");
+}
+
+static void put_origin(const struct result_origin *o)
+{
+    next_real(o->mpp_x);
+    next_real(o->mpp_y);
+    next_real(o->downsample);
+    next_real(o->objective_power);
+    next_text(o->vendor);
+    next_real(o->tissue_fraction);
+    next_count(o->tiles);
+    next_count(o->tiles_missing);
+    next_count(o->tiles_damaged);
+    next_count(o->tiles_left_out);
+}
+
+/* The levels of the octaves from the coarsest to the finest: octave_7 is 1/128 <= f < 1/64. */
+static void put_features(const struct result_params *p, const struct result_slide *s)
+{
+    double profile[FEATURES_OCTAVES];
+    result_profile(p, &s->counts, profile);
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
+        next_real(profile[k]);
+    next_real(features_slope(profile));
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        next_real(s->focus[q]);
+}
+
+static const char source_columns[] =
+    ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
+    "kernel,io,tiles_on_host,"
+    "mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
+    "tiles_damaged,tiles_left_out,octave_7,octave_6,octave_5,octave_4,octave_3,octave_2,slope,"
+    "focus_p05,focus_p50,focus_p95";
+
+static void put_parameters(const struct result *r)
+{
+    const struct result_params *p = result_params(r);
+    next_int(p->window);
+    next_int(p->stride);
+    next_real(p->sigma);
+    next_int(p->radius);
+    next_text(p->taper);
+    next_real(p->offset);
+    next_int(p->bins);
+    next_real(p->low_db);
+    next_real(p->high_db);
+    next_int(p->tissue_only);
+    next_real(p->min_tissue);
+    next_int(p->skip_damaged);
+    next_int(p->roi);
+    next_real(p->roi ? p->min_roi : NAN);
+    next_text(p->roi_class);
+    next_text(p->features);
+    next_text(result_creator(r));
+    putchar('\n');
+}
+
+static const char parameter_columns[] =
+    ",window,stride,sigma,radius,taper,offset,bins,low_db,high_db,tissue_only,min_tissue,"
+    "skip_damaged,roi,min_roi,roi_class,features,creator";
+
+void info_csv_head(void)
+{
+    fputs("file,kind,slide,windows,mean_db,std_db,underflow,overflow", stdout);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        printf(",%s", result_touching_name(k));
+    fputs(",windows_outside", stdout);
+    printf("%s%s\n", source_columns, parameter_columns);
+}
+
+int info_result_csv(const char *path, struct result *r, struct err *e)
+{
+    const struct result_params *p = result_params(r);
+    for (int64_t k = 0; k < result_slides(r); k++) {
+        struct result_slide s;
+        if (result_load_slide(r, k, &s, e))
+            return -1;
+        put_text(path);
+        fputs(",slide", stdout);
+        next_text(s.name);
+        put_counts(p, &s.counts);
+        put_source(&s);
+        put_origin(&s.origin);
+        put_features(p, &s);
+        put_parameters(r);
+        result_slide_free(&s);
+    }
+    put_text(path);
+    fputs(",corpus,", stdout);
+    put_counts(p, result_totals(r));
+    for (const char *c = source_columns; *c; c++)
+        if (*c == ',')
+            putchar(',');
+    put_parameters(r);
+    return 0;
+}
+
+/* --- a histogram --- */
+
+void info_histogram_head(bool several)
+{
+    printf("%slow_db\thigh_db\tcount\n", several ? "file\t" : "");
+}
+
+void info_result_histogram(const char *path, bool several, const struct result *r)
+{
+    char name[TEXT_BYTES];
+    const struct result_params *p = result_params(r);
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    text_fit(name, sizeof name, path, TEXT_BYTES);
+    for (int64_t k = 0; k < p->bins; k++) {
+        if (several)
+            printf("%s\t", name);
+        printf("%.6g\t%.6g\t%" PRIu64 "\n", p->low_db + width * (double)k,
+               p->low_db + width * (double)(k + 1), result_totals(r)->histogram[k]);
+    }
+}

@@ -1,0 +1,159 @@
+/* verify_command.c - see verify_command.h. */
+#include "process/commands/verify_command.h"
+
+#include "common/base/progress.h"
+#include "common/base/stop.h"
+#include "process/commands/verify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct job {
+    const struct options *o;
+    double *bytes; /* [n + 1]: size of the files before file k */
+    int k;         /* the file being read */
+    int64_t valid, bad;
+};
+
+/* What was found in a file. */
+struct finding {
+    const char *path;
+    bool is_result, valid;
+    struct verify_report store;
+    int64_t slides, windows; /* of a result */
+    struct err why;
+};
+
+static void show_progress(void *ctx, double fraction)
+{
+    const struct job *v = ctx;
+    const double before = v->bytes[v->k], size = v->bytes[v->k + 1] - before;
+    const double all = v->bytes[v->o->files.n];
+    progress_item(v->k, cli_base_name(v->o->files.paths[v->k]), before / all, size / all);
+    progress_show(fraction, (before + fraction * size) / 1e6);
+}
+
+/* --- reports --- */
+
+static void print_text(const struct finding *f)
+{
+    const struct verify_report *s = &f->store;
+    char size[32];
+    cli_print_text(stdout, f->path);
+    if (f->is_result) {
+        printf(": valid result: %" PRId64 " slide%s, %" PRId64 " windows\n", f->slides,
+               f->slides == 1 ? "" : "s", f->windows);
+        return;
+    }
+    printf(": valid: %" PRId64 " chunk%s, %s", s->chunks, s->chunks == 1 ? "" : "s",
+           cli_size(size, (double)s->bytes));
+    if (s->missing + s->damaged + s->left_out > 0)
+        printf("; tiles of the slide: %" PRId64 " missing, %" PRId64 " damaged, %" PRId64
+               " left out", s->missing, s->damaged, s->left_out);
+    puts("");
+}
+
+static void print_json(const struct finding *f)
+{
+    const struct verify_report *s = &f->store;
+    fputs("{\"file\": ", stdout);
+    cli_json_string(stdout, f->path);
+    printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store",
+           f->valid ? "valid" : "failed");
+    if (f->is_result)
+        printf(", \"slides\": %" PRId64 ", \"windows\": %" PRId64, f->slides, f->windows);
+    else
+        printf(", \"chunks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"damaged_chunks\": %" PRId64
+               ", \"tiles_missing\": %" PRId64 ", \"tiles_damaged\": %" PRId64
+               ", \"tiles_left_out\": %" PRId64,
+               s->chunks, s->bytes, s->bad, s->missing, s->damaged, s->left_out);
+    if (!f->valid) {
+        fputs(", \"message\": ", stdout);
+        cli_json_string(stdout, f->why.msg);
+    }
+    puts("}");
+}
+
+static void report(struct job *v, const struct finding *f)
+{
+    v->valid += f->valid;
+    v->bad += !f->valid;
+    progress_clear();
+    if (v->o->json)
+        print_json(f);
+    else if (f->valid && !v->o->quiet)
+        print_text(f);
+    fflush(stdout);
+    if (!f->valid)
+        cli_say("%s", f->why.msg);
+}
+
+static void last_line(const struct job *v, double bytes, double seconds)
+{
+    char size[32], memory[32], time[32];
+    cli_say("%" PRId64 " valid, %" PRId64 " failed: %s; %s, %.0f MB/s, peak memory %s",
+            v->valid, v->bad, cli_size(size, bytes), cli_time(time, seconds),
+            bytes / 1e6 / (seconds > 0 ? seconds : 1),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+/* --- checks --- */
+
+static int check_result(struct finding *f)
+{
+    struct result *r = result_check(f->path, &f->why) ? NULL : result_open(f->path, &f->why);
+    if (!r)
+        return -1;
+    f->slides = result_slides(r);
+    f->windows = result_totals(r)->windows;
+    result_close(r);
+    return 0;
+}
+
+static int check_store(struct job *v, struct finding *f)
+{
+    const struct verify_options how = {.threads = (int)v->o->threads, .quick = v->o->quick,
+                                       .progress = show_progress,
+                                       .ctx = v};
+    if (verify_store(f->path, &how, &f->store, &f->why))
+        return -1;
+    if (f->store.bad)
+        return err_set(&f->why, "%s (%" PRId64 " of %" PRId64 " chunks are damaged)",
+                       f->store.first.msg, f->store.bad, f->store.chunks);
+    return 0;
+}
+
+/* Checks file v->k. -1 when a signal stopped it. */
+static int check_file(struct job *v)
+{
+    const char *path = v->o->files.paths[v->k];
+    struct finding f = {.path = path, .is_result = result_is(path)};
+    f.valid = (f.is_result ? check_result(&f) : check_store(v, &f)) == 0;
+    if (!f.valid && stop_signal()) {
+        cli_say("%s", f.why.msg);
+        return -1;
+    }
+    report(v, &f);
+    return 0;
+}
+
+int verify_main(struct options *o)
+{
+    const double begun = cli_now();
+    struct err e = {""};
+    struct job v = {.o = o, .bad = o->files.failed};
+    stop_catch_signals();
+    if (!(v.bytes = list_sizes(&o->files, &e))) {
+        cli_say("%s", e.msg);
+        return EXIT_PART;
+    }
+    progress_begin(o->quiet ? CLI_NO : o->progress, "file", o->files.n, "MB/s");
+    while (v.k < o->files.n && !check_file(&v))
+        v.k++;
+    progress_end();
+    if (!o->quiet)
+        last_line(&v, v.bytes[v.k], cli_now() - begun);
+    free(v.bytes);
+    return v.k < o->files.n ? EXIT_STOPPED : v.bad ? EXIT_PART : EXIT_DONE;
+}

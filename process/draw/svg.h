@@ -1,0 +1,51 @@
+/*
+ * svg.h - drawing SVG pictures: shapes, text, one file that is written whole or not at all.
+ *
+ * A picture is collected in memory in px, origin top left. Numbers are printed with a fixed
+ * number of digits, so equal drawings give equal bytes. Fonts are named, not embedded; nothing
+ * refers to another file. `style` is the name of a class that the picture's style sheet defines,
+ * or "".
+ *
+ * Drawing never fails; svg_write reports a lack of memory. One thread per picture.
+ */
+#ifndef WSI_SVG_H
+#define WSI_SVG_H
+
+#include "common/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct svg {
+    FILE *f;
+    char *text; /* owned */
+    size_t bytes;
+};
+
+/* Begins a picture of width x height px. `title` is what a screen reader says; `sheet` is CSS. */
+int svg_begin(struct svg *s, double width, double height, const char *title, const char *sheet,
+              struct err *e);
+
+void svg_line(struct svg *s, const char *style, double x1, double y1, double x2, double y2);
+void svg_rect(struct svg *s, const char *style, double x, double y, double width, double height);
+/* Text of any origin: it is made printable and escaped. */
+void svg_text(struct svg *s, const char *style, double x, double y, const char *text);
+void svg_textf(struct svg *s, const char *style, double x, double y, const char *fmt, ...)
+    ERR_PRINTF(5, 6);
+/* Text that runs upwards, its middle at (x, y). */
+void svg_text_up(struct svg *s, const char *style, double x, double y, const char *text);
+/* Markup of our own; strings from files go through svg_escape. */
+void svg_markup(struct svg *s, const char *fmt, ...) ERR_PRINTF(2, 3);
+void svg_escape(struct svg *s, const char *text);
+
+/* Does the name of a file end in .svg? */
+bool svg_is_name(const char *path);
+/* May a picture be written to `path`? Yes if no file or a picture of svg_write() exists there. */
+int svg_check_target(const char *path, struct err *e);
+/* Ends the picture and publishes it under `path`. */
+int svg_write(struct svg *s, const char *path, struct err *e);
+/* Frees the picture; also after svg_write, and on a zeroed struct. */
+void svg_end(struct svg *s);
+
+#endif

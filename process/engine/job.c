@@ -1,0 +1,483 @@
+/* job.c - see job.h. */
+#include "process/engine/job.h"
+
+#include "common/base/cli.h"
+#include "common/store/gray.h"
+#include "common/store/store.h"
+#include "process/engine/job_origin.h"
+#include "process/engine/job_windows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_SLAB_ROWS = 4096,
+    MOST_JOBS = 128, /* open at once: behind a large store many small ones may be done */
+};
+
+int job_devices_alive(const struct job_terms *t)
+{
+    int n = 0;
+    for (int k = 0; k < t->n_devices; k++)
+        n += t->setup->backend->alive(t->spectrum, k);
+    return n;
+}
+
+/* --- failures --- */
+
+void job_fail(struct job *j, const struct err *e)
+{
+    bool no = false;
+    if (atomic_compare_exchange_strong(&j->failed, &no, true))
+        j->err = *e;
+}
+
+void job_device_error(struct band *band, const struct err *e)
+{
+    const struct job_terms *t = band->job->terms;
+    struct err named = *e;
+    bool no = false;
+    if (t->setup->backend->alive(t->spectrum, band->geometry.assigned.device)) {
+        err_add(&named, "%s", band->job->path);
+        job_fail(band->job, &named);
+    } else if (atomic_compare_exchange_strong(&band->lost, &no, true))
+        band->why = *e;
+}
+
+bool job_is_gone(const struct band *band)
+{
+    return atomic_load(&band->lost) || atomic_load(&band->job->failed);
+}
+
+static int no_memory(const struct job *j, struct err *e)
+{
+    return err_set(e, "%s: out of memory", j->path);
+}
+
+/* --- opening --- */
+
+/* What the result says about the store. */
+static void describe(struct job *j)
+{
+    const struct stream_setup *setup = j->terms->setup;
+    const struct spectrum_backend *b = setup->backend;
+    const struct store_info *i = store_info(j->store);
+    struct result_slide *r = &j->result;
+    size_t n;
+    const char *name = cli_stem(j->path, &n);
+    snprintf(r->name, sizeof r->name, "%.*s", (int)(n < 255 ? n : 255), name);
+    snprintf(r->source_name, sizeof r->source_name, "%s", i->source_name);
+    snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
+    snprintf(r->backend, sizeof r->backend, "%s", b->name);
+    snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel(j->terms->spectrum));
+    r->source_bytes = i->source_bytes;
+    r->level = i->level;
+    r->width = i->width;
+    r->height = i->height;
+    r->group_rows = i->group_rows;
+    r->group_count = i->group_count;
+    r->source_gray = i->channels == 1;
+    r->nx = result_windows_along(i->width, &setup->params);
+    r->ny = result_windows_along(i->height, &setup->params);
+}
+
+/* The first row of windows that begins at or below a row of pixels, at most ny. */
+static int64_t window_row_from(const struct job *j, int64_t row)
+{
+    const int64_t stride = j->terms->setup->params.stride;
+    const int64_t wy = (row + stride - 1) / stride;
+    return wy < j->result.ny ? wy : j->result.ny;
+}
+
+/* The groups that the user wants, and so the rows of windows. */
+static int choose_groups(struct job *j, int64_t *first_wy, int64_t *end_wy, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    int64_t first = j->terms->setup->first_group, last = j->terms->setup->last_group;
+    if (first == 0) {
+        first = 1;
+        last = i->group_count;
+    }
+    if (last > i->group_count)
+        return err_set(
+            e, "%s: has %" PRId64 " group%s; --groups %" PRId64 "-%" PRId64 " is out of range",
+            j->path, i->group_count, i->group_count == 1 ? "" : "s", first, last);
+    memset(j->result.groups + first - 1, 1, (size_t)(last - first + 1));
+    *first_wy = window_row_from(j, (first - 1) * i->group_rows);
+    *end_wy = window_row_from(j, last * i->group_rows);
+    return 0;
+}
+
+/* Has the devices read the store themselves. */
+static int open_for_devices(struct job *j, struct err *e)
+{
+    const struct spectrum_backend *b = j->terms->setup->backend;
+    const struct codec *codec = store_info(j->store)->codec;
+    if (!(b->unpacks >> codec->id & 1))
+        return err_set(e,
+                       "%s: codec %s is unpacked by the host, so --io gds cannot read it; choose "
+                       "--io auto",
+                       j->path, codec->name);
+    if (store_read_directly(j->store, e))
+        return -1;
+    j->file = b->open_file(j->terms->spectrum, store_direct_fd(j->store), e);
+    if (!j->file)
+        err_add(e, "%s", j->path);
+    return j->file ? 0 : -1;
+}
+
+/* How the store is read. With `auto`, a device that copies itself gets files that are not in the
+ * page cache past it. Threads that also compute gain nothing from that. */
+static int choose_io(struct job *j, struct err *e)
+{
+    const struct stream_setup *setup = j->terms->setup;
+    const bool copies = setup->backend->layout == SPECTRUM_CHUNKS;
+    const bool direct = setup->io == STREAM_DIRECT ||
+                        (setup->io == STREAM_AUTO && copies && !store_is_cached(j->store));
+    struct err why = {""};
+    if (setup->io == STREAM_GDS)
+        return open_for_devices(j, e);
+    if (direct && store_read_directly(j->store, &why) && setup->io == STREAM_DIRECT) {
+        *e = why;
+        return -1;
+    }
+    const char *how = store_reads_directly(j->store) ? "direct" : "buffered";
+    snprintf(j->result.io, sizeof j->result.io, "%s", how);
+    return 0;
+}
+
+/* --- bands --- */
+
+int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d)
+{
+    if (t->setup->backend->layout == SPECTRUM_ROWS)
+        return d->pitch * (int64_t)sizeof(float);
+    const struct layout l = spectrum_band_layout(d);
+    return layout_row_bytes(&l);
+}
+
+bool job_sends_packed(const struct job_terms *t, const struct codec *codec)
+{
+    return codec->id != CODEC_NONE && (t->setup->backend->unpacks >> codec->id & 1);
+}
+
+/* Rows of a slab: whole chunks, as many as the memory allows, but at least half of what a row of
+ * windows needs: then two slabs hold it, and buffers can be reused two slabs later. */
+static int choose_slab(const struct job *j, struct spectrum_band *d, struct err *e)
+{
+    const struct job_terms *t = j->terms;
+    const struct result_params *p = &t->setup->params;
+    const int64_t chunk = d->chunk_rows, each = job_row_bytes(t, d);
+    const int64_t need = (p->window + 2 * p->radius + 1) / 2;
+    const int64_t least = (need + chunk - 1) / chunk * chunk;
+    const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
+    const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
+    const bool packed = job_sends_packed(t, store_info(j->store)->codec);
+    int64_t rows = (packed ? t->packed_memory : t->memory) / t->setup->backend->buffers / each;
+    rows = (rows < most ? rows : most) / chunk * chunk;
+    rows = rows < all ? rows : all > least ? all : least;
+    if (rows < least && t->setup->memory && t->setup->backend->layout == SPECTRUM_ROWS)
+        return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", j->path,
+                       (least * each * t->setup->backend->buffers * t->n_devices >> 20) + 1);
+    d->slab_rows = rows < least ? least : rows;
+    return 0;
+}
+
+/* Window rows first_wy .. end_wy - 1 as a band. */
+static int set_band(struct job *j, struct band *band, int64_t first_wy, int64_t end_wy,
+                    struct err *e)
+{
+    const struct result_params *p = &j->terms->setup->params;
+    const struct store_info *i = store_info(j->store);
+    const int64_t top = first_wy * p->stride - p->radius;
+    const int64_t end = (end_wy - 1) * p->stride + p->window + p->radius;
+    band->job = j;
+    band->geometry =
+        (struct spectrum_band){.width = i->width,
+                               .height = i->height,
+                               .nx = j->result.nx,
+                               .ny = j->result.ny,
+                               .first_wy = first_wy,
+                               .end_wy = end_wy,
+                               .first_row = (top < 0 ? 0 : top) / i->chunk_rows * i->chunk_rows,
+                               .end_row = end < i->height ? end : i->height,
+                               .pitch = (i->width + 15) / 16 * 16,
+                               .chunk_rows = i->chunk_rows,
+                               .chunk_cols = i->chunk_cols,
+                               .channels = i->channels,
+                               .scale = i->channels == 3 ? GRAY_SCALE_RGB : 1,
+                               .maps = j->result.maps};
+    j->rows += band->geometry.end_row - band->geometry.first_row;
+    return choose_slab(j, &band->geometry, e);
+}
+
+/* A store is one band, unless it has too many windows for one, or too few stores are left to keep
+ * all devices busy. */
+static int64_t count_bands(const struct job *j, int64_t window_rows)
+{
+    const struct stream_setup *setup = j->terms->setup;
+    const int devices = job_devices_alive(j->terms);
+    const int64_t most = setup->backend->most_windows;
+    const int64_t rows = most > j->result.nx ? most / j->result.nx : 1; /* of windows, per band */
+    const int64_t least = most ? (window_rows + rows - 1) / rows : 1;
+    int64_t bands = setup->n_paths - j->number >= devices ? 1 : devices;
+    bands = bands > least ? bands : least;
+    return bands < window_rows ? bands : window_rows;
+}
+
+/* Allocates the list of the chunks of all bands; it begins with a group. */
+static int alloc_list(struct job *j, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    const int64_t end_row = j->bands[j->n_bands - 1].geometry.end_row;
+    int64_t rows = 0, g = j->bands[0].geometry.first_row / i->group_rows;
+    j->first_group = j->next_group = g;
+    for (; g < i->group_count && g * i->group_rows < end_row; g++)
+        rows += store_group_chunk_rows(i, g);
+    j->end_group = g;
+    j->list = calloc((size_t)(rows * store_chunk_columns(i)), sizeof *j->list);
+    return j->list ? 0 : no_memory(j, e);
+}
+
+/* The band's part of the list. */
+static void view_list(const struct job *j, struct band *band)
+{
+    const struct store_info *i = store_info(j->store);
+    const int64_t row = band->geometry.first_row / i->chunk_rows, columns = store_chunk_columns(i);
+    const int64_t before = row - j->first_group * (i->group_rows / i->chunk_rows);
+    band->chunks = (struct chunks){.store = j->store,
+                                   .list = j->list + before * columns,
+                                   .columns = columns,
+                                   .first_row = row};
+}
+
+static int make_bands(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
+{
+    const int64_t rows = end_wy - first_wy, n = count_bands(j, rows);
+    struct band *bands = calloc((size_t)n, sizeof *bands);
+    if (!bands)
+        return no_memory(j, e);
+    j->bands = bands;
+    j->n_bands = n;
+    for (int64_t k = 0; k < n; k++)
+        if (set_band(j, &bands[k], first_wy + rows * k / n, first_wy + rows * (k + 1) / n, e))
+            return -1;
+    if (alloc_list(j, e))
+        return -1;
+    for (int64_t k = 0; k < n; k++)
+        view_list(j, &bands[k]);
+    return 0;
+}
+
+/* --- the steps of opening --- */
+
+static int open_store(struct job *j, struct err *e)
+{
+    const struct result_params *p = &j->terms->setup->params;
+    int64_t first_wy = 0, end_wy = 0;
+    if (!(j->store = store_open(j->path, e)))
+        return -1;
+    describe(j);
+    const int64_t damaged = store_info(j->store)->tiles_damaged;
+    if (j->terms->setup->reject_damaged && damaged > 0)
+        return err_set(e, "%s: %" PRId64 " damaged tile%s; rejected (--on-damage fail)", j->path,
+                       damaged, damaged == 1 ? "" : "s");
+    if (result_slide_alloc(&j->result, p, NULL))
+        return no_memory(j, e);
+    if (choose_groups(j, &first_wy, &end_wy, e) || job_choose_tissue(j, e) ||
+        job_choose_regions(j, e) ||
+        job_describe_origin(j, e) || choose_io(j, e))
+        return -1;
+    if (j->result.nx == 0 || first_wy >= end_wy) /* too small, or no window begins in the groups */
+        return 0;
+    return make_bands(j, first_wy, end_wy, e);
+}
+
+static int list_next_group(struct job *j, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    const int64_t g = j->next_group++;
+    struct store_chunk *out = j->list + j->listed_rows * store_chunk_columns(i);
+    j->listed_rows += store_group_chunk_rows(i, g);
+    return store_map_group(j->store, g, out, e);
+}
+
+/* The most stored bytes of a slab of the band. */
+static int64_t most_stored(const struct band *band)
+{
+    const struct spectrum_band *d = &band->geometry;
+    const int64_t rows = (d->end_row - d->first_row + d->chunk_rows - 1) / d->chunk_rows,
+                  slab = d->slab_rows / d->chunk_rows;
+    int64_t most = 1;
+    for (int64_t row = 0; row < rows; row += slab) {
+        int64_t sum = 0;
+        const int64_t end = rows - row < slab ? rows : row + slab;
+        for (int64_t k = row * band->chunks.columns; k < end * band->chunks.columns; k++)
+            sum += band->chunks.list[k].bytes;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* The store's groups are listed: which windows count, and what the bands will send. */
+static int groups_listed(struct job *j, struct err *e)
+{
+    const struct codec *codec = store_info(j->store)->codec;
+    for (int64_t k = 0; k < j->n_bands && job_sends_packed(j->terms, codec); k++)
+        j->bands[k].geometry.packed_bytes = most_stored(&j->bands[k]);
+    return job_choose_windows(j, e);
+}
+
+static int open_further(struct job *j, struct err *e)
+{
+    if (!j->store)
+        return open_store(j, e);
+    if (list_next_group(j, e))
+        return -1;
+    return j->next_group == j->end_group ? groups_listed(j, e) : 0;
+}
+
+/* Returns whether the job is open, or has failed. */
+static bool open_step(struct job *j)
+{
+    const double begun = cli_now();
+    struct err why = {""};
+    if (open_further(j, &why))
+        job_fail(j, &why);
+    j->opening += cli_now() - begun;
+    if (j->next_group < j->end_group && !atomic_load(&j->failed))
+        return false;
+    if (atomic_load(&j->failed) || j->n_bands == 0) {
+        free(j->bands);
+        j->nothing.job = j;
+        j->bands = &j->nothing;
+        j->n_bands = 1;
+    }
+    return true;
+}
+
+static void job_free(struct job *j)
+{
+    if (!j)
+        return;
+    result_slide_free(&j->result);
+    if (j->file)
+        j->terms->setup->backend->close_file(j->file);
+    store_close(j->store);
+    free(j->list);
+    if (j->bands != &j->nothing)
+        free(j->bands);
+    job_free_windows(j);
+    free(j);
+}
+
+/* --- the line --- */
+
+int job_line_create(struct job_line *l, const struct job_terms *t, struct err *e)
+{
+    l->terms = t;
+    l->n = t->setup->n_paths;
+    l->jobs = calloc((size_t)l->n, sizeof *l->jobs);
+    l->states = calloc((size_t)l->n, sizeof *l->states);
+    return l->jobs && l->states ? 0 : err_set(e, "out of memory");
+}
+
+void job_line_free(struct job_line *l)
+{
+    for (int64_t k = 0; l->jobs && k < l->n; k++)
+        job_free(l->jobs[k]);
+    free(l->jobs);
+    free(l->states);
+}
+
+static enum job_state state_of(const struct job_line *l, int64_t k)
+{
+    return (enum job_state)atomic_load(&l->states[k]);
+}
+
+/* Is the job created last still being opened? */
+static bool is_opening(const struct job_line *l, int64_t created)
+{
+    return created > 0 && state_of(l, created - 1) == JOB_OPENING;
+}
+
+bool job_line_may_open(const struct job_line *l)
+{
+    const int64_t created = atomic_load(&l->created);
+    return is_opening(l, created) ||
+           (created < l->n && created - atomic_load(&l->dealt) <= l->terms->n_devices &&
+            created - atomic_load(&l->reported) < MOST_JOBS);
+}
+
+int job_line_open(struct job_line *l, struct err *e)
+{
+    int64_t created = atomic_load(&l->created);
+    if (!is_opening(l, created)) {
+        struct job *j = calloc(1, sizeof *j);
+        if (!j)
+            return err_set(e, "out of memory");
+        j->terms = l->terms;
+        j->number = created;
+        j->path = l->terms->setup->paths[created];
+        l->jobs[created] = j;
+        atomic_store(&l->states[created], JOB_OPENING);
+        atomic_store(&l->created, ++created);
+    }
+    if (open_step(l->jobs[created - 1]))
+        atomic_store(&l->states[created - 1], JOB_OPEN);
+    return 0;
+}
+
+bool job_line_ready(const struct job_line *l)
+{
+    const int64_t k = atomic_load(&l->dealt);
+    return k < l->n && state_of(l, k) == JOB_OPEN;
+}
+
+struct job *job_line_deal(struct job_line *l)
+{
+    const int64_t k = atomic_load(&l->dealt);
+    struct job *j = l->jobs[k];
+    j->begun = cli_now() - j->opening;
+    atomic_store(&l->states[k], JOB_DEALT);
+    atomic_store(&l->dealt, k + 1);
+    return j;
+}
+
+void job_line_done(struct job_line *l, struct job *j)
+{
+    struct result_slide *r = &j->result;
+    r->stages[RESULT_READ] = (double)atomic_load(&j->read_us) * 1e-6;
+    r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
+    r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
+    r->seconds = cli_now() - j->begun;
+    if (j->file)
+        snprintf(r->io, sizeof r->io, "%s", j->terms->setup->backend->file_mode());
+    j->terms->setup->backend->describe(j->terms->spectrum, j->devices, r->device, sizeof r->device);
+    atomic_store(&l->states[j->number], JOB_DONE);
+}
+
+int64_t job_line_to_report(const struct job_line *l, int64_t most)
+{
+    const int64_t first = atomic_load(&l->reported);
+    int64_t n = 0;
+    while (n < most && first + n < l->n && state_of(l, first + n) == JOB_DONE)
+        n++;
+    return n;
+}
+
+int job_line_report(struct job_line *l, struct err *e)
+{
+    const struct stream_setup *setup = l->terms->setup;
+    const int64_t k = atomic_load(&l->reported);
+    struct job *j = l->jobs[k];
+    const bool failed = atomic_load(&j->failed);
+    const int r = setup->report(setup->ctx, k, failed ? NULL : &j->result, &j->err, e);
+    l->jobs[k] = NULL;
+    job_free(j);
+    atomic_store(&l->states[k], JOB_REPORTED);
+    atomic_store(&l->reported, k + 1);
+    return r;
+}

@@ -1,0 +1,145 @@
+/*
+ * job.h - a store being processed: opening it, its bands, and what the result says about it.
+ *
+ * The jobs of a run form a line, in the order of their stores. Each job passes through the states
+ * below, in this order; a job that has failed does, too, and its items do nothing.
+ *
+ *   JOB_WAITING   it does not exist yet.
+ *   JOB_OPENING   the calling thread opens the store, then lists its chunks, one group per step.
+ *   JOB_OPEN      its bands wait for devices.
+ *   JOB_DEALT     the first of its bands has been dealt to a device.
+ *   JOB_DONE      its bands are finished; the result is complete.
+ *   JOB_REPORTED  the caller has the result; the job is freed.
+ *
+ * Threads: opening and reporting belong to the calling thread, everything else to source and sink,
+ * which the loop calls one at a time. Where a function may be called by any thread, it says so.
+ */
+#ifndef WSI_JOB_H
+#define WSI_JOB_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+#include "common/store/chunks.h"
+#include "process/engine/stream.h"
+#include "process/spectrum/spectrum.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What all jobs of a run share. */
+struct job_terms {
+    const struct stream_setup *setup;
+    struct spectrum *spectrum; /* the backend's state */
+    int n_devices;
+    int64_t memory, packed_memory; /* bytes of buffers per device, for pixels and where the backend
+                                      unpacks chunks */
+};
+
+/* Number of devices that can still compute. Any thread. */
+int job_devices_alive(const struct job_terms *t);
+
+/* A run of window rows of a job, computed on one device. */
+struct band {
+    struct job *job;
+    struct spectrum_band geometry; /* end_row 0: nothing to compute */
+    struct chunks chunks;          /* of the rows that are streamed */
+    int64_t rows_done;
+    atomic_llong left; /* chunks that the device left to the host's decoder */
+
+    atomic_llong rows_final; /* rows of windows before this one have their values; 0: none */
+
+    atomic_bool lost;  /* its device has failed: its remaining items do nothing */
+    struct err why;    /* the device's error; written by the thread that sets `lost` */
+    int losses;        /* how often it was lost */
+    struct band *next; /* in the schedule's list of lost bands */
+
+    atomic_bool noted; /* `note` is to be reported */
+    struct err note;
+};
+
+struct job {
+    const struct job_terms *terms;
+    int64_t number; /* in the line */
+    const char *path;
+    struct store *store;
+    struct spectrum_file *file; /* --io gds: the store as the devices read it; else NULL */
+    struct result_slide result;
+    /* [ny][nx] of the slide (job_windows.h) */
+    uint8_t *wanted; /* windows that count; NULL: all */
+    uint8_t *tissue; /* windows with enough tissue; NULL: all */
+    uint8_t *inside; /* windows inside the regions; NULL: all */
+    uint8_t *sample; /* as of spectrum_features.sample */
+    struct spectrum_features features;
+
+    struct store_chunk *list;                   /* [rows][columns] of the groups that are needed */
+    int64_t first_group, next_group, end_group; /* those groups; next_group is listed next */
+    int64_t listed_rows;                        /* rows of chunks listed so far */
+
+    struct band *bands;
+    int64_t n_bands, next_band; /* next_band: the first that no device has */
+    struct band nothing;        /* the only band of a job without windows, or that has failed */
+
+    atomic_bool failed; /* its remaining items do nothing */
+    struct err err;     /* why; names the file; written by the thread that sets `failed` */
+
+    double opening; /* seconds spent on opening it */
+    double begun;   /* when it would have begun if opening had not been ahead of computing */
+    atomic_llong read_us, unpack_us, wait_us;
+    int64_t rows, rows_done; /* of pixels, over all bands */
+    int64_t bands_done;
+    uint64_t devices; /* bits of those that have computed its bands */
+};
+
+/* The job has failed: its remaining items do nothing. The first error counts. e names the file. Any
+ * thread. */
+void job_fail(struct job *j, const struct err *e);
+
+/* A device could not do its part for a band: if the device itself has failed, the band is lost to
+ * it and may be computed elsewhere, else the job has failed. e does not name the file. Any thread.
+ */
+void job_device_error(struct band *band, const struct err *e);
+
+/* Is there nothing more to do for the band? Any thread. */
+bool job_is_gone(const struct band *band);
+
+/* Does the backend unpack the chunks of this codec? */
+bool job_sends_packed(const struct job_terms *t, const struct codec *codec);
+
+/* Bytes of one row of pixels in a device's buffer. */
+int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d);
+
+/* --- the line --- */
+
+enum job_state { JOB_WAITING, JOB_OPENING, JOB_OPEN, JOB_DEALT, JOB_DONE, JOB_REPORTED };
+
+struct job_line {
+    const struct job_terms *terms;
+    int64_t n;
+    struct job **jobs;                     /* [n]; NULL before JOB_OPENING and after JOB_REPORTED */
+    atomic_int *states;                    /* [n] enum job_state */
+    atomic_llong created, dealt, reported; /* jobs that have reached OPENING, DEALT, REPORTED */
+};
+
+int job_line_create(struct job_line *l, const struct job_terms *t, struct err *e);
+void job_line_free(struct job_line *l); /* with its jobs */
+
+/* Can a job be opened further now? There are enough open ones for the devices, and no more than a
+ * bounded number wait for their report. Any thread. */
+bool job_line_may_open(const struct job_line *l);
+/* One step of opening. A store that cannot be opened makes its job fail; -1: out of memory. */
+int job_line_open(struct job_line *l, struct err *e);
+
+/* Is a job ready to be dealt? Any thread. */
+bool job_line_ready(const struct job_line *l);
+/* Deals it. */
+struct job *job_line_deal(struct job_line *l);
+
+/* A job's bands are finished. */
+void job_line_done(struct job_line *l, struct job *j);
+/* How many jobs, at most `most`, are done and not reported? Any thread for most = 1. */
+int64_t job_line_to_report(const struct job_line *l, int64_t most);
+/* Hands the next one of these to the caller's report and frees it. */
+int job_line_report(struct job_line *l, struct err *e);
+
+#endif

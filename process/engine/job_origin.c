@@ -1,0 +1,55 @@
+/* job_origin.c - see job_origin.h. */
+#include "process/engine/job_origin.h"
+
+#include "common/store/store.h"
+#include "process/draw/shrink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Shrinks a picture to fit RESULT_MOST_THUMBNAIL. */
+static int shrink(const struct store_picture *from, struct result_picture *to)
+{
+    const int64_t longer = from->width > from->height ? from->width : from->height;
+    const int64_t most = longer < RESULT_MOST_THUMBNAIL ? longer : RESULT_MOST_THUMBNAIL;
+    to->width = from->width * most / longer > 0 ? from->width * most / longer : 1;
+    to->height = from->height * most / longer > 0 ? from->height * most / longer : 1;
+    if (!(to->rgb = malloc((size_t)(to->width * to->height * 3))))
+        return -1;
+    shrink_rgb(from->rgb, from->width, from->height, to->rgb, to->width, to->height);
+    return 0;
+}
+
+static int copy_thumbnail(struct job *j, struct err *e)
+{
+    struct store_picture from;
+    const int found = store_read_thumbnail(j->store, &from, e);
+    if (found <= 0)
+        return found;
+    const int bad = shrink(&from, &j->result.thumbnail);
+    free(from.rgb);
+    return bad ? err_set(e, "%s: out of memory", j->path) : 0;
+}
+
+int job_describe_origin(struct job *j, struct err *e)
+{
+    const struct store_info *i = store_info(j->store);
+    struct result_slide *r = &j->result;
+    int64_t thresholds[FEATURES_SAMPLES];
+    if (!result_is_spectral(&j->terms->setup->params))
+        return 0;
+    r->origin.mpp_x = i->mpp_x;
+    r->origin.mpp_y = i->mpp_y;
+    r->origin.downsample = i->downsample;
+    r->origin.objective_power = i->objective_power;
+    r->origin.tiles = (i->height + i->chunk_rows - 1) / i->chunk_rows * store_chunk_columns(i);
+    r->origin.tiles_missing = i->tiles_missing;
+    r->origin.tiles_damaged = i->tiles_damaged;
+    r->origin.tiles_left_out = i->tiles_left_out;
+    memcpy(r->origin.vendor, i->vendor, sizeof r->origin.vendor);
+    if (features_thresholds(j->tissue, j->inside, r->nx, r->ny, thresholds))
+        return err_set(e, "%s: out of memory", j->path);
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        r->spectra[k].threshold = thresholds[k];
+    return copy_thumbnail(j, e);
+}

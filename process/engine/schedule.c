@@ -1,0 +1,382 @@
+/*
+ * schedule.c - see schedule.h.
+ *
+ * A feed is the state of the schedule for one device: the band, the slab and the item that come
+ * next. Its items have a queue of the loop for themselves. Feeds take turns, so that all devices
+ * are supplied at the same time; the feed with the fewest LOADs in progress is served first.
+ */
+#include "process/engine/schedule.h"
+
+#include "common/store/store.h"
+#include "process/engine/loop.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EXTENT_BYTES = 4 << 20, /* pixels of a LOAD: large, so that 64 threads rarely meet in source */
+    PACKED_EXTENT_BYTES = 16 << 20, /* the same for chunks that are sent as they are stored */
+    MOST_LOSSES = 2, /* devices that a band may lose; then the store itself is the reason */
+};
+
+_Static_assert(MOST_LOSSES == 2, "a band has room for one note");
+
+struct feed {
+    atomic_int loading;        /* LOADs in progress */
+    struct band *band;         /* NULL: the device needs one */
+    struct spectrum_slab slab; /* slab.band NULL: the slab at slab.row has not begun */
+    enum item_kind kind;
+    int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
+    int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
+    int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
+    int64_t items; /* produced so far; the loop's queue of the device has them */
+    /* How many there were after the last ... */
+    int64_t loads_end;                           /* LOAD of this slab */
+    int64_t computes_end[SPECTRUM_MOST_BUFFERS]; /* COMPUTE of the previous slab, of the one before
+                                                    ... */
+    bool finishing[SPECTRUM_SUMS]; /* FINISH of the band that has these sums is in progress */
+};
+
+struct schedule {
+    const struct job_terms *terms;
+    struct job_line *line;
+    struct feed *feeds;  /* [n_devices] */
+    int turn;            /* the feed that was served last */
+    bool drained;        /* that feed has asked for a drain */
+    struct job *dealing; /* it has bands that no device has; or NULL */
+    struct band *lost;   /* list of bands to compute again */
+    int64_t bands_out;   /* bands that were dealt and are not finished */
+};
+
+struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e)
+{
+    struct schedule *s = calloc(1, sizeof *s);
+    struct feed *feeds = calloc((size_t)t->n_devices, sizeof *feeds);
+    if (!s || !feeds) {
+        free(s);
+        free(feeds);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    *s = (struct schedule){.terms = t, .line = l, .feeds = feeds};
+    return s;
+}
+
+void schedule_free(struct schedule *s)
+{
+    if (s)
+        free(s->feeds);
+    free(s);
+}
+
+static const struct spectrum_backend *backend(const struct schedule *s)
+{
+    return s->terms->setup->backend;
+}
+
+/* --- bands --- */
+
+/* Is there a band that no device has? */
+static bool bands_left(const struct schedule *s)
+{
+    return s->lost || s->dealing || job_line_ready(s->line);
+}
+
+/* The next of these. */
+static struct band *take_band(struct schedule *s)
+{
+    struct band *lost = s->lost;
+    if (lost) {
+        s->lost = lost->next;
+        return lost;
+    }
+    s->bands_out++;
+    if (!s->dealing)
+        s->dealing = job_line_deal(s->line);
+    struct job *j = s->dealing;
+    struct band *band = &j->bands[j->next_band++];
+    if (j->next_band == j->n_bands)
+        s->dealing = NULL;
+    return band;
+}
+
+/* Bytes of a buffer for this band. */
+static size_t buffer_bytes(const struct schedule *s, const struct spectrum_band *d)
+{
+    const int64_t rows = (d->slab_rows + d->chunk_rows - 1) / d->chunk_rows * d->chunk_rows;
+    return (size_t)(rows * job_row_bytes(s->terms, d));
+}
+
+/* With no device left, a band is lost before it begins. */
+static void lose_band(struct band *band)
+{
+    const struct err last = band->why;
+    err_set(&band->why, "no device is left to compute it%s%s", *last.msg ? ": " : "", last.msg);
+    atomic_store(&band->lost, true);
+}
+
+/* The device's memory must hold the band. Returns LOOP_DRAIN if buffers must grow first, which they
+ * can only when nothing is in progress; else LOOP_ITEM. */
+static int make_room(struct schedule *s, struct band *band, bool drained)
+{
+    const struct spectrum_backend *b = backend(s);
+    const struct spectrum_band *d = &band->geometry;
+    struct err why = {""};
+    if (b->fits(s->terms->spectrum, d, buffer_bytes(s, d)))
+        return LOOP_ITEM;
+    if (!drained)
+        return LOOP_DRAIN;
+    if (b->reserve(s->terms->spectrum, d, buffer_bytes(s, d), &why))
+        job_device_error(band, &why);
+    return LOOP_ITEM;
+}
+
+/* --- slabs --- */
+
+/* The end of the window rows that are complete once the slide's rows up to `row` are loaded. */
+static int64_t complete_until(const struct schedule *s, const struct spectrum_band *d, int64_t row)
+{
+    const struct result_params *p = &s->terms->setup->params;
+    if (row >= d->end_row)
+        return d->end_wy;
+    const int64_t last = row - p->window - p->radius; /* where the last of them may begin */
+    const int64_t wy = last < 0 ? 0 : last / p->stride + 1;
+    return wy < d->first_wy ? d->first_wy : wy < d->end_wy ? wy : d->end_wy;
+}
+
+static void begin_slab(struct schedule *s, struct feed *f, int64_t row)
+{
+    struct spectrum_band *d = &f->band->geometry;
+    const int64_t left = d->end_row - row, rows = left < d->slab_rows ? left : d->slab_rows;
+    f->slab = (struct spectrum_slab){.band = d,
+                                     .row = row,
+                                     .rows = rows,
+                                     .buffer = (int)(f->slabs++ % backend(s)->buffers),
+                                     .wy = complete_until(s, d, row),
+                                     .end_wy = complete_until(s, d, row + rows)};
+    if (row == d->first_row) {
+        d->assigned.first_buffer = f->slab.buffer;
+        f->slab.wy = d->first_wy;
+    }
+    f->kind = ITEM_LOAD;
+    f->next = 0;
+}
+
+/* All items of the slab exist. Returns whether the band has another slab. */
+static bool end_slab(struct feed *f)
+{
+    const int64_t row = f->slab.row + f->slab.rows;
+    if (row >= f->band->geometry.end_row || job_is_gone(f->band)) {
+        f->kind = ITEM_FINISH;
+        return false;
+    }
+    f->slab.band = NULL; /* it begins when it is the device's turn again */
+    f->slab.row = row;
+    f->kind = ITEM_LOAD;
+    return true;
+}
+
+/* Begins the band of a feed, or gives it one. LOOP_ITEM or LOOP_DRAIN. */
+static int begin_band(struct schedule *s, struct feed *f)
+{
+    const bool drained = s->drained;
+    s->drained = false;
+    if (!f->band) {
+        f->band = take_band(s);
+        f->band->geometry.assigned.device = (int)(f - s->feeds);
+        f->band->geometry.assigned.number = f->bands++;
+    }
+    if (job_devices_alive(s->terms) == 0)
+        lose_band(f->band);
+    f->slab.band = NULL;
+    f->kind = ITEM_FINISH;
+    if (job_is_gone(f->band) || f->band->geometry.end_row == 0)
+        return LOOP_ITEM;
+    if (make_room(s, f->band, drained) == LOOP_DRAIN) {
+        s->drained = true;
+        return LOOP_DRAIN;
+    }
+    if (!job_is_gone(f->band))
+        begin_slab(s, f, f->band->geometry.first_row);
+    return LOOP_ITEM;
+}
+
+/* --- items --- */
+
+static int make_load(const struct schedule *s, struct feed *f, struct item *it,
+                     struct loop_order *order)
+{
+    const struct store_info *i = store_info(f->band->job->store);
+    const int64_t columns = f->band->chunks.columns;
+    const int64_t rows = (f->slab.rows + i->chunk_rows - 1) / i->chunk_rows;
+    const int64_t first = (f->slab.row - f->band->geometry.first_row) / i->chunk_rows;
+    const int64_t row = first + f->next / columns, col = f->next % columns;
+    it->kind = ITEM_LOAD;
+    const int64_t most = f->band->geometry.packed_bytes ? PACKED_EXTENT_BYTES : EXTENT_BYTES;
+    it->extent = chunks_extent_at(&f->band->chunks, row, col, most / store_chunk_bytes(i));
+    order->after = f->computes_end[backend(s)->ahead - 1];
+    atomic_fetch_add(&f->loading, 1);
+    f->next += it->extent.n;
+    if (f->next == rows * columns) {
+        f->kind = ITEM_COMPUTE;
+        f->next = 0;
+        f->loads_end = f->items + 1;
+    }
+    return LOOP_ITEM;
+}
+
+static int make_compute(struct feed *f, struct item *it, struct loop_order *order)
+{
+    it->kind = ITEM_COMPUTE;
+    it->unit = f->next++;
+    order->after = f->loads_end;
+    return LOOP_ITEM;
+}
+
+/* Where the device's work goes on after a COMPUTE has returned, waiting for a band's end must not
+ * hold up the next band. */
+static int make_finish(const struct schedule *s, struct feed *f, struct item *it,
+                       struct loop_order *order)
+{
+    it->kind = ITEM_FINISH;
+    it->band = f->band;
+    order->after = f->computes_end[0];
+    order->aside = backend(s)->finish != NULL;
+    f->finishing[f->band->geometry.assigned.number % SPECTRUM_SUMS] = true;
+    f->band = NULL;
+    return LOOP_ITEM;
+}
+
+/* The next LOAD or COMPUTE of the slab in progress. LOOP_END if it has no more. */
+static int make_item(struct schedule *s, struct feed *f, struct item *it, struct loop_order *order)
+{
+    it->band = f->band;
+    it->slab = f->slab;
+    if (f->kind == ITEM_LOAD)
+        return make_load(s, f, it, order);
+    if (f->next < backend(s)->units(s->terms->spectrum, &f->slab))
+        return make_compute(f, it, order);
+    memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
+    f->computes_end[0] = f->items;
+    return LOOP_END;
+}
+
+/* --- turns --- */
+
+/* Has the device as many LOADs in progress as it can use? */
+static bool has_enough(const struct schedule *s, const struct feed *f)
+{
+    const struct spectrum_backend *b = backend(s);
+    const struct codec *codec = store_info(f->band->job->store)->codec;
+    const int most = f->band->geometry.packed_bytes ? b->packed_loads : b->most_loads;
+    return most > 0 && atomic_load(&f->loading) >= most && (b->unpacks >> codec->id & 1);
+}
+
+/* How long a device can do without an item: the number of its LOADs in progress, and longer if it
+ * has to wait for a buffer. COMPUTE and FINISH come first. -1: there is nothing for it now. */
+static int64_t patience(const struct schedule *s, int device)
+{
+    const struct spectrum_backend *b = backend(s);
+    const struct feed *f = &s->feeds[device];
+    if (!f->band && !bands_left(s))
+        return -1;
+    if (!f->band && !b->alive(s->terms->spectrum, device) && job_devices_alive(s->terms) > 0)
+        return -1; /* the other devices take its bands */
+    if (!f->band && f->finishing[f->bands % SPECTRUM_SUMS])
+        return -1;
+    if (f->band && f->kind != ITEM_LOAD)
+        return 0;
+    if (f->band && has_enough(s, f))
+        return -1;
+    const bool new_slab = !f->band || !f->slab.band;
+    const int buffer = (int)(f->slabs % b->buffers);
+    const int64_t waits = new_slab && !b->buffer_free(s->terms->spectrum, device, buffer);
+    return 1 + atomic_load(&f->loading) + (waits << 32);
+}
+
+/* The device with the least patience; among equals the next in turn. -1: none needs an item now. */
+static int next_device(const struct schedule *s)
+{
+    const int n = s->terms->n_devices;
+    int64_t least = -1;
+    int best = -1;
+    for (int k = 1; k <= n; k++) {
+        const int device = (s->turn + k) % n;
+        const int64_t p = patience(s, device);
+        if (p >= 0 && (best < 0 || p < least)) {
+            best = device;
+            least = p;
+        }
+    }
+    return best;
+}
+
+static bool all_done(const struct schedule *s)
+{
+    for (int k = 0; k < s->terms->n_devices; k++)
+        if (s->feeds[k].band)
+            return false;
+    return !s->dealing && atomic_load(&s->line->dealt) == s->line->n && s->bands_out == 0;
+}
+
+/* The next item of a device that needs one. */
+static int next_item(struct schedule *s, struct feed *f, struct item *it, struct loop_order *order)
+{
+    if (!f->band || s->drained) {
+        if (begin_band(s, f) == LOOP_DRAIN)
+            return LOOP_DRAIN;
+    } else if (f->kind != ITEM_FINISH && !f->slab.band)
+        begin_slab(s, f, f->slab.row);
+    if (f->kind == ITEM_FINISH)
+        return make_finish(s, f, it, order);
+    if (make_item(s, f, it, order) == LOOP_ITEM)
+        return LOOP_ITEM;
+    return end_slab(f) ? LOOP_WAIT : make_finish(s, f, it, order);
+}
+
+int schedule_next(struct schedule *s, struct item *it, struct loop_order *order)
+{
+    for (;;) {
+        const int turn =
+            s->drained ? s->turn : next_device(s); /* after a drain, who asked for it */
+        if (turn < 0)
+            return all_done(s) ? LOOP_END : LOOP_WAIT;
+        struct feed *f = &s->feeds[s->turn = turn];
+        const int r = next_item(s, f, it, order);
+        if (r == LOOP_WAIT)
+            continue;
+        f->items += r == LOOP_ITEM;
+        order->queue = turn;
+        return r;
+    }
+}
+
+void schedule_loaded(struct schedule *s, const struct band *band)
+{
+    atomic_fetch_sub(&s->feeds[band->geometry.assigned.device].loading, 1);
+}
+
+bool schedule_finished(struct schedule *s, struct band *band)
+{
+    struct job *j = band->job;
+    const struct spectrum_assignment *was = &band->geometry.assigned;
+    s->feeds[was->device].finishing[was->number % SPECTRUM_SUMS] = false;
+    if (atomic_load(&band->lost) && !atomic_load(&j->failed)) {
+        if (job_devices_alive(s->terms) > 0 && ++band->losses < MOST_LOSSES) {
+            err_set(&band->note, "%.900s; another device computes it again", band->why.msg);
+            atomic_store(&band->noted, true);
+            j->rows_done -= band->rows_done;
+            band->rows_done = 0;
+            atomic_store(&band->left, 0);
+            atomic_store(&band->lost, false);
+            band->next = s->lost;
+            s->lost = band;
+            return false;
+        }
+        err_add(&band->why, "%s", j->path);
+        job_fail(j, &band->why);
+    }
+    s->bands_out--;
+    return true;
+}

@@ -1,0 +1,59 @@
+/*
+ * schedule.h - which device gets which rows when: the source side of the stream.
+ *
+ * The loop's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
+ * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
+ * several devices are mixed; each device has a queue of its own.
+ *
+ * A COMPUTE waits for the LOADs of its slab and for the slabs before. A band begins when the one
+ * that used its sums before has finished. A LOAD waits for the COMPUTEs of the slab so many before
+ * on the same device as the backend says (`ahead`): with two buffers more, and slabs at least half
+ * as high as a window and its halo, these are the last that could need what the LOAD overwrites. A
+ * FINISH waits for the COMPUTEs of its band; where COMPUTEs only queue work on a device, no item
+ * waits for a FINISH, because it lasts until the device has done that work.
+ *
+ * Threads: schedule_next and schedule_finished are called by one thread at a time, as the loop
+ * calls source and sink. schedule_loaded may be called by any thread.
+ */
+#ifndef WSI_SCHEDULE_H
+#define WSI_SCHEDULE_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+#include "common/store/chunks.h"
+#include "process/engine/job.h"
+#include "process/engine/loop.h"
+#include "process/spectrum/spectrum.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum item_kind { ITEM_LOAD, ITEM_COMPUTE, ITEM_FINISH };
+
+/* An item of the loop. */
+struct item {
+    enum item_kind kind;
+    struct band *band;
+    struct spectrum_slab slab;
+    struct chunks_extent extent; /* LOAD: of the band's chunks */
+    int64_t unit;                /* COMPUTE: of the slab */
+    struct result_counts counts; /* COMPUTE, FINISH: what was counted; owns its histogram */
+    struct spectrum_times times; /* FINISH */
+};
+
+struct schedule;
+struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e);
+void schedule_free(struct schedule *s); /* NULL is allowed */
+
+/* The next item; counts and times are not set. Returns an enum loop_next; see loop.h for order. */
+int schedule_next(struct schedule *s, struct item *it, struct loop_order *order);
+
+/* A LOAD of the band has been worked on. */
+void schedule_loaded(struct schedule *s, const struct band *band);
+
+/* The FINISH of a band has passed the sink. Returns false if its device has failed and the band
+ * will be computed again on another one; band->note then says so. If that is not possible, the job
+ * fails. */
+bool schedule_finished(struct schedule *s, struct band *band);
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * stream.c - the run: what the threads do with the items of the schedule; see stream.h.
+ *
+ *   source  the schedule's next item.
+ *
+ *   work    LOAD: chunks into a device's buffer. COMPUTE: a unit of a slab. FINISH: what the
+ *           backend has counted itself.
+ *
+ *   sink    adds counts to the job's result, in item order.
+ *
+ *   idle    the calling thread opens stores ahead of the devices, reports jobs that are done, and
+ *           shows notes and progress: everything that needs HDF5 or prints.
+ */
+#include "process/engine/stream.h"
+
+#include "common/base/cli.h"
+#include "common/base/stop.h"
+#include "common/store/store.h"
+#include "process/engine/job.h"
+#include "process/engine/load.h"
+#include "process/engine/loop.h"
+#include "process/engine/schedule.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stream {
+    const struct stream_setup *setup;
+    struct job_terms terms;
+    struct job_line line;
+    struct schedule *schedule;
+    struct load load;
+    struct item *items; /* [depth] */
+    int depth;
+    atomic_llong progress, shown; /* number of a job * 100 + hundredths that are computed */
+    atomic_int notes;             /* bands with a note to report */
+};
+
+/* --- the calling thread --- */
+
+static void report_notes(struct stream *s)
+{
+    const int64_t end = atomic_load(&s->line.dealt);
+    for (int64_t k = atomic_load(&s->line.reported); k < end && atomic_load(&s->notes) > 0; k++)
+        for (int64_t b = 0; b < s->line.jobs[k]->n_bands; b++) {
+            struct band *band = &s->line.jobs[k]->bands[b];
+            if (!atomic_exchange(&band->noted, false))
+                continue;
+            atomic_fetch_sub(&s->notes, 1);
+            if (s->setup->note)
+                s->setup->note(s->setup->ctx, k, band->note.msg);
+        }
+}
+
+/* Number of windows that are to be computed for a job. */
+static int64_t count_windows(const struct job *j)
+{
+    int64_t n = 0;
+    for (int64_t b = 0; b < j->n_bands; b++) {
+        const struct spectrum_band *g = &j->bands[b].geometry;
+        n += (g->end_wy - g->first_wy) * g->nx;
+    }
+    return n;
+}
+
+/* Window rows of a job that have their values, from the first on. */
+static int64_t final_rows(struct job *j)
+{
+    int64_t rows = 0;
+    for (int64_t b = 0; b < j->n_bands; b++) {
+        const int64_t final = atomic_load(&j->bands[b].rows_final);
+        rows = final > rows ? final : rows;
+        if (final < j->bands[b].geometry.end_wy)
+            break;
+    }
+    return rows;
+}
+
+static void show_progress(struct stream *s)
+{
+    const int64_t now = atomic_load(&s->progress), k = now / 100;
+    atomic_store(&s->shown, now);
+    if (s->setup->progress && now > 0 && k >= atomic_load(&s->line.reported))
+        s->setup->progress(s->setup->ctx, k, (double)(now % 100) / 100,
+                           count_windows(s->line.jobs[k]));
+    if (s->setup->live && now > 0 && k >= atomic_load(&s->line.reported))
+        s->setup->live(s->setup->ctx, k, &s->line.jobs[k]->result, final_rows(s->line.jobs[k]));
+}
+
+static bool due(void *ctx)
+{
+    const struct stream *s = ctx;
+    return job_line_to_report(&s->line, 1) > 0 || atomic_load(&s->notes) > 0 ||
+           atomic_load(&s->progress) != atomic_load(&s->shown) || job_line_may_open(&s->line);
+}
+
+/* Devices without a store come before reports, unless many reports are waiting. */
+static int idle(void *ctx, struct err *e)
+{
+    struct stream *s = ctx;
+    const int64_t to_report = job_line_to_report(&s->line, s->terms.n_devices + 1);
+    const bool may_open = job_line_may_open(&s->line);
+    const bool starving = may_open && !job_line_ready(&s->line);
+    report_notes(s); /* after counting, so that a store's notes come before its report */
+    show_progress(s);
+    if (to_report > 0 && (!starving || to_report > s->terms.n_devices))
+        return job_line_report(&s->line, e);
+    return may_open ? job_line_open(&s->line, e) : 0;
+}
+
+/* --- source --- */
+
+static int source(void *ctx, void *slot, int64_t number, struct loop_order *order, struct err *e)
+{
+    struct stream *s = ctx;
+    (void)number;
+    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, order);
+}
+
+/* --- work: COMPUTE and FINISH --- */
+
+static void clear_counts(const struct stream *s, struct item *it)
+{
+    uint64_t *histogram = it->counts.histogram;
+    memset(histogram, 0, (size_t)s->setup->params.bins * sizeof *histogram);
+    it->counts = (struct result_counts){.histogram = histogram};
+    it->times = (struct spectrum_times){0};
+}
+
+static void compute(struct stream *s, struct item *it, int thread)
+{
+    const struct spectrum_backend *b = s->setup->backend;
+    struct err why = {""};
+    if (it->band->geometry.packed_bytes && load_complete(&s->load, it, thread))
+        return;
+    if (b->compute(s->terms.spectrum, &it->slab, it->unit, thread, &it->counts, &why))
+        job_device_error(it->band, &why);
+}
+
+static void finish(struct stream *s, struct item *it)
+{
+    const struct spectrum_backend *b = s->setup->backend;
+    const struct spectrum_band *d = &it->band->geometry;
+    struct err why = {""};
+    if (b->finish && d->end_row > 0 &&
+        b->finish(s->terms.spectrum, d, &it->counts, &it->times, &why))
+        job_device_error(it->band, &why);
+}
+
+/* Errors end the job or lose the band, never the run. */
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct stream *s = ctx;
+    struct item *it = slot;
+    const bool gone = job_is_gone(it->band);
+    (void)e;
+    if (it->kind != ITEM_LOAD)
+        clear_counts(s, it);
+    if (it->kind == ITEM_LOAD && !gone)
+        load_item(&s->load, it, thread);
+    if (it->kind == ITEM_LOAD)
+        schedule_loaded(s->schedule, it->band);
+    if (it->kind == ITEM_COMPUTE && !gone)
+        compute(s, it, thread);
+    if (it->kind == ITEM_FINISH && !gone)
+        finish(s, it);
+    return 0;
+}
+
+/* --- sink --- */
+
+static void sink_compute(struct stream *s, struct item *it)
+{
+    struct job *j = it->band->job;
+    const int64_t units = s->setup->backend->units(s->terms.spectrum, &it->slab);
+    const double of_slab = (double)it->slab.rows * (double)(it->unit + 1) / (double)units;
+    const int64_t hundredths = (int64_t)(100 * ((double)j->rows_done + of_slab) / (double)j->rows);
+    result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
+    if (s->setup->progress || s->setup->live)
+        atomic_store(&s->progress, j->number * 100 + (hundredths < 99 ? hundredths : 99));
+    if (it->unit + 1 == units) {
+        j->rows_done += it->slab.rows;
+        it->band->rows_done += it->slab.rows;
+        if (!s->setup->backend->finish) /* with it, maps return when the band is finished */
+            atomic_store(&it->band->rows_final, it->slab.end_wy);
+    }
+}
+
+static void sink_finish(struct stream *s, struct item *it)
+{
+    struct job *j = it->band->job;
+    if (!schedule_finished(s->schedule, it->band)) {
+        atomic_fetch_add(&s->notes, 1);
+        return;
+    }
+    if (!atomic_load(&j->failed)) {
+        result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
+        atomic_store(&it->band->rows_final, it->band->geometry.end_wy);
+    }
+    j->result.stages[RESULT_COPY] += it->times.copy;
+    j->result.stages[RESULT_KERNELS] += it->times.kernels;
+    atomic_fetch_add(&j->unpack_us, (long long)(it->times.unpack * 1e6));
+    j->result.tiles_on_host += atomic_load(&it->band->left);
+    j->devices |= UINT64_C(1) << it->band->geometry.assigned.device;
+    if (++j->bands_done == j->n_bands)
+        job_line_done(&s->line, j);
+}
+
+static int sink(void *ctx, void *slot, struct err *e)
+{
+    struct stream *s = ctx;
+    struct item *it = slot;
+    (void)e;
+    if (it->kind == ITEM_COMPUTE && !job_is_gone(it->band))
+        sink_compute(s, it);
+    if (it->kind == ITEM_FINISH)
+        sink_finish(s, it);
+    return 0;
+}
+
+/* --- the run --- */
+
+/* Bytes of buffers per device, of which `best` serve the backend best. Buffers on a device need not
+ * grow with the memory of the host. */
+static int64_t buffer_memory(const struct stream_setup *setup, int n_devices, int64_t best)
+{
+    const int64_t each = setup->memory / n_devices;
+    const int64_t of_use = setup->threads * setup->backend->thread_memory;
+    if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || each < best))
+        return each;
+    return of_use > 0 && of_use < best ? of_use : best;
+}
+
+/* Slots of the loop. With several devices, one that is held up must not hold up the others; devices
+ * that unpack chunks want slabs ahead. */
+static int choose_depth(const struct stream *s)
+{
+    const int devices = s->terms.n_devices;
+    const bool chunks = s->setup->backend->layout == SPECTRUM_CHUNKS;
+    return 4 * s->setup->threads + 4 + (chunks || devices > 1 ? 128 * devices : 0);
+}
+
+static int make_items(struct stream *s, struct err *e)
+{
+    const size_t bytes = (size_t)s->setup->params.bins * sizeof(uint64_t);
+    s->depth = choose_depth(s);
+    s->items = calloc((size_t)s->depth, sizeof *s->items);
+    for (int k = 0; s->items && k < s->depth; k++)
+        if (!(s->items[k].counts.histogram = malloc(bytes)))
+            return err_set(e, "out of memory");
+    return s->items ? 0 : err_set(e, "out of memory");
+}
+
+static int open_all(struct stream *s, struct err *e)
+{
+    const struct stream_setup *setup = s->setup;
+    if (load_create(&s->load, setup->backend, setup->spectrum, setup->threads, e))
+        return -1;
+    s->terms.setup = setup;
+    s->terms.spectrum = setup->spectrum;
+    s->terms.n_devices = setup->backend->devices(setup->spectrum);
+    s->terms.memory = buffer_memory(setup, s->terms.n_devices, setup->backend->memory);
+    s->terms.packed_memory =
+        buffer_memory(setup, s->terms.n_devices, setup->backend->packed_memory);
+    if (job_line_create(&s->line, &s->terms, e) || make_items(s, e))
+        return -1;
+    s->schedule = schedule_create(&s->terms, &s->line, e);
+    return s->schedule ? 0 : -1;
+}
+
+static void close_all(struct stream *s)
+{
+    for (int k = 0; s->items && k < s->depth; k++)
+        free(s->items[k].counts.histogram);
+    free(s->items);
+    load_free(&s->load);
+    schedule_free(s->schedule);
+    job_line_free(&s->line);
+}
+
+int stream_run(const struct stream_setup *setup, struct err *e)
+{
+    struct stream s = {.setup = setup};
+    int r = open_all(&s, e);
+    const struct loop_ops ops = {.source = source,
+                                 .work = work,
+                                 .sink = sink,
+                                 .queues = s.terms.n_devices,
+                                 .due = due,
+                                 .idle = idle};
+    if (r == 0)
+        r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->threads, e);
+    while (r == 0 && due(&s))
+        r = idle(&s, e);
+    close_all(&s);
+    return r;
+}

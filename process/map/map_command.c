@@ -1,0 +1,316 @@
+/* map_command.c - the command line of `h5spec map`; see map.h. */
+#include "process/map/map.h"
+
+#include "common/base/cli.h"
+#include "common/base/stop.h"
+#include "process/map/map_source.h"
+#include "process/map/map_tiff.h"
+#include "process/options/choice.h"
+#include "process/options/list.h"
+#include "process/options/options.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    OPT_OUTPUT = COMMAND_OWN,
+    OPT_FORMAT,
+    OPT_SLIDE,
+    OPT_LIST,
+    OPT_FEATURE,
+    OPT_BLEND,
+    OPT_CELL,
+    OPT_LENIENT,
+    OPT_RANGE,
+    OPT_WIDTH,
+    OPT_OPACITY,
+    OPT_QUIET,
+};
+
+static const struct command_option rows[] = {
+    {"Output", 'o', "output", "OUT", OPT_OUTPUT,
+     "folder for the files, created if missing; or one file: .png, .overlay.png, .geojson, .csv or "
+     ".ome.tif. Only files written by h5spec map are ever overwritten"},
+    {NULL, 0, "format", "LIST", OPT_FORMAT,
+     "what goes into the folder, separated by commas: png, overlay, geojson, csv, tiff or all"},
+    {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only"},
+    {"Input", 0, "slide", "NAME", OPT_SLIDE,
+     "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated"},
+    {NULL, 0, "list", "FILE", OPT_LIST,
+     "read more inputs from FILE, one per line; - reads standard input"},
+    {NULL, 0, "lenient", NULL, OPT_LENIENT,
+     "also map slides with missing groups, marked as partial (otherwise they are refused)"},
+    {"Map", 0, "feature", "LIST", OPT_FEATURE,
+     "features, separated by commas: mean_db, std_db ... or all"},
+    {NULL, 0, "blend", "NAME", OPT_BLEND,
+     "blend windows that overlap into cells, with weights box, tent, cos or gauss; none: one value "
+     "per window"},
+    {NULL, 0, "cell", "PX", OPT_CELL,
+     "size of the cells of --blend; must divide window and stride (default: the largest, with "
+     "which all weights give the same if the stride is half a window)"},
+    {"Pictures", 0, "range", "LOW:HIGH", OPT_RANGE,
+     "dB at the ends of the colours of a single feature (default: fixed for each feature, the same "
+     "for all slides)"},
+    {NULL, 0, "width", "PX", OPT_WIDTH, "width of overlays, at most"},
+    {NULL, 0, "opacity", "PERCENT", OPT_OPACITY, "opacity of overlays"},
+    COMMAND_LAST_ROWS};
+
+/* What the options set. */
+struct arguments {
+    struct map_setup setup;
+    struct list files;
+    const char **patterns;              /* [setup.n_patterns], owned; the words belong to argv */
+    bool format, width, opacity, quiet; /* given */
+};
+
+/* --- options --- */
+
+/* Calls add() for each word of a list separated by commas. */
+static int each_word(const char *what, const char *list, struct arguments *a,
+                     int (*add)(struct arguments *a, const char *word, struct err *e),
+                     struct err *e)
+{
+    char word[64];
+    for (const char *s = list;; s++) {
+        const size_t n = strcspn(s, ",");
+        if (n == 0 || n >= sizeof word)
+            return err_set(e, "%s %s: not a list of names separated by commas", what, list);
+        memcpy(word, s, n);
+        word[n] = 0;
+        if (add(a, word, e))
+            return -1;
+        if (!*(s += n))
+            return 0;
+    }
+}
+
+static int add_format(struct arguments *a, const char *word, struct err *e)
+{
+    const bool all = !strcmp(word, "all");
+    const int f = map_format_find(word);
+    if (f < 0 && !all)
+        return err_set(e,
+                       "--format %s: unknown; the formats are png, overlay, geojson, csv, tiff "
+                       "and all",
+                       word);
+    if (f == MAP_TIFF && !map_tiff_available())
+        return err_set(e,
+                       "--format tiff: this build writes no OME-TIFF; build h5spec with libtiff");
+    for (int k = 0; k < MAP_FORMATS; k++)
+        if (k == f || (all && (k != MAP_TIFF || map_tiff_available())))
+            a->setup.formats[k] = true;
+    return 0;
+}
+
+static int add_feature(struct arguments *a, const char *word, struct err *e)
+{
+    char names[256] = "";
+    const int m = map_feature_find(word);
+    const bool all = !strcmp(word, "all");
+    if (m >= 0)
+        a->setup.features[m] = true;
+    if (m >= 0 || all)
+        return 0;
+    for (int k = 0; k < RESULT_MAPS; k++)
+        if (map_is_feature(k))
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ",
+                     map_feature_name(k));
+    return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
+}
+
+static int set_blend(struct map_setup *s, const char *word, struct err *e)
+{
+    const int w = map_weights_find(word);
+    if (w < 0)
+        return err_set(e, "--blend %s: unknown; choose none, box, tent, cos or gauss", word);
+    s->weights = (enum map_weights)w;
+    return 0;
+}
+
+static int set_range(struct map_setup *s, const char *text, struct err *e)
+{
+    s->range = true;
+    if (cli_span("--range", text, -1000, 1000, &s->low, &s->high, e))
+        return -1;
+    return s->high - s->low >= 0.01
+               ? 0
+               : err_set(e, "--range %s: HIGH must be above LOW by 0.01 dB or more", text);
+}
+
+static int set_opacity(struct arguments *a, const char *text, struct err *e)
+{
+    int64_t percent;
+    a->opacity = true;
+    if (cli_int("--opacity", text, 0, 100, &percent, e))
+        return -1;
+    a->setup.opacity = (int)(percent * 255 + 50) / 100;
+    return 0;
+}
+
+static int set(void *ctx, int id, const char *arg, struct err *e)
+{
+    struct arguments *a = ctx;
+    switch (id) {
+    case OPT_OUTPUT: a->setup.output = arg; return 0;
+    case OPT_FORMAT: a->format = true; return each_word("--format", arg, a, add_format, e);
+    case OPT_QUIET: a->quiet = true; return 0;
+    case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
+    case OPT_LIST: return list_add_file(&a->files, arg, e);
+    case OPT_LENIENT: a->setup.lenient = true; return 0;
+    case OPT_FEATURE: return each_word("--feature", arg, a, add_feature, e);
+    case OPT_BLEND: return set_blend(&a->setup, arg, e);
+    case OPT_CELL: return cli_int("--cell", arg, 1, 1024, &a->setup.cell, e);
+    case OPT_RANGE: return set_range(&a->setup, arg, e);
+    case OPT_WIDTH: a->width = true; return cli_int("--width", arg, 16, 65536, &a->setup.width, e);
+    case OPT_OPACITY: return set_opacity(a, arg, e);
+    default: return err_set(e, "unknown option");
+    }
+}
+
+static const char *value(int id, char buf[64])
+{
+    (void)buf;
+    switch (id) {
+    case OPT_FORMAT: return "png";
+    case OPT_FEATURE: return "all";
+    case OPT_BLEND: return "none";
+    case OPT_WIDTH: return "2048";
+    case OPT_OPACITY: return "60";
+    default: return NULL;
+    }
+}
+
+const struct command map_options = {
+    .program = "h5spec",
+    .word = "map",
+    .usage = "[options] -o OUT RESULT...",
+    .summary = "write maps of windows as pictures and files for viewers",
+    .details = "Writes the values of the windows of each slide as maps: PNG with one pixel per "
+               "window and a colour bar, PNG to be laid over the slide, GeoJSON tiles for QuPath, "
+               "CSV, and OME-TIFF with one channel per feature. Colours mean the same for all "
+               "slides. Slides with missing groups are refused unless --lenient is given. A "
+               "RESULT is a file made by h5spec run or merge, or a folder that is searched for "
+               "results.",
+    .example = "h5spec map --format all -o maps result.h5",
+    .options = rows,
+    .set = set,
+    .value = value,
+    .version = options_version};
+
+/* --- checks --- */
+
+static int check_file_name(const char *path, struct err *e)
+{
+    struct stat st;
+    const char *base = cli_base_name(path);
+    if (!base[0] || !strchr(base + 1, '.') || (!stat(path, &st) && S_ISDIR(st.st_mode)))
+        return 0; /* a folder */
+    return err_set(e,
+                   "-o %s: unknown kind of file; the endings are .png, .overlay.png, .geojson, "
+                   ".csv and .ome.tif; the name of a folder ends in /",
+                   path);
+}
+
+static int n_features(const struct map_setup *s)
+{
+    int n = 0;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        n += s->features[m];
+    return n;
+}
+
+/* The output is one file: its ending is the format. */
+static int check_single(struct arguments *a, int format, struct err *e)
+{
+    struct map_setup *s = &a->setup;
+    if (a->format)
+        return err_set(e, "--format is for folders; the ending of -o %s is the format", s->output);
+    if (format == MAP_TIFF && !map_tiff_available())
+        return add_format(a, "tiff", e);
+    if ((format == MAP_PNG || format == MAP_OVERLAY) && n_features(s) != 1)
+        return err_set(e, "-o %s: a picture shows one feature; name it with --feature", s->output);
+    s->formats[format] = true;
+    return 0;
+}
+
+/* -1 for a wrong combination of options. */
+static int check(struct arguments *a, struct err *e)
+{
+    struct map_setup *s = &a->setup;
+    if (!s->output || !s->output[0])
+        return err_set(e, "-o OUT is missing");
+    const int format = map_format_of_file(s->output);
+    if (format >= 0 ? check_single(a, format, e) : check_file_name(s->output, e))
+        return -1;
+    if (format < 0 && !a->format)
+        s->formats[MAP_PNG] = true;
+    if (a->files.n == 0)
+        return err_set(e, "no input file given");
+    if (s->cell && s->weights == MAP_RAW)
+        return err_set(e, "--cell has no effect without --blend");
+    if (s->range && n_features(s) != 1)
+        return err_set(e, "--range is for one feature; name it with --feature");
+    if (s->range && !s->formats[MAP_PNG] && !s->formats[MAP_OVERLAY])
+        return err_set(e, "--range has no effect without pictures");
+    if ((a->width || a->opacity) && !s->formats[MAP_OVERLAY])
+        return err_set(e, "%s has no effect without --format overlay",
+                       a->width ? "--width" : "--opacity");
+    return 0;
+}
+
+/* --- the run --- */
+
+static int print_done(const struct arguments *a, const struct map_done *done, double begun)
+{
+    char memory[32], time[32];
+    if (!a->quiet)
+        cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64
+                " failed; %s, peak memory %s",
+                done->files, done->files == 1 ? "" : "s", done->slides,
+                done->slides == 1 ? "" : "s", done->failed, cli_time(time, cli_now() - begun),
+                cli_size(memory, (double)cli_peak_memory()));
+    return done->failed || a->files.failed ? EXIT_PART : EXIT_DONE;
+}
+
+/* One file holds one slide: checked when the results are known. */
+static int check_one_slide(const struct arguments *a, struct err *e)
+{
+    if (map_format_of_file(a->setup.output) < 0)
+        return 0;
+    return map_is_one_slide(&a->setup, e);
+}
+
+static int run(struct arguments *a, int argc, char **argv)
+{
+    struct err e = {""};
+    struct map_done done;
+    const double begun = cli_now();
+    int first;
+    const int status = command_parse(&map_options, argc, argv, a, &first);
+    if (status >= 0)
+        return status;
+    a->setup.patterns = a->patterns;
+    int bad = list_add_words(&a->files, argv + first, argc - first, &e);
+    if (!bad && check(a, &e))
+        return command_usage_error(&map_options, &e);
+    bad = bad || list_expand(&a->files, LIST_RESULTS, &e);
+    a->setup.files = a->files.paths;
+    a->setup.n_files = a->files.n;
+    stop_catch_signals();
+    if (bad || check_one_slide(a, &e) || map_write(&a->setup, &done, &e)) {
+        cli_say("%s", e.msg);
+        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
+    }
+    return print_done(a, &done, begun);
+}
+
+int map_main(int argc, char **argv)
+{
+    struct arguments a = {.setup = {.width = 2048, .opacity = 153}};
+    const int status = run(&a, argc, argv);
+    list_free(&a.files);
+    free(a.patterns);
+    return status;
+}

@@ -1,0 +1,196 @@
+/* map_files.c - see map_files.h. */
+#include "process/map/map_files.h"
+
+#include "common/base/folder.h"
+#include "common/codec/codec.h"
+#include "process/draw/png_file.h"
+#include "process/map/map_tiff.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_NAME = 180 }; /* bytes of a slide's name in a file name, of the 255 that Linux allows */
+enum { BUFFER = 1 << 18 };
+
+static const struct {
+    const char *name, *ending;
+} formats[MAP_FORMATS] = {
+    [MAP_PNG] = {"png", ".png"},
+    [MAP_OVERLAY] = {"overlay", ".overlay.png"},
+    [MAP_GEOJSON] = {"geojson", ".geojson"},
+    [MAP_CSV] = {"csv", ".csv"},
+    [MAP_TIFF] = {"tiff", ".ome.tif"},
+};
+
+const char *map_format_name(enum map_format f)
+{
+    return formats[f].name;
+}
+
+const char *map_format_ending(enum map_format f)
+{
+    return formats[f].ending;
+}
+
+int map_format_find(const char *name)
+{
+    for (int f = 0; f < MAP_FORMATS; f++)
+        if (!strcmp(name, formats[f].name))
+            return f;
+    return -1;
+}
+
+static bool ends_with(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), k = strlen(ending);
+    return n > k && path[n - k - 1] != '/' && !strcasecmp(path + n - k, ending);
+}
+
+int map_format_of_file(const char *path)
+{
+    if (ends_with(path, ".tif") || ends_with(path, ".tiff"))
+        return MAP_TIFF;
+    if (ends_with(path, ".overlay.png"))
+        return MAP_OVERLAY;
+    for (int f = 0; f < MAP_FORMATS; f++)
+        if (ends_with(path, formats[f].ending))
+            return f;
+    return -1;
+}
+
+/* --- names --- */
+
+/* Bytes of the UTF-8 character at s, 0 if it is not one or may not appear in a file name. Letters
+ * may; punctuation from U+2000 on may not: some of it changes the direction of text. */
+static size_t harmless(const char *s)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    if (u[0] < 0x80)
+        return u[0] >= ' ' && u[0] < 0x7f && !strchr("\"'*/:<>?\\|`$;&", u[0]);
+    if (u[0] >= 0xc3 && u[0] < 0xe0 && (u[1] & 0xc0) == 0x80)
+        return u[0] == 0xd8 && u[1] == 0x9c ? 0 : 2; /* U+061C */
+    if (u[0] < 0xe0 || u[0] > 0xed || (u[1] & 0xc0) != 0x80 || (u[2] & 0xc0) != 0x80)
+        return 0;
+    const bool overlong = u[0] == 0xe0 && u[1] < 0xa0, surrogate = u[0] == 0xed && u[1] >= 0xa0;
+    return overlong || surrogate || u[0] == 0xe2 ? 0 : 3;
+}
+
+/* The slide's name for a file name; out[] is large enough. */
+static void clean_name(const char *slide, char out[MOST_NAME + 16])
+{
+    size_t n = 0;
+    bool changed = false;
+    for (const char *s = slide; *s;) {
+        size_t bytes = harmless(s);
+        if (n == 0 && strchr(" .-=+@~", *s))
+            bytes = 0;
+        if (n + (bytes ? bytes : 1) > MOST_NAME) {
+            changed = true;
+            break;
+        }
+        changed = changed || !bytes;
+        if (bytes)
+            memcpy(out + n, s, bytes);
+        else
+            out[n] = '_';
+        n += bytes ? bytes : 1;
+        s += bytes ? bytes : 1;
+    }
+    out[n] = 0;
+    if (changed)
+        snprintf(out + n, 16, "~%08x", (unsigned)codec_crc32(slide, strlen(slide)));
+}
+
+char *map_file_name(const char *folder, const char *slide, const char *feature, enum map_format f)
+{
+    char clean[MOST_NAME + 16], name[MOST_NAME + 80];
+    clean_name(slide, clean);
+    snprintf(name, sizeof name, "%s%s%s%s", clean, feature ? "." : "", feature ? feature : "",
+             formats[f].ending);
+    return folder_join(folder, name);
+}
+
+/* --- files --- */
+
+/* Did this program write the existing file? */
+static bool is_ours(const char *path, enum map_format format)
+{
+    unsigned char head[64] = "";
+    const char *begin = format == MAP_CSV ? MAP_CSV_HEAD : MAP_GEOJSON_HEAD;
+    if (format == MAP_TIFF)
+        return map_tiff_is_ours(path);
+    FILE *f = fopen(path, "rbe");
+    const size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f)
+        fclose(f);
+    if (format == MAP_PNG || format == MAP_OVERLAY)
+        return png_file_is_ours(head, n);
+    return n >= strlen(begin) && !memcmp(head, begin, strlen(begin));
+}
+
+static int check_target(const char *path, enum map_format format, struct err *e)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT ? 0 : err_sys(e, "%s", path);
+    if (S_ISREG(st.st_mode) && is_ours(path, format))
+        return 0;
+    return err_set(e,
+                   "%s: already exists and was not written by h5spec map; not overwritten: choose "
+                   "another name",
+                   path);
+}
+
+static int close_file(struct map_file *m)
+{
+    const int r = m->f ? fclose(m->f) : 0;
+    free(m->buffer);
+    m->f = NULL;
+    m->buffer = NULL;
+    return r;
+}
+
+int map_file_begin(struct map_file *m, const char *path, enum map_format format, struct err *e)
+{
+    *m = (struct map_file){.publish = {.fd = -1}};
+    if (check_target(path, format, e))
+        return -1;
+    if (publish_begin(&m->publish, path, e))
+        return err_add(e, "%s", path);
+    const int fd = dup(m->publish.fd);
+    m->f = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (m->f && (m->buffer = malloc(BUFFER)))
+        setvbuf(m->f, m->buffer, _IOFBF, BUFFER);
+    if (m->f)
+        return 0;
+    err_sys(e, "%s: cannot write", path);
+    if (fd >= 0)
+        close(fd);
+    map_file_abort(m);
+    return -1;
+}
+
+int map_file_commit(struct map_file *m, struct err *e)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s", m->publish.final_path);
+    const bool bad = ferror(m->f) != 0;
+    const int closed = close_file(m);
+    if (bad || closed) {
+        err_sys(e, "%s: cannot write", path);
+        map_file_abort(m);
+        return -1;
+    }
+    return publish_commit(&m->publish, e) ? err_add(e, "%s", path) : 0;
+}
+
+void map_file_abort(struct map_file *m)
+{
+    close_file(m);
+    publish_abort(&m->publish);
+}

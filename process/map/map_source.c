@@ -1,0 +1,211 @@
+/* map_source.c - see map_source.h. */
+#include "process/map/map_source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_ROWS = 64 }; /* rows of windows that are read in one go */
+
+static const char prefix[] = "window_";
+
+/* --- features --- */
+
+const char *map_feature_name(int map)
+{
+    const char *name = result_map_kind(map)->name;
+    return strncmp(name, prefix, sizeof prefix - 1) ? name : name + sizeof prefix - 1;
+}
+
+bool map_is_feature(int map)
+{
+    return result_map_kind(map)->unit[0] != 0;
+}
+
+int map_feature_find(const char *name)
+{
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const char *full = map_feature_name(m), *end = strstr(full, "_db");
+        const size_t n = end ? (size_t)(end - full) : strlen(full);
+        if (map_is_feature(m) &&
+            (!strcmp(name, full) || (strlen(name) == n && !strncmp(name, full, n))))
+            return m;
+    }
+    return -1;
+}
+
+/* --- slides --- */
+
+int64_t map_cell(const struct result_params *p, int64_t cell, struct err *e)
+{
+    int64_t a = p->window, b = p->stride; /* the largest cell is their greatest common divisor */
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    if (cell == 0)
+        return a;
+    if (a % cell == 0)
+        return cell;
+    return err_set(e,
+                   "--cell %" PRId64 ": must divide the window of %" PRId64
+                   " px and the stride of %" PRId64 " px; %" PRId64 " px does",
+                   cell, p->window, p->stride, a);
+}
+
+static int set_grid(struct map_slide *m, int64_t cell, struct err *e)
+{
+    const struct result_params *p = &m->params;
+    if (m->weights == MAP_RAW) {
+        m->cols = m->s.nx;
+        m->rows = m->s.ny;
+        m->left = m->top = (double)(p->window - p->stride) / 2;
+        m->pitch = (double)p->stride;
+    } else {
+        if ((cell = map_cell(p, cell, e)) < 1)
+            return -1;
+        m->cols = (m->s.width + cell - 1) / cell;
+        m->rows = (m->s.height + cell - 1) / cell;
+        m->pitch = (double)cell;
+    }
+    if (m->s.nx < 1 || m->s.ny < 1)
+        m->cols = m->rows = 0;
+    return 0;
+}
+
+static void set_scale(struct map_slide *m)
+{
+    const struct result_origin *o = &m->s.origin;
+    m->downsample = isnan(o->downsample) && m->s.level == 0 ? 1 : o->downsample;
+    m->mpp_x = o->mpp_x * m->downsample;
+    m->mpp_y = o->mpp_y * m->downsample;
+}
+
+int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum map_weights weights,
+                   int64_t cell, struct err *e)
+{
+    *m = (struct map_slide){.result = r, .k = k, .params = *result_params(r), .weights = weights};
+    if (result_load_parts(r, k, 0, &m->s, e))
+        return -1;
+    m->partial = memchr(m->s.groups, 0, (size_t)m->s.group_count) != NULL;
+    result_missing_text(m->s.groups, m->s.group_count, m->missing, sizeof m->missing);
+    set_scale(m);
+    return set_grid(m, cell, e);
+}
+
+void map_slide_free(struct map_slide *m)
+{
+    result_slide_free(&m->s);
+}
+
+/* --- rows --- */
+
+struct map_rows {
+    const struct map_slide *m;
+    const struct result_map_kind *kind;
+    struct result_rows *stored;
+    void *read;              /* [READ_ROWS][nx] as stored */
+    float *windows;          /* [nx] */
+    struct map_blend *blend; /* NULL for a raw map */
+    int64_t next;            /* row of the map */
+    int64_t next_stored;     /* row of windows */
+};
+
+static struct map_blend *begin_blend(const struct map_slide *m, struct err *e)
+{
+    const struct map_blend_setup setup = {
+        m->weights, m->params.window, m->params.stride, (int64_t)m->pitch,
+        m->s.nx,    m->s.ny,          m->cols};
+    return map_blend_create(&setup, e);
+}
+
+struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e)
+{
+    struct map_rows *r = calloc(1, sizeof *r);
+    if (!r) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    r->m = m;
+    r->kind = result_map_kind(map);
+    r->stored = result_open_rows(m->result, m->k, map, &m->s, e);
+    if (!r->stored)
+        goto fail;
+    r->read = malloc(READ_ROWS * result_rows_bytes(r->stored));
+    r->windows = malloc((size_t)m->s.nx * sizeof *r->windows);
+    if (!r->read || !r->windows) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    if (m->weights == MAP_RAW || (r->blend = begin_blend(m, e)))
+        return r;
+fail:
+    map_rows_close(r);
+    return NULL;
+}
+
+void map_rows_close(struct map_rows *r)
+{
+    if (!r)
+        return;
+    result_close_rows(r->stored);
+    map_blend_free(r->blend);
+    free(r->read);
+    free(r->windows);
+    free(r);
+}
+
+/* Numbers as they are stored, to values in the map's unit. */
+static void convert(const struct result_map_kind *kind, const void *row, int64_t n, float *out)
+{
+    const float *real = row;
+    const int16_t *whole = row;
+    const uint8_t *byte = row;
+    if (kind->type == RESULT_FLOAT32) {
+        memcpy(out, real, (size_t)n * sizeof *out);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int stored = kind->type == RESULT_INT16 ? whole[i] : byte[i];
+        out[i] = stored == (int)kind->fill ? NAN : (float)(stored * kind->scale);
+    }
+}
+
+static int next_windows(struct map_rows *r, float *out, struct err *e)
+{
+    const int64_t ny = r->m->s.ny, at = r->next_stored % READ_ROWS;
+    if (at == 0) {
+        const int64_t left = ny - r->next_stored, n = left < READ_ROWS ? left : READ_ROWS;
+        if (result_read_rows(r->stored, r->next_stored, n, r->read, e))
+            return -1;
+    }
+    const char *row = (const char *)r->read + (size_t)at * result_rows_bytes(r->stored);
+    convert(r->kind, row, r->m->s.nx, out);
+    for (int64_t i = 0; i < r->m->s.nx; i++)
+        if (fabsf(out[i]) > MAP_BLEND_MOST) /* a NaN is not */
+            return err_set(e, "%s is damaged: it has a value of %g %s; make the result again",
+                           r->kind->name, (double)out[i], r->kind->unit);
+    r->next_stored++;
+    return 0;
+}
+
+int map_rows_next(struct map_rows *r, float *values, float *coverage, struct err *e)
+{
+    const int64_t row = r->next++;
+    if (!r->blend) {
+        if (next_windows(r, values, e))
+            return -1;
+        for (int64_t i = 0; coverage && i < r->m->cols; i++)
+            coverage[i] = isnan(values[i]) ? 0.0f : 1.0f;
+        return 0;
+    }
+    while (map_blend_wants(r->blend, row)) {
+        if (next_windows(r, r->windows, e))
+            return -1;
+        map_blend_add(r->blend, r->windows);
+    }
+    map_blend_row(r->blend, row, values, coverage);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/*
+ * map_source.h - the maps of one slide of a result, as rows of numbers from top to bottom.
+ *
+ * A raw map has one place per window. As a picture, a place is the block of S x S px around the
+ * window's centre: the map's upper left corner is at ((N - S)/2, (N - S)/2) px and places are S px
+ * apart. A blended map has cells of C px from the slide's origin (map_blend.h); the last column and
+ * row may reach beyond the slide.
+ *
+ * Rows are read from the file as they are asked for: memory does not depend on the slide's height.
+ */
+#ifndef WSI_MAP_SOURCE_H
+#define WSI_MAP_SOURCE_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+#include "process/map/map_blend.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- features: the maps that have a unit --- */
+
+/* The name of a map without "window_": "focus_db". */
+const char *map_feature_name(int map);
+/* The map of this name, with or without "_db"; -1 if there is none. */
+int map_feature_find(const char *name);
+/* Is the map a quantity, not flags? */
+bool map_is_feature(int map);
+
+/* --- slides --- */
+
+struct map_slide {
+    struct result *result;       /* the caller's */
+    int64_t k;                   /* number of the slide */
+    struct result_params params; /* of the result */
+    struct result_slide s;       /* without histogram and maps */
+    enum map_weights weights;
+    int64_t cols, rows;      /* places */
+    double left, top, pitch; /* px of the stored level: corner of the map; from place to place */
+    double downsample;       /* level-0 px per px of the stored level; NaN: not known */
+    double mpp_x, mpp_y;     /* um per px of the stored level; NaN: not known */
+    bool partial;            /* groups are missing */
+    char missing[160];       /* which: "2-3,7" */
+};
+
+/* Opens slide k. `cell` is used unless weights is MAP_RAW; 0: the largest cell. A slide without
+ * windows has cols = rows = 0. Free with map_slide_free, also after a failure. */
+int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum map_weights weights,
+                   int64_t cell, struct err *e);
+void map_slide_free(struct map_slide *m);
+/* The size of a cell, px; with 0, the largest possible. -1 unless it divides window and stride. */
+int64_t map_cell(const struct result_params *p, int64_t cell, struct err *e);
+
+/* --- rows --- */
+
+struct map_rows;
+/* Begins at the top. NULL on failure. */
+struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e);
+/* The next row: values[cols], NaN where there is none, and coverage[cols] (may be NULL): the share
+ * of the weights of all windows there that have a value. */
+int map_rows_next(struct map_rows *r, float *values, float *coverage, struct err *e);
+void map_rows_close(struct map_rows *r); /* NULL is fine */
+
+#endif

@@ -1,0 +1,46 @@
+/* choice.c - see choice.h. */
+#include "process/options/choice.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+int choice_add(const char ***patterns, int *n, const char *word, struct err *e)
+{
+    const char **more = realloc(*patterns, ((size_t)*n + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, "out of memory");
+    more[(*n)++] = word;
+    *patterns = more;
+    return 0;
+}
+
+int choice_begin(struct choice *c, const char *const *patterns, int n, struct err *e)
+{
+    *c = (struct choice){.patterns = patterns, .n = n};
+    c->found = calloc((size_t)n + 1, sizeof *c->found);
+    return c->found ? 0 : err_set(e, "out of memory");
+}
+
+bool choice_has(struct choice *c, const char *name)
+{
+    bool chosen = c->n == 0;
+    for (int k = 0; k < c->n; k++)
+        if (!strcmp(c->patterns[k], name) || !fnmatch(c->patterns[k], name, 0))
+            chosen = c->found[k] = true;
+    return chosen;
+}
+
+int choice_check(const struct choice *c, struct err *e)
+{
+    for (int k = 0; k < c->n; k++)
+        if (!c->found[k])
+            return err_set(e, "--slide %s: matches no slide of the results", c->patterns[k]);
+    return 0;
+}
+
+void choice_end(struct choice *c)
+{
+    free(c->found);
+    c->found = NULL;
+}

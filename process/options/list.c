@@ -1,0 +1,157 @@
+/* list.c - see list.h. */
+#include "process/options/list.h"
+
+#include "common/base/cli.h"
+#include "common/base/folder.h"
+#include "common/hdf5/h5_exit.h"
+#include "common/result/result.h"
+#include "common/store/store.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int list_add(struct list *l, const char *path, struct err *e)
+{
+    if (l->n == INT_MAX)
+        return err_set(e, "too many input files");
+    if ((l->n & (l->n + 1)) == 0) { /* grows at 0, 1, 3, 7 ... */
+        char **more = realloc(l->paths, (2 * (size_t)l->n + 2) * sizeof *more);
+        if (!more)
+            return err_set(e, "out of memory");
+        l->paths = more;
+    }
+    l->paths[l->n] = strdup(path);
+    if (!l->paths[l->n])
+        return err_set(e, "out of memory");
+    l->n++;
+    return 0;
+}
+
+int list_add_words(struct list *l, char *const *words, int n, struct err *e)
+{
+    for (int k = 0; k < n; k++)
+        if (list_add(l, words[k], e))
+            return -1;
+    return 0;
+}
+
+static int add_line(void *ctx, const char *path, struct err *e)
+{
+    return list_add(ctx, path, e);
+}
+
+int list_add_file(struct list *l, const char *file, struct err *e)
+{
+    return cli_list(file, add_line, l, e);
+}
+
+/* --- folders --- */
+
+struct search {
+    struct list *out;
+    enum list_kind kind;
+    int problems;
+};
+
+static bool has_ending(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 3 && !strcmp(name + n - 3, ".h5");
+}
+
+/* Only files that are certainly something else are skipped: a damaged store must stay in the
+ * list. */
+static bool is_wanted(const char *path, enum list_kind kind)
+{
+    return (kind != LIST_RESULTS && store_is(path)) || (kind != LIST_STORES && result_is(path)) ||
+           !h5_is_whole(path);
+}
+
+static int add_problem(void *ctx, const char *path, const char *why, struct err *e)
+{
+    struct search *s = ctx;
+    (void)e;
+    cli_say("%s: %s", path, why);
+    s->problems++;
+    return 0;
+}
+
+static int add_found(void *ctx, const char *path, struct err *e)
+{
+    struct search *s = ctx;
+    return is_wanted(path, s->kind) ? list_add(s->out, path, e) : 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
+{
+    static const char *const what[] = {"stores", "results", "stores or results"};
+    static const struct folder_ops ops = {
+        .wants = has_ending, .file = add_found, .problem = add_problem};
+    struct search s = {.out = out, .kind = kind};
+    const int before = out->n;
+    if (folder_find(folder, &ops, &s, e))
+        return -1;
+    if (out->n == before && s.problems == 0) {
+        cli_say("%s: a folder without %s; name a folder that contains some", folder, what[kind]);
+        s.problems++;
+    }
+    out->failed += s.problems;
+    if (out->n > before)
+        qsort(out->paths + before, (size_t)(out->n - before), sizeof *out->paths, by_path);
+    return 0;
+}
+
+int list_expand(struct list *l, enum list_kind kind, struct err *e)
+{
+    struct list out = {0};
+    int r = 0;
+    for (int k = 0; k < l->n && r == 0; k++)
+        r = folder_is(l->paths[k]) ? expand_folder(&out, l->paths[k], kind, e)
+                                   : list_add(&out, l->paths[k], e);
+    list_free(l);
+    *l = out;
+    return r;
+}
+
+/* --- sizes and shares --- */
+
+double *list_sizes(const struct list *l, struct err *e)
+{
+    double *sum = calloc((size_t)l->n + 1, sizeof *sum);
+    if (!sum)
+        err_set(e, "out of memory");
+    for (int k = 0; sum && k < l->n; k++) {
+        struct stat st;
+        const double size = stat(l->paths[k], &st) ? 0 : (double)st.st_size;
+        sum[k + 1] = sum[k] + (size > 1 ? size : 1);
+    }
+    return sum;
+}
+
+void list_share(struct list *l, int64_t task, int64_t tasks)
+{
+    int kept = 0;
+    for (int k = 0; k < l->n; k++) {
+        if (k % tasks == task - 1)
+            l->paths[kept++] = l->paths[k];
+        else
+            free(l->paths[k]);
+    }
+    l->n = kept;
+}
+
+void list_free(struct list *l)
+{
+    for (int k = 0; k < l->n; k++)
+        free(l->paths[k]);
+    free(l->paths);
+    *l = (struct list){0};
+}

@@ -1,0 +1,39 @@
+/*
+ * list.h - the files that a command works on: words of the command line and lines of --list files,
+ * with folders replaced by what they contain, and a task's share of them.
+ */
+#ifndef WSI_LIST_H
+#define WSI_LIST_H
+
+#include "common/base/err.h"
+
+#include <stdint.h>
+
+struct list {
+    char **paths; /* each owned */
+    int n;
+    int failed; /* inputs that list_expand() has reported and dropped */
+};
+
+/* What folders are searched for: files with the ending .h5 that are stores, results or either, also
+ * when they are damaged. */
+enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH };
+
+/* Adds a path; -1 when memory is short. */
+int list_add(struct list *l, const char *path, struct err *e);
+/* Adds the n words of a command line. */
+int list_add_words(struct list *l, char *const *words, int n, struct err *e);
+/* Adds the lines of a file (cli_list). */
+int list_add_file(struct list *l, const char *file, struct err *e);
+/* Replaces each folder by the files in it, sorted by path. Reports and counts what is a
+ * problem to folder_find(), and folders without such files. -1 when memory is short. */
+int list_expand(struct list *l, enum list_kind kind, struct err *e);
+/* Sizes of the files in bytes, added up: [k] is that of all files before file k, [n] that of all n.
+ * Each file counts as one byte at least. To be free()d; NULL when memory is short. */
+double *list_sizes(const struct list *l, struct err *e);
+/* Keeps share `task` of `tasks` (cli_task); it can be empty. */
+void list_share(struct list *l, int64_t task, int64_t tasks);
+/* Frees what the list owns and empties it. */
+void list_free(struct list *l);
+
+#endif

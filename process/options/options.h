@@ -1,0 +1,50 @@
+/*
+ * options.h - the options of the commands of h5spec: one table per command (common/base/command.h).
+ *
+ * A new command adds its table here, or in a file of its own, and one line in h5spec.c.
+ */
+#ifndef WSI_OPTIONS_H
+#define WSI_OPTIONS_H
+
+#include "common/base/cli.h"
+#include "common/base/command.h"
+#include "common/result/result.h"
+#include "process/engine/regions.h"
+#include "process/engine/stream.h"
+#include "process/options/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+    const struct command *command;
+    struct list files; /* inputs; owned */
+    const char *output;
+    const char *live;              /* folder of the live page, or NULL */
+    double live_every;             /* seconds */
+    const char *device;            /* the word */
+    struct spectrum_choice choice; /* what it means */
+    struct result_params params;
+    int64_t first_group, last_group; /* counted from 1; 0, 0: all */
+    int64_t threads, memory;
+    enum stream_io io;
+    int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
+    enum cli_when progress;
+    bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, mix_mpp;
+    bool min_tissue;     /* --min-tissue was given */
+    bool min_roi;        /* --min-roi was given */
+    struct regions_choice regions; /* its list of names is owned */
+    bool reject_damaged; /* --on-damage fail */
+};
+
+extern const struct command options_run, options_merge, options_info, options_verify,
+    options_lookup, options_tune;
+
+/* Reads a command line, checks it and searches the folders among the inputs. Returns -1 to go on,
+ * or the exit status. Either way the caller calls options_free(). */
+int options_parse(const struct command *c, int argc, char **argv, struct options *o);
+void options_free(struct options *o);
+/* Prints the answer to --version. */
+void options_version(void);
+
+#endif

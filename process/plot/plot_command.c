@@ -1,0 +1,138 @@
+/* plot_command.c - the command line of `h5spec plot`; see plot.h. */
+#include "process/plot/plot.h"
+
+#include "common/base/cli.h"
+#include "common/base/command.h"
+#include "common/base/publish.h"
+#include "common/base/stop.h"
+#include "process/draw/svg.h"
+#include "process/options/choice.h"
+#include "process/options/list.h"
+#include "process/options/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_OUTPUT = COMMAND_OWN, OPT_SLIDE, OPT_TITLE, OPT_BAND, OPT_MAP, OPT_RANGE, OPT_LIST };
+
+static const struct command_option rows[] = {
+    {"Output", 'o', "output", "FILE.svg", OPT_OUTPUT,
+     "file for the picture; only a picture drawn by h5spec is ever overwritten"},
+    {NULL, 0, "title", "TEXT", OPT_TITLE,
+     "title; '' for none (default: the slide, or the number of slides)"},
+    {"Input", 0, "slide", "NAME", OPT_SLIDE,
+     "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
+     "repeated"},
+    {NULL, 0, "list", "FILE", OPT_LIST,
+     "read more inputs from FILE, one per line; - reads standard input"},
+    {"Histogram", 0, "band", NULL, OPT_BAND,
+     "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
+     "than 12)"},
+    {"Map", 0, "map", NULL, OPT_MAP, "add the map of the window means of a single slide"},
+    {NULL, 0, "range", "LOW:HIGH", OPT_RANGE, "dB at the ends of the map's colours"},
+    COMMAND_LAST_ROWS};
+
+/* What the options set. */
+struct arguments {
+    struct plot_setup setup;
+    struct list files;
+    const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
+    bool range; /* --range was given */
+};
+
+static int set_range(struct plot_setup *s, const char *text, struct err *e)
+{
+    if (cli_span("--range", text, -1000, 1000, &s->map_low, &s->map_high, e))
+        return -1;
+    return s->map_high - s->map_low >= 0.01
+               ? 0 : err_set(e, "--range %s: HIGH must be above LOW by 0.01 dB or more", text);
+}
+
+static int set(void *ctx, int id, const char *arg, struct err *e)
+{
+    struct arguments *a = ctx;
+    switch (id) {
+    case OPT_OUTPUT: a->setup.output = arg; return 0;
+    case OPT_TITLE: a->setup.title = arg; return 0;
+    case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
+    case OPT_LIST: return list_add_file(&a->files, arg, e);
+    case OPT_BAND: a->setup.band = true; return 0;
+    case OPT_MAP: a->setup.map = true; return 0;
+    case OPT_RANGE: a->range = true; return set_range(&a->setup, arg, e);
+    default: return err_set(e, "unknown option");
+    }
+}
+
+static const char *value(int id, char buf[64])
+{
+    const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
+    snprintf(buf, 64, "%g:%g", kind->low, kind->high);
+    return id == OPT_RANGE ? buf : NULL;
+}
+
+const struct command plot_options = {
+    .program = "h5spec", .word = "plot", .usage = "[options] -o FILE.svg RESULT...",
+    .summary = "draw results as a picture",
+    .details = "Draws the histograms of the slides of results as an SVG picture: a curve per slide "
+               "for up to 12 slides, the median with bands of 5 to 95 % and 25 to 75 % of the "
+               "slides for more. All results must have the same parameters. A RESULT is a file "
+               "made by h5spec run or merge, or a folder that is searched for results.",
+    .example = "h5spec plot --map -o slide.svg result.h5",
+    .options = rows, .set = set, .value = value, .version = options_version};
+
+/* -1 for a wrong combination of options. */
+static int check(const struct arguments *a, struct err *e)
+{
+    if (!a->setup.output)
+        return err_set(e, "-o FILE.svg is missing");
+    if (!svg_is_name(a->setup.output))
+        return err_set(e, "-o %s: the name of a picture must end in .svg", a->setup.output);
+    if (a->files.n == 0)
+        return err_set(e, "no input file given");
+    if (a->setup.band && a->setup.map)
+        return err_set(e, "--band is for several slides, --map for one: choose one of them");
+    if (a->range && !a->setup.map)
+        return err_set(e, "--range has no effect without --map");
+    return 0;
+}
+
+static int run(struct arguments *a, int argc, char **argv)
+{
+    struct err e = {""};
+    int first;
+    const int status = command_parse(&plot_options, argc, argv, a, &first);
+    if (status >= 0)
+        return status;
+    a->setup.patterns = a->patterns;
+    if (list_add_words(&a->files, argv + first, argc - first, &e)) {
+        cli_say("%s", e.msg);
+        return EXIT_PART;
+    }
+    if (check(a, &e))
+        return command_usage_error(&plot_options, &e);
+    publish_clean(a->setup.output); /* however this run ends */
+    if (list_expand(&a->files, LIST_RESULTS, &e)) {
+        cli_say("%s", e.msg);
+        return EXIT_PART;
+    }
+    if (a->files.failed > 0) /* they are reported; a picture without them would mislead */
+        return EXIT_PART;
+    a->setup.files = a->files.paths;
+    a->setup.n_files = a->files.n;
+    stop_catch_signals();
+    if (plot_write(&a->setup, &e)) {
+        cli_say("%s", e.msg);
+        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
+    }
+    return EXIT_DONE;
+}
+
+int plot_main(int argc, char **argv)
+{
+    const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
+    struct arguments a = {.setup = {.map_low = kind->low, .map_high = kind->high}};
+    const int status = run(&a, argc, argv);
+    list_free(&a.files);
+    free(a.patterns);
+    return status;
+}

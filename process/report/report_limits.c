@@ -1,0 +1,145 @@
+/* report_limits.c - the file of --limits; see report.h. */
+#include "process/report/report.h"
+
+#include "common/base/cli.h"
+#include "common/base/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool report_limit_holds(const struct report_limit *l, const struct report_slide *s)
+{
+    return l->group == REPORT_EVERY_GROUP || l->group == s->group;
+}
+
+bool report_limit_breaks(const struct report_limit *l, double x, double threshold)
+{
+    return l->above ? x > threshold : x < threshold; /* false for NaN */
+}
+
+/* --- reading --- */
+
+static int read_threshold(const char *where, const char *text, double *out, struct err *e)
+{
+    *out = NAN;
+    return *text ? cli_real(where, text, -1e9, 1e9, out, e) : 0;
+}
+
+/* Can both thresholds be met? */
+static int check_thresholds(const struct report_limit *l, struct err *e)
+{
+    if (isnan(l->warn) && isnan(l->fail))
+        return err_set(e, "neither warn nor fail has a number");
+    if (isnan(l->warn) || isnan(l->fail) || report_limit_breaks(l, l->fail, l->warn))
+        return 0;
+    return err_set(e, "warn %g is never met: a slide %s %g fails already; exchange them", l->warn,
+                   l->above ? "above" : "below", l->fail);
+}
+
+/* The columns of the file; the last may be missing. */
+enum { METRIC, SIDE, WARN, FAIL, GROUP, COLUMNS };
+
+static int read_limit(const struct table *t, int64_t row, const int64_t at[COLUMNS],
+                      struct report_limit *l, struct err *e)
+{
+    const char *metric = table_cell(t, row, at[METRIC]), *side = table_cell(t, row, at[SIDE]);
+    l->line = t->lines[row];
+    l->metric = report_find_metric(metric);
+    if (l->metric < 0)
+        return err_set(e, "no metric is called %s", metric);
+    if (strcmp(side, "below") && strcmp(side, "above"))
+        return err_set(e, "side must be below or above, not %s", side);
+    l->above = !strcmp(side, "above");
+    if (!(l->group_name = strdup(at[GROUP] < 0 ? "" : table_cell(t, row, at[GROUP]))))
+        return err_set(e, "out of memory");
+    return read_threshold("warn", table_cell(t, row, at[WARN]), &l->warn, e) ||
+                   read_threshold("fail", table_cell(t, row, at[FAIL]), &l->fail, e) ||
+                   check_thresholds(l, e)
+               ? -1
+               : 0;
+}
+
+int report_read_limits(struct report *r, struct err *e)
+{
+    static const char *const names[COLUMNS] = {"metric", "side", "warn", "fail", "group"};
+    const char *path = r->setup->limits;
+    struct table t = {0};
+    int64_t at[COLUMNS];
+    int bad = path ? table_read(&t, path, e) : 0;
+    for (int k = 0; k < COLUMNS && path && !bad; k++) {
+        at[k] = table_column(&t, names[k]);
+        if (at[k] < 0 && k != GROUP)
+            bad = err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
+                          path, names[k]);
+    }
+    if (path && !bad && !(r->limits = calloc((size_t)t.rows + 1, sizeof *r->limits)))
+        bad = err_set(e, "out of memory");
+    for (int64_t k = 1; path && !bad && k <= t.rows; k++)
+        if (read_limit(&t, k, at, &r->limits[r->n_limits++], e))
+            bad = err_add(e, "%s: line %" PRId64, path, t.lines[k]);
+    table_free(&t);
+    return bad ? -1 : 0;
+}
+
+/* --- once the slides are known --- */
+
+/* What a metric can be. */
+static void range_of(const struct result_params *p, int metric, double *least, double *most)
+{
+    const double width = p->high_db - p->low_db;
+    *least = 0;
+    *most = width;
+    switch (metric) {
+    case REPORT_MEAN:
+        *least = p->low_db;
+        *most = p->high_db;
+        break;
+    case REPORT_STD: *most = width / 2; break;
+    case REPORT_FOCUS_P05:
+    case REPORT_FOCUS_P50:
+    case REPORT_FOCUS_P95: *least = -width; break;
+    case REPORT_SLOPE:
+        *least = -INFINITY;
+        *most = INFINITY;
+        break;
+    case REPORT_TISSUE: *most = 1; break;
+    default: break; /* w1_db */
+    }
+}
+
+static int check_reach(const struct report *r, const struct report_limit *l, struct err *e)
+{
+    double least, most;
+    range_of(&r->params, l->metric, &least, &most);
+    const double thresholds[] = {l->warn, l->fail};
+    for (int k = 0; k < 2; k++)
+        if (l->above ? thresholds[k] >= most : thresholds[k] <= least)
+            return err_set(e, "%s: line %" PRId64 ": %s lies between %g and %g, never %s %g",
+                           r->setup->limits, l->line, report_metric(l->metric)->name, least, most,
+                           l->above ? "above" : "below", thresholds[k]);
+    return 0;
+}
+
+static int32_t group_of(const struct report *r, const char *name)
+{
+    for (int32_t k = 0; k < r->n_groups; k++)
+        if (!strcmp(r->group_names[k], name))
+            return k;
+    return REPORT_NO_GROUP;
+}
+
+int report_place_limits(struct report *r, struct err *e)
+{
+    for (int64_t k = 0; k < r->n_limits; k++) {
+        struct report_limit *l = &r->limits[k];
+        l->group = *l->group_name ? group_of(r, l->group_name) : REPORT_EVERY_GROUP;
+        if (l->group == REPORT_NO_GROUP)
+            cli_say("%s: line %" PRId64 ": no slide is in group %s; this limit holds for none",
+                    r->setup->limits, l->line, l->group_name);
+        if (r->begun && check_reach(r, l, e))
+            return -1;
+    }
+    return 0;
+}

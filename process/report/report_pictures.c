@@ -1,0 +1,350 @@
+/* report_pictures.c - see report_pictures.h. */
+#include "process/report/report_pictures.h"
+
+#include "process/draw/block_mean.h"
+#include "process/draw/colours.h"
+#include "process/draw/html.h"
+#include "process/draw/jpeg_write.h"
+#include "process/draw/page.h"
+#include "process/draw/png_file.h"
+#include "process/draw/shrink.h"
+#include "process/report/report_spectra.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAP, THUMB, KINDS }; /* what a slide has in each size */
+enum { SIZES = 5, TRIED = 3, PER_BLOCK = 64, QUALITY = 60 };
+
+/* Longest side of the map and of the thumbnail in px, and about how many bytes both take. */
+static const struct {
+    int map, thumb;
+    int64_t bytes;
+} sizes[SIZES] = {
+    {256, 160, 40000}, {128, 128, 16000}, {96, 96, 9000}, {72, 80, 6000}, {48, 56, 3500}};
+
+struct report_picture {
+    uint32_t bytes[TRIED][KINDS];
+    int64_t at;    /* in the spool */
+    uint8_t *data; /* [data_bytes] until they are in the spool; owned */
+    size_t data_bytes;
+};
+
+struct report_spool {
+    FILE *f;
+    const struct report_setup *setup;
+    int first_size, tried; /* sizes first_size .. first_size + tried - 1 are encoded */
+};
+
+/* --- the spool --- */
+
+/* From the largest size of which n slides may fit. If not even the smallest does, only slides to
+ * look at will have pictures: one size is enough, because encoding takes most of the time. */
+static void choose_sizes(struct report_spool *s, int64_t n)
+{
+    const int64_t each =
+        s->setup->pictures == REPORT_ALL ? INT64_MAX : s->setup->max_size / (n > 0 ? n : 1);
+    s->tried = TRIED;
+    while (s->first_size + TRIED < SIZES && sizes[s->first_size].bytes > each)
+        s->first_size++;
+    if (sizes[SIZES - 1].bytes > each)
+        s->tried = 1;
+}
+
+struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e)
+{
+    struct report_spool *s = calloc(1, sizeof *s);
+    if (!s || !(s->f = tmpfile())) {
+        free(s);
+        err_sys(e, "no temporary file for pictures (TMPDIR)");
+        return NULL;
+    }
+    s->setup = o;
+    choose_sizes(s, n);
+    return s;
+}
+
+void report_spool_free(struct report_spool *s)
+{
+    if (s)
+        fclose(s->f);
+    free(s);
+}
+
+void report_pictures_free(struct report_picture *p)
+{
+    if (p)
+        free(p->data);
+    free(p);
+}
+
+int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e)
+{
+    if (!p)
+        return 0;
+    p->at = ftello(s->f);
+    if (p->at < 0 || fwrite(p->data, 1, p->data_bytes, s->f) != p->data_bytes)
+        return err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)");
+    free(p->data);
+    p->data = NULL;
+    return 0;
+}
+
+/* --- maps --- */
+
+/* The entries of the palette up to the last that a picture uses. A map without gaps has no
+ * transparent one; the table of transparency would be a tenth of a small picture. */
+static int entries_of(const uint8_t *pixels, int64_t n)
+{
+    int most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = pixels[k] > most ? pixels[k] : most;
+    return most + 1;
+}
+
+static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
+{
+    uint32_t palette[COLOURS_PALETTE];
+    const struct png_file_setup setup = {.width = width,
+                                         .height = height,
+                                         .kind = PNG_FILE_PALETTE,
+                                         .palette = palette,
+                                         .n_palette = entries_of(pixels, width * height),
+                                         .level = 6};
+    colours_palette(palette, 255);
+    struct png_file *p = png_file_begin(f, &setup, e);
+    int bad = !p;
+    for (int64_t y = 0; y < height && !bad; y++)
+        bad = png_file_row(p, pixels + y * width, e);
+    bad = bad || png_file_end(p, e);
+    png_file_free(p);
+    return bad;
+}
+
+/* The number of the colour for a block of windows, or that for "no value". */
+static uint8_t block_colour(const struct result_slide *s, int map, int64_t x, int64_t y,
+                            int64_t block)
+{
+    const struct result_map_kind *kind = s->maps[map].kind;
+    const double mean = block_mean(s, map, x, y, block);
+    return (uint8_t)(isnan(mean) ? COLOURS_CLEAR
+                                 : colours_number(mean, kind->low, kind->high, COLOURS_MAP));
+}
+
+/* The map is that of focus_db, or of mean_db if the result lacks it. The range of colours is the
+ * same for all slides. */
+static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
+{
+    const int map = s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN;
+    const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
+    const int64_t block = (longest + side - 1) / side;
+    const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
+    uint8_t *pixels = malloc((size_t)(width * height));
+    if (!pixels)
+        return err_set(e, "out of memory");
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            pixels[y * width + x] = block_colour(s, map, x, y, block);
+    const int bad = put_png(f, pixels, width, height, e);
+    free(pixels);
+    return bad;
+}
+
+/* --- thumbnails --- */
+
+/* Nothing is written if the slide has no thumbnail, or the program no libjpeg. */
+static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err *e)
+{
+    const struct result_picture *t = &s->thumbnail;
+    if (!t->rgb || t->width < 1 || t->height < 1)
+        return 0;
+    const int64_t longest = t->width > t->height ? t->width : t->height;
+    const int64_t most = longest < side ? longest : side;
+    const int64_t w = (t->width * most + longest - 1) / longest;
+    const int64_t h = (t->height * most + longest - 1) / longest;
+    uint8_t *pixels = malloc((size_t)(w * h) * 3);
+    size_t n = 0;
+    if (!pixels)
+        return err_set(e, "out of memory");
+    shrink_rgb(t->rgb, t->width, t->height, pixels, w, h);
+    uint8_t *bytes = jpeg_write(pixels, (int)w, (int)h, QUALITY, &n);
+    if (bytes)
+        fwrite(bytes, 1, n, f);
+    free(bytes);
+    free(pixels);
+    return 0;
+}
+
+/* --- all pictures of a slide --- */
+
+static int put_all(const struct report_spool *spool, const struct result_slide *s,
+                   struct report_picture *p, FILE *f, struct err *e)
+{
+    for (int k = 0; k < spool->tried; k++) {
+        const int size = spool->first_size + k;
+        const int64_t before = ftello(f);
+        if (put_map(f, s, sizes[size].map, e))
+            return -1;
+        const int64_t middle = ftello(f);
+        if (spool->setup->pictures != REPORT_MAPS && put_thumb(f, s, sizes[size].thumb, e))
+            return -1;
+        p->bytes[k][MAP] = (uint32_t)(middle - before);
+        p->bytes[k][THUMB] = (uint32_t)(ftello(f) - middle);
+    }
+    return 0;
+}
+
+int report_pictures_make(const struct report_spool *spool, const struct result_slide *s,
+                         struct report_picture **out, struct err *e)
+{
+    *out = NULL;
+    if (s->nx * s->ny == 0)
+        return 0;
+    struct report_picture *p = calloc(1, sizeof *p);
+    char *data = NULL;
+    size_t n = 0;
+    FILE *f = p ? open_memstream(&data, &n) : NULL;
+    int bad = f ? put_all(spool, s, p, f, e) : err_set(e, "out of memory");
+    if (f && fclose(f) && !bad)
+        bad = err_set(e, "out of memory");
+    if (bad) {
+        free(data);
+        free(p);
+        return -1;
+    }
+    p->data = (uint8_t *)data;
+    p->data_bytes = n;
+    *out = p;
+    return 0;
+}
+
+/* --- into the page --- */
+
+/* Which slides get pictures, and of which size. */
+struct choice {
+    int size; /* 0 .. TRIED - 1; -1: none */
+    bool all; /* of all slides, not only of those to look at */
+    bool all_spectra;
+    int64_t spectra; /* bytes that spectra may take */
+};
+
+enum { SPECTRA_BYTES = 40000 }; /* about what the two spectra of a slide take */
+
+static int64_t total_bytes(const struct report *r, struct choice c)
+{
+    int64_t sum = 0;
+    for (int64_t k = 0; k < r->n; k++) {
+        const struct report_picture *p = r->slides[k].pictures;
+        if (p && (c.all || report_is_flagged(&r->slides[k])))
+            for (int i = 0; i < KINDS; i++)
+                sum += ((int64_t)p->bytes[c.size][i] + 2) / 3 * 4 + 1;
+    }
+    return sum;
+}
+
+static struct choice choose(const struct report *r, int64_t room)
+{
+    const bool whatever = r->setup->pictures == REPORT_ALL;
+    struct choice c = {.size = 0, .all = true, .all_spectra = true, .spectra = INT64_MAX};
+    bool fits = whatever;
+    for (int all = 1; all >= 0 && !fits; all--)
+        for (int size = 0; size < r->spool->tried && !fits; size++) {
+            c.size = size;
+            c.all = all;
+            fits = total_bytes(r, c) <= room;
+        }
+    if (!fits)
+        return (struct choice){.size = -1};
+    if (!whatever) {
+        c.spectra = room - total_bytes(r, c);
+        c.all_spectra = c.all && c.spectra / SPECTRA_BYTES >= r->n;
+    }
+    return c;
+}
+
+static void put_head(FILE *f, struct choice c)
+{
+    const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS),
+                                 *mean = result_map_kind(RESULT_MEAN);
+    fprintf(f,
+            "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
+            "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
+            "\"spectrumLow\":%d,\"spectrumHigh\":%d,\"colours\":\"",
+            PER_BLOCK, focus->low, mean->low, focus->high, mean->high, REPORT_SPECTRUM_LOW,
+            REPORT_SPECTRUM_HIGH);
+    uint32_t palette[COLOURS_PALETTE];
+    colours_palette(palette, 255);
+    for (int k = 0; k < COLOURS_MAP; k++)
+        fprintf(f, "%06" PRIx32, palette[k] >> 8);
+    fputs("\",\"note\":\"", f);
+    if (c.size < 0)
+        fputs("No pictures fit into --max-size.", f);
+    else if (!c.all)
+        fputs("Pictures of slides without flags are left out: they do not fit into --max-size.", f);
+    fputs("\"}</script>\n", f);
+}
+
+static int put_one(const struct report *r, const struct report_slide *s, FILE *f, int size,
+                   struct err *e)
+{
+    const struct report_picture *p = s->pictures;
+    int64_t at = p->at;
+    for (int k = 0; k < size; k++)
+        at += (int64_t)p->bytes[k][MAP] + p->bytes[k][THUMB];
+    const size_t n = (size_t)p->bytes[size][MAP] + p->bytes[size][THUMB];
+    uint8_t *bytes = malloc(n + 1);
+    int bad = bytes ? 0 : err_set(e, "out of memory");
+    if (!bad && (fseeko(r->spool->f, at, SEEK_SET) || fread(bytes, 1, n, r->spool->f) != n))
+        bad = err_sys(e, "the temporary file for pictures cannot be read");
+    if (!bad) {
+        html_base64(f, bytes, p->bytes[size][MAP]);
+        putc(' ', f);
+        html_base64(f, bytes + p->bytes[size][MAP], p->bytes[size][THUMB]);
+    }
+    free(bytes);
+    return bad;
+}
+
+/* A line: "MAP THUMB TISSUE GLASS". Spectra go as far as their bytes do. */
+static int put_slide(const struct report *r, const struct report_slide *s, FILE *f,
+                     struct choice *c, struct report_spectra *spectra, struct err *e)
+{
+    const bool flagged = report_is_flagged(s);
+    if (!s->pictures || (!c->all && !flagged))
+        return 0;
+    if (put_one(r, s, f, c->size, e))
+        return -1;
+    if ((!c->all_spectra && !flagged) || c->spectra < SPECTRA_BYTES)
+        return 0;
+    const int64_t before = ftello(f);
+    const int bad = report_spectra_write(spectra, s, f, e);
+    c->spectra -= ftello(f) - before;
+    return bad;
+}
+
+static int put_blocks(const struct report *r, FILE *f, struct choice c, struct err *e)
+{
+    struct report_spectra *spectra = report_spectra_create(r, e);
+    int bad = spectra ? 0 : -1;
+    for (int64_t k = 0; k < r->n && !bad; k++) {
+        if (k % PER_BLOCK == 0)
+            fprintf(f, "%s<script type=\"text/plain\" id=\"p%" PRId64 "\">", k ? "</script>\n" : "",
+                    k / PER_BLOCK);
+        bad = put_slide(r, &r->slides[k], f, &c, spectra, e);
+        putc('\n', f);
+    }
+    fputs(r->n ? "</script>\n" : "", f);
+    report_spectra_free(spectra);
+    return bad;
+}
+
+int report_pictures_write(const struct report *r, FILE *f, struct err *e)
+{
+    const int64_t others = 48000 + 2 * r->n; /* bytes of script and elements */
+    const struct choice c = choose(r, r->setup->max_size - ftello(f) - others);
+    put_head(f, c);
+    page_script(f, PAGE_REPORT);
+    return c.size < 0 ? 0 : put_blocks(r, f, c, e);
+}

@@ -1,0 +1,32 @@
+/*
+ * report_pictures.h - the pictures of slides for a report: map, thumbnail, spectra.
+ *
+ * Maps and thumbnails are encoded in several sizes as soon as their slide is loaded, because the
+ * size that fits is known only at the end. The bytes go to a temporary file without a name, so
+ * memory does not grow with them. Spectra are loaded when the page is written, for the slides that
+ * show them.
+ */
+#ifndef WSI_REPORT_PICTURES_H
+#define WSI_REPORT_PICTURES_H
+
+#include "process/report/report.h"
+
+struct report_picture; /* where a slide's pictures are in the spool */
+struct report_spool;
+
+/* Begins the pictures of about n slides. */
+struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e);
+void report_spool_free(struct report_spool *s);
+
+/* Encodes map and thumbnail of a slide. *out is owned by the caller; NULL if there is nothing to
+ * show. Any thread. */
+int report_pictures_make(const struct report_spool *spool, const struct result_slide *s,
+                         struct report_picture **out, struct err *e);
+/* Moves the bytes into the spool. One thread at a time. */
+int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e);
+void report_pictures_free(struct report_picture *p); /* NULL is fine */
+
+/* Writes the script elements with the pictures that fit, given what the page has already. */
+int report_pictures_write(const struct report *r, FILE *f, struct err *e);
+
+#endif

@@ -1,0 +1,144 @@
+/* report_spectra.c - see report_spectra.h. */
+#include "process/report/report_spectra.h"
+
+#include "process/draw/colours.h"
+#include "process/draw/html.h"
+#include "process/draw/png_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 128 }; /* px of a picture */
+
+struct report_spectra {
+    const struct report *r;
+    struct result *open;
+    int64_t file; /* the result that is open */
+};
+
+struct report_spectra *report_spectra_create(const struct report *r, struct err *e)
+{
+    struct report_spectra *s = calloc(1, sizeof *s);
+    if (!s) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    s->r = r;
+    s->file = -1;
+    return s;
+}
+
+void report_spectra_free(struct report_spectra *s)
+{
+    if (s)
+        result_close(s->open);
+    free(s);
+}
+
+/* Mean bin number of a frequency of the whole plane, -N/2 <= v, u < N/2. */
+static double mean_bin(const struct result_spectrum *x, int64_t n, int64_t v, int64_t u)
+{
+    const int64_t a = u < 0 ? -v : v, b = u < 0 ? -u : u; /* F(-v, -u) has the same magnitude */
+    return (double)x->sums[((a + n) % n) * (n / 2 + 1) + b] / (double)x->windows;
+}
+
+/* The largest level of a block of frequencies, so that single peaks show. */
+static uint8_t block_colour(const struct result_params *p, const struct result_spectrum *x,
+                            int64_t row, int64_t col, int64_t block)
+{
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    double most = 0;
+    for (int64_t v = row * block; v < (row + 1) * block; v++)
+        for (int64_t u = col * block; u < (col + 1) * block; u++) {
+            const double k = mean_bin(x, p->window, v - p->window / 2, u - p->window / 2);
+            most = k > most ? k : most;
+        }
+    return (uint8_t)colours_number(p->low_db + width * (most + 0.5), REPORT_SPECTRUM_LOW,
+                                   REPORT_SPECTRUM_HIGH, COLOURS_MAP);
+}
+
+static int put_png(FILE *f, const struct result_params *p, const struct result_spectrum *x,
+                   struct err *e)
+{
+    const int64_t block = p->window > SIDE ? p->window / SIDE : 1, side = p->window / block;
+    uint32_t palette[COLOURS_PALETTE];
+    uint8_t *row = malloc((size_t)side);
+    colours_palette(palette, 255);
+    const struct png_file_setup setup = {.width = side,
+                                         .height = side,
+                                         .kind = PNG_FILE_PALETTE,
+                                         .palette = palette,
+                                         .n_palette = COLOURS_PALETTE,
+                                         .level = 6};
+    struct png_file *png = row ? png_file_begin(f, &setup, e) : NULL;
+    int bad = png ? 0 : -1;
+    for (int64_t y = 0; y < side && !bad; y++) {
+        for (int64_t c = 0; c < side; c++)
+            row[c] = block_colour(p, x, y, c, block);
+        bad = png_file_row(png, row, e);
+    }
+    bad = bad || png_file_end(png, e);
+    png_file_free(png);
+    free(row);
+    return bad;
+}
+
+static int put_spectrum(FILE *f, const struct result_params *p, const struct result_spectrum *x,
+                        struct err *e)
+{
+    char *data = NULL;
+    size_t n = 0;
+    putc(' ', f);
+    if (!x->sums || x->windows == 0)
+        return 0;
+    FILE *m = open_memstream(&data, &n);
+    int bad = m ? put_png(m, p, x, e) : err_set(e, "out of memory");
+    if (m && fclose(m) && !bad)
+        bad = err_set(e, "out of memory");
+    if (!bad)
+        html_base64(f, (const uint8_t *)data, n);
+    free(data);
+    return bad;
+}
+
+/* The number of a slide in the open result; -1 if it is not there. */
+static int64_t find_slide(const struct result *r, const char *name)
+{
+    int64_t low = 0, high = result_slides(r);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const int order = strcmp(result_slide_name(r, middle), name);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+static int load(struct report_spectra *s, const struct report_slide *slide,
+                struct result_slide *out)
+{
+    if (s->file != slide->file) {
+        result_close(s->open);
+        s->open = result_open(s->r->setup->files[slide->file], NULL);
+        s->file = slide->file;
+    }
+    const int64_t k = s->open ? find_slide(s->open, slide->name) : -1;
+    return k < 0 ? -1 : result_load_parts(s->open, k, RESULT_WITH_SPECTRA, out, NULL);
+}
+
+int report_spectra_write(struct report_spectra *s, const struct report_slide *slide, FILE *f,
+                         struct err *e)
+{
+    struct result_slide loaded;
+    int bad = 0;
+    if (slide->version < 2 || load(s, slide, &loaded))
+        return 0;
+    for (int k = 0; k < FEATURES_SAMPLES && !bad; k++)
+        bad = put_spectrum(f, result_params(s->open), &loaded.spectra[k], e);
+    result_slide_free(&loaded);
+    return bad;
+}

@@ -1,0 +1,26 @@
+/*
+ * report_spectra.h - the mean spectra of slides, as pictures in a report.
+ *
+ * The sums are large, so they are loaded when the page is written, and only for slides that show
+ * them.
+ */
+#ifndef WSI_REPORT_SPECTRA_H
+#define WSI_REPORT_SPECTRA_H
+
+#include "process/report/report.h"
+
+/* The range of the colours, dB. */
+enum { REPORT_SPECTRUM_LOW = 10, REPORT_SPECTRUM_HIGH = 90 };
+
+struct report_spectra;
+/* The reader of a report's results. NULL: out of memory. */
+struct report_spectra *report_spectra_create(const struct report *r, struct err *e);
+void report_spectra_free(struct report_spectra *s); /* NULL is fine */
+
+/* Writes " TISSUE GLASS", each the base64 of a PNG picture or nothing, for a slide. The middle of a
+ * picture is frequency 0, its edges are 1/2 cycle per px. A slide that cannot be read any more has
+ * no spectra. */
+int report_spectra_write(struct report_spectra *s, const struct report_slide *slide, FILE *f,
+                         struct err *e);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * live.h - `h5spec run --live DIR`: a page that shows a run while it continues, without a server.
+ *
+ *   DIR/index.html   the page; written once
+ *   DIR/state.js     how far the run is; the page loads it again and again
+ *   DIR/N.js, N.png  slide N of the run, from 1: its numbers, and its map so far
+ *
+ * Each file is replaced as a whole, so a browser never reads half of one, and the page opens after
+ * the run is killed at any moment. Names of slides are not used as names of files. Pictures grow
+ * from top to bottom; a row that has been shown does not change.
+ *
+ * The module bounds its own cost: when it has taken more than its share of the run's processor
+ * time, pictures are left out until the share fits; those of a slide in progress also when they
+ * wait long for a disk. If DIR cannot be written, one message says so and the run goes on. One
+ * thread.
+ */
+#ifndef WSI_LIVE_H
+#define WSI_LIVE_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct live;
+
+enum live_end { LIVE_COMPLETE, LIVE_STOPPED, LIVE_BROKEN };
+
+/* Makes the folder unless it exists, and the page. `every`: seconds between two updates. `before`:
+ * stores that need not be computed or have failed already. NULL on failure. */
+struct live *live_open(const char *dir, double every, int64_t stores, int64_t before,
+                       const struct result_params *p, struct err *e);
+/* Store k of the run, from 0, has values in window rows 0 to rows - 1; `done`: share of the whole
+ * run that is computed, 0 to 1. Returns at once if the last update was less than `every` ago.
+ * Unless all rows have values, the counts of s are not read: other threads may write them. */
+void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
+                   double done);
+/* Store k is done, or failed with a reason (then s is NULL). */
+void live_slide(struct live *l, int64_t k, const char *path, const struct result_slide *s,
+                const char *why, double done);
+/* Writes the last state; frees l. NULL is fine. */
+void live_close(struct live *l, enum live_end how);
+
+#endif

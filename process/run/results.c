@@ -1,0 +1,227 @@
+/* results.c - see results.h. */
+#include "process/run/results.h"
+
+#include "common/base/cli.h"
+#include "common/base/folder.h"
+#include "common/base/publish.h"
+#include "common/store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct results {
+    const char *output;
+    const struct result_params *params;
+    const struct regions_choice *regions;
+    int64_t first_group, last_group; /* 0, 0: all */
+    bool folder;
+    int64_t slides;
+    struct result_writer *one; /* the one file */
+};
+
+struct results *results_open(const char *output, const struct result_params *p,
+                             const struct regions_choice *regions, int64_t first_group,
+                             int64_t last_group, struct err *e)
+{
+    struct results *r = calloc(1, sizeof *r);
+    if (!r) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    *r = (struct results){.output = output, .params = p, .regions = regions,
+                          .first_group = first_group, .last_group = last_group,
+                          .folder = folder_is_meant(output)};
+    int bad = r->folder ? folder_make(output, e) : result_check_target(output, e);
+    if (!bad && !r->folder && !(r->one = result_create(output, p, e)))
+        bad = err_add(e, "%s", output);
+    if (!bad && r->folder)
+        publish_clean_folder(output); /* also of stores that will not be computed */
+    if (!bad)
+        return r;
+    free(r);
+    return NULL;
+}
+
+/* Path of the file of one slide in the folder. NULL when out of memory. */
+static char *target_of(const struct results *r, const char *name, size_t n)
+{
+    char *target;
+    const char *slash = r->output[strlen(r->output) - 1] == '/' ? "" : "/";
+    const int got = r->first_group
+        ? asprintf(&target, "%s%s%.*s.%" PRId64 "-%" PRId64 ".h5", r->output, slash, (int)n, name,
+                   r->first_group, r->last_group)
+        : asprintf(&target, "%s%s%.*s.h5", r->output, slash, (int)n, name);
+    return got < 0 ? NULL : target;
+}
+
+/* --- existing results --- */
+
+/* Is the slide that of the store, with the groups that are asked for? */
+static bool is_same(const struct results *r, const struct result_slide *s,
+                    const struct store_info *i)
+{
+    const int64_t first = r->first_group ? r->first_group : 1;
+    const int64_t last = r->first_group ? r->last_group : i->group_count;
+    if (strcmp(s->source_name, i->source_name) || strcmp(s->quickhash, i->quickhash) ||
+        s->source_bytes != i->source_bytes || s->level != i->level || s->width != i->width ||
+        s->height != i->height || s->source_gray != (i->channels == 1) ||
+        s->group_rows != i->group_rows || s->group_count != i->group_count)
+        return false;
+    for (int64_t g = 0; g < s->group_count; g++)
+        if (s->groups[g] != (g + 1 >= first && g + 1 <= last))
+            return false;
+    return true;
+}
+
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* 1 or 0: is the slide of these regions? -1 if they cannot be read. */
+static int judge_regions(const struct results *r, const struct result_slide *slide,
+                         const char *store, const struct store_info *i, const char *target,
+                         struct err *e)
+{
+    struct polygons p;
+    struct regions_version v;
+    struct stat st;
+    if (!r->params->roi)
+        return 1;
+    if (regions_load(r->regions, store, i, &p, &v, e))
+        return -1;
+    polygons_free(&p);
+    if (slide->roi_crc32 == v.crc32) {
+        if (stat(target, &st) == 0 && is_older(&st.st_mtim, &v.changed))
+            utimensat(AT_FDCWD, target, NULL, 0); /* so that others see that it is up to date */
+        return 1;
+    }
+    err_set(e, "%s: of other regions (--roi) than now; computed again", target);
+    return 0;
+}
+
+/* As results_have: does the slide belong to the store? */
+static int judge_slide(const struct results *r, const struct result_slide *slide, const char *store,
+                       const char *target, struct err *e)
+{
+    struct store *s = store_open(store, e);
+    if (!s)
+        return -1;
+    int is = is_same(r, slide, store_info(s)) ? 1 : -1;
+    if (is > 0)
+        is = judge_regions(r, slide, store, store_info(s), target, e);
+    else
+        err_set(e, "%s: %s exists and is the result of another store; name another folder, or "
+                "replace it with --force", store, target);
+    store_close(s);
+    return is;
+}
+
+/* As results_have, of a result that can be opened. */
+static int judge_result(const struct results *r, struct result *old, const char *store,
+                        const char *target, char quickhash[80], struct err *e)
+{
+    struct err why = {""};
+    struct result_slide slide;
+    if (result_same_params(result_params(old), r->params, &why))
+        return err_set(e, "%s: %s exists with other parameters (%s); name another folder, or "
+                       "replace it with --force", store, target, why.msg);
+    if (result_slides(old) != 1)
+        return err_set(e, "%s: %s exists and is not the result of one slide; name another folder, "
+                       "or replace it with --force", store, target);
+    if (result_load_slide(old, 0, &slide, e))
+        return -1;
+    const int is = judge_slide(r, &slide, store, target, e);
+    snprintf(quickhash, 80, "%s", slide.quickhash);
+    result_slide_free(&slide);
+    return is;
+}
+
+static int judge(const struct results *r, const char *store, const char *target, char quickhash[80],
+                 struct err *e)
+{
+    struct stat result, source;
+    struct err why = {""};
+    if (stat(target, &result))
+        return errno == ENOENT ? 0 : err_sys(e, "%s: cannot look for its result %s", store, target);
+    if (result_check_target(target, e))
+        return err_add(e, "%s", store);
+    if (stat(store, &source))
+        return err_sys(e, "%s: cannot read", store);
+    if (is_older(&result.st_mtim, &source.st_mtim)) {
+        err_set(e, "%s: older than its store; computed again", target);
+        return 0;
+    }
+    struct result *old = result_check(target, &why) ? NULL : result_open(target, &why);
+    if (!old) {
+        err_set(e, "%s; computed again", why.msg);
+        return 0;
+    }
+    const int is = judge_result(r, old, store, target, quickhash, e);
+    result_close(old);
+    return is;
+}
+
+int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e)
+{
+    size_t n;
+    const char *name = cli_stem(store, &n);
+    if (!r->folder)
+        return 0;
+    char *target = target_of(r, name, n);
+    const int is = target ? judge(r, store, target, quickhash, e) : err_set(e, "out of memory");
+    free(target);
+    return is;
+}
+
+/* --- writing --- */
+
+static int put_own(const struct results *r, const struct result_slide *s, struct err *e)
+{
+    char *target = target_of(r, s->name, strlen(s->name));
+    if (!target)
+        return err_set(e, "out of memory");
+    struct result_writer *w = result_create(target, r->params, e);
+    int bad = !w || result_put_slide(w, s, e);
+    if (bad)
+        result_abort(w);
+    else
+        bad = result_commit(w, e);
+    if (bad)
+        err_add(e, "%s", target);
+    free(target);
+    return bad ? -1 : 0;
+}
+
+int results_put(struct results *r, const struct result_slide *s, struct err *e)
+{
+    if (r->folder)
+        return put_own(r, s, e);
+    r->slides++;
+    return result_put_slide(r->one, s, e) ? err_add(e, "%s", r->output) : 0;
+}
+
+int results_commit(struct results *r, struct err *e)
+{
+    int bad = 0;
+    if (!r->folder && r->slides > 0) {
+        if ((bad = result_commit(r->one, e)))
+            err_add(e, "%s", r->output);
+        r->one = NULL;
+    }
+    results_abort(r);
+    return bad;
+}
+
+void results_abort(struct results *r)
+{
+    if (!r)
+        return;
+    result_abort(r->one);
+    free(r);
+}

@@ -1,0 +1,37 @@
+/*
+ * results.h - where the slides of a run go: all into one file or, when the output is a folder, each
+ * into a file of its own, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
+ *
+ * One file appears when the whole run is done. Files in a folder appear one by one, so a run that
+ * was stopped continues where it was, and the tasks of an array job share a folder.
+ */
+#ifndef WSI_RESULTS_H
+#define WSI_RESULTS_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+#include "process/engine/regions.h"
+
+#include <stdint.h>
+
+struct results;
+
+/* Begins the one file, or makes the folder unless it exists. Groups as in struct stream_setup.
+ * `output`, `p` and `regions` must outlive the results. NULL on failure. */
+struct results *results_open(const char *output, const struct result_params *p,
+                             const struct regions_choice *regions, int64_t first_group,
+                             int64_t last_group, struct err *e);
+/* Has the folder an up-to-date result of this store already?
+ * 1: yes, complete and undamaged; quickhash[80] gets that of its slide.
+ * 0: no. If there is one that is older than its store, of other regions or damaged, e says so; else
+ *    e is unchanged.
+ * -1: something else exists under its name, which must not be replaced, or it cannot be read. */
+int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e);
+/* Writes a slide: into the one file, or as its own file. */
+int results_put(struct results *r, const struct result_slide *s, struct err *e);
+/* Publishes the one file if it has any slide; frees r. */
+int results_commit(struct results *r, struct err *e);
+/* Drops the one file, keeps files in a folder; frees r. NULL is fine. */
+void results_abort(struct results *r);
+
+#endif

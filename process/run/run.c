@@ -1,0 +1,462 @@
+/* run.c - see run.h. */
+#include "process/run/run.h"
+
+#include "common/base/folder.h"
+#include "common/base/progress.h"
+#include "common/base/stop.h"
+#include "common/result/same_resolution.h"
+#include "process/run/live.h"
+#include "process/run/results.h"
+#include "process/spectrum/spectrum.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+    struct options *o;
+    struct results *out;
+    int64_t inputs, done, skipped, failed;
+    bool ended_early; /* by a signal or an error; a single result was not written */
+    int64_t computed; /* windows, also of slides that were rejected */
+    struct result_counts counts;
+    void *seen;    /* tsearch() tree of struct seen: the slides of this run */
+    struct same_resolution resolution;
+    double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
+    struct live *live; /* NULL without --live */
+};
+
+/* --- one slide, one store --- */
+
+struct seen {
+    char quickhash[80];
+    char *path; /* of the store; owned */
+};
+
+static int by_quickhash(const void *a, const void *b)
+{
+    return strcmp(((const struct seen *)a)->quickhash, ((const struct seen *)b)->quickhash);
+}
+
+static void seen_free(void *node)
+{
+    struct seen *s = node;
+    free(s->path);
+    free(s);
+}
+
+/* Notes the slide of a store. -1 when another store of this run has the same slide, and stores
+ * without a quickhash are never the same. */
+static int check_duplicate(struct run *r, const char *path, const char *quickhash, struct err *e)
+{
+    if (r->o->allow_duplicates || !*quickhash)
+        return 0;
+    struct seen *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return err_set(e, "%s: out of memory", path);
+    }
+    snprintf(s->quickhash, sizeof s->quickhash, "%s", quickhash);
+    struct seen *const *first = tsearch(s, &r->seen, by_quickhash);
+    if (first && *first == s)
+        return 0;
+    seen_free(s);
+    if (!first)
+        return err_set(e, "%s: out of memory", path);
+    return err_set(e, "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
+                   "both", path, (*first)->path);
+}
+
+/* --- reports --- */
+
+static void json_slide(const struct result_params *p, const struct result_slide *s)
+{
+    double mean, std;
+    result_moments(p, s->counts.histogram, &mean, &std);
+    printf(", \"windows\": %" PRId64 ", \"mean_db\": ", s->counts.windows);
+    cli_json_number(stdout, mean);
+    fputs(", \"std_db\": ", stdout);
+    cli_json_number(stdout, std);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        printf(", \"%s\": %" PRId64, result_touching_name(k), s->counts.touching[k]);
+    if (p->roi)
+        printf(", \"windows_outside\": %" PRId64, s->counts.outside);
+    printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
+    cli_json_string(stdout, s->device);
+    printf(", \"kernel\": \"%s\", \"io\": \"%s\", \"tiles_on_host\": %" PRId64, s->kernel, s->io,
+           s->tiles_on_host);
+    for (int k = 0; k < RESULT_STAGES; k++)
+        printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
+}
+
+/* A JSON line: done with a slide, failed with a reason, else skipped. */
+static void json_store(const struct run *r, const char *path, const struct result_slide *s,
+                       const struct err *why)
+{
+    if (!r->o->json)
+        return;
+    fputs("{\"store\": ", stdout);
+    cli_json_string(stdout, path);
+    printf(", \"status\": \"%s\"", s ? "done" : why ? "failed" : "skipped");
+    if (s)
+        json_slide(&r->o->params, s);
+    if (why) {
+        fputs(", \"message\": ", stdout);
+        cli_json_string(stdout, why->msg);
+    }
+    puts("}");
+    fflush(stdout);
+}
+
+static void report_failure(struct run *r, const char *path, const struct err *why)
+{
+    r->failed++;
+    json_store(r, path, NULL, why);
+    cli_say("%s", why->msg);
+}
+
+/* Windows over pixels that the slide does not have. Left-out tiles were left out on request. */
+static void report_filled(const char *path, const struct result_counts *c)
+{
+    if (c->touching[RESULT_DAMAGED])
+        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch damaged tiles (--skip-damaged leaves "
+                "them out)", path, c->touching[RESULT_DAMAGED], c->windows);
+    if (c->touching[RESULT_SKIPPED])
+        cli_say("%s: %" PRId64 " windows that touch damaged tiles are not counted", path,
+                c->touching[RESULT_SKIPPED]);
+    if (c->touching[RESULT_MISSING])
+        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch tiles that are missing in the slide",
+                path, c->touching[RESULT_MISSING], c->windows);
+}
+
+/* --- the live page, which needs libpng --- */
+
+#ifdef HAVE_PNG
+
+static int open_live(struct run *r, struct err *e)
+{
+    const struct options *o = r->o;
+    const int64_t before = r->skipped + r->failed;
+    if (!o->live)
+        return 0;
+    const double every = o->live_every > 0 ? o->live_every : 2;
+    r->live = live_open(o->live, every, before + o->files.n, before, &o->params, e);
+    return r->live ? 0 : -1;
+}
+
+static void show_live(void *ctx, int64_t k, const struct result_slide *s, int64_t rows)
+{
+    struct run *r = ctx;
+    const double share = s->ny > 0 ? (double)rows / (double)s->ny : 0;
+    const double before = r->bytes[k], all = r->bytes[r->o->files.n];
+    live_progress(r->live, k, s, rows, (before + share * (r->bytes[k + 1] - before)) / all);
+}
+
+static void report_live(struct run *r, int64_t k, const struct result_slide *s,
+                        const struct err *why)
+{
+    if (r->live)
+        live_slide(r->live, k, r->o->files.paths[k], s, why ? why->msg : "",
+                   r->bytes[k + 1] / r->bytes[r->o->files.n]);
+}
+
+static void close_live(struct run *r, int status)
+{
+    live_close(r->live, status == EXIT_STOPPED ? LIVE_STOPPED
+                        : status < 0           ? LIVE_BROKEN
+                                               : LIVE_COMPLETE);
+    r->live = NULL;
+}
+
+#else
+
+static int open_live(struct run *r, struct err *e)
+{
+    return r->o->live ? err_set(e, "--live: h5spec is built without libpng") : 0;
+}
+
+static void show_live(void *ctx, int64_t k, const struct result_slide *s, int64_t rows)
+{
+    (void)ctx;
+    (void)k;
+    (void)s;
+    (void)rows;
+}
+
+static void report_live(struct run *r, int64_t k, const struct result_slide *s,
+                        const struct err *why)
+{
+    (void)r;
+    (void)k;
+    (void)s;
+    (void)why;
+}
+
+static void close_live(struct run *r, int status)
+{
+    (void)r;
+    (void)status;
+}
+
+#endif
+
+/* May the slide be counted with the others? */
+static int check_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
+{
+    if (!r->o->mix_mpp && !folder_is_meant(r->o->output) &&
+        same_resolution_check(&r->resolution, path, &s->origin, e))
+        return -1;
+    return check_duplicate(r, path, s->quickhash, e);
+}
+
+static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
+                        struct err *e)
+{
+    struct run *r = ctx;
+    struct err rejected = {""};
+    const char *path = r->o->files.paths[k];
+    r->computed += s ? s->nx * s->ny : 0;
+    if (s && check_slide(r, path, s, &rejected)) {
+        s = NULL;
+        why = &rejected;
+    }
+    report_live(r, k, s, why);
+    if (!s) {
+        report_failure(r, path, why);
+        return 0;
+    }
+    json_store(r, path, s, NULL);
+    if (s->nx * s->ny == 0 && !r->o->quiet)
+        cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
+                " px, nothing to compute", path, s->width, s->height, r->o->params.window);
+    if (!r->o->quiet && r->o->params.roi && s->nx * s->ny > 0 && s->counts.windows == 0)
+        cli_say("%s: no window counts: none has %g %% of its area inside the regions%s", path,
+                100 * r->o->params.min_roi, r->o->params.tissue_only ? " and enough tissue" : "");
+    if (!r->o->quiet)
+        report_filled(path, &s->counts);
+    if (results_put(r->out, s, e))
+        return -1;
+    r->done++;
+    result_add_counts(&r->counts, &s->counts, r->o->params.bins);
+    return 0;
+}
+
+static void note_store(void *ctx, int64_t k, const char *text)
+{
+    struct run *r = ctx;
+    cli_say("%s: %s", r->o->files.paths[k], text);
+}
+
+/* What a run that ended early leaves undone: ", 2 not computed, nothing written". */
+static void put_left(const struct run *r, char *out, size_t size)
+{
+    const int64_t n = r->inputs - r->done - r->skipped - r->failed;
+    const char *written = folder_is_meant(r->o->output) ? "" : ", nothing written";
+    if (n > 0)
+        snprintf(out, size, ", %" PRId64 " not computed%s", n, written);
+    else
+        snprintf(out, size, "%s", written);
+}
+
+static void last_line(const struct run *r, double seconds)
+{
+    char memory[32], time[32], skipped[64] = "", moments[64] = "", left[64] = "";
+    double mean, std;
+    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    if (r->skipped)
+        snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
+    if (!isnan(mean))
+        snprintf(moments, sizeof moments, ", mean %.3f dB, std %.3f dB", mean, std);
+    if (r->ended_early)
+        put_left(r, left, sizeof left);
+    cli_say("%" PRId64 " done, %s%" PRId64 " failed%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
+            "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
+            cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
+            cli_size(memory, (double)cli_peak_memory()));
+}
+
+/* --- progress --- */
+
+static void show_progress(void *ctx, int64_t k, double fraction, int64_t windows)
+{
+    struct run *r = ctx;
+    const double before = r->bytes[k], share = r->bytes[k + 1] - before;
+    const double all = r->bytes[r->o->files.n];
+    progress_item(k, cli_base_name(r->o->files.paths[k]), before / all, share / all);
+    progress_show(fraction, (double)r->computed + fraction * (double)windows);
+}
+
+/* --- the list of stores --- */
+
+static int by_stem(const void *a, const void *b)
+{
+    size_t n, m;
+    const char *x = cli_stem(*(char *const *)a, &n), *y = cli_stem(*(char *const *)b, &m);
+    const int order = memcmp(x, y, n < m ? n : m);
+    return order ? order : n < m ? -1 : n > m;
+}
+
+/* A slide's name in a result is its store's stem: no two may have the same. */
+static int check_names(const struct list *files, struct err *e)
+{
+    const size_t n = (size_t)files->n;
+    char **sorted = malloc(n * sizeof *sorted);
+    int r = 0;
+    if (!sorted)
+        return err_set(e, "out of memory");
+    memcpy(sorted, files->paths, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_stem);
+    for (size_t k = 0; k < n && r == 0; k++) {
+        const char *base = cli_base_name(sorted[k]);
+        if (strlen(base) > 250 || !*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
+            r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
+                        sorted[k]);
+        else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
+            r = err_set(e, "%s and %s: two stores have the same name; write them to two results",
+                        sorted[k - 1], sorted[k]);
+    }
+    free(sorted);
+    return r;
+}
+
+/* Is there an up-to-date result of the store, or another reason not to compute it? */
+static bool is_finished(struct run *r, const char *path)
+{
+    struct err e = {""};
+    char quickhash[80] = "";
+    int have = results_have(r->out, path, quickhash, &e);
+    if (have == 0 && *e.msg && !r->o->quiet)
+        cli_say("%s", e.msg);
+    if (have > 0 && check_duplicate(r, path, quickhash, &e))
+        have = -1;
+    if (have < 0)
+        report_failure(r, path, &e);
+    if (have > 0) {
+        r->skipped++;
+        json_store(r, path, NULL, NULL);
+    }
+    return have != 0;
+}
+
+/* Drops the stores of the list that need not or cannot be computed. */
+static void drop_finished(struct run *r)
+{
+    struct list *files = &r->o->files;
+    int kept = 0;
+    for (int k = 0; k < files->n; k++) {
+        if (r->o->force || stop_signal() || !is_finished(r, files->paths[k]))
+            files->paths[kept++] = files->paths[k];
+        else
+            free(files->paths[k]);
+    }
+    files->n = kept;
+}
+
+/* --- the run --- */
+
+static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
+{
+    const struct options *o = r->o;
+    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "windows/s");
+    if ((progress_is_on() || r->live) && !(r->bytes = list_sizes(&o->files, e)))
+        return -1;
+    const struct stream_setup setup = {
+        .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
+        .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
+        .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
+        .regions = &o->regions, .reject_damaged = o->reject_damaged, .ctx = r,
+        .report = report_store, .note = note_store,
+        .progress = progress_is_on() ? show_progress : NULL,
+        .live = r->live ? show_live : NULL};
+    const int bad = stream_run(&setup, e);
+    progress_end();
+    return bad;
+}
+
+static int open_and_stream(struct run *r, struct err *e)
+{
+    const struct options *o = r->o;
+    const struct spectrum_setup want = {.choice = o->choice, .params = o->params,
+                                        .threads = (int)o->threads, .memory = o->memory,
+                                        .gds = o->io == STREAM_GDS};
+    struct spectrum_use use;
+    struct err note;
+    int bad = spectrum_open(&use, &want, &note, e);
+    if (bad)
+        err_add(e, "--device %s", o->device);
+    else if (*note.msg && !o->quiet)
+        cli_say("%s", note.msg);
+    bad = bad || stream(r, &use, e);
+    spectrum_close(&use);
+    return bad ? -1 : 0;
+}
+
+static int run_stores(struct run *r)
+{
+    struct err e = {""};
+    r->out = results_open(r->o->output, &r->o->params, &r->o->regions, r->o->first_group,
+                          r->o->last_group, &e);
+    int bad = !r->out;
+    if (!bad)
+        drop_finished(r);
+    bad = bad || open_live(r, &e);
+    if (!bad && r->o->files.n > 0)
+        bad = open_and_stream(r, &e);
+    if (bad)
+        results_abort(r->out);
+    else
+        bad = results_commit(r->out, &e);
+    if (bad)
+        cli_say("%s", e.msg);
+    r->ended_early = bad;
+    close_live(r, bad && stop_signal() ? EXIT_STOPPED : bad ? -1 : 0);
+    if (bad && stop_signal())
+        return EXIT_STOPPED;
+    return bad || r->failed ? EXIT_PART : EXIT_DONE;
+}
+
+static void share_list(struct options *o)
+{
+    const int all = o->files.n;
+    if (!o->tasks)
+        return;
+    list_share(&o->files, o->task, o->tasks);
+    if (o->files.n == 0 && !o->quiet)
+        cli_say("share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do", o->task,
+                o->tasks, all);
+}
+
+static int run_share(struct options *o)
+{
+    struct run r = {.o = o, .failed = o->files.failed};
+    share_list(o);
+    r.inputs = o->files.n + o->files.failed;
+    r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
+    if (!r.counts.histogram) {
+        cli_say("out of memory");
+        return EXIT_PART;
+    }
+    const double begun = cli_now();
+    const int status = run_stores(&r);
+    if (!o->quiet)
+        last_line(&r, cli_now() - begun);
+    tdestroy(r.seen, seen_free);
+    same_resolution_free(&r.resolution);
+    free(r.bytes);
+    free(r.counts.histogram);
+    return status;
+}
+
+int run_main(struct options *o)
+{
+    struct err e = {""};
+    if (o->first_group && o->files.n > 1)
+        err_set(&e, "--groups takes one store at a time");
+    if (*e.msg || check_names(&o->files, &e))
+        return command_usage_error(o->command, &e);
+    stop_catch_signals();
+    return run_share(o);
+}

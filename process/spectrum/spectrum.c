@@ -1,0 +1,274 @@
+/* spectrum.c - what all backends share; see spectrum.h. */
+#include "process/spectrum/spectrum.h"
+
+#include "common/base/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- parameters --- */
+
+struct result_params spectrum_defaults(void)
+{
+    return (struct result_params){.window = 256,
+                                  .stride = 128,
+                                  .sigma = 1,
+                                  .radius = 3,
+                                  .taper = "rectangular",
+                                  .offset = 1,
+                                  .bins = 1600,
+                                  .low_db = 0,
+                                  .high_db = 160,
+                                  .min_tissue = 0.5,
+                                  .min_roi = 0.5,
+                                  .features = "spectral"};
+}
+
+int64_t spectrum_radius(double sigma)
+{
+    return (int64_t)ceil(3 * sigma);
+}
+
+void spectrum_gauss(const struct result_params *p, double *weights)
+{
+    double sum = 0;
+    for (int64_t t = 0; t <= p->radius; t++) {
+        weights[t] = t ? exp(-(double)(t * t) / (2 * p->sigma * p->sigma)) : 1;
+        sum += t ? 2 * weights[t] : weights[t];
+    }
+    for (int64_t t = 0; t <= p->radius; t++)
+        weights[t] /= sum;
+}
+
+void spectrum_taper(const struct result_params *p, float *taper, double dft[2])
+{
+    const double n = (double)p->window;
+    const int hann = !strcmp(p->taper, "hann");
+    for (int64_t k = 0; k < p->window; k++)
+        taper[k] = hann ? (float)(0.5 - 0.5 * cos(2 * M_PI * (double)k / n)) : 1;
+    dft[0] = hann ? n / 2 : n;
+    dft[1] = hann ? -n / 4 : 0;
+}
+
+/* --- tissue --- */
+
+/* Rows of a table of sums: row r has, for each corner of cells, the tissue cells above r and left
+ * of the corner. The rows that a window needs are kept; they come in order. */
+struct tissue_rows {
+    const uint8_t *mask; /* [rows][cols] */
+    int64_t cols, rows, cell;
+    int64_t *kept; /* [n][cols + 1], row r in r % n */
+    int64_t n, last;
+};
+
+static int64_t *row_of_table(struct tissue_rows *t, int64_t r)
+{
+    const int64_t pitch = t->cols + 1;
+    for (; t->last < r; t->last++) {
+        const int64_t *above = t->kept + t->last % t->n * pitch;
+        int64_t *row = t->kept + (t->last + 1) % t->n * pitch, in_row = 0;
+        const uint8_t *mask = t->mask + t->last * t->cols;
+        for (int64_t c = 0; c < t->cols; c++) {
+            in_row += mask[c] != 0;
+            row[c + 1] = above[c + 1] + in_row;
+        }
+    }
+    return t->kept + r % t->n * pitch;
+}
+
+/* Adds to sums[corner] `sign` times the tissue above y and left of the corner, in cells times px of
+ * height. */
+static void add_above(struct tissue_rows *t, int64_t y, int64_t sign, int64_t *sums)
+{
+    const bool below = y / t->cell >= t->rows;
+    const int64_t r = below ? t->rows : y / t->cell, dy = below ? 0 : y % t->cell;
+    const int64_t *b = row_of_table(t, dy ? r + 1 : r), *a = row_of_table(t, r);
+    for (int64_t c = 0; c <= t->cols; c++)
+        sums[c] += sign * (t->cell * a[c] + dy * (b[c] - a[c]));
+}
+
+/* Where x lies: right of a corner by some px. */
+struct place {
+    int64_t corner, px;
+};
+
+static struct place place_of(const struct tissue_rows *t, int64_t x)
+{
+    const bool right = x / t->cell >= t->cols;
+    return right ? (struct place){t->cols, 0} : (struct place){x / t->cell, x % t->cell};
+}
+
+/* Px of tissue left of a place, where sums[] is as above. */
+static int64_t tissue_left(const int64_t *sums, struct place p, int64_t cell)
+{
+    const int64_t own = p.px ? sums[p.corner + 1] - sums[p.corner] : 0;
+    return cell * sums[p.corner] + p.px * own;
+}
+
+static int choose_rows(const struct result_params *p, struct tissue_rows *t, int64_t *sums,
+                       struct place *places, int64_t nx, int64_t ny, uint8_t *wanted, struct err *e)
+{
+    const double least = p->min_tissue * (double)p->window * (double)p->window;
+    for (int64_t i = 0; i < nx; i++) {
+        places[2 * i] = place_of(t, i * p->stride);
+        places[2 * i + 1] = place_of(t, i * p->stride + p->window);
+    }
+    for (int64_t j = 0; j < ny; j++) {
+        memset(sums, 0, (size_t)(t->cols + 1) * sizeof *sums);
+        add_above(t, j * p->stride, -1, sums);
+        add_above(t, j * p->stride + p->window, 1, sums);
+        for (int64_t i = 0; i < nx; i++) {
+            const int64_t area = tissue_left(sums, places[2 * i + 1], t->cell) -
+                                 tissue_left(sums, places[2 * i], t->cell);
+            wanted[j * nx + i] = (double)area >= least;
+        }
+        if (stop_check(e))
+            return -1;
+    }
+    return 0;
+}
+
+int spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols,
+                            int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
+                            struct err *e)
+{
+    struct tissue_rows t = {mask, cols, rows, cell, .n = p->window / cell + 3};
+    t.kept = calloc((size_t)(t.n * (cols + 1)), sizeof *t.kept);
+    int64_t *sums = malloc((size_t)(cols + 1) * sizeof *sums);
+    struct place *places = malloc((size_t)(2 * nx + 1) * sizeof *places);
+    const int r = t.kept && sums && places ? choose_rows(p, &t, sums, places, nx, ny, wanted, e)
+                                           : err_set(e, "out of memory");
+    free(t.kept);
+    free(sums);
+    free(places);
+    return r;
+}
+
+/* --- classes --- */
+
+/* The smallest float that is not below x. */
+static float float_from_above(double x)
+{
+    float f = (float)x;
+    return (double)f < x ? nextafterf(f, INFINITY) : f;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Fills start[] for a shift and returns the most edges within one cell. */
+static int fill_start(struct spectrum_classes *c, int64_t n_edges)
+{
+    int64_t k = 0, most = 0;
+    for (size_t cell = 0; cell < c->cells; cell++) {
+        const float low = float_of_bits((uint32_t)(cell << c->shift));
+        const int64_t before = k;
+        while (k < n_edges && c->edges[k] <= low)
+            k++;
+        if (cell > 0 && k - before > most && isfinite(c->edges[k - 1]))
+            most = k - before;
+        c->start[cell] = (uint32_t)k;
+    }
+    return (int)most;
+}
+
+int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p,
+                            struct err *e)
+{
+    const int64_t n_edges = p->bins + 1;
+    *c = (struct spectrum_classes){0};
+    c->n_edges = (uint32_t)n_edges;
+    c->edges = malloc((size_t)(n_edges + SPECTRUM_FEW_STEPS) * sizeof *c->edges);
+    if (!c->edges)
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < n_edges; k++) {
+        double db = p->low_db + (p->high_db - p->low_db) * (double)k / (double)p->bins;
+        double magnitude = pow(10, db / 20) - p->offset;
+        c->edges[k] = magnitude > 0 ? float_from_above(magnitude * magnitude) : 0;
+    }
+    for (int64_t k = n_edges; k < n_edges + SPECTRUM_FEW_STEPS; k++)
+        c->edges[k] = NAN;
+    /* With 64 cells per octave each cell has one edge of bins of 0.1 dB. Finer bins take finer
+     * cells or more steps. */
+    for (c->shift = 17; c->shift >= 13; c->shift--) {
+        c->cells = ((size_t)0x7f800000 >> c->shift) + 1; /* up to infinity */
+        free(c->start);
+        c->start = malloc(c->cells * sizeof *c->start);
+        if (!c->start) {
+            spectrum_classes_free(c);
+            return err_set(e, "out of memory");
+        }
+        c->steps = fill_start(c, n_edges);
+        if (c->steps <= 1)
+            break;
+    }
+    c->shift = c->shift < 13 ? 13 : c->shift;
+    return 0;
+}
+
+void spectrum_classes_free(struct spectrum_classes *c)
+{
+    free(c->edges);
+    free(c->start);
+    *c = (struct spectrum_classes){0};
+}
+
+/* --- maps --- */
+
+void spectrum_window_moments(const struct result_params *p, const struct spectrum_window *w,
+                             float *mean_db, float *std_db)
+{
+    if (w->n == 0) {
+        *mean_db = *std_db = NAN;
+        return;
+    }
+    const double n = (double)w->n, width = (p->high_db - p->low_db) / (double)p->bins;
+    const double mean = (double)w->sum / n;
+    const double variance = (double)w->squares / n - mean * mean;
+    *mean_db = (float)(p->low_db + width * (mean + 0.5));
+    *std_db = (float)(width * sqrt(variance > 0 ? variance : 0));
+}
+
+static void put_features(const struct result_params *p, const struct spectrum_band *d, int64_t k,
+                         const struct spectrum_window *w)
+{
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    const int64_t *values = d->features->values;
+    int16_t *level = d->maps[RESULT_LEVEL].values, *focus = d->maps[RESULT_FOCUS].values;
+    const double fine =
+        features_level(p->low_db, width, w->fine, (uint64_t)values[FEATURES_FINE]);
+    const double coarse =
+        features_level(p->low_db, width, w->coarse, (uint64_t)values[FEATURES_COARSE]);
+    level[k] = features_hundredths(fine);
+    focus[k] = features_hundredths(fine - coarse);
+}
+
+void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
+                         const struct spectrum_window *w)
+{
+    float *mean = d->maps[RESULT_MEAN].values, *std = d->maps[RESULT_STD].values;
+    spectrum_window_moments(p, w, &mean[k], &std[k]);
+    if (d->features)
+        put_features(p, d, k, w);
+}
+
+/* --- the sample --- */
+
+void spectrum_add_sample(const struct result_params *p, const struct spectrum_band *d,
+                         enum features_sample kind, const uint32_t *sums, int64_t windows)
+{
+    struct spectrum_features *s = d->features;
+    struct result_spectrum *to = &s->spectra[kind];
+    const size_t n = result_spectrum_sums(p);
+    while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE))
+        ; /* for some microseconds, and rarely */
+    to->windows += windows;
+    for (size_t k = 0; k < n; k++)
+        to->sums[k] += sums[k];
+    __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
+}

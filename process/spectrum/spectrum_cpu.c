@@ -1,0 +1,286 @@
+/* spectrum_cpu.c - the CPU backend: all threads together are one device; cpu_unit.h computes. */
+#include "process/spectrum/cpu_unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 2, PAGE = 4096 };
+
+const char *spectrum_cpu_vectors(void)
+{
+    return lanes_best()->name;
+}
+
+static void cpu_describe(const struct spectrum *b, uint64_t devices, char *text, size_t bytes)
+{
+    (void)b, (void)devices;
+    snprintf(text, bytes, "CPU");
+}
+
+/* --- opening and closing --- */
+
+static void close_scratch(struct scratch *w)
+{
+    free(w->rows);
+    free(w->across);
+    free(w->strip);
+    free(w->columns);
+    free(w->ring);
+    free(w->mean);
+    free(w->low);
+    free(w->data);
+    free(w->values);
+    free(w->inner);
+    free(w->edge);
+    free(w->bins);
+}
+
+static void cpu_close(struct spectrum *b)
+{
+    if (!b)
+        return;
+    for (int t = 0; b->scratch && t < b->threads; t++)
+        close_scratch(&b->scratch[t]);
+    free(b->scratch);
+    free(b->buffers);
+    free(b->taper);
+    free(b->circle);
+    free(b->cells);
+    lanes_plan_free(&b->plan);
+    lanes_real_free(&b->real);
+    cpu_octaves_free(&b->octaves);
+    spectrum_classes_free(&b->classes);
+    free(b);
+}
+
+static float *floats(size_t n)
+{
+    const size_t bytes = (n * sizeof(float) + LANES_ALIGN - 1) / LANES_ALIGN * LANES_ALIGN;
+    float *p = aligned_alloc(LANES_ALIGN, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+static int open_scratch(const struct spectrum *b, struct scratch *w)
+{
+    const size_t n = (size_t)b->params.window, classes = (size_t)b->params.bins + 2;
+    w->strip_rows = (size_t)((b->rows - 1) * b->params.stride) + n;
+    const size_t rows = w->strip_rows + 2 * (size_t)b->params.radius;
+    w->rows = calloc(rows, sizeof *w->rows);
+    w->across = floats(rows * LANES_STRIP);
+    w->strip = floats(w->strip_rows * LANES_STRIP);
+    w->columns = floats(lanes_real_work((int)n));
+    w->ring = floats((size_t)b->rows * cpu_ring_floats(b));
+    w->mean = floats((size_t)(b->rows * b->ring));
+    w->low = calloc(n, sizeof *w->low);
+    w->data = floats(n * 2 * LANES);
+    w->values = (union cpu_value *)floats(n * LANES);
+    w->inner = calloc(CPU_COUNTERS * classes, sizeof(uint32_t));
+    w->edge = calloc(classes, sizeof(uint32_t));
+    w->bins = malloc(result_spectrum_sums(&b->params) * sizeof *w->bins);
+    return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low &&
+                   w->data && w->values && w->inner && w->edge && w->bins
+               ? 0
+               : -1;
+}
+
+/*
+ * If no cell of the table of classes has more than one edge, as with the default bins, the class of
+ * a float takes one addition. The number added to the float's bits makes them reach the next
+ * multiple of a cell at the edge, and replaces the cell's number by the class below the edge.
+ */
+static int make_cells(struct spectrum *b)
+{
+    const struct spectrum_classes *c = &b->classes;
+    const uint32_t size = 1 << CPU_CELL_SHIFT;
+    if (c->steps > 1 || c->shift != CPU_CELL_SHIFT || c->n_edges >= UINT32_MAX >> CPU_CELL_SHIFT)
+        return 0;
+    if (!(b->cells = malloc(c->cells * sizeof *b->cells)))
+        return -1;
+    for (uint32_t k = 0; k < c->cells; k++) {
+        uint32_t edge;
+        memcpy(&edge, &c->edges[c->start[k]], sizeof edge); /* NaN after the last */
+        const uint32_t in_cell = edge >> CPU_CELL_SHIFT == k ? size - edge % size : 0;
+        b->cells[k] = (c->start[k] - k) * size + in_cell;
+    }
+    return 0;
+}
+
+/* Is there a bin for every magnitude, from 0 to that of a white window? */
+static void set_inside(struct spectrum *b)
+{
+    const double n = (double)b->params.window, most = 256 * n * n;
+    b->inside = b->classes.edges[0] == 0 && (double)b->classes.edges[b->params.bins] > most * most;
+}
+
+/* The size of a unit. Rows of windows that share pixels are computed together, so that the pixels
+ * are smoothed once. There are so many columns that those left of a unit's first full window matter
+ * little. */
+static void choose_unit(struct spectrum *b)
+{
+    const int64_t n = b->params.window, stride = b->params.stride;
+    b->ring = n + LANES_STRIP;
+    b->rows = stride < n ? ROWS : 1;
+    b->block = 8 * n > stride ? 8 * n / stride : 1;
+}
+
+static int open_tables(struct spectrum *b, struct err *e)
+{
+    const int n = (int)b->params.window;
+    b->taper = malloc((size_t)n * sizeof(float));
+    b->circle = malloc((size_t)n * sizeof *b->circle);
+    if (!b->taper || !b->circle)
+        return err_set(e, "out of memory");
+    spectrum_gauss(&b->params, b->weights);
+    spectrum_taper(&b->params, b->taper, b->taper_dft);
+    for (int k = 0; k < n; k++) {
+        b->circle[k][0] = cos(2 * M_PI * k / n);
+        b->circle[k][1] = -sin(2 * M_PI * k / n);
+    }
+    if (spectrum_classes_create(&b->classes, &b->params, e) || lanes_plan_create(&b->plan, n, e) ||
+        lanes_real_create(&b->real, n, b->taper_dft[1] != 0 ? b->taper : NULL, e))
+        return -1;
+    set_inside(b);
+    if (result_is_spectral(&b->params) && cpu_octaves_create(&b->octaves, &b->plan, e))
+        return -1;
+    return make_cells(b) ? err_set(e, "out of memory") : 0;
+}
+
+static int cpu_open(struct spectrum **out, const struct spectrum_setup *s, struct err *note,
+                    struct err *e)
+{
+    const int threads = s->threads;
+    (void)note;
+    struct spectrum *b = *out = calloc(1, sizeof *b);
+    if (!b)
+        return err_set(e, "out of memory");
+    b->params = s->params;
+    b->threads = threads;
+    b->lanes = lanes_best();
+    choose_unit(b);
+    int r = open_tables(b, e);
+    if (r == 0 && !(b->scratch = calloc((size_t)threads, sizeof *b->scratch)))
+        r = err_set(e, "out of memory");
+    for (int t = 0; t < threads && r == 0; t++)
+        if (open_scratch(b, &b->scratch[t]))
+            r = err_set(e, "out of memory");
+    if (r == 0)
+        return 0;
+    cpu_close(b);
+    *out = NULL;
+    return -1;
+}
+
+/* --- buffers and units --- */
+
+static int cpu_devices(const struct spectrum *b)
+{
+    (void)b;
+    return 1;
+}
+
+static bool cpu_alive(const struct spectrum *b, int device)
+{
+    (void)b, (void)device;
+    return true;
+}
+
+static const char *cpu_kernel(const struct spectrum *b)
+{
+    return b->lanes->name;
+}
+
+static bool cpu_fits(const struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes)
+{
+    (void)s;
+    return buffer_bytes <= b->buffer_bytes;
+}
+
+static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes,
+                       struct err *e)
+{
+    const size_t bytes = (buffer_bytes + PAGE - 1) / PAGE * PAGE;
+    (void)s;
+    free(b->buffers);
+    b->buffers = aligned_alloc(PAGE, SPECTRUM_BUFFERS * bytes);
+    b->buffer_bytes = b->buffers ? bytes : 0;
+    return b->buffers
+               ? 0
+               : err_set(e, "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
+                         SPECTRUM_BUFFERS * buffer_bytes >> 20);
+}
+
+static bool cpu_buffer_free(const struct spectrum *b, int device, int k)
+{
+    (void)b, (void)device, (void)k;
+    return true; /* the stream waits for the units that read it */
+}
+
+static float *cpu_buffer(struct spectrum *b, int k)
+{
+    return cpu_buffer_of(b, k);
+}
+
+static int64_t blocks_across(const struct spectrum *b, const struct spectrum_slab *s)
+{
+    return (s->band->nx + b->block - 1) / b->block;
+}
+
+static int64_t blocks_down(const struct spectrum *b, const struct spectrum_slab *s)
+{
+    return (s->end_wy - s->wy + b->rows - 1) / b->rows;
+}
+
+static int64_t cpu_units(const struct spectrum *b, const struct spectrum_slab *s)
+{
+    return s->end_wy > s->wy ? blocks_across(b, s) * blocks_down(b, s) : 0;
+}
+
+static struct unit unit_of(const struct spectrum *b, const struct spectrum_slab *s, int64_t k)
+{
+    const int64_t across = blocks_across(b, s), down = blocks_down(b, s), rows = s->end_wy - s->wy;
+    const int64_t wx = k % across * b->block, row = k / across;
+    return (struct unit){.band = s->band,
+                         .wx = wx,
+                         .end_wx = cpu_clamp(wx + b->block, 0, s->band->nx),
+                         .wy = s->wy + rows * row / down,
+                         .end_wy = s->wy + rows * (row + 1) / down};
+}
+
+static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
+                       struct result_counts *counts, struct err *e)
+{
+    const struct unit u = unit_of(b, s, k);
+    (void)e;
+    cpu_unit_compute(b, &u, &b->scratch[thread], counts);
+    return 0;
+}
+
+static bool cpu_available(struct err *e)
+{
+    (void)e;
+    return true;
+}
+
+const struct spectrum_backend spectrum_cpu = {
+    .name = "cpu",
+    .layout = SPECTRUM_ROWS,
+    .buffers = SPECTRUM_BUFFERS,
+    .ahead = 2,
+    .memory = 512 << 20,
+    .thread_memory = 128 << 20,
+    .available = cpu_available,
+    .open = cpu_open,
+    .close = cpu_close,
+    .devices = cpu_devices,
+    .alive = cpu_alive,
+    .describe = cpu_describe,
+    .kernel = cpu_kernel,
+    .fits = cpu_fits,
+    .reserve = cpu_reserve,
+    .buffer_free = cpu_buffer_free,
+    .buffer = cpu_buffer,
+    .units = cpu_units,
+    .compute = cpu_compute,
+};

@@ -1,0 +1,412 @@
+/* test_loop - the engine's loop: order, bound, queues, waits, failures, few threads. */
+#include "process/engine/loop.h"
+#include "tests/unit.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct numbers {
+    int64_t n, limit;                          /* items */
+    atomic_llong sunk;                         /* the number that sink must get next */
+    int64_t fail_source, fail_work, fail_sink; /* number at which to fail, or -1 */
+    int64_t drain;       /* number before which source asks for a drain, or -1 */
+    int64_t after;       /* > 0: every item waits for the one `after` before it */
+    atomic_llong worked; /* items worked on */
+    atomic_int inside;   /* items between source and sink */
+    int most_inside;
+    int threads; /* 0: any */
+    bool wrong_order, drained_early, too_early, drain_seen;
+    atomic_bool wrong_thread;
+    /* of idle */
+    bool opens;
+    atomic_llong opened; /* items that source may make */
+    pthread_t caller;
+    bool wrong_caller;
+    int64_t fail_idle;
+};
+
+struct number_item {
+    int64_t number, after;
+};
+
+static int number_source(void *ctx, void *slot, int64_t number, struct loop_order *order,
+                         struct err *e)
+{
+    struct numbers *c = ctx;
+    struct number_item *it = slot;
+    if (number == c->drain && !c->drain_seen) {
+        c->drain_seen = true;
+        return LOOP_DRAIN;
+    }
+    if (number == c->drain && c->sunk != number)
+        c->drained_early = true;
+    if (number == c->n)
+        return LOOP_END;
+    if (c->opens && number >= c->opened)
+        return LOOP_WAIT;
+    if (number == c->fail_source)
+        return err_set(e, "source failed");
+    *it = (struct number_item){number, c->after && number >= c->after ? number - c->after + 1 : 0};
+    order->after = it->after;
+    int now = ++c->inside;
+    if (now > c->most_inside)
+        c->most_inside = now;
+    return LOOP_ITEM;
+}
+
+static int number_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct numbers *c = ctx;
+    struct number_item *it = slot;
+    if (thread < 0 || (c->threads && thread >= c->threads))
+        c->wrong_thread = true;
+    if (it->number == c->fail_work)
+        return err_set(e, "work failed");
+    if (c->worked < it->after)
+        c->too_early = true;
+    struct timespec t = {.tv_nsec = it->number * 7919 % 50 * 1000};
+    nanosleep(&t, NULL);
+    c->worked++;
+    return 0;
+}
+
+static int number_sink(void *ctx, void *slot, struct err *e)
+{
+    struct numbers *c = ctx;
+    struct number_item *it = slot;
+    if (it->number != c->sunk)
+        c->wrong_order = true;
+    if (it->number == c->fail_sink)
+        return err_set(e, "sink failed");
+    c->sunk++;
+    c->inside--;
+    return 0;
+}
+
+/* Opens a few items ahead. */
+static bool number_due(void *ctx)
+{
+    const struct numbers *c = ctx;
+    return c->opens && c->opened < c->n && c->opened - c->sunk <= 5;
+}
+
+static int number_idle(void *ctx, struct err *e)
+{
+    struct numbers *c = ctx;
+    if (!pthread_equal(pthread_self(), c->caller) || !number_due(c))
+        c->wrong_caller = true;
+    if (c->opened >= c->fail_idle)
+        return err_set(e, "idle failed");
+    c->opened += 2;
+    return 0;
+}
+
+static const struct loop_ops number_ops[] = {
+    {.source = number_source, .work = number_work, .sink = number_sink, .queues = 1},
+    {.source = number_source,
+     .work = number_work,
+     .sink = number_sink,
+     .queues = 1,
+     .due = number_due,
+     .idle = number_idle},
+};
+enum { KINDS = sizeof number_ops / sizeof *number_ops };
+
+static struct numbers new_numbers(int64_t n)
+{
+    return (struct numbers){.n = n,
+                            .fail_source = -1,
+                            .fail_work = -1,
+                            .fail_sink = -1,
+                            .drain = -1,
+                            .fail_idle = INT64_MAX,
+                            .caller = pthread_self()};
+}
+
+static void check_order_and_bound(const struct loop_ops *ops)
+{
+    for (int threads = 1; threads <= 9; threads += 4)
+        for (int depth = 1; depth <= 11; depth += 5) {
+            struct number_item items[11];
+            struct numbers c = new_numbers(500);
+            struct err e = {""};
+            c.threads = threads;
+            c.opens = ops->idle;
+            EXPECT(!loop_run(ops, &c, items, sizeof *items, depth, threads, &e));
+            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
+            EXPECT(!c.wrong_thread && !c.wrong_caller && c.most_inside <= depth);
+        }
+    struct number_item item;
+    struct numbers none = new_numbers(0);
+    EXPECT(!loop_run(ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
+}
+
+static void test_keeps_order_and_bound(void)
+{
+    for (int k = 0; k < KINDS; k++)
+        check_order_and_bound(&number_ops[k]);
+}
+
+static void check_dependencies_and_drain(const struct loop_ops *ops, int threads)
+{
+    struct number_item items[8];
+    struct numbers c = new_numbers(400);
+    c.after = 3;
+    c.opens = ops->idle;
+    EXPECT(!loop_run(ops, &c, items, sizeof *items, 8, threads, NULL));
+    EXPECT(c.sunk == 400 && !c.too_early);
+    c = new_numbers(400);
+    c.drain = 100;
+    c.opens = ops->idle;
+    EXPECT(!loop_run(ops, &c, items, sizeof *items, 8, threads, NULL));
+    EXPECT(c.sunk == 400 && c.drain_seen && !c.drained_early);
+    c = new_numbers(50);
+    c.drain = 0; /* nothing to wait for */
+    EXPECT(!loop_run(ops, &c, items, sizeof *items, 8, threads, NULL) && c.sunk == 50);
+}
+
+static void test_dependencies_and_drain(void)
+{
+    for (int k = 0; k < KINDS; k++)
+        for (int threads = 1; threads <= 4; threads++)
+            check_dependencies_and_drain(&number_ops[k], threads);
+}
+
+static void check_failures(const struct loop_ops *ops, int what, int64_t at, int threads)
+{
+    static const char *const words[] = {"source failed", "work failed", "sink failed",
+                                        "idle failed"};
+    struct number_item items[6];
+    struct numbers c = new_numbers(60);
+    struct err e = {""};
+    int64_t *const where[] = {&c.fail_source, &c.fail_work, &c.fail_sink, &c.fail_idle};
+    *where[what] = at;
+    c.opens = ops->idle;
+    EXPECT(loop_run(ops, &c, items, sizeof *items, 6, threads, &e) == -1);
+    EXPECT(!strcmp(e.msg, words[what]));
+    EXPECT(c.sunk <= at + (what == 3) && !c.wrong_order); /* idle opens two */
+}
+
+static void test_failures(void)
+{
+    for (int k = 0; k < KINDS; k++)
+        for (int what = 0; what < (number_ops[k].idle ? 4 : 3); what++)
+            for (int64_t at = 0; at < 60; at += 29)
+                for (int threads = 1; threads <= 5; threads += 2)
+                    check_failures(&number_ops[k], what, at, threads);
+}
+
+static int late_source(void *ctx, void *slot, int64_t number, struct loop_order *order,
+                       struct err *e)
+{
+    (void)ctx, (void)order, (void)e;
+    *(int64_t *)slot = number;
+    return number < 2 ? LOOP_ITEM : LOOP_END;
+}
+
+static int late_sink(void *ctx, void *slot, struct err *e)
+{
+    (void)ctx, (void)slot, (void)e;
+    return 0;
+}
+
+static int late_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    const int64_t number = *(int64_t *)slot;
+    (void)ctx, (void)thread;
+    nanosleep(&(struct timespec){.tv_nsec = number ? 20000000 : 200000000}, NULL);
+    return err_set(e, number ? "first" : "second");
+}
+
+/* Of two failures, the one that happens first is reported. */
+static void test_first_failure(void)
+{
+    static const struct loop_ops ops = {
+        .source = late_source, .work = late_work, .sink = late_sink, .queues = 1};
+    int64_t items[4];
+    struct err e = {""};
+    EXPECT(loop_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
+}
+
+/* --- what waits for what --- */
+
+enum { MOST = 40 };
+
+/* Items whose work waits until another item has been worked on. */
+struct story {
+    int n, drain; /* source asks for a drain before item `drain`; 0: never */
+    struct loop_order order[MOST];
+    int until[MOST]; /* -1: nothing */
+    atomic_bool worked[MOST], sunk[MOST];
+    atomic_bool late, mixed_up; /* an item waited in vain, or was not the one it should be */
+    bool drained, drained_early;
+};
+
+static int story_source(void *ctx, void *slot, int64_t number, struct loop_order *order,
+                        struct err *e)
+{
+    struct story *s = ctx;
+    (void)e;
+    if (number == s->n)
+        return LOOP_END;
+    if (s->drain && number == s->drain && !s->drained) {
+        s->drained = true;
+        return LOOP_DRAIN;
+    }
+    for (int k = 0; s->drained && k < s->drain; k++)
+        s->drained_early |= !s->sunk[k];
+    *(int *)slot = (int)number;
+    *order = s->order[number];
+    return LOOP_ITEM;
+}
+
+static int story_work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct story *s = ctx;
+    const int number = *(int *)slot;
+    (void)thread, (void)e;
+    for (int ms = 0; s->until[number] >= 0 && !s->worked[s->until[number]]; ms++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (ms == 5000) {
+            s->late = true;
+            break;
+        }
+    }
+    if (*(int *)slot != number)
+        s->mixed_up = true;
+    s->worked[number] = true;
+    return 0;
+}
+
+static int story_sink(void *ctx, void *slot, struct err *e)
+{
+    struct story *s = ctx;
+    const int number = *(int *)slot;
+    (void)e;
+    if (s->sunk[number] || !s->worked[number])
+        s->mixed_up = true;
+    s->sunk[number] = true;
+    return 0;
+}
+
+static struct story new_story(int n)
+{
+    struct story s = {.n = n};
+    for (int k = 0; k < MOST; k++)
+        s.until[k] = -1;
+    return s;
+}
+
+/* Runs the story, in which no item may wait in vain, on two threads. */
+static void tell(struct story *s, int queues, int depth)
+{
+    const struct loop_ops ops = {
+        .source = story_source, .work = story_work, .sink = story_sink, .queues = queues};
+    int items[MOST];
+    EXPECT(!loop_run(&ops, s, items, sizeof *items, depth, 2, NULL));
+    for (int k = 0; k < s->n; k++)
+        EXPECT(s->worked[k] && s->sunk[k]);
+    EXPECT(!s->late && !s->mixed_up && !s->drained_early && s->drained == (s->drain > 0));
+}
+
+/* Items 1 and 2 wait for item 0, which needs item 4: neither of the two threads may be held. Item 4
+ * comes after item 3, the last of the list of those that wait, has left it. */
+static void test_items_that_wait_hold_no_thread(void)
+{
+    struct story s = new_story(6);
+    s.order[1].after = s.order[2].after = 1;
+    s.until[0] = 4;
+    tell(&s, 1, 6);
+}
+
+/* Item 0 of queue 0 needs item 2 of queue 1, which waits for item 1 of that queue. */
+static void test_queues_do_not_wait_for_each_other(void)
+{
+    struct story s = new_story(5);
+    s.order[1].queue = s.order[2].queue = 1;
+    s.order[2].after = 1;
+    s.order[3] = (struct loop_order){.after = 1};             /* of queue 0 */
+    s.order[4] = (struct loop_order){.queue = 1, .after = 2}; /* of queue 1 */
+    s.until[0] = 2;
+    tell(&s, 2, 5);
+}
+
+/* Item 1 is aside and works until item 30 has passed: the others go on in the two other slots, and
+ * a drain waits for it. */
+static void test_items_that_are_aside(void)
+{
+    struct story s = new_story(MOST);
+    s.order[1] = (struct loop_order){.after = 1, .aside = true};
+    for (int i = 2; i < MOST; i++)
+        s.order[i].after = i;
+    s.until[1] = 30;
+    s.drain = 32;
+    tell(&s, 1, 3);
+    struct story last =
+        new_story(2); /* the run ends when the last item, which is aside, has passed */
+    last.order[1].aside = true;
+    tell(&last, 1, 2);
+}
+
+/* --- a system that refuses threads --- */
+
+static int threads_allowed = INT_MAX;
+
+/* Replaces the C library's: refuses threads once `threads_allowed` have started. */
+int pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+    return threads_allowed-- > 0 ? next(id, attr, start, arg) : EAGAIN;
+}
+
+static void test_runs_with_fewer_threads(void)
+{
+    for (int k = 0; k < KINDS; k++) {
+        struct number_item items[8];
+        struct numbers c = new_numbers(100);
+        struct err e = {""};
+        c.opens = number_ops[k].idle;
+        threads_allowed = 2;
+        EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));
+        EXPECT(c.sunk == 100 && !c.wrong_order);
+        threads_allowed = INT_MAX;
+    }
+}
+
+static void test_runs_without_threads(void)
+{
+    for (int k = 0; k < KINDS; k++) {
+        struct number_item items[8];
+        struct numbers c = new_numbers(100);
+        struct err e = {""};
+        c.opens = number_ops[k].idle;
+        threads_allowed = 0;
+        EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));
+        EXPECT(c.sunk == 100 && !c.wrong_order);
+        threads_allowed = INT_MAX;
+    }
+}
+
+int main(void)
+{
+    static const struct unit_test tests[] = {
+        {"keeps_order_and_bound", test_keeps_order_and_bound},
+        {"dependencies_and_drain", test_dependencies_and_drain},
+        {"failures", test_failures},
+        {"first_failure", test_first_failure},
+        {"items_that_wait_hold_no_thread", test_items_that_wait_hold_no_thread},
+        {"queues_do_not_wait_for_each_other", test_queues_do_not_wait_for_each_other},
+        {"items_that_are_aside", test_items_that_are_aside},
+        {"runs_with_fewer_threads", test_runs_with_fewer_threads},
+        {"runs_without_threads", test_runs_without_threads},
+    };
+    return unit_run("loop", tests, sizeof tests / sizeof *tests);
+}
