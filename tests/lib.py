@@ -185,6 +185,7 @@ def at_each_site(stacks, most=None):
 # --- made slides and stores, which all test programs share ---
 
 CACHE = os.path.join(BUILD, "cache")
+LARGE = 8 << 20  # larger files are made by each program, so that the folder stays small
 _shared = {}  # path: size and time of change
 
 
@@ -195,21 +196,24 @@ def shared(program, name, options, *inputs):
         words = "\0".join((name,) + inputs + options).encode()
         folder = os.path.join(cache_of(program), hashlib.sha256(words).hexdigest()[:24])
         if not os.path.isdir(folder):
-            make_shared(folder, lambda path: run(program, *(["-q", "-o", path] if inputs else []), *options, *inputs, *([] if inputs else [path])), name)
+            folder = make_shared(folder, name, lambda path: run(program, *options, *(("-q", "-o", path) + inputs if inputs else (path,))))
         _made[key] = os.path.join(folder, name)
         _shared[_made[key]] = state_of(_made[key])
     return _made[key]
 
 
-def make_shared(folder, make, name):
-    """Makes a file in a folder that appears when it is complete, whichever process is first."""
+def make_shared(folder, name, make):
+    """Makes a file in a folder that appears when it is complete, whichever process is first. Returns the folder, or that of a large file."""
     part = tempfile.mkdtemp(prefix="part-", dir=os.path.dirname(folder))
     os.chmod(part, 0o755)
     make(os.path.join(part, name))
+    if os.path.getsize(os.path.join(part, name)) > LARGE:
+        return shutil.move(part, tmp("large"))
     try:
         os.rename(part, folder)
     except OSError:  # another process was faster
         shutil.rmtree(part)
+    return folder
 
 
 def cache_of(program):
