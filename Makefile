@@ -16,7 +16,7 @@ PREFIX   = /usr/local
 # as many files and test programs at a time as there are processors, unless -j says otherwise. Several goals
 # may need their order (make clean all).
 JOBS    := $(or $(JOBS),$(shell nproc 2>/dev/null),2)
-ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
+ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS))$(filter -j%,$(shell echo "$$MAKEFLAGS")),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 
