@@ -171,13 +171,13 @@ def test_links():
                 expect("://" in target or os.path.exists(there), "%s links to %s", name, target)
 
 
-def test_of(name):
+def as_test(name):
     """These two build and run tests."""
     test = lambda: check(name)
     return later("ci")(test) if name in ("CONTRIBUTING.md", "tests/README.md") else test
 
 
 for readme in readmes():
-    globals()["test_" + re.sub(r"\W", "_", readme[:-3])] = test_of(readme)
+    globals()["test_" + re.sub(r"\W", "_", readme[:-3])] = as_test(readme)
 
 main(globals())
