@@ -563,6 +563,7 @@ def test_missing_parts_are_named():
     make("CC=" + compiler_without("zlib.h"), "LIBDEFLATE=1", "B=" + b, "needs", cwd=ROOT)
 
 
+@later("ci")
 def test_libraries_are_found():
     """What is built follows from what pkg-config finds; what was left out on purpose is no news."""
     b = tmp()
@@ -579,6 +580,7 @@ def test_libraries_are_found():
     says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")
 
 
+@later("ci")
 def test_short_lines_and_the_build_of_version():
     d = copy_of_the_tree()
     quiet = make("CUDA=0", "h5spec", cwd=d).out.splitlines()
