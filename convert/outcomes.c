@@ -7,9 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-void outcomes_begin(struct outcomes *r, const struct arguments *o)
+void outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s)
 {
-    *r = (struct outcomes){.o = o, .begun = cli_now()};
+    *r = (struct outcomes){.o = o,
+                           .begun = cli_now() - s->seconds,
+                           .converted = s->converted,
+                           .skipped = s->skipped,
+                           .damaged = s->damaged,
+                           .failed = s->failed,
+                           .source_bytes = s->source_bytes,
+                           .store_bytes = s->store_bytes,
+                           .pixels = s->pixels};
 }
 
 /* --- JSON --- */

@@ -7,6 +7,7 @@
 
 #include "convert/arguments.h"
 #include "convert/convert.h"
+#include "convert/crash.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +25,8 @@ struct outcomes {
     double source_bytes, store_bytes, pixels;                        /* of converted slides */
 };
 
-void outcomes_begin(struct outcomes *r, const struct arguments *o);
+/* `s`: what a run that crashed has done; see crash.h. */
+void outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s);
 /* A slide that is converted or skipped; p describes its store. */
 void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct convert_report *p);
 /* A slide without a store. The message names it. */

@@ -7,7 +7,9 @@ import socket
 
 import h5py
 
+import dicomfile
 from lib import *
+from tiffpatch import TILE_BYTES, TILE_OFFSETS, Tiff
 
 
 def slide():
@@ -451,13 +453,75 @@ def test_slide_of_the_same_size_but_another_content():
     says(run(WSI2H5, "-o", out, b, status=1).err, b, "another slide")
 
 
-def test_older_slide_in_the_same_place_is_not_a_changed_one():
-    out, path = tmp(), os.path.join(tmp(), "x.svs")
-    shutil.copy(small(), path)
+def swap_tiles(path):
+    """Exchanges two tiles in the tables of level 0: size, quickhash and pixels of coarser levels stay."""
+    tiff = Tiff(path)
+    for tag in (TILE_OFFSETS, TILE_BYTES):
+        a, b = tiff.u32(tiff.place(tag, 0)), tiff.u32(tiff.place(tag, 4))
+        tiff.set(tag, b, 0)
+        tiff.set(tag, a, 4)
+    tiff.save(path)
+
+
+def keep_time(path, change):
+    st = os.stat(path)
+    change(path)
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+
+
+def other_slide(path):
+    shutil.copy(made("--size", "900x700", "--levels", "2", "--seed", "5", name="y"), path)
+
+
+CHANGES = {  # what is done to a slide whose store is finished
+    "another slide, older": lambda path: (other_slide(path), os.utime(path, (1, 1))),
+    "two tiles exchanged": swap_tiles,
+    "two tiles exchanged, the time kept": lambda path: keep_time(path, swap_tiles),
+    "the time only": lambda path: os.utime(path, (1, 1)),
+}
+
+
+def test_any_change_of_a_slide_makes_its_store_out_of_date():
+    for name, change in CHANGES.items():
+        out, path = tmp(), os.path.join(tmp(), "x.svs")
+        shutil.copy(made("--size", "900x700", "--levels", "2"), path)
+        run(WSI2H5, "-o", out, path)
+        says(run(WSI2H5, "-o", out, path).err, "1 skipped (up to date)")
+        change(path)
+        err = run(WSI2H5, "-o", out, path).err
+        expect("has changed since" in err and "1 converted" in err, "%s: %s", name, err)
+        says(run(WSI2H5, "-o", out, path).err, "1 skipped (up to date)")
+
+
+def pixels(path):
+    with h5py.File(path) as f:
+        return f["groups/00001/pixels"][()].tobytes()
+
+
+def test_a_replaced_file_of_a_dicom_slide_makes_its_store_out_of_date():
+    for level in (0, 1):
+        folder, out = tmp("dicom"), os.path.join(tmp(), "x.h5")
+        path = dicomfile.slide(folder, made("--size", "900x700", "--levels", "2", "--complete-tiles"))
+        other = dicomfile.slide(tmp("other"), made("--size", "900x700", "--levels", "2", "--complete-tiles", "--seed", "7"))
+        argv = (WSI2H5, "--level", str(level), "-o", out, path)
+        run(*argv)
+        says(run(*argv).err, "1 skipped (up to date)")
+        before = pixels(out)
+        shutil.copy(other.replace("level0", "level%d" % level), folder + "/level%d.dcm" % level)
+        says(run(*argv).err, "has changed since", "1 converted")
+        expect(pixels(out) != before, "the pixels of the old file")
+
+
+def test_sources_name_every_file_of_a_slide():
+    path, out = made("--size", "900x700"), os.path.join(tmp(), "x.h5")
     run(WSI2H5, "-o", out, path)
-    shutil.copy(made("--size", "700x500", name="y"), path)
-    os.utime(path, (1, 1))
-    says(run(WSI2H5, "-o", out, path, status=1).err, path, "another slide")
+    with h5py.File(out) as f:
+        a = dict(f["sources/00001"].attrs)
+        expect(f["sources"].attrs["count"] == 1, "count")
+    st = os.stat(path)
+    expect((a["name"], a["bytes"], a["mtime_ns"]) == ("slide.svs", st.st_size, st.st_mtime_ns), "%s", a)
+    (i,) = json_lines(run(H5SPEC, "info", "--json", out).out)
+    expect(i["sources"] == [{k: a[k].item() if k != "name" else a[k] for k in ("name", "bytes", "mtime_ns", "index_crc32")}], "%s", i["sources"])
 
 
 def test_store_of_another_level_is_not_taken():
@@ -601,26 +665,47 @@ def test_a_passing_error_is_no_damage():
             expect(p.returncode == 0 or "damaged" not in p.err.split("\n")[0], "%s %d: %s", calls, k, p.err)
 
 
+def test_a_crash_inside_a_library_does_not_end_the_batch():
+    """The process crashes while it opens one slide, in the calling thread or in one that prepares slides; the others
+    are converted, and nothing unfinished stays."""
+    folder = tmp()
+    for k in range(5):
+        shutil.copy(made("--size", "700x500", "--levels", "2", "--seed", str(k), name="s%d" % k), folder)
+    for threads, call in (("1", 3), ("2", 9)):
+        out = tmp()
+        p = failing("open", os.path.join(folder, "s2.svs"), call, "crash", WSI2H5, "-j", threads, "--json", "-o", out, folder, status=1)
+        says(p.err, "s2.svs: a library crashed", "4 converted", "1 failed")
+        lines = json_lines(p.out)
+        expect([(os.path.basename(r["slide"]), r["status"]) for r in lines] ==
+               [("s%d.svs" % i, "failed" if i == 2 else "done") for i in range(5)], "%s", lines)
+        expect(sorted(os.listdir(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
+
+
 def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
-    """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail."""
-    folder, out = tmp(), tmp()
-    slide, made = os.path.join(folder, "small.svs"), os.path.join(out, "small.h5")
-    shutil.copy(small(), slide)
-    run(WSI2H5, "-q", "-o", os.path.join(folder, "clean.h5"), slide)
-    clean = open(os.path.join(folder, "clean.h5"), "rb").read()
-    rejected = 0
-    for k in (*range(1, 20), *range(20, 120, 2)):
-        do = (errno.EIO, errno.EACCES, errno.EMFILE)[k % 3]
-        p = failing("open", slide, k, do, WSI2H5, "-q", "-o", out, slide)
-        expect(p.returncode in (0, 1), "open %d: status %d", k, p.returncode)
-        if p.returncode == 1:
-            rejected += 1
-            says(p.err, slide, os.strerror(do))
-            expect(os.listdir(out) == [], "open %d: left %s", k, os.listdir(out))
-        else:
-            expect(open(made, "rb").read() == clean, "open %d: another store", k)
-            os.unlink(made)
-    expect(rejected > 3, "only %d opens mattered", rejected)
+    """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail and
+    while OpenSlide looks for its levels."""
+    two = made("--size", "700x500", "--levels", "2", name="two")
+    for slide_, steps in ((small(), (*range(1, 20), *range(20, 120, 5))), (two, range(1, 300, 7)), (generic_tiff(two), range(2, 150, 7))):
+        folder, out = tmp(), tmp()
+        slide, made_ = os.path.join(folder, os.path.basename(slide_)), os.path.join(out, "x.h5")
+        shutil.copy(slide_, slide)
+        run(WSI2H5, "-q", "-o", os.path.join(folder, "clean.h5"), slide)
+        clean = open(os.path.join(folder, "clean.h5"), "rb").read()
+        rejected = crashed = 0
+        for k in steps:
+            do = (errno.EIO, errno.EACCES, errno.EMFILE)[k % 3]
+            p = failing("open", slide, k, do, WSI2H5, "-q", "-o", made_, slide)
+            expect(p.returncode in (0, 1), "%s, open %d: status %d", slide, k, p.returncode)
+            if p.returncode == 1:
+                rejected += 1
+                says(p.err, slide)
+                crashed += "crashed" in p.err
+                expect(os.strerror(do) in p.err or "try again" in p.err or "crashed" in p.err, "%s", p.err)
+                expect(os.listdir(out) == [], "open %d: left %s", k, os.listdir(out))
+            else:
+                expect(open(made_, "rb").read() == clean, "%s, open %d: another store", slide, k)
+                os.unlink(made_)
+        expect(rejected > 3, "only %d opens mattered", rejected)
 
 
 main(globals())

@@ -549,4 +549,25 @@ def test_every_file_of_the_folder_is_in_the_table():
     expect(set(here) <= {f[0] for f in FILES}, "%s", set(here) - {f[0] for f in FILES})
 
 
+OTHER_TIFFS = {  # what is set in a file of two levels, and what the message says
+    "16 bits": ([(BITS, 16, k, 0) for k in range(3)], ("16 bits", "8 bits first")),
+    "a stack": ([(WIDTH, 900, 0, 2), (LENGTH, 700, 0, 2)], ("2 pictures", "planes", "a file of its own")),
+    "another series": ([(WIDTH, 260, 0, 2)], ("2 pictures", "series")),
+}
+
+
+def test_tiff_files_of_other_kinds_are_rejected_by_name():
+    """Libraries show the first picture, in 8 bits, without a word."""
+    good = generic_tiff(made("--size", "900x700", "--levels", "2", "--compression", "deflate"))
+    run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), good)
+    for name, (changes, words) in OTHER_TIFFS.items():
+        t = Tiff(good)
+        for tag, value, k, directory in changes:
+            t.set(tag, value, k, directory)
+        path = t.save(os.path.join(tmp(), "other.tiff"))
+        p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), path, status=None)
+        expect(p.returncode == 1, "%s: status %d: %s", name, p.returncode, p.err)
+        says(p.err, path, *words)
+
+
 main(globals())

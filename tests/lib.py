@@ -193,7 +193,7 @@ def shared(program, name, options, *inputs):
     """What a program makes with these options, from earlier or made now: a file that nobody changes. Kept by the bytes of the program."""
     key = (program, name, inputs) + options
     if key not in _made:
-        words = "\0".join((name,) + inputs + options).encode()
+        words = "\0".join((name, *inputs, *(str(state_of(i)) for i in inputs), *options)).encode()
         folder = os.path.join(cache_of(program), hashlib.sha256(words).hexdigest()[:24])
         if not os.path.isdir(folder):
             folder = make_shared(folder, name, lambda path: run(program, *options, *(("-q", "-o", path) + inputs if inputs else (path,))))
@@ -249,6 +249,14 @@ def nobody_changed_shared_files():
 def made(*options, name="slide"):
     """A slide from mkslide; equal options give the same file, which no test may change."""
     return shared(MKSLIDE, name + ".svs", tuple(map(str, options)))
+
+
+def generic_tiff(svs):
+    """The same tiles as a tiled TIFF of no known scanner, which OpenSlide reads."""
+    path = os.path.join(tmp("generic"), "generic.tiff")
+    with open(svs, "rb") as f, open(path, "wb") as out:
+        out.write(f.read().replace(b"Aperio", b"Aperia"))
+    return path
 
 
 def store(slide, *options):

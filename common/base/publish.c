@@ -38,8 +38,11 @@ static void host_name(char host[64])
             *s = '_';
 }
 
-/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone? Any base if
- * `base` is NULL. */
+/* Temporary names that this process has made. */
+static unsigned names_made;
+
+/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone, or of this one
+ * before it was started anew by exec? Any base if `base` is NULL. */
 static int is_leftover(const char *name, const char *base, const char *host)
 {
     static const char ending[] = ".part";
@@ -59,7 +62,9 @@ static int is_leftover(const char *name, const char *base, const char *host)
     if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
         name[nh + (size_t)end])
         return 0;
-    return pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) && errno == ESRCH;
+    if (pid == (long)getpid())
+        return number > names_made;
+    return pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
 /* A living writer in another process namespace of this host still holds its lock. */
@@ -86,11 +91,10 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
 /* Creates ".BASE.HOST-PID-NUMBER.part" with a number that is free. */
 static int create_temp(struct publish *p, const char *folder, const char *host, struct err *e)
 {
-    static unsigned count;
     do {
         free(p->temp_path);
         if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base_of(p->final_path), host,
-                     (long)getpid(), ++count) < 0) {
+                     (long)getpid(), ++names_made) < 0) {
             p->temp_path = NULL;
             return err_set(e, "out of memory");
         }

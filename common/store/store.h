@@ -5,6 +5,7 @@
  *   /groups/NNNNN/tile_status   u8 [chunk rows][chunk columns]: enum store_status
  *   /groups/NNNNN/tile_crc32    u32 [chunk rows][chunk columns]: CRC-32 of the stored bytes
  *   /pixels                     a virtual dataset over all groups, for people
+ *   /sources/NNNNN              a file that the store was made from: attributes only
  *   /tissue/mask, /properties, /associated/thumbnail, /icc_profile
  *
  * common/README.md specifies the format. A group is a whole number of stripes of full slide width,
@@ -66,6 +67,15 @@ struct store_info {
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
+/* A file that the store was made from. Any difference makes the store out of date. */
+struct store_source {
+    char name[256];       /* base name; of anonymous slides "1", "2" ... */
+    int64_t bytes;        /* its size */
+    int64_t mtime_ns;     /* modification time, ns since 1970 */
+    uint32_t index_crc32; /* of what the reader uses as its index: sources.h */
+};
+enum { STORE_MOST_SOURCES = 1 << 16 };
+
 enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
 
 struct store_tissue {
@@ -102,6 +112,9 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 /* The same for a thumbnail that is compressed already; for stores of codec jpeg. */
 int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e);
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
+/* The n files that it is made from, at least one. */
+int store_put_sources(struct store_writer *w, const struct store_source *s, int64_t n,
+                      struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
 /* Records that there is no tissue map, and why. */
@@ -147,6 +160,11 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
 /* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
+/* What the store at `path` was made from; the caller frees *out. Returns how many files, 0 if the
+ * store does not say (of versions that did not record them), or -1. */
+int64_t store_read_sources(const char *path, struct store_source **out, struct err *e);
+bool store_same_sources(const struct store_source *a, int64_t n, const struct store_source *b,
+                        int64_t m);
 struct store_picture {
     int64_t width, height;
     uint8_t *rgb; /* [height][width][3]; the caller frees it */
@@ -154,7 +172,7 @@ struct store_picture {
 /* 1, 0 if the store has none or this build cannot decode it, or -1. */
 int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e);
 /* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
- * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
+ * properties, sources, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
  * attributes, store_map_group() the tables.) */
 int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */

@@ -85,6 +85,9 @@ struct slide_reader {
     bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
+    /* Calls put for each file of the slide until it returns non-zero, and returns that. NULL: the
+     * slide is one file. */
+    int (*files)(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx);
     /* Calls put for each property until it returns non-zero, and returns that. */
     int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);

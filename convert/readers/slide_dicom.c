@@ -305,6 +305,15 @@ static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct e
     return err_set(e, "its ICC profile cannot be read"), SLIDE_DAMAGED;
 }
 
+static int dicom_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
+{
+    const struct dicom_slide *f = &from_slide(s)->files;
+    int r = f->thumbnail.path ? put(ctx, f->thumbnail.path) : 0;
+    for (int64_t k = 0; k < f->n && r == 0; k++)
+        r = put(ctx, f->levels[k].path);
+    return r;
+}
+
 const struct slide_reader slide_dicom = {
     .name = "dicom",
     .open = dicom_open,
@@ -313,6 +322,7 @@ const struct slide_reader slide_dicom = {
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
     .prefetch = slide_tiles_prefetch,
+    .files = dicom_files,
     .properties = dicom_properties,
     .thumbnail = dicom_thumbnail,
     .icc = dicom_icc,

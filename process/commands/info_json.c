@@ -81,6 +81,20 @@ static void put_layout(const struct info_store *s)
     put_int("tiles_left_out", i->tiles_left_out);
 }
 
+static void put_sources(const struct info_store *s)
+{
+    printf(", \"sources\": [");
+    for (int64_t k = 0; k < s->n_sources; k++) {
+        printf("%s{\"name\": ", k ? ", " : "");
+        cli_json_string(stdout, s->sources[k].name);
+        put_int("bytes", s->sources[k].bytes);
+        put_int("mtime_ns", s->sources[k].mtime_ns);
+        put_int("index_crc32", s->sources[k].index_crc32);
+        putchar('}');
+    }
+    putchar(']');
+}
+
 void info_store_json(const struct info_store *s)
 {
     put_head(STORE_FORMAT, s->path, s->extras.version, s->extras.creator);
@@ -93,6 +107,7 @@ void info_store_json(const struct info_store *s)
     put_text("tissue_missing", s->info->tissue_missing);
     put_bool("thumbnail", s->extras.thumbnail);
     put_bool("icc_profile", s->extras.icc_profile);
+    put_sources(s);
     puts("}");
 }
 
