@@ -248,8 +248,8 @@ static int run_batch(struct batch *b, char **words, int n)
     if (check_mask(b, &e))
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? CLI_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
-    outcomes_begin(&b->outcomes, b->o, &b->state);
-    const int bad = convert_all(b, &e);
+    const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || convert_all(b, &e) ||
+                    outcomes_list_failures(&b->outcomes, &e);
     progress_end();
     if (bad && !stop_signal())
         cli_say("%s", e.msg);
@@ -264,6 +264,7 @@ int batch_run(const struct arguments *o, int argc, char **argv, int first)
     if (!o->list || strcmp(o->list, "-") != 0)
         crash_begin(argv, &b.state);
     const int status = run_batch(&b, argv + first, argc - first);
+    outcomes_free(&b.outcomes);
     inputs_free(&b.in);
     return status;
 }

@@ -151,7 +151,13 @@ static int put_tissue(struct convert *c, struct err *e)
                                    .otsu_h = c->tissue.otsu_h,
                                    .otsu_s = c->tissue.otsu_s,
                                    .fraction = c->tissue.fraction};
-    return store_put_tissue(c->writer, &t, c->o->threads, e);
+    char doubt[sizeof c->info.tissue_doubt];
+    if (store_put_tissue(c->writer, &t, c->o->threads, e))
+        return -1;
+    const bool chosen = c->o->tissue.given || c->mask;
+    return !chosen && store_doubts_tissue(t.fraction, doubt, sizeof doubt)
+               ? store_put_tissue_doubt(c->writer, doubt, e)
+               : 0;
 }
 
 /* Buffers for `depth` tiles. */

@@ -2,12 +2,14 @@
 #include "convert/outcomes.h"
 
 #include "common/base/cli.h"
+#include "convert/inputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-void outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s)
+int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s,
+                   struct err *e)
 {
     *r = (struct outcomes){.o = o,
                            .begun = cli_now() - s->seconds,
@@ -18,6 +20,15 @@ void outcomes_begin(struct outcomes *r, const struct arguments *o, const struct 
                            .source_bytes = s->source_bytes,
                            .store_bytes = s->store_bytes,
                            .pixels = s->pixels};
+    if (inputs_is_file(o->output))
+        return 0;
+    r->failures = failed_list_create(o->output, o->task, o->tasks);
+    return r->failures ? 0 : err_set(e, "out of memory");
+}
+
+void outcomes_free(struct outcomes *r)
+{
+    failed_list_free(r->failures);
 }
 
 /* --- JSON --- */
@@ -64,6 +75,8 @@ static void json_store(const struct convert_report *p)
         json_text("tissue_rule", s->tissue_rule);
     if (s->tissue_missing[0])
         json_text("tissue_missing", s->tissue_missing);
+    if (s->tissue_doubt[0])
+        json_text("tissue_doubt", s->tissue_doubt);
     json_int("groups", s->group_count);
     json_int("tiles_missing", s->tiles_missing);
     json_int("tiles_damaged", s->tiles_damaged);
@@ -126,6 +139,9 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     if (s->tissue_missing[0])
         cli_say("%s: no tissue map: %s; --tissue-thresholds or --tissue-mask makes one", i->path,
                 s->tissue_missing);
+    if (s->tissue_doubt[0])
+        cli_say("%s: the tissue map shows %s and may be wrong; " STORE_TISSUE_REMEDY
+                " makes another", i->path, s->tissue_doubt);
     if (s->tiles_missing > 0)
         cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
                 s->tiles_missing == 1 ? " is" : "s are");
@@ -160,6 +176,7 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
 void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message)
 {
     r->failed++;
+    failed_list_add(r->failures, i->path, message);
     cli_say("%s", message);
     if (r->o->json)
         json_line(i, "failed", NULL, message);
@@ -172,6 +189,19 @@ void outcomes_stop(struct outcomes *r, bool begun, size_t left)
 }
 
 /* --- the end --- */
+
+int outcomes_list_failures(struct outcomes *r, struct err *e)
+{
+    if (!r->failures)
+        return 0;
+    const int64_t n = failed_list_count(r->failures);
+    if (failed_list_write(r->failures, e))
+        return -1;
+    if (n > 0 && !r->o->quiet)
+        cli_say("%s lists %" PRId64 " slide%s without a store, for h5spec report",
+                failed_list_path(r->failures), n, plural(n));
+    return 0;
+}
 
 void outcomes_end(const struct outcomes *r)
 {

@@ -425,7 +425,7 @@ def test_local_changed_regions():
         with open(os.path.join(roi, name + ".geojson"), "w") as f:
             json.dump({"type": "Polygon", "coordinates": [[[0, 0], [right, 0], [right, 600], [0, 600]]]}, f)
     for name in ("a", "b"):
-        os.link(made("--size", "600x600", "--seed", str(ord(name))), os.path.join(folder, name + ".svs"))
+        shutil.copy(made("--size", "600x600", "--seed", str(ord(name))), os.path.join(folder, name + ".svs"))
         draw(name, 600)
     def state():
         corpus("run", "--scheduler", "local", "-o", out, "--h5spec", "--roi " + roi, folder)

@@ -226,6 +226,14 @@ def test_a_stopped_run_says_so():
     expect(p.wait() == 3 and state(folder)["status"] == "stopped", "%s", state(folder))
 
 
+def test_a_run_that_skips_all_says_why_the_page_is_empty():
+    needs_live()
+    out, live, s = tmp(), os.path.join(tmp(), "live"), store(made("--size", "400x300", name="small"))
+    for again in (False, True):
+        p = run(H5SPEC, "run", "--device", "cpu", "--live", live, "-o", out, s)
+        expect((live + ": the page shows no slide, because all results are up to date" in p.err) == again, "%s", p.err)
+
+
 def test_wrong_folders():
     needs_live()
     folder = tmp()

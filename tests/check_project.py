@@ -32,7 +32,7 @@ APART = [  # rooms that know nothing of each other, beyond the order above
     ("common/store/store", "common/result/result"), ("common/result/result", "common/regions"), ("convert/tissue/tissue", "convert/privacy"),
     ("process/draw", "process/spectrum/spectrum"),
 ] + [("process/" + a, "process/" + b) for a in ("run", "commands", "map", "plot", "report")
-     for b in ("run", "commands", "map", "plot", "report") if a != b]
+     for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
 ONLY = [  # header, the only files that may include it
     (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5jpeg\.c|hdf5/h5\.h)"),
     (r"common/hdf5/h5(_file)?\.h", r"common/(hdf5|store|result)/.*"),
@@ -242,14 +242,14 @@ RUN_OPTIONS = {
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere
 OTHER_OPTIONS = {
-    "merge": {"--output": None, "--partial": None, "--allow-duplicates": None, "--json": None,
+    "merge": {"--output": None, "--partial": None, "--mix-mpp": None, "--allow-duplicates": None, "--json": None,
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
-    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
-    "compare": dict.fromkeys(["--limit", "--json"]),  # check_compare.py
-    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
-                          "--range", "--width", "--opacity"]),
+    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
+    "compare": dict.fromkeys(["--limit", "--json", "--quiet"]),  # check_compare.py
+    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--feature", "--blend", "--cell",
+                          "--colours", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
                              "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "index": {"--url": ["s3://bucket/slide.h5"]}, "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},

@@ -69,7 +69,7 @@ def test_signals_stop_many_small_slides():
     """Slides that are prepared in memory when the signal comes leave nothing."""
     slides = tmp("many")
     for k in range(40):
-        os.link(small(), os.path.join(slides, "%02d.svs" % k))
+        shutil.copy(small(), os.path.join(slides, "%02d.svs" % k))
     out = os.path.join(tmp(), "o")
     argv = [WSI2H5, "-j", "3", "-o", out, slides]
     begun = time.time()
@@ -84,7 +84,7 @@ def test_signals_stop_many_small_slides():
         stopped += status == 3
         if status == 3:
             says(err, "stopped by signal")
-        if os.listdir(out):
+        if stores_in(out):
             run(H5SPEC, "verify", "-q", out)
     expect(stopped >= 2, "stopped only %d times of 8: the test shows nothing", stopped)
 
@@ -119,7 +119,7 @@ def test_signals_stop_a_merge():
             os.unlink(os.path.join(out, "m.h5"))
         status, _ = stop(argv, signal.SIGTERM, long * k / 8, out)
         there = os.path.exists(os.path.join(out, "m.h5"))
-        expect(left_overs(out) == [] and (status == 0) == there, "status %d, left %s", status, os.listdir(out))
+        expect(left_overs(out) == [] and (status == 0) == there, "status %d, left %s", status, stores_in(out))
 
 
 def test_finished_store_is_kept():
@@ -200,22 +200,47 @@ def test_remains_of_killed_runs_go_away():
     out = tmp()
     p = subprocess.Popen([WSI2H5, "-q", "-o", out, slide()], stderr=subprocess.PIPE)
     for _ in range(2000):
-        if any(f.endswith(".part") for f in os.listdir(out)):
+        if any(f.endswith(".part") for f in stores_in(out)):
             break
         time.sleep(0.005)
     p.kill()
     p.communicate()
-    expect(len(left_overs(out)) == 1, "nothing to clean: %s", os.listdir(out))
+    expect(len(left_overs(out)) == 1, "nothing to clean: %s", stores_in(out))
     foreign = os.path.join(out, ".large.h5.otherhost-1073741824-1.part")
     open(foreign, "w").close()
     run(WSI2H5, "-q", "-o", out, slide())
     expect(left_overs(out) == [os.path.basename(foreign)], "left: %s", left_overs(out))
 
 
+def test_names_of_slides_as_long_as_a_file_system_allows():
+    """A slide's name of 244 bytes could not be converted: the temporary name was too long."""
+    folder, out = tmp(), tmp()
+    stems = ["x" * 244, "\u67d3" * 83, "x" * 251, "x" * 250 + "y"]  # up to 255 bytes with .svs
+    for stem in stems:
+        shutil.copy(small(), os.path.join(folder, stem + ".svs"))
+    says(run(WSI2H5, "-o", out, folder).err, "4 converted")
+    expect(sorted(os.listdir(out)) == sorted(stem + ".h5" for stem in stems), "%s", os.listdir(out))
+    result = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "-q", "--allow-duplicates", "-o", result, out)
+    with h5py.File(result, "r") as f:
+        expect(sorted(f["slides"]) == sorted(stems), "%s", list(f["slides"]))
+    big, left = os.path.join(out, stems[2] + ".h5"), lambda: [f for f in os.listdir(out) if f.endswith(".part")]
+    p = subprocess.Popen([WSI2H5, "-q", "-o", big, "--force", slide()], stderr=subprocess.PIPE)
+    while not left() and p.poll() is None:
+        time.sleep(0.005)
+    p.kill()
+    p.communicate()
+    expect(len(left()) == 1 and ".h5." in left()[0], "nothing to clean: %s", left())
+    run(WSI2H5, "-q", "--force", "-o", os.path.join(out, stems[3] + ".h5"), small())
+    expect(len(left()) == 1, "the file of another name is gone")
+    run(WSI2H5, "-q", "--force", "-o", big, small())
+    expect(not left(), "left: %s", left())
+
+
 def test_a_living_writer_s_file_is_not_taken_away():
     out = tmp()
     p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)
-    while not any(f.endswith(".part") for f in os.listdir(out)) and p.poll() is None:
+    while not any(f.endswith(".part") for f in stores_in(out)) and p.poll() is None:
         time.sleep(0.005)
     run(WSI2H5, "-q", "-o", out, slide())
     _, err = p.communicate(timeout=TIMEOUT)
@@ -253,7 +278,7 @@ def fill_disks(need, argv, name, check):
             failed += 1
             expect(p.returncode == 1, "%d KiB: status %d", kib, p.returncode)
             says(p.err, out, "pace left")
-            expect(os.listdir(out) == [], "%d KiB: left %s", kib, os.listdir(out))
+            expect(stores_in(out) == [], "%d KiB: left %s", kib, stores_in(out))
     expect(failed >= 5, "only %d disks were full: the test shows nothing", failed)
 
 
@@ -268,7 +293,7 @@ def test_too_little_space_is_noticed_before_the_work():
     with Tmpfs(os.path.getsize(large) // 1024 - 8000) as out:
         p = run(WSI2H5, "--codec", "none", "-o", out, slide(), status=1)
         says(p.err, slide(), "too little disk space left", "are free")
-        expect(os.listdir(out) == [], "left %s", os.listdir(out))
+        expect(stores_in(out) == [], "left %s", stores_in(out))
 
 
 def test_space_for_exactly_one_store_is_enough():
@@ -289,7 +314,7 @@ def test_writes_that_fail_anywhere():
         p = run(WSI2H5, "-o", out, small(), made("--size", "300x300", name="second"), status=None, preexec_fn=lower)
         expect(p.returncode == 1, "limit %d: status %d", limit, p.returncode)
         says(p.err, small(), "too large")
-        expect(set(os.listdir(out)) <= {"second.h5"}, "limit %d: left %s", limit, os.listdir(out))
+        expect(set(stores_in(out)) <= {"second.h5"}, "limit %d: left %s", limit, stores_in(out))
 
 
 def test_disk_full_for_h5spec():
@@ -305,7 +330,7 @@ def test_disk_full_in_the_middle_of_many():
     with Tmpfs(max(need * 3 // 4, os.path.getsize(store(tiny)) // 1024 + 8)) as out:
         p = run(WSI2H5, "-o", out, small(), tiny, status=1)
         says(p.err, small(), "1 converted", "1 failed")
-        expect(os.listdir(out) == ["tiny.h5"], "left %s", os.listdir(out))
+        expect(stores_in(out) == ["tiny.h5"], "left %s", stores_in(out))
         run(H5SPEC, "verify", os.path.join(out, "tiny.h5"))
 
 
@@ -317,7 +342,7 @@ def test_file_size_limit():
     out = tmp()
     p = run(WSI2H5, "-o", out, small(), status=1, preexec_fn=limit)
     says(p.err, small(), "too large")
-    expect(os.listdir(out) == [], "left %s", os.listdir(out))
+    expect(stores_in(out) == [], "left %s", stores_in(out))
 
 
 def test_a_result_that_cannot_be_written_is_not_done():
@@ -330,7 +355,7 @@ def test_a_result_that_cannot_be_written_is_not_done():
                        (folder + "/", "0 done, 0 failed, 1 not computed: 0 windows")):
         p = run(H5SPEC, "run", "--device", "cpu", "-o", out, s, status=1, preexec_fn=limit)
         says(p.err, "cannot write", words)
-        expect(os.listdir(folder) == [], "%s", os.listdir(folder))
+        expect(stores_in(folder) == [], "%s", stores_in(folder))
 
 
 def test_progress_goes_to_stderr():
@@ -430,7 +455,7 @@ def test_a_writer_locks_its_temporary_file():
     p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, made("--size", "3000x2000")])
     while p.poll() is None and not seen:
         p.send_signal(signal.SIGSTOP)
-        seen = any(is_locked(os.path.join(out, f)) for f in os.listdir(out) if f.endswith(".part"))
+        seen = any(is_locked(os.path.join(out, f)) for f in stores_in(out) if f.endswith(".part"))
         p.send_signal(signal.SIGCONT)
         time.sleep(0.002)
     expect(p.wait() == 0, "status %d", p.returncode)
@@ -442,7 +467,7 @@ def test_what_a_killed_force_has_left_goes_when_the_store_is_up_to_date():
     run(WSI2H5, "-q", "-o", out, small())
     open(os.path.join(out, part_name("small.h5", this_host(), 2 ** 30)), "w").close()
     says(run(WSI2H5, "-o", out, small()).err, "1 skipped (up to date)")
-    expect(os.listdir(out) == ["small.h5"], "left: %s", os.listdir(out))
+    expect(stores_in(out) == ["small.h5"], "left: %s", stores_in(out))
 
 
 def test_slide_of_the_same_size_but_another_content():
@@ -552,14 +577,14 @@ def test_folder_that_cannot_be_written_to_disk():
     p = failing("fsync", out, 2, errno.EIO, WSI2H5, "-o", out, small(), status=1)
     says(p.err, small(), "the file is complete", "power failure", "Input/output error")
     run(H5SPEC, "verify", os.path.join(out, "small.h5"))
-    expect(os.listdir(out) == ["small.h5"], "%s", os.listdir(out))
+    expect(stores_in(out) == ["small.h5"], "%s", stores_in(out))
 
 
 def test_file_that_cannot_be_written_to_disk():
     out = tmp()
     p = failing("fsync", out, 1, errno.EIO, WSI2H5, "-o", out, small(), status=1)
     says(p.err, small(), "cannot write to disk", "Input/output error")
-    expect(os.listdir(out) == [], "%s", os.listdir(out))
+    expect(stores_in(out) == [], "%s", stores_in(out))
 
 
 def test_short_and_interrupted_reads_of_the_head():
@@ -581,7 +606,7 @@ def test_full_path_that_cannot_be_found():
     for source in (slide, folder):
         p = failing("realpath", folder, 1, errno.ENOMEM, WSI2H5, "-o", out, source, status=1)
         says(p.err, source, "Cannot allocate memory")
-        expect(os.listdir(out) == [], "%s", os.listdir(out))
+        expect(stores_in(out) == [], "%s", stores_in(out))
 
 
 def convert_forty(out, most_bytes, status):
@@ -594,7 +619,7 @@ def convert_forty(out, most_bytes, status):
     folder = tmp()
     for k in range(40):
         os.symlink(small(), os.path.join(folder, "s%02d.svs" % k))
-    return run(WSI2H5, "-j", "1", "-o", out, *sorted(os.path.join(folder, f) for f in os.listdir(folder)), status=status,
+    return run(WSI2H5, "-j", "1", "-o", out, *sorted(os.path.join(folder, f) for f in stores_in(folder)), status=status,
                preexec_fn=lower)
 
 
@@ -602,13 +627,13 @@ def test_failed_writes_leave_no_descriptors_open():
     out = tmp()
     p = convert_forty(out, 20000, 1)
     expect(p.err.count("too large") == 40 and "open files" not in p.err, "%s", p.err[-1500:])
-    expect(os.listdir(out) == [], "left %s", os.listdir(out)[:5])
+    expect(stores_in(out) == [], "left %s", stores_in(out)[:5])
 
 
 def test_finished_files_leave_no_descriptors_open():
     out = tmp()
     says(convert_forty(out, 1 << 30, 0).err, "40 converted")
-    expect(len(os.listdir(out)) == 40, "%d stores", len(os.listdir(out)))
+    expect(len(stores_in(out)) == 40, "%d stores", len(stores_in(out)))
 
 
 def test_nobody_reads_the_output():
@@ -619,7 +644,7 @@ def test_nobody_reads_the_output():
     os.close(reading)
     p = subprocess.run([WSI2H5, "--json", "-o", out, *slides], stdout=writing, stderr=subprocess.DEVNULL, timeout=100)
     os.close(writing)
-    expect(p.returncode >= 0 and sorted(os.listdir(out)) == ["second.h5", "small.h5"], "%d: %s", p.returncode, os.listdir(out))
+    expect(p.returncode >= 0 and sorted(stores_in(out)) == ["second.h5", "small.h5"], "%d: %s", p.returncode, stores_in(out))
 
 
 def rewritten(path, copy):
@@ -678,7 +703,7 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
         lines = json_lines(p.out)
         expect([(os.path.basename(r["slide"]), r["status"]) for r in lines] ==
                [("s%d.svs" % i, "failed" if i == 2 else "done") for i in range(5)], "%s", lines)
-        expect(sorted(os.listdir(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
+        expect(sorted(stores_in(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
 
 
 def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
@@ -701,7 +726,7 @@ def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
                 says(p.err, slide)
                 crashed += "crashed" in p.err
                 expect(os.strerror(do) in p.err or "try again" in p.err or "crashed" in p.err, "%s", p.err)
-                expect(os.listdir(out) == [], "open %d: left %s", k, os.listdir(out))
+                expect(stores_in(out) == [], "open %d: left %s", k, stores_in(out))
             else:
                 expect(open(made_, "rb").read() == clean, "%s, open %d: another store", slide, k)
                 os.unlink(made_)

@@ -333,6 +333,26 @@ def test_results_of_version_1():
     expect(len(data["names"]) == 24 and sum(x is None for x in data["m"][3]) == 12, "both versions")
 
 
+def test_a_slide_with_damaged_spectra_is_listed():
+    """One bit of the data that only the page's pictures of spectra use."""
+    whole = results("--slides", "3")
+    for name in ("spectrum_tissue", "spectrum_glass"):
+        path = os.path.join(tmp(), "flipped.h5")
+        shutil.copy(whole, path)
+        with h5py.File(path, "r") as f:
+            slide = sorted(f["slides"])[1]
+            at = f["slides"][slide][name].id.get_offset() + 1001
+        with open(path, "r+b") as f:
+            f.seek(at)
+            byte = f.read(1)[0]
+            f.seek(at)
+            f.write(bytes([byte ^ 4]))
+        page, p = report(path, status=1)
+        says(p.err, "flipped.h5: slide " + slide, name)
+        expect(slide not in data_of(page)["names"] and len(data_of(page)["names"]) == 2, "%s", data_of(page)["names"])
+        says(text_of(page), name)
+
+
 def test_other_parameters_and_damaged_files_are_listed():
     other = results("--stride", "256", name="other.h5")
     cut = os.path.join(tmp(), "cut.h5")
@@ -455,7 +475,18 @@ def test_numbers_replace_groups_that_tell_names():
 def test_the_key_keeps_names_exactly():
     odd = HOSTILE + [" two  spaces ", "tab\there", 'say "x", y', "\udcff\udcfe"]
     _, key = numbered(results("--names", names(odd), name="odd.h5"))
-    expect(sorted(k["slide"] for k in key) == sorted(odd), "%s", sorted({k["slide"] for k in key} ^ set(odd)))
+    got = [re.sub("^'(?='*[-=+@\t\r\n])", "", k["slide"]) for k in key]
+    expect(sorted(got) == sorted(odd), "%s", sorted(set(got) ^ set(odd)))
+    for k in key:
+        expect(not k["slide"].startswith(("=", "+", "-", "@", "\t")), "a formula: %s", k["slide"])
+
+
+def test_a_table_with_protected_names_finds_its_slides():
+    """--csv protects =x with an apostrophe; the same name in --meta is that of the slide."""
+    source = results("--names", names("%s%d" % (c, k) for c in "=+" for k in range(11)), name="formulas.h5")
+    meta = table("slide,site", *("%s,%s" % (row["slide"], row["slide"][1:2]) for row in table_of(source)))
+    sites = {row["group"] for row in table_of("--meta", meta, "--group", "site", source)}
+    expect(sites == {"'=", "'+"}, "%s", sites)
 
 
 def test_only_our_own_files_are_overwritten():

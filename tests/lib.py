@@ -262,13 +262,18 @@ def generic_tiff(svs):
 def store(slide, *options):
     """A store of the slide; equal options give the same file, which no test may change if the slide is from made()."""
     name = os.path.splitext(os.path.basename(slide))[0] + ".h5"
-    if slide.startswith(CACHE + os.sep):
+    if slide.startswith(CACHE + os.sep) and not any(str(o).startswith(TMP) for o in options):
         return shared(WSI2H5, name, tuple(map(str, options)), slide)
     key = ("store", slide) + options
     if key not in _made:
         _made[key] = os.path.join(tmp("store"), name)
         run(WSI2H5, "-q", "-o", _made[key], *options, slide)
     return _made[key]
+
+
+def stores_in(folder):
+    """The names in an output folder, without the list of slides that failed."""
+    return [f for f in os.listdir(folder) if not re.fullmatch(r"failed(\.\d+-of-\d+)?\.csv", f)]
 
 
 def spectrum(stores, *options, status=0):
@@ -361,7 +366,7 @@ def reseal(f):
 
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
-    return [f for f in os.listdir(folder) if f.startswith(".") or not f.endswith(".h5")]
+    return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]
 
 
 def watch_reach(folder):

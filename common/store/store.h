@@ -64,6 +64,7 @@ struct store_info {
     const struct codec *codec;
     char tissue_rule[96];    /* how the tissue map was made; "": by Otsu's thresholds */
     char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
+    char tissue_doubt[96];   /* what the map shows that makes it doubtful; "": nothing */
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
@@ -83,6 +84,13 @@ struct store_tissue {
     uint8_t *mask;      /* [rows][cols], 1 = tissue */
     double otsu_h, otsu_s, fraction;
 };
+
+/* Is a tissue map with this share of tissue probably wrong? It is if it shows no glass or almost no
+ * tissue; then `why` gets what it shows: "no glass", "no tissue" or "only 0.3 % tissue". A map that
+ * misses most of the tissue cannot be known to do so. */
+bool store_doubts_tissue(double fraction, char *why, size_t size);
+/* What to do about it. */
+#define STORE_TISSUE_REMEDY "--tissue-thresholds 0,0.05 or --tissue-mask"
 
 /* Rows of px, rows of chunks, chunks per row, bytes of pixels per chunk. Groups count from 0 here;
  * their names count from 1. */
@@ -119,6 +127,8 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
                      struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
+/* Records that the map is doubtful, in the words of store_doubts_tissue(). */
+int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
  * `raw`: they are the pixels, although the store has a codec. */
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,

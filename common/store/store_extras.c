@@ -7,6 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double least_tissue = 0.005; /* of the cells; the same of glass */
+
+bool store_doubts_tissue(double fraction, char *why, size_t size)
+{
+    if (fraction > 1 - least_tissue)
+        snprintf(why, size, "no glass");
+    else if (fraction == 0)
+        snprintf(why, size, "no tissue");
+    else if (fraction < least_tissue)
+        snprintf(why, size, "only %.2g %% tissue", 100 * fraction);
+    else
+        return false;
+    return true;
+}
+
 static int find_thumbnail(hid_t file, bool *found, struct err *e)
 {
     *found = false;

@@ -221,6 +221,12 @@ int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
     return checked(w, h5_put_text(w->file.id, "tissue_missing", w->info.tissue_missing, e));
 }
 
+int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e)
+{
+    snprintf(w->info.tissue_doubt, sizeof w->info.tissue_doubt, "%s", why);
+    return checked(w, h5_put_text(w->file.id, "tissue_doubt", w->info.tissue_doubt, e));
+}
+
 /* --- groups --- */
 
 static int set_filter(hid_t dcpl, const struct store_info *i)

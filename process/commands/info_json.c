@@ -105,6 +105,7 @@ void info_store_json(const struct info_store *s)
     put_real("tissue_fraction", s->tissue);
     put_text("tissue_rule", s->info->tissue_rule);
     put_text("tissue_missing", s->info->tissue_missing);
+    put_text("tissue_doubt", s->info->tissue_doubt);
     put_bool("thumbnail", s->extras.thumbnail);
     put_bool("icc_profile", s->extras.icc_profile);
     put_sources(s);
@@ -207,10 +208,10 @@ static void put_result_slide(const struct result_params *p, const struct result_
     cli_json_string(stdout, s->name);
     put_counts(p, &s->counts);
     put_source(s);
-    if (result_is_spectral(p)) {
+    if (s->origin.tiles >= 0)
         put_origin(&s->origin);
+    if (result_is_spectral(p))
         put_features(p, s);
-    }
     if (p->roi)
         put_int("roi_crc32", s->roi_crc32);
     put_text("backend", s->backend);

@@ -1,7 +1,7 @@
 /* report_tables.c - a report as tables for other programs: --csv, --multiqc; see report.h. */
 #include "process/report/report.h"
 
-#include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/text_file.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
@@ -19,8 +19,8 @@ static const char *const verdicts[] = {"", "pass", "warn", "fail"};
 
 static void next_real(FILE *f, double x)
 {
-    char buf[32];
-    fprintf(f, ",%s", isfinite(x) ? cli_number(buf, x) : "");
+    putc(',', f);
+    csv_number(f, x);
 }
 
 static void put_reasons(FILE *f, const struct report *r, const struct report_slide *s)
@@ -31,16 +31,16 @@ static void put_reasons(FILE *f, const struct report *r, const struct report_sli
         snprintf(all + n, sizeof all - n, "%s%s", n ? "; " : "", text);
     }
     putc(',', f);
-    html_csv(f, all);
+    csv_text(f, all);
 }
 
 static void put_slide(FILE *f, const struct report *r, const struct report_slide *s)
 {
-    html_csv(f, s->shown);
+    csv_text(f, s->shown);
     putc(',', f);
-    html_csv(f, r->groups[s->group]);
+    csv_text(f, r->groups[s->group]);
     putc(',', f);
-    html_csv(f, r->pools[s->pool].resolution);
+    csv_text(f, r->pools[s->pool].resolution);
     fprintf(f, ",%" PRId64 ",%" PRId64 ",", s->windows, s->groups_missing);
     if (s->damaged >= 0)
         fprintf(f, "%" PRId64, s->damaged);
@@ -57,7 +57,7 @@ static void put_slide(FILE *f, const struct report *r, const struct report_slide
 /* Without numbers: only the name, failed and the reason. */
 static void put_failed(FILE *f, const struct report *r, const struct report_failure *x)
 {
-    html_csv(f, x->shown);
+    csv_text(f, x->shown);
     fputs(",,,,,", f);
     for (int m = 0; m <= REPORT_METRICS; m++)
         putc(',', f);
@@ -65,7 +65,7 @@ static void put_failed(FILE *f, const struct report *r, const struct report_fail
         if (report_metric(m)->low)
             putc(',', f);
     fputs(",1,,,", f);
-    html_csv(f, report_failure_reason(r, x));
+    csv_text(f, report_failure_reason(r, x));
     putc('\n', f);
 }
 

@@ -1,6 +1,8 @@
 /* report_words.c - what the numbers of a report are called and mean; see report.h. */
 #include "process/report/report.h"
 
+#include "common/store/store.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -128,7 +130,11 @@ static bool say_notes(const struct report *r, const struct report_slide *s, stru
                : p->tissue_only  ? "no numbers: no window has enough tissue"
                                  : "no numbers: no window counted"))
         return true;
-    if (s->metric[REPORT_TISSUE] == 0 && say(w, "the tissue map shows no tissue"))
+    char shows[64];
+    if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows) &&
+        say(w, "the tissue map shows %s and may be wrong", shows))
+        return true;
+    if (s->version >= 2 && isnan(s->metric[REPORT_TISSUE]) && say(w, "there is no tissue map"))
         return true;
     if (s->groups_missing > 0 && say(w, "incomplete: %" PRId64 " of %" PRId64 " groups are missing",
                                      s->groups_missing, s->groups))
