@@ -63,9 +63,11 @@ def test_mistyped_commands():
         p = run(H5SPEC, *argv, status=2, cwd=tmp())
         says(p.err, "command", *COMMANDS)
         says(p.err, "Try 'h5spec --help'.")
-    run(H5SPEC, "-q", "-o", "o.h5", os.path.basename(s), cwd=os.path.dirname(s))
-    shutil.copy(s, os.path.join(os.path.dirname(s), "b"))  # a file without ending is no command
-    run(H5SPEC, "b", "-q", "-o", "o.h5", cwd=os.path.dirname(s))
+    d = tmp()
+    for name in ("s.h5", "b"):  # a file without ending is no command
+        shutil.copy(s, os.path.join(d, name))
+    run(H5SPEC, "-q", "-o", "o.h5", "s.h5", cwd=d)
+    run(H5SPEC, "b", "-q", "-o", "o.h5", cwd=d)
 
 
 USAGE = [  # arguments, what the message must say

@@ -174,6 +174,7 @@ def test_slide_smaller_than_a_tile():
     check_pixels(real("small.svs"))
 
 
+@later("ci")
 def test_zstd_tiff_with_tiles_of_1024():
     check_pixels(real("yb10kx5k.zstd.tiff"))
 
@@ -622,12 +623,14 @@ def peak_growth(seed, small, large):
     return peaks[1] - peaks[0]
 
 
+@later("ci")
 def test_memory_of_a_large_slide():
     """The tissue map once kept 32 bytes a cell, 350 MiB for 130,000 x 86,000 px; now it is two."""
     growth = peak_growth(("--size", "512x512", "--tile", "512", "--quality", "30"), "8192x8192", "32768x32768")
     expect(growth <= 8, "%d MiB for 983,040 cells more", growth)
 
 
+@later("ci")
 def test_memory_of_many_tiles():
     growth = peak_growth(("--size", "96x96", "--tile", "32"), "3072x3072", "12288x12288")
     expect(growth <= 9, "%d MiB for 138,240 tiles more", growth)

@@ -373,13 +373,13 @@ def test_a_mask_makes_fluorescence_usable():
     slide = made(*KNOWN, "--stain", "fluorescence", name="dark")
     path = png(os.path.join(tmp(), "m.png"), picture(240, 190, *OUTLINE) * 255)
     out = store(slide, "--tissue-mask", path, "--tissue-only")
-    says(run(H5SPEC, "run", "--tissue-only", "-o", out + "x", out).err, "1 done")
+    says(run(H5SPEC, "run", "--tissue-only", "-o", os.path.join(tmp(), "r.h5"), out).err, "1 done")
 
 
 def test_folder_of_masks_and_resuming():
     slides, masks, out = tmp(), tmp(), tmp()
     for name in ("a.svs", "b.svs"):
-        os.link(made(*KNOWN, "--levels", "2", "--seed", str(ord(name[0])), name="m" + name), os.path.join(slides, name))
+        shutil.copy(made(*KNOWN, "--levels", "2", "--seed", str(ord(name[0])), name="m" + name), os.path.join(slides, name))
     one, two = picture(240, 190, *OUTLINE), picture(240, 190, 0, 0, 500, 500)
     png(os.path.join(masks, "a.png"), one)
     png(os.path.join(masks, "b.svs.png"), two)
@@ -401,7 +401,7 @@ def test_folder_of_masks_and_resuming():
 
 def test_mask_of_a_slide_without_an_ending():
     slide, masks = os.path.join(tmp(), "scan"), tmp()
-    os.link(made(*KNOWN, "--levels", "2"), slide)
+    shutil.copy(made(*KNOWN, "--levels", "2"), slide)
     out = os.path.join(tmp(), "x.h5")
     says(run(WSI2H5, "--tissue-mask", masks, "-o", out, slide, status=1).err, slide, "no tissue mask", "has no file scan.png")
     image = picture(240, 190, *OUTLINE)

@@ -730,29 +730,32 @@ def test_a_damaged_tissue_map():
         run(H5SPEC, "run", "--features", "basic", "-o", out, path)  # the map is not needed here
 
 
+@later("ci")
 def test_messages_name_the_result_that_cannot_be_begun():
     s, out, begun = store(good()), os.path.join(tmp(), "r.h5"), 0
     argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s]
-    for ran, place in failing_allocations(argv, out, lambda n: range(n // 3, n * 9 // 20, 2), TORTURE_FOREVER=1):
+    for ran, place in failing_allocations(argv, out, TORTURE_FOREVER=1):
         begun += "cannot write format" in ran.err
         named = out in ran.err or s in ran.err or ran.err.endswith(": out of memory\n")
         expect(ran.status != 1 or named, "%s: %s", place, ran.err)
-    expect(begun > 3, "%d fail where the result is begun", begun)
+    expect(begun > 0, "none fails where the result is begun")
 
 
+@later("ci")
 def test_what_cannot_be_looked_for_without_memory_is_not_absent():
     """The store's tissue map and thumbnail: a result without them is another one."""
     out, told = os.path.join(tmp(), "r.h5"), set()
     argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, store(made("--size", "500x300"))]
     run(*argv)
     whole = content(out)
-    for ran, place in failing_allocations(argv, out, lambda n: range(n * 49 // 100, n * 57 // 100)):
+    for ran, place in failing_allocations(argv, out, most=6):
         told |= set(re.findall("cannot look for ([a-z_]+)", ran.err))
         same = not os.path.exists(out) or content(out) == whole
         expect(same, "%s: another result: %s", place, ran.err)
     expect({"tissue", "thumbnail"} <= told, "%s", told)
 
 
+@later("ci")
 def test_no_memory_for_arguments_is_not_wrong_usage():
     s = store(good())
     r = os.path.join(tmp(), "r.h5")
@@ -770,7 +773,7 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
     commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup", "tune")]
     said = []
     for argv in commands:
-        for ran, place in failing_allocations(argv, None, lambda n: range(1, min(n, 20) + 1)):
+        for ran, place in failing_allocations(argv, None, first=20):
             expect(ran.status != 2 and "--help" not in ran.err, "%s, %s: %s", argv[1], place, ran.err)
             said.append(ran.status == 1)
     expect(sum(said) > 20, "only %d of %d fail", sum(said), len(said))
