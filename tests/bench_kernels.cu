@@ -39,7 +39,7 @@ static void check_fft(cufftResult r, const char *what)
 
 enum { CHUNK = 240, AT_ONCE = 32, BINS = 1600, RUNS = 7, BATCH = 1024, N = 256, S = 128 };
 
-static int multiprocessors; /* of the device */
+static int multiprocessors, shared_each, shared_block; /* of the device */
 
 /* --- the slide --- */
 
@@ -101,10 +101,15 @@ static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end
                                   bool features)
 {
     const struct counts_features none = {};
-    return {s.d_smooth,      s.ring_rows,
-            s.pitch,         {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
-            contract_bins(), {s.d_histogram, s.d_windows, features ? s.features : none},
-            multiprocessors};
+    return {s.d_smooth,
+            s.ring_rows,
+            s.pitch,
+            {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
+            contract_bins(),
+            {s.d_histogram, s.d_windows, features ? s.features : none},
+            multiprocessors,
+            fused_blocks((size_t)shared_each, BINS),
+            0};
 }
 
 /* --- versions --- */
@@ -133,6 +138,30 @@ static void cufft_windows(const struct fused_args *a, cudaStream_t)
     exit(1);
 }
 
+/* One block per multiprocessor, which leaves 28 KB of level 1 cache: as GPUs with 128 KB do. */
+static size_t unused_shared()
+{
+    return (size_t)shared_block - fused_shared_bytes(BINS);
+}
+
+static cudaError_t prepare_fused(void)
+{
+    return fused_prepare((size_t)shared_each, BINS, 0);
+}
+
+static cudaError_t prepare_alone(void)
+{
+    return fused_prepare((size_t)shared_each, BINS, unused_shared());
+}
+
+static void alone_windows(const struct fused_args *a, cudaStream_t stream)
+{
+    struct fused_args alone = *a;
+    alone.blocks = 1;
+    alone.unused = unused_shared();
+    fused_windows(&alone, stream);
+}
+
 struct version {
     const char *name;
     cudaError_t (*prepare)(void);
@@ -146,8 +175,10 @@ static cudaError_t nothing(void)
 
 static const struct version versions[] = {
     {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false},
-    {"fused (cuda/fused.cu)", fused_prepare, fused_windows, false},
-    {"fused, with features", fused_prepare, fused_windows, true},
+    {"fused (cuda/fused.cu)", prepare_fused, fused_windows, false},
+    {"fused, with features", prepare_fused, fused_windows, true},
+    {"fused, one block", prepare_alone, alone_windows, false},
+    {"fused, one block, with features", prepare_alone, alone_windows, true},
 };
 
 /* --- the check: some windows in float64 --- */
@@ -346,6 +377,37 @@ static double off(const struct slide &s, const struct version &v, const std::vec
     return moved / 2 / all * 100;
 }
 
+/* What features add to counts: sums of octaves, then spectra. */
+static std::vector<double> features_of(const struct slide &s)
+{
+    unsigned long long octaves[FEATURES_OCTAVES];
+    std::vector<unsigned> spectra(FEATURES_SAMPLES * (N / 2 + 1) * N);
+    CHECK(cudaMemcpy(octaves, s.features.d_octaves, sizeof octaves, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(spectra.data(), s.features.d_spectra, spectra.size() * 4,
+                     cudaMemcpyDeviceToHost));
+    std::vector<double> all(octaves, octaves + FEATURES_OCTAVES);
+    all.insert(all.end(), spectra.begin(), spectra.end());
+    return all;
+}
+
+/* The largest relative difference of an octave and of a value of the spectra. */
+static void compare_features(const struct slide &s, const struct version &v)
+{
+    static std::vector<double> first;
+    double off[2] = {0, 0};
+    clear(s);
+    run_slide(s, v, false, true);
+    const std::vector<double> now = features_of(s);
+    if (first.size() == now.size())
+        for (size_t k = 0; k < now.size(); k++)
+            if (first[k] != now[k])
+                off[k >= FEATURES_OCTAVES] = std::max(
+                    off[k >= FEATURES_OCTAVES], fabs(now[k] - first[k]) / std::max(first[k], 1.0));
+    if (first.size() == now.size())
+        printf("%s: octaves differ by %.2g, spectra by %.2g\n", v.name, off[0], off[1]);
+    first = now;
+}
+
 /* Memory for features; about one window in forty is in the sample. */
 static void add_features(struct slide *s)
 {
@@ -419,6 +481,8 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
     for (const struct version &v : versions) {
         CHECK(v.prepare());
         const double moved = off(s, v, want);
+        if (v.features)
+            compare_features(s, v);
         const float all = timed(s, v, true), windows = timed(s, v, false);
         printf("%-40s %8.2f %8.2f %10.2f %12.4f\n", v.name, windows, all, all / alone, moved);
         fflush(stdout);
@@ -443,6 +507,8 @@ int main(int argc, char **argv)
         return fprintf(stderr, "bench_kernels: %s: cannot be read\n", argv[1]), 1;
     fclose(f);
     CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+    CHECK(cudaDeviceGetAttribute(&shared_each, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0));
+    CHECK(cudaDeviceGetAttribute(&shared_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
     open_transforms();
     check_and_time(rgb, w, h, width, height, 3);
     check_and_time(rgb, w, h, width, height, 1);
