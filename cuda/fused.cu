@@ -25,8 +25,9 @@
  *            16, exchange, radix 16. The exchange passes real parts, then imaginary ones.
  *   counts   From the registers into the block's histograms in shared memory.
  *
- * Subtracting each row's mean before its transform keeps float accurate; only column 0 depends on it.
- * The mean of these means is subtracted before the transform of column 0 and returns as bin (0, 0).
+ * Subtracting each row's mean before its transform keeps float accurate; only column 0 depends on
+ * it. The mean of these means is subtracted before the transform of column 0 and returns as bin
+ * (0, 0).
  *
  * Exchanges have no bank conflicts: lines are padded, or indices are XORed with numbers that differ
  * between lanes.
@@ -382,6 +383,9 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 }
 
 } // namespace
+
+static_assert(sizeof(struct shared) + histogram_bytes(FUSED_MOST_BINS) <= 99 * 1024,
+              "more than compute capability 8.6 gives a block");
 
 size_t fused_shared_bytes(int bins)
 {

@@ -27,8 +27,8 @@ enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };
 size_t fused_shared_bytes(int bins);
 /* Blocks that a multiprocessor with so much shared memory computes at a time: 1 or 2. */
 int fused_blocks(size_t shared_bytes, int bins);
-/* Allows the kernel its shared memory, `unused` as in struct fused_args. Once per device, before the
- * first launch. */
+/* Allows the kernel its shared memory, `unused` as in struct fused_args. Once per device, before
+ * the first launch. */
 cudaError_t fused_prepare(size_t shared_bytes, int bins, size_t unused);
 /* Queues it on the stream. Errors are reported by cudaGetLastError(). */
 void fused_windows(const struct fused_args *a, cudaStream_t stream);

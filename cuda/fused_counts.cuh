@@ -1,6 +1,6 @@
 /*
- * fused_counts.cuh - the end of the fused kernel (fused.cu): from a complex value to a bin, the sums of a
- * window, and how the windows are cut in pieces.
+ * fused_counts.cuh - the end of the fused kernel (fused.cu): from a complex value to a bin, the
+ * sums of a window, and how the windows are cut in pieces.
  */
 #ifndef WSI_FUSED_COUNTS_CUH
 #define WSI_FUSED_COUNTS_CUH
@@ -110,8 +110,8 @@ __device__ __forceinline__ unsigned *spectrum_of(const struct counts_features &f
     return sample ? f.d_spectra + (sample - 1) * f.spectrum : NULL;
 }
 
-/* How the windows are cut: the first `whole` columns are a piece each for every kind of blocks, the others
- * are cut in `parts`, so that all multiprocessors end at about the same time. */
+/* How the windows are cut: the first `whole` columns are a piece each for every kind of blocks, the
+ * others are cut in `parts`, so that all multiprocessors end at about the same time. */
 struct fused_cut {
     int whole, parts;
 };
@@ -132,8 +132,9 @@ __device__ __forceinline__ struct fused_piece fused_piece_of(const struct counts
             wy + n * (part + 1) / cut.parts};
 }
 
-/* at_once: columns that are computed at a time. A piece takes as long as its windows and one third of a window: the half that it begins with.
- * Threads sum up a piece modulo 2^32, so it has at most 32 windows. */
+/* at_once: columns that are computed at a time. A piece takes as long as its windows and one third
+ * of a window: the half that it begins with. Threads sum up a piece modulo 2^32, so it has at most
+ * 32 windows. */
 inline struct fused_cut fused_cut_of(int nx, int n, int at_once)
 {
     at_once = at_once > 1 ? at_once : 1;

@@ -36,10 +36,12 @@ struct alignas(16) pair {
 struct shared {
     c32 ring[2][HALF][COLUMNS]; /* twice the row spectra: point k of row r at k ^ (r & 15) */
     float exchange[TEAMS / 2][SECOND + 15 * LINE + 16];
-    pair column_twiddle[3][16];         /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
-    c32 row_twiddle[64];                /* see fill_tables() in fused.cu */
-    c32 shift[32];                      /* w128^n: for the second kind */
-    float mean[2][HALF];                /* four times the means of rows: for the first kind */
+    pair column_twiddle[3][16]; /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
+    c32 row_twiddle[64];        /* see fill_tables() in fused.cu */
+    union {
+        c32 shift[32];       /* w128^n: the second kind */
+        float mean[2][HALF]; /* four times the means of rows: the first kind */
+    };
     unsigned within[FEATURE_DISCS + 1]; /* of all windows of the block */
     uint2 reaches[COLUMNS];             /* of discs */
 };

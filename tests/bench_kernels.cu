@@ -377,37 +377,6 @@ static double off(const struct slide &s, const struct version &v, const std::vec
     return moved / 2 / all * 100;
 }
 
-/* What features add to counts: sums of octaves, then spectra. */
-static std::vector<double> features_of(const struct slide &s)
-{
-    unsigned long long octaves[FEATURES_OCTAVES];
-    std::vector<unsigned> spectra(FEATURES_SAMPLES * (N / 2 + 1) * N);
-    CHECK(cudaMemcpy(octaves, s.features.d_octaves, sizeof octaves, cudaMemcpyDeviceToHost));
-    CHECK(cudaMemcpy(spectra.data(), s.features.d_spectra, spectra.size() * 4,
-                     cudaMemcpyDeviceToHost));
-    std::vector<double> all(octaves, octaves + FEATURES_OCTAVES);
-    all.insert(all.end(), spectra.begin(), spectra.end());
-    return all;
-}
-
-/* The largest relative difference of an octave and of a value of the spectra. */
-static void compare_features(const struct slide &s, const struct version &v)
-{
-    static std::vector<double> first;
-    double off[2] = {0, 0};
-    clear(s);
-    run_slide(s, v, false, true);
-    const std::vector<double> now = features_of(s);
-    if (first.size() == now.size())
-        for (size_t k = 0; k < now.size(); k++)
-            if (first[k] != now[k])
-                off[k >= FEATURES_OCTAVES] = std::max(
-                    off[k >= FEATURES_OCTAVES], fabs(now[k] - first[k]) / std::max(first[k], 1.0));
-    if (first.size() == now.size())
-        printf("%s: octaves differ by %.2g, spectra by %.2g\n", v.name, off[0], off[1]);
-    first = now;
-}
-
 /* Memory for features; about one window in forty is in the sample. */
 static void add_features(struct slide *s)
 {
@@ -481,8 +450,6 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
     for (const struct version &v : versions) {
         CHECK(v.prepare());
         const double moved = off(s, v, want);
-        if (v.features)
-            compare_features(s, v);
         const float all = timed(s, v, true), windows = timed(s, v, false);
         printf("%-40s %8.2f %8.2f %10.2f %12.4f\n", v.name, windows, all, all / alone, moved);
         fflush(stdout);
