@@ -44,7 +44,7 @@ __device__ __forceinline__ uint2 disc_reaches(int u)
             reach[4] | reach[5] << 8 | reach[6] << 16};
 }
 
-/* Adds the bins whose vertical frequency is less than the disc's reach, which is at least 16 SURE. */
+/* Adds the bins whose vertical frequency is less than the disc's reach: at least 16 SURE. */
 template <int DISC, int WEIGHT, int SURE = 0>
 __device__ __forceinline__ void disc_add(struct discs *d, const int *bins, int t, uint2 reaches)
 {
