@@ -76,7 +76,9 @@ CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/inc
 # with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
 near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
-GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+# as far as this toolkit has them
+LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
+GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90 $(LATER),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode arch=compute_90$(comma)code=compute_90)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
