@@ -10,12 +10,6 @@
 #define VARIABLE "WSI2H5_CRASHED"
 enum { STATE = 256, MOST_CRASHES = 64, ENTRY = 24 };
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { IS_SANITIZED = 1 };
-#else
-enum { IS_SANITIZED = 0 };
-#endif
-
 static const size_t none = (size_t)-1;
 static __thread size_t slide_now = (size_t)-1; /* of this thread, or none */
 static volatile size_t slide_of_others = (size_t)-1;
@@ -81,12 +75,23 @@ static void take_over(const char *text, struct crash_state *s)
         n_crashes++;
 }
 
+/* Does something else handle crashes: a sanitizer, or a tool that was loaded before? */
+static bool is_handled(const int *numbers, size_t n)
+{
+    struct sigaction now;
+    for (size_t k = 0; k < n; k++)
+        if (sigaction(numbers[k], NULL, &now) || now.sa_flags & SA_SIGINFO ||
+            now.sa_handler != SIG_DFL)
+            return true;
+    return false;
+}
+
 void crash_begin(char **argv, struct crash_state *s)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP};
     const char *before = getenv(VARIABLE);
     *s = (struct crash_state){0};
-    if (IS_SANITIZED)
+    if (is_handled(numbers, sizeof numbers / sizeof *numbers))
         return;
     if (before)
         take_over(before, s);
@@ -100,7 +105,7 @@ void crash_begin(char **argv, struct crash_state *s)
 
 void crash_note(const struct crash_state *s)
 {
-    if (IS_SANITIZED || !arguments)
+    if (!arguments)
         return;
     snprintf(note, sizeof VARIABLE + STATE,
              VARIABLE "=%zu %lld %lld %lld %lld %.0f %.0f %.0f %.3f;", s->next, s->converted,

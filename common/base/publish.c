@@ -161,11 +161,12 @@ int publish_begin(struct publish *p, const char *final_path, struct err *e)
     p->final_path = strdup(final_path);
     host_name(host);
     char *base = temp_base(base_of(final_path), host);
-    int r = folder && base && p->final_path ? 0 : err_set(e, "out of memory");
-    if (r == 0) {
+    int r = -1;
+    if (folder && base && p->final_path) {
         remove_leftovers(folder, base, host);
         r = create_temp(p, folder, base, host, e);
-    }
+    } else
+        err_set(e, "out of memory");
     free(base);
     free(folder);
     if (r) {

@@ -100,7 +100,10 @@ static int by_path(const void *a, const void *b)
 static int add_folder(struct list *l, const char *folder, struct err *e)
 {
     char **more = realloc(l->folders, ((size_t)l->n_folders + 1) * sizeof *more);
-    if (!more || !(l->folders = more, more[l->n_folders] = strdup(folder)))
+    if (!more)
+        return err_set(e, "out of memory");
+    l->folders = more;
+    if (!(more[l->n_folders] = strdup(folder)))
         return err_set(e, "out of memory");
     l->n_folders++;
     return 0;
