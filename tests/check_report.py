@@ -423,7 +423,7 @@ def test_nothing_identifying_reaches_a_file():
         run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"), *options,
             results("--slides", "12"))
         texts = texts_of(folder)
-        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json", "m/h5spec_histograms_mqc.json"} | ({"r.html.key.csv"} if options else set()), "%s", list(texts))
+        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json", "m/h5spec_histograms_mqc.yaml"} | ({"r.html.key.csv"} if options else set()), "%s", list(texts))
         for name, text in texts.items():
             expect("CANARY" not in text, "%s", name)
             expect("made-00003" in text or options, "%s holds no slide", name)
@@ -581,25 +581,25 @@ def test_custom_content_of_multiqc():
     with h5py.File(path, "r") as f:
         for name, s in f["slides"].items():
             expect(np.isclose(statistics["data"][name]["mean_db"], s.attrs["mean_db"]), "%s", name)
-    with open(os.path.join(folder, "h5spec_histograms_mqc.json")) as f:
-        lines = json.load(f)["data"]
-    x, y = np.array(lines["made-00001"]).T
+    with open(os.path.join(folder, "h5spec_histograms_mqc.yaml")) as f:
+        lines = json.loads(re.sub(r"([{,] ?)(-?[0-9.]+):", r'\1"\2":', f.read()))["data"]
+    x, y = np.array([(float(k), v) for k, v in lines["made-00001"].items()]).T
     expect(abs(y.sum() * np.diff(x).mean() - 1) < 0.01, "share")
     if not shutil.which("multiqc"):
         raise Skip("multiqc is not installed; the files are as expected")
     run("multiqc", "-q", "-o", folder, folder, env=dict(os.environ, HOME=tmp()))
     says(text_of(os.path.join(folder, "multiqc_report.html")), "made-00001", "Spectral histograms")
     with open(os.path.join(folder, "multiqc_data", "multiqc_data.json")) as f:
-        found = [line["pairs"] for line in every_line(json.load(f)) if line.get("name") == "made-00001"]
+        found = [pairs for name, pairs in every_line(json.load(f)) if name == "made-00001"]
     expect(len(found) > 0, "no curve in multiqc_data.json")
     for pairs in found:
         expect(np.allclose(np.array(pairs, float)[:, 0], x), "x is not in order: %s", pairs[:5])
 
 
 def every_line(x):
-    """The objects with pairs, at any depth."""
-    if isinstance(x, dict) and "pairs" in x:
-        yield x
+    """Name and points of the lines, at any depth; MultiQC 1.14 calls the points data, later ones pairs."""
+    if isinstance(x, dict) and "name" in x and isinstance(x.get("pairs", x.get("data")), list):
+        yield x["name"], x.get("pairs", x.get("data"))
     elif isinstance(x, (dict, list)):
         for y in x.values() if isinstance(x, dict) else x:
             yield from every_line(y)

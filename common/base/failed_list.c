@@ -3,6 +3,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/publish.h"
+#include "common/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -108,10 +109,16 @@ static void put_cell(FILE *f, const char *s, char after)
 
 void failed_list_add(struct failed_list *l, const char *slide, const char *reason)
 {
+    struct err text, shown; /* as messages show the path */
+    const char *slash = strrchr(slide, '/'), *name = slash && slash[1] ? slash + 1 : slide;
     if (!l)
         return;
-    put_cell(l->f, slide, ',');
-    put_cell(l->f, reason, '\n');
+    err_set(&text, "%s", reason);
+    err_set(&shown, "%s", slide);
+    if (name != slide) /* the folder stays out of the list, as out of every file */
+        text_replace(text.msg, sizeof text.msg, shown.msg, name);
+    put_cell(l->f, name, ',');
+    put_cell(l->f, text.msg, '\n');
     l->n++;
 }
 

@@ -22,7 +22,8 @@ struct failed_list;
 /* The list of a run into `folder`, share `task` of `tasks`; tasks 0 or 1: all. Nothing is written
  * yet. NULL when out of memory. */
 struct failed_list *failed_list_create(const char *folder, int64_t task, int64_t tasks);
-/* When memory is short, failed_list_write() fails. NULL is allowed. */
+/* Adds a slide by its base name, and a reason in which its path becomes that name. When memory is
+ * short, failed_list_write() fails. NULL is allowed. */
 void failed_list_add(struct failed_list *l, const char *slide, const char *reason);
 /* Replaces the folder's lists. The message names the file. */
 int failed_list_write(struct failed_list *l, struct err *e);

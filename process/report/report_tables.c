@@ -168,7 +168,8 @@ static double cell_middle(const struct report *r, int64_t cell)
     return r->params.low_db + width * (double)r->cell_bins * ((double)(r->first_cell + cell) + 0.5);
 }
 
-/* Pairs [x, y]: MultiQC sorts the keys of an object as texts. */
+/* In JSON the keys of an object are texts, which some versions of MultiQC sort as such, and not all
+ * take pairs. So this is YAML, of which JSON is a part: there a key can be a number. */
 static void put_lines(const struct report *r, FILE *f)
 {
     bool first = true;
@@ -186,10 +187,10 @@ static void put_lines(const struct report *r, FILE *f)
         fputs(first ? "\n" : ",\n", f);
         first = false;
         put_name(f, s->shown);
-        fputs(": [", f);
+        fputs(": {", f);
         for (int64_t c = 0; c < r->cells; c++)
-            fprintf(f, "%s[%.6g, %.5g]", c ? ", " : "", cell_middle(r, c), report_share(r, s, c));
-        putc(']', f);
+            fprintf(f, "%s%.6g: %.5g", c ? ", " : "", cell_middle(r, c), report_share(r, s, c));
+        putc('}', f);
     }
     fputs("}}\n", f);
 }
@@ -216,7 +217,7 @@ int report_multiqc(const struct report *r, struct err *e)
     if (mkdir(r->setup->multiqc, 0777) && errno != EEXIST)
         return err_sys(e, "%s: cannot be made", r->setup->multiqc);
     return write_one(r, "h5spec_statistics_mqc.json", put_statistics, e) ||
-                   write_one(r, "h5spec_histograms_mqc.json", put_lines, e)
+                   write_one(r, "h5spec_histograms_mqc.yaml", put_lines, e)
                ? -1
                : 0;
 }
