@@ -85,7 +85,8 @@ def sweep_slides(t):
     subprocess.run([MKSLIDE, "--size", "700x600", "--complete-tiles", tiles], check=True)
     for name, how in DICOM.items():
         slides[name] = os.path.join(work, "s%d.dcm" % len(slides))
-        dicomfile.write(slides[name], dicomfile.instance(dicomfile.Level(tiles), **how))
+        uid = "1.2.3.%d" % len(slides)
+        dicomfile.write(slides[name], dicomfile.instance(dicomfile.Level(tiles), series=uid, sop=uid + ".1", **how))
     slides["NDPI"] = os.path.join(work, "s%d.ndpi" % len(slides))
     ndpifile.Slide().add(ndpifile.picture(1024, 600, 64), 1024, 600, 20.0).save(slides["NDPI"])
     for name, how in OTHERS.items() if "OpenSlide" in run([WSI2H5, "--version"]).out else ():
