@@ -710,6 +710,22 @@ def test_folders_that_are_links_are_searched_and_what_cannot_be_used_is_reported
         os.chmod(other, 0o755)
 
 
+def test_a_dangling_link_is_counted_once_in_every_run():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    shutil.copy(slides(1)[0], folder)
+    os.symlink(slides(2)[1], folder + "/later.svs")
+    os.symlink(folder + "/nowhere", folder + "/q.svs")
+    for _ in range(3):
+        p = corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
+        says(p.out, "2 of 3 slides converted, 2 processed, 0 to do, 1 failed")
+    says(p.out, "failed (input): %s/q.svs: dangling link to %s/nowhere" % (folder, folder))
+    os.unlink(folder + "/q.svs")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).out, "2 of 2 slides converted, 2 processed, 0 to do, 0 f")
+    os.unlink(folder + "/later.svs")  # its target is gone after it was converted
+    os.symlink(folder + "/nowhere", folder + "/later.svs")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).out, "2 of 2 slides converted, 2 processed, 0 to do, 0 f")
+
+
 def dicom(series, extra=0, implicit=False, sequence=False):
     """The bytes of a DICOM header, with so many bytes after it."""
     def element(group, number, vr, value, explicit=True):

@@ -61,8 +61,12 @@ class Corpus:
         return read_json(self.path("settings.json"), None)
 
     def add_inputs(self, slides, problems):
-        """New slides go to the end of slides.txt; `problems` replaces the rejected inputs."""
+        """New slides go to the end of slides.txt; `problems` replaces the rejected inputs.
+
+        A slide that has become a dangling link stays a slide, and is not counted among those too.
+        """
         known = set(self.slides)
+        problems = {path: problem for path, problem in problems.items() if path not in known}
         new = [s for s in slides if s not in known]
         if new:
             write_list(self.path("slides.txt"), self.slides + new)
