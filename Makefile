@@ -13,6 +13,13 @@ NVCC     = nvcc
 CFLAGS   = -O2 -g
 PREFIX   = /usr/local
 
+# as many files and test programs at a time as there are processors, unless -j says otherwise. Several goals
+# may need their order (make clean all).
+JOBS    := $(or $(JOBS),$(shell nproc 2>/dev/null),2)
+ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS))$(filter -j%,$(shell echo "$$MAKEFLAGS")),0)
+MAKEFLAGS += -j$(JOBS)
+endif
+
 # --- what this machine has ---
 hash     := \#
 on        = $(filter-out 0,$(1))
@@ -69,7 +76,9 @@ CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/inc
 # with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
 near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
-GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90,-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+# as far as this toolkit has them
+LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
+GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90 $(LATER),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode arch=compute_90$(comma)code=compute_90)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
@@ -91,7 +100,7 @@ TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5j
             $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/h5spec_stub_no_jpeg $(B)/tests/gpu_log2 $(B)/tests/gpu_crc $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check demo bench deb portable check-releases lint lint-%,$(or $(MAKECMDGOALS),all))
+BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb portable check-releases lint lint-%,$(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
@@ -225,16 +234,27 @@ fuzz:
 	@$(MAKE) --no-print-directory $(FUZZ_BUILD) fuzz-targets
 	@BUILD=$(B) tests/fuzz/run --seconds $(or $(SECONDS),60) $(T)
 
-programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(TORTURE) $(FUZZ)
+# preloaded libraries and sanitizers do not go together; the fuzz targets have no threads
+programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(if $(SAN),,$(TORTURE)) $(if $(filter thread,$(SAN)),,$(FUZZ))
 
 torture:
 	@$(MAKE) --no-print-directory programs-for-check
 	@BUILD=$(B) SAN="$(SAN)" $$(tests/python) tests/torture --scale $(or $(SCALE),1) $(T)
 
+# TIER: check, ci, all; see tests/README.md
 check:
 	@scripts/install-deps --tests
-	@$(MAKE) --no-print-directory $(if $(JOBS),-j$(JOBS)) programs-for-check
-	@BUILD=$(B) SAN="$(SAN)" MAKE="$(MAKE)" tests/check $(T)
+	@$(MAKE) --no-print-directory programs-for-check
+	@BUILD=$(B) SAN="$(SAN)" TIER=$(or $(TIER),check) JOBS=$(JOBS) tests/check $(T)
+
+# everything, before a release: each step in full
+check-all:
+	@$(MAKE) --no-print-directory check TIER=all
+	@$(MAKE) --no-print-directory check TIER=all SAN=address,undefined ARCH=sm_90
+	@$(MAKE) --no-print-directory check TIER=all SAN=thread ARCH=sm_90
+	@$(MAKE) --no-print-directory torture
+	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory check-releases
 
 # packages, the portable folder and the tests in other releases of Debian, as root
 check-releases:
@@ -255,7 +275,7 @@ lint-c:
 	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_JPEG -DHAVE_PNG -DHAVE_TIFF -DHAVE_JANSSON -DHAVE_CUDA common convert process cuda
 # gcc's analyzer, without those of its warnings that are false alarms here
 lint-gcc:
-	@$(MAKE) -s --no-print-directory $(if $(JOBS),-j$(JOBS)) CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
+	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
 	  $(patsubst %,-Wno-analyzer-%,malloc-leak null-dereference null-argument use-of-uninitialized-value)' all
 lint-man:
 	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
@@ -275,7 +295,7 @@ bench-codecs: $(B)/tests/bench_codecs
 
 demo:
 	@scripts/install-deps
-	@$(MAKE) --no-print-directory all $(B)/tests/mkslide
+	@$(MAKE) --no-print-directory $(B)/wsi2h5 $(B)/h5spec $(if $(SLIDE),,$(B)/tests/mkslide)
 	@BUILD=$(B) scripts/demo
 
 # --- installation ---
@@ -283,7 +303,8 @@ DEST      = $(DESTDIR)$(PREFIX)
 # where HDF5 looks for plug-ins, below PREFIX; packages of a distribution set it to the folder of its HDF5
 PLUGINDIR = lib/wsi2h5/plugin
 MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
-DOCS      = $(wildcard *.md */README.md */*.svg */*.png scripts/gallery/* CITATION.cff LICENSE)
+DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
+            $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
 SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md demo install-deps build-state man-options make-deb make-portable \
               completion/% man/% debian/% conda/% container/% gallery/%) %.pyc,$(shell find scripts -type f))
@@ -324,7 +345,8 @@ clean:
 help:
 	@echo 'make               h5spec and wsi2h5 into $(B)/'
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
-	@echo 'make check         all tests; T="NAME..." runs some; SAN=address,undefined or SAN=thread'
+	@echo 'make check         the tests, in minutes; T="NAME..." runs some; TIER=ci, TIER=all: more; SAN=address,undefined or SAN=thread'
+	@echo 'make check-all     all tests in all builds, sweeps, fuzz targets, other releases: hours; needs root, clang and mmdebstrap'
 	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie forky"; needs root, mmdebstrap'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
@@ -338,8 +360,8 @@ help:
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make portable      programs with their libraries in one folder below build/portable, for other distributions'
 	@echo 'make clean         removes build/ and demo/'
-	@echo 'Variables: CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
+	@echo 'Variables: JOBS=N or -jN (files and tests at the same time: $(JOBS)), CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check check-releases man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

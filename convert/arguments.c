@@ -98,7 +98,7 @@ static const struct command_option table[] = {
      "uncompressed pixels per group, such as 64M or 2G"},
 
     {"Damage", 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
-     "fill: fill damaged tiles with the background and "
+     "report: fill damaged tiles with the background and "
      "end with status 1; fail: reject the slide"},
     {NULL, 0, "accept-damage", NULL, OPT_ACCEPT_DAMAGE,
      "end with status 0 although tiles are damaged"},
@@ -121,7 +121,7 @@ static const char *default_of(int id, char buf[64])
     case OPT_CODEC: snprintf(buf, 64, "%.40s (default: deflate)", codec_names()); return buf;
     case OPT_STRIPE_ROWS: snprintf(buf, 64, "%" PRId64, defaults.stripe_rows); return buf;
     case OPT_GROUP_BYTES: return cli_size(buf, (double)defaults.group_bytes);
-    case OPT_ON_DAMAGE: return "fill";
+    case OPT_ON_DAMAGE: return "report";
     case OPT_THREADS: snprintf(buf, 64, "%d, all processors", pipe_cpus()); return buf;
     case OPT_PROGRESS: return "auto";
     default: return NULL;
@@ -154,9 +154,9 @@ static int set_threads(const char *arg, int *threads, struct err *e)
 static int set_damage(const char *arg, bool *refuse, struct err *e)
 {
     *refuse = !strcmp(arg, "fail");
-    if (*refuse || !strcmp(arg, "fill"))
+    if (*refuse || !strcmp(arg, "report") || !strcmp(arg, "fill")) /* its earlier name */
         return 0;
-    return err_set(e, "--on-damage %s: must be fill or fail", arg);
+    return err_set(e, "--on-damage %s: must be report or fail", arg);
 }
 
 static int set_codec(const char *arg, const struct codec **codec, struct err *e)

@@ -7,6 +7,7 @@
 #include "common/base/progress.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
+#include "convert/crash.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
 #include "convert/privacy/anonymous.h"
@@ -22,6 +23,7 @@ struct batch {
     struct outcomes outcomes;
     size_t slides;             /* of all tasks */
     size_t now;                /* the slide that is converted */
+    struct crash_state state;  /* state.next: the first slide of this run */
     char name[ANONYMOUS_NAME]; /* its name in messages, with --anonymous */
 };
 
@@ -79,6 +81,12 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
                        struct convert_report *report, struct err *e)
 {
     struct convert_options options = b->o->convert;
+    const int crashed = crash_signal((size_t)(i - b->in.list));
+    if (crashed)
+        return err_set(e,
+                       "%s: a library crashed while the slide was read (%s); give the run more "
+                       "descriptors and memory, or copy the slide again",
+                       i->path, strsignal(crashed));
     if (i->problem) {
         if (i->target)
             publish_clean(i->target); /* with --keep-tree in a folder of its own */
@@ -110,9 +118,9 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
     const struct batch *b = ctx;
     struct slot *s = slot;
     (void)e;
-    if ((size_t)number == b->in.n)
+    *s = (struct slot){.number = b->state.next + (size_t)number};
+    if (s->number >= b->in.n)
         return PIPE_END;
-    *s = (struct slot){.number = (size_t)number};
     return PIPE_ITEM;
 }
 
@@ -123,9 +131,27 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     struct slot *s = slot;
     const struct input *i = &b->in.list[s->number];
     (void)thread, (void)e;
-    if (b->in.n > 1 && b->o->convert.threads > 1 && i->target && !i->problem && !stop_signal())
+    crash_slide(s->number, false);
+    if (b->in.n > 1 && b->o->convert.threads > 1 && i->target && !i->problem && !stop_signal() &&
+        !crash_signal(s->number))
         s->ready = convert_prepare(i->path, i->target, &b->o->convert);
     return 0;
+}
+
+/* What a run that follows a crash begins with. */
+static void note_state(const struct batch *b)
+{
+    const struct outcomes *o = &b->outcomes;
+    fflush(stdout); /* lines of JSON would be lost */
+    crash_note(&(struct crash_state){.next = b->now + 1,
+                                     .converted = o->converted,
+                                     .skipped = o->skipped,
+                                     .damaged = o->damaged,
+                                     .failed = o->failed,
+                                     .source_bytes = o->source_bytes,
+                                     .store_bytes = o->store_bytes,
+                                     .pixels = o->pixels,
+                                     .seconds = cli_now() - o->begun});
 }
 
 /* -1: a signal stops the run. */
@@ -137,6 +163,7 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct convert_report report;
     snprintf(b->name, sizeof b->name, "slide %zu of %zu", b->now + 1, b->in.n);
     const bool begun = !stop_check(e);
+    crash_slide(s->number, true);
     const int bad = begun ? convert_one(b, i, s->ready, &report, e) : -1;
     const struct outcome o = {b->o->anonymous ? b->name : i->path, i->target};
     if (!begun)
@@ -153,6 +180,7 @@ static int sink(void *ctx, void *slot, struct err *e)
         outcomes_failure(&b->outcomes, &o, e->msg);
     else
         outcomes_slide(&b->outcomes, &o, &report);
+    note_state(b);
     return 0;
 }
 
@@ -184,8 +212,10 @@ static int check_mask(const struct batch *b, struct err *e)
         return err_sys(e, "--tissue-mask %s", mask);
     if (S_ISDIR(st.st_mode) || b->slides <= 1)
         return 0;
-    return err_set(e, "--tissue-mask %s: one file is the mask of one slide, but %zu slides are "
-                   "given; name a folder with one file per slide", mask, b->slides);
+    return err_set(e,
+                   "--tissue-mask %s: one file is the mask of one slide, but %zu slides are "
+                   "given; name a folder with one file per slide",
+                   mask, b->slides);
 }
 
 /* However this run ends, and whichever slides it is given: what killed runs have left goes. */
@@ -218,8 +248,8 @@ static int run_batch(struct batch *b, char **words, int n)
     if (check_mask(b, &e))
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? CLI_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
-    outcomes_begin(&b->outcomes, b->o);
-    const int bad = convert_all(b, &e);
+    const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || convert_all(b, &e) ||
+                    outcomes_list_failures(&b->outcomes, &e);
     progress_end();
     if (bad && !stop_signal())
         cli_say("%s", e.msg);
@@ -227,11 +257,14 @@ static int run_batch(struct batch *b, char **words, int n)
     return !bad ? outcomes_status(&b->outcomes) : stop_signal() ? EXIT_STOPPED : EXIT_PART;
 }
 
-int batch_run(const struct arguments *o, char **words, int n)
+int batch_run(const struct arguments *o, int argc, char **argv, int first)
 {
     struct batch b = {.o = o};
     stop_catch_signals();
-    const int status = run_batch(&b, words, n);
+    if (!o->list || strcmp(o->list, "-") != 0)
+        crash_begin(argv, &b.state);
+    const int status = run_batch(&b, argv + first, argc - first);
+    outcomes_free(&b.outcomes);
     inputs_free(&b.in);
     return status;
 }

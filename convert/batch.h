@@ -7,6 +7,6 @@
 #include "convert/arguments.h"
 
 /* Converts the slides that the words and --list name. Returns the exit status. */
-int batch_run(const struct arguments *o, char **words, int n);
+int batch_run(const struct arguments *o, int argc, char **argv, int first);
 
 #endif

@@ -133,8 +133,7 @@ static int make_tissue(struct convert *c, struct err *e)
         return -1;
     c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
     if (r > 0 && c->tissue.none && c->o->tissue_only)
-        return err_set(e, "--tissue-only needs a tissue map, but %s; give --tissue-mask",
-                       no_map);
+        return err_set(e, "--tissue-only needs a tissue map, but %s; give --tissue-mask", no_map);
     return r > 0 || c->info.channels == 3 ? 0 : add_colour(c, e);
 }
 
@@ -152,7 +151,21 @@ static int put_tissue(struct convert *c, struct err *e)
                                    .otsu_h = c->tissue.otsu_h,
                                    .otsu_s = c->tissue.otsu_s,
                                    .fraction = c->tissue.fraction};
-    return store_put_tissue(c->writer, &t, c->o->threads, e);
+    char doubt[sizeof c->info.tissue_doubt];
+    if (store_put_tissue(c->writer, &t, c->o->threads, e))
+        return -1;
+    const bool chosen = c->o->tissue.given || c->mask;
+    return !chosen && store_doubts_tissue(t.fraction, doubt, sizeof doubt)
+               ? store_put_tissue_doubt(c->writer, doubt, e)
+               : 0;
+}
+
+/* Records that the tiles and the file state different colours. */
+static int put_contradiction(struct convert *c, struct err *e)
+{
+    const struct slide_reader *r = c->slide->reader;
+    const char *what = r->contradiction ? r->contradiction(c->slide) : NULL;
+    return what ? store_put_colour_conflict(c->writer, what, e) : 0;
 }
 
 /* Buffers for `depth` tiles. */
@@ -236,7 +249,8 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     if (!c->writer)
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
-        put_tiles(c, e) || stop_check(e) || put_tissue(c, e)) {
+        store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
+        stop_check(e) || put_tissue(c, e) || put_contradiction(c, e)) {
         store_abort(c->writer);
         return -1;
     }
@@ -261,7 +275,8 @@ static int make_any_store(struct convert *c, const char *target, int64_t *bytes,
 
 static int plan(struct convert *c, const struct stat *st, struct err *e)
 {
-    if (plan_store(c->path, st, &c->slide_info, c->o, &c->info, e))
+    if (plan_store(c->path, st, &c->slide_info, c->o, &c->info, e) ||
+        sources_list(&c->sources, c->slide, c->path, c->o->name, e))
         return -1;
     c->columns = store_chunk_columns(&c->info);
     c->rows = (c->info.height + c->info.chunk_rows - 1) / c->info.chunk_rows;
@@ -283,7 +298,8 @@ static int convert(struct convert *c, const char *target, struct convert_report 
         return err_sys(e, "%s: cannot read its size", c->path);
     if (!c->is_ready && (plan(c, &st, e) || take_mask(c, e)))
         return -1;
-    const int verdict = plan_judge(c->path, &st, target, &c->info, c->o->force, &report->info, e);
+    const int verdict =
+        plan_judge(c->path, &st, target, &c->info, &c->sources, c->o->force, &report->info, e);
     if (verdict < 0)
         return -1;
     if (verdict == PLAN_SKIP) {
@@ -318,6 +334,7 @@ void convert_free(struct convert *c)
     if (!c)
         return;
     close_buffers(c);
+    sources_free(&c->sources);
     free(c->mask);
     slide_close(c->slide);
     free(c);

@@ -8,6 +8,7 @@
 #include "convert/convert.h"
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"
+#include "convert/readers/sources.h"
 #include "convert/tissue/tissue.h"
 
 /* What the tissue map is made of. */
@@ -43,6 +44,7 @@ struct convert {
     struct store_info info;
     struct store_writer *writer;
     struct head head;
+    struct sources sources;
     struct tissue tissue;
     uint8_t *mask; /* the tissue map from outside, or NULL */
     enum tissue_origin tissue_origin;

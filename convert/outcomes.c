@@ -2,14 +2,33 @@
 #include "convert/outcomes.h"
 
 #include "common/base/cli.h"
+#include "convert/inputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-void outcomes_begin(struct outcomes *r, const struct arguments *o)
+int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s,
+                   struct err *e)
 {
-    *r = (struct outcomes){.o = o, .begun = cli_now()};
+    *r = (struct outcomes){.o = o,
+                           .begun = cli_now() - s->seconds,
+                           .converted = s->converted,
+                           .skipped = s->skipped,
+                           .damaged = s->damaged,
+                           .failed = s->failed,
+                           .source_bytes = s->source_bytes,
+                           .store_bytes = s->store_bytes,
+                           .pixels = s->pixels};
+    if (inputs_is_file(o->output))
+        return 0;
+    r->failures = failed_list_create(o->output, o->task, o->tasks);
+    return r->failures ? 0 : err_set(e, "out of memory");
+}
+
+void outcomes_free(struct outcomes *r)
+{
+    failed_list_free(r->failures);
 }
 
 /* --- JSON --- */
@@ -52,10 +71,14 @@ static void json_store(const struct convert_report *p)
     json_text("codec", s->codec->name);
     if (s->codec_reason[0])
         json_text("codec_reason", s->codec_reason);
+    if (s->colour_conflict[0])
+        json_text("colour_conflict", s->colour_conflict);
     if (s->tissue_rule[0])
         json_text("tissue_rule", s->tissue_rule);
     if (s->tissue_missing[0])
         json_text("tissue_missing", s->tissue_missing);
+    if (s->tissue_doubt[0])
+        json_text("tissue_doubt", s->tissue_doubt);
     json_int("groups", s->group_count);
     json_int("tiles_missing", s->tiles_missing);
     json_int("tiles_damaged", s->tiles_damaged);
@@ -115,12 +138,17 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
     if (s->codec_reason[0] && r->o->convert.codec->id == CODEC_JPEG)
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
+    if (s->colour_conflict[0])
+        cli_say("%s: warning: %s; check its colours", i->path, s->colour_conflict);
     if (s->tissue_missing[0])
         cli_say("%s: no tissue map: %s; --tissue-thresholds or --tissue-mask makes one", i->path,
                 s->tissue_missing);
+    if (s->tissue_doubt[0])
+        cli_say("%s: the tissue map shows %s and may be wrong; " STORE_TISSUE_REMEDY
+                " makes another", i->path, s->tissue_doubt);
     if (s->tiles_missing > 0)
-        cli_say("%s: %" PRId64 " tile%s empty in the file (sparse TIFF)", i->path, s->tiles_missing,
-                s->tiles_missing == 1 ? " is" : "s are");
+        cli_say("%s: %" PRId64 " tile%s empty in the file (never scanned)", i->path,
+                s->tiles_missing, s->tiles_missing == 1 ? " is" : "s are");
     if (r->o->group_bytes_given && r->o->convert.group_bytes < stripe_bytes)
         cli_say(
             "%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",
@@ -152,6 +180,7 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
 void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message)
 {
     r->failed++;
+    failed_list_add(r->failures, i->path, message);
     cli_say("%s", message);
     if (r->o->json)
         json_line(i, "failed", NULL, message);
@@ -164,6 +193,19 @@ void outcomes_stop(struct outcomes *r, bool begun, size_t left)
 }
 
 /* --- the end --- */
+
+int outcomes_list_failures(struct outcomes *r, struct err *e)
+{
+    if (!r->failures)
+        return 0;
+    const int64_t n = failed_list_count(r->failures);
+    if (failed_list_write(r->failures, e))
+        return -1;
+    if (n > 0 && !r->o->quiet)
+        cli_say("%s lists %" PRId64 " slide%s without a store, for h5spec report",
+                failed_list_path(r->failures), n, plural(n));
+    return 0;
+}
 
 void outcomes_end(const struct outcomes *r)
 {

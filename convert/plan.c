@@ -108,6 +108,14 @@ static bool same_source(const struct store_info *a, const struct store_info *b)
            (hashes ? !strcmp(a->quickhash, b->quickhash) : a->source_tag == b->source_tag);
 }
 
+/* A store that exists, and the one that is to be made. */
+struct judged {
+    const struct store_info *old, *new;
+    const struct sources *sources;  /* of the new one */
+    struct store_source *made_from; /* what the old one was made from */
+    int64_t n_made_from;            /* 0: it does not say */
+};
+
 static bool has_damage(const struct store_info *i)
 {
     return i->tiles_damaged > 0 || i->source_problem[0];
@@ -119,15 +127,19 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * Has the slide file changed since the store was made? A newer one of another size or quickhash
- * has. After damage any change counts: a better copy may have kept the old time (cp -p, rsync -a),
- * and quickhash-1 covers the coarsest level only.
+ * Has the slide changed since the store was made? Any difference between its files and those that
+ * the store was made from says so. Stores of older versions do not name these: then a newer file of
+ * another size or quickhash has changed, and after damage any newer one.
  */
-static bool is_stale(const struct store_info *old, const struct store_info *new,
-                     const struct stat *source, const char *target)
+static bool is_stale(const struct judged *j, const struct stat *source, const char *target)
 {
     struct stat st;
-    if (!same_name(old, new) || old->source_tag != new->source_tag || stat(target, &st))
+    const struct store_info *old = j->old, *new = j->new;
+    if (!same_name(old, new) || (old->source_tag != new->source_tag && !same_source(old, new)))
+        return false;
+    if (j->n_made_from > 0)
+        return !store_same_sources(j->made_from, j->n_made_from, j->sources->list, j->sources->n);
+    if (old->source_tag != new->source_tag || stat(target, &st))
         return false;
     if (!has_damage(old))
         return source->st_mtime > st.st_mtime && !same_source(old, new);
@@ -177,9 +189,10 @@ static bool describe_difference(const struct store_info *old, const struct store
 }
 
 static int judge_store(const char *path, const struct stat *source, const char *target,
-                       const struct store_info *new, const struct store_info *old, struct err *e)
+                       const struct judged *j, struct err *e)
 {
-    if (is_stale(old, new, source, target))
+    const struct store_info *old = j->old, *new = j->new;
+    if (is_stale(j, source, target))
         return PLAN_REMAKE;
     if (!same_source(old, new))
         return err_set(e,
@@ -194,9 +207,23 @@ static int judge_store(const char *path, const struct stat *source, const char *
     return PLAN_SKIP;
 }
 
-int plan_judge(const char *path, const struct stat *source, const char *target,
-               const struct store_info *new, bool force, struct store_info *old, struct err *e)
+/* As judge_store, with what the existing store was made from. */
+static int judge_existing(const char *path, const struct stat *source, const char *target,
+                          struct judged *j, struct err *e)
 {
+    j->n_made_from = store_read_sources(target, &j->made_from, e);
+    if (j->n_made_from < 0)
+        return -1;
+    const int r = judge_store(path, source, target, j, e);
+    free(j->made_from);
+    return r;
+}
+
+int plan_judge(const char *path, const struct stat *source, const char *target,
+               const struct store_info *new, const struct sources *sources, bool force,
+               struct store_info *old, struct err *e)
+{
+    struct judged j = {.old = old, .new = new, .sources = sources};
     struct err why = {""};
     switch (store_look(target, old, &why)) {
     case STORE_NONE: return PLAN_MAKE;
@@ -207,7 +234,7 @@ int plan_judge(const char *path, const struct stat *source, const char *target,
                                "%s: the existing file cannot be read as a store (%s); use another "
                                "folder, or --force to replace it",
                                target, why.msg);
-    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_store(path, source, target, new, old, e);
+    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_existing(path, source, target, &j, e);
     case STORE_ERROR: return err_set(e, "%s", why.msg);
     default:
         return err_set(e,

@@ -8,6 +8,7 @@
 #include "common/store/store.h"
 #include "convert/convert.h"
 #include "convert/readers/slide.h"
+#include "convert/readers/sources.h"
 
 #include <sys/stat.h>
 
@@ -26,8 +27,10 @@ enum plan_verdict {
     PLAN_SKIP,   /* the finished store exists; *old describes it */
 };
 
-/* Compares `target` with the store that is to be made. -1: what exists must not be replaced. */
+/* Compares `target` with the store that is to be made of `sources`. -1: what exists must not be
+ * replaced. */
 int plan_judge(const char *path, const struct stat *source, const char *target,
-               const struct store_info *new, bool force, struct store_info *old, struct err *e);
+               const struct store_info *new, const struct sources *sources, bool force,
+               struct store_info *old, struct err *e);
 
 #endif

@@ -19,6 +19,6 @@ int main(int argc, char **argv)
     mallopt(M_TRIM_THRESHOLD, 32 << 20);
     int status = arguments_parse(argc, argv, &o, &first);
     if (status < 0)
-        status = batch_run(&o, argv + first, argc - first);
+        status = batch_run(&o, argc, argv, first);
     h5_exit(cli_finish(status));
 }

@@ -107,6 +107,7 @@ static int open_all(struct device *d, int readers, struct err *e)
         return -1;
     snprintf(d->check.name, sizeof d->check.name, "%.63s", p.name);
     d->shared_bytes = p.sharedMemPerBlockOptin;
+    d->shared_each = p.sharedMemPerMultiprocessor;
     d->multiprocessors = p.multiProcessorCount;
     if (CU(&d->check, cudaSetDevice(d->check.number), e) || check_kernels(d, &p, e) ||
         !(d->copies = copies_create(&d->check, d->staging + readers, e)) ||
@@ -153,7 +154,7 @@ bool device_can_fuse(const struct device *d)
 {
     const struct result_params *p = &d->params;
     return p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
-           !strcmp(p->taper, "rectangular") && d->shared_bytes >= fused_shared_bytes();
+           !strcmp(p->taper, "rectangular") && d->shared_bytes >= fused_shared_bytes((int)p->bins);
 }
 
 int device_choose_kernel(struct device *d, bool fused, struct err *e)
@@ -161,7 +162,9 @@ int device_choose_kernel(struct device *d, bool fused, struct err *e)
     if (device_enter(d, e))
         return -1;
     if (fused)
-        return CU(&d->check, fused_prepare(), e) ? device_give_up(d, e) : 0;
+        return CU(&d->check, fused_prepare(d->shared_each, (int)d->params.bins, 0), e)
+                   ? device_give_up(d, e)
+                   : 0;
     d->windows = windows_create(&d->check, &d->params, d->compute, e);
     return d->windows ? 0 : device_give_up(d, e);
 }

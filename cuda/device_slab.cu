@@ -8,8 +8,8 @@
 /* --- the times of kernels --- */
 
 /* Adds the time of a buffer's slab to the sums of its band, once. `number`: what `unreported` was.
- * Whoever claims the slab has read its time before that, because afterwards the events may be
- * recorded again. */
+ * Several threads may try. Each reads the time first, and the one that then sets `unreported` to 0
+ * adds it: from then on the buffer may serve another slab, which records its events anew. */
 static int add_time(struct device *d, struct buffer *b, int number, struct err *e)
 {
     float ms = 0;
@@ -102,6 +102,7 @@ static int queue_windows(struct device *d, const struct spectrum_slab *s, struct
         return 0;
     struct fused_args a = {};
     a.multiprocessors = d->multiprocessors;
+    a.blocks = fused_blocks(d->shared_each, d->bins.bins);
     a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring_rows;
     a.pitch = buffers_pitch(b);

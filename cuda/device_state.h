@@ -17,7 +17,8 @@
 
 struct device {
     struct check_device check;
-    size_t shared_bytes; /* of memory that a block can have */
+    size_t shared_bytes; /* of memory that a block can have, */
+    size_t shared_each;  /* and that a multiprocessor has */
     int multiprocessors;
     struct result_params params;
     struct counts_bins bins;

@@ -44,8 +44,8 @@ __device__ __forceinline__ uint2 disc_reaches(int u)
             reach[4] | reach[5] << 8 | reach[6] << 16};
 }
 
-/* Adds the bins whose vertical frequency is less than the disc's reach. */
-template <int DISC, int WEIGHT>
+/* Adds the bins whose vertical frequency is less than the disc's reach: at least 16 SURE. */
+template <int DISC, int WEIGHT, int SURE = 0>
 __device__ __forceinline__ void disc_add(struct discs *d, const int *bins, int t, uint2 reaches)
 {
     constexpr int radius = 2 << DISC, rows = radius < 16 ? 1 : radius / 16;
@@ -54,8 +54,8 @@ __device__ __forceinline__ void disc_add(struct discs *d, const int *bins, int t
     unsigned sum = 0;
 #pragma unroll
     for (int p = 0; p < rows; p++) {
-        sum += below > 16 * p ? (unsigned)bins[p] : 0;
-        sum += above > 16 * (p + 1) ? (unsigned)bins[15 - p] : 0;
+        sum += p < SURE || below > 16 * p ? (unsigned)bins[p] : 0;
+        sum += p < SURE || above > 16 * (p + 1) ? (unsigned)bins[15 - p] : 0;
     }
     d->sum[DISC] += WEIGHT * sum;
 }
@@ -65,9 +65,11 @@ template <int WEIGHT>
 __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, const int *bins,
                                           int t, int u, uint2 reaches)
 {
-    disc_add<6, WEIGHT>(d, bins, t, reaches);
-    if (u < 64)
+    if (u < 64) {
+        disc_add<6, WEIGHT, 6>(d, bins, t, reaches); /* it reaches 110 and more */
         disc_add<5, WEIGHT>(d, bins, t, reaches);
+    } else
+        disc_add<6, WEIGHT>(d, bins, t, reaches);
     if (u < 32) {
         disc_add<4, WEIGHT>(d, bins, t, reaches);
         disc_add<3, WEIGHT>(d, bins, t, reaches);

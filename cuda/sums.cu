@@ -84,7 +84,7 @@ int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *
     for (struct sums *t = s->sums; t < s->sums + SPECTRUM_SUMS; t++)
         if (CU(s->device, cudaMalloc((void **)&t->d_windows, bytes), e) ||
             CU(s->device, cudaMallocHost((void **)&t->windows, bytes), e) ||
-            ((s->params->tissue_only || s->params->skip_damaged) &&
+            (result_selects(s->params) &&
              CU(s->device, cudaMalloc((void **)&t->d_wanted, bytes / 16), e)) ||
             feature_sums_reserve(&t->features, s->device, s->params, windows_of(d), e))
             return -1;

@@ -63,9 +63,11 @@ def test_mistyped_commands():
         p = run(H5SPEC, *argv, status=2, cwd=tmp())
         says(p.err, "command", *COMMANDS)
         says(p.err, "Try 'h5spec --help'.")
-    run(H5SPEC, "-q", "-o", "o.h5", os.path.basename(s), cwd=os.path.dirname(s))
-    shutil.copy(s, os.path.join(os.path.dirname(s), "b"))  # a file without ending is no command
-    run(H5SPEC, "b", "-q", "-o", "o.h5", cwd=os.path.dirname(s))
+    d = tmp()
+    for name in ("s.h5", "b"):  # a file without ending is no command
+        shutil.copy(s, os.path.join(d, name))
+    run(H5SPEC, "-q", "-o", "o.h5", "s.h5", cwd=d)
+    run(H5SPEC, "b", "-q", "-o", "o.h5", cwd=d)
 
 
 USAGE = [  # arguments, what the message must say
@@ -97,7 +99,7 @@ def test_usage_errors_name_the_command():
         d = tmp()
         p = run(H5SPEC, *argv, status=2, cwd=d)
         says(p.err, words, "h5spec %s: " % argv[0], "Try 'h5spec %s --help'." % argv[0])
-        expect(p.out == "" and os.listdir(d) == [] and "\x1b" not in p.err, "%s: %s", argv, p.err)
+        expect(p.out == "" and stores_in(d) == [] and "\x1b" not in p.err, "%s: %s", argv, p.err)
 
 
 # --- inputs ---
@@ -194,7 +196,7 @@ def test_the_same_slide_twice():
     run(H5SPEC, "run", "-q", "-o", results, a)
     p = run(H5SPEC, "run", "-o", results, a, b, status=1)  # the first is up to date already
     says(p.err, "same slide as " + a, "0 done, 1 skipped (up to date), 1 failed")
-    expect(os.listdir(results) == ["one.h5"], "%s", os.listdir(results))
+    expect(stores_in(results) == ["one.h5"], "%s", stores_in(results))
 
 
 def test_the_same_slide_twice_in_a_merge():
@@ -265,7 +267,7 @@ def test_an_output_folder_is_created():
     (a,) = stores(1)
     out = os.path.join(tmp(), "new", "results/")
     run(H5SPEC, "run", "-q", "-o", out, a)
-    expect(os.listdir(out) == ["a.h5"], "%s", os.listdir(out))
+    expect(stores_in(out) == ["a.h5"], "%s", stores_in(out))
     says(run(H5SPEC, "run", "-o", a + "/", a, status=1).err, a)
 
 
@@ -397,7 +399,7 @@ def test_a_stopped_run_says_what_is_left():
     err = p.communicate(timeout=TIMEOUT)[1].decode()
     expect(p.returncode == 3, "%d: %s", p.returncode, err)
     says(err, "stopped by signal 2", "0 done, 0 failed, 2 not computed")
-    expect(os.listdir(results) == [], "%s", os.listdir(results))
+    expect(stores_in(results) == [], "%s", stores_in(results))
 
 
 def test_names_cannot_move_the_cursor():
@@ -430,7 +432,7 @@ def test_a_limit_on_file_sizes_is_reported():
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         p = run(program, *argv, status=1, cwd=out, preexec_fn=limit)
         says(p.err, "File too large")
-        expect(os.listdir(out) == [], "left: %s", os.listdir(out))
+        expect(stores_in(out) == [], "left: %s", stores_in(out))
 
 
 def test_closed_descriptors_do_not_damage_a_result():
@@ -442,6 +444,13 @@ def test_closed_descriptors_do_not_damage_a_result():
         subprocess.run(["sh", "-c", script, "sh", H5SPEC, "run", "--json", "--device", "cpu", "-o", out, a, *missing],
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT)
         run(H5SPEC, "merge", "-q", "-o", os.path.join(tmp(), "m.h5"), out)
+
+
+def test_earlier_names_of_options_work_and_are_not_shown():
+    for command, words in (("map", ("--lenient",)), ("map", ("--range", "1:2")), ("plot", ("--range", "1:2"))):
+        p = run(H5SPEC, command, *words, "-o", "x.svg" if command == "plot" else "maps", status=2)
+        says(p.err, "no input file given")
+        expect(words[0] + " " not in run(H5SPEC, command, "--help").out, "%s --help shows %s", command, words[0])
 
 
 main(globals())

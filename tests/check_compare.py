@@ -90,9 +90,48 @@ def test_the_limit_sets_the_status():
     says(p.err, "3 slides compared, 1 identical", "2 above the limit of 0 dB")
 
 
+def test_the_table_shows_means_of_windows():
+    """Its columns were maxima, which are those of glass."""
+    a, b = pair()
+    rows = {line.split()[0]: line.split() for line in run(H5SPEC, "compare", a, b).out.splitlines()}
+    for s in compare(a, b)["slides"]:
+        got = [float(cell) for cell in rows[s["slide"]][4:6]]
+        want = [s[key]["mean"] for key in ("window_mean_db", "window_focus_db")]
+        expect(np.abs(np.subtract(got, want)).max() <= 0.006, "%s: %s, not %s", s["slide"], got, want)
+
+
+def test_slides_with_other_names_are_matched_by_quickhash():
+    """Stores of two codecs under two names: "0 slides compared"."""
+    x, y, z = slide("x"), slide("y"), slide("z")
+    a = spectrum(folder_of(**{"x-deflate": x, "y": y, "z-1": z}))
+    b = spectrum(folder_of(**{"a-none": store(made("--size", "900x700", "--seed", str(ord("x")), name="x"), "--codec", "none"), "y": y,
+                              "z-2": z, "z-3": z}), "--allow-duplicates")
+    line = compare(a, b)
+    names = {(s["slide"], s["slide_b"], s["identical"]) for s in line["slides"]}
+    expect(names == {("x-deflate", "a-none", True), ("y", "y", True)}, "%s", names)
+    expect(line["only_in_a"] == ["z-1"] and line["only_in_b"] == ["z-2", "z-3"], "%s", line)
+    p = run(H5SPEC, "compare", a, b)
+    says(p.out, "identical  in B: a-none")
+    says(p.err, "2 slides compared (1 by quickhash: other names), 2 identical")
+    back = compare(b, a)
+    expect({(s["slide"], s["slide_b"]) for s in back["slides"]} == {("a-none", "x-deflate"), ("y", "y")}, "%s", back)
+
+
+def test_quiet():
+    a, b = pair()
+    p = run(H5SPEC, "compare", "-q", a, b)
+    expect(p.err == "" and p.out == run(H5SPEC, "compare", a, b).out, "%s", p.err)
+
+
+def test_a_folder_is_to_be_merged_first():
+    a, _ = pair()
+    p = run(H5SPEC, "compare", a, os.path.dirname(a), status=2)
+    says(p.err, os.path.dirname(a) + ": a folder; merge its results into one file first: h5spec merge -o CORPUS.h5 " + os.path.dirname(a))
+
+
 def test_slides_in_one_result_only():
     a, _ = pair()
-    b = spectrum(folder_of(same=slide("x"), new=slide("y")))
+    b = spectrum(folder_of(same=slide("x"), new=slide("q")))
     line = compare(a, b)
     expect(line["only_in_a"] == ["other", "soft"] and line["only_in_b"] == ["new"] and line["compared"] == 1, "%s", line)
     compare(a, b, "--limit", "10", status=1)

@@ -318,14 +318,14 @@ def kills_of(name, argv, inputs, content_of, kills):
     raise Failed("the naive program passed the same test")
 
 
-def test_300_kills_of_wsi2h5():
+def test_kills_of_wsi2h5():
     slide = made("--size", "2400x2000", name="killed")
-    kills_of("killed.h5", [WSI2H5, "-q"], [slide], lambda p: open(p, "rb").read(), 20 if SAN else 300)
+    kills_of("killed.h5", [WSI2H5, "-q"], [slide], lambda p: open(p, "rb").read(), by_tier(20, 60, 300))
 
 
-def test_300_kills_of_h5spec():
+def test_kills_of_h5spec():
     s = store(made("--size", "2400x2000", name="killed"))
-    kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], [s], content, 20 if SAN else 300)
+    kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], [s], content, by_tier(20, 60, 300))
 
 
 # --- corpus on this machine ---
@@ -425,7 +425,7 @@ def test_local_changed_regions():
         with open(os.path.join(roi, name + ".geojson"), "w") as f:
             json.dump({"type": "Polygon", "coordinates": [[[0, 0], [right, 0], [right, 600], [0, 600]]]}, f)
     for name in ("a", "b"):
-        os.link(made("--size", "600x600", "--seed", str(ord(name))), os.path.join(folder, name + ".svs"))
+        shutil.copy(made("--size", "600x600", "--seed", str(ord(name))), os.path.join(folder, name + ".svs"))
         draw(name, 600)
     def state():
         corpus("run", "--scheduler", "local", "-o", out, "--h5spec", "--roi " + roi, folder)
@@ -506,9 +506,9 @@ def test_local_kills_and_signals():
     whole = os.path.join(tmp(), "out")
     local(whole, folder)
     long = time.time() - begun
-    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU):
+    for number in (signal.SIGKILL, signal.SIGTERM, *by_tier((), (), (signal.SIGUSR1, signal.SIGXCPU))):
         out = os.path.join(tmp(), "out")
-        kill_corpus(out, folder, TOOLS, number, long, 2 if SAN else 6)
+        kill_corpus(out, folder, TOOLS, number, long, by_tier(2, 2, 6))
         check_corpus(out, direct_stores(out))
         for s in direct_stores(whole):
             twin = os.path.join(out, "stores", os.path.basename(s))
@@ -1087,6 +1087,7 @@ def tasks_in(out):
     return {int(j[2]) for j in jobs if j[0] in ("convert", "process", "groups")}
 
 
+@later("ci")
 def test_slurm_with_kills_requeues_and_a_time_limit():
     large = "6000x5000"
     folder, good = folder_of_slides(s01=large, s02=large, s03=large, s04=large, s05=large)
@@ -1132,6 +1133,7 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
         check_corpus(out, direct_stores(out), c.env)
 
 
+@later("ci")
 def test_slurm_shares_groups_and_cancel():
     folder, good = folder_of_slides()
     with Cluster("slurm", "-n", "2", "-c", "4") as c:
@@ -1151,6 +1153,7 @@ def test_slurm_shares_groups_and_cancel():
         c.wait(out, 30)
 
 
+@later("ci")
 def test_array_scripts_of_slurm_keep_json_apart_from_messages():
     folder, names = tmp(), os.path.join(tmp(), "slides.txt")
     open(names, "w").write("".join(s + "\n" for s in slides(3)))
@@ -1179,6 +1182,7 @@ def test_array_scripts_of_slurm_keep_json_apart_from_messages():
               "h5spec-groups", [os.path.basename(stores[0])[:3]] * 4, "store")
 
 
+@later("ci")
 def test_the_slurm_commands_of_the_readme():
     """The blocks of scripts/README.md that need Slurm, on a Slurm that has the partitions they name."""
     text = open(os.path.join(ROOT, "scripts", "README.md")).read()
@@ -1200,6 +1204,7 @@ def test_the_slurm_commands_of_the_readme():
         equal(without_tissue(content("%s/%scorpus.h5" % (folder, out))), want, out)
 
 
+@later("ci")
 def test_grid_engine():
     folder, good = folder_of_slides()
     with Cluster("sge") as c:

@@ -1,5 +1,7 @@
 """DICOM whole-slide images: pixels, levels, tables of frames, series, metadata, damage, what is not read."""
+import ctypes
 import hashlib
+import itertools
 import os
 import shutil
 import struct
@@ -8,8 +10,8 @@ import h5py
 import numpy as np
 
 import dicomfile
-from dicomfile import CANARIES, Level, element, instance, item, sequence, ul, us, write
-from lib import (BUILD, H5SPEC, WSI2H5, content, equal, expect, json_lines, made, main, real, run, says, spectrum, store, tmp,
+from dicomfile import CANARIES, END, Level, element, instance, item, pixel_data, sequence, ul, us, write
+from lib import (BUILD, H5SPEC, WSI2H5, Skip, content, equal, expect, json_lines, made, main, real, run, says, spectrum, store, tmp,
                  without_tissue)
 
 KINDS = {  # options of mkslide
@@ -92,7 +94,7 @@ def test_pixels_are_those_of_libjpeg():
 
 
 def test_photometric_interpretation_states_the_colours():
-    """As in OpenSlide: whatever the stream says of itself."""
+    """Of streams that say nothing themselves; check_colours.py has the others."""
     level = Level(svs())
     level.photometric = "YBR_FULL_422"
     a = convert(write(os.path.join(tmp(), "a.dcm"), instance(level)), "--codec", "none")[0]
@@ -128,8 +130,52 @@ def test_tables_and_fragments():
         expect(groups(path) == want and j["status"] == "done", "%s", how)
 
 
-def test_fragments_without_a_table_are_rejected():
-    rejected(dicom(table="none", split=2), "its frames consist of several fragments, and there is no table of their offsets")
+def with_pixels(frames=None, **how):
+    """A slide that states as many frames as ever, but whose pixels are made of other frames, or in another way."""
+    return one(pixels=pixel_data(Level(svs()).tiles if frames is None else frames, **how))
+
+
+def test_fragments_without_a_table_are_joined():
+    for split in (2, 3):
+        path, _, j = convert(dicom(table="none", split=split))
+        expect(groups(path) == groups(store(svs())) and j["status"] == "done", "%d fragments: %s", split, j)
+
+
+def test_lost_fragment_shifts_no_tile():
+    """No table, the first frame in two fragments, and the last frame lost: as many items as frames."""
+    frames = Level(svs()).tiles
+    items = [frames[0][:1000], frames[0][1000:]] + frames[1:-1]
+    rejected(with_pixels(items, table="none"),
+             "damaged: it has 14 frames, but states 15, and which are missing is unknown; copy the file again")
+    path, _, j = convert(with_pixels(items, table="none", end=b""), status=1)  # cut off: the last one is missing
+    expect(statuses(path) == 14 * [0] + [2] and j["tiles_damaged"] == 1, "%s", statuses(path))
+    want = pixels(store(svs(), "--codec", "none"))
+    expect((pixels(path)[:480] == want[:480]).all(), "tiles are shifted")
+
+
+def test_lost_item_between_others_shifts_no_tile():
+    words = "it has 14 frames, but states 15, and which are missing is unknown"
+    rejected(with_pixels(table="none", lost=[3]), words)
+    rejected(with_pixels(table="none", split=2, lost=[6, 7]), words)
+    rejected(with_pixels(Level(svs()).tiles + Level(svs()).tiles[:1], table="none"), "it has more frames than the 15 that it states")
+    for lost, damaged in ((7, 3), (9, 4)):  # the second fragment of a frame: only its tile suffers
+        path, _, _ = convert(with_pixels(table="none", split=2, lost=[lost]), status=1)
+        expect([k for k, s in enumerate(statuses(path)) if s] == [damaged], "%s", statuses(path))
+
+
+def test_table_that_names_a_frame_twice_is_not_believed():
+    level = Level(svs())
+    right = list(itertools.accumulate((len(i) for i in dicomfile.fragments(level.tiles, 1)), initial=0))
+    want = groups(store(svs()))
+    for table in ("extended", "basic"):
+        for k, wrong in ((4, right[3]), (3, right[4]), (14, right[13]), (14, right[15])):
+            offsets = right[:15]
+            offsets[k] = wrong
+            path, _, j = convert(with_pixels(table=table, offsets=offsets), status=1)
+            expect(groups(path) == want and j["status"] == "damaged", "%s, entry %d: %s", table, k, j)
+            says(attributes(path)["source_problem"], "its table of the frames' offsets is damaged")
+        skips = right[:1] + right[2:]  # the entry of frame 1 is lost, and the last one is no frame
+        expect(groups(convert(with_pixels(table=table, offsets=skips), status=1)[0]) == want, "%s: a lost entry", table)
 
 
 def test_damaged_table_of_offsets_is_not_needed():
@@ -172,13 +218,36 @@ def test_sparse_positions_that_are_no_grid():
     rejected(one(sparse=order, drop=[0x52009230]), "the positions of its frames")
 
 
+def sparse(side, n, frames):
+    """A sparse slide of side x side tiles with frames in n of them."""
+    level = Level(svs())
+    level.width = level.height = side * level.cols
+    return one(change={0x00480006: ul(0x00480006, level.width), 0x00480007: ul(0x00480007, level.width)},
+               sparse=[(k % side, k // side) for k in range(n)], frames=frames[:n])
+
+
+def test_small_file_is_no_huge_slide():
+    """A file of a few KB that states 833 x 833 tiles made a store of hundreds of MB."""
+    frames = Level(svs()).tiles
+    size = os.path.getsize(sparse(833, 1, frames))
+    rejected(sparse(833, 1, frames), "damaged: 833 x 833 tiles are more than a file of %d bytes can hold" % size)
+
+
+def test_sparse_slide_of_few_tiles_is_whole():
+    """Most of a real slide can be glass that was never scanned."""
+    frames = Level(svs()).tiles
+    path, p, j = convert(sparse(20, 4, frames), "--codec", "jpeg")
+    expect(j["status"] == "done" and j["tiles_missing"] == 396 and statuses(path).count(0) == 4, "%s", j)
+
+
 def test_empty_frame_is_a_missing_tile():
     level = Level(svs())
     for table in ("basic", "none", "extended"):
         frames = list(level.tiles)
         frames[3] = frames[7] = b""
-        path, _, j = convert(one(frames=frames, table=table))
+        path, p, j = convert(one(frames=frames, table=table))
         expect([k for k, s in enumerate(statuses(path)) if s == 1] == [3, 7] and j["status"] == "done", "%s: %s", table, j)
+        says(p.err, "a.dcm: 2 tiles are empty in the file (never scanned)")
 
 
 # --- the slide ---
@@ -226,6 +295,59 @@ def test_copies_of_a_file_do_no_harm():
     slide = dicom("--levels", "2")
     shutil.copy(slide, os.path.join(os.path.dirname(slide), "copy.dcm"))
     expect(groups(convert(slide)[0]) == groups(store(svs("--levels", "2"))), "pixels")
+
+
+def test_other_file_of_the_same_instance_is_not_ignored():
+    """One SOPInstanceUID and other pixels: nobody knows which of them is right."""
+    slide = dicom("--levels", "2")
+    other = os.path.join(os.path.dirname(slide), "other.dcm")
+    with open(slide, "rb") as f:
+        data = bytearray(f.read())
+    data[-3000] ^= 1
+    write(other, data)
+    for one_of, remark in ((slide, "other.dcm of its series: it differs from level0.dcm"),
+                           (other, "level0.dcm of its series: it differs from other.dcm")):
+        rejected(one_of, remark + ", but both have the same SOPInstanceUID; remove the wrong one from the folder")
+    write(other, bytes(data[:-8]))
+    rejected(slide, "other.dcm of its series: it differs from level0.dcm")
+
+
+def test_copies_are_links_too():
+    slide = dicom()
+    os.symlink("level0.dcm", os.path.join(os.path.dirname(slide), "link.dcm"))
+    os.link(slide, os.path.join(os.path.dirname(slide), "hard.dcm"))
+    expect(groups(convert(slide)[0]) == groups(store(svs())), "pixels")
+
+
+def opens(folder, command):
+    """How often files of a folder are opened while a command runs."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(os.O_NONBLOCK)
+    if fd < 0 or libc.inotify_add_watch(fd, folder.encode(), 0x20) < 0:  # IN_OPEN
+        raise Skip("no inotify")
+    run(*command)
+    n, data = 0, b""
+    try:
+        while True:
+            data = os.read(fd, 1 << 20)
+            while data:
+                n += len(data) > 16 and struct.unpack_from("I", data, 12)[0] > 0  # the folder itself has no name
+                data = data[16 + struct.unpack_from("I", data, 12)[0]:]
+    except BlockingIOError:
+        os.close(fd)
+    return n
+
+
+def test_folder_of_many_slides_is_opened_in_linear_time():
+    level = Level(svs(size="240x240"))
+
+    def count(slides):
+        folder = tmp("many")
+        for k in range(slides):
+            write(os.path.join(folder, "%d.dcm" % k), instance(level, series="1.2.%d" % (k + 1)))
+        return opens(folder, (WSI2H5, "-q", "-j", "2", "--codec", "jpeg", "-o", tmp("out"), folder))
+    few, many = count(10), count(40)
+    expect(many <= 4 * few + 10 and many <= 12 * 40, "10 slides: %d opens, 40 slides: %d", few, many)
 
 
 def test_slide_without_its_level_0_is_reported():
@@ -324,6 +446,18 @@ def test_no_store_holds_identifying_values():
             expect(word not in stored, "%s is in the store", word)
         with h5py.File(path, "r") as f:
             expect(len(f["icc_profile"]) == len(profile), "the profile is missing")
+
+
+def test_profile_that_is_too_large_is_lost():
+    data = instance(Level(svs()), icc=b"x" * 400, closed=False)
+    at = data.index(b"x" * 400)
+    slide = write(os.path.join(tmp(), "a.dcm"), data[:at - 4] + struct.pack("<I", 65 << 20))
+    with open(slide, "r+b") as f:
+        f.seek(at + (65 << 20))  # a hole
+        f.write(data[at + 400:])
+    path, _, j = convert(slide, status=1)
+    says(attributes(path)["source_problem"], "its ICC profile is larger than 64 MiB")
+    expect(groups(path) == groups(store(svs())), "pixels")
 
 
 def icc():

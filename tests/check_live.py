@@ -134,8 +134,8 @@ def test_a_page_of_a_killed_run_says_how_old_it_is():
     expect(abs(state(folder)["at"] - time.time()) < 60, "time of the update: %s", state(folder))
     write(600, 5)
     with Page(index) as page:
-        starts(page, "Nothing was written for 10 min: the run may have been killed. Last news: running: ")
-        expect(page.run("document.title") == "no news \u2013 h5spec run", "title")
+        starts(page, "Nothing was written for 10 min: the run may have been killed. If so, run the same command again to continue. Last news: running: ")
+        expect(page.run("document.title") == "no news, %d %% \u2013 h5spec run" % (100 * state(folder)["share"]), "title")
         expect(page.run("document.querySelector('#line').className") == "stale", "class")
         write(600, 6)
         starts(page, "running: ")
@@ -224,6 +224,30 @@ def test_a_stopped_run_says_so():
         time.sleep(0.005)
     p.terminate()
     expect(p.wait() == 3 and state(folder)["status"] == "stopped", "%s", state(folder))
+
+
+def test_a_run_that_skips_all_says_why_the_page_is_empty():
+    needs_live()
+    out, live, s = tmp(), os.path.join(tmp(), "live"), store(made("--size", "400x300", name="small"))
+    for again in (False, True):
+        p = run(H5SPEC, "run", "--device", "cpu", "--live", live, "-o", out, s)
+        expect((live + ": the page shows no slide, because all results are up to date" in p.err) == again, "%s", p.err)
+
+
+def test_a_stopped_run_keeps_its_cards():
+    folder = os.path.join(tmp(), "live")
+    p = start(folder, big(1), big(2))
+    while not os.path.exists(os.path.join(folder, "1.js")) and p.poll() is None:
+        time.sleep(0.005)
+    p.terminate()
+    if p.wait() != 3:
+        raise Skip("the run was done before it could be stopped")
+    with Page(os.path.join(folder, "index.html")) as page:
+        page.wait_for("document.querySelectorAll('#cards .card').length", 5)
+        says(page.text("#line")[0], "stopped by a signal", "Run the same command again to continue.")
+        says(" ".join(page.text(".colours span")), "-50 dB", "-15 dB")
+        expect(re.fullmatch("stopped, [0-9]+ % \u2013 h5spec run", page.run("document.title")), "%s", page.run("document.title"))
+        expect(not page.errors, "%s", page.errors)
 
 
 def test_wrong_folders():

@@ -27,6 +27,7 @@ def build(*argv, cwd, status=0, **more):
 
 # --- make portable ---
 
+@later("ci")
 def test_portable_folder():
     """It runs from another place, in an empty environment and beside broken libraries, and computes the same."""
     tree = copy_of_the_tree()
@@ -145,6 +146,7 @@ def test_versions_of_packages():
         says(read(page), '"%s" "wsi2h5 %s"' % (date, version))
 
 
+@later("ci")
 def test_conda_build_script():
     """As conda build runs it: into PREFIX, with the compiler and the flags of its environment."""
     prefix = os.path.join(tmp(), "prefix")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import resource
 
 import h5py
@@ -211,7 +212,7 @@ def test_incomplete_and_empty_slides_are_named():
 
 
 def test_map_of_a_slide():
-    root = parse(plot("--map", slide_result())[0])
+    root = parse(plot("--map", "--feature", "mean_db", slide_result())[0])
     colours = ladder(root)
     runs = 1 + np.count_nonzero([a != b for a, b in zip(colours, colours[1:])])
     expect(
@@ -226,11 +227,11 @@ def test_map_of_a_slide():
         "brightness",
     )
     result = slide_result()
-    root = parse(plot("--map", result)[0])
+    root = parse(plot("--map", "--feature", "mean", result)[0])
     check_map(root, window_means(result), 20, 60)
     expect(not [t for t in texts(root) if t == "no value"], "nothing is hatched")
     says(caption(root), "each cell is a window")
-    root = parse(plot("--map", "--range", "35:45.5", result)[0])
+    root = parse(plot("--map", "--feature", "mean", "--range", "35:45.5", result)[0])
     check_map(root, window_means(result), 35, 45.5)
     values = window_means(result)
     says(
@@ -246,7 +247,7 @@ def test_map_without_values_is_hatched():
     )
     values = window_means(r)
     expect(np.isnan(values).any() and not np.isnan(values).all(), "the slide does not serve")
-    root = parse(plot("--map", r)[0])
+    root = parse(plot("--map", "--feature", "mean", r)[0])
     check_map(root, values, 20, 60)
     says(" ".join(texts(root)), "no value")
 
@@ -262,7 +263,7 @@ def test_large_maps_are_drawn_in_blocks():
     )
     values = window_means(r)
     expect(200 < max(values.shape) <= 400, "%s", values.shape)
-    root = parse(plot("--map", r)[0])
+    root = parse(plot("--map", "--feature", "mean", r)[0])
     check_map(root, blocks_of(values, 2), 20, 60)
     says(caption(root), "each cell is the mean of 2 x 2 windows")
 
@@ -280,6 +281,44 @@ def test_map_axes_are_in_px():
     expect(len(ticks) >= 2, "ticks")
     for x, px in ticks:  # a window's square is its middle: stride x stride px
         expect(abs((px - 96) / 64 - (x - left) / scale) < 0.01, "%g px is at %g", px, x)
+
+
+def window_map(result, name):
+    with h5py.File(result, "r") as f:
+        (s,) = f["slides"].values()
+        values = s["window_" + name][()]
+        return values if values.dtype == np.float32 else np.where(values == -32768, np.nan, values * 0.01)
+
+
+def test_map_shows_sharpness_as_the_report_does():
+    """It showed the mean, which is no measure of focus, as "Map of the windows"."""
+    result = slide_result()
+    root = parse(plot("--map", result)[0])
+    check_map(root, window_map(result, "focus_db"), -50, -15)
+    says(" ".join(texts(root)), "Map of focus_db: sharpness of each window", "focus_db (dB)")
+    for name in ("std", "level_db"):
+        root = parse(plot("--map", "--feature", name, "--colours", "10:50", result)[0])
+        check_map(root, window_map(result, name.replace("_db", "") + "_db"), 10, 50)
+    basic = spectrum(store(made("--size", "900x700", name="slide-01")), "--features", "basic")
+    says(" ".join(texts(parse(plot("--map", basic)[0]))), "Map of mean_db: mean of each window")
+    says(plot("--map", "--feature", "focus", basic, status=1)[1].err, basic, "no focus_db", "--features spectral")
+
+
+def test_map_has_a_scale_bar():
+    """The map had px only. Windows of 128 px at 0.499 um/px."""
+    for mpp in ("0.499", "0.1", None):
+        result = spectrum(store(made("--size", "1500x1200", "--mpp", mpp or "none", name="scale")))
+        root = parse(plot("--map", result)[0])
+        bars = of_class(root, "rect", "scale")
+        if not mpp:
+            expect(bars == [], "a scale without a resolution")
+            continue
+        (group,) = [g for g in root.iter(SVG + "g") if "map" in g.get("class", "").split()]
+        scale = float(re.findall(r"scale\(([\d.]+)", group.get("transform"))[0])
+        (label,) = [t for t in texts(root) if re.fullmatch(r"[\d.]+ [um]m", t)]
+        um = float(label.split()[0]) * (1000 if label.endswith("mm") else 1)
+        px = float(bars[0].get("width"))
+        expect(abs(px - um / float(mpp) / 128 * scale) < 0.02 and 60 < px < 350, "%s: %g px", label, px)
 
 
 # --- choice of slides ---
@@ -309,8 +348,8 @@ def test_slides_are_chosen_by_name_or_pattern():
 def test_folders_are_searched_for_results():
     folder = tmp()
     for k, r in enumerate(corpus(3)):
-        os.link(r, os.path.join(folder, "%d.h5" % k))
-    os.link(store(made(*SMALL, name="tissue"), "--tissue-only"), os.path.join(folder, "s.h5"))
+        shutil.copy(r, os.path.join(folder, "%d.h5" % k))
+    shutil.copy(store(made(*SMALL, name="tissue"), "--tissue-only"), os.path.join(folder, "s.h5"))
     expect(len(Panel(parse(plot(folder)[0])).curves()) == 3, "the results of a folder")
     os.symlink("nothing.h5", os.path.join(folder, "dangling.h5"))
     path, p = plot(folder, status=1)
@@ -338,14 +377,16 @@ def test_title():
 def test_wrong_usage():
     r = slide_result()
     for argv, words in (
-        (["-o", "x.png", r], ["-o x.png", "must end in .svg"]),
-        (["-o", "", r], ["must end in .svg"]),
-        (["-o", tmp() + "/.svg", r], ["must end in .svg"]),
+        (["-o", "x.png", r], ["-o x.png: plot draws SVG pictures; name it FILE.svg"]),
+        (["-o", "", r], ["plot draws SVG pictures"]),
+        (["-o", tmp() + "/.svg", r], ["plot draws SVG pictures"]),
         ([r], ["-o FILE.svg is missing"]),
         (["-o", "x.svg"], ["no input file"]),
-        (["-o", "x.svg", "--range", "1:2", r], ["--range", "--map"]),
-        (["-o", "x.svg", "--map", "--range", "60:20", r], ["--range 60:20"]),
-        (["-o", "x.svg", "--map", "--range", "60", r], ["--range 60", "LOW:HIGH"]),
+        (["-o", "x.svg", "--colours", "1:2", r], ["--colours", "--map"]),
+        (["-o", "x.svg", "--feature", "mean", r], ["--feature", "--map"]),
+        (["-o", "x.svg", "--map", "--feature", "flags", r], ["--feature flags: unknown"]),
+        (["-o", "x.svg", "--map", "--colours", "60:20", r], ["--colours 60:20"]),
+        (["-o", "x.svg", "--map", "--colours", "60", r], ["--colours 60", "LOW:HIGH"]),
         (["-o", "x.svg", "--map", "--band", r], ["--band", "--map"]),
     ):
         p = run(H5SPEC, "plot", *argv, status=2, cwd=tmp())
@@ -432,7 +473,7 @@ def test_a_failed_write_keeps_the_old_picture():
 def test_hostile_names_stay_text():
     name = "a<script>alert(1)<!--&\"'\u202e\x1b[31m\u67d3\u8272"
     s = os.path.join(tmp(), name + ".h5")
-    os.link(store(made("--size", "400x400", name="plain")), s)
+    shutil.copy(store(made("--size", "400x400", name="plain")), s)
     r = spectrum(s)
     bad = os.fsdecode(b"x\xff\xc3(<b>\x01\x7f]]>")
     for argv in ([], ["--title", bad], ["--map"]):
@@ -478,7 +519,7 @@ def test_nothing_outside_is_referred_to():
 def test_long_names_are_shortened_in_the_middle():
     name = "TCGA-A1-A0SB-01Z-00-DX1.B34C267B-CAAD-4C2B-8A0E-2F8D9B0B9A5D"
     s = os.path.join(tmp(), name + ".h5")
-    os.link(store(made("--size", "400x400", name="plain")), s)
+    shutil.copy(store(made("--size", "400x400", name="plain")), s)
     found = texts(parse(plot(spectrum(s), slide_result())[0]))
     row = [t for t in found if t.startswith("TCGA-A1")]
     expect(
@@ -492,7 +533,7 @@ def test_picture_of_the_readme():
     """process/example.svg is what the commands in process/README.md draw."""
     result = spectrum(store(real("CMU-1-Small-Region.svs")))
     picture = os.path.join(tmp(), "example.svg")
-    run(H5SPEC, "plot", "--map", "-o", picture, result)
+    run(H5SPEC, "plot", "--map", "--feature", "mean", "-o", picture, result)
     same = open(picture).read() == open(os.path.join(ROOT, "process/example.svg")).read()
     expect(same, "process/example.svg: draw it again, as process/README.md says")
 

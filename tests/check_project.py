@@ -29,14 +29,14 @@ ROOMS = {  # of each folder, in their order: a room includes itself and rooms to
     "cuda": "jpeg",
 }
 APART = [  # rooms that know nothing of each other, beyond the order above
-    ("common/store/store", "common/result/result"), ("common/result/result", "common/regions"), ("convert/tissue/tissue", "convert/privacy"),
-    ("process/draw", "process/spectrum/spectrum"),
+    ("common/store", "common/result"), ("common/result", "common/regions"), ("convert/tissue", "convert/privacy"),
+    ("process/draw", "process/spectrum"),
 ] + [("process/" + a, "process/" + b) for a in ("run", "commands", "map", "plot", "report")
-     for b in ("run", "commands", "map", "plot", "report") if a != b]
+     for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
 ONLY = [  # header, the only files that may include it
     (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5jpeg\.c|hdf5/h5\.h)"),
     (r"common/hdf5/h5(_file)?\.h", r"common/(hdf5|store|result)/.*"),
-    (r"pthread\.h", r"(common/base/pipe|process/engine/loop)\.c"),
+    (r"pthread\.h", r"(common/base/pipe|process/engine/loop|convert/readers/dicom_index)\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/readers/svs_level|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
@@ -142,7 +142,7 @@ def test_words():
 
 def test_lanes_are_those_of_vectors():
     """The glossary gives the word lane to vector instructions and warps."""
-    simd = ("process/spectrum/lanes", "process/spectrum/cpu_unit", "process/spectrum/cpu_octaves", "process/spectrum/spectrum_cpu", "tests/test_lanes", "cuda/fused", "cuda/crc.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg/jpeg")
+    simd = ("process/spectrum/lanes", "process/spectrum/cpu_unit", "process/spectrum/cpu_octaves", "process/spectrum/spectrum_cpu", "tests/test_lanes", "cuda/fused", "cuda/crc.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg")
     no_offences(["%s:%d" % (name, n) for name, lines in code() for n, line in enumerate(lines, 1)
                  if re.search(r"\blanes?\b", line, re.I) and not name.startswith(simd)])
 
@@ -242,14 +242,14 @@ RUN_OPTIONS = {
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere
 OTHER_OPTIONS = {
-    "merge": {"--output": None, "--partial": None, "--allow-duplicates": None, "--json": None,
+    "merge": {"--output": None, "--partial": None, "--mix-mpp": None, "--allow-duplicates": None, "--json": None,
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
-    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--range"]),
-    "compare": dict.fromkeys(["--limit", "--json"]),  # check_compare.py
-    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--lenient", "--feature", "--blend", "--cell",
-                          "--range", "--width", "--opacity"]),
+    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
+    "compare": dict.fromkeys(["--limit", "--json", "--quiet"]),  # check_compare.py
+    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--feature", "--blend", "--cell",
+                          "--colours", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
                              "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "index": {"--url": ["s3://bucket/slide.h5"]}, "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
@@ -448,6 +448,7 @@ def test_a_full_stdout_is_an_error():
     expect(p.returncode == 1, "status %d", p.returncode)
 
 
+@later("ci")
 def test_other_parts_make_everything_again():
     d = copy_of_the_tree()
     make("CUDA=0", "h5spec", cwd=d)
@@ -474,6 +475,7 @@ def make(*words, cwd, status=0, env={}):
     return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status)
 
 
+@later("ci")
 def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
     without = ("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", "JANSSON=0")
@@ -514,6 +516,7 @@ def check_svs_without_openslide(wsi2h5):
          "build wsi2h5 with OpenSlide")
 
 
+@later("ci")
 def test_zlib_instead_of_libdeflate_and_no_libtiff_in_h5spec():
     d = copy_of_the_tree()
     make("LIBDEFLATE=0", "TIFF=0", "CUDA=0", cwd=d)
@@ -560,6 +563,7 @@ def test_missing_parts_are_named():
     make("CC=" + compiler_without("zlib.h"), "LIBDEFLATE=1", "B=" + b, "needs", cwd=ROOT)
 
 
+@later("ci")
 def test_libraries_are_found():
     """What is built follows from what pkg-config finds; what was left out on purpose is no news."""
     b = tmp()
@@ -576,6 +580,7 @@ def test_libraries_are_found():
     says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")
 
 
+@later("ci")
 def test_short_lines_and_the_build_of_version():
     d = copy_of_the_tree()
     quiet = make("CUDA=0", "h5spec", cwd=d).out.splitlines()
@@ -588,7 +593,7 @@ def test_short_lines_and_the_build_of_version():
     expect(1 < len(again) <= 3, "only what prints the commit is built again: %s", again)
     head = run("git", "describe", "--always", cwd=d).out.strip()
     says(version(), ", build " + head)
-    for goal in ("help", "lint-man"):  # without CUDA=0, and yet not another configuration
+    for goal in ("help",) + (("lint-man",) if shutil.which("groff") else ()):  # without CUDA=0, and yet not another configuration
         make(goal, cwd=d)
     expect(make("CUDA=0", "h5spec", cwd=d).out == "", "nothing is built again")
     os.rename(os.path.join(d, "process/commands/lookup.c"), os.path.join(d, "process/look_up.c"))
@@ -625,11 +630,27 @@ def test_install_deps():
     stub("dpkg-query", 'shift 2; for p; do echo "installed $p"; done\n')
     p = run(script, "--bench", env=env)
     expect(p.out + p.err == "", "%s", p.out + p.err)
+    stub("dpkg-query", 'shift 2; for p; do [ $p = groff ] || echo "installed $p"; done\n')
+    p = run(script, "--tests", env=env)  # what is optional is no reason to fail
+    expect(p.out + p.err == "", "%s", p.out + p.err)
+    stub("dpkg-query", 'shift 2; for p; do [ $p = python3 ] || echo "installed $p"; done\n')
+    says(run(script, env=env, status=1).err, "missing: python3\n")  # wsi-corpus and others need it
 
 
 def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
+
+
+def test_pictures_of_the_user_are_not_installed():
+    d = copy_of_the_tree()
+    os.mkdir(os.path.join(d, "demo"))
+    for name in ("demo/private.svg", "demo/private.png", "demo/README.md", "private.md"):
+        with open(os.path.join(d, name), "w"):
+            pass
+    lines = make("-n", "install", "CUDA=0", cwd=d).out
+    says(lines, "doc/wsi2h5/process/example.svg=", "doc/wsi2h5/README.md=")
+    expect("private" not in lines and "demo/" not in lines, "%s", re.findall(r"\S*(?:private|demo/)\S*", lines))
 
 
 def test_install_and_uninstall():

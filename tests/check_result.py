@@ -36,6 +36,55 @@ def test_a_flipped_bit_in_a_map_or_a_histogram():
         says(merge(bad, status=1)[1].err, bad, "slide one", name, "CRC mismatch")
 
 
+def sealed(path, change):
+    """A copy of a result that change(file) forges, with the checksums that belong to it."""
+    copy = os.path.join(tmp("forged"), os.path.basename(path))
+    shutil.copy(path, copy)
+    with h5py.File(copy, "r+") as f:
+        change(f)
+        for s in f["slides"].values():
+            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "flags")),
+                     "groups_done", "profile_sums", "spectrum_tissue", "spectrum_glass"]
+            crcs = []
+            for name in names:
+                crcs.append(zlib.crc32(s[name][()].tobytes()))
+                s[name].attrs["crc32"] = np.uint32(crcs[-1])
+            s.attrs["data_crc32"] = zlib.crc32(np.array(crcs, np.uint32).tobytes())
+    return copy
+
+
+def test_numbers_out_of_range_are_rejected_by_every_reader():
+    """Forged, with the right checksums: the same ranges hold for every command that reads the number."""
+    whole, folder = spectrum(grouped()), tmp()
+    run(H5SPEC, "verify", sealed(whole, lambda f: None))
+    readers = {"verify": ("verify",), "info": ("info", "--json"), "merge": ("merge", "-o", folder + "/m.h5"),
+               "report": ("report", "-o", folder + "/r.html"), "map": ("map", "--feature", "mean_db", "-o", folder + "/maps/")}
+
+    def slide_attribute(name, value):
+        return lambda f: f["slides/one"].attrs.__setitem__(name, np.asarray(value, f["slides/one"].attrs[name].dtype))
+
+    def file_attribute(name, value):
+        return lambda f: f.attrs.__setitem__(name, np.asarray(value, f.attrs[name].dtype))
+
+    def value_of(name, value):
+        return lambda f: f["slides/one"][name].__setitem__((0, 0), value)
+    cases = [(slide_attribute(name, x), name) for name in ("mean_db", "std_db", "focus_p05", "focus_p50", "focus_p95")
+             for x in (np.nan, np.inf, 1e300)]
+    cases += [(file_attribute(name, x), name) for name in ("mean_db", "std_db", "offset") for x in (np.nan, np.inf, 1e300)]
+    cases += [(slide_attribute("samples", -1), "samples"), (slide_attribute("samples", 5), "samples"),
+              (file_attribute("samples", -1), "samples"), (slide_attribute("tiles_damaged", 2 ** 40), "tiles"),
+              (slide_attribute("tiles", 2 ** 40), "tiles")]
+    for change, word in cases:
+        bad = sealed(whole, change)
+        for reader in ("verify", "info", "merge", "report"):
+            says(run(H5SPEC, *readers[reader], bad, status=1).err, bad, word)
+    for name, values in (("window_mean_db", (np.inf, -1, 1e30)), ("window_std_db", (-5, np.inf, 300)), ("window_level_db", (30000,))):
+        for value in values:
+            bad = sealed(whole, value_of(name, value))
+            for reader in ("verify", "info", "merge") + (("map",) if name == "window_mean_db" else ()):
+                says(run(H5SPEC, *readers[reader], bad, status=1).err, bad, name, "out of range")
+
+
 def copy_of(path, name):
     """The same slide under another name."""
     copy = os.path.join(tmp("copy"), name + ".h5")

@@ -41,7 +41,7 @@ def check_damage(kind, option, status, rest, *convert_options):
     reader = "openslide" if "none" in kind or "deflate" in kind else "svs"
     expect(j["status"] == ("done" if status == 1 else "damaged") and j["reader"] == reader, "%s %s: %s", kind, option,
            j)
-    says(p.err, slide, "1 tile is empty in the file (sparse TIFF)" if status == 1 else "1 damaged tile")
+    says(p.err, slide, "1 tile is empty in the file (never scanned)" if status == 1 else "1 damaged tile")
     expect((j["tiles_missing"], j["tiles_damaged"]) == ((1, 0) if status == 1 else (0, 1)), "%s %s: %s", kind,
            option, j)
     with h5py.File(path, "r") as f, h5py.File(whole, "r") as g:
@@ -55,7 +55,7 @@ def check_damage(kind, option, status, rest, *convert_options):
     run(H5SPEC, "verify", path)
     out = os.path.join(tmp(), "x.h5")
     p = run(WSI2H5, "--on-damage", "fail", *convert_options, "-o", out, slide, status=0 if status == 1 else 1)
-    says(p.err, slide, "(sparse TIFF)" if status == 1 else "rejected because of --on-damage fail")
+    says(p.err, slide, "(never scanned)" if status == 1 else "rejected because of --on-damage fail")
 
 
 def test_damaged_tiles_of_every_kind():
@@ -173,7 +173,7 @@ def test_empty_tiles_of_generic_tiff_are_missing():
         for extra in ((), ("--gray",), ("--on-damage", "fail")):
             path, p, j = convert(slide, *extra)
             expect((j["vendor"], j["tiles_missing"], j["tiles_damaged"]) == ("generic-tiff", 2, 0), "%s", j)
-            says(p.err, slide + ": 2 tiles are empty in the file (sparse TIFF)")
+            says(p.err, slide + ": 2 tiles are empty in the file (never scanned)")
         path, _, _ = convert(slide)
         with h5py.File(path, "r") as f, h5py.File(store(made(*options)), "r") as g:
             status = f["groups/00001/tile_status"][()]
@@ -277,33 +277,35 @@ def test_errors_that_pass_are_not_recorded_as_damage():
     expect(tried > 30, "only %d tries", tried)  # OpenSlide 4 opens the slide less often than OpenSlide 3
 
 
+@later("ci")
 def test_a_failed_allocation_inside_openslide_makes_no_white_rows():
-    """Each allocation while pixels are read and the store is created fails once: the store is as without, or there is none."""
+    """Allocations of every kind fail once: the store is as without, or there is none."""
     out, reported = os.path.join(tmp(), "s.h5"), 0
     argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--description", "scanned elsewhere", "--bigtiff")]
     run(*argv)
     with h5py.File(out, "r") as f:
         whole = f["groups/00001/pixels"][()].tobytes()
-    for ran, place in failing_allocations(argv, out, lambda n: range(n * 16 // 25, n * 4 // 5)):
+    for ran, place in failing_allocations(argv, out):
         reported += "OpenSlide cannot read it now" in ran.err
         if os.path.exists(out):
             with h5py.File(out, "r") as f:
                 expect(f["groups/00001/pixels"][()].tobytes() == whole, "%s: other pixels: %s", place, ran.err)
-    expect(reported > 3, "%d allocations fail while OpenSlide reads", reported)
+    expect(reported > 0, "no allocation fails while OpenSlide reads")
 
 
+@later("ci")
 def test_values_that_libtiff_lists_without_having_memory_for_them():
-    """TIFFGetField() then succeeds with NULL. Each allocation while directories are read fails once."""
+    """TIFFGetField() then succeeds with NULL."""
     if SAN:
         raise Skip("a preloaded library and a sanitizer do not go together")
     sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
     from common import OURS, WHERE, crashed_in
     out, in_libtiff = os.path.join(tmp(), "s.h5"), 0
     argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--icc", "fake:300")]
-    for ran, place in failing_allocations(argv, out, lambda n: range(n * 36 // 100, n * 42 // 100), WHERE, TORTURE_CALLER=1):
+    for ran, place in failing_allocations(argv, out, WHERE, TORTURE_CALLER=1):
         in_libtiff += "failed in" in ran.err and "libtiff" in ran.err
         expect(crashed_in(ran) not in OURS, "%s: %s", place, ran.err)
-    expect(in_libtiff > 20, "%d allocations are libtiff's", in_libtiff)
+    expect(in_libtiff > 0, "no allocation is libtiff's")
 
 
 def test_what_a_lock_leaves_in_errno_is_no_error():
@@ -545,6 +547,27 @@ def test_every_file_of_the_folder_is_in_the_table():
     folder = os.path.dirname(real("small.svs"))
     here = [f for f in os.listdir(folder) if f not in ("README.md", "Hamamatsu-VMS")]
     expect(set(here) <= {f[0] for f in FILES}, "%s", set(here) - {f[0] for f in FILES})
+
+
+OTHER_TIFFS = {  # what is set in a file of two levels, and what the message says
+    "16 bits": ([(BITS, 16, k, 0) for k in range(3)], ("16 bits", "8 bits first")),
+    "a stack": ([(WIDTH, 900, 0, 2), (LENGTH, 700, 0, 2)], ("2 pictures", "planes", "a file of its own")),
+    "another series": ([(WIDTH, 260, 0, 2)], ("2 pictures", "series")),
+}
+
+
+def test_tiff_files_of_other_kinds_are_rejected_by_name():
+    """Libraries show the first picture, in 8 bits, without a word."""
+    good = generic_tiff(made("--size", "900x700", "--levels", "2", "--compression", "deflate"))
+    run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), good)
+    for name, (changes, words) in OTHER_TIFFS.items():
+        t = Tiff(good)
+        for tag, value, k, directory in changes:
+            t.set(tag, value, k, directory)
+        path = t.save(os.path.join(tmp(), "other.tiff"))
+        p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), path, status=None)
+        expect(p.returncode == 1, "%s: status %d: %s", name, p.returncode, p.err)
+        says(p.err, path, *words)
 
 
 main(globals())

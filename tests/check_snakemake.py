@@ -80,4 +80,4 @@ if __name__ == "__main__":
     if SAN:
         print("skip snakemake: the workflow is tried without sanitizers")
     else:
-        main(globals())
+        main(globals(), "ci")

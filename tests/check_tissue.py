@@ -202,6 +202,55 @@ def check_no_map(slide):
     expect(mask.all(), "thresholds given by the user make a map")
 
 
+def notes_of(result):
+    """The reasons and notes of the slides of a report."""
+    table = os.path.join(tmp(), "r.csv")
+    p = run(H5SPEC, "report", "--csv", table, "-o", os.path.join(tmp(), "r.html"), result, status=None)
+    if p.returncode == 2 or "without libpng" in p.err:
+        raise Skip("built without libpng")
+    with open(table) as f:
+        return f.read()
+
+
+def test_a_map_that_is_probably_wrong_is_never_silent():
+    """Said by wsi2h5 and recorded, said by h5spec run --tissue-only, its summary and the report."""
+    for kind, shows in (("none", "no tissue"), ("rect:100,100,64,64", "only 0.22 % tissue"), ("ellipses", "")):
+        slide, out = made("--size", "1500x1200", "--tissue", kind, name="doubt"), os.path.join(tmp(), "doubt.h5")
+        for _ in range(2):  # also of a store that exists
+            p = run(WSI2H5, "--json", "-o", out, slide)
+            (line,) = json_lines(p.out)
+            expect(line.get("tissue_doubt", "") == shows, "%s", line)
+            expect(p.err.count("doubt.svs: the tissue map shows %s and may be wrong; --tissue-thresholds 0,0.05" % shows) == bool(shows), p.err)
+        with h5py.File(out, "r") as f:
+            expect(f.attrs.get("tissue_doubt", "") == shows, "%s", dict(f.attrs))
+        says(run(H5SPEC, "info", out).out, "doubtful: the map shows " + shows if shows else "% of the slide")
+        run(H5SPEC, "verify", out)
+        result = os.path.join(tmp(), "r.h5")
+        p = run(H5SPEC, "run", "--device", "cpu", "--tissue-only", "-o", result, out)
+        for words in ("doubt.h5: no window counts: none has 50 %% of its area in tissue, and the tissue map shows %s; if that is wrong, "
+                      "convert the slide with --tissue-thresholds 0,0.05" % shows, "1 done (1 without a window that counts), 0 failed"):
+            expect((words in p.err) == bool(shows), p.err)
+        expect(("the tissue map shows %s and may be wrong" % shows in notes_of(result)) == bool(shows), notes_of(result))
+        p = run(H5SPEC, "run", "--device", "cpu", "-o", result, out)
+        expect("tissue map" not in p.err, "all windows count: %s", p.err)
+
+
+def test_a_map_without_glass():
+    """A mask that the user gives is not doubted when the slide is converted; --tissue-only says what it shows."""
+    slide, out = made("--size", "600x600", name="full"), os.path.join(tmp(), "full.h5")
+    p = run(WSI2H5, "-o", out, "--tissue-thresholds", "0,0", slide)
+    expect("may be wrong" not in p.err and mask_of(out)[0].all(), p.err)
+    p = run(H5SPEC, "run", "--device", "cpu", "--tissue-only", "-o", out + "x", out)
+    says(p.err, "full.h5: the tissue map shows no glass; if that is wrong", "1 done, 0 failed")
+    says(notes_of(out + "x"), "the tissue map shows no glass")
+
+
+def test_a_window_needs_more_tissue_than_there_is():
+    out = store(made("--size", "1500x1200", "--tissue-fraction", "0.003", name="thin"))
+    p = run(H5SPEC, "run", "--device", "cpu", "--tissue-only", "-o", os.path.join(tmp(), "r.h5"), out)
+    says(p.err, "thin.h5: no window counts", "the tissue map shows 2.6 % tissue; if that is wrong", "1 done (1 without a window")
+
+
 def test_fluorescence_gets_no_map():
     for levels in ("1", "3"):
         check_no_map(made(*KNOWN, "--levels", levels, "--stain", "fluorescence", name="dark"))
@@ -324,13 +373,13 @@ def test_a_mask_makes_fluorescence_usable():
     slide = made(*KNOWN, "--stain", "fluorescence", name="dark")
     path = png(os.path.join(tmp(), "m.png"), picture(240, 190, *OUTLINE) * 255)
     out = store(slide, "--tissue-mask", path, "--tissue-only")
-    says(run(H5SPEC, "run", "--tissue-only", "-o", out + "x", out).err, "1 done")
+    says(run(H5SPEC, "run", "--tissue-only", "-o", os.path.join(tmp(), "r.h5"), out).err, "1 done")
 
 
 def test_folder_of_masks_and_resuming():
     slides, masks, out = tmp(), tmp(), tmp()
     for name in ("a.svs", "b.svs"):
-        os.link(made(*KNOWN, "--levels", "2", "--seed", str(ord(name[0])), name="m" + name), os.path.join(slides, name))
+        shutil.copy(made(*KNOWN, "--levels", "2", "--seed", str(ord(name[0])), name="m" + name), os.path.join(slides, name))
     one, two = picture(240, 190, *OUTLINE), picture(240, 190, 0, 0, 500, 500)
     png(os.path.join(masks, "a.png"), one)
     png(os.path.join(masks, "b.svs.png"), two)
@@ -352,7 +401,7 @@ def test_folder_of_masks_and_resuming():
 
 def test_mask_of_a_slide_without_an_ending():
     slide, masks = os.path.join(tmp(), "scan"), tmp()
-    os.link(made(*KNOWN, "--levels", "2"), slide)
+    shutil.copy(made(*KNOWN, "--levels", "2"), slide)
     out = os.path.join(tmp(), "x.h5")
     says(run(WSI2H5, "--tissue-mask", masks, "-o", out, slide, status=1).err, slide, "no tissue mask", "has no file scan.png")
     image = picture(240, 190, *OUTLINE)
@@ -401,7 +450,7 @@ def test_bad_masks():
     for path, why in cases:
         p = run(WSI2H5, "--tissue-mask", path, "-o", out, slide, status=1)
         says(p.err, why, slide, path)
-        expect(os.listdir(out) == [], "%s: %s", why, os.listdir(out))
+        expect(stores_in(out) == [], "%s: %s", why, os.listdir(out))
     says(run(WSI2H5, "--tissue-mask", "/nonexistent.png", "-o", out, slide, status=2).err, "--tissue-mask /nonexistent.png: No such file")
     says(run(WSI2H5, "--tissue-mask", cases[0][0], "-o", out, slide, made("--size", "300x300"), status=2).err, "name a folder with one file per slide")
     for rule in (("--tissue-thresholds", "0,0"), ("--tissue-min-area", "9"), ("--no-tissue",)):

@@ -18,8 +18,8 @@ def convert_with(bad, *words, options=()):
     out = tmp()
     p = run(WSI2H5, *options, "-o", out, good(), bad, made("--size", "300x300", name="other"), status=1)
     says(p.err, str(bad), *words)
-    expect(sorted(f for f in os.listdir(out) if f in ("good.h5", "other.h5")) == ["good.h5", "other.h5"],
-           "the others were not done: %s", os.listdir(out))
+    expect(sorted(f for f in stores_in(out) if f in ("good.h5", "other.h5")) == ["good.h5", "other.h5"],
+           "the others were not done: %s", stores_in(out))
     expect(left_overs(out) == [], "left over: %s", left_overs(out))
     return out
 
@@ -111,7 +111,7 @@ def test_folder_and_list():
     open(os.path.join(folder, "notes.txt"), "w").close()
     out = tmp()
     says(run(WSI2H5, "-o", out, folder).err, "2 converted")
-    expect(sorted(os.listdir(out)) == ["B.h5", "a.h5"], "%s", os.listdir(out))
+    expect(sorted(stores_in(out)) == ["B.h5", "a.h5"], "%s", stores_in(out))
     names = write("list", ("# slides\n%s\n\n%s\n" % (good(), os.path.join(folder, "B.SVS"))).encode())
     says(run(WSI2H5, "-o", tmp(), "--list", names).err, "2 converted")
 
@@ -130,7 +130,7 @@ def test_shares_of_a_list():
     out = tmp()
     for task, n in (("1/3", 3), ("2/3", 2), ("3/3", 2), ("3/3", 0)):
         says(run(WSI2H5, "--task", task, "-o", out, folder).err, "%d converted" % n)
-    expect(len(os.listdir(out)) == 7, "%s", os.listdir(out))
+    expect(len(stores_in(out)) == 7, "%s", stores_in(out))
     arrays = [  # environment of an array task, how many of the seven it does
         ({"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_MIN": "2", "SLURM_ARRAY_TASK_MAX": "6",
           "SLURM_ARRAY_TASK_STEP": "2"}, 2),
@@ -197,7 +197,7 @@ def test_output_folder_that_cannot_be_written():
         os.chmod(os.path.join(d, "good.h5"), 0o644)
         p = as_nobody(H5SPEC, "-o", os.path.join(out, "r.h5"), os.path.join(d, "good.h5"), status=1)
         says(p.err, out, "Permission denied")
-        expect(os.listdir(out) == [], "%s", os.listdir(out))
+        expect(stores_in(out) == [], "%s", stores_in(out))
     finally:
         shutil.rmtree(d)
 
@@ -350,7 +350,7 @@ ATTRIBUTES = [  # attribute, value that cannot be
     ("width", 0), ("width", 2 ** 31), ("width", -5), ("height", 10 ** 12), ("height", 501), ("channels", 2),
     ("channels", 4), ("chunk_rows", 0), ("chunk_rows", 2 ** 20), ("chunk_cols", 239), ("stripe_rows", 1),
     ("group_rows", 100), ("group_rows", 2 ** 60), ("group_count", 2), ("group_count", 0),
-    ("format_version", 2), ("downsample", -1.0), ("downsample", float("nan")), ("level", -1),
+    ("format_version", 1000), ("downsample", -1.0), ("downsample", float("nan")), ("level", -1),
 ]
 
 
@@ -561,7 +561,7 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["-o", "x", "--group-bytes", "1X", "a.svs"], "--group-bytes 1X"),
     (WSI2H5, ["-o", "x", "--group-bytes", "99999999999G", "a.svs"], "--group-bytes"),
     (WSI2H5, ["-o", "x", "--level", "-1", "a.svs"], "--level -1"),
-    (WSI2H5, ["-o", "x", "--on-damage", "cry", "a.svs"], "fill or fail"),
+    (WSI2H5, ["-o", "x", "--on-damage", "cry", "a.svs"], "report or fail"),
     (WSI2H5, ["-o", "x", "--nonsense", "a.svs"], "--nonsense"),
     (WSI2H5, ["-o", "x", "--task", "4/3", "a.svs"], "--task 4/3"),
     (WSI2H5, ["-o", "x", "--task", "0/3", "a.svs"], "--task 0/3"),
@@ -730,29 +730,32 @@ def test_a_damaged_tissue_map():
         run(H5SPEC, "run", "--features", "basic", "-o", out, path)  # the map is not needed here
 
 
+@later("ci")
 def test_messages_name_the_result_that_cannot_be_begun():
     s, out, begun = store(good()), os.path.join(tmp(), "r.h5"), 0
     argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s]
-    for ran, place in failing_allocations(argv, out, lambda n: range(n // 3, n * 9 // 20, 2), TORTURE_FOREVER=1):
+    for ran, place in failing_allocations(argv, out, TORTURE_FOREVER=1):
         begun += "cannot write format" in ran.err
         named = out in ran.err or s in ran.err or ran.err.endswith(": out of memory\n")
         expect(ran.status != 1 or named, "%s: %s", place, ran.err)
-    expect(begun > 3, "%d fail where the result is begun", begun)
+    expect(begun > 0, "none fails where the result is begun")
 
 
+@later("ci")
 def test_what_cannot_be_looked_for_without_memory_is_not_absent():
     """The store's tissue map and thumbnail: a result without them is another one."""
     out, told = os.path.join(tmp(), "r.h5"), set()
     argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, store(made("--size", "500x300"))]
     run(*argv)
     whole = content(out)
-    for ran, place in failing_allocations(argv, out, lambda n: range(n * 49 // 100, n * 57 // 100)):
+    for ran, place in failing_allocations(argv, out, most=6):
         told |= set(re.findall("cannot look for ([a-z_]+)", ran.err))
         same = not os.path.exists(out) or content(out) == whole
         expect(same, "%s: another result: %s", place, ran.err)
     expect({"tissue", "thumbnail"} <= told, "%s", told)
 
 
+@later("ci")
 def test_no_memory_for_arguments_is_not_wrong_usage():
     s = store(good())
     r = os.path.join(tmp(), "r.h5")
@@ -770,7 +773,7 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
     commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup", "tune")]
     said = []
     for argv in commands:
-        for ran, place in failing_allocations(argv, None, lambda n: range(1, min(n, 20) + 1)):
+        for ran, place in failing_allocations(argv, None, first=20):
             expect(ran.status != 2 and "--help" not in ran.err, "%s, %s: %s", argv[1], place, ran.err)
             said.append(ran.status == 1)
     expect(sum(said) > 20, "only %d of %d fail", sum(said), len(said))

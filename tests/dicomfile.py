@@ -2,6 +2,7 @@
 
 The same tiles in an Aperio SVS file and in DICOM files must give the same pixels.
 """
+import itertools
 import os
 import struct
 
@@ -65,6 +66,24 @@ class Level:
         self.tiles = [t.tile(k, directory)[1] for k in range(t.directories[directory][TILE_OFFSETS][1])]
 
 
+def restated(stream, adobe=None, ids=(1, 2, 3), jfif=False):
+    """A JPEG stream that says of itself: transform of an Adobe marker (None: no marker), ids of the components, JFIF."""
+    out, at, marker = bytearray(b"\xff\xd8"), 2, 0
+    if jfif:
+        out += b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+    if adobe is not None:
+        out += b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0" + bytes([adobe])
+    while marker != 0xda:
+        marker, n = stream[at + 1], struct.unpack_from(">H", stream, at + 2)[0]
+        segment = bytearray(stream[at:at + 2 + n])
+        if marker in (0xc0, 0xda):
+            step, first = (3, 10) if marker == 0xc0 else (2, 5)
+            segment[first:first + 3 * step:step] = bytes(ids)
+        out += segment
+        at += 2 + n
+    return bytes(out) + stream[at:]
+
+
 def levels(svs):
     t = Tiff(svs)
     return [Level(svs, k) for k, d in enumerate(t.directories) if TILE_OFFSETS in d]
@@ -81,21 +100,28 @@ def fragments(frames, split):
     return out
 
 
-def pixel_data(frames, table="basic", split=1):
-    """The element of the pixels and those before it. `table`: basic, extended or none."""
+def pixel_data(frames, table="basic", split=1, offsets=None, lost=(), end=END):
+    """The element of the pixels and those before it. `table`: basic, extended or none; `offsets`: other ones for the table.
+    `lost`: numbers of items that are not in the file. `end`: what follows the items."""
     items = fragments(frames, split)
-    offsets = [sum(len(i) for i in items[:k]) for k in range(len(items))] if len(items) < 500 else None
-    if offsets is None:
-        offsets, at = [], 0
-        for i in items:
-            offsets.append(at)
-            at += len(i)
+    offsets = offsets or list(itertools.accumulate((len(i) for i in items[:-1]), initial=0))
     basic = struct.pack("<%dI" % len(items), *offsets) if table == "basic" else b""
     before = b""
     if table == "extended":
         before = element(0x7fe00001, b"OV", struct.pack("<%dQ" % len(items), *offsets))
         before += element(0x7fe00002, b"OV", struct.pack("<%dQ" % len(items), *(len(f) for f in frames)))
-    return before + element(0x7fe00010, b"OB", item(basic) + b"".join(items) + END, UNDEFINED)
+    data = b"".join(items)
+    if lost:
+        data = b"".join(i for k, i in enumerate(split_items(data)) if k not in lost)
+    return before + element(0x7fe00010, b"OB", item(basic) + data + end, UNDEFINED)
+
+
+def split_items(data):
+    at = 0
+    while at < len(data):
+        n = 8 + struct.unpack_from("<I", data, at + 4)[0]
+        yield data[at:at + n]
+        at += n
 
 
 def position(x, y):

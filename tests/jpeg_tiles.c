@@ -2,9 +2,9 @@
  * jpeg_tiles.c - the pixels of every JPEG tile of a slide's first level, as libjpeg-turbo gives
  * them.
  *
- *   jpeg_tiles SLIDE [N]        writes u8 [tiles][rows][cols][3] to stdout, in the order of the
- * tiles jpeg_tiles SLIDE time N     decodes all tiles N times at 1/8 and prints the seconds of the
- * best
+ *   jpeg_tiles SLIDE            writes u8 [tiles][rows][cols][3] to stdout, in the tiles' order
+ *   jpeg_tiles SLIDE own        the same; libjpeg finds out itself which colours a stream has
+ *   jpeg_tiles SLIDE time N     decodes all tiles N times at 1/8; prints the seconds of the best
  *
  * Independent of the code under test: libtiff and libjpeg only. Missing tiles are left out.
  */
@@ -19,7 +19,7 @@
 struct slide {
     void *tables;
     uint32_t tables_bytes, tiles, cols, rows;
-    int ycbcr;
+    int ycbcr, own;
     unsigned char **bytes; /* [tiles] */
     size_t *n;
 };
@@ -77,7 +77,8 @@ static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint
     }
     jpeg_mem_src(d, s->bytes[k], s->n[k]);
     jpeg_read_header(d, TRUE);
-    d->jpeg_color_space = s->ycbcr ? JCS_YCbCr : JCS_RGB;
+    if (!s->own)
+        d->jpeg_color_space = s->ycbcr ? JCS_YCbCr : JCS_RGB;
     d->out_color_space = JCS_RGB;
     d->scale_denom = scale;
     jpeg_start_decompress(d);
@@ -102,7 +103,8 @@ int main(int argc, char **argv)
     struct jpeg_error_mgr e;
     const int times = argc == 4 ? atoi(argv[3]) : 0;
     double best = 1e9;
-    if (argc != 2 && argc != 4)
+    s.own = argc == 3 && !strcmp(argv[2], "own");
+    if (argc != 2 && argc != 4 && !s.own)
         return 2;
     if (read_slide(&s, argv[1]))
         return 1;

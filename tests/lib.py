@@ -2,8 +2,9 @@
 
 A test is a function whose name begins with test_. It passes when it returns, is skipped when it
 raises Skip, fails when it raises anything else. main() prints one line per test:
-"ok NAME", "skip NAME: reason", "not ok NAME: why".
+"ok NAME", "skip NAME: reason", "later NAME: ..." (see TIERS), "not ok NAME: why".
 """
+import hashlib
 import json
 import os
 import re
@@ -23,6 +24,10 @@ WSI2H5 = os.path.join(BUILD, "wsi2h5")
 H5SPEC = os.path.join(BUILD, "h5spec")
 MKSLIDE = os.path.join(BUILD, "tests", "mkslide")
 TIMEOUT = 600 if SAN else 120
+
+# How much runs. A test without a mark belongs to the first tier. Programs that are started by hand run everything.
+TIERS = {"check": "make check", "ci": ".ci/run", "all": "make check-all"}
+TIER = os.environ.get("TIER") or "all"
 
 os.environ.setdefault("LSAN_OPTIONS", "suppressions=%s/tests/lsan.supp:print_suppressions=0" % ROOT)
 os.environ.setdefault("TSAN_OPTIONS", "suppressions=%s/tests/tsan.supp" % ROOT)
@@ -48,6 +53,30 @@ class Skip(Exception):
 
 class Failed(AssertionError):
     pass
+
+
+def runs_in(tier):
+    """Does this run include what belongs to a tier?"""
+    return list(TIERS).index(TIER) >= list(TIERS).index(tier)
+
+
+def later(tier):
+    """Marks a test that is left to a later tier: @later("ci")."""
+    def mark(test):
+        test.tier = tier
+        return test
+    return mark
+
+
+def races(test):
+    """Marks a test that the thread sanitizer can learn from. If a program has such tests, it runs only these before make check-all."""
+    test.races = True
+    return test
+
+
+def by_tier(check, ci, all):
+    """The number or list for this tier."""
+    return {"check": check, "ci": ci, "all": all}[TIER]
 
 
 TMP = tempfile.mkdtemp(prefix="wsi-")
@@ -121,46 +150,130 @@ def real(name):
     return path
 
 
-def failing_allocations(argv, out, which, *shims, **settings):
-    """Runs a command that makes the file `out` (None: none) once for each allocation of range which(n), which then fails; n is
-    how many it makes. Yields each run, which has status and err, and "allocation k of n"."""
+def failing_allocations(argv, out, *shims, first=None, most=None, **settings):
+    """Runs a command that makes the file `out` (None: none) with one failing allocation each time. Every place of our programs that
+    allocates, itself or through a library, is met once, or up to `most` times; `first`: only this many from the beginning. Yields each run, which has status and err, and "allocation k of n"."""
     if SAN:
         raise Skip("a preloaded library and a sanitizer do not go together")
     sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import ALLOC, Server, counted
+    from common import ALLOC, Server
     folder = tmp()
-    count = os.path.join(folder, "count")
+    sites = os.path.join(folder, "sites")
     server = Server(argv, ":".join((ALLOC,) + shims), folder)
 
     def once(settings):
         if out and os.path.exists(out):
             os.unlink(out)
         return server.run(settings)
-    expect(once({"TORTURE_COUNT": count}).status == 0, "%s fails without a failing allocation", argv)
-    n = counted(count)
-    for k in which(n):
-        yield once({"TORTURE_AT": k, **settings}), "allocation %d of %d" % (k, n)
+    expect(once({"TORTURE_SITES": sites}).status == 0, "%s fails without a failing allocation", argv)
+    with open(sites) as f:
+        stacks = f.read().split()
+    for k in at_each_site(stacks, most)[:first]:
+        yield once({"TORTURE_AT": k, **settings}), "allocation %d of %d" % (k, len(stacks))
     server.close()
 
 
-def made(*options, name="slide"):
-    """A slide from mkslide; equal options give the same file."""
-    key = (name,) + options
+def at_each_site(stacks, most=None):
+    """Numbers of calls, from 1, given where each comes from: of each place the first, or `most` with the last. make check-all: every call."""
+    calls = {}
+    for k, stack in enumerate(stacks, 1):
+        calls.setdefault(stack, []).append(k)
+    most = len(stacks) if TIER == "all" else most or 1
+    return sorted({of[round(i * (len(of) - 1) / max(1, most - 1))] for of in calls.values() for i in range(min(most, len(of)))})
+
+
+# --- made slides and stores, which all test programs share ---
+
+CACHE = os.path.join(BUILD, "cache")
+LARGE = 8 << 20  # larger files are made by each program, so that the folder stays small
+_shared = {}  # path: size and time of change
+
+
+def shared(program, name, options, *inputs):
+    """What a program makes with these options, from earlier or made now: a file that nobody changes. Kept by the bytes of the program."""
+    key = (program, name, inputs) + options
     if key not in _made:
-        path = os.path.join(tmp("slide"), name + ".svs")
-        run(MKSLIDE, *options, path)
-        _made[key] = path
+        words = "\0".join((name, *inputs, *(str(state_of(i)) for i in inputs), *options)).encode()
+        folder = os.path.join(cache_of(program), hashlib.sha256(words).hexdigest()[:24])
+        if not os.path.isdir(folder):
+            folder = make_shared(folder, name, lambda path: run(program, *options, *(("-q", "-o", path) + inputs if inputs else (path,))))
+        _made[key] = os.path.join(folder, name)
+        _shared[_made[key]] = state_of(_made[key])
     return _made[key]
+
+
+def make_shared(folder, name, make):
+    """Makes a file in a folder that appears when it is complete, whichever process is first. Returns the folder, or that of a large file."""
+    part = tempfile.mkdtemp(prefix="part-", dir=os.path.dirname(folder))
+    os.chmod(part, 0o755)
+    make(os.path.join(part, name))
+    if os.path.getsize(os.path.join(part, name)) > LARGE:
+        return shutil.move(part, tmp("large"))
+    try:
+        os.rename(part, folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(part)
+    return folder
+
+
+def cache_of(program):
+    """The folder of what this version of a program makes. Those of other versions go away."""
+    if program not in _made:
+        base = os.path.basename(program)
+        if os.environ.get("WSI_REACH"):  # each test makes its own
+            _made[program] = tmp(base)
+        else:
+            with open(program, "rb") as f:
+                _made[program] = os.path.join(CACHE, "%s-%s" % (base, hashlib.sha256(f.read()).hexdigest()[:16]))
+            os.makedirs(_made[program], exist_ok=True)
+            for other in os.listdir(CACHE):
+                if other.startswith(base + "-") and other != os.path.basename(_made[program]):
+                    shutil.rmtree(os.path.join(CACHE, other), ignore_errors=True)
+    return _made[program]
+
+
+def state_of(path):
+    s = os.stat(path)
+    return s.st_size, s.st_mtime_ns
+
+
+def nobody_changed_shared_files():
+    for path, before in _shared.items():
+        if not os.path.exists(path) or state_of(path) != before or len(os.listdir(os.path.dirname(path))) > 1:
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+            _shared.clear()
+            _made.clear()
+            raise Failed("the test has changed %s, which other tests share, or its folder" % path)
+
+
+def made(*options, name="slide"):
+    """A slide from mkslide; equal options give the same file, which no test may change."""
+    return shared(MKSLIDE, name + ".svs", tuple(map(str, options)))
+
+
+def generic_tiff(svs):
+    """The same tiles as a tiled TIFF of no known scanner, which OpenSlide reads."""
+    path = os.path.join(tmp("generic"), "generic.tiff")
+    with open(svs, "rb") as f, open(path, "wb") as out:
+        out.write(f.read().replace(b"Aperio", b"Aperia"))
+    return path
 
 
 def store(slide, *options):
-    """A store of the slide; equal options give the same file."""
+    """A store of the slide; equal options give the same file, which no test may change if the slide is from made()."""
+    name = os.path.splitext(os.path.basename(slide))[0] + ".h5"
+    if slide.startswith(CACHE + os.sep) and not any(str(o).startswith(TMP) for o in options):
+        return shared(WSI2H5, name, tuple(map(str, options)), slide)
     key = ("store", slide) + options
     if key not in _made:
-        path = os.path.join(tmp("store"), os.path.splitext(os.path.basename(slide))[0] + ".h5")
-        run(WSI2H5, "-q", "-o", path, *options, slide)
-        _made[key] = path
+        _made[key] = os.path.join(tmp("store"), name)
+        run(WSI2H5, "-q", "-o", _made[key], *options, slide)
     return _made[key]
+
+
+def stores_in(folder):
+    """The names in an output folder, without the list of slides that failed."""
+    return [f for f in os.listdir(folder) if not re.fullmatch(r"failed(\.\d+-of-\d+)?\.csv", f)]
 
 
 def spectrum(stores, *options, status=0):
@@ -253,7 +366,7 @@ def reseal(f):
 
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
-    return [f for f in os.listdir(folder) if f.startswith(".") or not f.endswith(".h5")]
+    return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]
 
 
 def watch_reach(folder):
@@ -264,20 +377,33 @@ def watch_reach(folder):
     _made.clear()
 
 
-def main(scope):
+def processor_time():
+    return sum(os.times()[:4])
+
+
+def main(scope, tier="check"):
+    """Runs the tests of a program, or those that are named. `tier`: the first that includes the program."""
     chosen = sys.argv[1:]
     reach = os.environ.get("WSI_REACH")
+    some_race = any(hasattr(test, "races") for test in scope.values())
     failed = 0
     for name, test in list(scope.items()):
         if not name.startswith("test_") or not callable(test) or (chosen and name not in chosen):
             continue
         label = "%s.%s" % (os.path.splitext(os.path.basename(sys.argv[0]))[0][6:], name[5:])
+        of = max(tier, getattr(test, "tier", tier), key=list(TIERS).index)
+        if SAN == "thread" and some_race and not hasattr(test, "races"):
+            of = "all"
+        if not runs_in(of) and not chosen:
+            print("later %s: %s runs it" % (label, TIERS[of]), flush=True)
+            continue
         if reach:
             watch_reach(os.path.join(reach, label))
-        begun = time.time()
+        begun, used = time.time(), processor_time()
         try:
             test()
-            print("ok %s (%.1f s)" % (label, time.time() - begun), flush=True)
+            nobody_changed_shared_files()
+            print("ok %s (%.1f s, processor %.1f s)" % (label, time.time() - begun, processor_time() - used), flush=True)
         except Skip as e:
             print("skip %s: %s" % (label, e), flush=True)
         except Exception as e:

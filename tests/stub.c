@@ -1,6 +1,7 @@
 /* stub.c - the state of the stub, and what surrounds every call; see stub.h. */
 #include "tests/stub.h"
 
+#include <execinfo.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,6 +55,18 @@ static void begin(void)
     stub.queued = getenv("WSI_STUB_ORDER") != NULL;
     stub.seed = (unsigned)number_of("WSI_STUB_ORDER", 0);
     stub.late = stub.seed == 0;
+    stub.sites = getenv("WSI_STUB_CALLS") ? calloc(MOST_SITES, sizeof *stub.sites) : NULL;
+}
+
+/* Where in the program a call comes from: a hash of the return addresses on the stack. */
+static unsigned site(void)
+{
+    void *frames[MOST_FRAMES];
+    unsigned hash = 2166136261u;
+    const int n = backtrace(frames, MOST_FRAMES);
+    for (int k = 0; k < n; k++)
+        hash = (hash ^ (unsigned)(uintptr_t)frames[k]) * 16777619u;
+    return hash;
 }
 
 /* Every call comes through here, and leaves with stub_leave(). */
@@ -63,6 +76,8 @@ cudaError_t stub_enter(int device)
     if (!stub.begun)
         begin();
     stub_time_passes();
+    if (stub.sites && stub.calls < MOST_SITES)
+        stub.sites[stub.calls] = site();
     if (++stub.calls == stub.fail_at) {
         if (stub.fail_code != cudaErrorMemoryAllocation)
             stub.lost[device] = (cudaError_t)stub.fail_code;
@@ -120,8 +135,12 @@ __attribute__((destructor)) static void report(void)
         return;
     fprintf(f,
             "{\"calls\": %ld, \"locked_bytes\": %zu, \"not_released\": %ld, \"smooth\": %ld, "
-            "\"fused\": %ld, \"gather\": %ld, \"count\": %ld, \"pixels\": %ld}\n",
+            "\"fused\": %ld, \"gather\": %ld, \"count\": %ld, \"pixels\": %ld, \"sites\": [",
             stub.calls, stub.most_locked, not_released(), stub.run[SMOOTH], stub.run[FUSED],
             stub.run[GATHER], stub.run[COUNT], stub.run[PIXELS]);
+    for (long k = 0; stub.sites && k < stub.calls && k < MOST_SITES; k++)
+        fprintf(f, "%s%u", k ? ", " : "", stub.sites[k]);
+    fputs("]}\n", f);
     fclose(f);
+    free(stub.sites);
 }

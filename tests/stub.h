@@ -20,7 +20,8 @@
  *   WSI_STUB_GDS=WHAT       cuFile: "none" cannot be opened, "refuse" takes no file, "compat" reads
  *                           through the host, "broken" and "misused" fail at each file
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
- *                           were not released, kernels that ran
+ *                           were not released, kernels that ran, and for each call a number that
+ *                           says where in the program it comes from
  */
 #ifndef TESTS_STUB_H
 #define TESTS_STUB_H
@@ -41,6 +42,8 @@ enum {
     MOST_KERNELS = 64,
     MOST_PLANS = 64,
     MOST_RECORDS = 64, /* of an event that have not passed */
+    MOST_SITES = 1 << 20,
+    MOST_FRAMES = 64,
     SHARED_BYTES = 232448,
     PLAIN_SHARED_BYTES = 49152
 };
@@ -139,6 +142,7 @@ struct stub_state {
     bool begun, queued, late;
     int devices, fail_code;
     long calls, fail_at, run[WHATS];
+    unsigned *sites; /* of every call, if WSI_STUB_CALLS is set */
     size_t memory, used[MOST_DEVICES], locked, most_locked;
     cudaError_t lost[MOST_DEVICES];
     unsigned seed;

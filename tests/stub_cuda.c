@@ -103,6 +103,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     const bool small = is_odd(device, "small"), old = is_odd(device, "old");
     snprintf(p->name, sizeof p->name, "%sStub", small ? "Small " : old ? "Old " : "");
     p->sharedMemPerBlockOptin = small ? PLAIN_SHARED_BYTES : SHARED_BYTES;
+    p->sharedMemPerMultiprocessor = p->sharedMemPerBlockOptin + 1024;
     p->major = old ? 3 : 9;
     return stub_leave(r);
 }

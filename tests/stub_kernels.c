@@ -242,11 +242,11 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     static const struct {
         const char *word;
         enum what what;
-    } words[] = {
-        {"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH}, {"fused_kernel", FUSED},
-        {"gather_kernel", GATHER},   {"count_kernel", COUNT},         {"strip_kernel", STRIP},
-        {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},       {"planes_kernel", PIXELS},
-        {"crc_kernel", CRC}};
+    } words[] = {{"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH},
+                 {"fused_kernel", FUSED},     {"gather_kernel", GATHER},
+                 {"count_kernel", COUNT},     {"strip_kernel", STRIP},
+                 {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},
+                 {"planes_kernel", PIXELS},   {"crc_kernel", CRC}};
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
         (void)warp;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
@@ -277,9 +277,11 @@ static struct kernel *kernel_of(const void *host)
 cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute what, int value)
 {
     cudaError_t r = stub_enter(stub_device);
-    stub_check(what == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= SHARED_BYTES,
+    const bool bytes = what == cudaFuncAttributeMaxDynamicSharedMemorySize;
+    stub_check(bytes || what == cudaFuncAttributePreferredSharedMemoryCarveout,
                "an attribute of a kernel");
-    if (!r)
+    stub_check(value >= 0 && value <= (bytes ? SHARED_BYTES : 100), "the value of an attribute");
+    if (!r && bytes)
         kernel_of(host)->shared[stub_device] = value;
     return stub_leave(r);
 }

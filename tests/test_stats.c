@@ -1,6 +1,7 @@
 /*
- * test_stats - statistics of a corpus, escaping of hostile texts, and reading CSV tables.
+ * test_stats - statistics of a corpus, escaping of hostile texts, writing and reading CSV tables.
  */
+#include "common/base/csv.h"
 #include "common/base/stats.h"
 #include "common/base/table.h"
 #include "process/draw/html.h"
@@ -103,6 +104,7 @@ static const char *put(void (*f)(FILE *, const char *), const char *s)
 {
     FILE *m = fmemopen(written, sizeof written, "w");
     f(m, s);
+    putc(0, m);
     fclose(m);
     return written;
 }
@@ -117,9 +119,39 @@ static void test_hostile_texts(void)
                    "x?y")); /* right-to-left override */
     EXPECT(!strcmp(put(html_text, "\xff"), "\xef\xbf\xbd"));
     EXPECT(!strstr(put(html_json, "\xe2\x80\xa8\xe2\x80\xa9"), "\xe2\x80"));
-    EXPECT(!strcmp(put(html_csv, "=1+\"2\""), "\"'=1+\"\"2\"\"\""));
-    EXPECT(!strcmp(put(html_csv, "-5 dB"), "\"'-5 dB\"") &&
-           !strcmp(put(html_csv, "a=b"), "\"a=b\""));
+}
+
+static void test_csv_cells(void)
+{
+    static const char *const formulas[] = {"=1",   "+1",   "-5 dB", "@sum",
+                                           "\t=1", "\r=1", "'=1",   "''@"};
+    static const char *const plain[] = {"", "a=b", "'", "'; drop", "\"", ",", "''"};
+    EXPECT(!strcmp(put(csv_text, "=1+\"2\""), "\"'=1+\"\"2\"\"\""));
+    EXPECT(!strcmp(put(csv_text, "\xff\n"), "\"\xef\xbf\xbd?\"") &&
+           !strcmp(put(csv_exact, "\xff"), "\"\xff\""));
+    for (size_t k = 0; k < sizeof formulas / sizeof *formulas; k++) {
+        char want[32], cell[32];
+        snprintf(want, sizeof want, "\"'%s\"", formulas[k]);
+        snprintf(cell, sizeof cell, "'%s", formulas[k]);
+        EXPECT(!strcmp(put(csv_exact, formulas[k]), want));
+        EXPECT(!strcmp(csv_original(cell), formulas[k]));
+    }
+    for (size_t k = 0; k < sizeof plain / sizeof *plain; k++) {
+        EXPECT(put(csv_exact, plain[k])[1] != '\'' || plain[k][0] == '\'');
+        EXPECT(!strcmp(csv_original(plain[k]), plain[k]));
+    }
+}
+
+static void number(FILE *f, const char *s)
+{
+    csv_number(f, strtod(s, NULL));
+}
+
+static void test_csv_numbers(void)
+{
+    EXPECT(!strcmp(put(number, "-28.319000000000003"), "-28.319")); /* was printed in full */
+    EXPECT(!strcmp(put(number, "160"), "160") && !strcmp(put(number, "0.1"), "0.1"));
+    EXPECT(!strcmp(put(number, "nan"), "") && !strcmp(put(number, "inf"), ""));
 }
 
 static void test_base64(void)
@@ -199,6 +231,8 @@ int main(void)
         {"median_of_functions", test_median_of_functions},
         {"distance_of_histograms", test_distance_of_histograms},
         {"hostile_texts", test_hostile_texts},
+        {"csv_cells", test_csv_cells},
+        {"csv_numbers", test_csv_numbers},
         {"base64", test_base64},
         {"tables", test_tables},
         {"bad_tables", test_bad_tables},

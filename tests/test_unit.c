@@ -3,6 +3,7 @@
  */
 #include "common/base/cli.h"
 #include "common/codec/codec.h"
+#include "common/regions/polygons.h"
 #include "common/result/result.h"
 #include "common/store/gray.h"
 #include "process/spectrum/spectrum.h"
@@ -24,6 +25,12 @@ static void test_messages(void)
     err_add(&e, "b");
     EXPECT(!strcmp(e.msg, "b: a?[31m: bad?line"));
     EXPECT(err_set(NULL, "x") == -1);
+    err_set(&e, "%s",
+            "a\xe2\x80\xae"
+            "b\xe2\x81\xa6\xd8\x9c\xc2\x85\x9f\xe2\x80\xa8.");
+    EXPECT(!strcmp(e.msg, "a?b?????.")); /* nothing that reorders text or ends a line */
+    err_set(&e, "%s", "\xc3\xa9 \xe2\x80\xa6 \xe6\x9f\x93 \xf0\x9f\x94\xac \xe9");
+    EXPECT(!strcmp(e.msg, "\xc3\xa9 \xe2\x80\xa6 \xe6\x9f\x93 \xf0\x9f\x94\xac \xe9"));
     char longer[3000];
     memset(longer, 'x', sizeof longer);
     longer[2999] = 0;
@@ -61,10 +68,11 @@ static void test_json_strings(void)
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
-    cli_json_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80");
+    cli_json_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80\xc2\x85\xe2\x80\xae");
     cli_json_number(f, NAN);
     fclose(f);
-    EXPECT(!strcmp(text, "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\"null"));
+    EXPECT(!strcmp(text,
+                   "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\\u0085\\u202e\"null"));
     free(text);
 }
 
@@ -249,6 +257,85 @@ static void test_parameters(void)
     }
 }
 
+/* --- polygons --- */
+
+enum { ACROSS = 61, DOWN = 47 };
+
+/* A ring of n vertices, some outside of the image, some on the centres of pixels. */
+static void add_ring(struct polygons *p, int n)
+{
+    double v[300][2];
+    for (int k = 0; k < n; k++)
+        for (int d = 0; d < 2; d++)
+            v[k][d] = (double)(random() % 1000) * (k % 3 ? 0.08 : 0.5) - 5;
+    for (int k = 0; k < n; k++)
+        EXPECT(!polygons_add_edge(p, v[k], v[(k + 1) % n]));
+}
+
+/* The definition: an odd number of edges of one polygon lies at or left of the centre. */
+static bool is_inside(const struct polygons *p, double x, double y)
+{
+    for (int64_t polygon = 0; polygon < p->count; polygon++) {
+        int crossed = 0;
+        for (const struct polygons_edge *e = p->edges; e < p->edges + p->n; e++)
+            if (e->polygon == polygon && e->y0 <= y && y < e->y1)
+                crossed += e->x0 + (y - e->y0) / (e->y1 - e->y0) * (e->x1 - e->x0) <= x;
+        if (crossed % 2)
+            return true;
+    }
+    return false;
+}
+
+static int wrong_pixels(const struct polygons *p)
+{
+    struct err e = {""};
+    int wrong = 0;
+    struct polygons_rows *rows = polygons_open(p, ACROSS, DOWN, &e);
+    EXPECT(rows != NULL);
+    for (int64_t y = 0; y < DOWN; y++) {
+        int64_t n, k = 0;
+        const struct polygons_span *s = polygons_row(rows, y, &n);
+        for (int64_t i = 0; i < n; i++)
+            wrong += s[i].first >= s[i].end || (i > 0 && s[i].first <= s[i - 1].end);
+        for (int64_t x = 0; x < ACROSS; x++) {
+            k += k < n && x >= s[k].end;
+            wrong += (k < n && x >= s[k].first) != is_inside(p, (double)x + 0.5, (double)y + 0.5);
+        }
+    }
+    polygons_close(rows);
+    return wrong;
+}
+
+static void test_polygons(void)
+{
+    static const int sizes[][4] = {{0},        {3},           {4, 5},       {300},
+                                   {100, 200}, {7, 30, 3, 3}, {299, 3, 290}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        struct polygons p = POLYGONS_NONE;
+        for (int ring = 0; ring < 4 && sizes[k][ring]; ring++) {
+            p.count += ring != 1; /* the second ring is a hole of the first */
+            add_ring(&p, sizes[k][ring]);
+        }
+        EXPECT(wrong_pixels(&p) == 0);
+        polygons_free(&p);
+    }
+}
+
+/* The work is bounded, and the message names the bound. */
+static void test_too_complex_polygons(void)
+{
+    struct polygons p = POLYGONS_NONE;
+    struct err e = {""};
+    p.count = 1;
+    const double a[2] = {0, 0}, b[2] = {9, 2e9};
+    for (int k = 0; k < 2; k++)
+        EXPECT(!polygons_add_edge(&p, a, b));
+    EXPECT(!polygons_open(&p, 10, 2000000000, &e));
+    EXPECT(strstr(e.msg, "its 2 edges cross 4000000000 rows of pixels, and at most 2147483648 are "
+                         "possible; simplify the polygons"));
+    polygons_free(&p);
+}
+
 int main(void)
 {
     static const struct unit_test tests[] = {
@@ -262,6 +349,8 @@ int main(void)
         {"moments", test_moments},
         {"missing_groups", test_missing_groups},
         {"parameters", test_parameters},
+        {"polygons", test_polygons},
+        {"too_complex_polygons", test_too_complex_polygons},
     };
     return unit_run("unit", tests, sizeof tests / sizeof *tests);
 }

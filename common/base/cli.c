@@ -356,6 +356,14 @@ void cli_print_text(FILE *f, const char *s)
     fputs(text, f);
 }
 
+/* The character of a valid sequence of at most three bytes. */
+static unsigned code_of(const unsigned char *s, int n)
+{
+    return n == 1   ? s[0]
+           : n == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
+                    : (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+}
+
 void cli_json_string(FILE *f, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -366,10 +374,8 @@ void cli_json_string(FILE *f, const char *text)
             fputs("\\ufffd", f);
         else if (*s == '"' || *s == '\\')
             fprintf(f, "\\%c", *s);
-        else if (*s < 32 || *s == 127)
-            fprintf(f, "\\u%04x", *s);
-        else if (*s == 0xc2 && s[1] < 0xa0) /* C1 control characters */
-            fprintf(f, "\\u%04x", s[1]);
+        else if (err_unsafe((const char *)s))
+            fprintf(f, "\\u%04x", code_of(s, n));
         else
             fwrite(s, 1, (size_t)n, f);
         s += n ? n : 1;

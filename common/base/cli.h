@@ -32,8 +32,8 @@ void cli_start(const char *program);
  * reports it and returns EXIT_PART instead of EXIT_DONE. */
 int cli_finish(int status);
 
-/* Prints one line on stderr, "PROGRAM: text". Control characters become '?', because names of
- * files could otherwise move a terminal's cursor. All messages of both programs go through
+/* Prints one line on stderr, "PROGRAM: text". Control characters become '?' (err_clean), because
+ * names of files could otherwise move a terminal's cursor. All messages of both programs go through
  * here. Allocates nothing. */
 void cli_say(const char *fmt, ...) ERR_PRINTF(1, 2);
 /* The same with another name before the colon. */
@@ -91,7 +91,7 @@ enum cli_when { CLI_AUTO, CLI_YES, CLI_NO };
 /* "auto", "yes", "no". */
 int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e);
 
-/* Prints s on a terminal: control characters become '?'. */
+/* Prints s on a terminal, as err_clean() makes it. */
 void cli_print_text(FILE *f, const char *s);
 /* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
 void cli_json_string(FILE *f, const char *s);

@@ -95,6 +95,8 @@ void command_help(const struct command *c)
     else
         printf("%s\n", c->summary);
     for (const struct command_option *o = c->options; o->name; o++) {
+        if (!o->help)
+            continue;
         if (o->section)
             printf("\n%s:\n", o->section);
         print_option(c, o);
@@ -159,7 +161,7 @@ static int count_prefixed(const struct command_option *options, const char *word
     const size_t n = strcspn(word, "=");
     int count = 0;
     for (const struct command_option *o = options; o->name; o++)
-        count += !strncmp(o->name, word, n);
+        count += o->help && !strncmp(o->name, word, n);
     return count;
 }
 

@@ -21,7 +21,8 @@ struct command_option {
     const char *name;     /* "output" for --output; NULL ends the table */
     const char *argument; /* "FILE" in the help; NULL: the option takes no argument */
     int id;               /* what set() gets; unique in the table and > 0 */
-    const char *help;     /* %s becomes the default; without %s, " (default: ...)" is added */
+    const char *help;     /* %s becomes the default; without %s, " (default: ...)" is added.
+                             NULL: an earlier name, which works and is not shown */
 };
 
 /* Ids of the options that command_parse() handles itself; ids of a command begin at COMMAND_OWN. */

@@ -5,27 +5,55 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence of a printable character at s, or 0. */
-static int printable(const unsigned char *s)
+/* Length of the UTF-8 sequence at s, or 0. */
+static size_t sequence(const unsigned char *s)
 {
-    if (s[0] < 0x80)
-        return s[0] >= 32 && s[0] != 127;
-    const int n = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                  : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-    for (int k = 1; k < n; k++)
+    const size_t n = s[0] < 0x80                   ? 1
+                     : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                     : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                     : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                                   : 0;
+    for (size_t k = 1; k < n; k++)
         if ((s[k] & 0xc0) != 0x80)
             return 0;
-    return s[0] == 0xc2 && s[1] < 0xa0 ? 0 : n;
+    return n;
+}
+
+/* U+2028 to U+202E, U+200E, U+200F; U+2066 to U+2069: the marks that reorder text, and separators
+ * of lines. */
+static int is_direction(const unsigned char *s)
+{
+    return s[0] == 0xe2 &&
+           ((s[1] == 0x80 && (s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xa8 && s[2] <= 0xae))) ||
+            (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
+}
+
+size_t err_unsafe(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    const size_t n = sequence(s);
+    switch (n) {
+    case 0: return *s < 0xa0 || *s == 0xc2; /* other single bytes are letters of Latin-1 */
+    case 1: return *s && (*s < 32 || *s == 127);
+    case 2: return (*s == 0xc2 && s[1] < 0xa0) || (*s == 0xd8 && s[1] == 0x9c) ? 2 : 0;
+    case 3: return is_direction(s) ? 3 : 0;
+    default: return 0;
+    }
 }
 
 void err_clean(char *text)
 {
-    for (unsigned char *s = (unsigned char *)text; *s;) {
-        const int n = printable(s);
-        if (n == 0 && (*s < 0xa0 || *s == 0xc2)) /* other single bytes are letters of Latin-1 */
-            *s = '?';
-        s += n ? n : 1;
+    char *out = text;
+    while (*text) {
+        const size_t bad = err_unsafe(text), n = sequence((unsigned char *)text);
+        if (bad)
+            *out++ = '?';
+        else
+            for (size_t k = 0; k < (n ? n : 1); k++)
+                *out++ = text[k];
+        text += bad ? bad : n ? n : 1;
     }
+    *out = 0;
 }
 
 int err_set(struct err *e, const char *fmt, ...)

@@ -10,6 +10,7 @@
 #define WSI_ERR_H
 
 #include <stdarg.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,8 +35,11 @@ int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* Puts "context: " before the existing message; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-/* Replaces what could move a terminal's cursor by '?': C0 and C1 control characters (the latter as
- * UTF-8 or as single bytes) and DEL. err_set, err_sys and err_add have done so already. */
+/* How many bytes the character at `s` has if it must not reach a terminal, else 0: control
+ * characters (C0, DEL, and C1 as UTF-8 or as single bytes), and those that reorder the text around
+ * them or end a line, such as U+202E. All programs' texts for people are judged here (text.h). */
+size_t err_unsafe(const char *s);
+/* Replaces these by '?'. err_set, err_sys and err_add have done so already. */
 void err_clean(char *s);
 
 #ifdef __cplusplus

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MOST_ENDING = 16 }; /* bytes of the ending that a cut name keeps */
 
 /* The folder of a path, "." when it has none. Owned by the caller; NULL when out of memory. */
 static char *folder_of(const char *path)
@@ -38,8 +42,32 @@ static void host_name(char host[64])
             *s = '_';
 }
 
-/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone? Any base if
- * `base` is NULL. */
+/* BASE of a temporary name. A long one is cut, so that the whole name has at most NAME_MAX bytes:
+ * its beginning, a hash of all of it, and its ending. NULL when out of memory. */
+static char *temp_base(const char *name, const char *host)
+{
+    const size_t n = strlen(name), numbers = sizeof "..--.part" + 7 + 10; /* process, count */
+    const size_t room = NAME_MAX - numbers - strlen(host);
+    const char *dot = strrchr(name, '.');
+    uint32_t hash = 2166136261; /* FNV-1a */
+    char *base;
+    if (n <= room)
+        return strdup(name);
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619;
+    size_t cut = room - MOST_ENDING - 9;
+    while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* within a character of UTF-8 */
+        cut--;
+    if (!dot || strlen(dot) > MOST_ENDING)
+        dot = "";
+    return asprintf(&base, "%.*s~%08" PRIx32 "%s", (int)cut, name, hash, dot) < 0 ? NULL : base;
+}
+
+/* Temporary names that this process has made. */
+static unsigned names_made;
+
+/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone, or of this one
+ * before it was started anew by exec? Any base if `base` is NULL. */
 static int is_leftover(const char *name, const char *base, const char *host)
 {
     static const char ending[] = ".part";
@@ -59,7 +87,9 @@ static int is_leftover(const char *name, const char *base, const char *host)
     if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
         name[nh + (size_t)end])
         return 0;
-    return pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) && errno == ESRCH;
+    if (pid == (long)getpid())
+        return number > names_made;
+    return pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
 /* A living writer in another process namespace of this host still holds its lock. */
@@ -84,13 +114,13 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
 }
 
 /* Creates ".BASE.HOST-PID-NUMBER.part" with a number that is free. */
-static int create_temp(struct publish *p, const char *folder, const char *host, struct err *e)
+static int create_temp(struct publish *p, const char *folder, const char *base, const char *host,
+                       struct err *e)
 {
-    static unsigned count;
     do {
         free(p->temp_path);
-        if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base_of(p->final_path), host,
-                     (long)getpid(), ++count) < 0) {
+        if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base, host, (long)getpid(),
+                     ++names_made) < 0) {
             p->temp_path = NULL;
             return err_set(e, "out of memory");
         }
@@ -109,8 +139,10 @@ void publish_clean(const char *final_path)
     char host[64];
     char *folder = folder_of(final_path);
     host_name(host);
-    if (folder)
-        remove_leftovers(folder, base_of(final_path), host);
+    char *base = temp_base(base_of(final_path), host);
+    if (folder && base)
+        remove_leftovers(folder, base, host);
+    free(base);
     free(folder);
 }
 
@@ -128,11 +160,13 @@ int publish_begin(struct publish *p, const char *final_path, struct err *e)
     char *folder = folder_of(final_path);
     p->final_path = strdup(final_path);
     host_name(host);
-    int r = folder && p->final_path ? 0 : err_set(e, "out of memory");
+    char *base = temp_base(base_of(final_path), host);
+    int r = folder && base && p->final_path ? 0 : err_set(e, "out of memory");
     if (r == 0) {
-        remove_leftovers(folder, base_of(final_path), host);
-        r = create_temp(p, folder, host, e);
+        remove_leftovers(folder, base, host);
+        r = create_temp(p, folder, base, host, e);
     }
+    free(base);
     free(folder);
     if (r) {
         publish_abort(p);

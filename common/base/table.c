@@ -1,6 +1,8 @@
 /* table.c - see table.h. */
 #include "common/base/table.h"
 
+#include "common/base/csv.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -150,7 +152,7 @@ void table_free(struct table *t)
 
 const char *table_cell(const struct table *t, int64_t row, int64_t column)
 {
-    return t->cells[row * t->columns + column];
+    return csv_original(t->cells[row * t->columns + column]);
 }
 
 int64_t table_column(const struct table *t, const char *name)

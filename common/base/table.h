@@ -3,7 +3,8 @@
  *
  * UTF-8, with or without a byte order mark; lines end with LF or CRLF; fields are separated by
  * commas, or by tabs if the header line has a tab and no comma; a field in double quotes may
- * contain separators, line ends and doubled quotes. Blank lines are skipped.
+ * contain separators, line ends and doubled quotes. Blank lines are skipped. The apostrophe that
+ * guards a text against being taken for a formula (common/base/csv.h) is dropped.
  */
 #ifndef WSI_TABLE_H
 #define WSI_TABLE_H

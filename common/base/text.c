@@ -1,6 +1,8 @@
 /* text.c - see text.h. */
 #include "common/base/text.h"
 
+#include "common/base/err.h"
+
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +22,6 @@ static void piece_set(struct piece *p, const char *bytes, size_t n, int columns)
     p->columns = columns;
 }
 
-/* Characters that reorder the text around them, and separators of lines. */
-static int is_direction(wchar_t c)
-{
-    return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
-}
-
 /* Takes the first character of `s`; returns how many bytes of `s` it is. */
 static size_t piece_next(struct piece *p, const char *s)
 {
@@ -38,7 +33,7 @@ static size_t piece_next(struct piece *p, const char *s)
         return 1;
     }
     const int columns = wcwidth(c);
-    if (columns < 0 || is_direction(c))
+    if (columns < 0 || err_unsafe(s))
         piece_set(p, "?", 1, 1);
     else
         piece_set(p, s, n, columns);

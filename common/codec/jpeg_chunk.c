@@ -160,8 +160,10 @@ static int grow(struct jpeg_chunk *c, size_t most, struct err *e)
         return 0;
     free(c->bytes);
     c->room = 0;
-    if (!(c->bytes = malloc(most)))
-        return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+    if (!(c->bytes = malloc(most))) {
+        err_set(e, "out of memory");
+        return JPEG_NO_MEMORY;
+    }
     c->room = most;
     return 0;
 }

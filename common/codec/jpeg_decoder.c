@@ -49,6 +49,12 @@ static void on_message(j_common_ptr jpeg)
     (void)jpeg; /* libjpeg counts warnings itself */
 }
 
+static int no_memory(struct err *e)
+{
+    err_set(e, "out of memory");
+    return JPEG_NO_MEMORY;
+}
+
 /* The end of a stream that libjpeg has left with an error. */
 static int failed(struct jpeg_decoder *d, const char *what, struct err *e)
 {
@@ -69,7 +75,7 @@ static int load(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct 
     const int what = jpeg_read_header(&d->jpeg, FALSE);
     jpeg_abort_decompress(&d->jpeg); /* keeps the tables */
     if (what != JPEG_HEADER_TABLES_ONLY)
-        return err_set(e, "its JPEG tables are invalid"), JPEG_DAMAGED;
+        return err_set(e, "its JPEG tables are invalid");
     d->loaded = tables;
     return 0;
 }
@@ -196,7 +202,7 @@ static int grow_lines(struct jpeg_decoder *d, int64_t rows, struct err *e)
     free(d->lines);
     d->rows = 0;
     if (!(d->lines = calloc((size_t)rows, sizeof *d->lines)))
-        return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+        return no_memory(e);
     d->rows = rows;
     return 0;
 }
@@ -219,12 +225,12 @@ static void read_lines(struct jpeg_decoder *d, int64_t top, uint8_t *out)
 static int pad(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct err *e)
 {
     if (n > SIZE_MAX / 2 - PADDING)
-        return err_set(e, "a stream of %zu bytes", n), JPEG_DAMAGED;
+        return err_set(e, "a stream of %zu bytes", n);
     if (n + PADDING > d->room) {
         free(d->padded);
         d->room = 0;
         if (!(d->padded = malloc(2 * (n + PADDING))))
-            return err_set(e, "out of memory"), JPEG_NO_MEMORY;
+            return no_memory(e);
         d->room = 2 * (n + PADDING);
     }
     memcpy(d->padded, bytes, n);
@@ -239,16 +245,16 @@ static int judge(struct jpeg_decoder *d, const struct jpeg_picture *p, struct er
     const size_t unread = j->src->bytes_in_buffer;
     if (d->manager.num_warnings > 0) {
         d->manager.format_message((j_common_ptr)j, d->message);
-        return err_set(e, "%s", d->message), JPEG_DAMAGED;
+        return err_set(e, "%s", d->message);
     }
     if (j->output_scanline < j->output_height) { /* only its top was wanted */
         jpeg_abort_decompress(j);
         return 0;
     }
     if (unread < PADDING)
-        return err_set(e, "Premature end of JPEG file"), JPEG_DAMAGED;
+        return err_set(e, "Premature end of JPEG file");
     if (is_file(p) && unread > PADDING)
-        return err_set(e, "bytes after the end of the picture"), JPEG_DAMAGED;
+        return err_set(e, "bytes after the end of the picture");
     return 0;
 }
 
@@ -278,7 +284,7 @@ int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const stru
                 uint8_t *out, struct err *e)
 {
     if (s->n < 4 || s->bytes[0] != 0xff || s->bytes[1] != 0xd8)
-        return err_set(e, "not a JPEG stream"), JPEG_DAMAGED;
+        return err_set(e, "not a JPEG stream");
     int r = grow_lines(d, p->rows, e);
     if (r == 0 && (!d->made || d->own_tables || d->loaded != s->tables))
         r = restart(d, s->tables, s->tables_bytes, e);

@@ -21,7 +21,7 @@
 
 /* Where the colours of a stream of three components come from. */
 enum jpeg_colours {
-    JPEG_RGB, /* the caller says so: TIFF's photometric tag */
+    JPEG_RGB, /* the caller says so */
     JPEG_YCBCR,
     JPEG_MARKED, /* the stream is a whole file and its APP14 marker says so. It must be baseline
                     with one scan and have that marker and all tables, and nothing may follow its
@@ -53,7 +53,7 @@ struct jpeg_decoder;
 struct jpeg_decoder *jpeg_decoder_create(struct err *e);
 void jpeg_decoder_free(struct jpeg_decoder *d); /* NULL is allowed */
 
-enum { JPEG_DAMAGED = -1, JPEG_NO_MEMORY = -2 };
+enum { JPEG_DAMAGED = -1, JPEG_NO_MEMORY = -2 }; /* -1 is what err_set returns */
 
 /* Decodes into out u8 [rows][cols][channels], without padding. 0, JPEG_DAMAGED or JPEG_NO_MEMORY.
  * After a failure out is undefined, and the next stream is not affected. With `eighth` out may be

@@ -38,6 +38,13 @@ static int big16(const uint8_t *p)
     return p[0] << 8 | p[1];
 }
 
+/* A valid stream of another kind. */
+static int other(struct err *e, const char *what)
+{
+    err_set(e, "%s", what);
+    return 1;
+}
+
 static int read_quant(struct jpeg_header *h, struct segment s, struct err *e)
 {
     while (s.n > 0) {
@@ -104,10 +111,14 @@ static int read_frame(struct jpeg_header *h, struct segment s, struct err *e)
     h->components = s.p[5];
     if (h->width == 0 || h->height == 0)
         return err_set(e, "damaged JPEG: width or height is zero");
-    if (s.p[0] != 8)
-        return err_set(e, "JPEG of %d bits per sample", s.p[0]), 1;
-    if (h->components != 1 && h->components != 3)
-        return err_set(e, "JPEG of %d components", h->components), 1;
+    if (s.p[0] != 8) {
+        err_set(e, "JPEG of %d bits per sample", s.p[0]);
+        return 1;
+    }
+    if (h->components != 1 && h->components != 3) {
+        err_set(e, "JPEG of %d components", h->components);
+        return 1;
+    }
     for (int c = 0; c < h->components; c++) {
         const uint8_t *p = s.p + 6 + 3 * c;
         h->component[c] = (struct jpeg_component){
@@ -127,7 +138,7 @@ static int read_scan(struct jpeg_header *h, struct segment s, struct err *e)
     if (h->components == 0 || s.n < 1 || s.n != 4 + 2 * (size_t)s.p[0])
         return err_set(e, "damaged JPEG: invalid scan header");
     if (s.p[0] != h->components)
-        return err_set(e, "JPEG of several scans"), 1;
+        return other(e, "JPEG of several scans");
     for (int c = 0; c < h->components; c++) {
         const uint8_t *p = s.p + 1 + 2 * c;
         struct jpeg_component *k = &h->component[c];
@@ -136,7 +147,7 @@ static int read_scan(struct jpeg_header *h, struct segment s, struct err *e)
         k->dc = p[1] >> 4;
         k->ac = p[1] & 15;
         if (!h->dc[k->dc].defined || !h->ac[k->ac].defined || !h->quant_defined[k->quant])
-            return err_set(e, "JPEG without its tables"), 1;
+            return other(e, "JPEG without its tables");
     }
     const uint8_t *p = s.p + 1 + 2 * h->components;
     return p[0] == 0 && p[1] == 63 && p[2] == 0 ? 0
@@ -161,7 +172,7 @@ static int read_segment(struct jpeg_header *h, int marker, struct segment s, str
     case SOS: return read_scan(h, s, e);
     case APP0: /* libjpeg-turbo warns of it, and a warning is damage */
         if (s.n >= 6 && !memcmp(s.p, "JFIF", 5) && s.p[5] != 1)
-            return err_set(e, "JPEG of an unknown JFIF version"), 1;
+            return other(e, "JPEG of an unknown JFIF version");
         return 0;
     case APP14:
         if (s.n >= 12 && !memcmp(s.p, "Adobe", 5))
@@ -170,37 +181,75 @@ static int read_segment(struct jpeg_header *h, int marker, struct segment s, str
     default: break;
     }
     if (marker > SOF0 && marker <= SOF15 && marker != JPG)
-        return err_set(e,
-                       marker == DAC ? "JPEG with arithmetic coding" : "JPEG that is not baseline"),
-               1;
+        return other(e,
+                     marker == DAC ? "JPEG with arithmetic coding" : "JPEG that is not baseline");
+    return 0;
+}
+
+/* Reads the segment whose marker is at byte *at, and steps over it. */
+static int next_segment(const uint8_t *bytes, size_t n, size_t *at, int *marker, struct segment *s,
+                        struct err *e)
+{
+    while (*at + 1 < n && bytes[*at] == 0xff && bytes[*at + 1] == 0xff)
+        ++*at; /* fill bytes */
+    if (*at + 4 > n || bytes[*at] != 0xff)
+        return err_set(e, "damaged JPEG: no marker at byte %zu", *at);
+    const int m = *marker = bytes[*at + 1];
+    if (m == EOI || m == SOI || m == TEM || (m >= RST0 && m < SOI) || m == 0)
+        return err_set(e, "damaged JPEG: marker %02x at byte %zu", (unsigned)m, *at);
+    const size_t length = (size_t)big16(bytes + *at + 2);
+    if (length < 2 || length > n - *at - 2)
+        return err_set(e, "damaged JPEG: the segment at byte %zu is truncated", *at);
+    *s = (struct segment){bytes + *at + 4, length - 2};
+    *at += 2 + length;
     return 0;
 }
 
 int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, struct err *e)
 {
-    size_t at = 2;
-    *h = (struct jpeg_header){.adobe_transform = -1};
+    struct segment s;
+    int marker = 0, r = 0;
+    *h = (struct jpeg_header){.adobe_transform = -1, .scan_offset = 2};
     if (n < 4 || bytes[0] != 0xff || bytes[1] != SOI)
         return err_set(e, "damaged JPEG: it does not begin with SOI");
-    for (;;) {
-        while (at + 1 < n && bytes[at] == 0xff && bytes[at + 1] == 0xff)
-            at++; /* fill bytes */
-        if (at + 4 > n || bytes[at] != 0xff)
-            return err_set(e, "damaged JPEG: no marker at byte %zu", at);
-        const int marker = bytes[at + 1];
-        if (marker == EOI || marker == SOI || marker == TEM || (marker >= RST0 && marker < SOI) ||
-            marker == 0)
-            return err_set(e, "damaged JPEG: marker %02x at byte %zu", (unsigned)marker, at);
-        const size_t length = (size_t)big16(bytes + at + 2);
-        if (length < 2 || length > n - at - 2)
-            return err_set(e, "damaged JPEG: the segment at byte %zu is truncated", at);
-        const int r = read_segment(h, marker, (struct segment){bytes + at + 4, length - 2}, e);
-        at += 2 + length;
-        if (r || marker == SOS) {
-            h->scan_offset = at;
-            return r;
-        }
+    while (marker != SOS && r == 0) {
+        if (next_segment(bytes, n, &h->scan_offset, &marker, &s, e))
+            return -1;
+        r = read_segment(h, marker, s, e);
     }
+    return r;
+}
+
+/* --- what a stream states about its colours --- */
+
+struct statement {
+    bool is_jfif, has_rgb_ids;
+    int adobe_transform; /* -1: no marker */
+};
+
+static void take_statement(struct statement *t, int marker, struct segment s)
+{
+    const bool is_frame = marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG &&
+                          marker != DAC;
+    if (is_frame && s.n == 15 && s.p[5] == 3)
+        t->has_rgb_ids = s.p[6] == 'R' && s.p[9] == 'G' && s.p[12] == 'B';
+    else if (marker == APP0 && s.n >= 14 && !memcmp(s.p, "JFIF", 5))
+        t->is_jfif = true;
+    else if (marker == APP14 && s.n >= 12 && !memcmp(s.p, "Adobe", 5))
+        t->adobe_transform = s.p[11];
+}
+
+int jpeg_header_colours(const uint8_t *bytes, size_t n)
+{
+    struct statement t = {.adobe_transform = -1};
+    struct segment s;
+    size_t at = 2; /* behind SOI */
+    int marker = 0;
+    while (marker != SOS && next_segment(bytes, n, &at, &marker, &s, NULL) == 0)
+        take_statement(&t, marker, s);
+    if (t.adobe_transform > 0)
+        return 1;
+    return !t.is_jfif && (t.adobe_transform == 0 || t.has_rgb_ids) ? 0 : -1;
 }
 
 int jpeg_header_mcu_blocks(const struct jpeg_header *h)

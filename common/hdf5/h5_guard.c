@@ -248,12 +248,11 @@ int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *a
 /* Link info and attribute info: version, flags, [largest number], heap, index of names. */
 static int check_info(struct guard *g, struct guard_bytes b, bool links)
 {
+    const size_t number_bytes = links ? 8 : 2;
     uint64_t version, flags, heap, tree;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || version != 0 || flags > 1 ||
-        !guard_skip(&b, !flags  ? 0
-                        : links ? 8
-                                : 2) ||
-        !guard_take(&b, 8, &heap) || !guard_take(&b, 8, &tree))
+        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) ||
+        !guard_take(&b, 8, &tree))
         return guard_reject(g, "the index of names is damaged");
     if (heap == UINT64_MAX && tree == UINT64_MAX)
         return 0;

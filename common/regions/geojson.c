@@ -1,6 +1,8 @@
 /* geojson.c - see geojson.h. HAVE_JANSSON comes from the Makefile's probe. */
 #include "common/regions/geojson.h"
 
+#include "common/base/stop.h"
+
 #ifdef HAVE_JANSSON
 
 #include <inttypes.h>
@@ -52,55 +54,60 @@ static void give(void *p)
 
 /* --- the file --- */
 
-/* Reads the whole file. NULL on failure. */
-static char *load_text(const char *path, size_t *bytes, struct err *e)
+/* NULL on failure. */
+static FILE *open_file(const char *path, struct err *e)
 {
     struct stat st;
     FILE *f = NULL;
-    char *text = NULL;
-    if (stat(path, &st)) {
+    if (stat(path, &st))
         err_sys(e, "%s: cannot read", path);
-        return NULL;
-    }
-    if (!S_ISREG(st.st_mode) || st.st_size > MOST_FILE) {
-        err_set(e,
-                S_ISREG(st.st_mode) ? "%s: larger than 256 MiB; export fewer objects"
-                                    : "%s: not a file",
-                path);
-        return NULL;
-    }
-    if (!(f = fopen(path, "rb")))
+    else if (!S_ISREG(st.st_mode))
+        err_set(e, "%s: not a file", path);
+    else if (st.st_size > MOST_FILE)
+        err_set(e, "%s: larger than 256 MiB; export fewer objects", path);
+    else if (!(f = fopen(path, "rbe")))
         err_sys(e, "%s: cannot read", path);
-    else if (!(text = malloc((size_t)st.st_size + 1)))
-        err_set(e, "%s: out of memory", path);
-    else if ((*bytes = fread(text, 1, (size_t)st.st_size, f)) < (size_t)st.st_size && ferror(f)) {
-        err_sys(e, "%s: cannot read", path);
-        free(text);
-        text = NULL;
-    }
-    if (f)
-        fclose(f);
-    return text;
+    return f;
+}
+
+/* The next bytes, for Jansson; a signal ends the text. */
+static size_t next_bytes(void *buffer, size_t n, void *file)
+{
+    return stop_signal() ? (size_t)-1 : fread(buffer, 1, n, file);
+}
+
+static void skip_mark(FILE *f)
+{
+    char start[3];
+    if (fread(start, 1, 3, f) != 3 || memcmp(start, "\xef\xbb\xbf", 3))
+        rewind(f);
 }
 
 static json_t *load_json(const char *path, struct err *e)
 {
     json_error_t why;
-    size_t bytes = 0;
-    char *text = load_text(path, &bytes, e);
-    if (!text)
+    FILE *f = open_file(path, e);
+    if (!f)
         return NULL;
-    const size_t mark = bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+    skip_mark(f);
     json_set_alloc_funcs(take, give);
     memory_refused = false;
-    json_t *root = json_loadb(text + mark, bytes - mark, 0, &why);
-    free(text);
-    if (!root && memory_refused)
+    json_t *root = json_load_callback(next_bytes, f, 0, &why);
+    if (root) {
+        fclose(f);
+        return root;
+    }
+    if (ferror(f))
+        err_sys(e, "%s: cannot read", path);
+    else if (stop_check(e))
+        err_add(e, "%s", path);
+    else if (memory_refused)
         err_set(e, "%s: too large: reading it takes more than 2 GiB; export fewer objects", path);
-    else if (!root)
+    else
         err_set(e, "%s: not valid JSON: line %d, column %d: %s; export the file again", path,
                 why.line, why.column, why.text);
-    return root;
+    fclose(f);
+    return NULL;
 }
 
 /* --- polygons --- */
@@ -128,6 +135,8 @@ static int read_ring(struct reading *r, const json_t *ring, struct err *e)
 {
     const size_t n = json_array_size(ring);
     double first[2], last[2], next[2];
+    if (stop_check(e))
+        return -1;
     if (n < 3)
         return err_set(e, "a ring of a polygon has %zu points; at least 3 are needed", n);
     if (read_point(json_array_get(ring, 0), first, e))

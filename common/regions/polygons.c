@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows that all edges together may cross: minutes of work at most. */
-#define MOST_CROSSINGS (INT64_C(1) << 32)
+/* Rows that all edges together may cross: about 40 s of work. */
+#define MOST_CROSSINGS (INT64_C(1) << 31)
 
 void polygons_free(struct polygons *p)
 {
@@ -79,20 +79,20 @@ int polygons_check_place(const struct polygons *p, double width, double height, 
 
 /* --- rows --- */
 
-struct crossing {
-    int64_t polygon;
-    double x;
-};
-
+/*
+ * A span begins and ends at the first pixel whose centre is at or beyond a crossing. These are
+ * whole numbers, so a row's crossings are sorted as numbers polygon << 32 | column, by digits: the
+ * time is in proportion to the crossings, however the edges lie.
+ */
 struct polygons_rows {
     const struct polygons *p;
     int64_t width, height;
-    int64_t *order; /* [p->n] edges, by the row that they begin in */
-    int64_t next;   /* the first of `order` that has not begun */
-    int64_t *active;
+    uint64_t *order; /* [n] first row << 32 | edge, ascending: edges that cross a row */
+    int64_t n, next; /* the first of `order` that has not begun */
+    struct polygons_edge *active; /* [n_active] that cross the row */
     int64_t n_active;
-    struct crossing *crossings;  /* [p->n] */
-    struct polygons_span *spans; /* [p->n] */
+    uint64_t *keys, *spare;      /* [n] */
+    struct polygons_span *spans; /* [n] */
 };
 
 /* The first row or column whose centre is at or beyond v, from 0 to `most`. */
@@ -112,50 +112,119 @@ static int64_t end_row(const struct polygons_edge *e, int64_t height)
     return first_from(e->y1, height);
 }
 
-static int by_top(const void *a, const void *b, void *ctx)
+static bool crosses_row(const struct polygons_edge *e, int64_t y)
 {
-    const struct polygons_edge *edges = ctx;
-    const int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
-    const double x = edges[i].y0, y = edges[j].y0;
-    return x < y ? -1 : x > y ? 1 : i < j ? -1 : i > j;
+    return e->y1 - 0.5 > (double)y; /* as end_row() > y */
 }
 
-static int check_work(const struct polygons *p, int64_t height, struct err *e)
+static int check_work(const struct polygons *p, int64_t height, int64_t *crossing, struct err *e)
 {
     int64_t sum = 0;
-    for (int64_t k = 0; k < p->n; k++)
-        sum += end_row(&p->edges[k], height) - first_row(&p->edges[k], height);
-    return sum <= MOST_CROSSINGS
-               ? 0
-               : err_set(e, "too complex: its %" PRId64 " edges cross %" PRId64 " rows of pixels",
-                         p->n, sum);
+    *crossing = 0;
+    for (int64_t k = 0; k < p->n; k++) {
+        const int64_t rows = end_row(&p->edges[k], height) - first_row(&p->edges[k], height);
+        *crossing += rows > 0;
+        sum += rows;
+    }
+    if (sum <= MOST_CROSSINGS)
+        return 0;
+    return err_set(e,
+                   "too complex: its %" PRId64 " edges cross %" PRId64
+                   " rows of pixels, and at most "
+                   "%" PRId64 " are possible; simplify the polygons",
+                   p->n, sum, MOST_CROSSINGS);
+}
+
+/* --- sorting --- */
+
+static void insert_sort(uint64_t *keys, int64_t n)
+{
+    for (int64_t k = 1; k < n; k++) {
+        const uint64_t key = keys[k];
+        int64_t at = k;
+        for (; at > 0 && keys[at - 1] > key; at--)
+            keys[at] = keys[at - 1];
+        keys[at] = key;
+    }
+}
+
+/* One pass: by the byte at `shift`. `count` [256] says how often each value occurs. */
+static void sort_byte(const uint64_t *from, uint64_t *to, int64_t n, int shift, int64_t *count)
+{
+    int64_t at = 0;
+    for (int b = 0; b < 256; b++) {
+        const int64_t here = count[b];
+        count[b] = at;
+        at += here;
+    }
+    for (int64_t k = 0; k < n; k++)
+        to[count[from[k] >> shift & 255]++] = from[k];
+}
+
+/* Sorts n keys, byte by byte from the lowest; bytes that are the same in all keys are skipped.
+ * spare [n] is overwritten. */
+static void sort_keys(uint64_t *keys, uint64_t *spare, int64_t n)
+{
+    enum { FEW = 48 };
+    uint64_t *from = keys, *to = spare, differ = 0;
+    if (n <= FEW) {
+        insert_sort(keys, n);
+        return;
+    }
+    for (int64_t k = 1; k < n; k++)
+        differ |= keys[k] ^ keys[0];
+    for (int shift = 0; shift < 64; shift += 8) {
+        int64_t count[256] = {0};
+        if (!(differ >> shift & 255))
+            continue;
+        for (int64_t k = 0; k < n; k++)
+            count[from[k] >> shift & 255]++;
+        sort_byte(from, to, n, shift, count);
+        uint64_t *other = from;
+        from = to;
+        to = other;
+    }
+    if (from != keys)
+        memcpy(keys, from, (size_t)n * sizeof *keys);
+}
+
+/* --- rows in order --- */
+
+static void order_edges(struct polygons_rows *r)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < r->p->n; k++) {
+        const int64_t first = first_row(&r->p->edges[k], r->height);
+        if (end_row(&r->p->edges[k], r->height) > first)
+            r->order[n++] = (uint64_t)first << 32 | (uint64_t)k;
+    }
+    sort_keys(r->order, r->keys, n);
 }
 
 struct polygons_rows *polygons_open(const struct polygons *p, int64_t width, int64_t height,
                                     struct err *e)
 {
-    const size_t n = (size_t)p->n + 1;
-    if (check_work(p, height, e))
+    int64_t crossing;
+    if (check_work(p, height, &crossing, e))
         return NULL;
+    const size_t room = (size_t)crossing + 1;
     struct polygons_rows *r = calloc(1, sizeof *r);
     if (!r) {
         err_set(e, "out of memory");
         return NULL;
     }
-    *r = (struct polygons_rows){.p = p, .width = width, .height = height};
-    r->order = malloc(n * sizeof *r->order);
-    r->active = malloc(n * sizeof *r->active);
-    r->crossings = malloc(n * sizeof *r->crossings);
-    r->spans = malloc(n * sizeof *r->spans);
-    if (!r->order || !r->active || !r->crossings || !r->spans) {
+    *r = (struct polygons_rows){.p = p, .width = width, .height = height, .n = crossing};
+    r->order = malloc(room * sizeof *r->order);
+    r->active = malloc(room * sizeof *r->active);
+    r->keys = malloc(room * sizeof *r->keys);
+    r->spare = malloc(room * sizeof *r->spare);
+    r->spans = malloc(room * sizeof *r->spans);
+    if (!r->order || !r->active || !r->keys || !r->spare || !r->spans) {
         err_set(e, "out of memory");
         polygons_close(r);
         return NULL;
     }
-    for (int64_t k = 0; k < p->n; k++)
-        r->order[k] = k;
-    if (p->n > 0)
-        qsort_r(r->order, (size_t)p->n, sizeof *r->order, by_top, p->edges);
+    order_edges(r);
     return r;
 }
 
@@ -165,7 +234,8 @@ void polygons_close(struct polygons_rows *r)
         return;
     free(r->order);
     free(r->active);
-    free(r->crossings);
+    free(r->keys);
+    free(r->spare);
     free(r->spans);
     free(r);
 }
@@ -176,75 +246,62 @@ static void choose_active(struct polygons_rows *r, int64_t y)
     const struct polygons_edge *edges = r->p->edges;
     int64_t kept = 0;
     for (int64_t k = 0; k < r->n_active; k++)
-        if (end_row(&edges[r->active[k]], r->height) > y)
+        if (crosses_row(&r->active[k], y))
             r->active[kept++] = r->active[k];
-    for (; r->next < r->p->n; r->next++) {
-        const int64_t k = r->order[r->next];
-        if (first_row(&edges[k], r->height) > y)
-            break;
-        if (end_row(&edges[k], r->height) > y)
-            r->active[kept++] = k;
+    for (; r->next < r->n && (int64_t)(r->order[r->next] >> 32) <= y; r->next++) {
+        const struct polygons_edge *e = &edges[r->order[r->next] & UINT32_MAX];
+        if (crosses_row(e, y))
+            r->active[kept++] = *e;
     }
     r->n_active = kept;
 }
 
-static int by_polygon(const void *a, const void *b)
-{
-    const struct crossing *c = a, *d = b;
-    if (c->polygon != d->polygon)
-        return c->polygon < d->polygon ? -1 : 1;
-    return c->x < d->x ? -1 : c->x > d->x;
-}
-
-static int by_first(const void *a, const void *b)
-{
-    const struct polygons_span *s = a, *t = b;
-    return s->first < t->first ? -1 : s->first > t->first;
-}
-
-/* Where the edges cross the middle of row y. */
+/* Where the edges cross the middle of row y: the first pixel at or beyond, of each polygon. */
 static void find_crossings(struct polygons_rows *r, int64_t y)
 {
     const double middle = (double)y + 0.5;
     for (int64_t k = 0; k < r->n_active; k++) {
-        const struct polygons_edge *e = &r->p->edges[r->active[k]];
+        const struct polygons_edge *e = &r->active[k];
         const double share = (middle - e->y0) / (e->y1 - e->y0);
-        r->crossings[k] = (struct crossing){e->polygon, e->x0 + share * (e->x1 - e->x0)};
+        const int64_t x = first_from(e->x0 + share * (e->x1 - e->x0), r->width);
+        r->keys[k] = (uint64_t)e->polygon << 32 | (uint64_t)x;
     }
-    qsort(r->crossings, (size_t)r->n_active, sizeof *r->crossings, by_polygon);
+    sort_keys(r->keys, r->spare, r->n_active);
 }
 
-/* Sorts n spans and unites those that overlap or touch. Returns how many are left. */
-static int64_t unite(struct polygons_span *spans, int64_t n)
+/* Turns the crossings into spans first << 32 | end, in no order; returns how many. Rings are
+ * closed, so each polygon has an even number of crossings. */
+static int64_t find_spans(struct polygons_rows *r)
 {
-    int64_t last = 0;
-    if (n == 0)
-        return 0;
-    qsort(spans, (size_t)n, sizeof *spans, by_first);
-    for (int64_t k = 1; k < n; k++) {
-        if (spans[k].first > spans[last].end)
-            spans[++last] = spans[k];
-        else if (spans[k].end > spans[last].end)
-            spans[last].end = spans[k].end;
+    int64_t n = 0;
+    for (int64_t k = 0; k + 1 < r->n_active; k += 2) {
+        const uint64_t first = r->keys[k] & UINT32_MAX, end = r->keys[k + 1] & UINT32_MAX;
+        if (first < end)
+            r->keys[n++] = first << 32 | end;
+    }
+    return n;
+}
+
+/* Sorts the n spans and unites those that overlap or touch. Returns how many are left. */
+static int64_t unite(struct polygons_rows *r, int64_t n)
+{
+    int64_t last = -1;
+    sort_keys(r->keys, r->spare, n);
+    for (int64_t k = 0; k < n; k++) {
+        const struct polygons_span s = {(int64_t)(r->keys[k] >> 32),
+                                        (int64_t)(r->keys[k] & UINT32_MAX)};
+        if (last < 0 || s.first > r->spans[last].end)
+            r->spans[++last] = s;
+        else if (s.end > r->spans[last].end)
+            r->spans[last].end = s.end;
     }
     return last + 1;
 }
 
 const struct polygons_span *polygons_row(struct polygons_rows *r, int64_t y, int64_t *n)
 {
-    int64_t spans = 0;
     choose_active(r, y);
-    *n = 0;
-    if (r->n_active == 0)
-        return r->spans;
     find_crossings(r, y);
-    /* Rings are closed, so each polygon has an even number of crossings. */
-    for (int64_t k = 0; k + 1 < r->n_active; k += 2) {
-        const struct polygons_span s = {first_from(r->crossings[k].x, r->width),
-                                        first_from(r->crossings[k + 1].x, r->width)};
-        if (s.first < s.end)
-            r->spans[spans++] = s;
-    }
-    *n = unite(r->spans, spans);
+    *n = unite(r, find_spans(r));
     return r->spans;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WINDOWS = 1 << 28 };
+enum { MOST_WINDOWS = 1 << 28, MOST_OFFSET = 1000000 };
 
 /* --- parameters --- */
 
@@ -36,7 +36,7 @@ int result_check_params(const struct result_params *p, struct err *e)
                        p->high_db);
     if (strcmp(p->features, "basic") && strcmp(p->features, "spectral"))
         return err_set(e, "invalid features %s: must be basic or spectral", p->features);
-    if (!(p->offset > 0) || !isfinite(p->offset) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
+    if (!(p->offset > 0 && p->offset <= MOST_OFFSET) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
         return err_set(e, "offset or min_tissue is out of range");
     if (!(p->min_roi >= 0 && p->min_roi <= 1))
         return err_set(e, "min_roi is out of range");
@@ -78,6 +78,11 @@ int result_same_params(const struct result_params *a, const struct result_params
 bool result_is_spectral(const struct result_params *p)
 {
     return !strcmp(p->features, "spectral");
+}
+
+bool result_selects(const struct result_params *p)
+{
+    return p->tissue_only || p->skip_damaged || p->roi;
 }
 
 int result_version_of(const struct result_params *p)
@@ -226,6 +231,47 @@ void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
         if (!is_fill(b, fill, k))
             memcpy((unsigned char *)a->values + (size_t)k * bytes,
                    (const unsigned char *)b->values + (size_t)k * bytes, bytes);
+}
+
+/* The values of a map lie from *low to *high. False: all that the type can hold are valid. */
+static bool find_range(const struct result_params *p, int map, double *low, double *high)
+{
+    const double span = p->high_db - p->low_db, slack = 0.01; /* dB, for rounding */
+    switch (map) {
+    case RESULT_MEAN:
+    case RESULT_LEVEL:
+        *low = p->low_db - slack;
+        *high = p->high_db + slack;
+        return true;
+    case RESULT_STD:
+        *low = 0;
+        *high = span / 2 + slack;
+        return true;
+    case RESULT_FOCUS:
+        *low = -span - slack;
+        *high = span + slack;
+        return true;
+    default: return false;
+    }
+}
+
+int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
+                        struct err *e)
+{
+    double low, high;
+    unsigned char fill[8];
+    if (!find_range(p, (int)(m->kind - kinds), &low, &high))
+        return 0;
+    fill_of(m->kind, fill);
+    for (int64_t k = 0; k < n; k++) {
+        const double x = m->kind->type == RESULT_FLOAT32
+                             ? (double)((const float *)m->values)[k]
+                             : ((const int16_t *)m->values)[k] * m->kind->scale;
+        if (!(x >= low && x <= high) && !is_fill(m, fill, k))
+            return err_set(e, "%s has %g dB, which is out of range; make the file again",
+                           m->kind->name, x);
+    }
+    return 0;
 }
 
 /* --- features --- */

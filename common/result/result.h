@@ -53,6 +53,9 @@ struct result_params {
 int result_version_of(const struct result_params *p);
 /* Are the features those of version 2? */
 bool result_is_spectral(const struct result_params *p);
+/* Can windows that fit be left out: for tissue, damage or regions? Everything that keeps a list of
+ * the windows that count asks this. */
+bool result_selects(const struct result_params *p);
 
 /* Windows that touch tiles that are not the slide's own pixels; filled.h defines "touch".
  * The first three count among the windows, the fourth does not. */
@@ -144,15 +147,15 @@ void result_map_clear(struct result_map *m, int64_t first, int64_t n);
 /* Copies the n values of b into a, except those that are the fill value. Both are of one kind. */
 void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
 
-/* --- what version 2 adds to a slide --- */
+/* --- where a slide comes from, and what version 2 adds to it --- */
 
-/* Copied from the store. */
+/* Copied from the store. Older files of version 1 lack all of it. */
 struct result_origin {
     double mpp_x, mpp_y;    /* um per level-0 pixel, NaN if unknown */
-    double downsample;      /* level-0 pixels per stored pixel; NaN in version 1 */
+    double downsample;      /* level-0 pixels per stored pixel; NaN if unknown */
     double objective_power; /* NaN if unknown */
     double tissue_fraction; /* of the slide; NaN without a tissue map */
-    int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out; /* -1 in version 1 */
+    int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out; /* -1 if unknown */
     char vendor[64];
 };
 
@@ -289,8 +292,9 @@ struct result_merge_options {
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
-    /* Gets each slide of the sum. NULL: not wanted. */
-    void (*slide)(void *ctx, const struct result_slide *s);
+    /* Is a slide to be in the sum? Asked in the order of the slides' names; `path` is that of the
+     * first file with a part of it. NULL: all are. */
+    bool (*accepts)(void *ctx, const char *path, const struct result_slide *s);
     void *ctx;
 };
 

@@ -53,11 +53,13 @@ static void list_counts(struct result_origin *o, struct count counts[COUNTS])
 
 /* --- writing --- */
 
-static int put_origin(hid_t o, const struct result_origin *from, struct err *e)
+int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
 {
     struct result_origin copy = *from;
     struct real reals[REALS];
     struct count counts[COUNTS];
+    if (from->tiles < 0)
+        return 0;
     list_reals(&copy, reals);
     list_counts(&copy, counts);
     for (int k = 0; k < REALS; k++)
@@ -128,7 +130,7 @@ static int put_thumbnail(hid_t o, const struct result_picture *t, struct err *e)
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e)
 {
-    if (put_origin(o, &s->origin, e) || put_focus(o, s, e) || put_profile(o, p, s, e))
+    if (put_focus(o, s, e) || put_profile(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -152,10 +154,24 @@ void result_no_features(struct result_slide *s)
         s->focus[q] = NAN;
 }
 
-static int get_origin(hid_t o, struct result_origin *to, struct err *e)
+/* A tile has at least one pixel and one status. */
+static int check_tiles(const struct result_slide *s, struct err *e)
 {
+    const struct result_origin *o = &s->origin;
+    return o->tiles <= s->width * s->height &&
+                   o->tiles_missing + o->tiles_damaged + o->tiles_left_out <= o->tiles
+               ? 0
+               : err_set(e, "its counts of tiles are out of range");
+}
+
+int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e)
+{
+    struct result_origin *to = &s->origin;
     struct real reals[REALS];
     struct count counts[COUNTS];
+    const int known = version > 1 ? 1 : h5_has(o, "tiles", e);
+    if (known <= 0)
+        return known;
     list_reals(to, reals);
     list_counts(to, counts);
     for (int k = 0; k < REALS; k++) {
@@ -171,14 +187,22 @@ static int get_origin(hid_t o, struct result_origin *to, struct err *e)
     for (int k = 0; k < COUNTS; k++)
         if (h5_get_int(o, counts[k].name, 0, INT64_MAX >> 8, counts[k].value, e))
             return -1;
-    return h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e);
+    return check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ? -1 : 0;
 }
 
-static int get_focus(hid_t o, struct result_slide *s, struct err *e)
+/* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
+static int get_focus(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
 {
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        if (h5_get_real(o, result_focus_name(q), &s->focus[q], e))
+    const double most = p->high_db - p->low_db + 0.01;
+    for (int q = 0; q < FEATURES_QUANTILES; q++) {
+        double *f = &s->focus[q];
+        if (h5_get_real(o, result_focus_name(q), f, e))
             return -1;
+        const bool good = s->counts.windows ? fabs(*f) <= most && (q == 0 || *f >= f[-1])
+                                            : isnan(*f);
+        if (!good)
+            return err_set(e, "its %s is out of range", result_focus_name(q));
+    }
     return 0;
 }
 
@@ -239,7 +263,7 @@ static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
 int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
-    if (get_origin(o, &s->origin, e) || get_focus(o, s, e) || get_octaves(o, p, &s->counts, e))
+    if (get_focus(o, p, s, e) || get_octaves(o, p, &s->counts, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))
@@ -313,11 +337,20 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
 
 /* --- adding up --- */
 
+static int add_origin(struct result_origin *sum, const struct result_origin *o, struct err *e)
+{
+    if (sum->tiles < 0)
+        *sum = *o;
+    return o->tiles < 0 || !memcmp(sum, o, sizeof *o)
+               ? 0
+               : err_set(e, "they are of different stores of one slide; run one store only");
+}
+
 int result_add_features(const struct result_params *p, struct result_slide *sum,
                         const struct result_slide *s, struct err *e)
 {
-    if (memcmp(&sum->origin, &s->origin, sizeof s->origin))
-        return err_set(e, "they are of different stores of one slide; run one store only");
+    if (add_origin(&sum->origin, &s->origin, e))
+        return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         struct result_spectrum *a = &sum->spectra[k];
         const struct result_spectrum *b = &s->spectra[k];

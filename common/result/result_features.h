@@ -1,6 +1,6 @@
 /*
- * result_features.h - what format_version 2 adds to a slide of a result, as HDF5; for the other
- * result*.c only.
+ * result_features.h - where a slide of a result comes from, and what format_version 2 adds to it,
+ * as HDF5; for the other result*.c only.
  */
 #ifndef WSI_RESULT_FEATURES_H
 #define WSI_RESULT_FEATURES_H
@@ -14,13 +14,21 @@
 int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
                              struct err *e);
 
-/* Writes everything but the maps into the slide's group. */
+/* Can n values of a map be those of windows? Whatever reads maps asks this. */
+int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
+                        struct err *e);
+
+/* What is copied from the store. Older files of version 1 do not have it: `tiles` is then -1. */
+int result_put_origin(hid_t o, const struct result_origin *from, struct err *e);
+int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e);
+
+/* Writes everything else but the maps into the slide's group. */
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e);
 /* Reads it. The slide is allocated with `parts`. */
 int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e);
-/* Sets what version 1 lacks to "unknown". */
+/* Sets what versions lack to "unknown". */
 void result_no_features(struct result_slide *s);
 /* Are the numbers of a slide that is loaded completely consistent with each other? */
 int result_check_features(hid_t o, const struct result_params *p, const struct result_slide *s,

@@ -212,6 +212,18 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
         old->name, m->paths[old->file], p->name, m->paths[p->file], s->quickhash);
 }
 
+/* Writes the sum of a slide's parts, of which p is the first. */
+static int put_sum(struct merge *m, const struct part *p, const struct result_slide *sum,
+                   const char *out, struct err *e)
+{
+    const struct result_merge_options *o = &m->options;
+    if (o->accepts && !o->accepts(o->ctx, m->paths[p->file], sum))
+        return 0;
+    if (check_duplicate(m, p, sum, e) || check_whole(m, sum, e))
+        return -1;
+    return result_put_slide(m->out, sum, e) ? err_add(e, "%s", out) : 0;
+}
+
 /* Adds up parts [a, b), which have one name, and writes the slide. */
 static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, struct err *e)
 {
@@ -219,7 +231,7 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
     if (load_part(m, &m->parts[a], &sum, e))
         return -1;
     m->owner = malloc((size_t)sum.group_count * sizeof *m->owner);
-    int r = m->owner ? check_duplicate(m, &m->parts[a], &sum, e) : err_set(e, "out of memory");
+    int r = m->owner ? 0 : err_set(e, "out of memory");
     for (int64_t g = 0; g < sum.group_count && r == 0; g++)
         m->owner[g] = m->parts[a].file;
     for (int64_t k = a + 1; k < b && r == 0; k++) {
@@ -230,11 +242,7 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
         result_slide_free(&s);
     }
     if (r == 0)
-        r = check_whole(m, &sum, e);
-    if (r == 0 && result_put_slide(m->out, &sum, e))
-        r = err_add(e, "%s", out);
-    if (r == 0 && m->options.slide)
-        m->options.slide(m->options.ctx, &sum);
+        r = put_sum(m, &m->parts[a], &sum, out, e);
     result_slide_free(&sum);
     free(m->owner);
     return r;

@@ -2,6 +2,7 @@
 #include "common/result/result_rows.h"
 
 #include "common/codec/codec.h"
+#include "common/result/result_features.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,29 +54,40 @@ static int read_chunks(struct result_rows *m, const hsize_t *dims, struct err *e
                           m->all, e);
 }
 
-/* One pass over the map, with memory that does not depend on its height. */
-static int check_crc(struct result_rows *m, struct err *e)
+/* Reads n rows into `values`. What is wrong with their values is put into *why. */
+static int check_rows(struct result_rows *m, const struct result_params *p, int64_t first,
+                      int64_t n, void *values, uint32_t *crc, struct err *why, struct err *e)
 {
-    int64_t want, step = CHECKED_BYTES / (int64_t)result_rows_bytes(m) + 1;
+    const struct result_map map = {m->kind, values};
+    if (result_read_rows(m, first, n, values, e))
+        return -1;
+    *crc = codec_crc32_more(*crc, values, (size_t)n * result_rows_bytes(m));
+    if (!*why->msg)
+        result_check_values(p, &map, n * m->nx, why);
+    return 0;
+}
+
+/* One pass over the map, with memory that does not depend on its height. */
+static int check_map(struct result_rows *m, const struct result_params *p, struct err *e)
+{
+    int64_t want = 0, step = CHECKED_BYTES / (int64_t)result_rows_bytes(m) + 1;
     uint32_t crc = 0;
     int bad = 0;
+    struct err why = {""};
     const int has = h5_has(m->dataset, "crc32", e);
-    if (has <= 0)
-        return has;
-    if (h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e))
+    if (has < 0 || (has && h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e)))
         return -1;
     step = step < m->ny ? step : m->ny;
     void *values = malloc((size_t)step * result_rows_bytes(m));
     if (!values)
         return err_set(e, "out of memory");
-    for (int64_t j = 0; j < m->ny && !bad; j += step) {
-        const int64_t n = step < m->ny - j ? step : m->ny - j;
-        bad = result_read_rows(m, j, n, values, e);
-        crc = codec_crc32_more(crc, values, (size_t)n * result_rows_bytes(m));
-    }
+    for (int64_t j = 0; j < m->ny && !bad; j += step)
+        bad = check_rows(m, p, j, step < m->ny - j ? step : m->ny - j, values, &crc, &why, e);
     free(values);
-    if (!bad && crc != want)
+    if (!bad && has && crc != want)
         bad = err_set(e, "%s is damaged (CRC mismatch); make the file again", m->kind->name);
+    if (!bad && *why.msg)
+        bad = err_set(e, "%s", why.msg);
     return bad;
 }
 
@@ -95,7 +107,8 @@ struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
     if (o >= 0)
         H5Gclose(o);
     const bool empty = s->nx < 1 || s->ny < 1;
-    if (m->dataset >= 0 && (empty || (!read_chunks(m, dims, e) && !check_crc(m, e))))
+    if (m->dataset >= 0 &&
+        (empty || (!read_chunks(m, dims, e) && !check_map(m, result_params(r), e))))
         return m;
     err_add(e, "slide %s", result_slide_name(r, k));
     result_close_rows(m);

@@ -149,9 +149,20 @@ static int put_maps(hid_t o, int version, const struct result_slide *s, struct e
     return 0;
 }
 
-static int put_slide(struct result_writer *w, hid_t o, const struct result_slide *s, struct err *e)
+/* Which slide it is. */
+static int put_source(hid_t o, const struct result_slide *s, struct err *e)
 {
-    const hsize_t groups[1] = {(hsize_t)s->group_count};
+    return h5_put_text(o, "source_name", s->source_name, e) ||
+           h5_put_text(o, "quickhash", s->quickhash, e) ||
+           h5_put_int(o, "source_bytes", s->source_bytes, e) ||
+           h5_put_int(o, "level", s->level, e) || h5_put_int(o, "width", s->width, e) ||
+           h5_put_int(o, "height", s->height, e) || h5_put_u8(o, "source_gray", s->source_gray, e);
+}
+
+/* Which groups of the store are in the result. */
+static int put_groups(hid_t o, const struct result_slide *s, struct err *e)
+{
+    const hsize_t n[1] = {(hsize_t)s->group_count};
     char missing[MISSING_TEXT];
     int64_t first = 0, last = s->group_count;
     while (first < s->group_count - 1 && !s->groups[first])
@@ -159,32 +170,33 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
     while (last > first + 1 && !s->groups[last - 1])
         last--;
     result_missing_text(s->groups, s->group_count, missing, sizeof missing);
-    return put_params(o, &w->params, e) || put_counts(o, &w->params, &s->counts, e) ||
-                   h5_put_text(o, "source_name", s->source_name, e) ||
-                   h5_put_text(o, "quickhash", s->quickhash, e) ||
-                   h5_put_int(o, "source_bytes", s->source_bytes, e) ||
-                   h5_put_int(o, "level", s->level, e) || h5_put_int(o, "width", s->width, e) ||
-                   h5_put_int(o, "height", s->height, e) ||
-                   h5_put_int(o, "group_rows", s->group_rows, e) ||
-                   h5_put_int(o, "group_count", s->group_count, e) ||
-                   h5_put_int(o, "group_first", first + 1, e) ||
-                   h5_put_int(o, "group_last", last, e) ||
-                   h5_put_text(o, "groups_missing", missing, e) ||
-                   h5_put_u8(o, "source_gray", s->source_gray, e) ||
-                   h5_put_text(o, "backend", s->backend, e) ||
-                   h5_put_text(o, "device", s->device, e) ||
-                   h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
-                   (s->tiles_on_host >= 0 &&
-                    h5_put_int(o, "tiles_on_host", s->tiles_on_host, e)) ||
-                   (w->params.roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
-                   h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) ||
-                   put_stages(o, s, e) ||
-                   h5_put_int(o, "data_crc32", result_data_crc(&w->params, s), e) ||
-                   h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, groups, 1, s->groups, e) ||
-                   put_maps(o, result_version_of(&w->params), s, e) ||
-                   (result_is_spectral(&w->params) && result_put_features(o, &w->params, s, e))
-               ? -1
-               : 0;
+    return h5_put_int(o, "group_rows", s->group_rows, e) ||
+           h5_put_int(o, "group_count", s->group_count, e) ||
+           h5_put_int(o, "group_first", first + 1, e) || h5_put_int(o, "group_last", last, e) ||
+           h5_put_text(o, "groups_missing", missing, e) ||
+           h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, n, 1, s->groups, e);
+}
+
+/* What computed it, and for how long. */
+static int put_machine(hid_t o, const struct result_slide *s, struct err *e)
+{
+    return h5_put_text(o, "backend", s->backend, e) || h5_put_text(o, "device", s->device, e) ||
+           h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
+           (s->tiles_on_host >= 0 && h5_put_int(o, "tiles_on_host", s->tiles_on_host, e)) ||
+           h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) || put_stages(o, s, e);
+}
+
+static int put_slide(struct result_writer *w, hid_t o, const struct result_slide *s, struct err *e)
+{
+    const struct result_params *p = &w->params;
+    const int bad = put_params(o, p, e) || put_counts(o, p, &s->counts, e) || put_source(o, s, e) ||
+                    put_groups(o, s, e) || put_machine(o, s, e) ||
+                    (p->roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
+                    h5_put_int(o, "data_crc32", result_data_crc(p, s), e) ||
+                    put_maps(o, result_version_of(p), s, e) ||
+                    result_put_origin(o, &s->origin, e) ||
+                    (result_is_spectral(p) && result_put_features(o, p, s, e));
+    return bad ? -1 : 0;
 }
 
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)

@@ -2,7 +2,7 @@
 #include "common/result/same_resolution.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,41 +20,45 @@ static bool differ(double a, double b)
     return fabs(a - b) > tolerance * fmin(a, b);
 }
 
-int same_resolution_check(struct same_resolution *r, const char *path,
+#define REMEDY "; use another result for it, or --mix-mpp"
+
+static int judge(const struct same_resolution *r, const struct result_origin *o, double mpp,
+                 struct err *e)
+{
+    if (r->with_mpp && !isnan(mpp))
+        return !differ(r->mpp, mpp)
+                   ? 0
+                   : err_set(e, "rejected: it has %.4g um/px, but %s has %.4g" REMEDY, mpp,
+                             r->with_mpp, r->mpp);
+    return !r->with_downsample || !differ(r->downsample, o->downsample)
+               ? 0
+               : err_set(e, "rejected: its level is downsampled by %.4g, that of %s by %.4g" REMEDY,
+                         o->downsample, r->with_downsample, r->downsample);
+}
+
+/* Keeps the first value that is known, and whose it is. */
+static int keep(char **whose, double *first, const char *name, double value, struct err *e)
+{
+    if (*whose || isnan(value))
+        return 0;
+    *first = value;
+    *whose = strdup(name);
+    return *whose ? 0 : err_set(e, "out of memory");
+}
+
+int same_resolution_check(struct same_resolution *r, const char *name,
                           const struct result_origin *o, struct err *e)
 {
-    if (!r->path) {
-        r->first = *o;
-        r->path = strdup(path);
-        return r->path ? 0 : err_set(e, "%s: out of memory", path);
-    }
-    const double a = resolution(&r->first), b = resolution(o);
-    static const char remedy[] = "use another result for it, or --mix-mpp";
-    if (!isnan(a) && !isnan(b) ? !differ(a, b) : !differ(r->first.downsample, o->downsample))
-        return 0;
-    if (!isnan(a) && !isnan(b))
-        return err_set(e, "%s: rejected: it has %.4g um/px, but %s has %.4g; %s", path, b, r->path,
-                       a, remedy);
-    return err_set(e, "%s: rejected: its level is downsampled by %.4g, that of %s by %.4g; %s",
-                   path, o->downsample, r->path, r->first.downsample, remedy);
+    const double mpp = resolution(o);
+    const int bad = judge(r, o, mpp, e) || keep(&r->with_mpp, &r->mpp, name, mpp, e) ||
+                    keep(&r->with_downsample, &r->downsample, name, o->downsample, e);
+    r->others += bad;
+    return bad ? -1 : 0;
 }
 
 void same_resolution_free(struct same_resolution *r)
 {
-    free(r->path);
-    *r = (struct same_resolution){.path = NULL};
-}
-
-void resolution_range_add(struct resolution_range *r, const struct result_origin *o)
-{
-    const double mpp = resolution(o);
-    if (isnan(mpp))
-        return;
-    r->low = r->low > 0 ? fmin(r->low, mpp) : mpp;
-    r->high = fmax(r->high, mpp);
-}
-
-bool resolution_range_mixes(const struct resolution_range *r)
-{
-    return r->low > 0 && differ(r->low, r->high);
+    free(r->with_downsample);
+    free(r->with_mpp);
+    *r = (struct same_resolution){.others = 0};
 }

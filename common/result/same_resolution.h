@@ -1,9 +1,12 @@
 /*
  * same_resolution.h - are the slides of one histogram comparable?
  *
- * Frequencies are in cycles per pixel, so slides of different resolution must not be pooled without
- * the user's knowledge. Two slides have the same resolution if their um per stored pixel differ by
- * at most 10 %; if one does not state it, the downsample of their levels is compared.
+ * Frequencies are in cycles per pixel, so slides of different resolution are not pooled unless the
+ * user asks for it. The slides of a result are looked at in the order of their names. Each is
+ * compared with the first one that states its resolution: two resolutions are the same if their um
+ * per stored pixel differ by at most 10 %. A slide that does not state it, or before which none
+ * does, is compared by the downsample of its level with the first slide that states that. What is
+ * not known, as in older results, does not differ.
  */
 #ifndef WSI_SAME_RESOLUTION_H
 #define WSI_SAME_RESOLUTION_H
@@ -11,25 +14,19 @@
 #include "common/base/err.h"
 #include "common/result/result.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 
-/* The first slide: the others are compared with it. Zero it before use. */
+/* What the slides are compared with. Zero it before use. */
 struct same_resolution {
-    char *path; /* owned */
-    struct result_origin first;
+    char *with_downsample, *with_mpp; /* names of the first slides that state them; owned */
+    double downsample, mpp;           /* of these; mpp is um per stored pixel */
+    int64_t others;                   /* slides of another resolution */
 };
 
-/* -1 if the slide's resolution differs from that of the first one; the message names both. */
-int same_resolution_check(struct same_resolution *r, const char *path,
+/* -1 if the slide's resolution is another one: it is counted, and the message says what differs and
+ * what to do, but does not name the slide. Also when out of memory. */
+int same_resolution_check(struct same_resolution *r, const char *name,
                           const struct result_origin *o, struct err *e);
 void same_resolution_free(struct same_resolution *r);
-
-/* The lowest and the highest resolution of slides, um per stored pixel; 0 while none is known. */
-struct resolution_range {
-    double low, high;
-};
-void resolution_range_add(struct resolution_range *r, const struct result_origin *o);
-/* Do they differ by more than 10 %? */
-bool resolution_range_mixes(const struct resolution_range *r);
 
 #endif

@@ -5,6 +5,7 @@
  *   /groups/NNNNN/tile_status   u8 [chunk rows][chunk columns]: enum store_status
  *   /groups/NNNNN/tile_crc32    u32 [chunk rows][chunk columns]: CRC-32 of the stored bytes
  *   /pixels                     a virtual dataset over all groups, for people
+ *   /sources/NNNNN              a file that the store was made from: attributes only
  *   /tissue/mask, /properties, /associated/thumbnail, /icc_profile
  *
  * common/README.md specifies the format. A group is a whole number of stripes of full slide width,
@@ -63,8 +64,19 @@ struct store_info {
     const struct codec *codec;
     char tissue_rule[96];    /* how the tissue map was made; "": by Otsu's thresholds */
     char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
+    char tissue_doubt[96];   /* what the map shows that makes it doubtful; "": nothing */
+    char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
+
+/* A file that the store was made from. Any difference makes the store out of date. */
+struct store_source {
+    char name[256];       /* base name; of anonymous slides "1", "2" ... */
+    int64_t bytes;        /* its size */
+    int64_t mtime_ns;     /* modification time, ns since 1970 */
+    uint32_t index_crc32; /* of what the reader uses as its index: sources.h */
+};
+enum { STORE_MOST_SOURCES = 1 << 16 };
 
 enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
 
@@ -73,6 +85,13 @@ struct store_tissue {
     uint8_t *mask;      /* [rows][cols], 1 = tissue */
     double otsu_h, otsu_s, fraction;
 };
+
+/* Is a tissue map with this share of tissue probably wrong? It is if it shows no glass or almost no
+ * tissue; then `why` gets what it shows: "no glass", "no tissue" or "only 0.3 % tissue". A map that
+ * misses most of the tissue cannot be known to do so. */
+bool store_doubts_tissue(double fraction, char *why, size_t size);
+/* What to do about it. */
+#define STORE_TISSUE_REMEDY "--tissue-thresholds 0,0.05 or --tissue-mask"
 
 /* Rows of px, rows of chunks, chunks per row, bytes of pixels per chunk. Groups count from 0 here;
  * their names count from 1. */
@@ -102,10 +121,17 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 /* The same for a thumbnail that is compressed already; for stores of codec jpeg. */
 int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e);
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
+/* The n files that it is made from, at least one. */
+int store_put_sources(struct store_writer *w, const struct store_source *s, int64_t n,
+                      struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
+/* Records that the slide contradicts itself about its colours, and what was believed. */
+int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
+/* Records that the map is doubtful, in the words of store_doubts_tissue(). */
+int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
  * `raw`: they are the pixels, although the store has a codec. */
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,
@@ -147,6 +173,11 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
 /* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
+/* What the store at `path` was made from; the caller frees *out. Returns how many files, 0 if the
+ * store does not say (of versions that did not record them), or -1. */
+int64_t store_read_sources(const char *path, struct store_source **out, struct err *e);
+bool store_same_sources(const struct store_source *a, int64_t n, const struct store_source *b,
+                        int64_t m);
 struct store_picture {
     int64_t width, height;
     uint8_t *rgb; /* [height][width][3]; the caller frees it */
@@ -154,7 +185,7 @@ struct store_picture {
 /* 1, 0 if the store has none or this build cannot decode it, or -1. */
 int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e);
 /* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
- * properties, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
+ * properties, sources, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
  * attributes, store_map_group() the tables.) */
 int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */

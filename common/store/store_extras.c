@@ -7,6 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double least_tissue = 0.005; /* of the cells; the same of glass */
+
+bool store_doubts_tissue(double fraction, char *why, size_t size)
+{
+    if (fraction > 1 - least_tissue)
+        snprintf(why, size, "no glass");
+    else if (fraction == 0)
+        snprintf(why, size, "no tissue");
+    else if (fraction < least_tissue)
+        snprintf(why, size, "only %.2g %% tissue", 100 * fraction);
+    else
+        return false;
+    return true;
+}
+
 static int find_thumbnail(hid_t file, bool *found, struct err *e)
 {
     *found = false;
@@ -151,13 +166,24 @@ static int check_file(hid_t file, const struct store_info *i, struct err *e)
     return check_properties(file, e) || check_icc(file, e) || check_view(file, i, e) ? -1 : 0;
 }
 
+/* Reads the list, so that it is checked. */
+static int check_sources(const struct store *s, struct err *e)
+{
+    struct store_source *sources;
+    const int64_t n = store_read_sources(store_path(s), &sources, e);
+    free(sources);
+    return n < 0 ? -1 : 0;
+}
+
 int store_check(struct store *s, struct err *e)
 {
     static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};
     struct store_tissue t = {0};
     int64_t version;
     struct store_picture thumbnail = {0};
-    const int r = store_read_tissue(s, &t, e) < 0 ? -1 : store_read_thumbnail(s, &thumbnail, e);
+    const int r = store_read_tissue(s, &t, e) < 0 || check_sources(s, e)
+                      ? -1
+                      : store_read_thumbnail(s, &thumbnail, e);
     free(t.mask);
     free(thumbnail.rgb);
     hid_t file = r < 0 ? -1 : h5_open(store_path(s), &format, &version, e);

@@ -55,8 +55,10 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
         h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
     if (get_optional_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e) ||
+        get_optional_text(f, "colour_conflict", i->colour_conflict, sizeof i->colour_conflict, e) ||
         get_optional_text(f, "tissue_rule", i->tissue_rule, sizeof i->tissue_rule, e) ||
-        get_optional_text(f, "tissue_missing", i->tissue_missing, sizeof i->tissue_missing, e))
+        get_optional_text(f, "tissue_missing", i->tissue_missing, sizeof i->tissue_missing, e) ||
+        get_optional_text(f, "tissue_doubt", i->tissue_doubt, sizeof i->tissue_doubt, e))
         return -1;
     if (!(i->codec = codec_find(codec)))
         return err_set(e, "this version does not know the codec %s", codec);

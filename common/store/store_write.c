@@ -166,6 +166,34 @@ int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, str
                    h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
 }
 
+static int put_source(hid_t sources, int64_t number, const struct store_source *s, struct err *e)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%05lld", (long long)number);
+    hid_t g = h5_create_group(sources, name, 0, e);
+    const int r = g < 0 || h5_put_text(g, "name", s->name, e) ||
+                          h5_put_int(g, "bytes", s->bytes, e) ||
+                          h5_put_int(g, "mtime_ns", s->mtime_ns, e) ||
+                          h5_put_int(g, "index_crc32", s->index_crc32, e) || h5_seal_texts(g, e)
+                      ? -1
+                      : 0;
+    if (g >= 0)
+        H5Gclose(g);
+    return r;
+}
+
+int store_put_sources(struct store_writer *w, const struct store_source *s, int64_t n,
+                      struct err *e)
+{
+    hid_t g = h5_create_group(w->file.id, "sources", 0, e);
+    int r = g < 0 ? -1 : h5_put_int(g, "count", n, e);
+    for (int64_t k = 0; r == 0 && k < n; k++)
+        r = put_source(g, k + 1, s + k, e);
+    if (g >= 0)
+        H5Gclose(g);
+    return checked(w, r);
+}
+
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e)
 {
@@ -187,10 +215,22 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
     return checked(w, r);
 }
 
+int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e)
+{
+    snprintf(w->info.colour_conflict, sizeof w->info.colour_conflict, "%s", what);
+    return checked(w, h5_put_text(w->file.id, "colour_conflict", w->info.colour_conflict, e));
+}
+
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);
     return checked(w, h5_put_text(w->file.id, "tissue_missing", w->info.tissue_missing, e));
+}
+
+int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e)
+{
+    snprintf(w->info.tissue_doubt, sizeof w->info.tissue_doubt, "%s", why);
+    return checked(w, h5_put_text(w->file.id, "tissue_doubt", w->info.tissue_doubt, e));
 }
 
 /* --- groups --- */

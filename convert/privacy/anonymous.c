@@ -2,11 +2,13 @@
 #include "convert/privacy/anonymous.h"
 
 #include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/text.h"
 #include "convert/readers/slide.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,17 +39,19 @@ int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e)
 /* "NAME,PATH\n" with the path quoted. NULL when out of memory. */
 static char *line_of(const char *name, const char *path)
 {
-    char *line = malloc(strlen(name) + 2 * strlen(path) + 8), *to = line;
-    if (!line)
+    char *line = NULL;
+    size_t n;
+    FILE *f = open_memstream(&line, &n);
+    if (!f)
         return NULL;
-    to += sprintf(to, "%s,\"", name);
-    for (; *path; path++) {
-        if (*path == '"')
-            *to++ = '"';
-        *to++ = *path;
-    }
-    strcpy(to, "\"\n");
-    return line;
+    fprintf(f, "%s,", name);
+    csv_exact(f, path);
+    putc('\n', f);
+    const bool bad = ferror(f);
+    if (!fclose(f) && !bad)
+        return line;
+    free(line);
+    return NULL;
 }
 
 /* 1: the file has the line, 0: it does not, -1. */

@@ -1,6 +1,7 @@
 /* dicom.c - see dicom.h. */
 #include "convert/readers/dicom.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SERIES DICOM_TAG(0x0020, 0x000e)
@@ -37,6 +38,8 @@ bool dicom_series(const char *path, char uid[DICOM_UID])
     struct dicom_file f;
     uid[0] = 0;
     const bool good = dicom_file_open(&f, path) && dicom_file_walk(&f, take_series, uid);
+    const int code = f.fd < 0 ? errno : f.code;
     dicom_file_close(&f);
+    errno = code;
     return good && uid[0];
 }

@@ -13,8 +13,9 @@
 
 /* Is it a DICOM file (Part 10)? */
 bool dicom_is(const char *path);
-/* The SeriesInstanceUID (0020,000E) from the file's header. False when the file is not DICOM, is
- * compressed as a whole, or does not state it. */
+/* The SeriesInstanceUID (0020,000E) from the file's header. False: the file is not DICOM, is
+ * compressed as a whole, or does not state it, and errno is 0; or errno says why it cannot be read.
+ */
 bool dicom_series(const char *path, char uid[DICOM_UID]);
 
 #endif

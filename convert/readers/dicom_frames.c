@@ -8,6 +8,7 @@
 
 enum {
     HEAD = 8,             /* bytes of an item's tag and length */
+    TAIL = 16,            /* bytes of a frame that are searched for its end */
     MOST_TILES = 1 << 25, /* of TILED_SPARSE, where the frames do not bound them */
     TABLE_ENTRIES = 8192, /* read at once */
 };
@@ -74,6 +75,13 @@ static bool read_table(struct frames *f, uint64_t at, size_t width, int64_t n, u
     return true;
 }
 
+/* Can there be a fragment at this offset? Behind the end of a file that is cut off anything can. */
+static bool may_be_fragment(struct frames *f, uint64_t at)
+{
+    uint32_t tag, length;
+    return at >= f->file.bytes || (item_at(f, at, &tag, &length) && tag == DICOM_ITEM);
+}
+
 /* Basic table: a frame ends where the next one begins. False: the offsets contradict themselves. */
 static bool from_basic_table(struct frames *f, const uint64_t *offsets)
 {
@@ -86,47 +94,88 @@ static bool from_basic_table(struct frames *f, const uint64_t *offsets)
             (struct tile_place){f->first + offsets[k - 1], offsets[k] - offsets[k - 1]};
     }
     const uint64_t last = f->first + offsets[f->n - 1];
+    if (!may_be_fragment(f, last))
+        return false;
     const uint64_t end = end_of_items(f, last);
     f->places[f->n - 1] = (struct tile_place){last, end > last ? end - last : HEAD + 1};
     return true;
 }
 
-/* Extended table: offsets of 64 bits, and lengths without an odd frame's padding. */
-static bool from_extended_table(struct frames *f, uint64_t *offsets)
+/* Extended table: offsets of 64 bits, and lengths without an odd frame's padding. Each frame is one
+ * fragment, so that it begins where the one before ends. */
+static bool from_extended_table(struct frames *f, uint64_t *room)
 {
     const struct dicom_place *o = &f->i->extended_offsets, *l = &f->i->extended_lengths;
     const uint64_t n = 8 * (uint64_t)f->n;
-    if (o->bytes != n || l->bytes != n || !read_table(f, o->at, 8, f->n, offsets))
+    uint64_t at = f->first;
+    if (o->bytes != n || l->bytes != n || !read_table(f, l->at, 8, f->n, room))
         return false;
     for (int64_t k = 0; k < f->n; k++) {
-        if (offsets[k] > f->file.bytes - f->first)
+        if (room[k] > f->file.bytes)
             return false;
-        f->places[k].offset = f->first + offsets[k];
+        f->places[k] = (struct tile_place){at, HEAD + room[k] + (room[k] & 1)};
+        at += f->places[k].bytes;
     }
-    if (!read_table(f, l->at, 8, f->n, offsets))
+    if (!read_table(f, o->at, 8, f->n, room))
         return false;
-    for (int64_t k = 0; k < f->n; k++) {
-        if (offsets[k] > f->file.bytes)
+    for (int64_t k = 0; k < f->n; k++)
+        if (room[k] != f->places[k].offset - f->first)
             return false;
-        f->places[k].bytes = HEAD + offsets[k] + (offsets[k] & 1);
-    }
-    return true;
+    return may_be_fragment(f, f->places[f->n - 1].offset);
 }
 
-/* Without a table each item is a frame. */
+/* --- frames without a table --- */
+
+static bool begins_with_soi(struct frames *f, uint64_t item)
+{
+    uint8_t mark[2];
+    return dicom_file_bytes(&f->file, item + HEAD, mark, 2) && mark[0] == 0xff && mark[1] == 0xd8;
+}
+
+/* Does the JPEG end in the item that ends at this offset? Padding may follow. */
+static bool ends_with_eoi(struct frames *f, uint64_t end)
+{
+    uint8_t tail[TAIL];
+    if (!dicom_file_bytes(&f->file, end - TAIL, tail, TAIL))
+        return false;
+    for (int k = 0; k + 1 < TAIL; k++)
+        if (tail[k] == 0xff && tail[k + 1] == 0xd9)
+            return true;
+    return false;
+}
+
+/* Does an item go on with the frame of the items before it? An empty item is an empty frame. */
+static bool goes_on(struct frames *f, const struct tile_place *before, uint64_t item,
+                    uint32_t length)
+{
+    return length > 0 && before->bytes > HEAD && !begins_with_soi(f, item) &&
+           !ends_with_eoi(f, item);
+}
+
+/* Without a table the JPEG streams show where frames begin. What follows the last item decides
+ * whether frames at the end are lost, or some in between. */
 static int from_items(struct frames *f, struct err *e)
 {
     uint64_t at = f->first;
-    uint32_t tag, length;
+    uint32_t tag = 0, length;
     int64_t k = 0;
-    for (; item_at(f, at, &tag, &length) && tag == DICOM_ITEM && length != DICOM_UNDEFINED; k++) {
-        if (k == f->n)
-            return err_set(e, "its frames consist of several fragments, and there is no table of "
-                              "their offsets"),
-                   0;
-        f->places[k] = (struct tile_place){at, HEAD + (uint64_t)length};
-        at += HEAD + (uint64_t)length;
+    for (; item_at(f, at, &tag, &length) && tag == DICOM_ITEM && length != DICOM_UNDEFINED;
+         at += HEAD + (uint64_t)length) {
+        if (k > 0 && goes_on(f, &f->places[k - 1], at, length))
+            f->places[k - 1].bytes += HEAD + (uint64_t)length;
+        else if (k < f->n)
+            f->places[k++] = (struct tile_place){at, HEAD + (uint64_t)length};
+        else
+            return err_set(e,
+                           "damaged: it has more frames than the %" PRId64
+                           " that it states; copy the file again",
+                           f->n);
     }
+    if (k < f->n && tag == DICOM_SEQUENCE_END)
+        return err_set(e,
+                       "damaged: it has %" PRId64 " frames, but states %" PRId64
+                       ", and which are missing is unknown; copy the file again",
+                       k, f->n);
     lose(f, k);
     return 1;
 }
@@ -205,8 +254,13 @@ static enum dicom_step take_position(void *ctx, struct dicom_file *f, const stru
 static int place_frames(struct frames *f, struct tiles *t, const char *path, struct err *e)
 {
     struct dicom_file file;
-    if (t->rows > MOST_TILES / t->cols)
-        return err_set(e, "damaged: %" PRId64 " x %" PRId64 " tiles", t->cols, t->rows);
+    /* a TIFF lists its tiles with 8 bytes each */
+    const int64_t listed = (int64_t)(f->file.bytes / HEAD);
+    if (t->rows > (listed < MOST_TILES ? listed : MOST_TILES) / t->cols)
+        return err_set(e,
+                       "damaged: %" PRId64 " x %" PRId64 " tiles are more than a file of %" PRIu64
+                       " bytes can hold; copy the file again",
+                       t->cols, t->rows, f->file.bytes);
     t->places = calloc((size_t)(t->cols * t->rows), sizeof *t->places);
     if (!t->places)
         return err_set(e, "out of memory");
@@ -238,12 +292,14 @@ static int read_places(struct frames *f, struct tiles *t, const char *path, stru
                        "damaged: it has %" PRId64 " frames, but a picture of this size has %" PRId64
                        " x %" PRId64 " tiles; copy the file again",
                        i->frames, t->cols, t->rows);
-    uint64_t *room = malloc((size_t)f->n * sizeof *room);
+    uint64_t *room = calloc((size_t)f->n, sizeof *room);
     f->places = malloc((size_t)f->n * sizeof *f->places);
     int r = room && f->places ? find_frames(f, room, problem, e) : err_set(e, "out of memory");
     free(room);
-    if (f->file.code)
-        return errno = f->file.code, err_sys(e, "cannot read its table of frames");
+    if (f->file.code) {
+        errno = f->file.code;
+        return err_sys(e, "cannot read its table of frames");
+    }
     if (r > 0 && sparse)
         return place_frames(f, t, path, e);
     t->places = f->places;

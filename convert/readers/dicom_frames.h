@@ -2,8 +2,13 @@
  * dicom_frames.h - where in a DICOM file each tile of a level lies.
  *
  * Encapsulated pixels are items, one after the other: a table of offsets, which may be empty, then
- * the fragments of the frames. The frames of TILED_FULL are the tiles in row-major order. Those of
- * TILED_SPARSE state their position; tiles without a frame are missing.
+ * the fragments of the frames. Without a table, or with one that contradicts itself or the items,
+ * the JPEG streams show where frames begin. No tile may be shifted: if frames are missing and
+ * nobody knows which, the file is damaged.
+ *
+ * The frames of TILED_FULL are the tiles in row-major order. Those of TILED_SPARSE state their
+ * position; tiles without a frame are missing. A file cannot state more tiles than a TIFF file of
+ * its size could list.
  */
 #ifndef WSI_DICOM_FRAMES_H
 #define WSI_DICOM_FRAMES_H

@@ -3,13 +3,14 @@
 
 #include "common/base/cli.h"
 #include "common/base/folder.h"
-#include "convert/readers/dicom.h"
+#include "convert/readers/dicom_index.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void dicom_slide_free(struct dicom_slide *s)
 {
@@ -41,14 +42,56 @@ static int set_path(struct dicom_level *l, const char *path, const struct dicom_
     return l->path ? 1 : err_set(e, "out of memory");
 }
 
-/* Two files with pictures of one size: copies of one file, or a slide of another kind. */
-static int check_twin(const struct dicom_instance *a, const struct dicom_instance *b, struct err *e)
+/* Do two open files hold the same bytes? 1, 0, or -1: they cannot be read now. */
+static int compare_files(FILE *a, FILE *b)
 {
-    if (a->sop[0] && !strcmp(a->sop, b->sop) && !a->is_part && !b->is_part)
-        return 1;
-    err_set(e, "its series has several files for the level of %" PRId64 " x %" PRId64 " px",
-            a->width, a->height);
-    return 0;
+    static const size_t block = 1 << 16;
+    char *x = malloc(2 * block), *y = x ? x + block : NULL;
+    int r = x ? 1 : -1;
+    for (size_t n = block; r > 0 && n == block;) {
+        n = fread(x, 1, block, a);
+        r = n == fread(y, 1, block, b) && !memcmp(x, y, n);
+    }
+    free(x);
+    return ferror(a) || ferror(b) ? -1 : r;
+}
+
+/* As compare_files. */
+static int is_copy(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) || stat(b, &y))
+        return -1;
+    if (x.st_size != y.st_size || (x.st_dev == y.st_dev && x.st_ino == y.st_ino))
+        return x.st_size == y.st_size;
+    FILE *f = fopen(a, "re"), *g = f ? fopen(b, "re") : NULL;
+    const int r = g ? compare_files(f, g) : -1, code = errno;
+    if (f)
+        fclose(f);
+    if (g)
+        fclose(g);
+    errno = code;
+    return r;
+}
+
+/* Two files with pictures of one size: copies of one file, or a slide of another kind. */
+static int check_twin(const struct dicom_level *l, const char *path, const struct dicom_instance *i,
+                      struct err *e)
+{
+    const struct dicom_instance *other = &l->instance;
+    if (!i->sop[0] || strcmp(other->sop, i->sop) || other->is_part || i->is_part) {
+        err_set(e, "its series has several files for the level of %" PRId64 " x %" PRId64 " px",
+                i->width, i->height);
+        return 0;
+    }
+    const int same = is_copy(l->path, path);
+    if (same < 0)
+        return err_sys(e, "cannot be compared with %s, which has the same SOPInstanceUID", l->path);
+    return same ? 1
+                : err_set(e,
+                          "it differs from %s, but both have the same SOPInstanceUID; remove the "
+                          "wrong one from the folder",
+                          cli_base_name(l->path));
 }
 
 static int add_level(struct dicom_slide *s, const char *path, const struct dicom_instance *i,
@@ -61,7 +104,7 @@ static int add_level(struct dicom_slide *s, const char *path, const struct dicom
     for (int64_t k = 0; k < s->n; k++) {
         const struct dicom_instance *other = &s->levels[k].instance;
         if (other->width == i->width && other->height == i->height)
-            return check_twin(other, i, e);
+            return check_twin(&s->levels[k], path, i, e);
         at += other->width > i->width || (other->width == i->width && other->height > i->height);
     }
     if (s->n == SLIDE_LEVELS) {
@@ -85,47 +128,38 @@ static int add(struct dicom_slide *s, const char *path, const struct dicom_insta
 
 /* --- the folder --- */
 
-/* The names in a file's folder, in the order of their bytes. -1: it cannot be listed. */
-static int list_folder(const char *folder, struct dirent ***names, struct err *e)
-{
-    const int n = scandir(folder, names, NULL, alphasort);
-    return n < 0 ? err_sys(e, "its folder cannot be listed") : n;
-}
-
-/* Adds a file if it is of the series. */
+/* Adds a file, if it is still of the series. */
 static int add_sibling(struct dicom_slide *s, const char *folder, const char *name,
                        const char *series, struct err *e)
 {
-    char uid[DICOM_UID];
     struct dicom_instance i;
     char *path = folder_join(folder, name);
     if (!path)
         return err_set(e, "out of memory");
-    int r = 1;
-    if (dicom_series(path, uid) && !strcmp(uid, series)) {
-        r = dicom_instance_read(&i, path, e);
-        r = r > 0 ? add(s, path, &i, e) : r;
-        if (r < 0)
-            err_add(e, "%s of its series", name);
-    }
+    int r = dicom_instance_read(&i, path, e);
+    if (r > 0)
+        r = strcmp(i.series, series) ? 1 : add(s, path, &i, e);
+    if (r < 0)
+        err_add(e, "%s of its series", name);
     free(path);
     return r;
 }
 
 static int add_siblings(struct dicom_slide *s, const char *path, const char *series, struct err *e)
 {
-    struct dirent **names = NULL;
+    char **names = NULL;
+    size_t n = 0;
     const char *base = cli_base_name(path);
     char *folder = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
-    const int n = folder ? list_folder(folder, &names, e) : err_set(e, "out of memory");
-    int r = n < 0 ? -1 : 1;
-    for (int k = 0; k < n; k++) {
-        if (r > 0 && names[k]->d_name[0] != '.' && strcmp(names[k]->d_name, base) != 0)
-            r = add_sibling(s, folder, names[k]->d_name, series, e);
-        free(names[k]);
-    }
-    free(names);
+    int r = folder ? dicom_index_find(folder, series, &names, &n, e) : err_set(e, "out of memory");
+    r = r < 0 ? -1 : 1;
+    for (size_t k = 0; k < n && r > 0; k++)
+        if (strcmp(names[k], base) != 0)
+            r = add_sibling(s, folder, names[k], series, e);
+    const int code = errno;
+    dicom_index_free(names, n);
     free(folder);
+    errno = code;
     return r;
 }
 

@@ -1,8 +1,8 @@
 /*
  * dicom_slide.h - the files of one DICOM slide: its levels and its thumbnail.
  *
- * They share a SeriesInstanceUID and lie in one folder. Any of them opens the slide. Its label and
- * its overview, which shows the label, are never read beyond their headers.
+ * They share a SeriesInstanceUID and lie in one folder (dicom_index.h). Any of them opens the
+ * slide. Its label and its overview, which shows the label, are never read beyond their headers.
  */
 #ifndef WSI_DICOM_SLIDE_H
 #define WSI_DICOM_SLIDE_H

@@ -36,8 +36,8 @@ static int reject_directory(const char *path, const struct tiff_file *t,
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     if (strstr(text, "<OME"))
         return err_set(e,
-                       "%s: not a slide that OpenSlide reads: an OME-TIFF; convert it to a tiled "
-                       "pyramid first, for example with bfconvert or vips",
+                       "%s: not a slide that OpenSlide reads: an OME-TIFF; write its picture as a "
+                       "plain tiled TIFF first, for example with vips tiffsave --tile --pyramid",
                        path);
     if (tiff_directory_tag(d, TIFF_FILE_NDPI) && !slide_metadata_available())
         return err_set(e,

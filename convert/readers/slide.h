@@ -83,8 +83,14 @@ struct slide_reader {
                      struct err *e);
     /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? */
     bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
+    /* How the tiles that have been read contradict the file's header about their colours, and what
+     * was believed; NULL: they do not. Not while threads read. May be NULL. */
+    const char *(*contradiction)(const struct slide *s);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
+    /* Calls put for each file of the slide until it returns non-zero, and returns that. NULL: the
+     * slide is one file. */
+    int (*files)(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx);
     /* Calls put for each property until it returns non-zero, and returns that. */
     int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);

@@ -5,8 +5,8 @@
  * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM; what this reader
  * does not read is left to OpenSlide 4.
  *
- * The colours of a tile are those that the file states (photometric interpretation), whatever its
- * JPEG stream says. So does OpenSlide.
+ * The colours of a tile are those that the file states (photometric interpretation), unless its
+ * JPEG stream states others itself (tile.h).
  */
 #include "convert/readers/slide_tiles.h"
 
@@ -55,7 +55,10 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
                       struct tile_file **tiles, struct err *problem, struct err *e)
 {
     const struct dicom_instance *i = &l->instance;
-    struct tile_grid g = {.format = {.compression = TILE_JPEG, .cols = i->cols, .rows = i->rows},
+    struct tile_grid g = {.format = {.compression = TILE_JPEG,
+                                     .stream_decides = true,
+                                     .cols = i->cols,
+                                     .rows = i->rows},
                           .cols = dicom_frames_cols(i),
                           .rows = dicom_frames_rows(i),
                           .unwrap = dicom_frames_join,
@@ -224,6 +227,12 @@ static int dicom_properties(struct slide *s,
     return r;
 }
 
+static int damaged(struct err *e, const char *what)
+{
+    err_set(e, "%s", what);
+    return SLIDE_DAMAGED;
+}
+
 /* Copies a tile into a picture of width x height px. */
 static void paste(const uint8_t *tile, const struct dicom_instance *i, int64_t col, int64_t row,
                   uint8_t *rgb)
@@ -245,7 +254,7 @@ static int read_picture(struct tile_file *t, const struct dicom_instance *i, uin
             if (tile_file_read(t, 0, col, row, 3, tile, &status, e))
                 return -1;
             if (status == STORE_DAMAGED)
-                return err_set(e, "its thumbnail is damaged"), SLIDE_DAMAGED;
+                return damaged(e, "its thumbnail is damaged");
             paste(tile, i, col, row, rgb);
         }
     return 0;
@@ -281,28 +290,46 @@ static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64
     return r;
 }
 
+/* Reads n bytes of a file. 0, or errno of what failed; *lost: they are not in the file. */
+static int read_bytes(const char *path, uint64_t at, uint8_t *out, size_t n, bool *lost)
+{
+    struct dicom_file f;
+    *lost = !dicom_file_open(&f, path) || !dicom_file_bytes(&f, at, out, n);
+    const int code = !*lost ? 0 : f.fd < 0 ? errno : f.code;
+    dicom_file_close(&f);
+    return code;
+}
+
 static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
     const struct dicom_level *l = &from_slide(s)->files.levels[0];
     const struct dicom_place *p = &l->instance.icc;
-    struct dicom_file f;
+    bool lost;
     if (p->bytes < 1)
         return 0;
+    if (p->bytes > MOST_PROFILE)
+        return damaged(e, "its ICC profile is larger than 64 MiB");
     *bytes = p->bytes;
-    *profile = p->bytes <= MOST_PROFILE ? malloc(p->bytes) : NULL;
-    const bool good =
-        *profile && dicom_file_open(&f, l->path) && dicom_file_bytes(&f, p->at, *profile, p->bytes);
-    const int code = !*profile || f.fd < 0 ? errno : f.code;
-    if (*profile)
-        dicom_file_close(&f);
-    if (good)
+    if (!(*profile = malloc(p->bytes)))
+        return err_set(e, "out of memory");
+    errno = read_bytes(l->path, p->at, *profile, p->bytes, &lost);
+    if (!lost)
         return 1;
+    const int code = errno;
     free(*profile);
     *profile = NULL;
     errno = code;
-    if (slide_may_pass(code))
-        return err_sys(e, "cannot read its ICC profile");
-    return err_set(e, "its ICC profile cannot be read"), SLIDE_DAMAGED;
+    return slide_may_pass(code) ? err_sys(e, "cannot read its ICC profile")
+                                : damaged(e, "its ICC profile cannot be read");
+}
+
+static int dicom_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
+{
+    const struct dicom_slide *f = &from_slide(s)->files;
+    int r = f->thumbnail.path ? put(ctx, f->thumbnail.path) : 0;
+    for (int64_t k = 0; k < f->n && r == 0; k++)
+        r = put(ctx, f->levels[k].path);
+    return r;
 }
 
 const struct slide_reader slide_dicom = {
@@ -312,7 +339,9 @@ const struct slide_reader slide_dicom = {
     .read_eighth = slide_tiles_read_eighth,
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
+    .contradiction = slide_tiles_contradiction,
     .prefetch = slide_tiles_prefetch,
+    .files = dicom_files,
     .properties = dicom_properties,
     .thumbnail = dicom_thumbnail,
     .icc = dicom_icc,

@@ -211,6 +211,38 @@ int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t l
     return 1;
 }
 
+/* Do two handles show the same slide? */
+static bool agree(openslide_t *a, openslide_t *b)
+{
+    const int32_t levels = openslide_get_level_count(a);
+    bool same =
+        levels == openslide_get_level_count(b) &&
+        !strcmp(property(a, OPENSLIDE_PROPERTY_NAME_VENDOR),
+                property(b, OPENSLIDE_PROPERTY_NAME_VENDOR)) &&
+        !strcmp(property(a, OPENSLIDE_PROPERTY_NAME_QUICKHASH1),
+                property(b, OPENSLIDE_PROPERTY_NAME_QUICKHASH1));
+    for (int32_t k = 0; same && k < levels; k++) {
+        int64_t aw, ah, bw, bh;
+        openslide_get_level_dimensions(a, k, &aw, &ah);
+        openslide_get_level_dimensions(b, k, &bw, &bh);
+        same = aw == bw && ah == bh;
+    }
+    return same;
+}
+
+int slide_metadata_confirm(const struct slide_metadata *m, struct err *e)
+{
+    int r;
+    openslide_t *again = open_handle(m->path, &r, e);
+    const bool same = again && agree(m->handle, again);
+    if (again)
+        openslide_close(again);
+    if (same)
+        return 0;
+    errno = EIO;
+    return err_set(e, "OpenSlide does not read it the same way twice; try again");
+}
+
 void slide_metadata_close(struct slide_metadata *m)
 {
     if (!m)

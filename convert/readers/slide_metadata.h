@@ -25,6 +25,10 @@ bool slide_metadata_available(void);
  * the level. */
 int slide_metadata_open(struct slide_metadata **m, const char *path, int64_t level,
                         struct slide_info *info, struct err *e);
+/* Opens the slide once more and compares. OpenSlide leaves out what a call that fails keeps it from
+ * reading, and does not report it: levels, so that the quickhash is another one, or a format. -1:
+ * the two differ, so neither can be trusted; errno may pass. */
+int slide_metadata_confirm(const struct slide_metadata *m, struct err *e);
 /* NULL is allowed. */
 void slide_metadata_close(struct slide_metadata *m);
 

@@ -68,7 +68,10 @@ static int ndpi_open(struct slide **out, const char *path, int64_t level, int th
     v->common.slide.reader = &slide_ndpi;
     v->level.fd = -1;
     /* what OpenSlide rejects is reported by its own reader, which is asked next */
-    int r = slide_metadata_open(&v->metadata, path, level, &i, NULL) > 0;
+    int r = slide_metadata_open(&v->metadata, path, level, &i, e);
+    r = r == SLIDE_DAMAGED ? 0 : r;
+    if (r > 0 && slide_metadata_confirm(v->metadata, e))
+        r = -1;
     if (r > 0)
         r = ndpi_level_read(&v->level, path, i.width, i.height, e);
     if (r > 0)

@@ -8,6 +8,7 @@
 
 #include "common/store/gray.h"
 #include "convert/readers/slide_metadata.h"
+#include "convert/readers/sources.h"
 #include "convert/readers/tiff_file.h"
 
 #include <errno.h>
@@ -66,6 +67,10 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
     const int found = slide_metadata_open(&m, path, level, info, e);
     if (found <= 0)
         return found ? -1 : 0;
+    if (slide_metadata_confirm(m, e)) {
+        slide_metadata_close(m);
+        return -1;
+    }
     struct openslide_reader *r = calloc(1, sizeof *r);
     if (!r) {
         slide_metadata_close(m);
@@ -81,7 +86,8 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return err_set(e, "out of memory");
     }
-    if (tiff_file_check_level(path, info, e)) {
+    if (tiff_file_check_level(path, info, e) ||
+        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, e))) {
         reader_close(&r->slide);
         return -1;
     }
@@ -96,16 +102,28 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
     return 1;
 }
 
+/* Does the handle show the slide that was opened first? See slide_metadata_confirm(). */
+static bool is_same_slide(const struct openslide_reader *r, openslide_t *o)
+{
+    int64_t width = 0, height = 0;
+    const int32_t levels = openslide_get_level_count(o);
+    openslide_get_level_dimensions(o, (int32_t)r->info.level, &width, &height);
+    return (levels < SLIDE_LEVELS ? levels : SLIDE_LEVELS) == r->info.levels &&
+           width == r->info.width && height == r->info.height;
+}
+
 /* The thread's handle, opened when it is needed. NULL on failure. */
 static openslide_t *thread_handle(struct openslide_reader *r, struct scratch *t, struct err *e)
 {
     if (t->handle)
         return t->handle;
+    errno = 0;
     openslide_t *o = openslide_open(r->path);
     const char *error = o ? openslide_get_error(o) : NULL;
-    if (o && !error)
+    if (o && !error && is_same_slide(r, o))
         return t->handle = o;
-    err_set(e, "%s: can no longer be read%s%s", r->path, error ? ": " : "", error ? error : "");
+    error = error ? error : strerror(errno ? errno : EIO);
+    err_set(e, "%s: OpenSlide can no longer read it: %s; try again", r->path, error);
     if (o)
         openslide_close(o);
     return NULL;
@@ -244,6 +262,11 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
 
 /* --- metadata --- */
 
+static int reader_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
+{
+    return sources_companions(from_slide(s)->path, put, ctx);
+}
+
 static int reader_properties(struct slide *s,
                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
@@ -266,6 +289,7 @@ const struct slide_reader slide_openslide = {
     .open = reader_open,
     .read = reader_read,
     .is_missing = reader_is_missing,
+    .files = reader_files,
     .properties = reader_properties,
     .thumbnail = reader_thumbnail,
     .icc = reader_icc,

@@ -30,6 +30,11 @@ bool slide_tiles_is_missing(const struct slide *s, int64_t col, int64_t row)
     return tile_file_is_missing(tiles_of(s), col, row);
 }
 
+const char *slide_tiles_contradiction(const struct slide *s)
+{
+    return tile_file_contradiction(tiles_of(s));
+}
+
 void slide_tiles_prefetch(struct slide *s, int64_t row, int64_t rows)
 {
     tile_file_prefetch(tiles_of(s), row, rows);

@@ -23,6 +23,7 @@ int slide_tiles_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
                           struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                           struct err *e);
 bool slide_tiles_is_missing(const struct slide *s, int64_t col, int64_t row);
+const char *slide_tiles_contradiction(const struct slide *s);
 void slide_tiles_prefetch(struct slide *s, int64_t row, int64_t rows);
 
 #endif

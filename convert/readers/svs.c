@@ -16,6 +16,7 @@
 #include "convert/readers/svs_level.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +81,12 @@ static int take_metadata(struct svs *v, const char *path, int64_t level, struct 
     if (!slide_metadata_available())
         return 1;
     const int known = slide_metadata_open(&v->metadata, path, level, &w, &why);
-    if (known == -1)
+    if (known == -1 && slide_may_pass(errno))
         return err_set(e, "%s", why.msg);
+    if (known == -1) { /* the file has the level: a call that failed has hidden it */
+        errno = EIO;
+        return err_set(e, "OpenSlide does not see its level %" PRId64 "; try again", level);
+    }
     if (known <= 0) {
         text_replace(why.msg, sizeof why.msg, path, "the file"); /* stores keep no path */
         snprintf(i->problem, sizeof i->problem, "%.200s",
@@ -90,6 +95,11 @@ static int take_metadata(struct svs *v, const char *path, int64_t level, struct 
     }
     if (strcmp(w.vendor, "aperio") || w.width != i->width || w.height != i->height)
         return 0;
+    if (w.levels != v->level.levels) { /* a level that a failed call has hidden from OpenSlide */
+        errno = EIO;
+        return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
+                       w.levels, v->level.levels);
+    }
     memcpy(i->quickhash, w.quickhash, sizeof i->quickhash);
     memcpy(i->background, w.background, 3);
     i->downsample = w.downsample;
@@ -192,6 +202,7 @@ const struct slide_reader slide_svs = {
     .read_eighth = slide_tiles_read_eighth,
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
+    .contradiction = slide_tiles_contradiction,
     .prefetch = slide_tiles_prefetch,
     .properties = svs_properties,
     .thumbnail = svs_thumbnail,

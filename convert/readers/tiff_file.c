@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -123,6 +124,12 @@ void tiff_directory_free(struct tiff_directory *d)
 {
     free(d->tags);
     *d = (struct tiff_directory){0};
+}
+
+uint64_t tiff_tag_bytes(const struct tiff_tag *tag)
+{
+    const uint64_t each = type_bytes(tag->type);
+    return tag->count > UINT64_MAX / 8 ? 0 : tag->count * each;
 }
 
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t wanted)
@@ -254,6 +261,20 @@ int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_
                    width, height, tiles, n_offsets, n_bytes);
 }
 
+/* Libraries turn other samples into bytes, so that most of what they say is lost. */
+static int check_samples(const struct tiff_file *t, const struct tiff_directory *d, struct err *e)
+{
+    static const char *const formats[] = {"", "", "signed ", "floating-point ", ""};
+    const uint64_t bits = tiff_file_value(t, d, TIFF_FILE_BITS, 1);
+    const uint64_t format = tiff_file_value(t, d, TIFF_FILE_SAMPLE_FORMAT, 1);
+    if (bits == 8 && (format == 1 || format == 4))
+        return 0;
+    return err_set(e,
+                   "its samples are %snumbers of %" PRIu64 " bits; only 8-bit RGB and gray are "
+                   "converted; choose the range that matters and convert it to 8 bits first",
+                   formats[format < 5 ? format : 0], bits);
+}
+
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
 {
     enum { PLANES = 284, SEPARATE = 2 };
@@ -264,10 +285,51 @@ int tiff_file_check_level(const char *path, const struct slide_info *i, struct e
     if (!find_level(&t, path, i, &d))
         return 0;
     const bool planes = tiff_file_value(&t, &d, PLANES, 1) == SEPARATE;
-    const int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
+    int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
+    if (r == 0)
+        r = check_samples(&t, &d, e);
     tiff_directory_free(&d);
     tiff_file_close(&t);
     return r;
+}
+
+/* A tiled picture that is no smaller copy of the first one. Labels and overviews are in strips. */
+static bool is_other_picture(const struct tiff_file *t, const struct tiff_directory *d,
+                             uint64_t width, uint64_t height)
+{
+    const double w = (double)tiff_file_value(t, d, TIFF_FILE_WIDTH, 0),
+                 h = (double)tiff_file_value(t, d, TIFF_FILE_LENGTH, 0);
+    const double scale = w / (double)width, other = h / (double)height;
+    if ((tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) & 1) ||
+        !tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
+        return false;
+    return scale >= 1 || fabs(scale - other) * (double)(width < height ? width : height) > 2;
+}
+
+int tiff_file_check_pages(const char *path, struct err *e)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    uint64_t width = 0, height = 0;
+    int pages = 0;
+    if (!tiff_file_open(&t, path))
+        return 0;
+    uint64_t at = t.first;
+    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(&t, at, &d); k++) {
+        width = k ? width : tiff_file_value(&t, &d, TIFF_FILE_WIDTH, 1);
+        height = k ? height : tiff_file_value(&t, &d, TIFF_FILE_LENGTH, 1);
+        pages += k == 0 || is_other_picture(&t, &d, width, height);
+        at = d.next;
+        tiff_directory_free(&d);
+    }
+    tiff_file_close(&t);
+    if (pages < 2)
+        return 0;
+    return err_set(e,
+                   "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "
+                   "channels, time points or series); write the one that matters to a file of its "
+                   "own first",
+                   pages, at ? " or more" : "");
 }
 
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i)

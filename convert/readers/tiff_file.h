@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 enum {
+    TIFF_FILE_SUBFILE = 254, /* bit 0: a smaller copy of another picture */
     TIFF_FILE_WIDTH = 256,
     TIFF_FILE_LENGTH = 257,
     TIFF_FILE_BITS = 258,
@@ -26,6 +27,8 @@ enum {
     TIFF_FILE_TILE_LENGTH = 323,
     TIFF_FILE_TILE_OFFSETS = 324,
     TIFF_FILE_TILE_BYTES = 325,
+    TIFF_FILE_SUBS = 330, /* offsets of further directories */
+    TIFF_FILE_SAMPLE_FORMAT = 339, /* 1 unsigned, 2 signed, 3 float */
     TIFF_FILE_ICC = 34675,
     TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
 };
@@ -55,6 +58,8 @@ void tiff_file_close(struct tiff_file *t);
 /* Reads the directory at an offset. False: it is damaged. */
 bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d);
 void tiff_directory_free(struct tiff_directory *d);
+/* Bytes of all its values; 0 for a type that is not known. */
+uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 /* NULL when the directory does not have the tag. */
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
 
@@ -77,8 +82,11 @@ uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i);
  * tiles from the size, so they do not notice a damaged size. */
 int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
                            int64_t tiles, struct err *e);
-/* The same for the open level of a TIFF slide. 0 also for other files. */
+/* The same for the open level of a TIFF slide, and: are its samples bytes? 0 for other files. */
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e);
+/* For a TIFF file of no known scanner, of which OpenSlide shows one picture: does it hold others
+ * that are not levels of it (planes, channels, time points, series)? -1: it does; e says what. */
+int tiff_file_check_pages(const char *path, struct err *e);
 /* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
  * directory is not found. */
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i);

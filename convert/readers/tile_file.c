@@ -209,6 +209,21 @@ bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row)
     return place_at(t, col, row).bytes == 0;
 }
 
+const char *tile_file_contradiction(const struct tile_file *t)
+{
+    static const char *const texts[2][2] = {
+        /* [the stream decides][the file states YCbCr] */
+        {"the JPEG tiles state YCbCr, the photometric tag RGB; read as RGB",
+         "the JPEG tiles state RGB, the photometric tag YCbCr; read as YCbCr"},
+        {"the JPEG tiles state YCbCr, PhotometricInterpretation RGB; read as YCbCr",
+         "the JPEG tiles state RGB, PhotometricInterpretation YBR; read as RGB"}};
+    const struct tile_format *f = &t->grid.format;
+    for (int k = 0; k < t->threads; k++)
+        if (t->scratch[k].decoder && tile_is_contradicted(t->scratch[k].decoder))
+            return texts[f->stream_decides][f->photometric == TILE_PHOTOMETRIC_YCBCR];
+    return NULL;
+}
+
 /* --- prefetching --- */
 
 static int by_offset(const void *a, const void *b)

@@ -3,6 +3,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_decoder.h"
+#include "common/codec/jpeg_header.h"
 #include "common/store/gray.h"
 #include "convert/tile/tile_j2k.h"
 
@@ -14,6 +15,7 @@ struct tile_decoder {
     struct jpeg_decoder *jpeg; /* one of the two */
     struct tile_j2k *j2k;
     uint8_t *rgb; /* one tile, for gray from an RGB JPEG; NULL until it is needed */
+    bool contradicted;
 };
 
 bool tile_is_known(int compression, int photometric)
@@ -52,18 +54,43 @@ void tile_free(struct tile_decoder *d)
     free(d);
 }
 
+static bool is_ycbcr(const struct tile_format *f)
+{
+    return f->photometric == TILE_PHOTOMETRIC_YCBCR;
+}
+
+/* The colours of a JPEG stream. *contradicted: it states others than the file. */
+static enum jpeg_colours colours_of(const struct tile_format *f, const uint8_t *bytes, size_t n,
+                                    bool *contradicted)
+{
+    const int stated = jpeg_header_colours(bytes, n);
+    *contradicted = stated >= 0 && stated != is_ycbcr(f);
+    const bool ycbcr = *contradicted && f->stream_decides ? stated == 1 : is_ycbcr(f);
+    return ycbcr ? JPEG_YCBCR : JPEG_RGB;
+}
+
 static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels,
                        bool eighth, uint8_t *out, struct err *e)
 {
+    bool contradicted;
     const struct tile_format *f = &d->format;
     const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
     const struct jpeg_picture p = {.cols = f->cols,
                                    .rows = f->rows,
                                    .channels = channels,
                                    .eighth = eighth,
-                                   .colours = f->photometric == TILE_PHOTOMETRIC_YCBCR ? JPEG_YCBCR
-                                                                                       : JPEG_RGB};
-    return jpeg_decode(d->jpeg, &p, &s, out, e);
+                                   .colours = colours_of(f, bytes, n, &contradicted)};
+    const int r = jpeg_decode(d->jpeg, &p, &s, out, e);
+    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    return r;
+}
+
+/* Is the luma of this JPEG the gray of its tile? Never in a file that states RGB, so that its gray
+ * is the same however the tissue map is made. */
+static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n)
+{
+    bool contradicted;
+    return is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR;
 }
 
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
@@ -72,10 +99,12 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
     const size_t pixels = (size_t)(d->format.cols * d->format.rows);
     if (d->j2k)
         return tile_j2k_decode(d->j2k, bytes, n, channels, out, e);
-    if (channels == 3 || d->format.photometric == TILE_PHOTOMETRIC_YCBCR)
+    if (channels == 3 || has_luma(&d->format, bytes, n))
         return decode_jpeg(d, bytes, n, channels, false, out, e);
-    if (!d->rgb && !(d->rgb = malloc(3 * pixels)))
-        return err_set(e, "out of memory"), TILE_NO_MEMORY;
+    if (!d->rgb && !(d->rgb = malloc(3 * pixels))) {
+        err_set(e, "out of memory");
+        return TILE_NO_MEMORY;
+    }
     const int r = decode_jpeg(d, bytes, n, 3, false, d->rgb, e);
     if (r == 0)
         gray_bytes_from_rgb(d->rgb, out, pixels);
@@ -90,14 +119,26 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
 
 /* A chunk that is larger than readers accept is no chunk. */
 static int make_chunk(const struct tile_format *f, const uint8_t *bytes, size_t n,
-                      struct jpeg_chunk *chunk, struct err *e)
+                      struct jpeg_chunk *chunk, bool *contradicted, struct err *e)
 {
     const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
     const struct codec_params p = {codec_find("jpeg"), f->rows, f->cols, 3};
-    const int r = jpeg_chunk_make(chunk, &s, f->photometric == TILE_PHOTOMETRIC_YCBCR, e);
+    const bool ycbcr = colours_of(f, bytes, n, contradicted) == JPEG_YCBCR;
+    const int r = jpeg_chunk_make(chunk, &s, ycbcr, e);
     if (r || chunk->n <= codec_most_bytes(&p))
         return r == JPEG_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
     err_set(e, "a JPEG of %zu bytes", chunk->n);
+    return TILE_OTHER;
+}
+
+/* A tile that is no chunk: is it damaged? */
+static int judge_other(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *eighth,
+                       const struct err *why, struct err *e)
+{
+    const int r = tile_decode_eighth(d, bytes, n, eighth, e);
+    if (r)
+        return r;
+    err_set(e, "%s", why->msg);
     return TILE_OTHER;
 }
 
@@ -106,19 +147,25 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
 {
     const struct tile_format *f = &d->format;
     struct err why = {""};
-    int r = make_chunk(f, bytes, n, chunk, &why);
-    if (r == TILE_OTHER) { /* is it damaged? */
-        r = tile_decode_eighth(d, bytes, n, eighth, e);
-        if (r == 0)
-            err_set(e, "%s", why.msg);
-        return r ? r : TILE_OTHER;
+    bool contradicted;
+    int r = make_chunk(f, bytes, n, chunk, &contradicted, &why);
+    if (r == TILE_OTHER)
+        return judge_other(d, bytes, n, eighth, &why, e);
+    if (r) {
+        err_set(e, "%s", why.msg);
+        return r;
     }
-    if (r)
-        return err_set(e, "%s", why.msg), r;
     const struct jpeg_stream s = {.bytes = chunk->bytes, .n = chunk->n};
     const struct jpeg_picture p = {
         .cols = f->cols, .rows = f->rows, .channels = 3, .eighth = true, .colours = JPEG_MARKED};
-    return jpeg_decode(d->jpeg, &p, &s, eighth, e);
+    r = jpeg_decode(d->jpeg, &p, &s, eighth, e);
+    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    return r;
+}
+
+bool tile_is_contradicted(const struct tile_decoder *d)
+{
+    return d->contradicted;
 }
 
 const char *tile_libraries(void)

@@ -5,9 +5,12 @@
  * tile is then decoded by the same libjpeg object straight into the chunk that is stored.
  *
  * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
- * the TIFF's photometric tag (Aperio's streams have no marker for it, and libjpeg would guess). The
- * subsampling and the size are those of the stream, and the size must be the tile's. With libjpeg's
- * defaults the pixels are identical to OpenSlide's (common/codec/jpeg_decoder.h).
+ * the file's photometric interpretation. A stream can state another one itself
+ * (jpeg_header_colours): in DICOM it is right then, as for libjpeg-turbo, Pillow and wsidicom, in
+ * TIFF it is wrong, as for libtiff and OpenSlide. Full decodes, decodes at 1/8 and kept tiles ask
+ * one function, so they agree. The subsampling and the size are those of the stream, and the size
+ * must be the tile's. With libjpeg's defaults the pixels are identical to OpenSlide's
+ * (jpeg_decoder.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
  * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
@@ -34,6 +37,7 @@ enum {
 
 struct tile_format {
     int compression, photometric;
+    bool stream_decides;   /* DICOM: a JPEG stream that states its colours is right */
     int64_t cols, rows;    /* px */
     const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
     size_t tables_bytes;
@@ -51,9 +55,9 @@ enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER 
 
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
- * YCbCr JPEG (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or TILE_DAMAGED: the
- * tile is damaged, or is not what the format says; out is undefined then, and the next tile is not
- * affected.
+ * YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or
+ * TILE_DAMAGED: the tile is damaged, or is not what the format says; out is undefined then, and the
+ * next tile is not affected.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);
@@ -69,6 +73,9 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
  */
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e);
+
+/* Has a JPEG tile that was whole stated other colours than its file? */
+bool tile_is_contradicted(const struct tile_decoder *d);
 
 /* "libjpeg-turbo 2.1.5, OpenJPEG 2.5.0" */
 const char *tile_libraries(void);

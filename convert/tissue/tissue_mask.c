@@ -77,6 +77,8 @@ static int cover(struct polygons_rows *rows, const struct store_info *i, uint32_
     const int64_t cols = cells_of(i->width);
     for (int64_t y = 0; y < i->height; y++) {
         int64_t n;
+        if (stop_check(e))
+            return -1;
         if (y % STORE_CELL == 0)
             memset(inside, 0, (size_t)cols * sizeof *inside);
         const struct polygons_span *spans = polygons_row(rows, y, &n);
@@ -89,8 +91,6 @@ static int cover(struct polygons_rows *rows, const struct store_info *i, uint32_
             const int64_t all = (left < STORE_CELL ? left : STORE_CELL) * (y + 1 - first);
             cells[y / STORE_CELL * cols + c] = 2 * (int64_t)inside[c] >= all;
         }
-        if (stop_check(e))
-            return -1;
     }
     return 0;
 }

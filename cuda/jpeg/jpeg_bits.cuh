@@ -74,8 +74,12 @@ JPEG_HD uint32_t jpeg_dot(uint32_t a, uint32_t b, uint32_t c)
  * The state of a tile's decoder. `Memory` is what a thread has beside its registers:
  *
  *   word(k, wanted)   word k of the stream; anything if it is not wanted
- *   entry(k)          entry k of the look-up tables, [pair][DC, AC][1 << JPEG_LOOKUP]; entry IDLE
- * is JPEG_IDLE put(n, e)         entry n of the output; a later put of the same n replaces it
+ *
+ *   entry(k)          entry k of the look-up tables, [pair][DC, AC][1 << JPEG_LOOKUP];
+ *                     entry IDLE is JPEG_IDLE
+ *
+ *   put(n, e)         entry n of the output; a later put of the same n replaces it
+ *
  *   row(k, n)         row k of MCUs begins at entry n
  */
 struct jpeg_state {

@@ -11,9 +11,12 @@
  *               JPEG_END for the end of the block
  *   byte 2      places by which the first symbol alone moves
  *   byte 3      enum jpeg_kind
- *   bits 32-63  the coefficients (of DC: the difference from the block before), 12 bits each, below
- * them 4 bits: bits 32-35 1 if the first symbol brings a coefficient, bits 36-47 the coefficient,
- *               bits 48-51 how many coefficients there are, bits 52-63 the second coefficient
+ *   bits 32-63  the coefficients; for DC, the difference from the block before:
+ *
+ *     bits 32-35  1 if the first symbol brings a coefficient
+ *     bits 36-47  this coefficient
+ *     bits 48-51  how many coefficients there are
+ *     bits 52-63  the second coefficient
  *
  * With JPEG_VALUE byte 0 has the bits of the code alone, and bits 32-47 the bits of the value,
  * which follows it in the stream.

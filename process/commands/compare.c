@@ -14,7 +14,9 @@ enum { PARTS = RESULT_WITH_MAP(RESULT_MEAN) | RESULT_WITH_MAP(RESULT_FOCUS) };
 
 struct both {
     struct result *file[2];
-    float *cdf[2]; /* [bins] */
+    float *cdf[2];    /* [bins] */
+    int64_t *rest[2]; /* [n_rest] slides whose name the other file does not have */
+    int64_t n_rest[2];
     struct compare *out;
 };
 
@@ -87,6 +89,7 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
     result_moments(p, a->counts.histogram, &mean[0], &std[0]);
     result_moments(p, b->counts.histogram, &mean[1], &std[1]);
     snprintf(s->name, sizeof s->name, "%s", a->name);
+    snprintf(s->name_b, sizeof s->name_b, "%s", b->name);
     s->windows_a = a->counts.windows;
     s->windows_b = b->counts.windows;
     s->mean_db = mean[1] - mean[0];
@@ -105,7 +108,7 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
                    (!r->out->focus || same_map(a, b, RESULT_FOCUS));
 }
 
-/* --- all slides --- */
+/* --- pairs of slides --- */
 
 static int add_pair(const struct both *r, int64_t i, int64_t j, struct err *e)
 {
@@ -121,17 +124,8 @@ static int add_pair(const struct both *r, int64_t i, int64_t j, struct err *e)
     return bad;
 }
 
-static int add_only(struct compare *c, int side, const char *name, struct err *e)
-{
-    char *copy = strdup(name);
-    if (!copy)
-        return err_set(e, "out of memory");
-    c->only[side][c->n_only[side]++] = copy;
-    return 0;
-}
-
 /* Both lists are sorted by name. */
-static int pair_up(const struct both *r, struct err *e)
+static int pair_names(struct both *r, struct err *e)
 {
     const int64_t n = result_slides(r->file[0]), m = result_slides(r->file[1]);
     int bad = 0;
@@ -143,12 +137,106 @@ static int pair_up(const struct both *r, struct err *e)
         if (order == 0)
             bad = add_pair(r, i++, j++, e);
         else if (order < 0)
-            bad = add_only(r->out, 0, result_slide_name(r->file[0], i++), e);
+            r->rest[0][r->n_rest[0]++] = i++;
         else
-            bad = add_only(r->out, 1, result_slide_name(r->file[1], j++), e);
+            r->rest[1][r->n_rest[1]++] = j++;
     }
     return bad;
 }
+
+/* --- slides with other names --- */
+
+/* A slide whose name only one file has. */
+struct rest {
+    char quickhash[sizeof((struct result_slide){0}.quickhash)];
+    int64_t k; /* its number in the file */
+    int side;
+};
+
+static int by_quickhash(const void *x, const void *y)
+{
+    return strcmp(((const struct rest *)x)->quickhash, ((const struct rest *)y)->quickhash);
+}
+
+static int by_number(const void *x, const void *y)
+{
+    const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+static int load_rest(const struct both *r, struct rest *out, struct err *e)
+{
+    for (int side = 0; side < 2; side++)
+        for (int64_t i = 0; i < r->n_rest[side]; i++, out++) {
+            struct result_slide s;
+            if (stop_check(e) || result_load_parts(r->file[side], r->rest[side][i], 0, &s, e))
+                return -1;
+            *out = (struct rest){.k = r->rest[side][i], .side = side};
+            snprintf(out->quickhash, sizeof out->quickhash, "%s", s.quickhash);
+            result_slide_free(&s);
+        }
+    return 0;
+}
+
+/* How many of the sorted slides have the quickhash of the first. */
+static int64_t run_of(const struct rest *s, int64_t n)
+{
+    int64_t k = 1;
+    while (k < n && !strcmp(s[k].quickhash, s->quickhash))
+        k++;
+    return k;
+}
+
+/* Compares slides of equal quickhash; the others stay in `rest`. */
+static int pair_sorted(struct both *r, const struct rest *s, int64_t n, struct err *e)
+{
+    r->n_rest[0] = r->n_rest[1] = 0;
+    for (int64_t k = 0, run; k < n; k += run) {
+        run = run_of(s + k, n - k);
+        if (run == 2 && s[k].quickhash[0] && s[k].side != s[k + 1].side) {
+            const int first = s[k].side; /* 1: that of the second file comes first */
+            r->out->n_renamed++;
+            if (add_pair(r, s[k + first].k, s[k + !first].k, e))
+                return -1;
+            continue;
+        }
+        for (int64_t i = k; i < k + run; i++)
+            r->rest[s[i].side][r->n_rest[s[i].side]++] = s[i].k;
+    }
+    return 0;
+}
+
+static int pair_quickhashes(struct both *r, struct err *e)
+{
+    const int64_t n = r->n_rest[0] + r->n_rest[1];
+    if (r->n_rest[0] == 0 || r->n_rest[1] == 0)
+        return 0;
+    struct rest *s = malloc((size_t)n * sizeof *s);
+    int bad = s ? load_rest(r, s, e) : err_set(e, "out of memory");
+    if (!bad) {
+        qsort(s, (size_t)n, sizeof *s, by_quickhash);
+        bad = pair_sorted(r, s, n, e);
+    }
+    free(s);
+    return bad;
+}
+
+/* The names of the slides that are in one file only. */
+static int note_rest(struct both *r, struct err *e)
+{
+    for (int side = 0; side < 2; side++) {
+        qsort(r->rest[side], (size_t)r->n_rest[side], sizeof *r->rest[side], by_number);
+        for (int64_t i = 0; i < r->n_rest[side]; i++) {
+            char *copy = strdup(result_slide_name(r->file[side], r->rest[side][i]));
+            if (!copy)
+                return err_set(e, "out of memory");
+            r->out->only[side][r->out->n_only[side]++] = copy;
+        }
+    }
+    return 0;
+}
+
+/* --- all slides --- */
 
 /* Worst first; what has no distance is worse than any that has; equal ones by name. */
 static int by_distance(const void *x, const void *y)
@@ -177,12 +265,14 @@ static int compare_all(struct both *r, struct err *e)
         slides[k] = result_slides(r->file[k]);
         c->only[k] = calloc((size_t)slides[k] + 1, sizeof *c->only[k]);
         r->cdf[k] = malloc(bins * sizeof *r->cdf[k]);
+        r->rest[k] = malloc(((size_t)slides[k] + 1) * sizeof *r->rest[k]);
     }
     c->slides = calloc((size_t)slides[0] + 1, sizeof *c->slides);
-    if (!c->slides || !c->only[0] || !c->only[1] || !r->cdf[0] || !r->cdf[1])
+    if (!c->slides || !c->only[0] || !c->only[1] || !r->cdf[0] || !r->cdf[1] || !r->rest[0] ||
+        !r->rest[1])
         return err_set(e, "out of memory");
     c->focus = result_has_map(r->file[0], RESULT_FOCUS) && result_has_map(r->file[1], RESULT_FOCUS);
-    if (pair_up(r, e))
+    if (pair_names(r, e) || pair_quickhashes(r, e) || note_rest(r, e))
         return -1;
     qsort(c->slides, (size_t)c->n, sizeof *c->slides, by_distance);
     return 0;
@@ -197,6 +287,7 @@ int compare_results(const char *a, const char *b, struct compare *c, struct err 
     for (int k = 0; k < 2; k++) {
         result_close(r.file[k]);
         free(r.cdf[k]);
+        free(r.rest[k]);
     }
     return bad ? -1 : 0;
 }

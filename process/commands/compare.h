@@ -1,7 +1,8 @@
 /*
  * compare.h - the same slides in two results: what changed.
  *
- * Slides are matched by name. The distance between two slides is W1, the Wasserstein-1 distance of
+ * Slides are matched by name, and the rest by quickhash, if one slide on each side has it. The
+ * distance between two slides is W1, the Wasserstein-1 distance of
  * their histograms in dB; maps are compared window by window.
  */
 #ifndef WSI_COMPARE_H
@@ -23,7 +24,7 @@ struct compare_change {
 
 /* One slide; all differences are b - a. */
 struct compare_slide {
-    char name[256];
+    char name[256], name_b[256];  /* they differ if the slides were matched by quickhash */
     int64_t windows_a, windows_b; /* that count */
     double mean_db, std_db;       /* differences; NaN if either has no windows */
     double w1_db;                 /* NaN if only one of them has windows; 0 if none has */
@@ -36,7 +37,7 @@ struct compare_slide {
 
 struct compare {
     struct compare_slide *slides; /* [n], worst first; owned */
-    int64_t n;
+    int64_t n, n_renamed;         /* slides; of these, matched by quickhash */
     char **only[2]; /* names of slides in the first and in the second result alone; owned */
     int64_t n_only[2];
     bool focus; /* both results have it */

@@ -2,6 +2,7 @@
 #include "process/commands/compare_command.h"
 
 #include "common/base/cli.h"
+#include "common/base/folder.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/commands/compare.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPT_LIMIT = COMMAND_OWN, OPT_JSON };
+enum { OPT_LIMIT = COMMAND_OWN, OPT_JSON, OPT_QUIET };
 enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
 
 static const struct command_option rows[] = {
@@ -20,12 +21,13 @@ static const struct command_option rows[] = {
      "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
      "if a slide is in one result only, or if no slide is in both"},
     {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line instead of the table"},
+    {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only, besides the table"},
     COMMAND_LAST_ROWS};
 
 struct arguments {
     const char *paths[2];
     double limit; /* NaN: none */
-    bool json;
+    bool json, quiet;
 };
 
 static int set(void *ctx, int id, const char *arg, struct err *e)
@@ -33,7 +35,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     struct arguments *a = ctx;
     if (id == OPT_LIMIT)
         return cli_real("--limit", arg, 0, 2000, &a->limit, e);
-    a->json = true;
+    *(id == OPT_JSON ? &a->json : &a->quiet) = true;
     return 0;
 }
 
@@ -42,11 +44,14 @@ const struct command compare_options = {
     .word = "compare",
     .usage = "[options] A.h5 B.h5",
     .summary = "show what changed between two results of the same slides",
-    .details = "Compares slides of equal names in two results: did another scanner firmware, a new "
-               "export or another codec change anything? For each slide, worst first, it prints "
-               "the change of mean and std from A to B, the Wasserstein-1 distance W1 between the "
-               "histograms, and how much the maps differ window by window. The parameters of both "
-               "results must be equal.",
+    .details = "Compares the slides of two results: did another scanner firmware, a new export or "
+               "another codec change anything? Slides are matched by name, and those that are left "
+               "by OpenSlide's quickhash. For each slide, worst first, it prints the Wasserstein-1 "
+               "distance W1 between the histograms, the change of mean and std from A to B, and "
+               "the mean over all windows of how much window_mean_db and window_focus_db differ "
+               "(windows of glass are among them; --tissue-only of h5spec run leaves them out). "
+               "The parameters of both results must be equal. The results of a folder are compared "
+               "after h5spec merge.",
     .example = "h5spec compare --limit 0.1 before.h5 after.h5",
     .options = rows,
     .set = set,
@@ -107,6 +112,8 @@ static void put_slide(const struct compare_slide *s, bool focus)
 {
     fputs("{\"slide\": ", stdout);
     cli_json_string(stdout, s->name);
+    fputs(", \"slide_b\": ", stdout);
+    cli_json_string(stdout, s->name_b);
     put_real("w1_db", s->w1_db);
     put_real("mean_db", s->mean_db);
     put_real("std_db", s->std_db);
@@ -157,14 +164,20 @@ static void print_json(const struct arguments *a, const struct compare *c)
 
 /* --- the table --- */
 
+static int columns_of(const char *name)
+{
+    const int columns = text_columns(name);
+    return columns < MOST_COLUMNS ? columns : MOST_COLUMNS;
+}
+
 static int name_columns(const struct compare *c)
 {
     int most = LEAST_COLUMNS;
     for (int64_t k = 0; k < c->n; k++) {
-        const int columns = text_columns(c->slides[k].name);
+        const int columns = columns_of(c->slides[k].name);
         most = columns > most ? columns : most;
     }
-    return most < MOST_COLUMNS ? most : MOST_COLUMNS;
+    return most;
 }
 
 static void print_name(const char *name, int columns)
@@ -192,6 +205,10 @@ static void print_note(const struct compare_slide *s)
         printf("  %" PRId64 " and %" PRId64 " windows", s->windows_a, s->windows_b);
     if (s->other_resolution)
         printf("  %g and %g um/px", s->mpp_a, s->mpp_b);
+    if (strcmp(s->name, s->name_b)) {
+        fputs("  in B: ", stdout);
+        print_name(s->name_b, columns_of(s->name_b));
+    }
     putchar('\n');
 }
 
@@ -201,9 +218,9 @@ static void print_slide(const struct compare_slide *s, int columns, bool focus)
     print_db(s->w1_db, "%.4f");
     print_db(s->mean_db, "%+.4f");
     print_db(s->std_db, "%+.4f");
-    print_db(s->same_shape ? s->maps[COMPARE_MEAN].most : NAN, "%.3f");
+    print_db(s->same_shape ? s->maps[COMPARE_MEAN].mean : NAN, "%.3f");
     if (focus)
-        print_db(s->same_shape ? s->maps[COMPARE_FOCUS].most : NAN, "%.2f");
+        print_db(s->same_shape ? s->maps[COMPARE_FOCUS].mean : NAN, "%.2f");
     print_note(s);
 }
 
@@ -228,7 +245,7 @@ static void print_table(const struct arguments *a, const struct compare *c)
 
 static void last_line(const struct arguments *a, const struct compare *c)
 {
-    char limit[96] = "", worst[64] = "", other[64] = "";
+    char limit[96] = "", worst[64] = "", other[64] = "", renamed[64] = "";
     double largest = -1; /* of the slides that have windows in both */
     for (int64_t k = 0; k < c->n; k++)
         largest = c->slides[k].w1_db > largest ? c->slides[k].w1_db : largest;
@@ -237,12 +254,14 @@ static void last_line(const struct arguments *a, const struct compare *c)
                  above_limit(c, a->limit), a->limit);
     if (largest >= 0)
         snprintf(worst, sizeof worst, "; largest W1 %.4f dB", largest);
+    if (c->n_renamed > 0)
+        snprintf(renamed, sizeof renamed, " (%" PRId64 " by quickhash: other names)", c->n_renamed);
     if (other_resolution(c) > 0)
         snprintf(other, sizeof other, "; %" PRId64 " with other um/px", other_resolution(c));
-    cli_say("%" PRId64 " slide%s compared, %" PRId64 " identical, %" PRId64 " only in A, %" PRId64
+    cli_say("%" PRId64 " slide%s compared%s, %" PRId64 " identical, %" PRId64 " only in A, %" PRId64
             " only in B%s%s%s",
-            c->n, c->n == 1 ? "" : "s", identical(c), c->n_only[0], c->n_only[1], worst, limit,
-            other);
+            c->n, c->n == 1 ? "" : "s", renamed, identical(c), c->n_only[0], c->n_only[1], worst,
+            limit, other);
 }
 
 /* --- the run --- */
@@ -253,7 +272,8 @@ static int print_all(const struct arguments *a, const struct compare *c)
         print_json(a, c);
     else
         print_table(a, c);
-    last_line(a, c);
+    if (!a->quiet)
+        last_line(a, c);
     return isnan(a->limit) || is_within(c, a->limit) ? EXIT_DONE : EXIT_PART;
 }
 
@@ -270,8 +290,15 @@ int compare_main(int argc, char **argv)
         err_set(&e, "name two results, not %d", argc - first);
         return command_usage_error(&compare_options, &e);
     }
-    a.paths[0] = argv[first];
-    a.paths[1] = argv[first + 1];
+    for (int k = 0; k < 2; k++) {
+        a.paths[k] = argv[first + k];
+        if (!folder_is(a.paths[k]))
+            continue;
+        err_set(&e,
+                "%s: a folder; merge its results into one file first: h5spec merge -o CORPUS.h5 %s",
+                a.paths[k], a.paths[k]);
+        return command_usage_error(&compare_options, &e);
+    }
     stop_catch_signals();
     if (compare_results(a.paths[0], a.paths[1], &c, &e) == 0)
         status = print_all(&a, &c);

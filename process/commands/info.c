@@ -33,6 +33,8 @@ static int read_store(struct store *s, struct info_store *out, struct err *e)
     *out = (struct info_store){.path = store_path(s), .info = i, .tiles = count_tiles(i)};
     if (store_read_extras(s, &out->extras, e) || read_tissue(s, &out->tissue, e))
         return -1;
+    if ((out->n_sources = store_read_sources(out->path, &out->sources, e)) < 0)
+        return -1;
     if (stat(out->path, &st))
         return err_sys(e, "%s", out->path);
     out->file_bytes = st.st_size;
@@ -43,7 +45,7 @@ static int read_store(struct store *s, struct info_store *out, struct err *e)
 
 static int print_store(const char *path, enum info_form form, struct err *e)
 {
-    struct info_store info;
+    struct info_store info = {0};
     int r = -1;
     struct store *s = store_open(path, e);
     if (!s)
@@ -56,6 +58,7 @@ static int print_store(const char *path, enum info_form form, struct err *e)
         info_store_json(&info);
     else if (r == 0)
         info_store_text(&info);
+    free(info.sources);
     store_close(s);
     return r;
 }

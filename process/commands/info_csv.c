@@ -1,7 +1,7 @@
 /* info_csv.c - tables of results; see info_forms.h. */
 #include "process/commands/info_forms.h"
 
-#include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/text.h"
 
 #include <inttypes.h>
@@ -13,23 +13,10 @@ enum { TEXT_BYTES = 1 << 16 };
 
 /* --- CSV --- */
 
-static void put_text(const char *s)
-{
-    char out[TEXT_BYTES];
-    text_fit(out, sizeof out, s, TEXT_BYTES);
-    putchar('"');
-    for (const char *c = out; *c; c++) {
-        if (*c == '"')
-            putchar('"');
-        putchar(*c);
-    }
-    putchar('"');
-}
-
 static void next_text(const char *s)
 {
     putchar(',');
-    put_text(s);
+    csv_text(stdout, s);
 }
 
 static void next_int(int64_t value)
@@ -49,8 +36,8 @@ static void next_count(int64_t value)
 /* Empty for NaN. */
 static void next_real(double value)
 {
-    char buf[32];
-    printf(",%s", isfinite(value) ? cli_number(buf, value) : "");
+    putchar(',');
+    csv_number(stdout, value);
 }
 
 static void put_counts(const struct result_params *p, const struct result_counts *c)
@@ -164,7 +151,7 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
         struct result_slide s;
         if (result_load_slide(r, k, &s, e))
             return -1;
-        put_text(path);
+        csv_text(stdout, path);
         fputs(",slide", stdout);
         next_text(s.name);
         put_counts(p, &s.counts);
@@ -174,7 +161,7 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
         put_parameters(r);
         result_slide_free(&s);
     }
-    put_text(path);
+    csv_text(stdout, path);
     fputs(",corpus,", stdout);
     put_counts(p, result_totals(r));
     for (const char *c = source_columns; *c; c++)

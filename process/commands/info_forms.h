@@ -15,6 +15,8 @@ struct info_store {
     const char *path;
     const struct store_info *info;
     struct store_extras extras;
+    struct store_source *sources; /* [n_sources]: what it was made from */
+    int64_t n_sources;
     int64_t file_bytes;
     int64_t tiles;     /* over all groups */
     double tissue;     /* share of the slide, NaN without a tissue map */

@@ -73,12 +73,28 @@ static void put_layout(const struct info_store *s)
     put_text("codec", i->codec->name);
     if (i->codec_reason[0])
         put_text("codec_reason", i->codec_reason);
+    if (i->colour_conflict[0])
+        put_text("colour_conflict", i->colour_conflict);
     put_int("stored_bytes", s->extras.stored_bytes);
     put_real("codec_ratio", s->ratio);
     put_int("tiles", s->tiles);
     put_int("tiles_missing", i->tiles_missing);
     put_int("tiles_damaged", i->tiles_damaged);
     put_int("tiles_left_out", i->tiles_left_out);
+}
+
+static void put_sources(const struct info_store *s)
+{
+    printf(", \"sources\": [");
+    for (int64_t k = 0; k < s->n_sources; k++) {
+        printf("%s{\"name\": ", k ? ", " : "");
+        cli_json_string(stdout, s->sources[k].name);
+        put_int("bytes", s->sources[k].bytes);
+        put_int("mtime_ns", s->sources[k].mtime_ns);
+        put_int("index_crc32", s->sources[k].index_crc32);
+        putchar('}');
+    }
+    putchar(']');
 }
 
 void info_store_json(const struct info_store *s)
@@ -91,8 +107,10 @@ void info_store_json(const struct info_store *s)
     put_real("tissue_fraction", s->tissue);
     put_text("tissue_rule", s->info->tissue_rule);
     put_text("tissue_missing", s->info->tissue_missing);
+    put_text("tissue_doubt", s->info->tissue_doubt);
     put_bool("thumbnail", s->extras.thumbnail);
     put_bool("icc_profile", s->extras.icc_profile);
+    put_sources(s);
     puts("}");
 }
 
@@ -192,10 +210,10 @@ static void put_result_slide(const struct result_params *p, const struct result_
     cli_json_string(stdout, s->name);
     put_counts(p, &s->counts);
     put_source(s);
-    if (result_is_spectral(p)) {
+    if (s->origin.tiles >= 0)
         put_origin(&s->origin);
+    if (result_is_spectral(p))
         put_features(p, s);
-    }
     if (p->roi)
         put_int("roi_crc32", s->roi_crc32);
     put_text("backend", s->backend);

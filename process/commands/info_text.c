@@ -64,6 +64,11 @@ static void print_slide(const struct store_info *i)
         print_name(i->source_problem);
         putchar('\n');
     }
+    if (i->colour_conflict[0]) {
+        label("colours");
+        print_name(i->colour_conflict);
+        putchar('\n');
+    }
 }
 
 static void print_pixels(const struct store_info *i)
@@ -92,8 +97,10 @@ static void print_layout(const struct info_store *s)
     printf("%s, %s", i->codec->name, cli_size(stored, (double)s->extras.stored_bytes));
     if (!isnan(s->ratio))
         printf(", %.2f times smaller than the pixels", s->ratio);
-    if (i->codec_reason[0])
-        printf("; %s", i->codec_reason);
+    if (i->codec_reason[0]) {
+        fputs("; ", stdout);
+        cli_print_text(stdout, i->codec_reason);
+    }
     putchar('\n');
 }
 
@@ -114,6 +121,8 @@ static void print_tissue(const struct info_store *s)
         fputs("not detected", stdout);
     if (s->info->tissue_rule[0])
         print_reason("; by ", s->info->tissue_rule);
+    if (s->info->tissue_doubt[0])
+        print_reason("; doubtful: the map shows ", s->info->tissue_doubt);
     puts(s->info->tissue_only ? "; tiles without tissue are left out" : "");
 }
 

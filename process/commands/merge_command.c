@@ -7,12 +7,11 @@
 #include "common/result/same_resolution.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 struct merging {
     const struct options *o;
-    struct resolution_range resolution;
+    struct same_resolution resolution;
 };
 
 static void show_progress(void *ctx, int64_t done, int64_t slides)
@@ -21,76 +20,92 @@ static void show_progress(void *ctx, int64_t done, int64_t slides)
     progress_show((double)done / (double)slides, (double)done);
 }
 
-static void print_json(const struct options *o, const struct result *r, double seconds)
+static void print_json(const struct merging *m, const struct result *r, double seconds)
 {
+    const struct options *o = m->o;
     const struct result_counts *c = result_totals(r);
     double mean, std;
     result_moments(result_params(r), c->histogram, &mean, &std);
     fputs("{\"output\": ", stdout);
     cli_json_string(stdout, o->output);
-    printf(", \"results\": %d, \"slides\": %" PRId64 ", \"windows\": %" PRId64 ", \"mean_db\": ",
-           o->files.n, result_slides(r), c->windows);
+    printf(", \"results\": %d, \"slides\": %" PRId64 ", \"left_out\": %" PRId64
+           ", \"windows\": %" PRId64 ", \"mean_db\": ", o->files.n, result_slides(r),
+           m->resolution.others, c->windows);
     cli_json_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
     cli_json_number(stdout, std);
     printf(", \"seconds\": %.3f}\n", seconds);
 }
 
-static void last_line(const struct options *o, const struct result *r, double seconds)
+static void last_line(const struct merging *m, const struct result *r, double seconds)
 {
     const int64_t slides = result_slides(r);
-    char memory[32], time[32];
-    cli_say("merged %d result%s into %s: %" PRId64 " slide%s, %" PRId64
+    const struct options *o = m->o;
+    char memory[32], time[32], left_out[64] = "";
+    if (m->resolution.others)
+        snprintf(left_out, sizeof left_out, ", %" PRId64 " left out (another resolution)",
+                 m->resolution.others);
+    cli_say("merged %d result%s into %s: %" PRId64 " slide%s%s, %" PRId64
             " windows; %s, %.0f slides/s, peak memory %s", o->files.n,
-            o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s",
+            o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s", left_out,
             result_totals(r)->windows, cli_time(time, seconds),
             (double)slides / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
 }
 
-static void note_slide(void *ctx, const struct result_slide *s)
+static bool has_same_resolution(void *ctx, const char *path, const struct result_slide *s)
 {
-    resolution_range_add(&((struct merging *)ctx)->resolution, &s->origin);
+    struct merging *m = ctx;
+    struct err e = {""};
+    if (!same_resolution_check(&m->resolution, s->name, &s->origin, &e))
+        return true;
+    cli_say("%s: slide %s: %s", path, s->name, e.msg);
+    return false;
 }
 
-static int merge(struct options *o, struct err *e)
+static int merge(struct merging *m, struct err *e)
 {
-    struct merging m = {.o = o};
+    const struct options *o = m->o;
     const struct result_merge_options how = {
-        .partial = o->partial, .allow_duplicates = o->allow_duplicates,
-        .progress = show_progress, .slide = note_slide, .ctx = &m};
+        .partial = o->partial, .allow_duplicates = o->allow_duplicates, .progress = show_progress,
+        .accepts = o->mix_mpp ? NULL : has_same_resolution, .ctx = m};
     if (result_check_target(o->output, e))
         return -1;
     progress_begin(o->quiet ? CLI_NO : o->progress, "slide", 1, "slides/s");
     const int bad = result_merge(o->output, o->files.paths, o->files.n, &how, e);
     progress_end();
-    if (!bad && !o->quiet && resolution_range_mixes(&m.resolution))
-        cli_say("%s: slides of %.4g to %.4g um/px share one histogram, whose frequencies are per "
-                "pixel; merge each resolution by itself to compare them", o->output,
-                m.resolution.low, m.resolution.high);
     return bad;
 }
 
-int merge_main(struct options *o)
+static int merge_and_report(struct merging *m)
 {
+    const struct options *o = m->o;
     const double begun = cli_now();
     struct err e = {""};
-    stop_catch_signals();
-    publish_clean(o->output); /* however this run ends */
-    if (o->files.failed) {
-        cli_say("nothing was merged, because inputs are missing");
-        return EXIT_PART;
-    }
-    struct result *r = merge(o, &e) ? NULL : result_open(o->output, &e);
+    struct result *r = merge(m, &e) ? NULL : result_open(o->output, &e);
     if (!r) {
         cli_say("%s", e.msg);
         return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
     const double seconds = cli_now() - begun;
     if (o->json)
-        print_json(o, r, seconds);
+        print_json(m, r, seconds);
     if (!o->quiet)
-        last_line(o, r, seconds);
+        last_line(m, r, seconds);
     result_close(r);
-    return EXIT_DONE;
+    return m->resolution.others ? EXIT_PART : EXIT_DONE;
+}
+
+int merge_main(struct options *o)
+{
+    struct merging m = {.o = o};
+    stop_catch_signals();
+    publish_clean(o->output); /* however this run ends */
+    if (o->files.failed) {
+        cli_say("nothing was merged, because inputs are missing");
+        return EXIT_PART;
+    }
+    const int status = merge_and_report(&m);
+    same_resolution_free(&m.resolution);
+    return status;
 }

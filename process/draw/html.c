@@ -68,29 +68,3 @@ void html_base64(FILE *f, const uint8_t *bytes, size_t n)
         fwrite(out, 1, 4, f);
     }
 }
-
-static void put_quoted(FILE *f, const char *s)
-{
-    for (; *s; s++) {
-        if (*s == '"')
-            putc('"', f);
-        putc(*s, f);
-    }
-    putc('"', f);
-}
-
-void html_csv(FILE *f, const char *s)
-{
-    char text[MOST_TEXT];
-    s = printable(text, s);
-    putc('"', f);
-    if (*s && strchr("=+-@\t", *s))
-        putc('\'', f);
-    put_quoted(f, s);
-}
-
-void html_csv_exact(FILE *f, const char *s)
-{
-    putc('"', f);
-    put_quoted(f, s);
-}

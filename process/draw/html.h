@@ -1,5 +1,5 @@
 /*
- * html.h - texts and bytes of any origin, written into pages, scripts and tables.
+ * html.h - texts and bytes of any origin, written into pages and scripts.
  *
  * Texts come from files and are hostile. Each is made printable first (text_fit): control
  * characters and those that change the direction of text become '?', invalid UTF-8 U+FFFD.
@@ -21,11 +21,5 @@ void html_json(FILE *f, const char *s);
 void html_number(FILE *f, double x, int digits);
 /* Base64 with padding, without line breaks. */
 void html_base64(FILE *f, const uint8_t *bytes, size_t n);
-
-/* As a field of a CSV table, in quotes. A text that a spreadsheet would take for a formula (it
- * begins with = + - @ or a tab) gets an apostrophe in front. */
-void html_csv(FILE *f, const char *s);
-/* The same with every byte as it is, for programs that look names up. */
-void html_csv_exact(FILE *f, const char *s);
 
 #endif

@@ -2,12 +2,22 @@
 'use strict';
 (function () {
 const D = JSON.parse(document.getElementById('data').textContent);
+D.failed.forEach(f => addFailure(f[0], f[1]));
 const N = D.names.length, NS = 'http://www.w3.org/2000/svg';
-const W1 = D.metrics.length - 1, ROW = 30;
+const W1 = D.metrics.length - 1, NARROW = window.matchMedia('(max-width: 40rem)');
 const CURVES = D.hist.length > 0; // false: histograms and profiles of slides did not fit
 const VERDICTS = ['', 'pass', 'warn', 'fail'];
 const DIGITS = {};
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
+
+// An input without numbers is a row, too. It is in no pool, and has no picture.
+function addFailure(name, reason) {
+  const k = D.names.push(name) - 1;
+  D.why[k] = ['failed: ' + reason];
+  D.m.forEach(column => column.push(null));
+  [['flagged', 1], ['pool', -1], ['version', 2], ['profile', 0], ['verdict', 0], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
+  ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'partial'].forEach(x => D[x].push(0));
+}
 
 // --- small helpers ---
 
@@ -33,7 +43,9 @@ function fixed(x, digits) { return x === null || x === undefined ? '' : x.toFixe
 function number(k, m) { return fixed(D.m[m][k], D.metrics[m].digits); }
 function reasons(k) { return D.why[k] || []; }
 function old(k) { return D.version[k] < 2 ? 1 : 0; } // then the map is that of mean_db
-function poolOf(k) { return D.pools[D.pool[k]]; }
+const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0]), profile: [[null]]};
+function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
+function rowHeight() { return NARROW.matches ? 62 : 42; }
 function share(k, cell) { // 1/dB
   const at = 2 * (k * D.cells.n + cell);
   return (DIGITS[D.hist[at]] * 64 + DIGITS[D.hist[at + 1]]) * D.cells.max / 4095;
@@ -45,36 +57,58 @@ function zscore(k, m) { // as in report_scores.c
 
 // --- which slides are shown, in which order ---
 
-const state = {sort: W1, down: true, filter: '', flagged: false, pool: -1, current: -1, pictures: false, open: false};
+const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: -1, pictures: false, open: false};
+const ONLY = {
+  all: () => true, flagged: k => D.flagged[k], failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
+  partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0,
+};
 const marks = new Set();
 let view = [];
 
+// Failed and damaged slides come first, then those whose strongest score is largest; then those with a note.
+function urgency(k) {
+  if (D.pool[k] < 0) return 4e9;
+  let most = 0;
+  for (let m = 0; m < W1; m++) most = Math.max(most, Math.abs(zscore(k, m)) || 0);
+  return (D.damaged[k] > 0 ? 3e9 : D.verdict[k] > 1 ? 1e9 * (D.verdict[k] - 1) : 0) + (D.flagged[k] ? 1e3 + Math.min(most, 1e8) : reasons(k).length ? 1 : 0);
+}
 let COLUMNS = [
   {title: 'mark', cell: k => (marks.has(k) ? '\u2713' : ''), value: k => (marks.has(k) ? 1 : 0)},
   {title: 'slide', cell: k => D.names[k], value: k => D.names[k]},
-  {title: 'reasons', cell: k => reasons(k).join('; '), value: k => (D.flagged[k] ? 1000 : 0) + reasons(k).length},
+  {title: 'reasons', cell: k => reasons(k).join('; '), value: urgency},
 ];
 if (D.limits) COLUMNS.push({title: 'verdict', cell: k => VERDICTS[D.verdict[k]], value: k => D.verdict[k]});
-D.metrics.forEach((m, i) => COLUMNS.push({title: m.name, metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
+const FIRST = [D.metrics.findIndex(m => m.name === 'focus_p50'), W1];
+FIRST.concat(D.metrics.map((m, i) => i).filter(i => !FIRST.includes(i)))
+  .forEach(i => COLUMNS.push({title: D.metrics[i].name, metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
 COLUMNS.push({title: 'windows', cell: k => String(D.windows[k]), value: k => D.windows[k]});
-if (CURVES) COLUMNS.push({title: 'histogram', spark: true, value: k => D.m[0][k]});
+if (CURVES) COLUMNS.push({title: 'histogram', spark: true});
 COLUMNS.push({title: 'pool', cell: k => poolOf(k).label, value: k => poolOf(k).label});
 COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => x !== null));
-state.sort = Math.max(1, COLUMNS.findIndex(c => c.metric === W1));
+const BY_REASON = COLUMNS.findIndex(c => c.title === 'reasons');
+const BY_W1 = COLUMNS.findIndex(c => c.metric === W1);
+state.sort = BY_REASON;
 
-// "word" is part of a name, a pool or a reason; "focus_p50<-40" compares a metric.
+// A word is found where a word begins; one that begins with a digit is found anywhere.
+function holds(text, word) {
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1))
+    if (at === 0 || /^[0-9]/.test(word) || !/[\p{L}\p{N}]/u.test(text[at - 1]) || !/^[\p{L}\p{N}]/u.test(word)) return true;
+  return false;
+}
+// "word" begins a word of a name, a pool or a reason; "focus_p50 < -40" compares a metric.
 function makeFilter(text) {
-  const tests = text.toLowerCase().split(/\s+/).filter(Boolean).map(word => {
+  state.unknown = '';
+  const tests = text.toLowerCase().replace(/\s*(<=|>=|<|>|=)\s*/g, '$1').split(/\s+/).filter(Boolean).map(word => {
     const c = word.match(/^([a-z0-9_]+)(<=|>=|<|>|=)(-?[0-9.]+)$/);
     const i = c ? D.metrics.findIndex(m => m.name === c[1]) : -1;
     const column = i >= 0 ? D.m[i] : c && c[1] === 'windows' ? D.windows : null;
+    if (c && !column) state.unknown = c[1];
     if (column) {
       const limit = Number(c[3]);
       return k => column[k] !== null && (c[2] === '<' ? column[k] < limit : c[2] === '>' ? column[k] > limit :
         c[2] === '<=' ? column[k] <= limit : c[2] === '>=' ? column[k] >= limit : column[k] === limit);
     }
-    return k => (D.names[k] + '\n' + poolOf(k).label + '\n' + reasons(k).join('\n') + '\n' +
-      VERDICTS[D.verdict[k]]).toLowerCase().includes(word);
+    return k => holds((D.names[k] + '\n' + poolOf(k).label + '\n' + reasons(k).join('\n') + '\n' + VERDICTS[D.verdict[k]]).toLowerCase(), word);
   });
   return k => tests.every(t => t(k));
 }
@@ -82,16 +116,21 @@ function compare(a, b) { // values that are missing come last, whatever the orde
   const value = COLUMNS[state.sort].value, x = value(a), y = value(b);
   if (x === null || y === null) return x === y ? a - b : x === null ? 1 : -1;
   const order = typeof x === 'string' ? (x < y ? -1 : x > y ? 1 : 0) : x - y;
-  return (state.down ? -order : order) || a - b;
+  return (state.down ? -order : order) || (D.m[W1][b] || 0) - (D.m[W1][a] || 0) || a - b;
+}
+function countText() {
+  return (state.unknown ? 'no column is called ' + state.unknown + '; ' : '') + view.length + ' of ' + N + ' slides' +
+    (marks.size ? ', ' + marks.size + ' marked' : '');
 }
 function refresh() {
   const test = makeFilter(state.filter);
   view = [];
   for (let k = 0; k < N; k++)
-    if ((!state.flagged || D.flagged[k]) && (state.pool < 0 || D.pool[k] === state.pool) && test(k)) view.push(k);
+    if (ONLY[state.only](k) && (state.pool < 0 || D.pool[k] === state.pool) && test(k)) view.push(k);
   view.sort(compare);
   if (!view.includes(state.current)) state.current = view.length ? view[0] : -1;
-  show.count.textContent = view.length + ' of ' + N + ' slides' + (marks.size ? ', ' + marks.size + ' marked' : '');
+  show.count.textContent = countText();
+  show.table.setAttribute('aria-rowcount', view.length);
   drawHead();
   drawRows();
   drawSheet();
@@ -109,7 +148,7 @@ function picturesOf(k) { // {map, thumb, tissue, glass}: base64 texts, "" where 
     if (!e || (document.readyState === 'loading' && !e.nextElementSibling)) return {};
     blocks[b] = e.textContent.split('\n');
   }
-  const f = (blocks[b][k % P.per] || '').split(' ');
+  const f = (D.pool[k] >= 0 && blocks[b][k % P.per] || '').split(' ');
   return {map: f[0] || '', thumb: f[1] || '', tissue: f[2] || '', glass: f[3] || ''};
 }
 function picture(parent, kind, text, alt) {
@@ -123,10 +162,10 @@ const app = document.getElementById('app');
 const show = {};
 function controls() {
   const bar = el(app, 'div', {'class': 'bar'});
-  show.filter = el(bar, 'input', {type: 'search', id: 'filter', placeholder: 'filter: words, or focus_p50<-40',
+  show.filter = el(bar, 'input', {type: 'search', id: 'filter', placeholder: 'filter: words, or focus_p50 < -40',
     'aria-label': 'filter', on: {input: e => { state.filter = e.target.value; refresh(); }}});
   const label = el(bar, 'label');
-  show.flagged = el(label, 'input', {type: 'checkbox', id: 'flagged', on: {change: e => { state.flagged = e.target.checked; refresh(); }}});
+  show.flagged = el(label, 'input', {type: 'checkbox', id: 'flagged', on: {change: e => showOnly(e.target.checked ? 'flagged' : 'all')}});
   label.appendChild(document.createTextNode(' only those to look at'));
   if (D.pools.length > 1) {
     show.pool = el(bar, 'select', {id: 'pool', 'aria-label': 'pool', on: {change: e => { state.pool = Number(e.target.value); refresh(); drawHistogram(); }}});
@@ -137,6 +176,21 @@ function controls() {
   el(bar, 'button', {id: 'download', type: 'button', on: {click: download}}, 'download list');
   show.count = el(bar, 'span', {id: 'count', role: 'status'});
 }
+// The counts at the top of the page show the slides that they count.
+function makeCounts() {
+  show.only = [...document.querySelectorAll('#counts li[data-show]')].map(li => {
+    const b = el(null, 'button', {type: 'button', 'data-show': li.dataset.show, on: {click: () => showOnly(li.dataset.show)}});
+    b.append(...li.childNodes);
+    li.appendChild(b);
+    return b;
+  });
+}
+function showOnly(what) {
+  state.only = what;
+  show.flagged.checked = what === 'flagged';
+  show.only.forEach(b => b.setAttribute('aria-pressed', b.dataset.show === what));
+  refresh();
+}
 function togglePictures() {
   state.pictures = !state.pictures;
   show.toggle.textContent = state.pictures ? 'table' : 'pictures';
@@ -144,7 +198,9 @@ function togglePictures() {
   show.sheet.hidden = !state.pictures;
   drawRows();
   drawSheet();
+  focusList();
 }
+function focusList() { (state.pictures ? show.sheet : show.table).focus({preventScroll: true}); }
 // The marked slides; without marks, those that are shown.
 function listText() {
   const chosen = marks.size ? view.filter(k => marks.has(k)).concat([...marks].filter(k => !view.includes(k))) : view;
@@ -161,15 +217,18 @@ function download() {
 // --- the table: only the rows in sight exist ---
 
 function makeTable() {
-  show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-rowcount': N});
+  show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides', 'aria-rowcount': N});
   show.head = el(show.table, 'div', {'class': 'row head', role: 'row'});
-  COLUMNS.forEach((c, i) => el(show.head, 'button', {type: 'button', role: 'columnheader', 'class': classOf(c), 'data-column': i,
-    on: {click: () => sortBy(i)}}, c.title));
+  COLUMNS.forEach((c, i) => (c.value ? el(show.head, 'button', {type: 'button', role: 'columnheader', 'class': classOf(c), 'data-column': i,
+    on: {click: () => sortBy(i)}}, c.title) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
   show.space = el(show.table, 'div', {'class': 'space'});
   show.rows = el(show.space, 'div', {'class': 'rows'});
   show.table.addEventListener('scroll', drawRows);
 }
-function classOf(c) { return c.metric !== undefined || c.title === 'windows' ? 'number' : c.title; }
+function classOf(c) {
+  if (c.metric === undefined && c.title !== 'windows') return c.title;
+  return 'number' + (FIRST.includes(c.metric) ? ' first' : '');
+}
 function sortBy(i) {
   state.down = state.sort === i ? !state.down : COLUMNS[i].title !== 'slide' && COLUMNS[i].title !== 'pool';
   state.sort = i;
@@ -177,7 +236,7 @@ function sortBy(i) {
   refresh();
 }
 function drawHead() {
-  [...show.head.children].forEach((b, i) => b.setAttribute('aria-sort', i !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
+  [...show.head.children].forEach((b, i) => COLUMNS[i].value && b.setAttribute('aria-sort', i !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
 }
 function spark(parent, k) {
   const s = svg(parent, 'svg', {viewBox: '0 0 100 22', 'class': 'spark', preserveAspectRatio: 'none'});
@@ -190,6 +249,7 @@ function spark(parent, k) {
 }
 function drawRows() {
   if (state.pictures) return;
+  const ROW = rowHeight();
   show.space.style.height = view.length * ROW + 'px';
   show.table.style.height = 'min(60vh, ' + ((Math.max(3, N) + 1) * ROW + 20) + 'px)';
   const first = Math.max(0, Math.floor((show.table.scrollTop - ROW) / ROW) - 5);
@@ -198,15 +258,17 @@ function drawRows() {
   for (let i = first; i < last; i++) {
     const k = view[i];
     const row = el(show.rows, 'div', {'class': 'row' + (k === state.current ? ' current' : '') + (D.flagged[k] ? ' flag' : ''), role: 'row',
-      'data-slide': k, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
+      'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
       const z = c.metric !== undefined && c.metric < W1 ? zscore(k, c.metric) : null;
       const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && Math.abs(z) > 3.5 ? ' odd' : '')}, c.spark ? undefined : c.cell(k));
       if (z !== null) cell.title = 'z ' + z.toFixed(1);
       if (c.title === 'reasons' || c.title === 'slide') cell.title = c.cell(k);
+      if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, c.cell(k));
       if (c.spark) spark(cell, k);
     });
   }
+  show.table.setAttribute('aria-activedescendant', document.getElementById('row' + state.current) ? 'row' + state.current : '');
 }
 
 // --- the contact sheet: thumbnail beside map ---
@@ -231,19 +293,13 @@ function drawSheet() {
     const card = el(show.cards, 'figure', {'class': 'card' + (k === state.current ? ' current' : '') + (marks.has(k) ? ' marked' : '') +
       (D.flagged[k] ? ' flag' : ''), 'data-slide': k, on: {click: () => { state.current = k; openSlide(); }}});
     const pair = el(card, 'div', {'class': 'pair'});
-    picture(pair, 'thumb', p.thumb, 'thumbnail');
-    const map = picture(pair, 'map', p.map, 'map'), scale = Math.min(124 / D.nx[k], 112 / D.ny[k]);
-    if (map) {
-      map.style.width = scale * D.nx[k] + 'px';
-      map.style.height = scale * D.ny[k] + 'px';
-    }
+    registered(pair, k, p, 122, 108);
     if (!p.thumb && !p.map) el(pair, 'span', {'class': 'none'}, 'no picture');
-    const mark = el(card, 'button', {type: 'button', 'class': 'mark', 'aria-pressed': marks.has(k), title: 'mark (x)',
+    const mark = el(el(card, 'div', {'class': 'markline'}), 'button', {type: 'button', 'class': 'mark', 'aria-pressed': marks.has(k), title: 'mark (x)',
       on: {click: e => { e.stopPropagation(); state.current = k; toggleMark(); }}}, marks.has(k) ? '\u2713' : '\u00a0');
     mark.tabIndex = -1;
     el(card, 'figcaption', {title: D.names[k]}, D.names[k]);
-    el(card, 'small', {title: reasons(k).join('; ')}, reasons(k)[0] || COLUMNS[state.sort].title + ' ' +
-      (COLUMNS[state.sort].cell ? COLUMNS[state.sort].cell(k) : ''));
+    el(card, 'small', {title: reasons(k).join('; ')}, reasons(k)[0] || (c => c.title + ' ' + c.cell(k))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
   });
 }
 
@@ -253,14 +309,15 @@ function toggleMark() {
   const k = state.current;
   if (k < 0) return;
   if (!marks.delete(k)) marks.add(k);
-  show.count.textContent = view.length + ' of ' + N + ' slides' + (marks.size ? ', ' + marks.size + ' marked' : '');
+  keepMarks();
+  show.count.textContent = countText();
   drawRows();
   drawSheet();
   if (state.open) openSlide();
 }
 function move(by) {
   if (!view.length) return;
-  const at = view.indexOf(state.current) + by;
+  const at = view.indexOf(state.current) + by, ROW = rowHeight();
   state.current = view[Math.max(0, Math.min(view.length - 1, at))];
   const i = view.indexOf(state.current);
   if (!state.pictures) {
@@ -273,17 +330,20 @@ function move(by) {
   }
   drawRows();
   drawSheet();
+  show.say.textContent = D.names[state.current] + ', row ' + (i + 1) + ' of ' + view.length + (reasons(state.current).length ? ': ' + reasons(state.current)[0] : '');
   if (state.open) openSlide();
 }
 const KEYS = {
   j: () => move(1), k: () => move(-1), x: toggleMark, p: togglePictures,
   ArrowDown: () => move(state.pictures ? perRow() : 1), ArrowUp: () => move(state.pictures ? -perRow() : -1),
-  Enter: () => { if (state.current >= 0) openSlide(); }, Escape: closeSlide, '/': () => show.filter.focus(),
+  Enter: () => { if (state.current >= 0 && !state.open) openSlide(); }, Escape: closeSlide, '/': () => show.filter.focus(),
 };
 document.addEventListener('keydown', e => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
   if (e.ctrlKey || e.metaKey || e.altKey || (typing && e.key !== 'Escape')) return;
   if (e.key === 'Enter' && e.target.tagName === 'BUTTON') return;
+  if (state.open && e.key === 'Tab') trapFocus(e);
+  if (state.open && zoomKey(e)) return;
   if (!KEYS[e.key]) return;
   e.preventDefault();
   if (typing) e.target.blur();
@@ -294,7 +354,7 @@ document.addEventListener('keydown', e => {
 
 function panel(parent, w, h, x0, x1, y1, xlabel, ylabel) {
   const s = svg(parent, 'svg', {viewBox: '0 0 ' + w + ' ' + h, 'class': 'panel', role: 'img', 'aria-label': ylabel + ' against ' + xlabel});
-  const q = {s: s, x: v => 56 + (w - 68) * (v - x0) / ((x1 - x0) || 1), y: v => h - 40 - (h - 52) * v / (y1 || 1)};
+  const q = {s: s, x: v => 56 + (w - 68) * (v - x0) / ((x1 - x0) || 1), y: v => h - 40 - (h - 52) * Math.min(1, v / (y1 || 1))};
   const step = [1, 2, 5, 10, 20, 50].find(t => (x1 - x0) / t <= 10) || 100;
   for (let v = Math.ceil(x0 / step) * step; v <= x1; v += step) {
     svg(s, 'line', {x1: q.x(v), x2: q.x(v), y1: 12, y2: h - 40, 'class': 'grid'});
@@ -319,20 +379,29 @@ function area(q, low, high) {
   for (let c = D.cells.n - 1; c >= 0; c--) d += 'L' + q.x(cellAt(c)).toFixed(1) + ' ' + q.y(low[c]).toFixed(1);
   return d + 'Z';
 }
+// The largest value of what a panel shows, in cells from cell `first` on.
+function highest(p, slides, first) {
+  let top = 0;
+  for (let c = first; c < D.cells.n; c++) {
+    top = Math.max(top, p.bands[4][c] || 0);
+    slides.forEach(k => { top = Math.max(top, share(k, c)); });
+  }
+  return top;
+}
+// Flat windows make a spike below 1 dB, which would flatten all curves: the axis is cut there.
 function histogramPanel(parent, pool, slides, w, h) {
   const p = D.pools[pool];
-  let top = 0;
-  p.bands[4].forEach(v => { top = Math.max(top, v); });
   slides = CURVES ? slides : [];
-  slides.forEach(k => { for (let c = 0; c < D.cells.n; c++) top = Math.max(top, share(k, c)); });
+  const first = Math.max(0, Math.ceil((1 - D.cells.low) / D.cells.step - 1e-6)), all = highest(p, slides, 0), top = highest(p, slides, first) || all;
   const q = panel(parent, w, h, D.cells.low, D.cells.low + D.cells.step * D.cells.n, top, 'log magnitude (dB)', 'share per dB');
   if (p.counted) {
     svg(q.s, 'path', {d: area(q, p.bands[0], p.bands[4]), 'class': 'outer'});
     svg(q.s, 'path', {d: area(q, p.bands[1], p.bands[3]), 'class': 'inner'});
     svg(q.s, 'path', {d: path(q, c => p.bands[2][c]), 'class': 'median'});
   }
-  slides.forEach(k => {
-    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide', 'data-slide': k});
+  if (all > 1.02 * top) svg(q.s, 'text', {x: w - 12, y: 10, 'text-anchor': 'end', 'class': 'cut'}, 'axis cut: below 1 dB up to ' + all.toPrecision(2));
+  slides.forEach((k, i) => {
+    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide line' + i % 10, 'data-slide': k});
     svg(line, 'title', {}, D.names[k]);
     line.addEventListener('click', () => { state.current = k; openSlide(); });
   });
@@ -360,8 +429,15 @@ function drawHistogram() {
   const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
   show.histogramNote.textContent = 'Pool ' + D.pools[pool].label + ': median of ' + members.length +
     (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: the ' + outliers.length +
-    ' slides that lie farthest from the median (W1). Click a line to open its slide.' : '.');
+    ' slides that lie farthest from the median (W1). Click a line or a name to open its slide.' : '.');
   histogramPanel(show.histogram, pool, outliers, 900, 300);
+  if (!CURVES) return;
+  const legend = el(show.histogram, 'ol', {'class': 'legend'});
+  outliers.forEach((k, i) => {
+    const item = el(legend, 'li'), s = svg(item, 'svg', {viewBox: '0 0 24 8', 'class': 'panel', 'aria-hidden': true});
+    svg(s, 'path', {d: 'M0 4H24', 'class': 'slide line' + i % 10});
+    el(item, 'a', {href: hashOf(k)}, D.names[k]);
+  });
 }
 
 // --- groups ---
@@ -386,10 +462,51 @@ function makePools() {
 
 // --- one slide ---
 
-function closeSlide() {
+// Each slide has an address: #slide=NAME, or #n=NUMBER where two have one name.
+function hashOf(k) { return D.names.indexOf(D.names[k]) === k ? '#slide=' + encodeURIComponent(D.names[k]) : '#n=' + k; }
+function slideOfHash() {
+  const m = location.hash.match(/^#(slide|n)=(.*)$/);
+  if (!m) return -1;
+  try {
+    return m[1] === 'n' ? (Number(m[2]) < N ? Number(m[2]) : -1) : D.names.indexOf(decodeURIComponent(m[2]));
+  } catch (_) {
+    return -1;
+  }
+}
+function followHash() {
+  const k = slideOfHash();
+  if (k < 0) {
+    if (state.open) hideSlide();
+  } else if (!state.open || state.current !== k) {
+    state.current = k;
+    drawRows();
+    drawSheet();
+    openSlide();
+  }
+}
+function setModal(on) { // what lies behind the slide cannot be reached
+  [...document.body.children].forEach(e => { if (e !== show.dialog) e.inert = on; });
+}
+function trapFocus(e) {
+  const all = [...show.dialog.querySelectorAll('button, a[href], [tabindex="0"]')], at = all.indexOf(document.activeElement);
+  if (e.shiftKey ? at <= 0 : at === all.length - 1) {
+    e.preventDefault();
+    all[e.shiftKey ? all.length - 1 : 0].focus();
+  }
+}
+function hideSlide() {
   state.open = false;
   show.dialog.hidden = true;
-  (state.pictures ? show.sheet : show.table).focus({preventScroll: true});
+  setModal(false);
+  const back = show.opener;
+  show.opener = null;
+  if (back && back.isConnected && back !== document.body) back.focus({preventScroll: true});
+  else focusList();
+}
+function closeSlide() {
+  if (!state.open) return;
+  history.replaceState(null, '', '#slides');
+  hideSlide();
 }
 function section(parent, title) {
   const s = el(parent, 'section');
@@ -398,19 +515,23 @@ function section(parent, title) {
 }
 function openSlide() {
   const k = state.current, p = picturesOf(k), d = clear(show.dialog);
+  if (!state.open) show.opener = document.activeElement;
+  if (location.hash !== hashOf(k)) history[state.open ? 'replaceState' : 'pushState'](null, '', hashOf(k));
   state.open = true;
   d.hidden = false;
+  setModal(true);
   const bar = el(d, 'div', {'class': 'bar'});
   el(bar, 'h2', {id: 'opened'}, D.names[k]);
   [['previous (k)', () => move(-1)], ['next (j)', () => move(1)], [marks.has(k) ? 'unmark (x)' : 'mark (x)', toggleMark],
     ['close (Esc)', closeSlide]].forEach(b => el(bar, 'button', {type: 'button', on: {click: b[1]}}, b[0]));
-  el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' windows');
+  if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' windows');
   if (reasons(k).length) {
     const list = el(d, 'ul', {'class': 'reasons'});
     reasons(k).forEach(t => el(list, 'li', {}, t));
   }
   const grid = el(d, 'div', {'class': 'grid2'});
   if (p.map || p.thumb) drawMap(section(grid, P.features[old(k)] + ' (dB)'), k, p);
+  if (D.pool[k] < 0) return d.focus({preventScroll: true});
   if (D.windows[k] && D.cells.n) histogramPanel(section(grid, 'Histogram in its pool'), D.pool[k], [k], 520, 260);
   if (D.profile[k]) drawProfile(section(grid, 'Profile in its pool'), k);
   if (p.tissue || p.glass) drawSpectra(section(grid, 'Mean spectrum'), p);
@@ -463,37 +584,118 @@ function colourSteps() {
   }
   return steps;
 }
+// A frame has the shape of the slide. The map covers the squares round the windows' centres, which is less.
+function frame(parent, k, width, height) {
+  const f = el(parent, 'div', {'class': 'frame'}), scale = Math.min(width / D.width[k], height / D.height[k]);
+  f.style.width = scale * D.width[k] + 'px';
+  f.style.aspectRatio = D.width[k] + ' / ' + D.height[k];
+  return el(f, 'div', {'class': 'inner-frame'});
+}
+function place(e, k) {
+  const ds = D.downsample[k], off = (D.window - D.stride) / 2;
+  e.style.left = 100 * off * ds / D.width[k] + '%';
+  e.style.top = 100 * off * ds / D.height[k] + '%';
+  e.style.width = 100 * D.nx[k] * D.stride * ds / D.width[k] + '%';
+  e.style.height = 100 * D.ny[k] * D.stride * ds / D.height[k] + '%';
+}
+function registered(parent, k, p, width, height) {
+  const inner = ['thumb', 'map'].map(kind => (p[kind] ? frame(parent, k, width, height) : null));
+  if (inner[0]) picture(inner[0], 'thumb', p.thumb, 'thumbnail of ' + D.names[k]);
+  if (inner[1]) place(picture(inner[1], 'map', p.map, 'map of ' + D.names[k]), k);
+  return inner.filter(Boolean);
+}
+
+// Both pictures have one zoom and one cross.
+const look = {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null};
+function drawLook() {
+  look.frames.forEach(f => {
+    f.style.transform = 'scale(' + look.zoom + ')';
+    f.style.transformOrigin = 100 * look.x + '% ' + 100 * look.y + '%';
+    const cross = f.parentNode.querySelector('.cross');
+    cross.style.left = 100 * look.x + '%';
+    cross.style.top = 100 * look.y + '%';
+  });
+  if (look.tell) look.tell();
+}
+function zoomBy(factor) {
+  look.zoom = Math.max(1, Math.min(16, look.zoom * factor));
+  drawLook();
+}
+const STEPS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+function zoomKey(e) { // with the focus on a map, arrows move the cross
+  const map = document.activeElement.classList.contains('map'), k = state.current;
+  if (e.key === '+' || e.key === '-') zoomBy(e.key === '+' ? 2 : 0.5);
+  else if (map && STEPS[e.key]) pointTo(look.x + STEPS[e.key][0] * stepOf(k) / D.width[k], look.y + STEPS[e.key][1] * stepOf(k) / D.height[k]);
+  else return false;
+  e.preventDefault();
+  return true;
+}
+function stepOf(k) { return D.stride * D.downsample[k] * (look.block || 1); }
+function pointTo(x, y) { // parts of the slide's width and height
+  look.x = Math.max(0, Math.min(1, x));
+  look.y = Math.max(0, Math.min(1, y));
+  drawLook();
+}
+// The pointer's place in the slide. The point of the zoom's origin does not move.
+function follow(e) {
+  const box = e.currentTarget.getBoundingClientRect();
+  const x = (e.clientX - box.left) / box.width, y = (e.clientY - box.top) / box.height;
+  if (look.zoom === 1) return pointTo(x, y);
+  look.at = [look.x + (x - look.x) / look.zoom, look.y + (y - look.y) / look.zoom];
+  if (look.tell) look.tell(look.at);
+}
 function drawMap(parent, k, p) {
   const pair = el(parent, 'div', {'class': 'big'});
-  picture(pair, 'thumb', p.thumb, 'thumbnail');
-  if (!p.map) return;
-  const canvas = el(pair, 'canvas', {'class': 'map hatched', tabindex: 0, 'aria-label': 'map'});
+  Object.assign(look, {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null, block: 1});
+  if (p.thumb) {
+    look.frames.push(frame(pair, k, 460, 460));
+    picture(look.frames[0], 'thumb', p.thumb, 'thumbnail of ' + D.names[k]);
+  }
+  if (p.map) look.frames.push(frame(pair, k, 460, 460));
+  look.frames.forEach(f => {
+    el(f.parentNode, 'div', {'class': 'cross'});
+    f.parentNode.addEventListener('mousemove', follow);
+    f.parentNode.addEventListener('wheel', e => { e.preventDefault(); zoomBy(e.deltaY < 0 ? 2 : 0.5); }, {passive: false});
+  });
+  const zooms = el(parent, 'div', {'class': 'bar'});
+  [['zoom in (+)', 2], ['zoom out (-)', 0.5]].forEach(z => el(zooms, 'button', {type: 'button', on: {click: () => zoomBy(z[1])}}, z[0]));
+  if (!p.map) return drawLook();
+  const canvas = el(look.frames[look.frames.length - 1], 'canvas', {'class': 'map hatched', tabindex: 0, role: 'img',
+    'aria-label': 'map of ' + D.names[k] + '; arrow keys move the cross, + and - zoom', 'aria-describedby': 'under'});
+  place(canvas, k);
+  drawScale(parent, k);
+  const out = el(parent, 'output', {id: 'under'}, 'Point at the map for its values; arrow keys move the cross.');
+  const image = new Image();
+  image.onload = () => {
+    canvas.width = image.width;
+    canvas.height = image.height;
+    look.block = Math.ceil(D.nx[k] / image.width);
+    const c = canvas.getContext('2d', {willReadFrequently: true});
+    c.drawImage(image, 0, 0);
+    const pixels = c.getImageData(0, 0, image.width, image.height).data;
+    let begun = false;
+    look.tell = at => {
+      const [u, v] = at || [look.x, look.y], ds = D.downsample[k], off = (D.window - D.stride) / 2, size = D.stride * look.block * ds;
+      const x = Math.floor((u * D.width[k] - off * ds) / size), y = Math.floor((v * D.height[k] - off * ds) / size);
+      if (!begun) return void (begun = true);
+      out.textContent = x < 0 || y < 0 || x >= image.width || y >= image.height ? 'outside of the map' :
+        under(k, image.width, x, y, pixels.subarray(4 * (y * image.width + x), 4 * (y * image.width + x) + 4));
+    };
+    drawLook();
+    canvas.dataset.ready = '1';
+  };
+  image.src = 'data:image/png;base64,' + p.map;
+}
+function drawScale(parent, k) {
   const bar = el(parent, 'div', {'class': 'colours'});
   el(bar, 'span', {}, P.low[old(k)] + ' dB');
-  const ramp = el(bar, 'canvas', {width: 256, height: 1});
+  const ramp = el(bar, 'canvas', {width: 256, height: 1, role: 'img', 'aria-label': 'colours of the map, from low to high'});
   el(bar, 'span', {}, P.high[old(k)] + ' dB');
   const colours = P.colours.match(/.{6}/g), g = ramp.getContext('2d');
   for (let x = 0; x < 256; x++) {
     g.fillStyle = '#' + colours[Math.floor(x * colours.length / 256)];
     g.fillRect(x, 0, 1, 1);
   }
-  const out = el(parent, 'output', {id: 'under'}, 'Point at the map for its values.');
-  const image = new Image();
-  image.onload = () => {
-    canvas.width = image.width;
-    canvas.height = image.height;
-    const c = canvas.getContext('2d', {willReadFrequently: true});
-    c.drawImage(image, 0, 0);
-    const pixels = c.getImageData(0, 0, image.width, image.height).data;
-    canvas.addEventListener('mousemove', e => {
-      const box = canvas.getBoundingClientRect();
-      const x = Math.min(image.width - 1, Math.max(0, Math.floor((e.clientX - box.left) / box.width * image.width)));
-      const y = Math.min(image.height - 1, Math.max(0, Math.floor((e.clientY - box.top) / box.height * image.height)));
-      out.textContent = under(k, image.width, x, y, pixels.subarray(4 * (y * image.width + x), 4 * (y * image.width + x) + 4));
-    });
-    canvas.dataset.ready = '1';
-  };
-  image.src = 'data:image/png;base64,' + p.map;
 }
 // A picture's pixel is a block of windows; its place is that of the S x S squares round their centres.
 function under(k, width, x, y, rgba) {
@@ -508,25 +710,76 @@ function under(k, width, x, y, rgba) {
     (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' windows)' : '');
 }
 
+// --- marks stay in the browser, for this report ---
+
+function markKey() {
+  let h = 0;
+  for (const c of document.title + '\n' + D.names.join('\n')) h = (Math.imul(h, 31) + c.codePointAt(0)) | 0;
+  return 'h5spec report ' + N + ' ' + (h >>> 0).toString(36);
+}
+function keepMarks() {
+  try {
+    localStorage.setItem(markKey(), JSON.stringify([...marks].map(k => D.names[k])));
+  } catch (_) { /* the browser keeps nothing for this page */ }
+}
+function readMarks() {
+  try {
+    const kept = new Set(JSON.parse(localStorage.getItem(markKey()) || '[]'));
+    D.names.forEach((name, k) => { if (kept.has(name)) marks.add(k); });
+  } catch (_) { /* as above */ }
+}
+
+// --- on paper: the slides to look at as cards, then all that are shown as a plain table ---
+
+const MOST_PRINTED = 500;
+function makePrint() {
+  const d = clear(show.print), chosen = view.filter(k => D.flagged[k]);
+  el(d, 'h2', {}, chosen.length + (chosen.length === 1 ? ' slide needs a look' : ' slides need a look'));
+  chosen.slice(0, MOST_PRINTED).forEach(k => {
+    const card = el(d, 'section', {'class': 'sheet'}), text = el(card, 'div');
+    el(text, 'h3', {}, D.names[k]);
+    const list = el(text, 'ul', {'class': 'reasons'});
+    reasons(k).forEach(t => el(list, 'li', {}, t));
+    registered(el(card, 'div', {'class': 'pair'}), k, picturesOf(k), 180, 130);
+  });
+  if (chosen.length > MOST_PRINTED) el(d, 'p', {}, 'The first ' + MOST_PRINTED + ' are printed as cards.');
+  el(d, 'h2', {}, view.length + ' of ' + N + ' slides');
+  const t = el(d, 'table', {'class': 'plain'}), columns = COLUMNS.filter(c => ['slide', 'reasons', 'verdict', 'windows'].includes(c.title) || FIRST.includes(c.metric));
+  columns.forEach((c, i) => { if (!i) t.row = el(el(t, 'thead'), 'tr'); el(t.row, 'th', {}, c.title); });
+  const body = el(t, 'tbody');
+  view.forEach(k => {
+    const row = el(body, 'tr');
+    columns.forEach(c => el(row, 'td', {}, c.title === 'reasons' ? reasons(k)[0] || '' : c.cell(k)));
+  });
+}
+
 // --- begin ---
 
 function begin() {
   app.hidden = false;
+  readMarks();
+  makeCounts();
   el(app, 'h2', {}, 'Slides');
   controls();
   makeTable();
   makeSheet();
   el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
-    'Marks are lost when the page is closed: download the list.');
+    'In a slide, + and - zoom. Marks stay in this browser; download the list to keep them elsewhere.');
   if (N && D.cells.n && !CURVES) el(app, 'p', {'class': 'keys'}, 'Histograms and profiles of slides are left out: they do not fit into --max-size.');
   if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
   makeHistogram();
   makePools();
-  show.dialog = el(document.body, 'div', {id: 'dialog', role: 'dialog', 'aria-labelledby': 'opened', tabindex: -1, hidden: ''});
+  show.dialog = el(document.body, 'div', {id: 'dialog', role: 'dialog', 'aria-modal': 'true', 'aria-labelledby': 'opened', tabindex: -1, hidden: ''});
+  show.say = el(app, 'p', {'class': 'said', role: 'status', 'aria-live': 'polite'});
+  show.print = el(app, 'div', {id: 'print'});
   if (!P) show.toggle.hidden = true;
-  refresh();
+  showOnly('all');
   drawHistogram();
-  document.addEventListener('DOMContentLoaded', () => { drawSheet(); document.documentElement.dataset.loaded = Math.round(performance.now()); });
+  followHash();
+  window.addEventListener('popstate', followHash);
+  window.addEventListener('beforeprint', makePrint);
+  window.addEventListener('afterprint', () => clear(show.print));
+  document.addEventListener('DOMContentLoaded', () => { drawSheet(); if (state.open) openSlide(); document.documentElement.dataset.loaded = Math.round(performance.now()); });
   window.addEventListener('resize', () => { drawRows(); drawSheet(); });
   document.documentElement.dataset.ready = Math.round(performance.now());
 }

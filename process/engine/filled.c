@@ -78,21 +78,17 @@ static void count_row(const struct filled *f, int64_t wy, const uint8_t *columns
     }
 }
 
-int filled_count(const struct filled *f, uint8_t **wanted, struct result_counts *counts)
+int filled_count(const struct filled *f, uint8_t *wanted, struct result_counts *counts)
 {
     if (!any_filled(f))
         return 0;
     uint8_t *columns = malloc((size_t)store_chunk_columns(f->info));
-    if (f->params->skip_damaged && !*wanted) {
-        const size_t n = (size_t)(f->nx * f->ny);
-        if ((*wanted = malloc(n)))
-            memset(*wanted, 1, n);
-    }
-    const bool good = columns && (*wanted || !f->params->skip_damaged);
-    for (int64_t wy = f->first_wy; good && wy < f->end_wy; wy++) {
+    if (!columns)
+        return -1;
+    for (int64_t wy = f->first_wy; wy < f->end_wy; wy++) {
         merge_rows(f, wy, columns);
-        count_row(f, wy, columns, *wanted, counts);
+        count_row(f, wy, columns, wanted, counts);
     }
     free(columns);
-    return good ? 0 : -1;
+    return 0;
 }

@@ -286,8 +286,7 @@ static int open_store(struct job *j, struct err *e)
                        damaged, damaged == 1 ? "" : "s");
     if (result_slide_alloc(&j->result, p, NULL))
         return no_memory(j, e);
-    if (choose_groups(j, &first_wy, &end_wy, e) || job_choose_tissue(j, e) ||
-        job_choose_regions(j, e) ||
+    if (choose_groups(j, &first_wy, &end_wy, e) || job_choose_places(j, e) ||
         job_describe_origin(j, e) || choose_io(j, e))
         return -1;
     if (j->result.nx == 0 || first_wy >= end_wy) /* too small, or no window begins in the groups */

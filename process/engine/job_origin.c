@@ -31,22 +31,26 @@ static int copy_thumbnail(struct job *j, struct err *e)
     return bad ? err_set(e, "%s: out of memory", j->path) : 0;
 }
 
+static void copy_attributes(const struct store_info *i, struct result_origin *o)
+{
+    o->mpp_x = i->mpp_x;
+    o->mpp_y = i->mpp_y;
+    o->downsample = i->downsample;
+    o->objective_power = i->objective_power;
+    o->tiles = (i->height + i->chunk_rows - 1) / i->chunk_rows * store_chunk_columns(i);
+    o->tiles_missing = i->tiles_missing;
+    o->tiles_damaged = i->tiles_damaged;
+    o->tiles_left_out = i->tiles_left_out;
+    memcpy(o->vendor, i->vendor, sizeof o->vendor);
+}
+
 int job_describe_origin(struct job *j, struct err *e)
 {
-    const struct store_info *i = store_info(j->store);
     struct result_slide *r = &j->result;
     int64_t thresholds[FEATURES_SAMPLES];
+    copy_attributes(store_info(j->store), &r->origin);
     if (!result_is_spectral(&j->terms->setup->params))
         return 0;
-    r->origin.mpp_x = i->mpp_x;
-    r->origin.mpp_y = i->mpp_y;
-    r->origin.downsample = i->downsample;
-    r->origin.objective_power = i->objective_power;
-    r->origin.tiles = (i->height + i->chunk_rows - 1) / i->chunk_rows * store_chunk_columns(i);
-    r->origin.tiles_missing = i->tiles_missing;
-    r->origin.tiles_damaged = i->tiles_damaged;
-    r->origin.tiles_left_out = i->tiles_left_out;
-    memcpy(r->origin.vendor, i->vendor, sizeof r->origin.vendor);
     if (features_thresholds(j->tissue, j->inside, r->nx, r->ny, thresholds))
         return err_set(e, "%s: out of memory", j->path);
     for (int k = 0; k < FEATURES_SAMPLES; k++)

@@ -52,10 +52,17 @@ static int no_tissue_map(const struct job *j, struct err *e)
     return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
 }
 
-int job_choose_tissue(struct job *j, struct err *e)
+static void keep_wanted(struct job *j, const uint8_t *windows)
+{
+    for (size_t k = 0; k < windows_of(j); k++)
+        j->wanted[k] &= windows[k];
+}
+
+static int choose_tissue(struct job *j, struct err *e)
 {
     const struct result_params *p = params_of(j);
     struct store_tissue t = {0};
+    j->result.origin.tissue_fraction = NAN;
     if (!p->tissue_only && !result_is_spectral(p))
         return 0;
     const int found = store_read_tissue(j->store, &t, e);
@@ -63,15 +70,13 @@ int job_choose_tissue(struct job *j, struct err *e)
         return -1;
     if (found == 0 && p->tissue_only)
         return no_tissue_map(j, e);
-    j->result.origin.tissue_fraction = found ? t.fraction : NAN;
-    int bad = found ? find_tissue(j, &t, e) : 0;
+    if (found)
+        j->result.origin.tissue_fraction = t.fraction;
+    const int bad = found ? find_tissue(j, &t, e) : 0;
     free(t.mask);
-    if (bad || !p->tissue_only)
-        return bad;
-    if (!(j->wanted = malloc(windows_of(j) + 1)))
-        return no_memory(j, e);
-    memcpy(j->wanted, j->tissue, windows_of(j));
-    return 0;
+    if (!bad && p->tissue_only)
+        keep_wanted(j, j->tissue);
+    return bad;
 }
 
 /* --- regions --- */
@@ -85,20 +90,7 @@ static int find_inside(struct job *j, const struct polygons *p, struct err *e)
                : 0;
 }
 
-/* Removes the windows outside of the regions from `wanted`. */
-static int want_inside(struct job *j, struct err *e)
-{
-    if (!j->wanted) {
-        if (!(j->wanted = malloc(windows_of(j) + 1)))
-            return no_memory(j, e);
-        memset(j->wanted, 1, windows_of(j));
-    }
-    for (size_t k = 0; k < windows_of(j); k++)
-        j->wanted[k] &= j->inside[k];
-    return 0;
-}
-
-int job_choose_regions(struct job *j, struct err *e)
+static int choose_regions(struct job *j, struct err *e)
 {
     struct polygons p;
     struct regions_version v;
@@ -107,9 +99,21 @@ int job_choose_regions(struct job *j, struct err *e)
     if (regions_load(j->terms->setup->regions, j->path, store_info(j->store), &p, &v, e))
         return -1;
     j->result.roi_crc32 = v.crc32;
-    const int bad = find_inside(j, &p, e) || want_inside(j, e);
+    const int bad = find_inside(j, &p, e);
     polygons_free(&p);
-    return bad ? -1 : 0;
+    if (!bad)
+        keep_wanted(j, j->inside);
+    return bad;
+}
+
+int job_choose_places(struct job *j, struct err *e)
+{
+    if (result_selects(params_of(j))) {
+        if (!(j->wanted = malloc(windows_of(j) + 1)))
+            return no_memory(j, e);
+        memset(j->wanted, 1, windows_of(j));
+    }
+    return choose_tissue(j, e) || choose_regions(j, e) ? -1 : 0;
 }
 
 /* --- flags --- */
@@ -156,7 +160,7 @@ static int count_filled(struct job *j, int64_t first_wy, int64_t end_wy, struct 
                              .first_wy = first_wy,
                              .end_wy = end_wy,
                              .flags = flags_of(j)};
-    return filled_count(&f, &j->wanted, &j->result.counts) ? no_memory(j, e) : 0;
+    return filled_count(&f, j->wanted, &j->result.counts) ? no_memory(j, e) : 0;
 }
 
 /* --- the sample --- */

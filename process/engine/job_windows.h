@@ -12,10 +12,9 @@
 
 #include "process/engine/job.h"
 
-/* After the store is opened: the windows that have enough tissue. The message names the file. */
-int job_choose_tissue(struct job *j, struct err *e);
-/* After that: of these, the windows inside the regions. The message names the file. */
-int job_choose_regions(struct job *j, struct err *e);
+/* After the store is opened: the windows that have enough tissue and lie inside the regions. The
+ * message names the file. */
+int job_choose_places(struct job *j, struct err *e);
 /* When the groups are listed: all the rest. The job's bands get to know it. */
 int job_choose_windows(struct job *j, struct err *e);
 void job_free_windows(struct job *j);

@@ -247,10 +247,14 @@ static void send_extent(struct load *s, const struct item *it, int thread)
         send_pixels(s, it, x, thread);
         return;
     }
-    for (int64_t n; x.n > 0; x.col += n, x.n -= n)
-        if ((n = it->band->job->file ? read_some(s, it, x, thread)
-                                     : send_some_packed(s, it, x, thread)) < 0)
+    while (x.n > 0) {
+        const int64_t n = it->band->job->file ? read_some(s, it, x, thread)
+                                              : send_some_packed(s, it, x, thread);
+        if (n < 0)
             return;
+        x.col += n;
+        x.n -= n;
+    }
 }
 
 /* Has the kernel read ahead the stored bytes of these rows of pixels. */

@@ -115,11 +115,10 @@ static int count_rows(struct counting *c, struct polygons_rows *rows, int64_t ny
     for (int64_t y = 0; y < (ny - 1) * stride + window; y++) {
         const int64_t done = y + 1 - window;
         int64_t n;
-        if (y % stride == 0 && y / stride < ny) {
+        if (stop_check(e))
+            return -1;
+        if (y % stride == 0 && y / stride < ny)
             memcpy(c->before + y / stride % c->depth * c->nx, c->sum, bytes);
-            if (stop_check(e))
-                return -1;
-        }
         const struct polygons_span *spans = polygons_row(rows, y, &n);
         add_row(c, spans, n);
         if (done >= 0 && done % stride == 0)

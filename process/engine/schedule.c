@@ -273,6 +273,8 @@ static bool has_enough(const struct schedule *s, const struct feed *f)
     return most > 0 && atomic_load(&f->loading) >= most && (b->unpacks >> codec->id & 1);
 }
 
+#define BUFFER_IN_USE (INT64_C(1) << 32) /* more than any number of LOADs */
+
 /* How long a device can do without an item: the number of its LOADs in progress, and longer if it
  * has to wait for a buffer. COMPUTE and FINISH come first. -1: there is nothing for it now. */
 static int64_t patience(const struct schedule *s, int device)
@@ -291,8 +293,8 @@ static int64_t patience(const struct schedule *s, int device)
         return -1;
     const bool new_slab = !f->band || !f->slab.band;
     const int buffer = (int)(f->slabs % b->buffers);
-    const int64_t waits = new_slab && !b->buffer_free(s->terms->spectrum, device, buffer);
-    return 1 + atomic_load(&f->loading) + (waits << 32);
+    const bool waits = new_slab && !b->buffer_free(s->terms->spectrum, device, buffer);
+    return 1 + atomic_load(&f->loading) + (waits ? BUFFER_IN_USE : 0);
 }
 
 /* The device with the least patience; among equals the next in turn. -1: none needs an item now. */

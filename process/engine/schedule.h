@@ -5,12 +5,16 @@
  * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
  * several devices are mixed; each device has a queue of its own.
  *
- * A COMPUTE waits for the LOADs of its slab and for the slabs before. A band begins when the one
- * that used its sums before has finished. A LOAD waits for the COMPUTEs of the slab so many before
- * on the same device as the backend says (`ahead`): with two buffers more, and slabs at least half
- * as high as a window and its halo, these are the last that could need what the LOAD overwrites. A
- * FINISH waits for the COMPUTEs of its band; where COMPUTEs only queue work on a device, no item
- * waits for a FINISH, because it lasts until the device has done that work.
+ * What an item waits for:
+ *
+ *   COMPUTE  the LOADs of its slab, and the slabs before it.
+ *   LOAD     the COMPUTEs of the slab `ahead` slabs earlier on its device. The backend chooses
+ *            `ahead`, and has two buffers more. A slab is at least half as high as a window and its
+ *            halo, so no later COMPUTE needs the rows that the LOAD overwrites.
+ *   FINISH   the COMPUTEs of its band. Where a COMPUTE only queues work on a device, no item waits
+ *            for a FINISH, because it lasts until the device has done that work.
+ *
+ * A band begins when the band that used its sums before it has finished.
  *
  * Threads: schedule_next and schedule_finished are called by one thread at a time, as the loop
  * calls source and sink. schedule_loaded may be called by any thread.

@@ -23,7 +23,7 @@ struct map_setup {
     bool features[RESULT_MAPS]; /* wanted; none: all */
     enum map_weights weights;
     int64_t cell; /* px; 0: the largest */
-    bool lenient; /* slides may lack groups */
+    bool partial; /* slides may lack groups */
     bool range;   /* low and high are given, for the only feature */
     double low, high;
     int64_t width; /* of overlays, px, at most */

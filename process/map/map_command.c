@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/stop.h"
+#include "process/draw/feature.h"
 #include "process/map/map_source.h"
 #include "process/map/map_tiff.h"
 #include "process/options/choice.h"
@@ -22,8 +23,8 @@ enum {
     OPT_FEATURE,
     OPT_BLEND,
     OPT_CELL,
-    OPT_LENIENT,
-    OPT_RANGE,
+    OPT_PARTIAL,
+    OPT_COLOURS,
     OPT_WIDTH,
     OPT_OPACITY,
     OPT_QUIET,
@@ -40,8 +41,9 @@ static const struct command_option rows[] = {
      "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated"},
     {NULL, 0, "list", "FILE", OPT_LIST,
      "read more inputs from FILE, one per line; - reads standard input"},
-    {NULL, 0, "lenient", NULL, OPT_LENIENT,
-     "also map slides with missing groups, marked as partial (otherwise they are refused)"},
+    {NULL, 0, "partial", NULL, OPT_PARTIAL,
+     "also map slides with missing groups; files are marked as partial"},
+    {NULL, 0, "lenient", NULL, OPT_PARTIAL, NULL},
     {"Map", 0, "feature", "LIST", OPT_FEATURE,
      "features, separated by commas: mean_db, std_db ... or all"},
     {NULL, 0, "blend", "NAME", OPT_BLEND,
@@ -50,9 +52,10 @@ static const struct command_option rows[] = {
     {NULL, 0, "cell", "PX", OPT_CELL,
      "size of the cells of --blend; must divide window and stride (default: the largest, with "
      "which all weights give the same if the stride is half a window)"},
-    {"Pictures", 0, "range", "LOW:HIGH", OPT_RANGE,
+    {"Pictures", 0, "colours", "LOW:HIGH", OPT_COLOURS,
      "dB at the ends of the colours of a single feature (default: fixed for each feature, the same "
      "for all slides)"},
+    {NULL, 0, "range", "LOW:HIGH", OPT_COLOURS, NULL},
     {NULL, 0, "width", "PX", OPT_WIDTH, "width of overlays, at most"},
     {NULL, 0, "opacity", "PERCENT", OPT_OPACITY, "opacity of overlays"},
     COMMAND_LAST_ROWS};
@@ -107,16 +110,16 @@ static int add_format(struct arguments *a, const char *word, struct err *e)
 static int add_feature(struct arguments *a, const char *word, struct err *e)
 {
     char names[256] = "";
-    const int m = map_feature_find(word);
+    const int m = feature_find(word);
     const bool all = !strcmp(word, "all");
     if (m >= 0)
         a->setup.features[m] = true;
     if (m >= 0 || all)
         return 0;
     for (int k = 0; k < RESULT_MAPS; k++)
-        if (map_is_feature(k))
+        if (feature_is(k))
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ",
-                     map_feature_name(k));
+                     feature_name(k));
     return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
 }
 
@@ -129,14 +132,14 @@ static int set_blend(struct map_setup *s, const char *word, struct err *e)
     return 0;
 }
 
-static int set_range(struct map_setup *s, const char *text, struct err *e)
+static int set_colours(struct map_setup *s, const char *text, struct err *e)
 {
     s->range = true;
-    if (cli_span("--range", text, -1000, 1000, &s->low, &s->high, e))
+    if (cli_span("--colours", text, -1000, 1000, &s->low, &s->high, e))
         return -1;
     return s->high - s->low >= 0.01
                ? 0
-               : err_set(e, "--range %s: HIGH must be above LOW by 0.01 dB or more", text);
+               : err_set(e, "--colours %s: HIGH must be above LOW by 0.01 dB or more", text);
 }
 
 static int set_opacity(struct arguments *a, const char *text, struct err *e)
@@ -158,11 +161,11 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_QUIET: a->quiet = true; return 0;
     case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
     case OPT_LIST: return list_add_file(&a->files, arg, e);
-    case OPT_LENIENT: a->setup.lenient = true; return 0;
+    case OPT_PARTIAL: a->setup.partial = true; return 0;
     case OPT_FEATURE: return each_word("--feature", arg, a, add_feature, e);
     case OPT_BLEND: return set_blend(&a->setup, arg, e);
     case OPT_CELL: return cli_int("--cell", arg, 1, 1024, &a->setup.cell, e);
-    case OPT_RANGE: return set_range(&a->setup, arg, e);
+    case OPT_COLOURS: return set_colours(&a->setup, arg, e);
     case OPT_WIDTH: a->width = true; return cli_int("--width", arg, 16, 65536, &a->setup.width, e);
     case OPT_OPACITY: return set_opacity(a, arg, e);
     default: return err_set(e, "unknown option");
@@ -190,7 +193,7 @@ const struct command map_options = {
     .details = "Writes the values of the windows of each slide as maps: PNG with one pixel per "
                "window and a colour bar, PNG to be laid over the slide, GeoJSON tiles for QuPath, "
                "CSV, and OME-TIFF with one channel per feature. Colours mean the same for all "
-               "slides. Slides with missing groups are refused unless --lenient is given. A "
+               "slides. Slides with missing groups are rejected unless --partial is given. A "
                "RESULT is a file made by h5spec run or merge, or a folder that is searched for "
                "results.",
     .example = "h5spec map --format all -o maps result.h5",
@@ -251,9 +254,9 @@ static int check(struct arguments *a, struct err *e)
     if (s->cell && s->weights == MAP_RAW)
         return err_set(e, "--cell has no effect without --blend");
     if (s->range && n_features(s) != 1)
-        return err_set(e, "--range is for one feature; name it with --feature");
+        return err_set(e, "--colours is for one feature; name it with --feature");
     if (s->range && !s->formats[MAP_PNG] && !s->formats[MAP_OVERLAY])
-        return err_set(e, "--range has no effect without pictures");
+        return err_set(e, "--colours has no effect without pictures");
     if ((a->width || a->opacity) && !s->formats[MAP_OVERLAY])
         return err_set(e, "%s has no effect without --format overlay",
                        a->width ? "--width" : "--opacity");

@@ -4,6 +4,7 @@
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/draw/colours.h"
+#include "process/draw/feature.h"
 #include "process/draw/png_file.h"
 
 #include <math.h>
@@ -66,7 +67,7 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
     colours_palette(palette, p->opacity);
     text_fit(title, sizeof title, m->s.name, text_columns(m->s.name));
     const struct png_file_text texts[] = {{"Title", title},
-                                          {"Description", map_feature_name(p->map)}};
+                                          {"Description", feature_name(p->map)}};
     const struct png_file_setup setup = {.width = o->width,
                                          .height = o->height,
                                          .kind = PNG_FILE_PALETTE,

@@ -5,6 +5,7 @@
 #include "common/base/text.h"
 #include "process/draw/axis.h"
 #include "process/draw/colours.h"
+#include "process/draw/feature.h"
 #include "process/draw/png_file.h"
 #include "process/map/map_font.h"
 
@@ -34,8 +35,9 @@ struct statistics {
 struct picture {
     const struct map_slide *m;
     const struct map_picture_setup *p;
-    struct map_rows *rows;
+    struct map_rows *source;
     struct png_file *png;
+    int64_t zoom, cols, rows;        /* px of a place along a side; px of the map */
     int64_t width, height;           /* of the picture */
     int64_t bar_x, bar_height, foot; /* foot: first row below map and bar */
     struct axis axis;
@@ -63,20 +65,30 @@ static void add_label(struct picture *o, int64_t x, int64_t y, const char *fmt, 
 
 /* --- layout --- */
 
+/* Small maps are enlarged by a whole factor, to the room that the bar and the text leave. */
+static void set_size(struct picture *o)
+{
+    const int64_t x = (LEAST_WIDTH - GAP - BAR_WIDTH - BAR_ROOM) / o->m->cols;
+    const int64_t y = BAR_MOST / o->m->rows, zoom = x < y ? x : y;
+    o->zoom = zoom > 1 ? zoom : 1;
+    o->cols = o->m->cols * o->zoom;
+    o->rows = o->m->rows * o->zoom;
+}
+
 static void lay_out(struct picture *o)
 {
-    const struct map_slide *m = o->m;
     char label[64];
     double value;
-    o->bar_x = m->cols + GAP;
+    set_size(o);
+    o->bar_x = o->cols + GAP;
     o->width = o->bar_x + BAR_WIDTH + BAR_ROOM;
     o->width = o->width < LEAST_WIDTH ? LEAST_WIDTH : o->width;
-    o->bar_height = m->rows - BAR_TOP - FOOT;
+    o->bar_height = o->rows - BAR_TOP - FOOT;
     o->bar_height = o->bar_height < BAR_LEAST  ? BAR_LEAST
                     : o->bar_height > BAR_MOST ? BAR_MOST
                                                : o->bar_height;
     o->foot = BAR_TOP + o->bar_height + FOOT;
-    o->foot = o->foot < m->rows + 1 ? m->rows + 1 : o->foot;
+    o->foot = o->foot < o->rows + 1 ? o->rows + 1 : o->foot;
     o->height = o->foot + MARGIN + LINES * LINE + MARGIN;
     o->axis = (struct axis){o->p->low, o->p->high, axis_step(o->p->high - o->p->low, 8),
                             BAR_TOP + (double)o->bar_height - 1, BAR_TOP};
@@ -104,15 +116,17 @@ static void add_line(struct picture *o, int line, const char *fmt, ...)
 static void add_places(struct picture *o, int line)
 {
     const struct map_slide *m = o->m;
-    char scale[64] = "";
+    char scale[64] = "", place[64] = "1 pixel";
+    if (o->zoom > 1)
+        snprintf(place, sizeof place, "%" PRId64 " x %" PRId64 " pixels", o->zoom, o->zoom);
     if (!isnan(m->mpp_x))
         snprintf(scale, sizeof scale, " = %.4g um", m->pitch * m->mpp_x);
     if (m->weights == MAP_RAW)
-        add_line(o, line, "1 pixel = 1 window of %" PRId64 " px, every %g px%s", m->params.window,
+        add_line(o, line, "%s = 1 window of %" PRId64 " px, every %g px%s", place, m->params.window,
                  m->pitch, scale);
     else
-        add_line(o, line, "1 pixel = 1 cell of %g px%s; windows of %" PRId64 " px, %s",
-                 m->pitch, scale, m->params.window, map_weights_name(m->weights));
+        add_line(o, line, "%s = 1 cell of %g px%s; windows of %" PRId64 " px, %s", place, m->pitch,
+                 scale, m->params.window, map_weights_name(m->weights));
 }
 
 /* The text is complete when the map's last row is drawn. */
@@ -123,7 +137,7 @@ static void add_lines(struct picture *o)
     char count[64];
     const double n = s->values ? (double)s->values : 1;
     add_line(o, 0, "%s", o->m->s.name);
-    add_line(o, 1, "%s, colours from %g to %g %s", map_feature_name(o->p->map), o->p->low,
+    add_line(o, 1, "%s, colours from %g to %g %s", feature_name(o->p->map), o->p->low,
              o->p->high, unit);
     add_places(o, 2);
     axis_number(count, (double)s->values, 0);
@@ -152,11 +166,11 @@ static void count(struct statistics *s, double v, const struct map_picture_setup
 
 static void draw_places(struct picture *o, int64_t y)
 {
-    for (int64_t x = 0; x < o->m->cols; x++) {
-        const double v = (double)o->values[x];
+    for (int64_t x = 0; x < o->cols; x++) {
+        const double v = (double)o->values[x / o->zoom];
         const int k = colours_number(v, o->p->low, o->p->high, COLOURS_MAP);
         o->row[x] = (uint8_t)(k < 0 ? colours_hatch(x, y) : k);
-        if (k >= 0)
+        if (k >= 0 && x % o->zoom == 0 && y % o->zoom == 0)
             count(&o->found, v, o->p);
     }
 }
@@ -186,13 +200,13 @@ static void draw_ticks(struct picture *o, int64_t y)
 static int draw_row(struct picture *o, int64_t y, struct err *e)
 {
     memset(o->row, COLOURS_PAPER, (size_t)o->width);
-    if (y < o->m->rows) {
-        if (stop_check(e) || map_rows_next(o->rows, o->values, NULL, e))
+    if (y < o->rows) {
+        if (stop_check(e) || (y % o->zoom == 0 && map_rows_next(o->source, o->values, NULL, e)))
             return -1;
         draw_places(o, y);
-        o->row[o->m->cols] = COLOURS_INK;
-    } else if (y == o->m->rows) {
-        memset(o->row, COLOURS_INK, (size_t)o->m->cols + 1);
+        o->row[o->cols] = COLOURS_INK;
+    } else if (y == o->rows) {
+        memset(o->row, COLOURS_INK, (size_t)o->cols + 1);
     }
     draw_bar(o, y);
     draw_ticks(o, y);
@@ -214,7 +228,7 @@ static struct png_file *begin_file(const struct picture *o, FILE *f, struct err 
     snprintf(text, sizeof text,
              "%s; %" PRId64 " x %" PRId64 " places of %g px, the first at (%g, %g) px of level "
              "%" PRId64 ", %" PRId64 " x %" PRId64 " px; colours from %g to %g %s%s%s",
-             map_feature_name(o->p->map), m->cols, m->rows, m->pitch, m->left, m->top, m->s.level,
+             feature_name(o->p->map), m->cols, m->rows, m->pitch, m->left, m->top, m->s.level,
              m->s.width, m->s.height, o->p->low, o->p->high, result_map_kind(o->p->map)->unit,
              m->partial ? "; partial, missing groups " : "", m->partial ? m->missing : "");
     const struct png_file_text texts[] = {{"Title", title}, {"Description", text}};
@@ -236,7 +250,7 @@ static int draw(struct picture *o, FILE *f, struct err *e)
     o->row = malloc((size_t)o->width);
     if (!o->values || !o->row)
         return err_set(e, "out of memory");
-    if (!(o->rows = map_rows_open(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
+    if (!(o->source = map_rows_open(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
         return -1;
     for (int64_t y = 0; y < o->height; y++) {
         if (y == o->foot)
@@ -253,7 +267,7 @@ int map_picture_draw(const struct map_slide *m, const struct map_picture_setup *
     struct picture o = {.m = m, .p = p};
     const int bad = draw(&o, f, e);
     png_file_free(o.png);
-    map_rows_close(o.rows);
+    map_rows_close(o.source);
     free(o.values);
     free(o.row);
     return bad;

@@ -2,7 +2,8 @@
  * map_picture.h - a map as a PNG picture, drawn from top to bottom in little memory.
  *
  * map_picture_draw: one pixel per place, from the picture's upper left corner on: pixel (i, j) is
- * window (i, j), or cell (i, j) of a blended map. To its right the colour bar with its numbers,
+ * window (i, j), or cell (i, j) of a blended map. A place of a small map is z x z pixels, with the
+ * largest z that fits 348 x 320. To its right the colour bar with its numbers,
  * below it the slide's name, the feature, and how many windows have which values. Places without a
  * value are hatched.
  *

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
+#include "process/draw/feature.h"
 #include "process/map/map_files.h"
 
 #include <inttypes.h>
@@ -196,7 +197,7 @@ static void put_tile(const struct places *p, int64_t i, const char *y0, const ch
     out = put_text(out, "]},\"properties\":{\"objectType\":\"tile\",\"measurements\":{");
     for (int k = 0; k < p->n; k++)
         if (!isnan(p->values[k][i])) {
-            out = put_measurement(out, none, map_feature_name(p->maps[k]), (double)p->values[k][i]);
+            out = put_measurement(out, none, feature_name(p->maps[k]), (double)p->values[k][i]);
             none = false;
         }
     if (has_coverage(p))
@@ -270,7 +271,7 @@ static int put_lines(struct places *p, struct err *e)
 {
     fputs(MAP_CSV_HEAD, p->f);
     for (int k = 0; k < p->n; k++)
-        fprintf(p->f, ",%s", map_feature_name(p->maps[k]));
+        fprintf(p->f, ",%s", feature_name(p->maps[k]));
     fprintf(p->f, ",coverage%s\n", p->flag_rows ? ",flags" : "");
     for (int64_t j = 0; j < p->m->rows; j++) {
         char y0[NUMBER];

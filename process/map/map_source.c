@@ -8,33 +8,6 @@
 
 enum { READ_ROWS = 64 }; /* rows of windows that are read in one go */
 
-static const char prefix[] = "window_";
-
-/* --- features --- */
-
-const char *map_feature_name(int map)
-{
-    const char *name = result_map_kind(map)->name;
-    return strncmp(name, prefix, sizeof prefix - 1) ? name : name + sizeof prefix - 1;
-}
-
-bool map_is_feature(int map)
-{
-    return result_map_kind(map)->unit[0] != 0;
-}
-
-int map_feature_find(const char *name)
-{
-    for (int m = 0; m < RESULT_MAPS; m++) {
-        const char *full = map_feature_name(m), *end = strstr(full, "_db");
-        const size_t n = end ? (size_t)(end - full) : strlen(full);
-        if (map_is_feature(m) &&
-            (!strcmp(name, full) || (strlen(name) == n && !strncmp(name, full, n))))
-            return m;
-    }
-    return -1;
-}
-
 /* --- slides --- */
 
 int64_t map_cell(const struct result_params *p, int64_t cell, struct err *e)

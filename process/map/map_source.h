@@ -18,15 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* --- features: the maps that have a unit --- */
-
-/* The name of a map without "window_": "focus_db". */
-const char *map_feature_name(int map);
-/* The map of this name, with or without "_db"; -1 if there is none. */
-int map_feature_find(const char *name);
-/* Is the map a quantity, not flags? */
-bool map_is_feature(int map);
-
 /* --- slides --- */
 
 struct map_slide {

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/stop.h"
+#include "process/draw/feature.h"
 #include "process/draw/html.h"
 #include "process/map/map_files.h"
 
@@ -76,7 +77,7 @@ static void put_channels(FILE *f, const int *maps, int n)
 {
     for (int c = 0; c < n; c++)
         fprintf(f, "<Channel ID=\"Channel:0:%d\" Name=\"%s\" SamplesPerPixel=\"1\"/>", c,
-                map_feature_name(maps[c]));
+                feature_name(maps[c]));
     for (int c = 0; c < n; c++)
         fprintf(f,
                 "<TiffData IFD=\"%d\" FirstC=\"%d\" FirstZ=\"0\" FirstT=\"0\" PlaneCount=\"1\"/>",

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/folder.h"
 #include "common/base/stop.h"
+#include "process/draw/feature.h"
 #include "process/map/map_picture.h"
 #include "process/map/map_places.h"
 #include "process/map/map_source.h"
@@ -89,7 +90,7 @@ static int write_format(struct run *r, const struct content *all, struct err *e)
     one.n = 1;
     for (int k = 0; k < all->n; k++) {
         one.maps[0] = all->maps[k];
-        if (write_file(r, &one, map_feature_name(all->maps[k]), e))
+        if (write_file(r, &one, feature_name(all->maps[k]), e))
             return -1;
     }
     return 0;
@@ -105,7 +106,7 @@ static int choose_features(const struct map_setup *o, const struct result *r, st
     for (int m = 0; m < RESULT_MAPS; m++)
         any = any || o->features[m];
     for (int m = 0; m < RESULT_MAPS; m++) {
-        if (!map_is_feature(m) || (any && !o->features[m]))
+        if (!feature_is(m) || (any && !o->features[m]))
             continue;
         if (result_has_map(r, m))
             c->maps[c->n++] = m;
@@ -113,15 +114,15 @@ static int choose_features(const struct map_setup *o, const struct result *r, st
             return err_set(e,
                            "the result has no %s; compute it again with h5spec run --features "
                            "spectral",
-                           map_feature_name(m));
+                           feature_name(m));
     }
     return 0;
 }
 
 static int check_slide(const struct map_setup *o, const struct map_slide *m, struct err *e)
 {
-    if (m->partial && !o->lenient)
-        return err_set(e, "missing groups %s; compute them and merge, or use --lenient",
+    if (m->partial && !o->partial)
+        return err_set(e, "missing groups %s; compute them and merge, or add --partial",
                        m->missing);
     if (isnan(m->downsample) && (o->formats[MAP_GEOJSON] || o->formats[MAP_CSV]))
         return err_set(e,

@@ -2,6 +2,7 @@
 #include "process/options/list.h"
 
 #include "common/base/cli.h"
+#include "common/base/failed_list.h"
 #include "common/base/folder.h"
 #include "common/hdf5/h5_exit.h"
 #include "common/result/result.h"
@@ -66,17 +67,23 @@ static bool has_ending(const char *name)
  * list. */
 static bool is_wanted(const char *path, enum list_kind kind)
 {
-    return (kind != LIST_RESULTS && store_is(path)) || (kind != LIST_STORES && result_is(path)) ||
-           !h5_is_whole(path);
+    return ((kind == LIST_STORES || kind == LIST_BOTH) && store_is(path)) ||
+           (kind != LIST_STORES && result_is(path)) || !h5_is_whole(path);
 }
 
 static int add_problem(void *ctx, const char *path, const char *why, struct err *e)
 {
     struct search *s = ctx;
-    (void)e;
+    struct list *l = s->out;
+    struct list_problem *more = realloc(l->problems, ((size_t)l->n_problems + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, "out of memory");
+    l->problems = more;
+    struct list_problem *p = &more[l->n_problems++];
+    *p = (struct list_problem){strdup(path), strdup(why)};
     cli_say("%s: %s", path, why);
     s->problems++;
-    return 0;
+    return p->path && p->why ? 0 : err_set(e, "out of memory");
 }
 
 static int add_found(void *ctx, const char *path, struct err *e)
@@ -90,16 +97,39 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static int add_folder(struct list *l, const char *folder, struct err *e)
+{
+    char **more = realloc(l->folders, ((size_t)l->n_folders + 1) * sizeof *more);
+    if (!more || !(l->folders = more, more[l->n_folders] = strdup(folder)))
+        return err_set(e, "out of memory");
+    l->n_folders++;
+    return 0;
+}
+
+static int note_list(void *ctx, const char *path, struct err *e)
+{
+    (void)path, (void)e;
+    *(bool *)ctx = true;
+    return 0;
+}
+
+static bool has_failed_list(const char *folder)
+{
+    bool has = false;
+    failed_list_find(folder, note_list, &has, NULL);
+    return has;
+}
+
 static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
 {
-    static const char *const what[] = {"stores", "results", "stores or results"};
+    static const char *const what[] = {"stores", "results", "stores or results", "results"};
     static const struct folder_ops ops = {
         .wants = has_ending, .file = add_found, .problem = add_problem};
     struct search s = {.out = out, .kind = kind};
     const int before = out->n;
-    if (folder_find(folder, &ops, &s, e))
+    if (add_folder(out, folder, e) || folder_find(folder, &ops, &s, e))
         return -1;
-    if (out->n == before && s.problems == 0) {
+    if (out->n == before && s.problems == 0 && !(kind == LIST_REPORT && has_failed_list(folder))) {
         cli_say("%s: a folder without %s; name a folder that contains some", folder, what[kind]);
         s.problems++;
     }
@@ -152,6 +182,14 @@ void list_free(struct list *l)
 {
     for (int k = 0; k < l->n; k++)
         free(l->paths[k]);
+    for (int k = 0; k < l->n_folders; k++)
+        free(l->folders[k]);
+    for (int k = 0; k < l->n_problems; k++) {
+        free(l->problems[k].path);
+        free(l->problems[k].why);
+    }
     free(l->paths);
+    free(l->folders);
+    free(l->problems);
     *l = (struct list){0};
 }

@@ -13,11 +13,19 @@ struct list {
     char **paths; /* each owned */
     int n;
     int failed; /* inputs that list_expand() has reported and dropped */
+    char **folders; /* those that list_expand() has searched; each owned */
+    int n_folders;
+    struct list_problem *problems; /* what it has found there that is no file */
+    int n_problems;
+};
+
+struct list_problem {
+    char *path, *why; /* owned */
 };
 
 /* What folders are searched for: files with the ending .h5 that are stores, results or either, also
- * when they are damaged. */
-enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH };
+ * when they are damaged. For a report a folder may also have lists of failed slides only. */
+enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH, LIST_REPORT };
 
 /* Adds a path; -1 when memory is short. */
 int list_add(struct list *l, const char *path, struct err *e);

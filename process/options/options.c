@@ -30,6 +30,9 @@ enum {
               "read more inputs from FILE, one per line; - reads standard input"}
 #define DUPLICATES {NULL, 0, "allow-duplicates", NULL, OPT_DUPLICATES, \
                     "accept several stores of one slide; each is counted"}
+#define MIX_MPP {NULL, 0, "mix-mpp", NULL, OPT_MIX_MPP, \
+                 "accept slides of different resolution in one result; without it, those that " \
+                 "differ by more than 10 % from the first one by name are left out, with status 1"}
 #define THREADS {"Computing", 'j', "threads", "N", OPT_THREADS, "number of threads"}
 #define PROGRESS {NULL, 0, "progress", "WHEN", OPT_PROGRESS, \
                   "show progress: auto (on a terminal), yes or no"}
@@ -51,9 +54,7 @@ static const struct command_option run_rows[] = {
      "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
      "Slurm or Grid Engine array job"},
     DUPLICATES,
-    {NULL, 0, "mix-mpp", NULL, OPT_MIX_MPP,
-     "accept slides of different resolution in one result; without it, those that differ by more "
-     "than 10 % from the first one are rejected"},
+    MIX_MPP,
     {"Parameters", 0, "window", "N", OPT_WINDOW,
      "windows of N x N px, a power of two from 64 to 1024"},
     {NULL, 0, "stride", "S", OPT_STRIDE, "px from one window to the next"},
@@ -77,8 +78,8 @@ static const struct command_option run_rows[] = {
      "what is computed besides the histogram: basic (maps of mean and std) or spectral (also maps "
      "of level and focus, flags, the profile of octaves, and spectra of tissue and glass)"},
     {NULL, 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
-     "stores with damaged tiles: count (their windows count unless --skip-damaged) or fail (the "
-     "store is rejected)"},
+     "stores with damaged tiles: report (the windows they touch count, unless --skip-damaged, and "
+     "are reported) or fail (the store is rejected)"},
     {"Computing", 0, "device", "WHERE", OPT_DEVICE, "auto, cpu, cuda or cuda:0,1,..."},
     {NULL, 'j', "threads", "N", OPT_THREADS, "number of threads"},
     {NULL, 0, "memory", "BYTES", OPT_MEMORY,
@@ -95,6 +96,7 @@ static const struct command_option merge_rows[] = {
     {NULL, 0, "partial", NULL, OPT_PARTIAL,
      "merge even if groups are missing; the output lists them"},
     DUPLICATES,
+    MIX_MPP,
     {"Messages", 0, "json", NULL, OPT_JSON, "print a JSON line about the output"},
     PROGRESS, QUIET, COMMAND_LAST_ROWS};
 
@@ -152,7 +154,7 @@ static const char *value(int id, char buf[64])
     case OPT_DEVICE:
     case OPT_IO:
     case OPT_PROGRESS: return "auto";
-    case OPT_ON_DAMAGE: return "count";
+    case OPT_ON_DAMAGE: return "report";
     case OPT_LIVE_EVERY: return "2";
     default: return parameter_value(id, buf);
     }
@@ -186,8 +188,8 @@ static int parse_io(const char *text, enum stream_io *io, struct err *e)
 static int parse_on_damage(const char *text, bool *reject, struct err *e)
 {
     *reject = !strcmp(text, "fail");
-    return *reject || !strcmp(text, "count")
-               ? 0 : err_set(e, "--on-damage %s: must be count or fail", text);
+    return *reject || !strcmp(text, "report") || !strcmp(text, "count") /* its earlier name */
+               ? 0 : err_set(e, "--on-damage %s: must be report or fail", text);
 }
 
 static int set_parameter(struct result_params *p, int id, const char *arg, struct err *e)
@@ -246,7 +248,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     switch (id) {
     case OPT_OUTPUT: o->output = arg; return 0;
     case OPT_QUIET: o->quiet = true; return 0;
-    case OPT_THREADS: return cli_int("-j", arg, 1, 1024, &o->threads, e);
+    case OPT_THREADS: return cli_int("--threads", arg, 1, 1024, &o->threads, e);
     case OPT_DEVICE: o->device = arg; return spectrum_parse_choice(arg, &o->choice, e);
     case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
     case OPT_MEMORY:
@@ -409,7 +411,8 @@ const struct command options_info = {
     .usage = "[options] FILE...",
     .summary = "show what stores and results contain",
     .details = "Shows what stores and results contain. A FILE may be a folder that is searched for "
-               "both.",
+               "both. In tables (--csv) a text that a spreadsheet would compute, because it begins "
+               "with = + - or @, has an apostrophe in front; drop it to get the name.",
     .example = "h5spec info --csv corpus.h5"};
 const struct command options_verify = {
     COMMAND("verify", verify_rows),

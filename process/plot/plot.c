@@ -2,7 +2,9 @@
 #include "process/plot/plot.h"
 
 #include "common/base/text.h"
+#include "process/draw/feature.h"
 #include "process/draw/svg.h"
+#include "process/map/map_source.h"
 #include "process/plot/curves.h"
 #include "process/plot/plot_histogram.h"
 #include "process/plot/plot_map.h"
@@ -27,7 +29,7 @@ static const char sheet[] =
     ".area { fill: #000; fill-opacity: 0.1 }\n"
     ".outer { fill: #c9dcef; stroke: #9dbfe0; stroke-width: 0.5 }\n"
     ".inner { fill: #7fabd6 }\n"
-    ".crisp { shape-rendering: crispEdges }\n"
+    ".scale { fill: #222 } .crisp { shape-rendering: crispEdges }\n"
     ".hatched { fill: url(#hatch) }\n";
 
 /* A picture being made. */
@@ -171,6 +173,23 @@ static int draw(struct plot *p, struct err *e)
     return 0;
 }
 
+static int lay_out_map(struct plot *p, struct err *e)
+{
+    const struct plot_setup *o = p->setup;
+    const struct result_slide *s = &p->c.slide;
+    const bool spectral = result_is_spectral(&p->c.params);
+    const int usual = spectral ? RESULT_FOCUS : RESULT_MEAN;
+    const int map = o->feature < 0 ? usual : o->feature;
+    const struct result_map_kind *kind = result_map_kind(map);
+    if (kind->since > 1 && !spectral)
+        return err_set(e, "%s: the result has no %s; compute it again with h5spec run --features "
+                       "spectral", o->files[0], feature_name(map));
+    p->map_height =
+        plot_map_layout(&p->map, &p->c.params, s, map, o->colours ? o->map_low : kind->low,
+                        o->colours ? o->map_high : kind->high, RIGHT - LEFT);
+    return 0;
+}
+
 static int make(struct plot *p, struct err *e)
 {
     const struct plot_setup *o = p->setup;
@@ -182,9 +201,8 @@ static int make(struct plot *p, struct err *e)
     const bool band = o->band || p->c.n > PLOT_MOST_CURVES;
     if (plot_histogram_make(&p->histogram, &p->c, band, LEFT, RIGHT, e))
         return -1;
-    if (o->map)
-        p->map_height = plot_map_layout(&p->map, &p->c.params, &p->c.slide, o->map_low, o->map_high,
-                                        RIGHT - LEFT);
+    if (o->map && lay_out_map(p, e))
+        return -1;
     add_parameters(p);
     add_notes(p);
     if (o->map)

@@ -22,7 +22,9 @@ struct plot_setup {
     int n_patterns;
     const char *title;          /* NULL: the slide's name or the number of slides; "": no title */
     bool band;                  /* draw the bands for any number of slides from 3 */
-    bool map;                   /* add the map of the window means of the only slide */
+    bool map;                   /* add a map of the only slide */
+    int feature;                /* enum result_map_number; -1: focus, or mean without it */
+    bool colours;               /* map_low and map_high are set */
     double map_low, map_high;   /* dB, the ends of the map's colours */
 };
 

@@ -5,7 +5,9 @@
 #include "common/base/command.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
+#include "process/draw/feature.h"
 #include "process/draw/svg.h"
+#include "process/map/map_source.h"
 #include "process/options/choice.h"
 #include "process/options/list.h"
 #include "process/options/options.h"
@@ -13,7 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_OUTPUT = COMMAND_OWN, OPT_SLIDE, OPT_TITLE, OPT_BAND, OPT_MAP, OPT_RANGE, OPT_LIST };
+enum {
+    OPT_OUTPUT = COMMAND_OWN, OPT_SLIDE, OPT_TITLE, OPT_BAND, OPT_MAP, OPT_FEATURE, OPT_COLOURS,
+    OPT_LIST,
+};
 
 static const struct command_option rows[] = {
     {"Output", 'o', "output", "FILE.svg", OPT_OUTPUT,
@@ -28,8 +33,13 @@ static const struct command_option rows[] = {
     {"Histogram", 0, "band", NULL, OPT_BAND,
      "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
      "than 12)"},
-    {"Map", 0, "map", NULL, OPT_MAP, "add the map of the window means of a single slide"},
-    {NULL, 0, "range", "LOW:HIGH", OPT_RANGE, "dB at the ends of the map's colours"},
+    {"Map", 0, "map", NULL, OPT_MAP, "add a map of the windows of a single slide"},
+    {NULL, 0, "feature", "NAME", OPT_FEATURE,
+     "what the map shows: focus (sharpness), level, mean or std (default: focus; mean for results "
+     "with basic features)"},
+    {NULL, 0, "colours", "LOW:HIGH", OPT_COLOURS,
+     "dB at the ends of the map's colours (default: %s for focus)"},
+    {NULL, 0, "range", "LOW:HIGH", OPT_COLOURS, NULL},
     COMMAND_LAST_ROWS};
 
 /* What the options set. */
@@ -37,15 +47,22 @@ struct arguments {
     struct plot_setup setup;
     struct list files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
-    bool range; /* --range was given */
 };
 
-static int set_range(struct plot_setup *s, const char *text, struct err *e)
+static int set_colours(struct plot_setup *s, const char *text, struct err *e)
 {
-    if (cli_span("--range", text, -1000, 1000, &s->map_low, &s->map_high, e))
+    s->colours = true;
+    if (cli_span("--colours", text, -1000, 1000, &s->map_low, &s->map_high, e))
         return -1;
     return s->map_high - s->map_low >= 0.01
-               ? 0 : err_set(e, "--range %s: HIGH must be above LOW by 0.01 dB or more", text);
+               ? 0 : err_set(e, "--colours %s: HIGH must be above LOW by 0.01 dB or more", text);
+}
+
+static int set_feature(struct plot_setup *s, const char *name, struct err *e)
+{
+    s->feature = feature_find(name);
+    return s->feature >= 0
+               ? 0 : err_set(e, "--feature %s: unknown; maps show focus, level, mean or std", name);
 }
 
 static int set(void *ctx, int id, const char *arg, struct err *e)
@@ -58,16 +75,17 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_LIST: return list_add_file(&a->files, arg, e);
     case OPT_BAND: a->setup.band = true; return 0;
     case OPT_MAP: a->setup.map = true; return 0;
-    case OPT_RANGE: a->range = true; return set_range(&a->setup, arg, e);
+    case OPT_FEATURE: return set_feature(&a->setup, arg, e);
+    case OPT_COLOURS: return set_colours(&a->setup, arg, e);
     default: return err_set(e, "unknown option");
     }
 }
 
 static const char *value(int id, char buf[64])
 {
-    const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
+    const struct result_map_kind *kind = result_map_kind(RESULT_FOCUS);
     snprintf(buf, 64, "%g:%g", kind->low, kind->high);
-    return id == OPT_RANGE ? buf : NULL;
+    return id == OPT_COLOURS ? buf : NULL;
 }
 
 const struct command plot_options = {
@@ -86,13 +104,15 @@ static int check(const struct arguments *a, struct err *e)
     if (!a->setup.output)
         return err_set(e, "-o FILE.svg is missing");
     if (!svg_is_name(a->setup.output))
-        return err_set(e, "-o %s: the name of a picture must end in .svg", a->setup.output);
+        return err_set(e, "-o %s: plot draws SVG pictures; name it FILE.svg, which browsers show "
+                       "(h5spec map draws maps as PNG)", a->setup.output);
     if (a->files.n == 0)
         return err_set(e, "no input file given");
     if (a->setup.band && a->setup.map)
         return err_set(e, "--band is for several slides, --map for one: choose one of them");
-    if (a->range && !a->setup.map)
-        return err_set(e, "--range has no effect without --map");
+    if ((a->setup.colours || a->setup.feature >= 0) && !a->setup.map)
+        return err_set(e, "%s has no effect without --map; add it",
+                       a->setup.colours ? "--colours" : "--feature");
     return 0;
 }
 
@@ -129,8 +149,7 @@ static int run(struct arguments *a, int argc, char **argv)
 
 int plot_main(int argc, char **argv)
 {
-    const struct result_map_kind *kind = result_map_kind(RESULT_MEAN);
-    struct arguments a = {.setup = {.map_low = kind->low, .map_high = kind->high}};
+    struct arguments a = {.setup = {.feature = -1}};
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.patterns);

@@ -12,6 +12,7 @@
  * that are wider than WIDE are drawn as steps */
 enum { PANEL = 290, ROW = 17, BAR_ROW = 10, FOOT = 48, WIDE = 8 };
 enum { NAME_COLUMNS = 50 };
+#define SPIKE_DB 1.0 /* values of flat windows lie below: a spike that would flatten all curves */
 
 /* Colours that people who cannot tell red from green see as different (Okabe and Ito), and dashes.
  * Twelve slides get twelve pairs; slides with the same dashes differ in brightness. */
@@ -48,27 +49,35 @@ static int make_bands(struct plot_histogram *h, struct err *e)
     return curves_quantiles(h->c, probabilities, PLOT_QUANTILES, h->quantiles, e);
 }
 
-static double largest(const struct curves *c, const double *share)
+/* The largest share of cells that begin at `from` dB or above. */
+static double largest(const struct curves *c, const double *share, double from)
 {
     double most = 0;
     for (int64_t k = 0; k < c->cells; k++)
-        most = fmax(most, share[k]);
+        if (curves_low(c, k) >= from - 1e-9)
+            most = fmax(most, share[k]);
     return most;
 }
 
-/* The range of dB that holds the curves, and their largest value. */
-static void find_range(const struct plot_histogram *h, double *low, double *high, double *most)
+/* The largest share that is drawn, of cells that begin at `from` or above. */
+static double highest(const struct plot_histogram *h, double from)
+{
+    double most = h->band ? largest(h->c, h->quantiles[PLOT_QUANTILES - 1], from) : 0;
+    for (int64_t k = 0; k < h->c->n && !h->band; k++)
+        most = fmax(most, largest(h->c, h->c->list[k].share, from));
+    return most;
+}
+
+/* The range of dB that holds the curves. */
+static void find_range(const struct plot_histogram *h, double *low, double *high)
 {
     const struct curves *c = h->c;
     *low = c->params.high_db;
     *high = c->params.low_db;
-    *most = h->band ? largest(c, h->quantiles[PLOT_QUANTILES - 1]) : 0;
     if (h->band)
         curves_fit(c, h->mean, low, high);
-    for (int64_t k = 0; k < c->n && !h->band; k++) {
+    for (int64_t k = 0; k < c->n && !h->band; k++)
         curves_fit(c, c->list[k].share, low, high);
-        *most = fmax(*most, largest(c, c->list[k].share));
-    }
     if (*low < *high)
         return;
     *low = c->params.low_db; /* no value lies in the histogram's range */
@@ -77,13 +86,17 @@ static void find_range(const struct plot_histogram *h, double *low, double *high
 
 static void make_axes(struct plot_histogram *h, double left, double right)
 {
-    double low, high, most;
-    find_range(h, &low, &high, &most);
+    double low, high;
+    find_range(h, &low, &high);
     const double step = axis_step(high - low, 14), half = step / 2;
     low = floor(low / half + 1e-9) * half;
     high = ceil(high / half - 1e-9) * half;
     h->x = (struct axis){low, high, step, left, right};
+    const double above = highest(h, SPIKE_DB), most = above > 0 ? above : highest(h, -INFINITY);
     const double percent = most > 0 ? 100 * most * 1.04 : 1;
+    h->cut = 100 * highest(h, -INFINITY);
+    if (h->cut <= percent)
+        h->cut = 0;
     h->y = (struct axis){0, percent, axis_step(percent, 6), 0, 0};
     for (int64_t k = 0; k < h->c->n; k++)
         h->outside = fmax(h->outside, curves_outside(h->c, h->c->list[k].share, low, high));
@@ -241,6 +254,9 @@ void plot_histogram_draw(struct plot_histogram *h, struct svg *s, double top)
     axis_draw_left(s, &h->y, left, right);
     draw_curves(h, s);
     draw_bars(h, s, top, lower);
+    if (h->cut > 0)
+        svg_textf(s, "", left + 8, upper + 14, "cut: below %g dB up to %.3g %% per dB", SPIKE_DB,
+                  h->cut);
     svg_rect(s, "frame", left, upper, right - left, PANEL);
     snprintf(label, sizeof label, "log magnitude, 20 log10(|F| + %g) (dB)", h->c->params.offset);
     svg_text(s, "middle", (left + right) / 2, lower + 38, label);

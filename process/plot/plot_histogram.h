@@ -21,6 +21,7 @@ struct plot_histogram {
     double *quantiles[PLOT_QUANTILES]; /* [cells], of 5, 25, 50, 75, 95 %; only with `band` */
     double *mean;                      /* [cells], only with `band` */
     struct axis x, y;                  /* dB; per cent of the values per dB */
+    double cut;     /* per cent per dB: the top of a spike that y cuts; 0: all fits */
     double outside; /* the largest share of a slide's values outside the x axis */
 };
 

@@ -2,49 +2,34 @@
 #include "process/plot/plot_map.h"
 
 #include "process/draw/axis.h"
+#include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
+#include "process/draw/feature.h"
+#include "process/map/map_source.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { MOST_CELLS = 200 };
 enum { HEAD = 30, FOOT = 46, BAR_GAP = 22, BAR_WIDTH = 16, BAR_ROOM = 130, MOST_HEIGHT = 430 };
+enum { SCALE = 18 }; /* px: room for the scale bar */
 
 /* --- cells --- */
 
 static void count_windows(struct plot_map *m)
 {
-    for (int64_t k = 0; k < m->nx * m->ny; k++) {
-        m->counted += !isnan(m->values[k]);
-        m->below += m->values[k] < m->low;
-        m->above += m->values[k] > m->high;
-    }
+    for (int64_t y = 0; y < m->ny; y++)
+        for (int64_t x = 0; x < m->nx; x++) {
+            const double value = block_mean(m->slide, m->map, x, y, 1);
+            m->counted += !isnan(value);
+            m->below += value < m->low;
+            m->above += value > m->high;
+        }
 }
 
 static int64_t at_most(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-/* Mean of the windows of the cell at window (i, j); NaN if none has a value. */
-static double cell_mean(const struct plot_map *m, int64_t i, int64_t j)
-{
-    double sum = 0;
-    int64_t n = 0;
-    for (int64_t y = j; y < at_most(j + m->block, m->ny); y++)
-        for (int64_t x = i; x < at_most(i + m->block, m->nx); x++) {
-            const float value = m->values[y * m->nx + x];
-            if (!isnan(value)) {
-                sum += value;
-                n++;
-            }
-        }
-    return n ? sum / (double)n : NAN;
-}
-
-/* The colour's number, -1 without a value. */
-static int cell_colour(const struct plot_map *m, int64_t i, int64_t j)
-{
-    return colours_number(cell_mean(m, i, j), m->low, m->high, COLOURS);
 }
 
 /* One path of all cells of a colour; neighbours in a row share a rectangle. */
@@ -73,17 +58,29 @@ static void draw_colour(const struct plot_map *m, struct svg *s, const int16_t *
 
 /* --- the panel --- */
 
-double plot_map_layout(struct plot_map *m, const struct result_params *p,
-                       const struct result_slide *s, double low, double high, double width)
+static const char *meaning(int map)
 {
-    *m = (struct plot_map){.values = s->maps[RESULT_MEAN].values,
+    switch (map) {
+    case RESULT_MEAN: return "mean of each window's log magnitudes";
+    case RESULT_STD: return "their standard deviation in each window";
+    case RESULT_LEVEL: return "detail of 4 to 8 px in each window";
+    case RESULT_FOCUS: return "sharpness of each window";
+    default: return "of each window";
+    }
+}
+
+double plot_map_layout(struct plot_map *m, const struct result_params *p,
+                       const struct result_slide *s, int map, double low, double high, double width)
+{
+    *m = (struct plot_map){.slide = s, .map = map,
                            .nx = s->nx, .ny = s->ny, .stride = p->stride,
                            .origin = (p->window - p->stride) / 2, .low = low, .high = high};
     const int64_t longer = m->nx > m->ny ? m->nx : m->ny;
     m->block = (longer + MOST_CELLS - 1) / MOST_CELLS;
     m->scale = fmin((width - BAR_ROOM) / (double)m->nx, (double)MOST_HEIGHT / (double)m->ny);
     count_windows(m);
-    return HEAD + fmax(m->scale * (double)m->ny, 150) + FOOT;
+    m->um_per_px = s->origin.mpp_x * s->origin.downsample;
+    return HEAD + fmax(m->scale * (double)m->ny, 150) + FOOT + (isnan(m->um_per_px) ? 0 : SCALE);
 }
 
 static void draw_cells(const struct plot_map *m, struct svg *s, double left, double top)
@@ -93,7 +90,8 @@ static void draw_cells(const struct plot_map *m, struct svg *s, double left, dou
     const int64_t rows = (m->ny + m->block - 1) / m->block;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++)
-            cells[r * cols + c] = (int16_t)cell_colour(m, c * m->block, r * m->block);
+            cells[r * cols + c] = (int16_t)colours_number(
+                block_mean(m->slide, m->map, c, r, m->block), m->low, m->high, COLOURS);
     svg_markup(s, "<g class=\"map crisp\" transform=\"translate(%.2f %.2f) scale(%.6f)\">\n", left,
                top, m->scale);
     for (int k = 0; k < COLOURS; k++)
@@ -104,6 +102,9 @@ static void draw_cells(const struct plot_map *m, struct svg *s, double left, dou
 static void draw_bar(const struct plot_map *m, struct svg *s, double x, double top, double height)
 {
     const struct axis a = {m->low, m->high, axis_step(m->high - m->low, 5), top + height, top};
+    char bar_text[64];
+    snprintf(bar_text, sizeof bar_text, "%s (%s)", feature_name(m->map),
+             result_map_kind(m->map)->unit);
     svg_markup(s, "<g class=\"crisp\">\n");
     for (int k = 0; k < COLOURS; k++) {
         const double y = top + height * (COLOURS - 1 - k) / COLOURS;
@@ -113,7 +114,7 @@ static void draw_bar(const struct plot_map *m, struct svg *s, double x, double t
     svg_markup(s, "</g>\n");
     svg_rect(s, "frame", x, top, BAR_WIDTH, height);
     axis_draw_right(s, &a, x + BAR_WIDTH);
-    svg_text_up(s, "middle", x + BAR_WIDTH + 54, top + height / 2, "mean of a window (dB)");
+    svg_text_up(s, "middle", x + BAR_WIDTH + 54, top + height / 2, bar_text);
 }
 
 static void draw_axes(const struct plot_map *m, struct svg *s, double left, double top)
@@ -131,19 +132,34 @@ static void draw_axes(const struct plot_map *m, struct svg *s, double left, doub
     svg_text_up(s, "middle", left - 52, top + height / 2, "y (px)");
 }
 
+/* A line of a round length: at most half of the map, or 200 px if that is more. */
+static void draw_scale(const struct plot_map *m, struct svg *s, double left, double y)
+{
+    const double px_per_um = m->scale / ((double)m->stride * m->um_per_px);
+    const double um = axis_step(fmax(0.4 * m->scale * (double)m->nx, 160) / px_per_um, 2);
+    char label[32];
+    snprintf(label, sizeof label, um < 1000 ? "%g um" : "%g mm", um < 1000 ? um : um / 1000);
+    svg_rect(s, "scale", left, y - 3, um * px_per_um, 3);
+    svg_text(s, "", left + um * px_per_um + 9, y + 2, label);
+}
+
 void plot_map_draw(const struct plot_map *m, struct svg *s, double left, double top)
 {
     const double width = m->scale * (double)m->nx, height = m->scale * (double)m->ny;
     const double bar = fmax(height, 150) - (m->counted < m->nx * m->ny ? 34 : 0);
+    char title[128];
+    snprintf(title, sizeof title, "Map of %s: %s", feature_name(m->map), meaning(m->map));
     top += HEAD;
     svg_markup(s, "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" "
                   "patternUnits=\"userSpaceOnUse\"><path d=\"M0 6L6 0\" stroke=\"#8a8a8a\"/>"
                   "</pattern></defs>\n");
-    svg_text(s, "bold", left, top - 10, "Map of the windows");
+    svg_text(s, "bold", left, top - 10, title);
     svg_rect(s, "hatched", left, top, width, height);
     draw_cells(m, s, left, top);
     svg_rect(s, "frame", left, top, width, height);
     draw_axes(m, s, left, top);
+    if (!isnan(m->um_per_px))
+        draw_scale(m, s, left, top + fmax(height, 150) + FOOT + 8);
     const double x = left + width + BAR_GAP;
     draw_bar(m, s, x, top, bar);
     if (m->counted == m->nx * m->ny)

@@ -13,19 +13,21 @@
 #include <stdint.h>
 
 struct plot_map {
-    const float *values;    /* [ny][nx], dB; NaN: no value. The caller's */
+    const struct result_slide *slide; /* the caller's */
+    int map;                /* enum result_map_number: one that has a unit */
     int64_t nx, ny, block;  /* block: windows along a side of a cell */
     int64_t stride, origin; /* px between windows; px of the map's upper left corner */
     double low, high;       /* dB, the ends of the colours */
-    double left, top;       /* px of the picture */
     double scale;           /* px of the picture per window */
+    double um_per_px;       /* of the stored level; NaN: not known, and no scale bar */
     int64_t counted, below, above; /* windows with a value, of them below `low`, above `high` */
 };
 
-/* Lays out the map of window means so that it and its colour bar fit into `width` px. Returns the
- * panel's height in px, labels included. */
+/* Lays out a map of the slide so that it and its colour bar fit into `width` px. Returns the
+ * panel's height in px, labels and scale bar included. */
 double plot_map_layout(struct plot_map *m, const struct result_params *p,
-                       const struct result_slide *s, double low, double high, double width);
+                       const struct result_slide *s, int map, double low, double high,
+                       double width);
 void plot_map_draw(const struct plot_map *m, struct svg *svg, double left, double top);
 
 #endif

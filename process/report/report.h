@@ -34,6 +34,8 @@ struct report_setup {
     const char *output, *title;
     char *const *files; /* results */
     int n_files;
+    char *const *folders; /* searched for results: their lists of failed slides are shown */
+    int n_folders;
     const char *meta, *group, *group_regex, *limits, *failed; /* NULL: not given */
     const char *csv, *multiqc, *key;
     bool number_names; /* names are replaced by numbers; `key` is where they are written */

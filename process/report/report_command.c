@@ -44,7 +44,7 @@ static const struct command_option rows[] = {
     {"Input", 0, "list", "FILE", OPT_LIST,
      "read more inputs from FILE, one per line; - reads standard input"},
     {NULL, 0, "failed", "FILE.csv", OPT_FAILED,
-     "slides that have no result, with columns slide and reason; the page lists them"},
+     "more slides that have no result, with columns slide and reason; the page lists them"},
     {"Groups", 0, "meta", "FILE.csv", OPT_META,
      "table with a column slide; --group names the column to group by"},
     {NULL, 0, "group", "COLUMN", OPT_GROUP,
@@ -151,7 +151,9 @@ const struct command report_options = {
                "page is one file that needs no network and no server. Slides are compared with "
                "those of their group and resolution. A RESULT is a file made by h5spec run or "
                "merge, or a folder that is searched for results. Results that cannot be used are "
-               "listed on the page; the status is then 1.",
+               "listed on the page; the status is then 1. The page also shows the lists of failed "
+               "slides that wsi2h5 and h5spec run leave in their output folders, if these "
+               "folders are given.",
     .example = "h5spec report -o report.html corpus.h5",
     .options = rows,
     .set = set,
@@ -216,12 +218,14 @@ static int run(struct arguments *a, int argc, char **argv)
     }
     if (check(a, &e))
         return command_usage_error(&report_options, &e);
-    if (list_expand(&a->files, LIST_RESULTS, &e)) {
+    if (list_expand(&a->files, LIST_REPORT, &e)) {
         cli_say("%s", e.msg);
         return EXIT_PART;
     }
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
+    a->setup.folders = a->files.folders;
+    a->setup.n_folders = a->files.n_folders;
     stop_catch_signals();
     if (report_write(&a->setup, &bad, &failing, &e)) {
         cli_say("%s", e.msg);

@@ -195,6 +195,8 @@ static const struct {
     {"nx", offsetof(struct report_slide, nx)},
     {"ny", offsetof(struct report_slide, ny)},
     {"version", offsetof(struct report_slide, version)},
+    {"damaged", offsetof(struct report_slide, damaged)},
+    {"partial", offsetof(struct report_slide, groups_missing)},
 };
 
 static void put_columns(FILE *f, const struct report *r)
@@ -241,11 +243,26 @@ static void put_slides(FILE *f, const struct report *r)
     put_reasons(f, r);
 }
 
+/* Inputs without numbers: [name, reason]. */
+static void put_failures(FILE *f, const struct report *r)
+{
+    fputs(",\n\"failed\":[", f);
+    for (int64_t k = 0; k < r->n_failures; k++) {
+        fputs(k ? ",\n[" : "[", f);
+        html_json(f, r->failures[k].shown);
+        putc(',', f);
+        html_json(f, report_failure_reason(r, &r->failures[k]));
+        putc(']', f);
+    }
+    putc(']', f);
+}
+
 void report_data(const struct report *r, FILE *f)
 {
     fputs("{\"format\":1,\n\"creators\":", f);
     put_texts(f, r->creators, r->n_creators);
     put_shared(f, r);
     put_slides(f, r);
+    put_failures(f, r);
     fputs("}\n", f);
 }

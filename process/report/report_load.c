@@ -74,12 +74,13 @@ static int same_params(const struct result_params *a, const struct result_params
     return result_same_params(a, &c, e);
 }
 
-/* What is needed of each slide: the map that is shown, and the thumbnail. */
+/* What is needed of each slide: the map that is shown, and the thumbnail. Spectra are read again
+ * for the page, one slide at a time; here they are checked, so that a damaged slide has no row. */
 static unsigned parts_of(const struct report *r, const struct result *file)
 {
     if (!r->spool)
         return 0;
-    return RESULT_WITH_THUMBNAIL |
+    return RESULT_WITH_THUMBNAIL | RESULT_WITH_SPECTRA |
            (result_has_map(file, RESULT_FOCUS) ? RESULT_WITH_MAP(RESULT_FOCUS)
                                                : RESULT_WITH_MAP(RESULT_MEAN));
 }

@@ -2,8 +2,9 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/table.h"
-#include "process/draw/html.h"
+#include "process/options/failures.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -29,6 +30,40 @@ static int name_slides(struct report *r, struct err *e)
 
 /* --- failures --- */
 
+static bool is_listed(const struct report *r, const char *name, const char *reason)
+{
+    for (int64_t k = 0; k < r->n_failures; k++)
+        if (!strcmp(r->failures[k].name, name) && !strcmp(r->failures[k].reason, reason))
+            return true;
+    return false;
+}
+
+/* A row of a list. Several lists may have it: that of the stores, and that of the results. The page
+ * does not show folders; a message has the path as err_clean() makes it. */
+static int take_failed(void *ctx, const char *name, const char *reason, struct err *e)
+{
+    struct report *r = ctx;
+    char *shown = strdup(reason), *path = strdup(name);
+    int bad = shown && path ? 0 : err_set(e, "out of memory");
+    if (!bad) {
+        err_clean(path);
+        cli_drop_folder(shown, name);
+        cli_drop_folder(shown, path);
+        bad = is_listed(r, name, shown) ? 0 : report_fail(r, name, "", shown, e);
+    }
+    free(shown);
+    free(path);
+    return bad;
+}
+
+static int read_folders(struct report *r, struct err *e)
+{
+    for (int k = 0; k < r->setup->n_folders; k++)
+        if (failures_read(r->setup->folders[k], take_failed, r, e))
+            return -1;
+    return 0;
+}
+
 static int read_failed(struct report *r, struct err *e)
 {
     const char *path = r->setup->failed;
@@ -38,12 +73,8 @@ static int read_failed(struct report *r, struct err *e)
     const int64_t reason = bad ? 0 : table_column(&t, "reason");
     if (!bad && (slide < 0 || reason < 0))
         bad = err_set(e, "%s: the header is not slide,reason", path);
-    for (int64_t k = 1; !bad && k <= t.rows; k++) {
-        const char *name = table_cell(&t, k, slide);
-        bad = report_fail(r, name, "", table_cell(&t, k, reason), e);
-        if (!bad)
-            cli_drop_folder(r->failures[r->n_failures - 1].reason, name);
-    }
+    for (int64_t k = 1; !bad && k <= t.rows; k++)
+        bad = take_failed(r, table_cell(&t, k, slide), table_cell(&t, k, reason), e);
     table_free(&t);
     return bad ? -1 : 0;
 }
@@ -143,10 +174,9 @@ static int name_groups(struct report *r, struct err *e)
 
 int report_name(struct report *r, struct err *e)
 {
-    return (r->setup->failed && read_failed(r, e)) || name_slides(r, e) || name_failures(r, e) ||
-                   name_groups(r, e)
-               ? -1
-               : 0;
+    if ((r->setup->failed && read_failed(r, e)) || read_folders(r, e))
+        return -1;
+    return name_slides(r, e) || name_failures(r, e) || name_groups(r, e) ? -1 : 0;
 }
 
 static void put_row(FILE *f, const char *const *cells, int n)
@@ -154,7 +184,7 @@ static void put_row(FILE *f, const char *const *cells, int n)
     for (int k = 0; k < n; k++) {
         if (k)
             putc(',', f);
-        html_csv_exact(f, cells[k]);
+        csv_exact(f, cells[k]);
     }
     putc('\n', f);
 }

@@ -38,21 +38,24 @@ static struct tally count(const struct report *r)
     return t;
 }
 
-static void item(FILE *f, int64_t n, const char *one, const char *many)
+/* page.js makes a filter of it, by the word `show`. */
+static void item(FILE *f, int64_t n, const char *show, const char *one, const char *many)
 {
     if (n > 0)
-        fprintf(f, "<li><b>%" PRId64 "</b> %s</li>\n", n, n == 1 ? one : many);
+        fprintf(f, "<li data-show=\"%s\"><b>%" PRId64 "</b> %s</li>\n", show, n,
+                n == 1 ? one : many);
 }
 
 static void put_counts(FILE *f, const struct report *r, const struct tally *t)
 {
     fputs("<ul id=\"counts\">\n", f);
-    fprintf(f, "<li><b>%" PRId64 "</b> slide%s</li>\n", r->n, plural(r->n));
-    item(f, t->flagged, "needs a look", "need a look");
-    item(f, r->n_failures, "failed (listed below)", "failed (listed below)");
-    item(f, t->empty, "without a counted window", "without a counted window");
-    item(f, t->partial, "incomplete: groups are missing", "incomplete: groups are missing");
-    item(f, t->damaged, "with damaged tiles", "with damaged tiles");
+    fprintf(f, "<li data-show=\"all\"><b>%" PRId64 "</b> slide%s</li>\n", r->n, plural(r->n));
+    item(f, t->flagged + r->n_failures, "flagged", "needs a look", "need a look");
+    item(f, r->n_failures, "failed", "failed (listed below)", "failed (listed below)");
+    item(f, t->empty, "empty", "without a counted window", "without a counted window");
+    item(f, t->partial, "partial", "incomplete: groups are missing",
+         "incomplete: groups are missing");
+    item(f, t->damaged, "damaged", "with damaged tiles", "with damaged tiles");
     if (r->n_limits > 0)
         fprintf(f,
                 "<li>limits: <b>%" PRId64 "</b> pass, <b>%" PRId64 "</b> warn, <b>%" PRId64
@@ -62,8 +65,30 @@ static void put_counts(FILE *f, const struct report *r, const struct tally *t)
     fputs("</ul>\n", f);
 }
 
+/* Why no value has a score. */
+static void put_too_few(FILE *f, const struct report *r)
+{
+    int64_t most = 0;
+    for (int32_t p = 0; p < r->n_pools; p++)
+        most = r->pools[p].counted > most ? r->pools[p].counted : most;
+    if (most < STATS_LEAST)
+        fprintf(f,
+                "<p id=\"chance\">There are too few slides to score: a pool (one group, one "
+                "resolution) needs %d slides with windows, and the largest has %" PRId64
+                ". No slide is flagged as unusual, however it looks.</p>\n",
+                STATS_LEAST, most);
+    else
+        fputs("<p id=\"chance\">No value could be scored: in each pool, more than half of the "
+              "values of each metric are equal, or the pool has too few slides.</p>\n",
+              f);
+}
+
 static void put_chance(FILE *f, const struct report *r)
 {
+    if (r->scored == 0) {
+        put_too_few(f, r);
+        return;
+    }
     fprintf(f,
             "<p id=\"chance\">%" PRId64 " value%s of %" PRId64 " %s flagged (|z| &gt; %.1f). "
             "Chance alone would flag about <b>%.1f</b>, if values were normally distributed. "

@@ -101,8 +101,8 @@ static int put_spectrum(FILE *f, const struct result_params *p, const struct res
     return bad;
 }
 
-/* The number of a slide in the open result; -1 if it is not there. */
-static int64_t find_slide(const struct result *r, const char *name)
+/* The number of a slide in the open result. */
+static int64_t find_slide(const struct result *r, const char *name, struct err *e)
 {
     int64_t low = 0, high = result_slides(r);
     while (low < high) {
@@ -115,19 +115,22 @@ static int64_t find_slide(const struct result *r, const char *name)
         else
             high = middle;
     }
-    return -1;
+    return err_set(e, "slide %s is gone; run again", name);
 }
 
 static int load(struct report_spectra *s, const struct report_slide *slide,
-                struct result_slide *out)
+                struct result_slide *out, struct err *e)
 {
+    const char *path = s->r->setup->files[slide->file];
     if (s->file != slide->file) {
         result_close(s->open);
-        s->open = result_open(s->r->setup->files[slide->file], NULL);
+        s->open = result_open(path, e);
         s->file = slide->file;
     }
-    const int64_t k = s->open ? find_slide(s->open, slide->name) : -1;
-    return k < 0 ? -1 : result_load_parts(s->open, k, RESULT_WITH_SPECTRA, out, NULL);
+    const int64_t k = s->open ? find_slide(s->open, slide->name, e) : -1;
+    if (k < 0)
+        return s->open ? err_add(e, "%s", path) : -1;
+    return result_load_parts(s->open, k, RESULT_WITH_SPECTRA, out, e);
 }
 
 int report_spectra_write(struct report_spectra *s, const struct report_slide *slide, FILE *f,
@@ -135,8 +138,10 @@ int report_spectra_write(struct report_spectra *s, const struct report_slide *sl
 {
     struct result_slide loaded;
     int bad = 0;
-    if (slide->version < 2 || load(s, slide, &loaded))
+    if (slide->version < 2)
         return 0;
+    if (load(s, slide, &loaded, e))
+        return -1;
     for (int k = 0; k < FEATURES_SAMPLES && !bad; k++)
         bad = put_spectrum(f, result_params(s->open), &loaded.spectra[k], e);
     result_slide_free(&loaded);

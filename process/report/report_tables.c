@@ -1,7 +1,7 @@
 /* report_tables.c - a report as tables for other programs: --csv, --multiqc; see report.h. */
 #include "process/report/report.h"
 
-#include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/text_file.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
@@ -19,28 +19,29 @@ static const char *const verdicts[] = {"", "pass", "warn", "fail"};
 
 static void next_real(FILE *f, double x)
 {
-    char buf[32];
-    fprintf(f, ",%s", isfinite(x) ? cli_number(buf, x) : "");
+    putc(',', f);
+    csv_number(f, x);
 }
 
-static void put_reasons(FILE *f, const struct report *r, const struct report_slide *s)
+static const char *reasons_of(const struct report *r, const struct report_slide *s, char all[4096])
 {
-    char all[4096] = "", text[1024];
+    char text[1024];
+    *all = 0;
     for (int k = 0; report_reason(r, s, k, text, sizeof text); k++) {
         const size_t n = strlen(all);
-        snprintf(all + n, sizeof all - n, "%s%s", n ? "; " : "", text);
+        snprintf(all + n, 4096 - n, "%s%s", n ? "; " : "", text);
     }
-    putc(',', f);
-    html_csv(f, all);
+    return all;
 }
 
 static void put_slide(FILE *f, const struct report *r, const struct report_slide *s)
 {
-    html_csv(f, s->shown);
+    char reasons[4096];
+    csv_text(f, s->shown);
     putc(',', f);
-    html_csv(f, r->groups[s->group]);
+    csv_text(f, r->groups[s->group]);
     putc(',', f);
-    html_csv(f, r->pools[s->pool].resolution);
+    csv_text(f, r->pools[s->pool].resolution);
     fprintf(f, ",%" PRId64 ",%" PRId64 ",", s->windows, s->groups_missing);
     if (s->damaged >= 0)
         fprintf(f, "%" PRId64, s->damaged);
@@ -50,22 +51,23 @@ static void put_slide(FILE *f, const struct report *r, const struct report_slide
         if (report_metric(m)->low)
             next_real(f, s->z[m]);
     fprintf(f, ",0,%d,%s", report_is_flagged(s), verdicts[s->verdict]);
-    put_reasons(f, r, s);
+    putc(',', f);
+    csv_text(f, reasons_of(r, s, reasons));
     putc('\n', f);
 }
 
 /* Without numbers: only the name, failed and the reason. */
 static void put_failed(FILE *f, const struct report *r, const struct report_failure *x)
 {
-    html_csv(f, x->shown);
+    csv_text(f, x->shown);
     fputs(",,,,,", f);
     for (int m = 0; m <= REPORT_METRICS; m++)
         putc(',', f);
     for (int m = 0; m < REPORT_METRICS; m++)
         if (report_metric(m)->low)
             putc(',', f);
-    fputs(",1,,,", f);
-    html_csv(f, report_failure_reason(r, x));
+    fputs(",1,1,,", f);
+    csv_text(f, report_failure_reason(r, x));
     putc('\n', f);
 }
 
@@ -90,12 +92,10 @@ int report_csv(const struct report *r, FILE *f, struct err *e)
 
 #define MULTIQC_HEAD "{\"id\": \"h5spec_"
 
-static void put_value(FILE *f, bool *first, const char *name, double x)
+static void put_value(FILE *f, const char *name, double x)
 {
-    if (!isfinite(x))
-        return;
-    fprintf(f, "%s\"%s\": %.10g", *first ? "" : ", ", name, x);
-    *first = false;
+    if (isfinite(x))
+        fprintf(f, ", \"%s\": %.10g", name, x);
 }
 
 /* MultiQC puts names into its page as they are, as HTML. */
@@ -112,25 +112,51 @@ static void put_name(FILE *f, const char *name)
     free(text);
 }
 
+/* Columns that are texts. */
+static void put_text_columns(FILE *f)
+{
+    fputs("\n{\"flagged\": {\"title\": \"look\", \"namespace\": \"h5spec\", \"description\": "
+          "\"needs a look: failed, damaged, unusual in its pool, or beyond a limit\"}},\n"
+          "{\"reasons\": {\"title\": \"reasons\", \"namespace\": \"h5spec\", \"description\": "
+          "\"why to look at the slide, the strongest reason first\"}},",
+          f);
+}
+
+static void begin_row(FILE *f, const char *name, bool first, const char *flagged,
+                      const char *reasons)
+{
+    fputs(first ? "\n" : ",\n", f);
+    put_name(f, name);
+    fprintf(f, ": {\"flagged\": \"%s\", \"reasons\": ", flagged);
+    put_name(f, reasons);
+}
+
 static void put_statistics(const struct report *r, FILE *f)
 {
+    char reasons[4096];
     fputs(MULTIQC_HEAD "statistics\", \"plot_type\": \"generalstats\", \"pconfig\": [", f);
+    put_text_columns(f);
     for (int m = 0; m <= REPORT_METRICS; m++) {
         const struct report_metric *x = report_metric(m);
         fprintf(f,
                 "%s\n{\"%s\": {\"title\": \"%s\", \"namespace\": \"h5spec\", \"description\": "
                 "\"%s\", \"format\": \"{:,.%df}\"%s%s}}",
                 m ? "," : "", x->name, x->name, x->definition, x->digits,
-                *x->unit ? ", \"suffix\": \" dB\"" : "", x->low ? "" : ", \"hidden\": true");
+                *x->unit ? ", \"suffix\": \" dB\"" : "",
+                x->low || m == REPORT_METRICS ? "" : ", \"hidden\": true");
     }
     fputs("],\n\"data\": {", f);
     for (int64_t k = 0; k < r->n; k++) {
-        bool first = true;
-        fputs(k ? ",\n" : "\n", f);
-        put_name(f, r->slides[k].shown);
-        fputs(": {", f);
+        const struct report_slide *s = &r->slides[k];
+        begin_row(f, s->shown, k == 0, report_is_flagged(s) ? "yes" : "",
+                  reasons_of(r, s, reasons));
         for (int m = 0; m <= REPORT_METRICS; m++)
-            put_value(f, &first, report_metric(m)->name, report_value(&r->slides[k], m));
+            put_value(f, report_metric(m)->name, report_value(s, m));
+        putc('}', f);
+    }
+    for (int64_t k = 0; k < r->n_failures; k++) {
+        const struct report_failure *x = &r->failures[k];
+        begin_row(f, x->shown, k + r->n == 0, "failed", report_failure_reason(r, x));
         putc('}', f);
     }
     fputs("}}\n", f);
@@ -142,6 +168,7 @@ static double cell_middle(const struct report *r, int64_t cell)
     return r->params.low_db + width * (double)r->cell_bins * ((double)(r->first_cell + cell) + 0.5);
 }
 
+/* Pairs [x, y]: MultiQC sorts the keys of an object as texts. */
 static void put_lines(const struct report *r, FILE *f)
 {
     bool first = true;
@@ -159,10 +186,10 @@ static void put_lines(const struct report *r, FILE *f)
         fputs(first ? "\n" : ",\n", f);
         first = false;
         put_name(f, s->shown);
-        fputs(": {", f);
+        fputs(": [", f);
         for (int64_t c = 0; c < r->cells; c++)
-            fprintf(f, "%s\"%.6g\": %.5g", c ? ", " : "", cell_middle(r, c), report_share(r, s, c));
-        putc('}', f);
+            fprintf(f, "%s[%.6g, %.5g]", c ? ", " : "", cell_middle(r, c), report_share(r, s, c));
+        putc(']', f);
     }
     fputs("}}\n", f);
 }

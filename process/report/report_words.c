@@ -1,6 +1,8 @@
 /* report_words.c - what the numbers of a report are called and mean; see report.h. */
 #include "process/report/report.h"
 
+#include "common/store/store.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -55,7 +57,7 @@ bool report_is_flagged(const struct report_slide *s)
     for (int m = 0; m < REPORT_METRICS; m++)
         if (fabs(s->z[m]) > STATS_FLAG)
             return true;
-    return s->verdict > REPORT_PASS;
+    return s->verdict > REPORT_PASS || s->damaged > 0;
 }
 
 /* --- reasons --- */
@@ -84,11 +86,25 @@ static const char *unit_of(int m)
     return *metrics[m].unit ? " dB" : "";
 }
 
+/* The flagged metric whose |z| comes after that of metric `last`, from large to small; the first if
+ * `last` is -1. -1: no more. */
+static int next_score(const struct report_slide *s, int last)
+{
+    int best = -1;
+    for (int m = 0; m < REPORT_METRICS; m++) {
+        const double z = fabs(s->z[m]), limit = last < 0 ? INFINITY : fabs(s->z[last]);
+        if (z > STATS_FLAG && (z < limit || (z == limit && m > last)) &&
+            (best < 0 || z > fabs(s->z[best])))
+            best = m;
+    }
+    return best;
+}
+
+/* The strongest first. */
 static bool say_scores(const struct report *r, const struct report_slide *s, struct wish *w)
 {
-    for (int m = 0; m < REPORT_METRICS; m++)
-        if (fabs(s->z[m]) > STATS_FLAG &&
-            say(w, "%s: %s is %.*f%s, the median of its pool %.*f%s (robust z %+.1f)",
+    for (int m = next_score(s, -1); m >= 0; m = next_score(s, m))
+        if (say(w, "%s: %s is %.*f%s, the median of its pool %.*f%s (robust z %+.1f)",
                 s->z[m] < 0 ? metrics[m].low : metrics[m].high, metrics[m].name, metrics[m].digits,
                 s->metric[m], unit_of(m), metrics[m].digits, r->pools[s->pool].summary[m].q50,
                 unit_of(m), s->z[m]))
@@ -113,7 +129,7 @@ static bool say_limits(const struct report *r, const struct report_slide *s, str
     return false;
 }
 
-/* What the slide lacks. None of this is a flag. */
+/* What the slide lacks. Only damage is a flag. */
 static bool say_notes(const struct report *r, const struct report_slide *s, struct wish *w)
 {
     const struct result_params *p = &r->params;
@@ -128,7 +144,11 @@ static bool say_notes(const struct report *r, const struct report_slide *s, stru
                : p->tissue_only  ? "no numbers: no window has enough tissue"
                                  : "no numbers: no window counted"))
         return true;
-    if (s->metric[REPORT_TISSUE] == 0 && say(w, "the tissue map shows no tissue"))
+    char shows[64];
+    if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows) &&
+        say(w, "the tissue map shows %s and may be wrong", shows))
+        return true;
+    if (s->version >= 2 && isnan(s->metric[REPORT_TISSUE]) && say(w, "there is no tissue map"))
         return true;
     if (s->groups_missing > 0 && say(w, "incomplete: %" PRId64 " of %" PRId64 " groups are missing",
                                      s->groups_missing, s->groups))

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/text_file.h"
+#include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/page.h"
 #include "process/run/live_picture.h"
@@ -135,6 +136,11 @@ static int shown_map(const struct live *l)
     return result_is_spectral(&l->params) ? RESULT_FOCUS : RESULT_MEAN;
 }
 
+static const char *shown_feature(const struct live *l)
+{
+    return shown_map(l) == RESULT_FOCUS ? "focus_db" : "mean_db";
+}
+
 static void write_slide(struct live *l, int64_t number, const struct result_slide *s, int64_t rows)
 {
     struct live_file t = {.f = NULL};
@@ -152,7 +158,7 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
                 ",\"nx\":%" PRId64 ",\"ny\":%" PRId64 ",\"rows\":%" PRId64 ",\"drawn\":%" PRId64
                 ",\"windows\":%" PRId64 ",\"feature\":\"%s\",\"mean\":",
                 s->nx, s->ny, rows, l->drawn, counted ? s->counts.windows : INT64_C(0),
-                shown_map(l) == RESULT_FOCUS ? "focus_db" : "mean_db");
+                shown_feature(l));
         html_number(t.f, mean, 7);
         fputs(",\"std\":", t.f);
         html_number(t.f, std, 7);
@@ -275,6 +281,21 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
 
 /* --- begin and end --- */
 
+/* What the page needs to draw a scale: the colours, and the dB at their ends. */
+static void put_colours(const struct live *l, FILE *f)
+{
+    const struct result_map_kind *kind = result_map_kind(shown_map(l));
+    uint32_t palette[COLOURS_PALETTE];
+    colours_palette(palette, 255);
+    fprintf(f,
+            "<script type=\"application/json\" id=\"colours\">{\"low\":%g,\"high\":%g,"
+            "\"feature\":\"%s\",\"colours\":\"",
+            kind->low, kind->high, shown_feature(l));
+    for (int k = 0; k < COLOURS_MAP; k++)
+        fprintf(f, "%06" PRIx32, palette[k] >> 8);
+    fputs("\"}</script>\n", f);
+}
+
 static int write_page(const struct live *l, struct err *e)
 {
     char path[4096 + 32];
@@ -287,6 +308,7 @@ static int write_page(const struct live *l, struct err *e)
     fputs("<h1>h5spec run</h1>\n<noscript><p>This page needs JavaScript.</p></noscript>\n"
           "<main id=\"app\"></main>\n",
           t.f);
+    put_colours(l, t.f);
     page_script(t.f, PAGE_LIVE);
     fputs("</body>\n</html>\n", t.f);
     return text_file_commit(&t, e);
@@ -336,9 +358,10 @@ void live_close(struct live *l, enum live_end how)
     static const char *const status[] = {"complete", "stopped", "failed"};
     if (!l)
         return;
-    l->current = l->computing = 0;
-    if (how == LIVE_COMPLETE)
+    if (how == LIVE_COMPLETE) { /* else the page keeps the slide in progress */
+        l->current = l->computing = 0;
         l->share = 1;
+    }
     write_state(l, status[how]);
     live_free(l);
 }

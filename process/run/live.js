@@ -4,6 +4,7 @@
 (function () {
 const app = document.getElementById('app');
 const slides = {};
+const AGAIN = {stopped: '. Run the same command again to continue.', failed: '. Run the same command again to continue.'};
 let state = null, ticks = 0;
 let news = {seconds: -1, seen: 0, words: ''}; // the last update, and when this page saw it
 
@@ -19,23 +20,34 @@ function load(file) {
   s.onload = s.onerror = () => s.remove();
 }
 function time(seconds) {
-  if (seconds === null) return 'unknown';
   if (seconds < 100) return Math.round(seconds) + ' s';
   return seconds < 6000 ? Math.round(seconds / 60) + ' min' : (seconds / 3600).toFixed(1) + ' h';
 }
 
 const show = {
   line: el(app, 'p', {id: 'line', role: 'status'}),
-  bar: el(app, 'progress', {id: 'share', max: 1, value: 0}),
+  bar: el(app, 'progress', {id: 'share', max: 1, value: 0, 'aria-label': 'part of the run that is done'}),
+  scale: el(app, 'div', {'class': 'colours'}),
   cards: el(app, 'div', {id: 'cards', 'class': 'cards live'}),
   failed: el(app, 'section', {id: 'failed', hidden: ''}),
 };
 
+function drawScale() {
+  const c = JSON.parse(document.getElementById('colours').textContent), colours = c.colours.match(/.{6}/g);
+  el(show.scale, 'span', {}, c.feature + ': ' + c.low + ' dB');
+  const ramp = el(show.scale, 'canvas', {width: 250, height: 1, role: 'img', 'aria-label': 'colours from ' + c.low + ' to ' + c.high + ' dB'});
+  el(show.scale, 'span', {}, c.high + ' dB');
+  const g = ramp.getContext('2d');
+  colours.forEach((hex, x) => {
+    g.fillStyle = '#' + hex;
+    g.fillRect(x, 0, 1, 1);
+  });
+}
 function card(number) {
   let c = document.getElementById('slide' + number);
   if (c) return c;
   c = el(null, 'figure', {id: 'slide' + number, 'class': 'card'});
-  el(c, 'div', {'class': 'pair'});
+  el(el(c, 'div', {'class': 'pair'}), 'span', {'class': 'none'}, 'no picture');
   el(c, 'figcaption');
   el(c, 'small');
   return c;
@@ -45,7 +57,7 @@ function picture(c, number, rows) {
   if (c.dataset.rows === String(rows)) return;
   const image = new Image();
   image.className = 'map';
-  image.alt = 'map';
+  image.alt = 'map of ' + slides[number].name;
   image.onload = () => {
     const pair = c.querySelector('.pair');
     pair.replaceChildren(image);
@@ -67,10 +79,11 @@ window.slide = s => {
 };
 window.live = s => {
   state = s;
-  const left = s.status === 'running' ? ', about ' + time(s.left) + ' left' : '';
+  const running = s.status === 'running';
+  const left = !running ? AGAIN[s.status] || '' : s.left === null ? ', time left not known yet' : ', about ' + time(s.left) + ' left';
   const words = {running: 'running', complete: 'complete', stopped: 'stopped by a signal', failed: 'ended with an error'};
   news.words = words[s.status] + ': ' + s.done + ' of ' + s.stores + ' slides done' + (s.before ? ', ' + s.before + ' skipped' : '') + ', ' +
-    s.failed + ' failed' + (s.current ? ', 1 in progress' : '') + '; ' + Math.round(s.rate) + ' windows/s, ' + time(s.seconds) + left;
+    s.failed + ' failed' + (s.current ? running ? ', 1 in progress' : ', 1 not finished' : '') + '; ' + Math.round(s.rate) + ' windows/s, ' + time(s.seconds) + left;
   show.bar.value = s.share;
   if (s.seconds !== news.seconds) {
     // An update that was there before this page is as old as the run's clock says, later ones as old as this page has known them.
@@ -99,9 +112,10 @@ function failures(s) {
 // A killed run cannot say so: without news for long, the page says it.
 function age() {
   const quiet = (Date.now() - news.seen) / 1000, stale = state.status === 'running' && quiet > Math.max(60, 10 * state.every);
-  show.line.textContent = (stale ? 'Nothing was written for ' + time(quiet) + ': the run may have been killed. Last news: ' : '') + news.words;
+  show.line.textContent = (stale ? 'Nothing was written for ' + time(quiet) + ': the run may have been killed. If so, run the same command again to continue. ' +
+    'Last news: ' : '') + news.words;
   show.line.classList.toggle('stale', stale);
-  document.title = (stale ? 'no news ' : state.status === 'running' ? Math.floor(100 * state.share) + ' % ' : state.status + ' ') + '\u2013 h5spec run';
+  document.title = (stale ? 'no news, ' : state.status === 'running' ? '' : state.status + ', ') + Math.floor(100 * state.share) + ' % \u2013 h5spec run';
 }
 function tick() {
   ticks++;
@@ -109,6 +123,7 @@ function tick() {
   if (state) age();
   setTimeout(tick, state ? Math.max(500, 1000 * state.every) : 500);
 }
+drawScale();
 tick();
 document.documentElement.dataset.ready = '1';
 })();

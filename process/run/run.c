@@ -5,8 +5,10 @@
 #include "common/base/progress.h"
 #include "common/base/stop.h"
 #include "common/result/same_resolution.h"
+#include "process/options/failures.h"
 #include "process/run/live.h"
 #include "process/run/results.h"
+#include "process/run/run_remarks.h"
 #include "process/spectrum/spectrum.h"
 
 #include <inttypes.h>
@@ -20,13 +22,16 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
+    int64_t empty; /* of those done: no window counts, although some fit */
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
     void *seen;    /* tsearch() tree of struct seen: the slides of this run */
     struct same_resolution resolution;
+    bool mixes; /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
     struct live *live; /* NULL without --live */
+    struct failed_list *failures; /* NULL: none is written */
 };
 
 /* --- one slide, one store --- */
@@ -114,22 +119,9 @@ static void json_store(const struct run *r, const char *path, const struct resul
 static void report_failure(struct run *r, const char *path, const struct err *why)
 {
     r->failed++;
+    failed_list_add(r->failures, path, why->msg);
     json_store(r, path, NULL, why);
     cli_say("%s", why->msg);
-}
-
-/* Windows over pixels that the slide does not have. Left-out tiles were left out on request. */
-static void report_filled(const char *path, const struct result_counts *c)
-{
-    if (c->touching[RESULT_DAMAGED])
-        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch damaged tiles (--skip-damaged leaves "
-                "them out)", path, c->touching[RESULT_DAMAGED], c->windows);
-    if (c->touching[RESULT_SKIPPED])
-        cli_say("%s: %" PRId64 " windows that touch damaged tiles are not counted", path,
-                c->touching[RESULT_SKIPPED]);
-    if (c->touching[RESULT_MISSING])
-        cli_say("%s: %" PRId64 " of %" PRId64 " windows touch tiles that are missing in the slide",
-                path, c->touching[RESULT_MISSING], c->windows);
 }
 
 /* --- the live page, which needs libpng --- */
@@ -206,9 +198,9 @@ static void close_live(struct run *r, int status)
 /* May the slide be counted with the others? */
 static int check_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
 {
-    if (!r->o->mix_mpp && !folder_is_meant(r->o->output) &&
-        same_resolution_check(&r->resolution, path, &s->origin, e))
-        return -1;
+    struct err other = {""};
+    if (same_resolution_check(&r->resolution, path, &s->origin, &other) && !r->mixes)
+        return err_set(e, "%s: %s", path, other.msg);
     return check_duplicate(r, path, s->quickhash, e);
 }
 
@@ -229,17 +221,12 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
         return 0;
     }
     json_store(r, path, s, NULL);
-    if (s->nx * s->ny == 0 && !r->o->quiet)
-        cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
-                " px, nothing to compute", path, s->width, s->height, r->o->params.window);
-    if (!r->o->quiet && r->o->params.roi && s->nx * s->ny > 0 && s->counts.windows == 0)
-        cli_say("%s: no window counts: none has %g %% of its area inside the regions%s", path,
-                100 * r->o->params.min_roi, r->o->params.tissue_only ? " and enough tissue" : "");
     if (!r->o->quiet)
-        report_filled(path, &s->counts);
+        run_remarks(path, &r->o->params, s);
     if (results_put(r->out, s, e))
         return -1;
     r->done++;
+    r->empty += s->nx * s->ny > 0 && s->counts.windows == 0;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
     return 0;
 }
@@ -261,21 +248,43 @@ static void put_left(const struct run *r, char *out, size_t size)
         snprintf(out, size, "%s", written);
 }
 
+/* Mean and std of everything. Results of several files are not pooled over resolutions. */
+static void put_moments(const struct run *r, char *out, size_t size)
+{
+    double mean, std;
+    const bool several = r->mixes && r->resolution.others > 0;
+    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    if (isnan(mean))
+        out[0] = 0;
+    else if (several && folder_is_meant(r->o->output))
+        snprintf(out, size, " of several resolutions, not pooled");
+    else
+        snprintf(out, size, ", mean %.3f dB, std %.3f dB%s", mean, std,
+                 several ? " over several resolutions" : "");
+}
+
 static void last_line(const struct run *r, double seconds)
 {
-    char memory[32], time[32], skipped[64] = "", moments[64] = "", left[64] = "";
-    double mean, std;
-    result_moments(&r->o->params, r->counts.histogram, &mean, &std);
+    char memory[32], time[32], moments[80];
+    char skipped[64] = "", empty[64] = "", other[64] = "", left[64] = "";
+    put_moments(r, moments, sizeof moments);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
-    if (!isnan(mean))
-        snprintf(moments, sizeof moments, ", mean %.3f dB, std %.3f dB", mean, std);
+    if (r->empty)
+        snprintf(empty, sizeof empty, " (%" PRId64 " without a window that counts)", r->empty);
+    if (r->resolution.others && !r->mixes)
+        snprintf(other, sizeof other, " (%" PRId64 " left out: another resolution)",
+                 r->resolution.others);
     if (r->ended_early)
         put_left(r, left, sizeof left);
-    cli_say("%" PRId64 " done, %s%" PRId64 " failed%s: %" PRId64 " windows%s; %s, %.0f windows/s, "
-            "peak memory %s", r->done, skipped, r->failed, left, r->counts.windows, moments,
+    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, "
+            "%.0f windows/s, peak memory %s",
+            r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
             cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
             cli_size(memory, (double)cli_peak_memory()));
+    if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
+        cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
+                "draws a page of results, and --force computes them again", r->o->live);
 }
 
 /* --- progress --- */
@@ -311,7 +320,7 @@ static int check_names(const struct list *files, struct err *e)
     qsort(sorted, n, sizeof *sorted, by_stem);
     for (size_t k = 0; k < n && r == 0; k++) {
         const char *base = cli_base_name(sorted[k]);
-        if (strlen(base) > 250 || !*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
+        if (!*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
             r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
                         sorted[k]);
         else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
@@ -399,7 +408,7 @@ static int run_stores(struct run *r)
     struct err e = {""};
     r->out = results_open(r->o->output, &r->o->params, &r->o->regions, r->o->first_group,
                           r->o->last_group, &e);
-    int bad = !r->out;
+    int bad = !r->out || failures_begin(&r->failures, r->o, &e);
     if (!bad)
         drop_finished(r);
     bad = bad || open_live(r, &e);
@@ -409,6 +418,7 @@ static int run_stores(struct run *r)
         results_abort(r->out);
     else
         bad = results_commit(r->out, &e);
+    bad = bad || failures_end(r->failures, r->o, &e);
     if (bad)
         cli_say("%s", e.msg);
     r->ended_early = bad;
@@ -431,7 +441,8 @@ static void share_list(struct options *o)
 
 static int run_share(struct options *o)
 {
-    struct run r = {.o = o, .failed = o->files.failed};
+    const bool folder = folder_is_meant(o->output);
+    struct run r = {.o = o, .failed = o->files.failed, .mixes = folder || o->mix_mpp};
     share_list(o);
     r.inputs = o->files.n + o->files.failed;
     r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
@@ -444,6 +455,7 @@ static int run_share(struct options *o)
     if (!o->quiet)
         last_line(&r, cli_now() - begun);
     tdestroy(r.seen, seen_free);
+    failed_list_free(r.failures);
     same_resolution_free(&r.resolution);
     free(r.bytes);
     free(r.counts.histogram);
@@ -457,6 +469,8 @@ int run_main(struct options *o)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e))
         return command_usage_error(o->command, &e);
+    if (!folder_is_meant(o->output) && o->files.n > 0) /* the order of names, as in merge */
+        qsort(o->files.paths, (size_t)o->files.n, sizeof *o->files.paths, by_stem);
     stop_catch_signals();
     return run_share(o);
 }

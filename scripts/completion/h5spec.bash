@@ -11,14 +11,14 @@ _h5spec() {
     --device) words='auto cpu cuda' ;;
     --format) words='png overlay geojson csv tiff all' ;;
     --io) words='auto direct buffered gds' ;;
-    --on-damage) words='count fail' ;;
+    --on-damage) words='report fail' ;;
     --names) words='keep number' ;;
     --pictures) words='auto all maps none' ;;
     --progress) words='auto yes no' ;;
     --taper) words='rectangular hann' ;;
     --features) words='basic spectral' ;;
     --task) words='auto' ;;
-    --bins | --cell | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-roi | --min-tissue | \
+    --bins | --cell | --colours | --feature | --group | --group-regex | --groups | --limit | --live-every | --max-size | --memory | --min-roi | --min-tissue | \
         --opacity | --range | --roi-class | --sigma | --slide | --stride | --threads | --title | --url | --width | --window | -j) return ;;
     -o | --output | --list | --live | --csv | --failed | --key | --limits | --meta | --multiqc | --roi) ;;
     *)

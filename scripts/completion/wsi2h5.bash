@@ -6,7 +6,7 @@ _wsi2h5() {
     COMPREPLY=()
     case $previous in
     --codec) words='deflate lz4 zstd jpeg none' ;;
-    --on-damage) words='fill fail' ;;
+    --on-damage) words='report fail' ;;
     --progress) words='auto yes no' ;;
     --task) words='auto' ;;
     --group-bytes | --level | --mpp | --mpp-override | --mpp-tolerance | --stripe-rows | --tissue-min-area | --tissue-thresholds | --threads | -j) return ;;

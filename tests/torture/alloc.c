@@ -3,15 +3,20 @@
  *
  * TORTURE_AT, TORTURE_FOREVER and TORTURE_COUNT as in shim.c. Allocations before main() are not
  * counted, as the loader and the libraries' own set-up make them. With TORTURE_CALLER, a line
- * "failed in FILE" on stderr names whose allocation was the first to fail.
+ * "failed in FILE" on stderr names whose allocation was the first to fail. TORTURE_SITES=FILE
+ * receives one number per allocation, which says where in the program it comes from: a hash of the
+ * return addresses on the stack that lie in the program itself, not in its libraries.
  */
 #define _GNU_SOURCE
 #include "server.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +26,13 @@ static atomic_long counted;
 static atomic_int begun;
 static long at;
 static int forever;
-static const char *count_file;
+static const char *count_file, *sites_file;
+
+enum { MOST_SITES = 1 << 20, MOST_FRAMES = 128 };
+static unsigned sites[MOST_SITES];
+static struct {
+    uintptr_t begin, end;
+} program;
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
@@ -39,11 +50,38 @@ static void report(void *caller)
         abort();
 }
 
+/* The program is the first object; its code and data are in one piece. */
+static int find_program(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    program.begin = program.end = info->dlpi_addr;
+    for (int k = 0; k < info->dlpi_phnum; k++)
+        if (info->dlpi_phdr[k].p_type == PT_LOAD)
+            program.end =
+                info->dlpi_addr + info->dlpi_phdr[k].p_vaddr + info->dlpi_phdr[k].p_memsz;
+    return 1;
+}
+
+static unsigned site(void)
+{
+    void *frames[MOST_FRAMES];
+    unsigned hash = 2166136261u;
+    const int n = backtrace(frames, MOST_FRAMES);
+    for (int k = 0; k < n; k++) {
+        const uintptr_t at_ = (uintptr_t)frames[k];
+        if (at_ >= program.begin && at_ < program.end)
+            hash = (hash ^ (unsigned)(at_ - program.begin)) * 16777619u;
+    }
+    return hash;
+}
+
 static int fails(void *caller)
 {
     if (!atomic_load_explicit(&begun, memory_order_relaxed))
         return 0;
     const long k = atomic_fetch_add(&counted, 1) + 1;
+    if (sites_file && k <= MOST_SITES)
+        sites[k - 1] = site();
     if (at == 0 || (forever ? k < at : k != at))
         return 0;
     if (k == at && getenv("TORTURE_CALLER"))
@@ -88,10 +126,21 @@ int posix_memalign(void **out, size_t align, size_t n)
     return 0;
 }
 
+static void write_sites(void)
+{
+    FILE *f = fopen(sites_file, "w");
+    for (long k = 0; f && k < counted && k < MOST_SITES; k++)
+        fprintf(f, "%u\n", sites[k]);
+    if (!f || fclose(f) != 0)
+        abort();
+}
+
 static void end(void)
 {
     char text[32];
     atomic_store(&begun, 0);
+    if (sites_file)
+        write_sites();
     if (!count_file)
         return;
     const int fd = open(count_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -106,6 +155,11 @@ void server_begin(void)
     at = number ? atol(number) : 0;
     forever = getenv("TORTURE_FOREVER") != NULL;
     count_file = getenv("TORTURE_COUNT");
+    sites_file = getenv("TORTURE_SITES");
+    if (sites_file) {
+        dl_iterate_phdr(find_program, NULL);
+        site(); /* loads what backtrace() needs */
+    }
     atexit(end);
     atomic_store(&begun, 1);
 }

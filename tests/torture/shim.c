@@ -9,7 +9,7 @@
  *   TORTURE_FOREVER  1: that call and all later ones; with EINTR the next 1,000 calls, as a signal
  *                    that interrupts for ever does not exist
  *   TORTURE_DO       what happens: an errno number; "short" (half of the bytes, at least one);
- *                    "kill" (SIGKILL before the call)
+ *                    "kill" (SIGKILL before the call), "crash" (SIGSEGV before it)
  *   TORTURE_COUNT    file that receives the number of counted calls when the program exits
  *   TORTURE_TRACE    file that receives every call that changes a file or a folder below
  *                    TORTURE_UNDER: a line "OP PATH OFFSET LENGTH [PATH2]" and, for writes, the
@@ -62,7 +62,7 @@ void server_begin(void)
     forever = getenv("TORTURE_FOREVER") != NULL;
     at = number ? atol(number) : 0;
     shortens = what && !strcmp(what, "short");
-    kills = what && !strcmp(what, "kill");
+    kills = what && !strcmp(what, "kill") ? SIGKILL : what && !strcmp(what, "crash") ? SIGSEGV : 0;
     error_number = what ? atoi(what) : 0;
     owner = getpid();
     if (trace)
@@ -117,7 +117,7 @@ static int hit(const char *name, const char *path)
     if (at == 0 || k < at || k > most)
         return 0;
     if (kills)
-        raise(SIGKILL);
+        raise(kills);
     errno = error_number;
     return 1;
 }

@@ -1,0 +1,128 @@
+/* crash.c - see crash.h. */
+#include "convert/crash.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VARIABLE "WSI2H5_CRASHED"
+enum { STATE = 256, MOST_CRASHES = 64, ENTRY = 24 };
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
+static const size_t none = (size_t)-1;
+static __thread size_t slide_now = (size_t)-1; /* of this thread, or none */
+static volatile size_t slide_of_others = (size_t)-1;
+static char **arguments;
+/* "VARIABLE=state;slide:signal;..." for the environment of the next run */
+static char note[sizeof VARIABLE + STATE + MOST_CRASHES * ENTRY];
+static struct {
+    size_t slide;
+    int signal;
+} crashes[MOST_CRASHES];
+static int n_crashes;
+
+/* Appends a number; in a signal handler only few functions may be called. */
+static void append(char *text, size_t v, char after)
+{
+    char digits[24];
+    size_t n = 0, at = strlen(text);
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while ((v /= 10) > 0);
+    while (n > 0)
+        text[at++] = digits[--n];
+    text[at++] = after;
+    text[at] = 0;
+}
+
+static void on_crash(int number)
+{
+    extern char **environ;
+    char **old = environ;
+    const size_t slide = slide_now != none ? slide_now : slide_of_others;
+    if (slide == none || n_crashes == MOST_CRASHES) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    append(note, slide, ':');
+    append(note, (size_t)number, ';');
+    while (*old && strncmp(*old, VARIABLE "=", sizeof VARIABLE) != 0)
+        old++;
+    if (*old) /* crash_begin() has made the entry */
+        *old = note;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_UNBLOCK, &all, NULL);
+    execve("/proc/self/exe", arguments, environ);
+    _exit(1);
+}
+
+/* Reads what a run that crashed has noted. */
+static void take_over(const char *text, struct crash_state *s)
+{
+    int used = 0;
+    if (sscanf(text, "%zu %lld %lld %lld %lld %lf %lf %lf %lf;%n", &s->next, &s->converted,
+               &s->skipped, &s->damaged, &s->failed, &s->source_bytes, &s->store_bytes, &s->pixels,
+               &s->seconds, &used) != 9 ||
+        !used)
+        return;
+    for (text += used;
+         n_crashes < MOST_CRASHES && sscanf(text, "%zu:%d;%n", &crashes[n_crashes].slide,
+                                            &crashes[n_crashes].signal, &used) == 2;
+         text += used)
+        n_crashes++;
+}
+
+void crash_begin(char **argv, struct crash_state *s)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP};
+    const char *before = getenv(VARIABLE);
+    *s = (struct crash_state){0};
+    if (IS_SANITIZED)
+        return;
+    if (before)
+        take_over(before, s);
+    arguments = argv;
+    crash_note(s);
+    if (setenv(VARIABLE, "", 1)) /* an entry for the handler to replace */
+        return;
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        signal(numbers[k], on_crash);
+}
+
+void crash_note(const struct crash_state *s)
+{
+    if (IS_SANITIZED || !arguments)
+        return;
+    snprintf(note, sizeof VARIABLE + STATE,
+             VARIABLE "=%zu %lld %lld %lld %lld %.0f %.0f %.0f %.3f;", s->next, s->converted,
+             s->skipped, s->damaged, s->failed, s->source_bytes, s->store_bytes, s->pixels,
+             s->seconds);
+    for (int k = 0; k < n_crashes; k++) {
+        append(note, crashes[k].slide, ':');
+        append(note, (size_t)crashes[k].signal, ';');
+    }
+}
+
+void crash_slide(size_t number, bool others)
+{
+    slide_now = number;
+    if (others)
+        slide_of_others = number;
+}
+
+int crash_signal(size_t number)
+{
+    for (int k = 0; k < n_crashes; k++)
+        if (crashes[k].slide == number)
+            return crashes[k].signal;
+    return 0;
+}

@@ -1,0 +1,34 @@
+/*
+ * crash.h - a slide on which a library crashes does not end the run of the others.
+ *
+ * OpenSlide and the libraries below it can crash, for instance when no descriptor is left. The
+ * handler of such a signal starts the program anew, in the same process, with the same arguments.
+ * The new run takes over the state of the old one, gives up the slide whose thread crashed, and
+ * goes on.
+ *
+ * Without effect in builds with sanitizers, and with a list on standard input, which is gone then.
+ */
+#ifndef WSI_CRASH_H
+#define WSI_CRASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a run hands on to the next one. */
+struct crash_state {
+    size_t next; /* the first slide that is not done */
+    long long converted, skipped, damaged, failed;
+    double source_bytes, store_bytes, pixels, seconds;
+};
+
+/* Takes over the state of a run that has crashed; all zero if there is none. Later crashes restart
+ * the program with these arguments. */
+void crash_begin(char **argv, struct crash_state *s);
+/* The state to hand on. */
+void crash_note(const struct crash_state *s);
+/* The calling thread works on this slide from now on; `others`: and the threads that it starts. */
+void crash_slide(size_t number, bool others);
+/* Has a run crashed on the slide? Then the signal, else 0. */
+int crash_signal(size_t number);
+
+#endif

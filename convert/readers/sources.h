@@ -1,0 +1,37 @@
+/*
+ * sources.h - the files that a slide is read from, as a store records them (/sources).
+ *
+ * A file is known by its name, size, modification time and the CRC-32 of what readers use as its
+ * index:
+ *
+ *   TIFF    every directory: number, type and count of each entry, and its values. These include
+ *           the tables of tiles, so tiles that were swapped or written anew show.
+ *   DICOM   everything before the pixels, with the extended table of offsets, and the item of the
+ *           basic table of offsets behind it.
+ *   others  the first and the last 64 KiB.
+ */
+#ifndef WSI_SOURCES_H
+#define WSI_SOURCES_H
+
+#include "common/base/err.h"
+#include "common/store/store.h"
+#include "convert/readers/slide.h"
+
+#include <stdbool.h>
+
+struct sources {
+    struct store_source *list; /* [n]; owned */
+    int64_t n;
+};
+
+/* Lists the files of an open slide, of which one is at `path`. `anonymous`: numbers stand for
+ * names. -1: one of them cannot be read now. sources_free it always. */
+int sources_list(struct sources *out, struct slide *s, const char *path, bool anonymous,
+                 struct err *e);
+void sources_free(struct sources *s);
+
+/* Calls put for `path` and for the files that belong to it: those of the folder of a MIRAX slide,
+ * those that a VMS or VMU file names. Until put returns non-zero; returns that. */
+int sources_companions(const char *path, int (*put)(void *ctx, const char *path), void *ctx);
+
+#endif

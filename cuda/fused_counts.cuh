@@ -1,0 +1,163 @@
+/*
+ * fused_counts.cuh - the end of the fused kernel (fused.cu): from a complex value to a bin, the
+ * sums of a window, and how the windows are cut in pieces.
+ */
+#ifndef WSI_FUSED_COUNTS_CUH
+#define WSI_FUSED_COUNTS_CUH
+
+#include "cuda/dft.h"
+#include "cuda/fused.h"
+
+namespace
+{
+
+/* bits of 1.5 * 2^23: adding it rounds a float to an integer in the low bits */
+enum { MAGIC = 0x4b400000 };
+
+/* What a thread has counted of one window, modulo 2^32. Without CLAMP, `sum` and `squares` are of
+ * MAGIC + bin: bins_of() takes MAGIC off. */
+struct tally {
+    unsigned samples, sum, squares; /* in bins; their bin numbers */
+};
+
+/* MAGIC^2 is a multiple of 2^32. */
+template <bool CLAMP> __device__ __forceinline__ struct tally bins_of(const struct tally &t)
+{
+    if (CLAMP)
+        return t;
+    const unsigned sum = t.sum - t.samples * (unsigned)MAGIC;
+    return {t.samples, sum, t.squares - 2 * (unsigned)MAGIC * sum};
+}
+
+/* Shared memory is addressed by 32 bits: bin k of a histogram is at k + 1, and that of MAGIC + k at
+ * the same place, as 4 MAGIC wraps around. */
+__device__ __forceinline__ unsigned histogram_address(const unsigned *histogram)
+{
+    return (unsigned)__cvta_generic_to_shared(histogram) + 4 - ((unsigned)MAGIC << 2);
+}
+
+__device__ __forceinline__ void add(unsigned address, unsigned n)
+{
+    asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(n));
+}
+
+/* The nearest bin of a value whose magnitude is half that of z, plus MAGIC. Without CLAMP it relies
+ * on lg2.approx(x) >= 0 for x >= 1, which tests/gpu_log2.cu checks. */
+template <bool CLAMP> __device__ __forceinline__ int bin_of(const struct counts_bins &b, c32 z)
+{
+    float magnitude, octave;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(magnitude) : "f"(fmaf(z.x, z.x, z.y * z.y)));
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(octave) : "f"(fmaf(magnitude, 0.5f, b.offset)));
+    const int bin = __float_as_int(
+        __fmaf_rd(CLAMP ? octave + b.start : octave, b.slope, __int_as_float(MAGIC)));
+    return CLAMP ? min(max(bin, MAGIC - 1), MAGIC + b.bins) : bin;
+}
+
+/* Adds what bin_of() returned to the tally, and returns the nearest bin. */
+template <bool CLAMP>
+__device__ __forceinline__ int tally_add(const struct counts_bins &b, int bin, struct tally *t)
+{
+    int nearest;
+    if (CLAMP) {
+        bin -= MAGIC;
+        const bool inside = (unsigned)bin < (unsigned)b.bins;
+        nearest = min(max(bin, 0), b.bins - 1);
+        bin = inside ? bin : 0;
+        t->samples += inside;
+    } else {
+        t->samples++;
+        nearest = bin & 0xffff;
+    }
+    t->sum += (unsigned)bin;
+    t->squares += (unsigned)bin * (unsigned)bin;
+    return nearest;
+}
+
+/* Counts a value and returns the nearest bin. */
+template <bool CLAMP>
+__device__ __forceinline__ int count(unsigned histogram, const struct counts_bins &b, c32 z,
+                                     struct tally *t)
+{
+    const int bin = bin_of<CLAMP>(b, z);
+    add(histogram + ((unsigned)bin << 2), 1);
+    return tally_add<CLAMP>(b, bin, t);
+}
+
+/* Sum over the warp of values below 2^30. */
+__device__ __forceinline__ unsigned long long warp_sum(unsigned v)
+{
+    return ((unsigned long long)__reduce_add_sync(~0u, v >> 8) << 8) +
+           __reduce_add_sync(~0u, v & 0xff);
+}
+
+template <bool CLAMP>
+__device__ __forceinline__ void add_window(const struct tally &t, const struct tally &o,
+                                           unsigned long long *sums)
+{
+    const struct tally twice = bins_of<CLAMP>(t), once = bins_of<CLAMP>(o);
+    const unsigned long long samples = __reduce_add_sync(~0u, 2 * twice.samples + once.samples);
+    const unsigned long long sum = __reduce_add_sync(~0u, 2 * twice.sum + once.sum);
+    const unsigned long long squares = warp_sum(2 * twice.squares + once.squares);
+    if ((threadIdx.x & 31) == 0) {
+        atomicAdd(&sums[0], samples << COUNTS_SHIFT | sum);
+        atomicAdd(&sums[1], squares);
+    }
+}
+
+/* The spectrum that a window is added to, or NULL. */
+__device__ __forceinline__ unsigned *spectrum_of(const struct counts_features &f, unsigned sample)
+{
+    return sample ? f.d_spectra + (sample - 1) * f.spectrum : NULL;
+}
+
+/* How the windows are cut: the first `whole` columns are a piece each for every kind of blocks, the
+ * others are cut in `parts`, so that all multiprocessors end at about the same time. */
+struct fused_cut {
+    int whole, parts;
+};
+
+/* Windows wy to end_wy - 1 of column wx. */
+struct fused_piece {
+    int wx, wy, end_wy;
+};
+
+__device__ __forceinline__ struct fused_piece fused_piece_of(const struct counts_windows &w,
+                                                             struct fused_cut cut, int number)
+{
+    const int n = (int)(w.end_wy - w.first_wy), wy = (int)w.first_wy;
+    if (number < cut.whole)
+        return {number, wy, wy + n};
+    const int r = number - cut.whole, rest = (int)w.nx - cut.whole, part = r / rest;
+    return {cut.whole + r - part * rest, wy + n * part / cut.parts,
+            wy + n * (part + 1) / cut.parts};
+}
+
+/* at_once: columns that are computed at a time. A piece takes as long as its windows and one third
+ * of a window: the half that it begins with. Threads sum up a piece modulo 2^32, so it has at most
+ * 32 windows. */
+inline struct fused_cut fused_cut_of(int nx, int n, int at_once)
+{
+    at_once = at_once > 1 ? at_once : 1;
+    const int most = 32, least_parts = (n + most - 1) / most;
+    struct fused_cut best = {n <= most ? nx - nx % at_once : 0, least_parts};
+    const int rest = nx - best.whole;
+    double least = 1e30;
+    for (int parts = least_parts; rest > 0 && parts <= n; parts++) {
+        const int rounds = (rest * parts + at_once - 1) / at_once;
+        const double time = rounds * ((n + parts - 1) / parts + 1.0 / 3);
+        if (time < least) {
+            least = time;
+            best.parts = parts;
+        }
+    }
+    return best;
+}
+
+inline unsigned fused_pieces(int nx, struct fused_cut cut)
+{
+    return (unsigned)(cut.whole + (nx - cut.whole) * cut.parts);
+}
+
+} // namespace
+
+#endif

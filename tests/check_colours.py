@@ -1,0 +1,258 @@
+"""Colours: what a DICOM or TIFF file states, and what its JPEG streams state, in every combination, codec and reader."""
+import functools
+import itertools
+import json
+import os
+import shutil
+import sys
+import zlib
+
+import h5py
+import numpy as np
+
+from dicomfile import Level, instance, restated, write
+from lib import (BUILD, H5SPEC, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main, run, says, spectrum,
+                 tmp, without_tissue)
+from tiffpatch import Tiff
+
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import wsi_store  # noqa: E402
+
+RGB, YCBCR = "RGB", "YCbCr"
+PHOTOMETRIC = {RGB: 2, YCBCR: 6}  # TIFF's tag
+MARKERS, IDS = (None, 0, 1), {"123": (1, 2, 3), "RGB": b"RGB", "other": (0, 1, 7)}
+
+
+class Case:
+    """A file whose header states `header`, and whose streams have this Adobe marker, these ids and maybe a JFIF marker."""
+
+    def __init__(self, kind, header, marker, ids, jfif=False):
+        self.is_dicom, self.header, self.marker, self.ids, self.jfif = kind == "dicom", header, marker, ids, jfif
+        self.name = "_".join([kind, header, str(marker), ids] + ["jfif"] * jfif)
+        self.file = self.name + (".dcm" if self.is_dicom else ".svs")
+        self.stated = RGB if header == "RGB" else YCBCR
+        self.streams_state = YCBCR if marker == 1 else RGB if not jfif and (marker == 0 or ids == "RGB") else None
+        self.is_contradiction = self.streams_state not in (None, self.stated)
+        self.colours = self.streams_state if self.is_dicom and self.streams_state else self.stated
+
+    def stream(self, tile):
+        return restated(tile, self.marker, IDS[self.ids], self.jfif)
+
+    def write(self, folder):
+        if not self.is_dicom:
+            return tiff(os.path.join(folder, self.file), self.stated, self.stream)
+        level = Level(svs())
+        level.photometric = self.header
+        return write(os.path.join(folder, self.file), instance(level, frames=[self.stream(t) for t in level.tiles],
+                                                               series="1.2.%d" % zlib.crc32(self.name.encode())))
+
+
+CASES = [Case(*words) for words in [
+    *itertools.product(["dicom"], ["RGB", "YBR_FULL", "YBR_FULL_422"], MARKERS, IDS, [False, True]),
+    *itertools.product(["tiff"], [RGB, YCBCR], MARKERS, IDS, [False, True])]]
+
+
+def svs():
+    return made("--size", "300x280", "--tile", "128", "--complete-tiles", "--no-thumbnail", "--photometric", "ycbcr",
+                "--subsampling", "422", "--mpp", "0.25")
+
+
+def tiff(path, photometric, stream=lambda tile: tile):
+    """The slide with another photometric tag and other tiles."""
+    t = Tiff(svs())
+    for k in range(len(Level(svs()).tiles)):
+        t.replace_tile(k, stream(t.tile(k)[1]))
+    t.set(262, PHOTOMETRIC[photometric])
+    return t.save(path)
+
+
+def libjpeg(path, *own):
+    """The pixels of a TIFF as libjpeg gives them: colours by the photometric tag, or by what libjpeg itself finds."""
+    level = Level(path)
+    tiles = np.frombuffer(run(os.path.join(BUILD, "tests", "jpeg_tiles"), path, *own).stdout, np.uint8)
+    tiles = tiles.reshape(level.down, level.across, level.rows, level.cols, 3).transpose(0, 2, 1, 3, 4)
+    return tiles.reshape(level.down * level.rows, level.across * level.cols, 3)[:level.height, :level.width]
+
+
+@functools.lru_cache(None)
+def wanted():
+    """The pixels if all is RGB, and if all is YCbCr."""
+    folder = tmp()
+    want = {h: libjpeg(tiff(os.path.join(folder, h + ".svs"), h)) for h in PHOTOMETRIC}
+    expect((want[RGB] != want[YCBCR]).any(), "the references are alike")
+    return want
+
+
+@functools.lru_cache(None)
+def folder():
+    """All cases, in one folder."""
+    path = tmp("cases")
+    for c in CASES:
+        c.write(path)
+    return path
+
+
+@functools.lru_cache(None)
+def stores(*options):
+    """A function from a case to its store, the messages, the lines of JSON by the slide's name."""
+    out = tmp("out")
+    p = run(WSI2H5, "--json", "--codec", *options, "-o", out, folder())
+    lines = {os.path.basename(j["slide"]): j for j in json_lines(p.out)}
+    return lambda c: os.path.join(out, c.name + ".h5"), p.err, lines
+
+
+@functools.lru_cache(None)
+def plugins():
+    if SAN:
+        raise Skip("the plug-in is loaded into programs without sanitizers")
+    path = tmp("plugins")
+    shutil.copy(os.path.join(BUILD, "libh5jpeg.so"), path)
+    return path
+
+
+def pixels(path):
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def through_plugin(paths):
+    """The pixels of each store, in a process that knows our plug-in."""
+    out = os.path.join(tmp(), "pixels.npz")
+    code = "import h5py, numpy, sys; numpy.savez(sys.argv[1], *(h5py.File(p, 'r')['pixels'][()] for p in sys.argv[2:]))"
+    run(sys.executable, "-c", code, out, *paths, env={**os.environ, "HDF5_PLUGIN_PATH": plugins()})
+    with np.load(out) as f:
+        return [f["arr_%d" % k] for k in range(len(paths))]
+
+
+def test_stream_decides_in_dicom_and_tag_in_tiff():
+    for codec in ("none", "deflate"):
+        path, _, _ = stores(codec)
+        for c in CASES:
+            expect((pixels(path(c)) == wanted()[c.colours]).all(), "%s, codec %s: not %s", c.name, codec, c.colours)
+
+
+def test_kept_tiles_have_the_same_pixels_for_the_plug_in():
+    path, _, lines = stores("jpeg")
+    for c, got in zip(CASES, through_plugin([path(c) for c in CASES])):
+        expect(lines[c.file]["codec"] == "jpeg" and (got == wanted()[c.colours]).all(), "%s: not %s", c.name, c.colours)
+
+
+def test_kept_tiles_have_the_same_pixels_for_wsi_store():
+    os.environ["HDF5_PLUGIN_PATH"] = plugins()
+    path, _, _ = stores("jpeg")
+    for c in CASES:
+        with wsi_store.open_store(path(c)) as s:
+            expect((s.read_region(0, 0, s.width, s.height) == wanted()[c.colours]).all(), "%s: not %s", c.name, c.colours)
+
+
+def test_h5spec_reads_all_codecs_alike():
+    options = ("--allow-duplicates", "--features", "basic")
+    results = {codec: without_tissue(content(spectrum([stores(codec)[0](c) for c in CASES if not c.jfif], *options)))
+               for codec in ("none", "deflate", "lz4", "zstd", "jpeg")}
+    for codec, result in results.items():
+        equal(result, results["none"], "codec " + codec)
+
+
+def test_where_a_dicom_stream_states_its_colours_libjpeg_agrees():
+    path = os.path.join(tmp(), "a.svs")
+    for c in CASES:
+        if c.is_dicom and c.streams_state:
+            expect((libjpeg(tiff(path, RGB, c.stream), "own") == wanted()[c.colours]).all(), "%s", c.name)
+
+
+def test_marker_of_a_kept_tile_is_its_only_statement():
+    path, _, _ = stores("jpeg")
+    for c in CASES:
+        with h5py.File(path(c), "r") as f:
+            chunk = f["groups/00001/pixels"].id.read_direct_chunk((128, 128, 0))[1]
+        head = chunk[:chunk.index(b"\xff\xc0")]
+        expect(chunk[:17] == b"\xff\xd8\xff\xee\0\x0eAdobe\0\x64\0\0\0\0" and chunk[17] == (c.colours == YCBCR), "%s", chunk[:18])
+        expect(head.count(b"Adobe") == 1 and b"JFIF" not in head, "%s: %s", c.name, head[:60])
+
+
+def test_tissue_map_has_the_colours_of_the_pixels():
+    """That of codec jpeg is made at 1/8, those of other codecs of whole tiles."""
+    for codec in ("jpeg", "deflate"):
+        maps = {RGB: set(), YCBCR: set()}
+        for c in CASES:
+            with h5py.File(stores(codec)[0](c), "r") as f:
+                maps[c.colours].add(f["tissue/mask"][()].tobytes() if "tissue" in f else b"")
+        expect(len(maps[RGB]) == 1 and len(maps[YCBCR]) == 1 and maps[RGB] != maps[YCBCR], "codec %s", codec)
+
+
+def test_gray_is_that_of_the_colours():
+    path, _, _ = stores("none", "--gray")
+    for c in CASES:
+        rgb = wanted()[c.colours].astype(float)
+        inside = ((rgb > 0) & (rgb < 255)).all(axis=2)  # where nothing is clipped, the luma is the gray
+        off = np.abs(pixels(path(c))[:, :, 0] - rgb @ (0.299, 0.587, 0.114))[inside].max()
+        expect(off < 1.6, "%s: off by %g", c.name, off)
+
+
+def conflict(c):
+    """What is recorded of a case."""
+    header = "the photometric tag %s" % c.stated if not c.is_dicom else \
+        "PhotometricInterpretation %s" % ("RGB" if c.stated == RGB else "YBR")
+    return "the JPEG tiles state %s, %s; read as %s" % (c.streams_state, header, c.colours) if c.is_contradiction else ""
+
+
+def test_contradiction_is_recorded_and_printed_once():
+    for codec in ("none", "jpeg"):
+        path, err, lines = stores(codec)
+        for c in CASES:
+            with h5py.File(path(c), "r") as f:
+                recorded = f.attrs.get("colour_conflict", "")
+            expect(recorded == conflict(c) == lines[c.file].get("colour_conflict", ""), "%s: %r", c.name, recorded)
+            said = [line for line in err.splitlines() if "/" + c.file in line and "state" in line]
+            expect(len(said) == c.is_contradiction and (not said or "warning: " + recorded in said[0]), "%s: %s", c.name, said)
+    again = run(WSI2H5, "--codec", "jpeg", "-o", os.path.dirname(path(CASES[0])), folder()).err
+    expect(again.count("the JPEG tiles state") == sum(c.is_contradiction for c in CASES), "a run that skips: %s", again)
+
+
+def test_info_shows_a_contradiction():
+    path, _, _ = stores("none")
+    bad, good = (Case("dicom", "YBR_FULL", marker, "123") for marker in (0, 1))
+    says(run(H5SPEC, "info", path(bad)).out, "colours", conflict(bad))
+    expect(json.loads(run(H5SPEC, "info", "--json", path(bad)).out)["colour_conflict"] == conflict(bad), "--json")
+    expect("colour" not in run(H5SPEC, "info", path(good)).out, "info of a slide without a contradiction")
+    run(H5SPEC, "verify", path(bad), path(good))
+
+
+def one_slide(change):
+    """A DICOM file that states YBR_FULL, with one stream changed."""
+    level = Level(svs())
+    level.photometric = "YBR_FULL"
+    frames = [change(t) if k == 4 else t for k, t in enumerate(level.tiles)]
+    return write(os.path.join(tmp(), "a.dcm"), instance(level, frames=frames))
+
+
+def test_each_tile_decides_for_itself():
+    slide = one_slide(lambda tile: restated(tile, 0))
+    want = wanted()[YCBCR].copy()
+    want[128:256, 128:256] = wanted()[RGB][128:256, 128:256]
+    for codec, read in (("none", pixels), ("jpeg", lambda path: through_plugin([path])[0])):
+        out = os.path.join(tmp(), "a.h5")
+        says(run(WSI2H5, "--codec", codec, "-o", out, slide).err, "the JPEG tiles state RGB")
+        expect((read(out) == want).all(), "codec %s", codec)
+
+
+def test_damaged_tile_contradicts_nothing():
+    slide = one_slide(lambda tile: restated(tile, 0)[:-300])
+    for codec in ("none", "jpeg"):
+        err = run(WSI2H5, "--codec", codec, "-o", os.path.join(tmp(), "a.h5"), slide, status=1).err
+        expect("state" not in err and "1 damaged tile" in err, "%s", err)
+
+
+def test_thumbnail_follows_the_same_rule():
+    small = Level(svs())
+    small.photometric = "YBR_FULL"
+    slide = one_slide(lambda tile: tile)
+    write(os.path.join(os.path.dirname(slide), "t.dcm"), instance(
+        small, image_type="ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", sop="1.2.3.9", frames=[restated(t, 0) for t in small.tiles]))
+    out = os.path.join(tmp(), "a.h5")
+    run(WSI2H5, "-o", out, slide)
+    with h5py.File(out, "r") as f:
+        expect((f["associated/thumbnail"][()] == wanted()[RGB]).all(), "the thumbnail has other colours")
+
+
+main(globals())

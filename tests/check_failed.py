@@ -1,0 +1,143 @@
+"""Slides that failed: the lists that wsi2h5 and h5spec run leave in their output folders, and the report that shows them."""
+import csv
+import re
+
+from lib import *
+
+BROKEN = "gone, \"so\nto say\".svs"  # a name that CSV must quote
+
+
+def slides(names=("good", "other")):
+    folder = tmp("slides")
+    for k, name in enumerate(names):
+        shutil.copy(made("--size", "600x600", "--seed", str(k + 1), name=name), os.path.join(folder, name + ".svs"))
+    with open(os.path.join(folder, BROKEN), "wb") as f:
+        f.write(b"II*\0 and no more")
+    return folder
+
+
+def rows(path):
+    with open(path, newline="") as f:
+        return [(os.path.basename(r["slide"]), r["reason"]) for r in csv.DictReader(f)]
+
+
+def lists(folder):
+    return sorted(f for f in os.listdir(folder) if not f.endswith(".h5"))
+
+
+def damage(folder, name):
+    with open(os.path.join(folder, name), "r+b") as f:
+        f.truncate(3000)
+
+
+def shown(*inputs, status=0, options=()):
+    """What the page of a report lists as failed: {name: reason}."""
+    page, table = os.path.join(tmp(), "r.html"), os.path.join(tmp(), "r.csv")
+    p = run(H5SPEC, "report", *options, "--csv", table, "-o", page, *inputs, status=status)
+    if "without libpng" in p.err:
+        raise Skip("built without libpng")
+    with open(table, newline="") as f:
+        return {r["slide"].lstrip("'"): r["reasons"] for r in csv.DictReader(f) if r["failed"] == "1"}
+
+
+def convert(folder, out, *options, status=1):
+    return run(WSI2H5, "-o", out, *options, folder, status=status)
+
+
+def compute(stores, out, *options, status=0):
+    return run(H5SPEC, "run", "--device", "cpu", "-o", out, *options, stores, status=status)
+
+
+def test_everyday_commands_bring_failures_to_the_report():
+    folder, work = slides(), tmp()
+    stores, results = work + "/stores/", work + "/results/"
+    p = convert(folder, stores)
+    says(p.err, "stores/failed.csv lists 1 slide without a store")
+    expect(lists(stores) == ["failed.csv"] and [r[0] for r in rows(stores + "failed.csv")] == [BROKEN], "%s", lists(stores))
+    damage(stores, "other.h5")
+    p = compute(stores, results, status=1)
+    says(p.err, "results/failed.csv lists 2 slides without a result")
+    expect([r[0] for r in rows(results + "failed.csv")] == [BROKEN, "other.h5"], "%s", rows(results + "failed.csv"))
+    says(rows(results + "failed.csv")[1][1], "truncated")
+    broken = BROKEN.replace("\n", "?")  # as messages have it
+    for inputs, names, status in (([results], {broken, "other.h5"}, 0), ([results, stores], {broken, "other.h5"}, 1),
+                                  ([results + "good.h5", stores], {broken, "other.h5"}, 1)):
+        have = shown(*inputs, status=status)
+        expect({re.sub(r"[\x00-\x1f]", "?", n) for n in have} == names, "%s: %s", inputs, have)
+        expect(not any(folder in reason or work in reason for reason in have.values()), "folders are shown: %s", have)
+    for path in (stores, results):  # the list is neither a store nor a result
+        expect("failed.csv" not in run(H5SPEC, "info", path, status=None).out, "info of %s", path)
+
+
+def test_a_later_run_replaces_the_list():
+    folder, work = slides(), tmp()
+    stores, results = work + "/stores", work + "/results/"
+    convert(folder, stores)
+    compute(stores, results)
+    expect(lists(results) == ["failed.csv"], "%s", lists(results))
+    os.unlink(os.path.join(folder, BROKEN))
+    convert(folder, stores, status=0)
+    compute(stores, results)
+    expect(lists(stores) == lists(results) == [], "left: %s %s", lists(stores), lists(results))
+    expect(shown(results) == {}, "%s", shown(results))
+
+
+def test_shares_have_lists_of_their_own():
+    folder, work = slides(("a", "b", "c")), tmp()
+    stores, results = work + "/stores", work + "/results/"
+    convert(folder, stores)
+    for k in (1, 2):
+        run(WSI2H5, "-o", stores, "--task", "%d/2" % k, folder, status=None)
+    (name,) = lists(stores)  # the list of the run over all is gone
+    expect(re.fullmatch(r"failed\.[12]-of-2\.csv", name), name)
+    damage(stores, "a.h5")
+    damage(stores, "b.h5")
+    for k in (2, 1):
+        compute(stores, results, "--task", "%d/2" % k, status=1)
+    expect(lists(results) == ["failed.1-of-2.csv", "failed.2-of-2.csv"], "%s", lists(results))
+    have = [name for f in lists(results) for name, _ in rows(results + f)]
+    expect(sorted(have) == sorted([BROKEN, "a.h5", "b.h5"]), "%s", have)
+    expect(len(shown(results)) == 3, "%s", shown(results))
+    compute(stores, results, status=1)
+    expect(lists(results) == ["failed.csv"] and len(rows(results + "failed.csv")) == 3, "%s", lists(results))
+
+
+def test_anonymous_runs_keep_names_out_of_the_list():
+    folder, work = slides(), tmp()
+    convert(folder, work + "/stores", "--anonymous", "--key", work + "/key.csv")
+    with open(work + "/stores/failed.csv") as f:
+        text = f.read()
+    for secret in ("gone", "so", "to say", folder, os.path.basename(folder)):
+        expect(secret not in text.replace("reason", ""), "%r in %r", secret, text)
+    expect(text.count("\n") == 2, "%r", text)
+
+
+def test_a_file_that_is_no_list_is_kept():
+    folder, work = slides(), tmp()
+    for command, out in (("convert", "stores"), ("compute", "results")):
+        path = os.path.join(work, out, "failed.csv")
+        os.mkdir(os.path.dirname(path))
+        with open(path, "w") as f:
+            f.write("mine")
+        p = convert(folder, work + "/stores") if command == "convert" else compute(work + "/stores", work + "/results", status=None)
+        with open(path) as f:
+            expect(f.read() == "mine", "%s: overwritten", command)
+        if command == "convert":
+            says(p.err, path + ": already exists and is not a list of failed slides; not overwritten", "1 failed")
+
+
+def test_a_folder_where_everything_failed_makes_a_report():
+    folder, work = slides(()), tmp()
+    convert(folder, work + "/stores")
+    expect(len(shown(work + "/stores")) == 1, "%s", shown(work + "/stores"))
+
+
+def test_runs_into_a_file_have_no_list():
+    folder, work = slides(), tmp()
+    convert(folder, work + "/stores")
+    compute(work + "/stores", work + "/corpus.h5")
+    expect(sorted(os.listdir(work)) == ["corpus.h5", "stores"], "%s", os.listdir(work))
+
+
+if __name__ == "__main__":
+    main(globals())
