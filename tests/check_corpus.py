@@ -726,6 +726,51 @@ def test_a_dangling_link_is_counted_once_in_every_run():
     says(corpus("run", "--scheduler", "local", "-o", out, folder).out, "2 of 2 slides converted, 2 processed, 0 to do, 0 f")
 
 
+def of_resolutions(*mpp):
+    """A folder of slides a, b, c with these um/px."""
+    folder = tmp()
+    for k, value in enumerate(mpp):
+        path = made("--size", "600x700", "--seed", str(k + 1), "--mpp", value, name="abcdef"[k])
+        shutil.copy(path, folder)
+    return folder
+
+
+def test_slides_of_different_resolution_are_kept_apart():
+    folder, out = of_resolutions("0.5", "0.25", "0.26", "none"), os.path.join(tmp(), "out")
+    p = corpus("run", "--scheduler", "local", "-o", out, folder)
+    files = {os.path.basename(f): slides_in(f) for f in glob.glob(out + "/corpus*.h5")}
+    want = {"corpus-0.5um.h5": ["a"], "corpus-0.25um.h5": ["b", "c"], "corpus-unknown-um.h5": ["d"]}
+    expect(files == want, "%s", files)
+    says(p.out, "different resolutions", "corpus-0.25um.h5: 2 slides of 0.25 um/px\n", "1 slide of unknown resolution")
+    st = status_of(out)
+    expect(st["kept_apart"] and st["corpus"] is None, "%s", st)
+    expect({os.path.basename(m["file"]): (m["slides"], m["current"], m["um_per_px"]) for m in st["merged"]} ==
+           {"corpus-0.5um.h5": (1, True, 0.5), "corpus-0.25um.h5": (2, True, 0.25),
+            "corpus-unknown-um.h5": (1, True, None)}, "%s", st["merged"])
+    expect(os.path.getsize(out + "/report.html") > 1000, "report")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+    same = os.path.join(tmp(), "out")
+    says(corpus("run", "--scheduler", "local", "-o", same, folder + "/b.svs").out, same + "/corpus.h5: 1 slide\n")
+    corpus("run", "--scheduler", "local", "-o", same, folder + "/c.svs")
+    expect(slides_in(same + "/corpus.h5") == ["b", "c"], "one resolution")
+    corpus("run", "--scheduler", "local", "-o", same, folder + "/a.svs")
+    expect(sorted(os.path.basename(f) for f in glob.glob(same + "/*.h5")) == ["corpus-0.25um.h5", "corpus-0.5um.h5"],
+           "the file of one resolution stayed: %s", os.listdir(same))
+
+
+def test_slides_of_different_resolution_are_pooled_if_the_user_says_so():
+    folder, out = of_resolutions("0.5", "0.25"), os.path.join(tmp(), "out")
+    p = corpus("run", "--scheduler", "local", "-o", out, "--h5spec", "--mix-mpp", folder)
+    says(p.out, out + "/corpus.h5: 2 slides\n")
+    expect(slides_in(out + "/corpus.h5") == ["a", "b"], "pooled")
+    expect(not glob.glob(out + "/*/failed.csv"), "lists of single tasks stay")
+
+
+def slides_in(result):
+    (j,) = json_lines(run(H5SPEC, "info", "--json", result).out)
+    return [s["slide"] for s in j["slides"]]
+
+
 def dicom(series, extra=0, implicit=False, sequence=False):
     """The bytes of a DICOM header, with so many bytes after it."""
     def element(group, number, vr, value, explicit=True):

@@ -18,7 +18,7 @@ from corpus_lib.progress import Progress
 from corpus_lib.report import write_report
 from corpus_lib.schedulers import active_tasks, choose_scheduler
 from corpus_lib.state import Corpus
-from corpus_lib.status import headline, look, print_status, status_of, verdict
+from corpus_lib.status import headline, is_merged, look, print_status, status_of, verdict
 
 
 # --- run ---
@@ -126,8 +126,8 @@ def start(corpus, settings, o):
     convert = sorted(map(corpus.input, corpus.to_convert()), key=lambda s: s in late)
     process = [corpus.input(s) for s in corpus.to_process()]
     st = status_of(corpus, None, 0, time.time())
-    if not convert and not process and st["corpus"] and st["corpus"]["current"]:
-        if fresh(corpus.path("report.html"), corpus.path("corpus.h5")):
+    if not convert and not process and is_merged(st):
+        if all(fresh(corpus.path("report.html"), row["file"]) for row in st["merged"]):
             say("nothing to do")
         else:  # the run before was stopped at its end
             write_report(corpus, st)

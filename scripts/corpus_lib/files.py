@@ -104,6 +104,15 @@ def age(path):
         return None
 
 
+def stamp(path):
+    """[bytes, mtime in ns] of a file; None if it does not exist."""
+    try:
+        at = os.stat(path)
+    except OSError:
+        return None
+    return [at.st_size, at.st_mtime_ns]
+
+
 def fresh(made, source):
     """`made` exists and is not older than `source`, which need not exist any more."""
     a, b = age(made), age(source)

@@ -11,6 +11,7 @@ import shutil
 
 from corpus_lib.checks import Checks
 from corpus_lib.files import age, die, fresh, read_json, read_lines, stem, write_list, write_whole
+from corpus_lib.merged import Merged, Resolutions
 from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
 
 
@@ -24,6 +25,8 @@ class Corpus:
         self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
         self.roi = None  # not looked up yet
         self.checks = Checks(self.path("checked.json"))
+        self.merged = Merged(self.out)
+        self.resolutions = Resolutions(self.path("resolutions.json"))
         shared = os.path.join(os.path.dirname(self.stores), "names.txt")
         self.names = unique_names(self.slides, read_names(shared) if self.shares_stores() else {})
 
@@ -177,11 +180,8 @@ class Corpus:
         rows = [line.split("\t") for line in read_lines(self.path("lookup.txt"))[1:]]
         return {store: int(last) - int(first) + 1 for first, last, store in rows}
 
-    def merged(self, results):
-        """True if corpus.h5 holds exactly these results."""
-        corpus = self.path("corpus.h5")
-        return (read_lines(self.path("corpus.txt")) == results and age(corpus) is not None
-                and all(fresh(corpus, r) for r in results))
+    def h5spec_has(self, option):
+        return option in (self.settings() or {}).get("h5spec", [])
 
     # care
 
@@ -200,9 +200,11 @@ class Corpus:
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
         for pattern in ("stores/.*.h5.*.part", "results/.*.h5.*.part", ".*.part", "*.new",
                         "parts/*/.*.h5.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
-                        "checked.json.*.list", "report.*.list", "report.*.csv"):
+                        "*.json.*.list", "report.*.list", "report.*.csv"):
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
                 remove_unlocked(left)
+        for folder in (self.stores, self.path("results")):  # status has the list of all tasks
+            remove_unlocked(os.path.join(folder, "failed.csv"))
         for s in self.slides:
             if os.path.isdir(self.parts(s)) and self.has_result(s):
                 shutil.rmtree(self.parts(s))
