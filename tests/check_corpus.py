@@ -766,6 +766,68 @@ def test_slides_of_different_resolution_are_pooled_if_the_user_says_so():
     expect(not glob.glob(out + "/*/failed.csv"), "lists of single tasks stay")
 
 
+def replaced(path, source, seconds):
+    """Replaces a file by one of this age, as cp -p and rsync -a do."""
+    shutil.copy(source, path + ".new")
+    os.utime(path + ".new", (seconds, seconds))
+    os.rename(path + ".new", path)
+
+
+def test_a_slide_that_was_replaced_by_an_older_file_is_converted_again():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    s = slides(3)
+    shutil.copy(s[0], folder + "/x.svs")
+    shutil.copy(s[1], folder + "/y.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    expect(os.path.getmtime(out + "/stores/x.h5") > 2 ** 30, "the store is new")
+    other = os.stat(out + "/results/y.h5").st_mtime_ns
+    replaced(folder + "/x.svs", s[2], 10 ** 9)
+    st = status_of(out, 1)
+    expect([(os.path.basename(row["slide"]), row["stage"]) for row in st["to_do"]] == [("x.svs", "convert")], "%s", st)
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    equal(content(out + "/corpus.h5"), direct(direct_stores(out)), "the new slide")
+    (j,) = json_lines(run(H5SPEC, "info", "--json", out + "/corpus.h5").out)
+    (k,) = json_lines(run(H5SPEC, "info", "--json", spectrum(store(s[2]))).out)
+    expect(j["slides"][0]["mean_db"] == k["slides"][0]["mean_db"], "the numbers are those of the old slide")
+    expect(os.stat(out + "/results/y.h5").st_mtime_ns == other, "the other slide was processed again")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+    os.utime(folder + "/x.svs")  # a newer time alone: wsi2h5 decides, and once
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+
+
+def test_a_store_that_was_replaced_by_an_older_one_is_processed_again():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    s = slides(2)
+    shutil.copy(s[0], folder + "/x.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    other = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", other, "--stores", out + "/stores", "--h5spec", "--taper hann", folder)
+    shutil.copy(s[1], folder + "/x.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder)  # makes the store again
+    os.utime(out + "/stores/x.h5", (10 ** 9, 10 ** 9))
+    os.utime(folder + "/x.svs", (10 ** 9 - 9, 10 ** 9 - 9))
+    expect(len(status_of(other, 1)["to_do"]) == 1, "the result is that of a store that is gone")
+
+
+def test_any_changed_file_of_a_slide_with_several_is_noticed():
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.sources import Sources
+    folder = tmp()
+    for slide, part in (("a.dcm", "level1.DCM"), ("m.mrxs", "m/Data0001.dat"), ("v.vms", "v(1,0).jpg")):
+        for name in (slide, part):
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            open(os.path.join(folder, name), "w").write("1")
+        slide, part, store = (os.path.join(folder, name) for name in (slide, part, slide + ".h5"))
+        open(store, "w").write("store")
+        state = Sources(folder + "/sources.json")
+        state.settle({slide: store})
+        expect(Sources(state.path).store_is_current(slide, store), slide)
+        os.utime(part, (10 ** 9, 10 ** 9))
+        expect(not Sources(state.path).store_is_current(slide, store), "%s was touched", part)
+
+
 def slides_in(result):
     (j,) = json_lines(run(H5SPEC, "info", "--json", result).out)
     return [s["slide"] for s in j["slides"]]

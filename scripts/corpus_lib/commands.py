@@ -123,6 +123,8 @@ def start(corpus, settings, o):
     """Begins what remains; with a scheduler it returns before that is done, unless --wait."""
     corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
     late = last_suspects(corpus, "convert")
+    corpus.settle()
+    corpus.sources.begin({s: corpus.store(s) for s in corpus.to_convert()})
     convert = sorted(map(corpus.input, corpus.to_convert()), key=lambda s: s in late)
     process = [corpus.input(s) for s in corpus.to_process()]
     st = status_of(corpus, None, 0, time.time())

@@ -13,6 +13,7 @@ from corpus_lib.checks import Checks
 from corpus_lib.files import age, die, fresh, read_json, read_lines, stem, write_list, write_whole
 from corpus_lib.merged import Merged, Resolutions
 from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
+from corpus_lib.sources import Sources
 
 
 class Corpus:
@@ -25,6 +26,7 @@ class Corpus:
         self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
         self.roi = None  # not looked up yet
         self.checks = Checks(self.path("checked.json"))
+        self.sources = Sources(self.path("sources.json"))
         self.merged = Merged(self.out)
         self.resolutions = Resolutions(self.path("resolutions.json"))
         shared = os.path.join(os.path.dirname(self.stores), "names.txt")
@@ -149,7 +151,15 @@ class Corpus:
     def to_convert(self):
         unreadable = self.unreadable()
         return [s for s in self.slides if not self.clashes(s)
-                and (not fresh(self.store(s), s) or self.store(s) in unreadable)]
+                and (not self.has_store(s) or self.store(s) in unreadable)]
+
+    def has_store(self, slide):
+        """The slide's store was made from its files as they are now."""
+        return self.sources.store_is_current(slide, self.store(slide))
+
+    def settle(self, confirmed=()):
+        """Notes what the stores were made from; see Sources.settle."""
+        self.sources.settle({s: self.store(s) for s in self.slides if not self.clashes(s)}, confirmed)
 
     def regions(self, slide):
         """The file of the slide's regions (h5spec run --roi), or None."""
@@ -164,9 +174,9 @@ class Corpus:
         return next((f for f in files if age(f) is not None), None)
 
     def has_result(self, slide):
-        """The slide's result is newer than its store and its regions, and not known to be damaged."""
+        """The slide's result is that of its store and its regions, and not known to be damaged."""
         result, regions = self.result(slide), self.regions(slide)
-        return (fresh(result, self.store(slide)) and (regions is None or fresh(result, regions))
+        return (self.sources.result_is_current(slide, self.store(slide), result) and (regions is None or fresh(result, regions))
                 and not self.checks.problem(result))
 
     def to_process(self):

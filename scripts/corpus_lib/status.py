@@ -88,6 +88,8 @@ class States:
         if store in self.unreadable:
             return State("", "convert",
                          None if self.active else self.unreadable[store] + "; run again")
+        if not corpus.has_store(s):
+            return State("", "convert", None)
         if s in self.duplicates:
             return State("converted", "process", "is the same slide as %s; remove one, or use "
                          "--allow-duplicates" % self.duplicates[s])

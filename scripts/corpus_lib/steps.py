@@ -8,9 +8,9 @@ import time
 
 from corpus_lib.checks import problems_in
 from corpus_lib.cluster import submit_groups
-from corpus_lib.files import (DONE, age, ask, fresh, program, read_lines, say, stamp,
+from corpus_lib.files import (DONE, age, ask, fresh, key, program, read_lines, say, stamp,
                               write_list, write_whole)
-from corpus_lib.logs import last_suspects
+from corpus_lib.logs import Reports, last_suspects
 from corpus_lib.merged import groups_of
 from corpus_lib.report import write_report
 from corpus_lib.schedulers import SCHEDULERS
@@ -24,6 +24,7 @@ def step_lookup(corpus, run):
     Stores that cannot be read go to runs/R/unreadable.txt with the reason. Hashes of new stores and
     damage of new results are noted.
     """
+    corpus.settle(confirmed(corpus, run, "convert", corpus.input))
     stores = [corpus.store(s) for s in corpus.slides
               if not corpus.clashes(s) and age(corpus.store(s)) is not None]
     names, messages, table = corpus.run_path(run, "stores.txt"), [], "Start\tEnd\tName\n"
@@ -42,6 +43,13 @@ def step_lookup(corpus, run):
     todo = [s for s in todo if s in readable]
     write_list(corpus.run_path(run, "process.txt"), todo)
     return todo
+
+
+def confirmed(corpus, run, kind, line_of):
+    """The slides of which a run found that nothing was to be done."""
+    reports = Reports(corpus, kind).of_run.get(run, {})
+    rows = [(s, reports.get(key(line_of(s)))) for s in corpus.slides]
+    return {s for s, report in rows if report and report.status == "skipped"}
 
 
 def reason_in(messages, store):
@@ -74,6 +82,8 @@ def step_merge(corpus, run):
     corpus.clean()
     for s in corpus.to_process():
         merge_groups(corpus, s)
+    corpus.sources.note_results({s: (corpus.store(s), corpus.result(s)) for s in corpus.slides},
+                                confirmed(corpus, run, "process", corpus.store))
     states = States(corpus)
     results = [corpus.result(s) for s in corpus.slides if states.of(s).reached == "processed"]
     if not results:
