@@ -572,6 +572,98 @@ def test_wrong_use_of_scripts_corpus():
         says(corpus(*name, "--help").out, "usage: ")
 
 
+def test_planted_links_are_not_followed():
+    """Another user who may write into OUT cannot make a run overwrite a file elsewhere."""
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.files import write_whole
+    folder, victim = tmp(), os.path.join(tmp(), "victim")
+    open(victim, "w").write("mine")
+    path = os.path.join(folder, "settings.json")
+    os.symlink(victim, "%s.%s.%d.new" % (path, os.uname().nodename, os.getpid()))
+    write_whole(path, "{}")
+    expect(open(victim).read() == "mine" and open(path).read() == "{}" and not os.path.islink(path), "overwritten")
+    for name in ("lock", "logs/1.convert.1.err", "logs/1.convert.1.json"):
+        out = os.path.join(tmp(), "out")
+        os.makedirs(out + "/logs")
+        os.symlink(victim, os.path.join(out, name))
+        p = corpus("run", "--scheduler", "local", "-o", out, slides(1)[0], status=1)
+        says(p.err, "corpus: %s/%s: " % (out, name), "symbolic link")
+        expect("Traceback" not in p.err and open(victim).read() == "mine", "%s: %s", name, p.err)
+
+
+def as_nobody(*argv):
+    """Runs the command as a user who may only read."""
+    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    p = subprocess.run([sys.executable, CORPUS, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT,
+                       env=dict(os.environ, **TOOLS), universal_newlines=True, **user)
+    expect("Traceback" not in p.stderr, "%s", p.stderr)
+    return p
+
+
+def test_a_corpus_of_another_user_can_be_looked_at_and_says_what_it_forbids():
+    top = tempfile.mkdtemp()  # below a folder that all may enter
+    try:
+        os.chmod(top, 0o755)
+        out = os.path.join(top, "out")
+        corpus("run", "--scheduler", "local", "-o", out, slides(1)[0])
+        os.unlink(out + "/checked.json")  # results that nobody has read
+        for path, _, _ in list(os.walk(out)):
+            os.chmod(path, 0o555)
+        p = as_nobody("status", "-o", out)
+        expect(p.returncode == 0, "%s", p.stderr)
+        says(p.stdout, "1 of 1 slides converted, 1 processed")
+        p = as_nobody("run", "--scheduler", "local", "-o", out, slides(1)[0])
+        expect(p.returncode == 1, "%s", p.stderr)
+        says(p.stderr, out, "ermission denied")
+        p = as_nobody("status", "--html", "-o", out)
+        expect(p.returncode == 1, "%s", p.stderr)
+    finally:
+        for path, _, _ in list(os.walk(top)):
+            os.chmod(path, 0o755)
+        shutil.rmtree(top)
+
+
+def test_status_into_a_pipe_that_is_closed():
+    out = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, slides(1)[0])
+    for options in ([], ["--json"]):
+        read, write = os.pipe()
+        os.close(read)
+        p = subprocess.run([sys.executable, CORPUS, "status", "-o", out, *options], stdout=write, stderr=subprocess.PIPE,
+                           env=dict(os.environ, **TOOLS), timeout=TIMEOUT)
+        os.close(write)
+        expect(p.returncode == 3 and not p.stderr, "%d %s", p.returncode, p.stderr.decode())
+
+
+QSTAT = """#!/bin/sh
+cat <<'END'
+job-ID  prior   name       user         state submit/start at     queue                          slots ja-task-ID
+-----------------------------------------------------------------------------------------------------------------
+     10 0.55500 corpus-con ann          r     11/21/2026 10:00:00 all.q@n1                           1 3
+     10 0.55500 corpus-con ann          r     11/21/2026 10:00:00 all.q@n2                           1 4
+     10 0.55500 corpus-con ann          qw    11/21/2026 10:00:00                                    1 7,9-178:1
+     11 0.00000 corpus-loo ann          hqw   11/21/2026 10:00:00                                    4
+     12 0.00000 other      bob          qw    11/21/2026 10:00:00                                    1 1-50:1
+END
+"""
+
+
+def test_grid_engine_counts_the_tasks_of_a_pending_array():
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.schedulers import GridEngine
+    folder, before = tmp(), os.environ["PATH"]
+    open(folder + "/qstat", "w").write(QSTAT)
+    os.chmod(folder + "/qstat", 0o755)
+    os.environ["PATH"] = folder + os.pathsep + before
+    try:
+        n = GridEngine.active(["10", "11"])
+        expect(n == 2 + 171 + 1, "%d", n)
+    finally:
+        os.environ["PATH"] = before
+
+
 # --- status, progress ---
 
 def slow(program, seconds, name="--task"):

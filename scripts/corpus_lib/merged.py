@@ -26,7 +26,7 @@ class Resolutions:
         """[(result, um, downsample)]; what has changed since the last call is read from the results."""
         old = {r: self.known.get(os.path.basename(r)) for r in results}
         new = {key(r): r for r in results if not old[r] or old[r][:2] != stamp(r)}
-        text = ask_list(self.path, "info", new.values(), "--json").stdout if new else ""
+        text = ask_list("info", new.values(), "--json").stdout if new else ""
         for line in text.split("\n"):
             try:
                 row = json.loads(line)

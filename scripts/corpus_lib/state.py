@@ -10,7 +10,8 @@ import os
 import shutil
 
 from corpus_lib.checks import Checks
-from corpus_lib.files import age, die, fresh, read_json, read_lines, stem, write_list, write_whole
+from corpus_lib.files import (age, appended, die, fresh, open_own, read_json, read_lines, stem,
+                              write_list, write_whole)
 from corpus_lib.merged import Merged, Resolutions
 from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
 from corpus_lib.sources import Sources
@@ -119,7 +120,7 @@ class Corpus:
         return [line.split("\t") for line in read_lines(self.run_path(run, "jobs"))]
 
     def add_job(self, run, kind, number, tasks, about=""):
-        with open(self.run_path(run, "jobs"), "a") as f:
+        with appended(self.run_path(run, "jobs")) as f:
             f.write("%s\t%s\t%d\t%s\n" % (kind, number, tasks, about))
 
     def problems(self, run):
@@ -197,7 +198,7 @@ class Corpus:
 
     def lock(self):
         """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
-        held = open(self.path("lock"), "w")
+        held = open(open_own(self.path("lock")), "w")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
