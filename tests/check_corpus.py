@@ -1050,10 +1050,10 @@ def test_a_damaged_result_is_reported_and_computed_again():
     out = os.path.join(tmp(), "out")
     log = out + ".verified"
     verify = wrapper('''if [ "$1" = verify ]; then
-    for last; do :; done
-    cat "$last" >>%s
+    tee -a %s | %s "$@"
+    exit
 fi
-exec %s "$@"''' % (log, H5SPEC))
+exec %s "$@"''' % (log, H5SPEC, H5SPEC))
     env = dict(TOOLS, H5SPEC=verify)
     corpus("run", "--scheduler", "local", "-o", out, *slides(3), env=env)
     want, path = content(out + "/corpus.h5"), out + "/results/s01.h5"
