@@ -184,8 +184,9 @@ def _unpacker(path, codec, jpeg):
 
 # --- the store ---
 
-def open_store(path, crc=False, jpeg=None, cache_bytes=4 << 20):
-    """Opens a store. `crc`: every chunk's checksum is checked. `jpeg` names the decoder (one of JPEG; None: the
+def open_store(path, crc=True, jpeg=None, cache_bytes=4 << 20):
+    """Opens a store. `crc`: the checksum of every chunk is checked when it is first read; without, damage may become
+    wrong pixels. `jpeg` names the decoder (one of JPEG; None: the
     first that is installed). `cache_bytes` bounds the unpacked chunks that are kept for the next region."""
     return Store(path, crc, jpeg, cache_bytes)
 
@@ -195,7 +196,7 @@ class _Group:
 
     def __init__(self, name, first_row, rows):
         self.name, self.first_row, self.rows = name, first_row, rows
-        self.at = self.bytes = self.mask = self.status = self.crc32 = None
+        self.at = self.bytes = self.mask = self.status = self.crc32 = self.trusted = None
 
 
 class Store:
@@ -315,6 +316,7 @@ class Store:
                                  % (self.path, g.name))
             # Python's integers are quicker to use one by one than numpy's
             g.bytes, g.mask, g.status, g.crc32 = size.tolist(), mask.tolist(), status.tolist(), crc32.tolist()
+            g.trusted = [bytearray([not self._crc]) * shape[1] for _ in range(shape[0])]
             g.at = at.tolist()
 
     def _stored_bytes(self, g, r, k, first=0, n=None):
@@ -328,10 +330,20 @@ class Store:
                              % (self.path, r, k, g.name))
         return data
 
+    def _trusted_bytes(self, g, r, k):
+        """All bytes of the chunk. Their CRC is checked once while the store is open."""
+        data = self._stored_bytes(g, r, k)
+        if not g.trusted[r][k]:
+            if zlib.crc32(data) != g.crc32[r][k]:
+                raise StoreError("%s: CRC mismatch in chunk (%d, %d) of group %s; copy or make the store again"
+                                 % (self.path, r, k, g.name))
+            g.trusted[r][k] = 1
+        return data
+
     def chunk_bytes(self, row, column):
         """The bytes of the slide's chunk (row, column) as stored, and HDF5's filter mask; None if it was left out."""
         g, r = self._group_of(row * self._chunk[0])
-        return None if g.status[r][column] == LEFT_OUT else (self._stored_bytes(g, r, column), g.mask[r][column])
+        return None if g.status[r][column] == LEFT_OUT else (self._trusted_bytes(g, r, column), g.mask[r][column])
 
     def _group_of(self, y):
         g = self._groups[y // self._group_rows]
@@ -346,10 +358,7 @@ class Store:
             if key in self._cache and len(self._cache[key]) >= rows:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        data = self._stored_bytes(g, r, k)
-        if self._crc and zlib.crc32(data) != g.crc32[r][k]:
-            raise StoreError("%s: CRC mismatch in chunk (%d, %d) of group %s; copy or make the store again"
-                             % (self.path, r, k, g.name))
+        data = self._trusted_bytes(g, r, k)
         if not getattr(self._unpack, "partly", False):
             rows = self._chunk[0]
         try:
@@ -419,7 +428,7 @@ class Store:
         n, m = out.shape[:2]
         if g.status[r][k] == LEFT_OUT:
             out[...] = WHITE
-        elif self.codec == "none" and not self._crc:  # only the rows that are needed
+        elif self.codec == "none" and g.trusted[r][k]:  # only the rows that are needed
             line = self._chunk[1] * self.channels
             data = self._stored_bytes(g, r, k, row * line, n * line)
             out[...] = np.frombuffer(data, np.uint8).reshape(n, -1, self.channels)[:, col:col + m]
@@ -557,7 +566,7 @@ def _stored(pixels):
 
 def _write_patches(o):
     import PIL.Image
-    with open_store(o.store, crc=True) as s:
+    with open_store(o.store) as s:
         os.makedirs(o.output, exist_ok=True)
         n = 0
         with open(os.path.join(o.output, "patches.csv"), "w", newline="") as f:

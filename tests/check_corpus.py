@@ -572,6 +572,98 @@ def test_wrong_use_of_scripts_corpus():
         says(corpus(*name, "--help").out, "usage: ")
 
 
+def test_planted_links_are_not_followed():
+    """Another user who may write into OUT cannot make a run overwrite a file elsewhere."""
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.files import write_whole
+    folder, victim = tmp(), os.path.join(tmp(), "victim")
+    open(victim, "w").write("mine")
+    path = os.path.join(folder, "settings.json")
+    os.symlink(victim, "%s.%s.%d.new" % (path, os.uname().nodename, os.getpid()))
+    write_whole(path, "{}")
+    expect(open(victim).read() == "mine" and open(path).read() == "{}" and not os.path.islink(path), "overwritten")
+    for name in ("lock", "logs/1.convert.1.err", "logs/1.convert.1.json"):
+        out = os.path.join(tmp(), "out")
+        os.makedirs(out + "/logs")
+        os.symlink(victim, os.path.join(out, name))
+        p = corpus("run", "--scheduler", "local", "-o", out, slides(1)[0], status=1)
+        says(p.err, "corpus: %s/%s: " % (out, name), "symbolic link")
+        expect("Traceback" not in p.err and open(victim).read() == "mine", "%s: %s", name, p.err)
+
+
+def as_nobody(*argv):
+    """Runs the command as a user who may only read."""
+    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    p = subprocess.run([sys.executable, CORPUS, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT,
+                       env=dict(os.environ, **TOOLS), universal_newlines=True, **user)
+    expect("Traceback" not in p.stderr, "%s", p.stderr)
+    return p
+
+
+def test_a_corpus_of_another_user_can_be_looked_at_and_says_what_it_forbids():
+    top = tempfile.mkdtemp()  # below a folder that all may enter
+    try:
+        os.chmod(top, 0o755)
+        out = os.path.join(top, "out")
+        corpus("run", "--scheduler", "local", "-o", out, slides(1)[0])
+        os.unlink(out + "/checked.json")  # results that nobody has read
+        for path, _, _ in list(os.walk(out)):
+            os.chmod(path, 0o555)
+        p = as_nobody("status", "-o", out)
+        expect(p.returncode == 0, "%s", p.stderr)
+        says(p.stdout, "1 of 1 slides converted, 1 processed")
+        p = as_nobody("run", "--scheduler", "local", "-o", out, slides(1)[0])
+        expect(p.returncode == 1, "%s", p.stderr)
+        says(p.stderr, out, "ermission denied")
+        p = as_nobody("status", "--html", "-o", out)
+        expect(p.returncode == 1, "%s", p.stderr)
+    finally:
+        for path, _, _ in list(os.walk(top)):
+            os.chmod(path, 0o755)
+        shutil.rmtree(top)
+
+
+def test_status_into_a_pipe_that_is_closed():
+    out = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, slides(1)[0])
+    for options in ([], ["--json"]):
+        read, write = os.pipe()
+        os.close(read)
+        p = subprocess.run([sys.executable, CORPUS, "status", "-o", out, *options], stdout=write, stderr=subprocess.PIPE,
+                           env=dict(os.environ, **TOOLS), timeout=TIMEOUT)
+        os.close(write)
+        expect(p.returncode == 3 and not p.stderr, "%d %s", p.returncode, p.stderr.decode())
+
+
+QSTAT = """#!/bin/sh
+cat <<'END'
+job-ID  prior   name       user         state submit/start at     queue                          slots ja-task-ID
+-----------------------------------------------------------------------------------------------------------------
+     10 0.55500 corpus-con ann          r     11/21/2026 10:00:00 all.q@n1                           1 3
+     10 0.55500 corpus-con ann          r     11/21/2026 10:00:00 all.q@n2                           1 4
+     10 0.55500 corpus-con ann          qw    11/21/2026 10:00:00                                    1 7,9-178:1
+     11 0.00000 corpus-loo ann          hqw   11/21/2026 10:00:00                                    4
+     12 0.00000 other      bob          qw    11/21/2026 10:00:00                                    1 1-50:1
+END
+"""
+
+
+def test_grid_engine_counts_the_tasks_of_a_pending_array():
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.schedulers import GridEngine
+    folder, before = tmp(), os.environ["PATH"]
+    open(folder + "/qstat", "w").write(QSTAT)
+    os.chmod(folder + "/qstat", 0o755)
+    os.environ["PATH"] = folder + os.pathsep + before
+    try:
+        n = GridEngine.active(["10", "11"])
+        expect(n == 2 + 171 + 1, "%d", n)
+    finally:
+        os.environ["PATH"] = before
+
+
 # --- status, progress ---
 
 def slow(program, seconds, name="--task"):
@@ -710,6 +802,129 @@ def test_folders_that_are_links_are_searched_and_what_cannot_be_used_is_reported
         os.chmod(other, 0o755)
 
 
+def test_a_dangling_link_is_counted_once_in_every_run():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    shutil.copy(slides(1)[0], folder)
+    os.symlink(slides(2)[1], folder + "/later.svs")
+    os.symlink(folder + "/nowhere", folder + "/q.svs")
+    for _ in range(3):
+        p = corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
+        says(p.out, "2 of 3 slides converted, 2 processed, 0 to do, 1 failed")
+    says(p.out, "failed (input): %s/q.svs: dangling link to %s/nowhere" % (folder, folder))
+    os.unlink(folder + "/q.svs")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).out, "2 of 2 slides converted, 2 processed, 0 to do, 0 f")
+    os.unlink(folder + "/later.svs")  # its target is gone after it was converted
+    os.symlink(folder + "/nowhere", folder + "/later.svs")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).out, "2 of 2 slides converted, 2 processed, 0 to do, 0 f")
+
+
+def of_resolutions(*mpp):
+    """A folder of slides a, b, c with these um/px."""
+    folder = tmp()
+    for k, value in enumerate(mpp):
+        path = made("--size", "600x700", "--seed", str(k + 1), "--mpp", value, name="abcdef"[k])
+        shutil.copy(path, folder)
+    return folder
+
+
+def test_slides_of_different_resolution_are_kept_apart():
+    folder, out = of_resolutions("0.5", "0.25", "0.26", "none"), os.path.join(tmp(), "out")
+    p = corpus("run", "--scheduler", "local", "-o", out, folder)
+    files = {os.path.basename(f): slides_in(f) for f in glob.glob(out + "/corpus*.h5")}
+    want = {"corpus-0.5um.h5": ["a"], "corpus-0.25um.h5": ["b", "c"], "corpus-unknown-um.h5": ["d"]}
+    expect(files == want, "%s", files)
+    says(p.out, "different resolutions", "corpus-0.25um.h5: 2 slides of 0.25 um/px\n", "1 slide of unknown resolution")
+    st = status_of(out)
+    expect(st["kept_apart"] and st["corpus"] is None, "%s", st)
+    expect({os.path.basename(m["file"]): (m["slides"], m["current"], m["um_per_px"]) for m in st["merged"]} ==
+           {"corpus-0.5um.h5": (1, True, 0.5), "corpus-0.25um.h5": (2, True, 0.25),
+            "corpus-unknown-um.h5": (1, True, None)}, "%s", st["merged"])
+    expect(os.path.getsize(out + "/report.html") > 1000, "report")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+    same = os.path.join(tmp(), "out")
+    says(corpus("run", "--scheduler", "local", "-o", same, folder + "/b.svs").out, same + "/corpus.h5: 1 slide\n")
+    corpus("run", "--scheduler", "local", "-o", same, folder + "/c.svs")
+    expect(slides_in(same + "/corpus.h5") == ["b", "c"], "one resolution")
+    corpus("run", "--scheduler", "local", "-o", same, folder + "/a.svs")
+    expect(sorted(os.path.basename(f) for f in glob.glob(same + "/*.h5")) == ["corpus-0.25um.h5", "corpus-0.5um.h5"],
+           "the file of one resolution stayed: %s", os.listdir(same))
+
+
+def test_slides_of_different_resolution_are_pooled_if_the_user_says_so():
+    folder, out = of_resolutions("0.5", "0.25"), os.path.join(tmp(), "out")
+    p = corpus("run", "--scheduler", "local", "-o", out, "--h5spec", "--mix-mpp", folder)
+    says(p.out, out + "/corpus.h5: 2 slides\n")
+    expect(slides_in(out + "/corpus.h5") == ["a", "b"], "pooled")
+    expect(not glob.glob(out + "/*/failed.csv"), "lists of single tasks stay")
+
+
+def replaced(path, source, seconds):
+    """Replaces a file by one of this age, as cp -p and rsync -a do."""
+    shutil.copy(source, path + ".new")
+    os.utime(path + ".new", (seconds, seconds))
+    os.rename(path + ".new", path)
+
+
+def test_a_slide_that_was_replaced_by_an_older_file_is_converted_again():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    s = slides(3)
+    shutil.copy(s[0], folder + "/x.svs")
+    shutil.copy(s[1], folder + "/y.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    expect(os.path.getmtime(out + "/stores/x.h5") > 2 ** 30, "the store is new")
+    other = os.stat(out + "/results/y.h5").st_mtime_ns
+    replaced(folder + "/x.svs", s[2], 10 ** 9)
+    st = status_of(out, 1)
+    expect([(os.path.basename(row["slide"]), row["stage"]) for row in st["to_do"]] == [("x.svs", "convert")], "%s", st)
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    equal(content(out + "/corpus.h5"), direct(direct_stores(out)), "the new slide")
+    (j,) = json_lines(run(H5SPEC, "info", "--json", out + "/corpus.h5").out)
+    (k,) = json_lines(run(H5SPEC, "info", "--json", spectrum(store(s[2]))).out)
+    expect(j["slides"][0]["mean_db"] == k["slides"][0]["mean_db"], "the numbers are those of the old slide")
+    expect(os.stat(out + "/results/y.h5").st_mtime_ns == other, "the other slide was processed again")
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+    os.utime(folder + "/x.svs")  # a newer time alone: wsi2h5 decides, and once
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    says(corpus("run", "--scheduler", "local", "-o", out, folder).err, "nothing to do")
+
+
+def test_a_store_that_was_replaced_by_an_older_one_is_processed_again():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    s = slides(2)
+    shutil.copy(s[0], folder + "/x.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    other = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", other, "--stores", out + "/stores", "--h5spec", "--taper hann", folder)
+    shutil.copy(s[1], folder + "/x.svs")
+    corpus("run", "--scheduler", "local", "-o", out, folder)  # makes the store again
+    os.utime(out + "/stores/x.h5", (10 ** 9, 10 ** 9))
+    os.utime(folder + "/x.svs", (10 ** 9 - 9, 10 ** 9 - 9))
+    expect(len(status_of(other, 1)["to_do"]) == 1, "the result is that of a store that is gone")
+
+
+def test_any_changed_file_of_a_slide_with_several_is_noticed():
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    sys.dont_write_bytecode = True
+    from corpus_lib.sources import Sources
+    folder = tmp()
+    for slide, part in (("a.dcm", "level1.DCM"), ("m.mrxs", "m/Data0001.dat"), ("v.vms", "v(1,0).jpg")):
+        for name in (slide, part):
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            open(os.path.join(folder, name), "w").write("1")
+        slide, part, store = (os.path.join(folder, name) for name in (slide, part, slide + ".h5"))
+        open(store, "w").write("store")
+        state = Sources(folder + "/sources.json")
+        state.settle({slide: store})
+        expect(Sources(state.path).store_is_current(slide, store), slide)
+        os.utime(part, (10 ** 9, 10 ** 9))
+        expect(not Sources(state.path).store_is_current(slide, store), "%s was touched", part)
+
+
+def slides_in(result):
+    (j,) = json_lines(run(H5SPEC, "info", "--json", result).out)
+    return [s["slide"] for s in j["slides"]]
+
+
 def dicom(series, extra=0, implicit=False, sequence=False):
     """The bytes of a DICOM header, with so many bytes after it."""
     def element(group, number, vr, value, explicit=True):
@@ -835,10 +1050,10 @@ def test_a_damaged_result_is_reported_and_computed_again():
     out = os.path.join(tmp(), "out")
     log = out + ".verified"
     verify = wrapper('''if [ "$1" = verify ]; then
-    for last; do :; done
-    cat "$last" >>%s
+    tee -a %s | %s "$@"
+    exit
 fi
-exec %s "$@"''' % (log, H5SPEC))
+exec %s "$@"''' % (log, H5SPEC, H5SPEC))
     env = dict(TOOLS, H5SPEC=verify)
     corpus("run", "--scheduler", "local", "-o", out, *slides(3), env=env)
     want, path = content(out + "/corpus.h5"), out + "/results/s01.h5"

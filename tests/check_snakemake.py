@@ -52,6 +52,18 @@ def test_one_bad_slide_does_not_stop_the_others():
     expect(not os.path.exists(study + "/corpus.h5"), "a corpus without one of its slides")
 
 
+def test_slides_of_different_resolution_end_the_workflow_unless_they_may_be_mixed():
+    folder, study = tmp("slides"), tmp("study")
+    for k, mpp in enumerate(("0.5", "0.25")):
+        shutil.copy(made("--size", "700x600", "--seed", str(k), "--mpp", mpp, name="ab"[k]), folder)
+    p = snakemake(study, "slides=" + folder, "device=cpu", status=1)
+    says(p.out + p.err, "um/px", "--mix-mpp")
+    expect(not os.path.exists(study + "/corpus.h5"), "a corpus without one of its slides")
+    snakemake(study, "slides=" + folder, "device=cpu", "h5spec=--mix-mpp")
+    (j,) = json_lines(run(H5SPEC, "info", "--json", study + "/corpus.h5").out)
+    expect([s["slide"] for s in j["slides"]] == ["a", "b"], "%s", j["slides"])
+
+
 # in place of Apptainer: records the image and runs the command of `apptainer exec OPTIONS IMAGE bash -c COMMAND`
 APPTAINER = """#!/bin/sh
 case $1 in --version) echo 'apptainer version 1.3.0'; exit ;; esac

@@ -7,7 +7,7 @@ import json
 import os
 import re
 
-from corpus_lib.files import ask, key, program, read_json, write_list, write_whole
+from corpus_lib.files import ask, key, program, read_json, write_whole
 
 
 class Checks:
@@ -52,7 +52,7 @@ class Checks:
     def read_stores(self, stores):
         """Notes the quickhash of each store that is not known yet."""
         new = {key(s): s for s in stores if self.finding(s) is None}
-        text = ask_list(self.path, "info", new.values(), "--json").stdout if new else ""
+        text = ask_list("info", new.values(), "--json").stdout if new else ""
         for line in text.split("\n"):
             try:
                 row = json.loads(line)
@@ -66,7 +66,7 @@ class Checks:
         """Verifies each result that is not known yet; `again`: all of them."""
         new = {key(r): r for r in results
                if os.path.exists(r) and (again or self.finding(r) is None)}
-        text = ask_list(self.path, "verify", new.values(), "--json", "-q").stdout if new else ""
+        text = ask_list("verify", new.values(), "--json", "-q").stdout if new else ""
         for line in text.split("\n"):
             try:
                 row = json.loads(line)
@@ -79,14 +79,10 @@ class Checks:
             self.save()
 
 
-def ask_list(beside, command, paths, *options):
-    """Runs a command of h5spec over a list of files."""
-    names = "%s.%s.%d.list" % (beside, os.uname().nodename, os.getpid())
-    write_list(names, paths)
-    try:
-        return ask(program("h5spec"), command, *options, "--list", names)
-    finally:
-        os.unlink(names)
+def ask_list(command, paths, *options):
+    """Runs a command of h5spec over a list of files. Nothing is written: others may look at a corpus."""
+    return ask(program("h5spec"), command, *options, "--list", "-",
+               given="".join(path + "\n" for path in paths))
 
 
 def problems_in(messages, paths):

@@ -18,7 +18,7 @@ from corpus_lib.progress import Progress
 from corpus_lib.report import write_report
 from corpus_lib.schedulers import active_tasks, choose_scheduler
 from corpus_lib.state import Corpus
-from corpus_lib.status import headline, look, print_status, status_of, verdict
+from corpus_lib.status import headline, is_merged, look, print_status, status_of, verdict
 
 
 # --- run ---
@@ -123,11 +123,13 @@ def start(corpus, settings, o):
     """Begins what remains; with a scheduler it returns before that is done, unless --wait."""
     corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
     late = last_suspects(corpus, "convert")
+    corpus.settle()
+    corpus.sources.begin({s: corpus.store(s) for s in corpus.to_convert()})
     convert = sorted(map(corpus.input, corpus.to_convert()), key=lambda s: s in late)
     process = [corpus.input(s) for s in corpus.to_process()]
     st = status_of(corpus, None, 0, time.time())
-    if not convert and not process and st["corpus"] and st["corpus"]["current"]:
-        if fresh(corpus.path("report.html"), corpus.path("corpus.h5")):
+    if not convert and not process and is_merged(st):
+        if all(fresh(corpus.path("report.html"), row["file"]) for row in st["merged"]):
             say("nothing to do")
         else:  # the run before was stopped at its end
             write_report(corpus, st)

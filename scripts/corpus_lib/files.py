@@ -25,11 +25,11 @@ def counted(n, thing):
     return "%d %s%s" % (n, thing, "" if n == 1 else "s")
 
 
-def ask(*argv):
-    """Runs a command; returns what subprocess.run returns, with text of any bytes."""
-    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, universal_newlines=True,
-                          errors="surrogateescape")
+def ask(*argv, given=""):
+    """Runs a command, with `given` as its standard input; returns what subprocess.run returns, with
+    text of any bytes."""
+    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, input=given,
+                          encoding="utf-8", errors="surrogateescape")
 
 
 # --- programs ---
@@ -82,12 +82,28 @@ def key(path):
 
 def write_whole(path, text):
     """Replaces a file: others see the old content or the new one, nothing between."""
-    new = "%s.%s.%d.new" % (path, os.uname().nodename, os.getpid())
-    with open(new, "w", encoding="utf-8", errors="surrogateescape") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    os.rename(new, path)
+    new = "%s.%s.%d.%s.new" % (path, os.uname().nodename, os.getpid(), os.urandom(4).hex())
+    fd = open_own(new, os.O_EXCL)
+    try:
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        os.rename(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
+
+
+def open_own(path, flags=0):
+    """Opens a file of the corpus for writing; a link in its place, which others may have put there,
+    is an error."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o666)
+
+
+def appended(path):
+    """A text file that is open for appending."""
+    return open(open_own(path, os.O_APPEND), "a", encoding="utf-8", errors="surrogateescape")
 
 
 def write_list(path, lines):
@@ -102,6 +118,15 @@ def age(path):
         return os.stat(path).st_mtime_ns
     except OSError:
         return None
+
+
+def stamp(path):
+    """[bytes, mtime in ns] of a file; None if it does not exist."""
+    try:
+        at = os.stat(path)
+    except OSError:
+        return None
+    return [at.st_size, at.st_mtime_ns]
 
 
 def fresh(made, source):

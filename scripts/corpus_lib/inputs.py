@@ -60,6 +60,13 @@ def is_lost(entry):
     return named and entry.is_symlink() and not os.path.exists(entry.path)
 
 
+def dangling(path):
+    """What is wrong with a link whose target is missing; None if the path is no such link."""
+    if os.path.islink(path) and not os.path.exists(path):
+        return "dangling link to %s; mount or fetch its target" % os.readlink(path)
+    return None
+
+
 def search_one(folder):
     """([slide], {path: problem}, [subfolder]) of one folder."""
     slides, dicom, problems, below = [], [], {}, []
@@ -71,8 +78,7 @@ def search_one(folder):
         elif entry.name.lower().endswith(ENDS) and entry.is_file():
             (dicom if entry.name.lower().endswith(".dcm") else slides).append(entry.path)
         elif is_lost(entry):
-            problems[entry.path] = "dangling link to %s; mount or fetch its target" % (
-                os.readlink(entry.path))
+            problems[entry.path] = dangling(entry.path)
     return slides + one_per_series(dicom), problems, below
 
 
@@ -105,8 +111,9 @@ def gather(words, lists):
         found, bad = search(word) if os.path.isdir(word) else ([word], {})
         problems.update(bad)
         for slide in found:
-            if bad_name(slide):
-                problems[slide] = bad_name(slide)
+            problem = bad_name(slide) or dangling(slide)
+            if problem:
+                problems[slide] = problem
             else:
                 slides[slide] = True
     return list(slides), problems

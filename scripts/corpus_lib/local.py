@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from corpus_lib.files import STOPPED, counted, key, program, say, stem, write_list
+from corpus_lib.files import STOPPED, appended, counted, key, program, say, stem, write_list
 from corpus_lib.logs import Reports, last_suspects
 from corpus_lib.progress import LineCounter, Progress, duration
 from corpus_lib.report import write_report
@@ -38,7 +38,7 @@ class Pool:
         for p in [p for p in self.living if p.poll() is not None]:
             log = self.living.pop(p)
             if p.returncode < 0:
-                with open(log + ".err", "a") as f:
+                with appended(log + ".err") as f:
                     f.write("corpus: the program was ended by signal %d (%s)\n" % (
                         -p.returncode, signal.Signals(-p.returncode).name))
 
@@ -55,7 +55,7 @@ class Pool:
             self.wait(self.width - 1)
             if self.stopped:
                 break
-            with open(log + ".json", "a") as out, open(log + ".err", "a") as err:
+            with appended(log + ".json") as out, appended(log + ".err") as err:
                 p = subprocess.Popen(argv, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
             self.living[p] = log
             if self.stopped:

@@ -4,7 +4,7 @@ import io
 import os
 
 from corpus_lib.files import ask, program, say, write_list, write_whole
-from corpus_lib.status import States
+from corpus_lib.status import States, is_merged
 
 
 def failed_table(st):
@@ -25,8 +25,8 @@ def write_report(corpus, st):
         say("h5spec is built without libpng: no report")
         return False
     beside = corpus.path("report.%s.%d" % (os.uname().nodename, os.getpid()))
-    names, failed, inputs = beside + ".list", beside + ".csv", [corpus.path("corpus.h5")]
-    if not (st["corpus"] and st["corpus"]["current"]):
+    names, failed, inputs = beside + ".list", beside + ".csv", [row["file"] for row in st["merged"]]
+    if not is_merged(st):
         states = States(corpus)
         inputs = [corpus.result(s) for s in corpus.slides if states.of(s).reached == "processed"]
     try:

@@ -109,8 +109,19 @@ class GridEngine:
         p = ask("qstat", "-u", "*")
         if p.returncode:
             die("qstat failed: " + p.stderr.strip())
-        first = [line.split()[0] for line in p.stdout.split("\n") if line.split()]
-        return sum(word in ids for word in first)
+        rows = [line.split() for line in p.stdout.split("\n") if line.split()]
+        return sum(GridEngine.tasks_of(row[-1]) for row in rows if row[0] in ids)
+
+    @staticmethod
+    def tasks_of(word):
+        """The number of tasks of a line of qstat, which ends with 7, 5-10:1 or 3,5-10:1; the line of
+        a job without tasks ends with its slots."""
+        n = 0
+        for part in word.split(","):
+            found = re.fullmatch(r"(\d+)-(\d+):(\d+)", part)
+            a, b, step = map(int, found.groups()) if found else (1, 1, 1)
+            n += max(b - a, 0) // max(step, 1) + 1
+        return n
 
     @staticmethod
     def cancel(ids):

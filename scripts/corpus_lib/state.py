@@ -10,8 +10,11 @@ import os
 import shutil
 
 from corpus_lib.checks import Checks
-from corpus_lib.files import age, die, fresh, read_json, read_lines, stem, write_list, write_whole
+from corpus_lib.files import (age, appended, die, fresh, open_own, read_json, read_lines, stem,
+                              write_list, write_whole)
+from corpus_lib.merged import Merged, Resolutions
 from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
+from corpus_lib.sources import Sources
 
 
 class Corpus:
@@ -24,6 +27,9 @@ class Corpus:
         self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
         self.roi = None  # not looked up yet
         self.checks = Checks(self.path("checked.json"))
+        self.sources = Sources(self.path("sources.json"))
+        self.merged = Merged(self.out)
+        self.resolutions = Resolutions(self.path("resolutions.json"))
         shared = os.path.join(os.path.dirname(self.stores), "names.txt")
         self.names = unique_names(self.slides, read_names(shared) if self.shares_stores() else {})
 
@@ -61,8 +67,12 @@ class Corpus:
         return read_json(self.path("settings.json"), None)
 
     def add_inputs(self, slides, problems):
-        """New slides go to the end of slides.txt; `problems` replaces the rejected inputs."""
+        """New slides go to the end of slides.txt; `problems` replaces the rejected inputs.
+
+        A slide that has become a dangling link stays a slide, and is not counted among those too.
+        """
         known = set(self.slides)
+        problems = {path: problem for path, problem in problems.items() if path not in known}
         new = [s for s in slides if s not in known]
         if new:
             write_list(self.path("slides.txt"), self.slides + new)
@@ -110,7 +120,7 @@ class Corpus:
         return [line.split("\t") for line in read_lines(self.run_path(run, "jobs"))]
 
     def add_job(self, run, kind, number, tasks, about=""):
-        with open(self.run_path(run, "jobs"), "a") as f:
+        with appended(self.run_path(run, "jobs")) as f:
             f.write("%s\t%s\t%d\t%s\n" % (kind, number, tasks, about))
 
     def problems(self, run):
@@ -142,7 +152,15 @@ class Corpus:
     def to_convert(self):
         unreadable = self.unreadable()
         return [s for s in self.slides if not self.clashes(s)
-                and (not fresh(self.store(s), s) or self.store(s) in unreadable)]
+                and (not self.has_store(s) or self.store(s) in unreadable)]
+
+    def has_store(self, slide):
+        """The slide's store was made from its files as they are now."""
+        return self.sources.store_is_current(slide, self.store(slide))
+
+    def settle(self, confirmed=()):
+        """Notes what the stores were made from; see Sources.settle."""
+        self.sources.settle({s: self.store(s) for s in self.slides if not self.clashes(s)}, confirmed)
 
     def regions(self, slide):
         """The file of the slide's regions (h5spec run --roi), or None."""
@@ -157,9 +175,9 @@ class Corpus:
         return next((f for f in files if age(f) is not None), None)
 
     def has_result(self, slide):
-        """The slide's result is newer than its store and its regions, and not known to be damaged."""
+        """The slide's result is that of its store and its regions, and not known to be damaged."""
         result, regions = self.result(slide), self.regions(slide)
-        return (fresh(result, self.store(slide)) and (regions is None or fresh(result, regions))
+        return (self.sources.result_is_current(slide, self.store(slide), result) and (regions is None or fresh(result, regions))
                 and not self.checks.problem(result))
 
     def to_process(self):
@@ -173,17 +191,14 @@ class Corpus:
         rows = [line.split("\t") for line in read_lines(self.path("lookup.txt"))[1:]]
         return {store: int(last) - int(first) + 1 for first, last, store in rows}
 
-    def merged(self, results):
-        """True if corpus.h5 holds exactly these results."""
-        corpus = self.path("corpus.h5")
-        return (read_lines(self.path("corpus.txt")) == results and age(corpus) is not None
-                and all(fresh(corpus, r) for r in results))
+    def h5spec_has(self, option):
+        return option in (self.settings() or {}).get("h5spec", [])
 
     # care
 
     def lock(self):
         """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
-        held = open(self.path("lock"), "w")
+        held = open(open_own(self.path("lock")), "w")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -196,9 +211,11 @@ class Corpus:
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
         for pattern in ("stores/.*.h5.*.part", "results/.*.h5.*.part", ".*.part", "*.new",
                         "parts/*/.*.h5.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
-                        "checked.json.*.list", "report.*.list", "report.*.csv"):
+                        "*.json.*.list", "report.*.list", "report.*.csv"):
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
                 remove_unlocked(left)
+        for folder in (self.stores, self.path("results")):  # status has the list of all tasks
+            remove_unlocked(os.path.join(folder, "failed.csv"))
         for s in self.slides:
             if os.path.isdir(self.parts(s)) and self.has_result(s):
                 shutil.rmtree(self.parts(s))

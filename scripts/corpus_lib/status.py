@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from corpus_lib.files import DONE, PART, age, counted, fresh, key, read_lines
+from corpus_lib.files import DONE, PART, age, counted, fresh, key
 from corpus_lib.logs import Reports, began, end_of
 from corpus_lib.progress import duration, rate_text
 from corpus_lib.schedulers import active_tasks
@@ -88,6 +88,8 @@ class States:
         if store in self.unreadable:
             return State("", "convert",
                          None if self.active else self.unreadable[store] + "; run again")
+        if not corpus.has_store(s):
+            return State("", "convert", None)
         if s in self.duplicates:
             return State("converted", "process", "is the same slide as %s; remove one, or use "
                          "--allow-duplicates" % self.duplicates[s])
@@ -172,11 +174,11 @@ def status_of(corpus, scheduler, active, now):
     out["steps"] = steps_of(states, out["to_do"], now if active else None)
     left = [row["seconds_left"] for row in out["steps"]]
     out["seconds_left"] = None if None in left else sum(left)
-    if age(corpus.path("corpus.h5")) is not None:
-        out["corpus"] = {"file": corpus.path("corpus.h5"),
-                         "slides": len(read_lines(corpus.path("corpus.txt"))),
-                         "current": corpus.merged(results)}
-    done = not out["to_do"] and (not results or corpus.merged(results))
+    out["merged"] = corpus.merged.rows(results)
+    if len(out["merged"]) == 1 and out["merged"][0]["file"] == corpus.path("corpus.h5"):
+        out["corpus"] = {k: out["merged"][0][k] for k in ("file", "slides", "current")}
+    out["kept_apart"] = len(out["merged"]) > 1
+    done = not out["to_do"] and (not results or is_merged(out))
     out["problems"] = [] if active or done else problems_of(corpus, scheduler)
     return out
 
@@ -215,10 +217,22 @@ def print_status(st):
             stage = " (%s)" % row["stage"] if "stage" in row else ""
             reason = row["reason"].replace(row["slide"] + ": ", "", 1)
             print("%s%s: %s: %s" % (what, stage, printable(row["slide"]), printable(reason)))
-    if st["corpus"]:
-        print("%s: %s%s" % (st["corpus"]["file"], counted(st["corpus"]["slides"], "slide"),
-                            "" if st["corpus"]["current"] else ", out of date"))
+    if st["kept_apart"]:
+        print("the slides have different resolutions: each has a result of its own")
+    for row in st["merged"]:
+        print("%s: %s%s%s" % (row["file"], counted(row["slides"], "slide"),
+                              resolution_text(row["um_per_px"]) if st["kept_apart"] else "",
+                              "" if row["current"] else ", out of date"))
     sys.stdout.flush()
+
+
+def resolution_text(um):
+    return " of %.4g um/px" % um if um else " of unknown resolution"
+
+
+def is_merged(st):
+    """The merged results hold what has been processed."""
+    return bool(st["merged"]) and all(row["current"] for row in st["merged"])
 
 
 def printable(text):

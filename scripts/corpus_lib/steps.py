@@ -8,9 +8,10 @@ import time
 
 from corpus_lib.checks import problems_in
 from corpus_lib.cluster import submit_groups
-from corpus_lib.files import (DONE, age, ask, fresh, program, read_lines, say, write_list,
-                              write_whole)
-from corpus_lib.logs import last_suspects
+from corpus_lib.files import (DONE, age, ask, fresh, key, program, read_lines, say, stamp,
+                              write_list, write_whole)
+from corpus_lib.logs import Reports, last_suspects
+from corpus_lib.merged import groups_of
 from corpus_lib.report import write_report
 from corpus_lib.schedulers import SCHEDULERS
 from corpus_lib.state import Corpus
@@ -23,6 +24,7 @@ def step_lookup(corpus, run):
     Stores that cannot be read go to runs/R/unreadable.txt with the reason. Hashes of new stores and
     damage of new results are noted.
     """
+    corpus.settle(confirmed(corpus, run, "convert", corpus.input))
     stores = [corpus.store(s) for s in corpus.slides
               if not corpus.clashes(s) and age(corpus.store(s)) is not None]
     names, messages, table = corpus.run_path(run, "stores.txt"), [], "Start\tEnd\tName\n"
@@ -41,6 +43,13 @@ def step_lookup(corpus, run):
     todo = [s for s in todo if s in readable]
     write_list(corpus.run_path(run, "process.txt"), todo)
     return todo
+
+
+def confirmed(corpus, run, kind, line_of):
+    """The slides of which a run found that nothing was to be done."""
+    reports = Reports(corpus, kind).of_run.get(run, {})
+    rows = [(s, reports.get(key(line_of(s)))) for s in corpus.slides]
+    return {s for s, report in rows if report and report.status == "skipped"}
 
 
 def reason_in(messages, store):
@@ -69,31 +78,46 @@ def merge_groups(corpus, slide):
 
 
 def step_merge(corpus, run):
-    """Merges groups into results, and results into corpus.h5."""
+    """Merges groups into results, and results into corpus.h5 or one file per resolution."""
     corpus.clean()
     for s in corpus.to_process():
         merge_groups(corpus, s)
+    corpus.sources.note_results({s: (corpus.store(s), corpus.result(s)) for s in corpus.slides},
+                                confirmed(corpus, run, "process", corpus.store))
     states = States(corpus)
     results = [corpus.result(s) for s in corpus.slides if states.of(s).reached == "processed"]
     if not results:
         say("no slide has a result: nothing to merge")
-    elif not corpus.merged(results):
+    else:
         merge_results(corpus, run, results)
 
 
 def merge_results(corpus, run, results):
-    """Writes corpus.h5. If that fails, verifies every result, so that damaged ones are found."""
+    """Writes corpus.h5, or one file per resolution."""
+    if corpus.h5spec_has("--mix-mpp"):
+        groups = {"corpus.h5": (None, results)}
+    else:
+        groups = groups_of(corpus.resolutions.of(results))
+    done = [merge_one(corpus, run, name, um, members) for name, (um, members) in groups.items()
+            if not corpus.merged.holds(name, members)]
+    if all(done):
+        corpus.merged.keep_only(groups)
+
+
+def merge_one(corpus, run, name, um, results):
+    """Writes a merged result. If that fails, verifies every result, so that damaged ones are found."""
     names = corpus.run_path(run, "merge.txt")
     write_list(names, results)
+    stamps = {os.path.basename(r): stamp(r) for r in results}
     options = ["--allow-duplicates"] if (corpus.settings() or {}).get("allow_duplicates") else []
-    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.path("corpus.h5"), *options, "--list",
-            names)
+    options += ["--mix-mpp"] if corpus.h5spec_has("--mix-mpp") else []
+    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.path(name), *options, "--list", names)
     if p.returncode == 0:
-        write_list(corpus.path("corpus.txt"), results)
+        corpus.merged.note(name, um, stamps)
         for r in results:
             corpus.checks.note(r)
         corpus.checks.save()
-        return
+        return True
     corpus.add_problem(run, "merging the results failed: " + p.stderr.strip())
     say(p.stderr.strip())
     corpus.checks.read_results(results, again=True)
@@ -101,6 +125,7 @@ def merge_results(corpus, run, results):
         if re.search(r"damaged|CRC|truncated", problem):
             corpus.checks.note(path, problem)
     corpus.checks.save()
+    return False
 
 
 def command_step(o):
