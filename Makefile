@@ -235,7 +235,7 @@ fuzz:
 	@BUILD=$(B) tests/fuzz/run --seconds $(or $(SECONDS),60) $(T)
 
 # preloaded libraries and sanitizers do not go together; the fuzz targets have no threads
-programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(if $(SAN),,$(TORTURE)) $(if $(filter thread,$(SAN)),,$(FUZZ))
+programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(if $(SAN),$(B)/tests/torture_h5sum,$(TORTURE)) $(if $(filter thread,$(SAN)),,$(FUZZ))
 
 torture:
 	@$(MAKE) --no-print-directory programs-for-check
