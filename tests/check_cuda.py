@@ -754,7 +754,7 @@ def test_without_libjpeg():
         raise Skip("this build has no CUDA part")
     s, out = jpeg(kind("420")), os.path.join(tmp(), "r.h5")
     p = run(program, "run", "--device", "cuda", "-o", out, s, rgb(), status=1)
-    says(p.err, s + ": this build cannot unpack codec jpeg; install its library (libjpeg) and build again")
+    says(p.err, s + ": codec jpeg cannot be unpacked: this build lacks libjpeg; install it and build again")
     check_result(out, [rgb()])
 
 

@@ -623,5 +623,18 @@ def test_installed_plug_in():
     expect((through(folder, s) == pixels_of(store(kind("rgb"), "--codec", "none"))).all(), "pixels")
 
 
+def test_libjpeg_of_another_abi_is_named_in_its_own_words():
+    """It was reported as damage of every tile."""
+    shim = os.path.join(BUILD, "tests", "torture_abi.so")
+    if SAN:
+        raise Skip("a sanitizer does not go with a preloaded library")
+    env = dict(os.environ, LD_PRELOAD=shim)
+    slide, s = made("--size", "600x500"), store(made("--size", "600x500"), "--codec", "jpeg")
+    for argv in ((WSI2H5, "-o", os.path.join(tmp(), "x.h5"), slide), (H5SPEC, "run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5"), s)):
+        p = run(*argv, status=1, env=env)
+        says(p.err, argv[-1], "Wrong JPEG library version: library is 80, caller expects 62", "install the libjpeg")
+        expect("damaged" not in p.err.splitlines()[0], "%s", p.err)
+
+
 if __name__ == "__main__":
     main(globals())

@@ -289,7 +289,7 @@ static int jpeg_unpack(struct codec_work *w, const struct codec_params *p, const
     const struct jpeg_stream stream = {.bytes = in, .n = n};
     const struct jpeg_picture picture = {
         .cols = p->cols, .rows = p->rows, .channels = (int)p->channels, .colours = JPEG_MARKED};
-    if (!jpeg_is_available())
+    if (!w->jpeg && !jpeg_is_available(NULL))
         return CODEC_NO_LIBRARY;
     if (!w->jpeg && !(w->jpeg = jpeg_decoder_create(NULL)))
         return CODEC_NO_MEMORY;

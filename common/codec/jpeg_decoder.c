@@ -100,8 +100,22 @@ static int restart(struct jpeg_decoder *d, const uint8_t *tables, size_t n, stru
     return load(d, tables, n, e);
 }
 
+bool jpeg_is_available(struct err *e)
+{
+    struct jpeg_decoder d = {0};
+    struct err why = {""};
+    if (restart(&d, NULL, 0, &why) == 0) {
+        jpeg_destroy_decompress(&d.jpeg);
+        return true;
+    }
+    err_set(e, "%s; install the libjpeg that this program was built with", why.msg);
+    return false;
+}
+
 struct jpeg_decoder *jpeg_decoder_create(struct err *e)
 {
+    if (!jpeg_is_available(e))
+        return NULL;
     struct jpeg_decoder *d = calloc(1, sizeof *d);
     if (!d)
         err_set(e, "out of memory");
@@ -376,11 +390,6 @@ out:
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
-bool jpeg_is_available(void)
-{
-    return true;
-}
-
 const char *jpeg_library(void)
 {
     return "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION);
@@ -419,8 +428,9 @@ int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **b
     return err_set(e, "this build lacks libjpeg");
 }
 
-bool jpeg_is_available(void)
+bool jpeg_is_available(struct err *e)
 {
+    err_set(e, "this build lacks libjpeg; install it and build again");
     return false;
 }
 

@@ -2,6 +2,7 @@
 #include "common/store/chunks.h"
 
 #include "common/base/cli.h"
+#include "common/codec/jpeg_decoder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,15 @@ int chunks_check(const struct chunks *c, int64_t row, int64_t col, const uint8_t
     return chunks_mismatch(c, row, col, e);
 }
 
+/* Of the codecs only jpeg can be missing from a build, or have a library that cannot be used. */
+static int no_library(const struct chunks *c, const struct codec_params *p, struct err *e)
+{
+    struct err why = {""};
+    jpeg_is_available(&why);
+    return err_set(e, "%s: codec %s cannot be unpacked: %s", store_path(c->store), p->codec->name,
+                   why.msg);
+}
+
 /* The pixels of a checked chunk: in place, or at `room`. */
 static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t row, int64_t col,
                      const uint8_t *stored, uint8_t *room, const uint8_t **pixels, struct err *e)
@@ -184,10 +194,7 @@ static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t r
     if (r == CODEC_NO_MEMORY)
         return no_memory(c, e);
     if (r == CODEC_NO_LIBRARY)
-        return err_set(e,
-                       "%s: this build cannot unpack codec %s; install its library (libjpeg) and "
-                       "build again",
-                       store_path(c->store), p.codec->name);
+        return no_library(c, &p, e);
     return r == 0 ? 0 : damaged(c, row, col, "cannot unpack", e);
 }
 
