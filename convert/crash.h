@@ -6,8 +6,8 @@
  * The new run takes over the state of the old one, gives up the slide whose thread crashed, and
  * goes on.
  *
- * Without effect where a sanitizer or another tool handles crashes, and with a list on standard input,
- * which is gone then.
+ * Without effect where a sanitizer or another tool handles crashes, and with a list on standard
+ * input, which is gone then.
  */
 #ifndef WSI_CRASH_H
 #define WSI_CRASH_H

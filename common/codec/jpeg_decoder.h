@@ -68,8 +68,8 @@ int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, s
 int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
                    struct err *e);
 
-/* Does this build have a libjpeg that can be used? If not, e says why: in libjpeg's own words if the
- * library that was loaded rejects the program, because it has another ABI. */
+/* Does this build have a libjpeg that can be used? If not, e says why: in libjpeg's own words if
+ * the library that was loaded rejects the program, because it has another ABI. */
 bool jpeg_is_available(struct err *e);
 /* "libjpeg-turbo 2.1.5", or "without libjpeg" */
 const char *jpeg_library(void);

@@ -1,6 +1,6 @@
 /*
- * abi.c - a libjpeg of another ABI (LD_PRELOAD): it rejects the program itself, as libjpeg 8 rejects
- * one that was built with the headers of libjpeg 6.2. Other libraries use the real one.
+ * abi.c - a libjpeg of another ABI (LD_PRELOAD): it rejects the program itself, as libjpeg 8
+ * rejects one that was built with the headers of libjpeg 6.2. Other libraries use the real one.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
