@@ -160,6 +160,20 @@ static int put_tissue(struct convert *c, struct err *e)
                : 0;
 }
 
+/* A slide without a thumbnail gets one made of the means of the cells of its tissue map. */
+static int put_view(struct convert *c, struct err *e)
+{
+    uint8_t *rgb = NULL;
+    int64_t width, height;
+    if (c->head.thumbnail || c->head.strips.n > 0 || c->tissue_origin == TISSUE_NONE || c->mask)
+        return 0;
+    const int r = tissue_view(&c->tissue, &rgb, &width, &height, e);
+    const int bad =
+        r > 0 ? store_put_thumbnail(c->writer, rgb, width, height, c->o->threads, e) : r;
+    free(rgb);
+    return bad;
+}
+
 /* Records that the tiles and the file state different colours. */
 static int put_contradiction(struct convert *c, struct err *e)
 {
@@ -250,7 +264,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
-        stop_check(e) || put_tissue(c, e) || put_contradiction(c, e)) {
+        stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e)) {
         store_abort(c->writer);
         return -1;
     }

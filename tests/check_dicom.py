@@ -407,14 +407,14 @@ def test_thumbnail():
     small = Level(svs("--seed", "3", size="300x200"))
     want = pixels(store(svs("--seed", "3", size="300x200"), "--codec", "none"))
     slide = one()
-    expect(stored_thumbnail(slide) is None, "a thumbnail from nowhere")
+    made_of_cells = stored_thumbnail(slide)
     thumbnail(os.path.dirname(slide), small)
     got = stored_thumbnail(slide)
     expect(got is not None and got.shape == want.shape and (got == want).all(), "the thumbnail differs")
     damaged = list(small.tiles)
     damaged[0] = damaged[0][:-200]
     thumbnail(os.path.dirname(slide), small, frames=damaged)
-    expect(stored_thumbnail(slide, status=1) is None, "a damaged thumbnail is stored")
+    expect((stored_thumbnail(slide, status=1) == made_of_cells).all(), "a damaged thumbnail is stored")
 
 
 def test_label_and_overview_are_never_stored():
@@ -424,7 +424,7 @@ def test_label_and_overview_are_never_stored():
                         ("ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", "YES"), ("ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", "")):
         slide = one()
         label_file = thumbnail(os.path.dirname(slide), small, label=label, kind=kind)
-        expect(stored_thumbnail(slide) is None, "%s %s is stored", kind, label)
+        expect(stored_thumbnail(slide).shape == (22, 32, 3), "%s %s is stored", kind, label)
         path, _, j = convert(label_file)  # also the label's file opens the slide, and only the slide
         expect((j["width"], j["height"]) == (1000, 700) and groups(path) == groups(store(svs())), "%s", j)
     os.remove(slide)
@@ -579,6 +579,16 @@ def test_two_pictures_of_one_size_are_not_mixed():
     slide = one()
     write(os.path.join(os.path.dirname(slide), "b.dcm"), instance(Level(svs("--seed", "2")), sop="1.2.3.2"))
     rejected(slide, "its series has several files for the level of 1000 x 700 px")
+
+
+def test_a_slide_without_a_thumbnail_gets_one_of_its_pixels():
+    path = convert(dicom())[0]
+    with h5py.File(path) as f:
+        view, whole = f["associated/thumbnail"][()].astype(int), f["pixels"][()]
+    expect(view.shape == (22, 32, 3), "%s", view.shape)
+    cells = whole[:672, :992].reshape(21, 32, 31, 32, 3).mean((1, 3))
+    off = np.abs(cells - view[:21, :31]).mean()
+    expect(off < 4, "the picture differs by %.1f", off)
 
 
 main(globals())

@@ -331,9 +331,10 @@ def content(path, without=OF_THE_RUN):
 
 def without_tissue(content):
     """What does not depend on the tissue map: without a coarser level, that of codec jpeg comes from tiles at 1/8,
-    and can differ in single cells. So can its fraction, and which windows the mean spectra sample."""
+    and can differ in single cells. So can its fraction, which windows the mean spectra sample, and a thumbnail that
+    is made of the cells."""
     return {k: v for k, v in content.items()
-            if "/spectrum_" not in k and k.split("@")[-1] not in ("tissue_fraction", "data_crc32")}
+            if "/spectrum_" not in k and not k.endswith("/thumbnail") and "/thumbnail@" not in k and k.split("@")[-1] not in ("tissue_fraction", "data_crc32")}
 
 
 def equal(a, b, what):

@@ -10,16 +10,24 @@
 
 enum { BINS = 256 };
 
+static int64_t view_cols(const struct tissue *t)
+{
+    return (t->cols + t->step - 1) / t->step;
+}
+
 int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct tissue_rule *rule,
                   struct err *e)
 {
     *t = (struct tissue){.rule = rule,
                          .cols = (width + TISSUE_CELL - 1) / TISSUE_CELL,
                          .rows = (height + TISSUE_CELL - 1) / TISSUE_CELL};
+    const int64_t most = t->cols > t->rows ? t->cols : t->rows;
+    t->step = (most + TISSUE_VIEW - 1) / TISSUE_VIEW;
     t->band.cols = t->cols;
     t->saturation = calloc((size_t)(t->cols * t->rows), 1);
     t->mask = calloc((size_t)(t->cols * t->rows), 1);
-    if (t->saturation && t->mask)
+    t->view = calloc((size_t)(view_cols(t) * ((t->rows + t->step - 1) / t->step)), sizeof *t->view);
+    if (t->saturation && t->mask && t->view)
         return 0;
     tissue_free(t);
     return err_set(e, "out of memory");
@@ -31,7 +39,9 @@ void tissue_free(struct tissue *t)
     free(t->saturation);
     free(t->mask);
     free(t->damaged);
+    free(t->view);
     t->saturation = t->mask = t->damaged = NULL;
+    t->view = NULL;
 }
 
 void tissue_sums_free(struct tissue_sums *s)
@@ -192,6 +202,14 @@ static void note_brightness(struct tissue *t, const uint32_t c[4])
     t->bright += most >= (uint64_t)128 * c[3];
 }
 
+static void add_to_view(struct tissue *t, int64_t row, int64_t col, const uint32_t c[4])
+{
+    uint32_t *p = t->view[row / t->step * view_cols(t) + col / t->step];
+    for (int k = 0; k < 3; k++)
+        p[k] += (c[k] + c[3] / 2) / c[3];
+    p[3]++;
+}
+
 /* Turns the upper n rows of the band, which are complete, into bins. A cell without pixels gets the
  * bins of the cell before it. */
 static void complete_rows(struct tissue *t, int64_t n)
@@ -204,6 +222,7 @@ static void complete_rows(struct tissue *t, int64_t n)
         if (s->cell[k][3]) {
             bins_of(s->cell[k], t->last);
             note_brightness(t, s->cell[k]);
+            add_to_view(t, s->row + k / t->cols, k % t->cols, s->cell[k]);
         }
         t->mask[first + k] = t->last[0];
         t->saturation[first + k] = t->last[1];
@@ -242,6 +261,27 @@ static int mark_damaged(struct tissue *t, const struct tissue_sums *s, struct er
             t->damaged[at_most(s->row + r, t->rows - 1) * t->cols +
                        at_most(s->col + c, t->cols - 1)] = 1;
     return 0;
+}
+
+int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *height,
+                struct err *e)
+{
+    *width = view_cols(t);
+    *height = (t->rows + t->step - 1) / t->step;
+    const int64_t n = *width * *height;
+    int64_t seen = 0;
+    for (int64_t k = 0; k < n; k++)
+        seen += t->view[k][3] > 0;
+    if (seen == 0)
+        return 0;
+    if (!(*rgb = malloc((size_t)n * 3)))
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < n; k++)
+        for (int c = 0; c < 3; c++)
+            (*rgb)[3 * k + c] =
+                (uint8_t)(t->view[k][3] ? (t->view[k][c] + t->view[k][3] / 2) / t->view[k][3]
+                                        : 255);
+    return 1;
 }
 
 int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)

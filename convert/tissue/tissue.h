@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TISSUE_CELL = STORE_CELL };
+enum { TISSUE_CELL = STORE_CELL, TISSUE_VIEW = 512 };
 
 /* Sums of R, G, B and their number, for a rectangle of cells. */
 struct tissue_sums {
@@ -52,6 +52,8 @@ struct tissue {
     double otsu_h, otsu_s;   /* 0 .. 1; NaN for a mask from outside */
     double fraction;         /* of the cells */
     bool none;               /* there is no map: the background is not bright; set at the end */
+    int64_t step;            /* cells per pixel of the view, in both directions */
+    uint32_t (*view)[4];     /* [ceil(rows / step)][ceil(cols / step)]: R, G, B, n of complete cells */
 };
 
 /* `rule` must outlive t. */
@@ -76,6 +78,10 @@ int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
 int tissue_finish(struct tissue *t, struct err *e);
 /* Takes a mask from outside, [rows][cols] 1 = tissue, instead of sums; it is copied. */
 void tissue_take(struct tissue *t, const uint8_t *mask);
+/* The slide at the size of its cells or smaller, at most TISSUE_VIEW px wide and high: *rgb is
+ * [*height][*width][3], to be free()d. After tissue_finish. 1, 0 after tissue_take, or -1. */
+int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *height,
+                struct err *e);
 /* The rule in words, "thresholds 0.5,0.25; min-area 9000"; "" for Otsu's thresholds only. */
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
 /* Is there tissue in this rectangle of stored pixels? */
