@@ -102,7 +102,7 @@ def test_store_of_a_slide():
 def test_store_with_damage():
     j, text = check_store(damaged_store())
     expect(j["tiles_damaged"] == j["tiles_missing"] == 1 and j["mpp_x"] is None, "%s", j)
-    says(text, "1 missing, 1 damaged", "no thumbnail", "no ICC profile", "size of a pixel unknown")
+    says(text, "1 missing, 1 damaged", "thumbnail, no ICC profile", "size of a pixel unknown")
     half = made("--size", "900x900", "--tissue-fraction", "0.2", name="half")
     j, text = check_store(store(half, "--tissue-only"))
     expect(j["tiles_left_out"] > 0 and j["tissue_only"], "%s", j)
