@@ -491,7 +491,7 @@ def test_without_anything_but_hdf5_and_zlib():
     says(run(h5spec, "map", "-o", tmp(), grouped(), status=2).err, "map is not part of this build", "libpng")
     jpeg = store(slide(), "--codec", "jpeg")
     for argv in (("run", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")), ("verify",)):
-        says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "cannot unpack codec jpeg", "libjpeg")
+        says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "codec jpeg cannot be unpacked", "libjpeg")
     says(run(h5spec, "verify", "--quick", jpeg).out, "valid")
     says(run(h5spec, "info", jpeg).out, "codec      jpeg")
     says(run(h5spec, "--roi", ROI, "-o", os.path.join(tmp(), "x.h5"), grouped(), status=2).err, "reads no GeoJSON", "libjansson-dev")

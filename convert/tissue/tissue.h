@@ -53,7 +53,7 @@ struct tissue {
     double fraction;         /* of the cells */
     bool none;               /* there is no map: the background is not bright; set at the end */
     int64_t step;            /* cells per pixel of the view, in both directions */
-    uint32_t (*view)[4];     /* [ceil(rows / step)][ceil(cols / step)]: R, G, B, n of complete cells */
+    uint32_t (*view)[4];     /* [rows / step][cols / step], rounded up: R, G, B, n of whole cells */
 };
 
 /* `rule` must outlive t. */
