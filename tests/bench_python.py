@@ -5,6 +5,9 @@ bench_python.py wsic SLIDE OUT.zarr       wsic transcode keeps the tiles
 bench_python.py patches-h5 STORE.h5       random patches of 256 x 256 px through h5py, per processor second
 bench_python.py patches-reader STORE.h5   the same through scripts/wsi_store.py
 bench_python.py patches-cucim SLIDE       the same through cuCIM
+
+wsic 0.9.0 does not run with zarr 3: its row was measured with wsic==0.8.2 zarr==2.18.7 numcodecs==0.13.1 numpy==1.26.4
+tifffile==2023.7.10 imagecodecs==2023.9.18 xarray==2023.8.0 dask[distributed]==2023.9.3.
 """
 import os
 import random

@@ -156,13 +156,14 @@ def test_every_room_is_in_the_readme_of_its_folder():
         expect(not missing, "%s/README.md does not name %s", folder, missing)
 
 
-def test_every_test_and_target_is_described():
-    with open(os.path.join(ROOT, "tests/README.md"), encoding="utf-8") as f:
-        described = f.read()
+def test_every_test_says_what_it_tests():
     for path in sources("tests/check_*.py", "tests/test_*.c"):
-        name = os.path.basename(path)
-        name = name[:-2] if name.endswith(".c") else name
-        expect("`%s`" % name in described, "tests/README.md does not describe %s", name)
+        with open(path, encoding="utf-8") as f:
+            head = f.read(600)
+        expect(re.match(r"(#!.*\n)?\"\"\".{20}|/\*\s+(\* )?test_\w+(\.c)? - \w", head), "%s does not begin with what it tests", path)
+
+
+def test_every_target_is_described():
     with open(os.path.join(ROOT, "Makefile")) as f:
         targets = set(re.search(r"^\.PHONY: (.*)", f.read(), re.M).group(1).split())
     listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
@@ -171,7 +172,7 @@ def test_every_test_and_target_is_described():
 
 
 def test_tests_that_are_named_exist():
-    with open(os.path.join(ROOT, "tests/README.md"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "tests/PROMISES.md"), encoding="utf-8") as f:
         named = re.findall(r"`([a-z]+)\.([a-z_0-9]+)`", f.read())
     there = {(os.path.basename(path)[len("check_"):-len(".py")], name) for path in sources("tests/check_*.py")
              for name in re.findall(r"^def test_(\w+)", open(path, encoding="utf-8").read(), re.M)}
