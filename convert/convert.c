@@ -68,6 +68,7 @@ static int sink(void *ctx, void *slot, struct err *e)
         return -1;
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
+    jpeg_past_join(&c->past, &it->past);
     c->done++;
     if (c->progress)
         c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows),
@@ -182,6 +183,26 @@ static int put_contradiction(struct convert *c, struct err *e)
     return what ? store_put_colour_conflict(c->writer, what, e) : 0;
 }
 
+static int put_past(struct convert *c, struct err *e)
+{
+    const struct jpeg_past *p = &c->past;
+    return p->tiles ? store_put_jpeg(c->writer, p->quality, p->subsampling, jpeg_past_twice(p), e)
+                    : 0;
+}
+
+/* What is needed to see how the tiles were compressed. */
+static int open_decoders(struct convert *c, struct err *e)
+{
+    if (!c->slide->reader->read_jpeg || c->slide_info.no_jpeg[0])
+        return 0;
+    if (!(c->decoders = calloc((size_t)c->o->threads, sizeof *c->decoders)))
+        return err_set(e, "out of memory");
+    for (int t = 0; t < c->o->threads; t++)
+        if (!(c->decoders[t] = jpeg_decoder_create(e)))
+            return -1;
+    return 0;
+}
+
 /* Buffers for `depth` tiles. */
 static int open_buffers(struct convert *c, int depth, struct err *e)
 {
@@ -201,6 +222,8 @@ static int open_buffers(struct convert *c, int depth, struct err *e)
         if (!c->items[k].pixels || (!keeps && !c->items[k].packed))
             return err_set(e, "out of memory");
     }
+    if (open_decoders(c, e))
+        return -1;
     return keeps ? jpeg_make_flat(c->info.chunk_cols, c->info.chunk_rows, c->slide_info.background,
                                   &c->flat.bytes, &c->flat.n, e)
                  : 0;
@@ -218,8 +241,11 @@ static void close_buffers(struct convert *c)
         free(c->items[k].chunk.bytes);
         tissue_sums_free(&c->items[k].sums);
     }
+    for (int t = 0; c->decoders && t < c->o->threads; t++)
+        jpeg_decoder_free(c->decoders[t]);
     tissue_free(&c->tissue);
     head_free(&c->head);
+    free(c->decoders);
     free(c->flat.bytes);
     free(c->codecs);
     free(c->items);
@@ -228,6 +254,8 @@ static void close_buffers(struct convert *c)
     c->head = (struct head){0};
     c->flat = (struct jpeg_chunk){0};
     c->codecs = NULL;
+    c->decoders = NULL;
+    c->past = (struct jpeg_past){0};
     c->items = NULL;
     c->next = c->done = 0;
 }
@@ -264,7 +292,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
-        stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e)) {
+        stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e) || put_past(c, e)) {
         store_abort(c->writer);
         return -1;
     }

@@ -9,6 +9,7 @@
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"
+#include "convert/tile/jpeg_past.h"
 #include "convert/tissue/tissue.h"
 
 /* What the tissue map is made of. */
@@ -31,6 +32,7 @@ struct item {
     struct jpeg_chunk chunk;
     char other[80];          /* why the tile cannot be a chunk of codec jpeg; "": it can */
     struct tissue_sums sums; /* for TISSUE_TILES */
+    struct jpeg_past past;   /* of this tile, if it is in the sample */
 };
 
 struct convert {
@@ -50,6 +52,8 @@ struct convert {
     enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
     struct codec_work **codecs;        /* [threads] */
+    struct jpeg_decoder **decoders;    /* [threads], for `past`; NULL: the tiles are not JPEG */
+    struct jpeg_past past;             /* of a sample of the tiles */
     struct jpeg_chunk flat;            /* codec jpeg: a chunk of the background's colour */
     char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */
     struct item *items;                                       /* [depth] */

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    PAST_TILES = 64, /* so many tiles show how a slide was compressed */
+};
 enum { SAMPLED_ROWS = 4 }; /* every fourth row is enough for a cell's mean colour */
 
 /* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
@@ -111,6 +114,32 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
     return c->tissue_origin == TISSUE_TILES ? sum_tissue_eighth(c, it, thread, e) : 0;
 }
 
+/* Is the tile one of PAST_TILES that lie evenly among all? */
+static bool is_in_sample(const struct convert *c, const struct item *it)
+{
+    const int64_t all = c->columns * c->rows, k = it->row * c->columns + it->col;
+    return all <= PAST_TILES || k == 0 ||
+           k * PAST_TILES / all != (k - 1) * PAST_TILES / all; /* tiles: at most 2^40 */
+}
+
+/* How the tile was compressed. */
+static int look_at_past(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    struct err why = {""};
+    enum store_status status = it->status;
+    it->past = (struct jpeg_past){0};
+    if (!c->decoders || it->status != STORE_WHOLE || !is_in_sample(c, it))
+        return 0;
+    if (c->info.codec->id != CODEC_JPEG) {
+        const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
+                                                  NULL, &status, e);
+        if (r || status != STORE_WHOLE)
+            return r < 0 ? -1 : 0;
+    }
+    const int r = jpeg_past_add(&it->past, c->decoders[thread], &it->chunk, &why);
+    return r == JPEG_NO_MEMORY ? err_set(e, "%s", why.msg) : 0;
+}
+
 int convert_tile(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     const struct store_info *i = &c->info;
@@ -121,7 +150,10 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
+    it->past.tiles = 0;
     if (i->codec->id == CODEC_JPEG ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
+        return -1;
+    if (it->other[0] == 0 && look_at_past(c, it, thread, e))
         return -1;
     it->crc32 = codec_crc32(it->stored, it->bytes);
     return 0;

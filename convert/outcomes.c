@@ -73,6 +73,11 @@ static void json_store(const struct convert_report *p)
         json_text("codec_reason", s->codec_reason);
     if (s->colour_conflict[0])
         json_text("colour_conflict", s->colour_conflict);
+    if (s->jpeg_quality) {
+        json_int("jpeg_quality", s->jpeg_quality);
+        json_text("jpeg_subsampling", s->jpeg_subsampling);
+        json_real("jpeg_twice", s->jpeg_twice);
+    }
     if (s->tissue_rule[0])
         json_text("tissue_rule", s->tissue_rule);
     if (s->tissue_missing[0])

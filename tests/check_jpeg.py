@@ -636,5 +636,38 @@ def test_libjpeg_of_another_abi_is_named_in_its_own_words():
         expect("damaged" not in p.err.splitlines()[0], "%s", p.err)
 
 
+
+HISTORY = {  # options of mkslide: quality, subsampling, whether it shows that the tiles were compressed twice
+    ("--quality", "80"): (80, "4:4:4", False),
+    ("--quality", "80", "--photometric", "ycbcr"): (80, "4:2:0", False),
+    ("--quality", "30", "--photometric", "ycbcr", "--subsampling", "422"): (30, "4:2:2", False),
+    ("--quality", "80", "--before", "30"): (80, "4:4:4", True),
+    ("--quality", "80", "--before", "50", "--photometric", "ycbcr"): (80, "4:2:0", True),
+    ("--quality", "80", "--before", "70", "--complete-tiles"): (80, "4:4:4", True),
+    ("--quality", "95", "--before", "60", "--photometric", "ycbcr", "--subsampling", "444"): (95, "4:4:4", True),
+    ("--quality", "50", "--before", "80"): (50, "4:4:4", False),  # a coarser compression hides the finer one
+}
+
+
+def test_how_the_tiles_were_compressed_is_stored():
+    for options, (quality, subsampling, twice) in HISTORY.items():
+        slide = made("--size", "2000x1500", *options)
+        stores = [store(slide, *o) for o in (JPEG, ("--codec", "none", "-j", "4"), (*JPEG, "-j", "1", "--gray"))]
+        numbers = [{k: v for k, v in attributes(s).items() if k.startswith("jpeg_")} for s in stores]
+        expect(numbers[0] == numbers[1] == numbers[2], "%s: %s", options, numbers)
+        n = numbers[0]
+        expect((n["jpeg_quality"], n["jpeg_subsampling"]) == (quality, subsampling), "%s: %s", options, n)
+        expect(0 <= n["jpeg_twice"] <= 1 and (n["jpeg_twice"] > 0.3 if twice else n["jpeg_twice"] < 0.1), "%s: %s", options, n)
+        shown = json.loads(run(H5SPEC, "info", "--json", stores[0]).out)
+        expect(all(shown[k] == v for k, v in n.items()), "%s: %s", n, shown)
+        says(run(H5SPEC, "info", stores[0]).out, "quality %d, %s" % (quality, subsampling),
+             "probably" if twice else "no sign of it")
+
+
+def test_numbers_of_compression_are_left_out_where_they_are_unknown():
+    expect(not any(k.startswith("jpeg_") for k in attributes(store(made("--size", "600x600", "--compression", "33005")))), "J2K")
+    flat = attributes(store(made("--size", "60x60", "--tile", "64")))
+    expect(flat["jpeg_quality"] == 80 and "jpeg_twice" not in flat, "%s", flat)
+
 if __name__ == "__main__":
     main(globals())

@@ -75,7 +75,7 @@ void picture_sample(struct picture *p, uint32_t w, uint32_t h, uint32_t stride, 
 /* --- codecs (mkslide_codecs.c) --- */
 
 struct form {
-    int quality;
+    int quality, before; /* before: quality of a first JPEG, which is decoded; 0: none */
     bool ycbcr, complete; /* complete: the stream brings its own tables */
     uint32_t sub_x, sub_y;
     uint32_t restart; /* MCUs from one restart marker to the next; 0: none */

@@ -50,6 +50,45 @@ static void jpeg_comments(struct jpeg_compress_struct *c)
     jpeg_write_marker(c, JPEG_APP0 + 1, (const JOCTET *)text, sizeof text);
 }
 
+/* A whole stream of jpeg_encode() to pixels. */
+static void jpeg_unpack(const struct form *f, const struct mem *in, uint8_t *rgb)
+{
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr err;
+    d.err = jpeg_std_error(&err);
+    err.error_exit = jpeg_die;
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, in->data, (unsigned long)in->len);
+    jpeg_read_header(&d, TRUE);
+    d.jpeg_color_space = f->ycbcr ? JCS_YCbCr : f->gray ? JCS_GRAYSCALE : JCS_RGB;
+    d.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&d);
+    while (d.output_scanline < d.output_height) {
+        JSAMPROW row = rgb + 3 * (size_t)d.output_width * d.output_scanline;
+        jpeg_read_scanlines(&d, &row, 1);
+    }
+    jpeg_finish_decompress(&d);
+    jpeg_destroy_decompress(&d);
+}
+
+static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
+                        struct mem *out);
+
+/* The pixels after a first compression; to be free()d. */
+static uint8_t *jpeg_first(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h)
+{
+    struct form first = {.quality = f->before, .ycbcr = f->ycbcr, .gray = f->gray, .complete = true,
+                         .sub_x = f->sub_x, .sub_y = f->sub_y};
+    struct mem stream = {0};
+    uint8_t *pixels = malloc(3 * (size_t)w * h);
+    if (!pixels)
+        die("out of memory");
+    jpeg_encode(&first, rgb, w, h, &stream);
+    jpeg_unpack(f, &stream, pixels);
+    free(stream.data);
+    return pixels;
+}
+
 static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
                         struct mem *out)
 {
@@ -57,6 +96,8 @@ static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, ui
     struct jpeg_error_mgr err;
     uint8_t *data = NULL;
     unsigned long len = 0;
+    uint8_t *first = f->before ? jpeg_first(f, rgb, w, h) : NULL;
+    rgb = first ? first : rgb;
     jpeg_set_up(&c, &err, f, &data, &len);
     c.image_width = w;
     c.image_height = h;
@@ -71,6 +112,7 @@ static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, ui
     jpeg_destroy_compress(&c);
     mem_set(out, data, len);
     free(data);
+    free(first);
 }
 
 /* The stream for the JPEGTables tag: the tables that the form uses and no others. */

@@ -30,6 +30,7 @@ static const char help[] =
     "  --photometric NAME      of jpeg: rgb, ycbcr, gray (rgb)\n"
     "  --subsampling S         of ycbcr and 33003: 444, 422, 420 (420; 33003: 422)\n"
     "  --quality Q             1 to 100; J2K is lossless at 100 (80)\n"
+    "  --before Q              each tile was a JPEG of this quality before\n"
     "  --complete-tiles        each tile brings its tables, no JPEGTables\n"
     "  --restart N             a restart marker after every N MCUs of a JPEG\n"
     "  --progressive           progressive JPEG\n"
@@ -65,7 +66,7 @@ enum opt_id {
     OPT_STAIN = 298,
     OPT_FIDUCIAL = 299,
     OPT_SIZE = 300, OPT_LEVELS, OPT_SEED, OPT_TISSUE, OPT_TISSUE_FRACTION, OPT_TILE,
-    OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_COMPLETE, OPT_LYING,
+    OPT_COMPRESSION, OPT_PHOTOMETRIC, OPT_SUBSAMPLING, OPT_QUALITY, OPT_BEFORE, OPT_COMPLETE, OPT_LYING,
     OPT_SHUFFLE, OPT_BIG, OPT_BIG_ENDIAN, OPT_NO_THUMBNAIL, OPT_NO_LABEL, OPT_NO_MACRO, OPT_EMPTY,
     OPT_MPP, OPT_APPMAG, OPT_DESCRIPTION, OPT_ICC, OPT_FROM, OPT_BACKGROUND,
     OPT_RESTART, OPT_PROGRESSIVE, OPT_COMMENTS, OPT_LIKE_TILES, OPT_HELP
@@ -78,7 +79,8 @@ static const struct option long_opts[] = {
     {"tissue-fraction", 1, NULL, OPT_TISSUE_FRACTION},
     {"tile", 1, NULL, OPT_TILE}, {"compression", 1, NULL, OPT_COMPRESSION},
     {"photometric", 1, NULL, OPT_PHOTOMETRIC}, {"subsampling", 1, NULL, OPT_SUBSAMPLING},
-    {"quality", 1, NULL, OPT_QUALITY}, {"complete-tiles", 0, NULL, OPT_COMPLETE},
+    {"quality", 1, NULL, OPT_QUALITY}, {"before", 1, NULL, OPT_BEFORE},
+    {"complete-tiles", 0, NULL, OPT_COMPLETE},
     {"lying-subsampling", 0, NULL, OPT_LYING}, {"shuffle-tiles", 0, NULL, OPT_SHUFFLE},
     {"bigtiff", 0, NULL, OPT_BIG}, {"big-endian", 0, NULL, OPT_BIG_ENDIAN},
     {"no-thumbnail", 0, NULL, OPT_NO_THUMBNAIL}, {"no-label", 0, NULL, OPT_NO_LABEL},
@@ -231,6 +233,7 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_COMPRESSION: return parse_codec(o, arg);
     case OPT_PHOTOMETRIC: return parse_photometric(o, arg);
     case OPT_SUBSAMPLING: return parse_subsampling(o, arg);
+    case OPT_BEFORE: return parse_u32(arg, 1, 100, &v) && (o->form.before = (int)v);
     case OPT_QUALITY: return parse_u32(arg, 1, 100, &v) && (o->form.quality = (int)v);
     case OPT_COMPLETE: return o->form.complete = true;
     case OPT_LYING: return o->lying = true;

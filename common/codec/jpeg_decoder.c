@@ -310,6 +310,48 @@ int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const stru
     return decode(d, p, s->n, out, e);
 }
 
+/* --- coefficients --- */
+
+static void count_block(const JCOEF *block, struct jpeg_counts *c)
+{
+    static const uint8_t low[JPEG_LOW] = {1, 8, 16, 9, 2, 3, 10, 17, 24}; /* 8 * row + column */
+    for (int z = 0; z < JPEG_LOW; z++) {
+        const int k = abs(block[low[z]]);
+        if (k <= JPEG_LEVELS)
+            c->n[z][k]++;
+    }
+}
+
+static void count_luma(struct jpeg_decompress_struct *j, struct jpeg_counts *c)
+{
+    const jpeg_component_info *luma = j->comp_info;
+    jvirt_barray_ptr blocks = jpeg_read_coefficients(j)[0];
+    for (JDIMENSION y = 0; y < luma->height_in_blocks; y++) {
+        JBLOCKARRAY row = j->mem->access_virt_barray((j_common_ptr)j, blocks, y, 1, FALSE);
+        for (JDIMENSION x = 0; x < luma->width_in_blocks; x++)
+            count_block(row[0][x], c);
+    }
+    jpeg_finish_decompress(j);
+}
+
+int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
+               struct err *e)
+{
+    int r = restart(d, NULL, 0, e);
+    if (r == 0)
+        r = pad(d, bytes, n, e);
+    if (r)
+        return r;
+    d->own_tables = true;
+    d->manager.num_warnings = 0;
+    if (setjmp(d->failed))
+        return failed(d, "", e);
+    jpeg_mem_src(&d->jpeg, d->padded, (unsigned long)(n + PADDING));
+    jpeg_read_header(&d->jpeg, TRUE);
+    count_luma(&d->jpeg, c);
+    return 0;
+}
+
 /* --- a picture of one colour --- */
 
 struct encoder {
@@ -418,6 +460,13 @@ int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const stru
 int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e)
 {
     (void)d, (void)tables, (void)n;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
+               struct err *e)
+{
+    (void)d, (void)bytes, (void)n, (void)c;
     return err_set(e, "this build lacks libjpeg");
 }
 

@@ -60,6 +60,16 @@ enum { JPEG_DAMAGED = -1, JPEG_NO_MEMORY = -2 }; /* -1 is what err_set returns *
  * NULL: the stream is only checked for damage, in less time. */
 int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
                 uint8_t *out, struct err *e);
+/* How often each quantised coefficient of luma occurs. */
+enum { JPEG_LOW = 9, JPEG_LEVELS = 64 };
+struct jpeg_counts {
+    uint32_t n[JPEG_LOW][JPEG_LEVELS + 1]; /* [z - 1][k]: blocks whose coefficient z, in zigzag
+                                              order, is k or -k. Larger ones are left out */
+};
+/* Adds those of a whole file (JPEG_MARKED) that jpeg_decode finds whole. 0, JPEG_DAMAGED or
+ * JPEG_NO_MEMORY; then some may have been added. */
+int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
+               struct err *e);
 /* Do these bytes hold tables that can be loaded? 0, JPEG_DAMAGED or JPEG_NO_MEMORY. */
 int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e);
 

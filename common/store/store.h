@@ -66,6 +66,9 @@ struct store_info {
     char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
     char tissue_doubt[96];   /* what the map shows that makes it doubtful; "": nothing */
     char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
+    int64_t jpeg_quality;     /* of the slide's tiles, 1 to 100; 0: unknown (attribute absent) */
+    char jpeg_subsampling[8]; /* "4:2:0" ...; "": unknown (attribute absent) */
+    double jpeg_twice;        /* 0 to 1; NaN: unknown (attribute absent); only with a quality */
     char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
 };
 
@@ -77,6 +80,10 @@ struct store_source {
     uint32_t index_crc32; /* of what the reader uses as its index: sources.h */
 };
 enum { STORE_MOST_SOURCES = 1 << 16 };
+
+/* From this jpeg_twice on a slide was most likely compressed twice: in three pictures of tissue it
+ * was 0.03 at most for one compression, and 0.33 or more for quality 30 to 70, then 80. */
+#define STORE_TWICE 0.2
 
 enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
 
@@ -128,6 +135,9 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
                      struct err *e);
 /* Records that the slide contradicts itself about its colours, and what was believed. */
 int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e);
+/* Records how the slide's tiles were compressed: the numbers of store_info. */
+int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampling, double twice,
+                   struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* Records that the map is doubtful, in the words of store_doubts_tissue(). */

@@ -42,6 +42,22 @@ static int get_optional_text(hid_t o, const char *name, char *out, size_t size, 
     return has > 0 ? h5_get_text(o, name, out, size, e) : has;
 }
 
+/* How the slide's tiles were compressed. Older stores do not say. */
+static int get_jpeg(hid_t f, struct store_info *i, struct err *e)
+{
+    i->jpeg_quality = 0;
+    const int has = h5_has(f, "jpeg_quality", e);
+    if (has < 0 || (has > 0 && h5_get_int(f, "jpeg_quality", 1, 100, &i->jpeg_quality, e)))
+        return -1;
+    if (get_optional_text(f, "jpeg_subsampling", i->jpeg_subsampling, sizeof i->jpeg_subsampling,
+                          e) ||
+        get_optional_real(f, "jpeg_twice", &i->jpeg_twice, e))
+        return -1;
+    return i->jpeg_twice < 0 || i->jpeg_twice > 1
+               ? err_set(e, "attribute jpeg_twice is %g", i->jpeg_twice)
+               : 0;
+}
+
 static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *e)
 {
     char codec[32];
@@ -95,7 +111,7 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
             return -1;
     i->identifiers = identifiers;
     i->tissue_only = tissue_only;
-    return store_check_info(i, e);
+    return get_jpeg(f, i, e) || store_check_info(i, e) ? -1 : 0;
 }
 
 static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};

@@ -221,6 +221,20 @@ int store_put_colour_conflict(struct store_writer *w, const char *what, struct e
     return checked(w, h5_put_text(w->file.id, "colour_conflict", w->info.colour_conflict, e));
 }
 
+int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampling, double twice,
+                   struct err *e)
+{
+    struct store_info *i = &w->info;
+    i->jpeg_quality = quality;
+    i->jpeg_twice = twice;
+    snprintf(i->jpeg_subsampling, sizeof i->jpeg_subsampling, "%s", subsampling);
+    return checked(w, h5_put_int(w->file.id, "jpeg_quality", quality, e) ||
+                              h5_put_text(w->file.id, "jpeg_subsampling", i->jpeg_subsampling, e) ||
+                              put_optional_real(w->file.id, "jpeg_twice", twice, e)
+                          ? -1
+                          : 0);
+}
+
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);

@@ -75,6 +75,11 @@ static void put_layout(const struct info_store *s)
         put_text("codec_reason", i->codec_reason);
     if (i->colour_conflict[0])
         put_text("colour_conflict", i->colour_conflict);
+    if (i->jpeg_quality) {
+        put_int("jpeg_quality", i->jpeg_quality);
+        put_text("jpeg_subsampling", i->jpeg_subsampling);
+        put_real("jpeg_twice", i->jpeg_twice);
+    }
     put_int("stored_bytes", s->extras.stored_bytes);
     put_real("codec_ratio", s->ratio);
     put_int("tiles", s->tiles);

@@ -64,6 +64,15 @@ static void print_slide(const struct store_info *i)
         print_name(i->source_problem);
         putchar('\n');
     }
+    if (i->jpeg_quality) {
+        label("tiles");
+        printf("JPEG of quality %" PRId64 ", ", i->jpeg_quality);
+        print_name(i->jpeg_subsampling);
+        if (!isnan(i->jpeg_twice))
+            printf(", compressed twice: %.2f%s", i->jpeg_twice, 
+                   i->jpeg_twice > STORE_TWICE ? " (probably)" : " (no sign of it)");
+        putchar('\n');
+    }
     if (i->colour_conflict[0]) {
         label("colours");
         print_name(i->colour_conflict);
