@@ -771,7 +771,6 @@ def test_every_call_can_fail_with_jpeg():
 
 
 @later("ci")
-@races
 def test_every_call_can_fail_with_jpeg_and_two_devices():
     ways = walk(jpeg_walk_job(), "--memory", "3M", devices=2, codes=(700,), refuse=11)
     expect(ways["part"] == 0, "%s", ways)

@@ -17,6 +17,7 @@ def numbers(path):
             if k.endswith(("/histogram", "_db", "/windows", "/underflow", "/overflow"))}
 
 
+@races
 def test_threads():
     s = store(made(*SIZE))
     want = content(spectrum(s, "-j", "1"))
@@ -65,6 +66,7 @@ def converted(slides, *options):
     return {n: open(os.path.join(out, n), "rb").read() for n in sorted(stores_in(out))}, lines, said
 
 
+@races
 def test_small_slides_side_by_side():
     """Small slides are prepared one per thread; stores, messages and their order are those of one thread."""
     slides = some_small_slides()
@@ -94,6 +96,7 @@ def test_codecs():
         equal(content(spectrum(s)), content(spectrum(store(slide))), "codec " + codec)
 
 
+@races
 def test_little_memory():
     s = store(made(*SIZE))
     want = content(spectrum(s))
@@ -189,6 +192,7 @@ def test_merges_in_any_order_are_equal_bytes():
         expect(data == want, "the bytes of the sum depend on the order")
 
 
+@races
 def test_wide_slide_after_a_narrow_one():
     # buffers must grow in the middle of the run
     stores = [store(made("--size", "600x1300", name="narrow")),
@@ -228,6 +232,7 @@ def test_each_window_belongs_to_the_group_it_begins_in():
                        stride, g + 1, f.attrs["windows"], want)
 
 
+@races
 def test_many_threads_on_a_narrow_slide_in_little_memory():
     # many LOADs could run ahead of a slow COMPUTE: they must wait for the rows that they overwrite
     s = store(made("--size", "600x3900", name="narrow-long"))
