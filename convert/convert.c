@@ -292,7 +292,8 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
-        stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e) || put_past(c, e)) {
+        stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e) ||
+        put_past(c, e)) {
         store_abort(c->writer);
         return -1;
     }

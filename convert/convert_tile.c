@@ -147,10 +147,10 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     it->stored = NULL;
     it->bytes = 0;
     it->raw = false;
+    it->past.tiles = 0;
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
-    it->past.tiles = 0;
     if (i->codec->id == CODEC_JPEG ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
         return -1;
     if (it->other[0] == 0 && look_at_past(c, it, thread, e))

@@ -51,7 +51,8 @@ static const char *subsampling_of(const struct jpeg_header *h)
     static const struct {
         int h, v;
         const char *name;
-    } known[] = {{1, 1, "4:4:4"}, {2, 1, "4:2:2"}, {2, 2, "4:2:0"}, {1, 2, "4:4:0"}, {4, 1, "4:1:1"}};
+    } known[] = {
+        {1, 1, "4:4:4"}, {2, 1, "4:2:2"}, {2, 2, "4:2:0"}, {1, 2, "4:4:0"}, {4, 1, "4:1:1"}};
     const struct jpeg_component *c = h->component;
     if (h->components == 1)
         return "gray";
