@@ -8,7 +8,6 @@
 #define WSI_SUMS_H
 
 #include "cuda/check.h"
-#include "cuda/copies.h"
 #include "cuda/counts.h"
 #include "cuda/feature_sums.h"
 #include "process/spectrum/spectrum.h"
@@ -19,10 +18,8 @@ struct sums {
     unsigned long long *d_windows, *windows;     /* [rows of windows of the band][nx][2] */
     uint8_t *d_wanted;                           /* [rows of windows of the band][nx] */
     struct feature_sums features;
-    cudaEvent_t done;                            /* all of it is on the host */
-    struct copies_times copied;
+    cudaEvent_t done;   /* all of it is on the host */
     int64_t kernels_us; /* atomic */
-    int64_t unpack_us;  /* changed by one thread at a time */
 };
 
 struct sums_set {

@@ -52,7 +52,7 @@ struct schedule {
 struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e)
 {
     struct schedule *s = calloc(1, sizeof *s);
-    struct feed *feeds = calloc((size_t)t->n_devices, sizeof *feeds);
+    struct feed *feeds = calloc((size_t)t->setup->use->n, sizeof *feeds);
     if (!s || !feeds) {
         free(s);
         free(feeds);
@@ -72,7 +72,7 @@ void schedule_free(struct schedule *s)
 
 static const struct spectrum_backend *backend(const struct schedule *s)
 {
-    return s->terms->setup->backend;
+    return s->terms->setup->use->backend;
 }
 
 /* --- bands --- */
@@ -120,16 +120,12 @@ static void lose_band(struct band *band)
  * can only when nothing is in progress; else LOOP_ITEM. */
 static int make_room(struct schedule *s, struct band *band, bool drained)
 {
-    const struct spectrum_backend *b = backend(s);
     const struct spectrum_band *d = &band->geometry;
     struct err why = {""};
-    if (b->fits(s->terms->spectrum, d, buffer_bytes(s, d)))
-        return LOOP_ITEM;
-    if (!drained)
-        return LOOP_DRAIN;
-    if (b->reserve(s->terms->spectrum, d, buffer_bytes(s, d), &why))
+    const int r = backend(s)->reserve(job_device(band), d, buffer_bytes(s, d), drained, &why);
+    if (r < 0)
         job_device_error(band, &why);
-    return LOOP_ITEM;
+    return r == SPECTRUM_DRAIN ? LOOP_DRAIN : LOOP_ITEM;
 }
 
 /* --- slabs --- */
@@ -255,7 +251,7 @@ static int make_item(struct schedule *s, struct feed *f, struct item *it, struct
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
         return make_load(s, f, it, order);
-    if (f->next < backend(s)->units(s->terms->spectrum, &f->slab))
+    if (f->next < backend(s)->units(job_device(f->band), &f->slab))
         return make_compute(f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
     f->computes_end[0] = f->items;
@@ -277,13 +273,14 @@ static bool has_enough(const struct schedule *s, const struct feed *f)
 
 /* How long a device can do without an item: the number of its LOADs in progress, and longer if it
  * has to wait for a buffer. COMPUTE and FINISH come first. -1: there is nothing for it now. */
-static int64_t patience(const struct schedule *s, int device)
+static int64_t patience(const struct schedule *s, int number)
 {
     const struct spectrum_backend *b = backend(s);
-    const struct feed *f = &s->feeds[device];
+    const struct spectrum *device = s->terms->setup->use->devices[number];
+    const struct feed *f = &s->feeds[number];
     if (!f->band && !bands_left(s))
         return -1;
-    if (!f->band && !b->alive(s->terms->spectrum, device) && job_devices_alive(s->terms) > 0)
+    if (!f->band && !b->alive(device) && job_devices_alive(s->terms) > 0)
         return -1; /* the other devices take its bands */
     if (!f->band && f->finishing[f->bands % SPECTRUM_SUMS])
         return -1;
@@ -293,14 +290,14 @@ static int64_t patience(const struct schedule *s, int device)
         return -1;
     const bool new_slab = !f->band || !f->slab.band;
     const int buffer = (int)(f->slabs % b->buffers);
-    const bool waits = new_slab && !b->buffer_free(s->terms->spectrum, device, buffer);
+    const bool waits = new_slab && !b->buffer_free(device, buffer);
     return 1 + atomic_load(&f->loading) + (waits ? BUFFER_IN_USE : 0);
 }
 
 /* The device with the least patience; among equals the next in turn. -1: none needs an item now. */
 static int next_device(const struct schedule *s)
 {
-    const int n = s->terms->n_devices;
+    const int n = s->terms->setup->use->n;
     int64_t least = -1;
     int best = -1;
     for (int k = 1; k <= n; k++) {
@@ -316,7 +313,7 @@ static int next_device(const struct schedule *s)
 
 static bool all_done(const struct schedule *s)
 {
-    for (int k = 0; k < s->terms->n_devices; k++)
+    for (int k = 0; k < s->terms->setup->use->n; k++)
         if (s->feeds[k].band)
             return false;
     return !s->dealing && atomic_load(&s->line->dealt) == s->line->n && s->bands_out == 0;
