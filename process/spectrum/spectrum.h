@@ -253,12 +253,6 @@ void spectrum_describe(const struct spectrum_use *u, uint64_t devices, char *tex
 /* Can this build use a CUDA device on this machine? If not, the reason is in *e. */
 bool spectrum_has_cuda(struct err *e);
 
-/* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell`
- * px; mask [rows][cols], wanted [ny][nx]. -1 without memory or when a stop is requested. */
-int spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols,
-                            int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
-                            struct err *e);
-
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);
 /* What the CPU backend computes with, "avx2" and so on. */
