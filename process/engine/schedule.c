@@ -269,43 +269,49 @@ static bool has_enough(const struct schedule *s, const struct feed *f)
     return most > 0 && atomic_load(&f->loading) >= most && (b->unpacks >> codec->id & 1);
 }
 
-#define BUFFER_IN_USE (INT64_C(1) << 32) /* more than any number of LOADs */
+/* What a device needs next, the most urgent last. */
+enum need {
+    NEEDS_NOTHING, /* there is nothing for it now */
+    NEEDS_BUFFER,  /* a LOAD, for which it has to wait for a buffer */
+    NEEDS_LOAD,    /* the fewer LOADs it has in progress, the more urgent */
+    NEEDS_COMPUTE, /* or a FINISH */
+};
 
-/* How long a device can do without an item: the number of its LOADs in progress, and longer if it
- * has to wait for a buffer. COMPUTE and FINISH come first. -1: there is nothing for it now. */
-static int64_t patience(const struct schedule *s, int number)
+static enum need need_of(const struct schedule *s, int number)
 {
     const struct spectrum_backend *b = backend(s);
     const struct spectrum *device = s->terms->setup->use->devices[number];
     const struct feed *f = &s->feeds[number];
     if (!f->band && !bands_left(s))
-        return -1;
+        return NEEDS_NOTHING;
     if (!f->band && !b->alive(device) && job_devices_alive(s->terms) > 0)
-        return -1; /* the other devices take its bands */
+        return NEEDS_NOTHING; /* the other devices take its bands */
     if (!f->band && f->finishing[f->bands % SPECTRUM_SUMS])
-        return -1;
+        return NEEDS_NOTHING;
     if (f->band && f->kind != ITEM_LOAD)
-        return 0;
+        return NEEDS_COMPUTE;
     if (f->band && has_enough(s, f))
-        return -1;
+        return NEEDS_NOTHING;
     const bool new_slab = !f->band || !f->slab.band;
     const int buffer = (int)(f->slabs % b->buffers);
-    const bool waits = new_slab && !b->buffer_free(device, buffer);
-    return 1 + atomic_load(&f->loading) + (waits ? BUFFER_IN_USE : 0);
+    return new_slab && !b->buffer_free(device, buffer) ? NEEDS_BUFFER : NEEDS_LOAD;
 }
 
-/* The device with the least patience; among equals the next in turn. -1: none needs an item now. */
+/* The device with the most urgent need; among equals the next in turn. -1: none needs an item now.
+ */
 static int next_device(const struct schedule *s)
 {
     const int n = s->terms->setup->use->n;
-    int64_t least = -1;
-    int best = -1;
+    enum need most = NEEDS_NOTHING;
+    int best = -1, fewest = 0;
     for (int k = 1; k <= n; k++) {
         const int device = (s->turn + k) % n;
-        const int64_t p = patience(s, device);
-        if (p >= 0 && (best < 0 || p < least)) {
+        const enum need need = need_of(s, device);
+        const int loading = need == NEEDS_COMPUTE ? 0 : atomic_load(&s->feeds[device].loading);
+        if (need > most || (need == most && best >= 0 && loading < fewest)) {
             best = device;
-            least = p;
+            most = need;
+            fewest = loading;
         }
     }
     return best;
