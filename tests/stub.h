@@ -143,7 +143,9 @@ struct stub_state {
     int devices, fail_code;
     long calls, fail_at, run[WHATS];
     unsigned *sites; /* of every call, if WSI_STUB_CALLS is set */
-    size_t memory, used[MOST_DEVICES], locked, most_locked;
+    size_t memory, used[MOST_DEVICES];
+    size_t locked, most_locked;         /* page-locked memory that the runtime has allocated */
+    size_t registered, most_registered; /* page-locked memory of the program's own */
     cudaError_t lost[MOST_DEVICES];
     unsigned seed;
     struct block *blocks;

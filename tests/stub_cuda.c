@@ -59,6 +59,8 @@ static void remove_block(const void *p, bool host, bool ours)
                 stub.used[gone->device] -= gone->bytes;
             else if (ours)
                 stub.locked -= gone->bytes;
+            else
+                stub.registered -= gone->bytes;
             if (ours)
                 free(gone->p);
             free(gone);
@@ -187,8 +189,12 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
     cudaError_t r = stub_enter(stub_device);
     (void)flags;
-    if (!r)
+    if (!r) {
         add_block(p, bytes, -1, false);
+        stub.registered += bytes;
+    }
+    if (stub.registered > stub.most_registered)
+        stub.most_registered = stub.registered;
     return stub_leave(r);
 }
 
