@@ -34,8 +34,15 @@ int sums_open(struct sums_set *s, struct check_device *d, const struct result_pa
 void sums_close(struct sums_set *s);
 
 /* The sums that a band uses. */
-int sums_number(const struct spectrum_band *d);
-struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d);
+static inline int sums_number(const struct spectrum_band *d)
+{
+    return (int)(d->assigned.number % SPECTRUM_SUMS);
+}
+
+static inline struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d)
+{
+    return &s->sums[sums_number(d)];
+}
 
 bool sums_fit(const struct sums_set *s, const struct spectrum_band *d);
 int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *e);
