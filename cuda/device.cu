@@ -120,7 +120,7 @@ static int open_all(struct spectrum *d, const struct spectrum_setup *s, struct s
                     struct err *e)
 {
     return read_properties(d, e) ||
-                   loader_open(&d->loader, &d->check, staging, s->threads, s->gds, e) ||
+                   loader_open(&d->loader, &d->check, staging, s, d->shared_bytes, e) ||
                    CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking),
                       e) ||
                    buffers_open(&d->buffers, &d->check, &d->params, e) ||

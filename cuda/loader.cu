@@ -10,23 +10,23 @@
 
 /* --- opening and memory --- */
 
-int loader_open(struct loader *l, struct check_device *d, struct staging *s, int threads, bool gds,
-                struct err *e)
+int loader_open(struct loader *l, struct check_device *d, struct staging *staging,
+                const struct spectrum_setup *s, size_t shared_bytes, struct err *e)
 {
     l->device = d;
-    l->staging = s;
-    l->threads = threads;
-    l->marks = (struct loader_marks *)calloc((size_t)threads, sizeof *l->marks);
+    l->staging = staging;
+    l->threads = s->threads;
+    l->marks = (struct loader_marks *)calloc((size_t)s->threads, sizeof *l->marks);
     if (!l->marks)
         return err_set(e, "out of memory");
-    l->copies = copies_create(d, staging_count(s) + (gds ? threads : 0), e);
+    l->copies = copies_create(d, staging_count(staging) + (s->gds ? s->threads : 0), e);
     if (!l->copies)
         return -1;
-    staging_join(s, l->copies);
-    if (gds && !(l->reads = reads_create(d, threads, e)))
+    staging_join(staging, l->copies);
+    if (s->gds && !(l->reads = reads_create(d, s->threads, e)))
         return -1;
     for (struct unpack &u : l->unpacks)
-        if (unpack_open(&u, d, e))
+        if (unpack_open(&u, d, shared_bytes, e))
             return -1;
     return 0;
 }

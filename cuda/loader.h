@@ -46,9 +46,9 @@ struct loader {
     int threads;
 };
 
-/* Starts as {}. `gds`: the device reads files. Closed after a failure, too. */
-int loader_open(struct loader *l, struct check_device *d, struct staging *s, int threads, bool gds,
-                struct err *e);
+/* Starts as {}. A block of the device can have `shared_bytes`. Closed after a failure, too. */
+int loader_open(struct loader *l, struct check_device *d, struct staging *staging,
+                const struct spectrum_setup *s, size_t shared_bytes, struct err *e);
 void loader_close(struct loader *l);
 
 /* `halved`: how often memory was short. */

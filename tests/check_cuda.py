@@ -688,6 +688,13 @@ def test_jpeg_stores():
         expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
 
 
+def test_jpeg_on_devices_whose_blocks_have_little_shared_memory():
+    # as those of compute capability 8.6, 8.9 and 12.0
+    for name in KINDS:
+        p = right(jpeg(kind(name)), "--json", odd="small")
+        expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
+
+
 def long_jpeg():
     return jpeg(made("--size", "700x5000", "--seed", "5", "--tile", "100x52", "--restart", "7", name="long-jpeg"))
 

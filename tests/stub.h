@@ -45,6 +45,7 @@ enum {
     MOST_SITES = 1 << 20,
     MOST_FRAMES = 64,
     SHARED_BYTES = 232448,
+    SMALL_SHARED_BYTES = 96 << 10, /* too few for the fused kernel; some GPUs have 99 KiB */
     PLAIN_SHARED_BYTES = 49152
 };
 enum { POISON = 0x5a, POISON_BYTES = 1 << 25, PROBABLY = 8 };
@@ -175,6 +176,8 @@ unsigned stub_random(void);
 /* The memory must lie within one block of the device, or (-1) of page-locked memory. */
 void stub_check_memory(const void *p, size_t bytes, int device, const char *what);
 bool stub_is_locked(const void *p);
+/* Of shared memory that a block of the device can have. */
+size_t stub_shared_bytes(int device);
 
 /* --- stub_streams.c --- */
 

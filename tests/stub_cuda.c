@@ -98,13 +98,18 @@ cudaError_t cudaSetDevice(int device)
     return stub_leave(r);
 }
 
+size_t stub_shared_bytes(int device)
+{
+    return is_odd(device, "small") ? SMALL_SHARED_BYTES : SHARED_BYTES;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     cudaError_t r = stub_enter(device);
     memset(p, 0, sizeof *p);
     const bool small = is_odd(device, "small"), old = is_odd(device, "old");
     snprintf(p->name, sizeof p->name, "%sStub", small ? "Small " : old ? "Old " : "");
-    p->sharedMemPerBlockOptin = small ? PLAIN_SHARED_BYTES : SHARED_BYTES;
+    p->sharedMemPerBlockOptin = stub_shared_bytes(device);
     p->sharedMemPerMultiprocessor = p->sharedMemPerBlockOptin + 1024;
     p->major = old ? 3 : 9;
     return stub_leave(r);
