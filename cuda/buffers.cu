@@ -43,12 +43,13 @@ void buffers_close(struct buffers *b)
 
 /* --- sizes --- */
 
-int64_t buffers_pitch(const struct spectrum_band *d)
+static int64_t pitch_of(const struct spectrum_band *d)
 {
     return (d->width + 31) / 32 * 32;
 }
 
-int64_t buffers_ring_rows(const struct buffers *b, const struct spectrum_band *d, int64_t batch)
+/* Rows of the ring when `batch` rows of windows are computed at a time. */
+static int64_t ring_rows(const struct buffers *b, const struct spectrum_band *d, int64_t batch)
 {
     const struct result_params *p = b->params;
     const int64_t rows = batch * p->stride + p->window + d->slab_rows + 2 * p->radius;
@@ -69,10 +70,11 @@ bool buffers_may_halve(const struct buffers *b)
 
 static size_t ring_bytes(const struct buffers *b, const struct spectrum_band *d, int64_t batch)
 {
-    return (size_t)(buffers_ring_rows(b, d, batch) * buffers_pitch(d)) * sizeof(float);
+    return (size_t)(ring_rows(b, d, batch) * pitch_of(d)) * sizeof(float);
 }
 
-int64_t buffers_batch(const struct buffers *b, const struct spectrum_band *d)
+/* The most rows of windows that the ring as it is allows at a time; 0: not even one. */
+static int64_t batch_of(const struct buffers *b, const struct spectrum_band *d)
 {
     int64_t batch = most_batch(b);
     while (batch > 0 && ring_bytes(b, d, batch) > b->ring_bytes)
@@ -80,9 +82,15 @@ int64_t buffers_batch(const struct buffers *b, const struct spectrum_band *d)
     return batch;
 }
 
+struct buffers_ring buffers_ring(const struct buffers *b, const struct spectrum_band *d)
+{
+    const int64_t batch = batch_of(b, d);
+    return {pitch_of(d), batch, ring_rows(b, d, batch)};
+}
+
 bool buffers_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes)
 {
-    return slab_bytes <= b->slab_bytes && buffers_batch(b, d) > 0;
+    return slab_bytes <= b->slab_bytes && batch_of(b, d) > 0;
 }
 
 /* --- memory --- */
@@ -118,7 +126,7 @@ int buffers_reserve_slabs(struct buffers *b, size_t bytes, struct err *e)
 int buffers_reserve_ring(struct buffers *b, const struct spectrum_band *d, struct err *e)
 {
     const size_t bytes = ring_bytes(b, d, most_batch(b));
-    if (buffers_batch(b, d) > 0)
+    if (batch_of(b, d) > 0)
         return 0;
     buffers_release_ring(b);
     if (CU(b->device, cudaMalloc((void **)&b->d_ring, bytes), e))

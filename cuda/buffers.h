@@ -40,12 +40,13 @@ int buffers_open(struct buffers *b, struct check_device *d, const struct result_
                  struct err *e);
 void buffers_close(struct buffers *b);
 
-/* Floats from one row of the ring to the next. */
-int64_t buffers_pitch(const struct spectrum_band *d);
-/* Rows of the ring when `batch` rows of windows are computed at a time. */
-int64_t buffers_ring_rows(const struct buffers *b, const struct spectrum_band *d, int64_t batch);
-/* The most rows of windows that the ring as it is allows at a time; 0: not even one. */
-int64_t buffers_batch(const struct buffers *b, const struct spectrum_band *d);
+/* How a band uses the ring. */
+struct buffers_ring {
+    int64_t pitch; /* floats from one row to the next */
+    int64_t batch; /* rows of windows that are computed at a time */
+    int64_t rows;  /* of the ring */
+};
+struct buffers_ring buffers_ring(const struct buffers *b, const struct spectrum_band *d);
 
 bool buffers_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes);
 int buffers_reserve_slabs(struct buffers *b, size_t bytes, struct err *e);

@@ -74,6 +74,17 @@ cudaStream_t copies_stream(const struct copies *c)
     return c->stream;
 }
 
+struct check_device *copies_device(const struct copies *c)
+{
+    return c->device;
+}
+
+void copies_end(struct copies *c)
+{
+    cudaSetDevice(c->device->number);
+    cudaStreamSynchronize(c->stream);
+}
+
 /* With the lock held: what is queued next waits until the buffer is free. */
 static int wait_for(struct copies *c, struct copies_guard *guard, struct err *e)
 {

@@ -38,6 +38,9 @@ struct copies *copies_create(struct check_device *d, int n, struct err *e);
 /* NULL is fine. */
 void copies_free(struct copies *c);
 cudaStream_t copies_stream(const struct copies *c);
+struct check_device *copies_device(const struct copies *c);
+/* Waits until no copy is in progress, whether the device is alive or not. */
+void copies_end(struct copies *c);
 
 /* Queues a copy of `bytes` from staging buffer number `staging` to the buffer that `guard` guards.
  */

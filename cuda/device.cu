@@ -1,7 +1,12 @@
-/* device.cu - opening a device, its memory and its failures; see device.h. */
-#include "cuda/device_state.h"
+/* device.cu - see device.h. */
+#include "cuda/device.h"
 
+#include "cuda/buffers.h"
 #include "cuda/fused.h"
+#include "cuda/loader.h"
+#include "cuda/smooth.h"
+#include "cuda/sums.h"
+#include "cuda/windows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,37 +16,29 @@
 /* Under --device auto a device with less free memory is left out. */
 static const size_t LEAST_MEMORY = 256 << 20;
 
-/* --- errors --- */
+struct spectrum {
+    struct check_device check;
+    size_t shared_bytes; /* of memory that a block can have, */
+    size_t shared_each;  /* and that a multiprocessor has */
+    int multiprocessors;
+    struct result_params params;
+    struct counts_bins bins;
+    /* Weights of the Gaussian; `down` is for gray of scale 1. */
+    float down[SPECTRUM_MAX_RADIUS + 1], across[SPECTRUM_MAX_RADIUS + 1];
+    cudaStream_t compute;
+    struct loader loader;
+    struct buffers buffers;
+    struct sums_set sums;
+    struct windows *windows; /* NULL: the fused kernel computes them */
+    bool has_had_room;       /* for a band at least */
 
-int device_give_up(struct device *d, const struct err *e)
-{
-    if (!__atomic_exchange_n(&d->failed, true, __ATOMIC_ACQ_REL)) {
-        d->why = *e;
-        __atomic_store_n(&d->has_why, true, __ATOMIC_RELEASE);
-    }
-    return -1;
-}
-
-bool device_alive(const struct device *d)
-{
-    return !__atomic_load_n(&d->failed, __ATOMIC_ACQUIRE);
-}
-
-static int say_why(const struct device *d, struct err *e)
-{
-    if (!__atomic_load_n(&d->has_why, __ATOMIC_ACQUIRE))
-        return err_set(e, "%s (cuda:%d): has failed", d->check.name, d->check.number);
-    *e = d->why;
-    return -1;
-}
-
-int device_enter(struct device *d, struct err *e)
-{
-    if (!device_alive(d))
-        return say_why(d, e);
-    cudaGetLastError(); /* forgets what another device has left in this thread */
-    return CU(&d->check, cudaSetDevice(d->check.number), e) ? device_give_up(d, e) : 0;
-}
+    /* progress in the present band */
+    struct buffers_ring ring;
+    int64_t next_wy;  /* first row of windows not yet computed */
+    int64_t next_row; /* first row not yet smoothed */
+    struct smooth_slab above;
+    struct buffer *above_buffer;
+};
 
 /* --- opening and closing --- */
 
@@ -56,23 +53,30 @@ int device_count(struct err *e)
     return 0;
 }
 
-int device_number(const struct device *d)
+bool device_available(struct err *e)
 {
-    return d->check.number;
+    return device_count(e) > 0;
 }
 
-const char *device_name(const struct device *d)
+bool device_alive(const struct spectrum *d)
 {
-    return d->check.name;
+    return check_alive(&d->check);
 }
 
-const char *device_kernel(const struct device *d)
+struct spectrum_label device_label(const struct spectrum *d)
+{
+    struct spectrum_label l = {"", d->check.number};
+    memcpy(l.name, d->check.name, sizeof l.name);
+    return l;
+}
+
+const char *device_kernel(const struct spectrum *d)
 {
     return d->windows ? "cuFFT" : "fused";
 }
 
 /* Numbers that follow from the parameters. */
-static void set_numbers(struct device *d)
+static void set_numbers(struct spectrum *d)
 {
     const struct result_params *p = &d->params;
     const double octave_db = 20 * log10(2.0), n = (double)p->window;
@@ -88,7 +92,7 @@ static void set_numbers(struct device *d)
         p->low_db == 0 && p->offset >= 1 && p->high_db > 20 * log10(256 * n * n + p->offset);
 }
 
-static int check_kernels(struct device *d, const cudaDeviceProp *p, struct err *e)
+static int check_kernels(struct spectrum *d, const cudaDeviceProp *p, struct err *e)
 {
     char text[160];
     const cudaError_t r = smooth_check();
@@ -100,7 +104,7 @@ static int check_kernels(struct device *d, const cudaDeviceProp *p, struct err *
     return check_failed(&d->check, r, "cudaFuncGetAttributes", text, e);
 }
 
-static int open_all(struct device *d, int readers, struct err *e)
+static int read_properties(struct spectrum *d, struct err *e)
 {
     cudaDeviceProp p;
     if (CU(&d->check, cudaGetDeviceProperties(&p, d->check.number), e))
@@ -109,83 +113,81 @@ static int open_all(struct device *d, int readers, struct err *e)
     d->shared_bytes = p.sharedMemPerBlockOptin;
     d->shared_each = p.sharedMemPerMultiprocessor;
     d->multiprocessors = p.multiProcessorCount;
-    if (CU(&d->check, cudaSetDevice(d->check.number), e) || check_kernels(d, &p, e) ||
-        !(d->copies = copies_create(&d->check, d->staging + readers, e)) ||
-        (readers > 0 && !(d->reads = reads_create(&d->check, readers, e))) ||
-        CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking), e))
-        return -1;
-    for (int k = 0; k < BUFFERS_SLABS; k++)
-        if (unpack_open(&d->unpacks[k], &d->check, e))
-            return -1;
-    return buffers_open(&d->buffers, &d->check, &d->params, e) ||
+    return CU(&d->check, cudaSetDevice(d->check.number), e) ? -1 : check_kernels(d, &p, e);
+}
+
+static int open_all(struct spectrum *d, const struct spectrum_setup *s, struct staging *staging,
+                    struct err *e)
+{
+    return read_properties(d, e) ||
+                   loader_open(&d->loader, &d->check, staging, s, d->shared_bytes, e) ||
+                   CU(&d->check, cudaStreamCreateWithFlags(&d->compute, cudaStreamNonBlocking),
+                      e) ||
+                   buffers_open(&d->buffers, &d->check, &d->params, e) ||
                    sums_open(&d->sums, &d->check, &d->params, e)
                ? -1
                : 0;
 }
 
-int device_open(struct device **out, int number, const struct result_params *p, int staging,
-                int readers, struct err *e)
+int device_open(struct spectrum **out, int number, const struct spectrum_setup *s,
+                struct staging *staging, struct err *e)
 {
-    struct device *d = *out = (struct device *)calloc(1, sizeof *d);
+    struct spectrum *d = *out = (struct spectrum *)calloc(1, sizeof *d);
     if (!d)
         return err_set(e, "out of memory");
     d->check.number = number;
     snprintf(d->check.name, sizeof d->check.name, "a CUDA device");
-    d->params = *p;
-    d->staging = staging;
+    d->params = s->params;
     set_numbers(d);
-    return open_all(d, readers, e) ? device_give_up(d, e) : 0;
+    return open_all(d, s, staging, e) ? check_give_up(&d->check, e) : 0;
 }
 
-int device_check_memory(struct device *d, struct err *e)
+int device_check_memory(struct spectrum *d, struct err *e)
 {
     size_t free_bytes = 0, all = 0;
-    if (device_enter(d, e))
+    if (check_enter(&d->check, e))
         return -1;
     if (CU(&d->check, cudaMemGetInfo(&free_bytes, &all), e))
-        return device_give_up(d, e);
+        return check_give_up(&d->check, e);
     if (free_bytes >= LEAST_MEMORY)
         return 0;
     return err_set(e, "%s (cuda:%d): only %zu of its %zu MiB of memory are free", d->check.name,
                    d->check.number, free_bytes >> 20, all >> 20);
 }
 
-bool device_can_fuse(const struct device *d)
+bool device_can_fuse(const struct spectrum *d)
 {
     const struct result_params *p = &d->params;
     return p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
            !strcmp(p->taper, "rectangular") && d->shared_bytes >= fused_shared_bytes((int)p->bins);
 }
 
-int device_choose_kernel(struct device *d, bool fused, struct err *e)
+int device_choose_kernel(struct spectrum *d, bool fused, struct err *e)
 {
-    if (device_enter(d, e))
+    if (check_enter(&d->check, e))
         return -1;
     if (fused)
         return CU(&d->check, fused_prepare(d->shared_each, (int)d->params.bins, 0), e)
-                   ? device_give_up(d, e)
+                   ? check_give_up(&d->check, e)
                    : 0;
     d->windows = windows_create(&d->check, &d->params, d->compute, e);
-    return d->windows ? 0 : device_give_up(d, e);
+    return d->windows ? 0 : check_give_up(&d->check, e);
 }
 
 /* What the calls return does not matter any more. */
-void device_close(struct device *d)
+void device_close(struct spectrum *d)
 {
     if (!d)
         return;
     cudaSetDevice(d->check.number);
     if (d->compute) {
-        cudaStreamSynchronize(copies_stream(d->copies));
+        copies_end(d->loader.copies);
         cudaStreamSynchronize(d->compute);
     }
-    for (int k = 0; k < BUFFERS_SLABS; k++)
-        unpack_close(&d->unpacks[k]);
-    reads_free(d->reads);
+    loader_close(&d->loader);
     buffers_close(&d->buffers);
     sums_close(&d->sums);
     windows_free(d->windows);
-    copies_free(d->copies);
     if (d->compute)
         cudaStreamDestroy(d->compute);
     free(d);
@@ -193,19 +195,16 @@ void device_close(struct device *d)
 
 /* --- memory --- */
 
-bool device_fits(const struct device *d, const struct spectrum_band *b, size_t buffer_bytes)
+static bool has_room(const struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes)
 {
-    for (int k = 0; k < BUFFERS_SLABS; k++)
-        if (!unpack_fits(&d->unpacks[k], b, d->buffers.halved))
-            return false;
-    return buffers_fit(&d->buffers, b, buffer_bytes) && sums_fit(&d->sums, b) &&
+    return loader_fits(&d->loader, b, d->buffers.halved) &&
+           buffers_fit(&d->buffers, b, buffer_bytes) && sums_fit(&d->sums, b) &&
            (!d->windows || windows_ready(d->windows));
 }
 
-static void release_most(struct device *d)
+static void release_most(struct spectrum *d)
 {
-    for (int k = 0; k < BUFFERS_SLABS; k++)
-        unpack_release(&d->unpacks[k]);
+    loader_release_unpacks(&d->loader);
     buffers_release_ring(&d->buffers);
     if (d->windows)
         windows_release(d->windows);
@@ -213,7 +212,7 @@ static void release_most(struct device *d)
 
 /* After a failure: is memory short, and can less be computed at a time? Then everything that can
  * shrink is released, so that each part gets its share. */
-static bool may_halve(struct device *d)
+static bool may_halve(struct spectrum *d)
 {
     if (d->check.last != cudaErrorMemoryAllocation)
         return false;
@@ -228,10 +227,10 @@ static bool may_halve(struct device *d)
 
 /* A device that has had room for other bands lacks it for this one only. A device that never had
  * room, such as one that somebody else uses, is of no use. */
-static int no_room(struct device *d, int halved, struct err *e)
+static int no_room(struct spectrum *d, int halved, struct err *e)
 {
     if (d->check.last != cudaErrorMemoryAllocation || !d->has_had_room)
-        return device_give_up(d, e);
+        return check_give_up(&d->check, e);
     buffers_release_slabs(&d->buffers);
     sums_release(&d->sums);
     release_most(d);
@@ -239,28 +238,216 @@ static int no_room(struct device *d, int halved, struct err *e)
     return -1;
 }
 
-static int reserve_all(struct device *d, const struct spectrum_band *b, size_t buffer_bytes,
+static int reserve_all(struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes,
                        struct err *e)
 {
     d->check.last = cudaSuccess;
     if (buffers_reserve_slabs(&d->buffers, buffer_bytes, e) || sums_reserve(&d->sums, b, e) ||
-        buffers_reserve_ring(&d->buffers, b, e))
+        buffers_reserve_ring(&d->buffers, b, e) ||
+        loader_reserve_unpacks(&d->loader, b, d->buffers.halved, e))
         return -1;
-    for (int k = 0; k < BUFFERS_SLABS; k++)
-        if (unpack_reserve(&d->unpacks[k], b, d->buffers.halved, e))
-            return -1;
     return d->windows ? windows_reserve(d->windows, d->buffers.halved, e) : 0;
 }
 
-int device_reserve(struct device *d, const struct spectrum_band *b, size_t buffer_bytes,
-                   struct err *e)
+int device_reserve(struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes,
+                   bool drained, struct err *e)
 {
-    if (device_enter(d, e))
+    if (has_room(d, b, buffer_bytes))
+        return 0;
+    if (!drained)
+        return SPECTRUM_DRAIN;
+    if (loader_reserve_staging(&d->loader, b, e) || check_enter(&d->check, e))
         return -1;
     const int halved = d->buffers.halved;
     while (reserve_all(d, b, buffer_bytes, e))
         if (!may_halve(d))
             return no_room(d, halved, e);
     d->has_had_room = true;
+    return 0;
+}
+
+bool device_buffer_free(const struct spectrum *d, int k)
+{
+    return !device_alive(d) || copies_is_free(&d->buffers.slabs[k].guard);
+}
+
+/* --- loading --- */
+
+int device_load(struct spectrum *d, const struct spectrum_slab *s, struct chunks_extent x,
+                struct spectrum_thread *t, struct err *e)
+{
+    return loader_load(&d->loader, &d->buffers.slabs[s->buffer], s, x, t, e);
+}
+
+/* --- the times of kernels --- */
+
+/* Adds the time of a buffer's slab to the sums of its band, once. `number`: what `unreported` was.
+ * Several threads may try, and the one that sets `unreported` to 0 adds the time. It must have read
+ * the time before: as soon as `unreported` is 0, the next slab in the buffer may record its own
+ * events. */
+static int add_time(struct spectrum *d, struct buffer *b, int number, struct err *e)
+{
+    float ms = 0;
+    if (number == 0 || __atomic_load_n(&b->unreported, __ATOMIC_ACQUIRE) != number)
+        return 0;
+    const cudaError_t r = cudaEventElapsedTime(&ms, b->begins, b->ends);
+    int expected = number;
+    if (!__atomic_compare_exchange_n(&b->unreported, &expected, 0, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE))
+        return 0;
+    if (check_result(&d->check, r, "cudaEventElapsedTime(&ms, b->begins, b->ends)", e))
+        return -1;
+    __atomic_fetch_add(&d->sums.sums[number - 1].kernels_us, (int64_t)(ms * 1000),
+                       __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* --- a slab --- */
+
+static int begin_band(struct spectrum *d, const struct spectrum_band *b, struct err *e)
+{
+    d->ring = buffers_ring(&d->buffers, b);
+    d->next_wy = b->first_wy;
+    d->next_row = b->first_wy * d->params.stride;
+    return sums_begin(&d->sums, b, d->compute, e);
+}
+
+/* Waits until the slab that was in the buffer before has been computed. Lets the kernels wait for
+ * this one's copies. */
+static int begin_slab(struct spectrum *d, struct buffer *b, struct err *e)
+{
+    const int number = __atomic_load_n(&b->unreported, __ATOMIC_ACQUIRE);
+    if (b->guard.used &&
+        (CU(&d->check, cudaEventSynchronize(b->ends), e) || add_time(d, b, number, e)))
+        return -1;
+    if (CU(&d->check, cudaEventRecord(b->copied, copies_stream(d->loader.copies)), e) ||
+        CU(&d->check, cudaStreamWaitEvent(d->compute, b->copied, 0), e))
+        return -1;
+    return CU(&d->check, cudaEventRecord(b->begins, d->compute), e);
+}
+
+static struct smooth_args smooth_args_of(const struct spectrum *d, const struct spectrum_band *b)
+{
+    struct smooth_args a = {};
+    a.width = b->width;
+    a.height = b->height;
+    a.layout = spectrum_band_layout(b);
+    a.d_smooth = d->buffers.d_ring;
+    a.ring_rows = d->ring.rows;
+    a.pitch = d->ring.pitch;
+    a.radius = (int)d->params.radius;
+    memcpy(a.across, d->across, sizeof a.across);
+    for (int k = 0; k <= a.radius; k++)
+        a.down[k] = (float)((double)d->down[k] / (double)b->scale);
+    return a;
+}
+
+/* Smooths the rows whose neighbours have all arrived. */
+static int queue_smoothing(struct spectrum *d, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_band *b = s->band;
+    struct buffer *buffer = &d->buffers.slabs[s->buffer];
+    const bool first = s->row == b->first_row;
+    struct buffer *above = first ? buffer : d->above_buffer;
+    const int64_t end = s->row + s->rows;
+    struct smooth_args a = smooth_args_of(d, b);
+    a.slab = {buffer->d_pixels, s->row, s->rows};
+    a.above = first ? a.slab : d->above;
+    a.first = d->next_row;
+    a.end = end >= b->height ? b->height : end - d->params.radius;
+    d->above = a.slab;
+    d->above_buffer = buffer;
+    if (a.end > d->next_row) {
+        smooth_rows(&a, d->compute);
+        d->next_row = a.end;
+    }
+    if (CU(&d->check, cudaGetLastError(), e) ||
+        copies_free_later(d->loader.copies, &buffer->guard, d->compute, e))
+        return -1;
+    return above == buffer ? 0 : copies_free_later(d->loader.copies, &above->guard, d->compute, e);
+}
+
+/* Computes the windows that are complete, if they are enough for a batch or the last ones. */
+static int queue_windows(struct spectrum *d, const struct spectrum_slab *s, struct err *e)
+{
+    const struct spectrum_band *b = s->band;
+    const int64_t n = s->end_wy - d->next_wy;
+    if (n <= 0 || (n < d->ring.batch && s->end_wy < b->end_wy))
+        return 0;
+    struct fused_args a = {};
+    a.multiprocessors = d->multiprocessors;
+    a.blocks = fused_blocks(d->shared_each, d->bins.bins);
+    a.d_smooth = d->buffers.d_ring;
+    a.ring_rows = d->ring.rows;
+    a.pitch = d->ring.pitch;
+    a.windows = sums_windows(&d->sums, b, d->next_wy, s->end_wy);
+    a.bins = d->bins;
+    a.sums = sums_counters(&d->sums, b);
+    d->next_wy = s->end_wy;
+    if (d->windows)
+        return windows_count(d->windows, &a, e);
+    fused_windows(&a, d->compute);
+    return CU(&d->check, cudaGetLastError(), e);
+}
+
+int64_t device_units(const struct spectrum *d, const struct spectrum_slab *s)
+{
+    (void)d, (void)s;
+    return 1; /* a slab that completes no window must reach the device, too */
+}
+
+static int queue_slab(struct spectrum *d, const struct spectrum_slab *s, struct buffer *buffer,
+                      struct err *e)
+{
+    const struct spectrum_band *b = s->band;
+    if ((s->row == b->first_row && begin_band(d, b, e)) || begin_slab(d, buffer, e) ||
+        queue_smoothing(d, s, e) || queue_windows(d, s, e) ||
+        CU(&d->check, cudaEventRecord(buffer->ends, d->compute), e))
+        return -1;
+    return s->row + s->rows >= b->end_row ? sums_fetch(&d->sums, b, d->compute, e) : 0;
+}
+
+int device_compute(struct spectrum *d, const struct spectrum_slab *s, int64_t k,
+                   struct spectrum_thread *t, struct result_counts *counts, struct err *e)
+{
+    struct buffer *buffer = &d->buffers.slabs[s->buffer];
+    (void)k, (void)counts; /* the device counts; device_finish() reports */
+    const int r = loader_complete(&d->loader, buffer, s, t, e);
+    if (r)
+        return r;
+    if (check_enter(&d->check, e))
+        return -1;
+    if (queue_slab(d, s, buffer, e))
+        return check_give_up(&d->check, e);
+    __atomic_store_n(&buffer->unreported, sums_number(s->band) + 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* --- the end of a band --- */
+
+static int report_times(struct spectrum *d, const struct spectrum_band *b,
+                        struct spectrum_times *times, struct err *e)
+{
+    const int number = sums_number(b) + 1;
+    for (struct buffer &s : d->buffers.slabs)
+        if (add_time(d, &s, number, e))
+            return -1;
+    const int64_t us = __atomic_load_n(&sums_of(&d->sums, b)->kernels_us, __ATOMIC_RELAXED);
+    times->kernels += (double)us * 1e-6;
+    return loader_report(&d->loader, b, times, e);
+}
+
+int device_finish(struct spectrum *d, const struct spectrum_band *b, struct result_counts *counts,
+                  struct spectrum_times *times, struct err *e)
+{
+    struct spectrum_times own = {};
+    if (check_enter(&d->check, e))
+        return -1;
+    if (sums_wait(&d->sums, b, e) || report_times(d, b, &own, e) ||
+        sums_take(&d->sums, b, counts, e))
+        return check_give_up(&d->check, e);
+    times->copy += own.copy;
+    times->kernels += own.kernels;
+    times->unpack += own.unpack;
     return 0;
 }

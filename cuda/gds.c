@@ -45,7 +45,7 @@ int gds_open(struct err *e)
             err_add(e, "cuFile cannot be used here; choose --io direct");
         return -1;
     }
-    /* Without statistics gds_mode() claims nothing. */
+    /* Without statistics mode() claims nothing. */
     if (cuFileSetStatsLevel(WITH_WAYS).err == CU_FILE_SUCCESS)
         cuFileStatsStart();
     return 0;
@@ -71,13 +71,6 @@ struct spectrum_file *gds_file_open(int fd, struct err *e)
         err_add(e, "cuFile takes no file here (its cufile.log says why); choose --io direct");
     free(f);
     return NULL;
-}
-
-void gds_file_close(struct spectrum_file *f)
-{
-    if (f)
-        cuFileHandleDeregister(f->handle);
-    free(f);
 }
 
 int gds_register(void *d_memory, size_t bytes, struct err *e)
@@ -111,7 +104,8 @@ int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t of
     return (int64_t)have;
 }
 
-const char *gds_mode(void)
+/* "gds" if all reads so far were GPUDirect Storage's, else "gds-compat". */
+static const char *mode(void)
 {
     CUfileStatsLevel3_t *s = calloc(1, sizeof *s);
     uint64_t reads = 0, posix = 0;
@@ -122,6 +116,14 @@ const char *gds_mode(void)
         }
     free(s);
     return reads > 0 && posix == 0 ? "gds" : "gds-compat";
+}
+
+const char *gds_file_close(struct spectrum_file *f)
+{
+    const char *how = mode();
+    cuFileHandleDeregister(f->handle);
+    free(f);
+    return how;
 }
 
 #else
@@ -143,11 +145,6 @@ struct spectrum_file *gds_file_open(int fd, struct err *e)
     return NULL;
 }
 
-void gds_file_close(struct spectrum_file *f)
-{
-    (void)f;
-}
-
 int gds_register(void *d_memory, size_t bytes, struct err *e)
 {
     (void)d_memory, (void)bytes;
@@ -166,8 +163,9 @@ int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t of
     return gds_open(e);
 }
 
-const char *gds_mode(void)
+const char *gds_file_close(struct spectrum_file *f)
 {
+    (void)f;
     return "none";
 }
 

@@ -35,16 +35,6 @@ void sums_close(struct sums_set *s)
     }
 }
 
-int sums_number(const struct spectrum_band *d)
-{
-    return (int)(d->assigned.number % SPECTRUM_SUMS);
-}
-
-struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d)
-{
-    return &s->sums[sums_number(d)];
-}
-
 /* --- memory --- */
 
 static int64_t windows_of(const struct spectrum_band *d)

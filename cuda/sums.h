@@ -8,7 +8,6 @@
 #define WSI_SUMS_H
 
 #include "cuda/check.h"
-#include "cuda/copies.h"
 #include "cuda/counts.h"
 #include "cuda/feature_sums.h"
 #include "process/spectrum/spectrum.h"
@@ -19,10 +18,8 @@ struct sums {
     unsigned long long *d_windows, *windows;     /* [rows of windows of the band][nx][2] */
     uint8_t *d_wanted;                           /* [rows of windows of the band][nx] */
     struct feature_sums features;
-    cudaEvent_t done;                            /* all of it is on the host */
-    struct copies_times copied;
+    cudaEvent_t done;   /* all of it is on the host */
     int64_t kernels_us; /* atomic */
-    int64_t unpack_us;  /* changed by one thread at a time */
 };
 
 struct sums_set {
@@ -37,8 +34,15 @@ int sums_open(struct sums_set *s, struct check_device *d, const struct result_pa
 void sums_close(struct sums_set *s);
 
 /* The sums that a band uses. */
-int sums_number(const struct spectrum_band *d);
-struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d);
+static inline int sums_number(const struct spectrum_band *d)
+{
+    return (int)(d->assigned.number % SPECTRUM_SUMS);
+}
+
+static inline struct sums *sums_of(struct sums_set *s, const struct spectrum_band *d)
+{
+    return &s->sums[sums_number(d)];
+}
 
 bool sums_fit(const struct sums_set *s, const struct spectrum_band *d);
 int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *e);

@@ -17,10 +17,11 @@ enum {
 
 /* --- opening and memory --- */
 
-int unpack_open(struct unpack *u, struct check_device *d, struct err *e)
+int unpack_open(struct unpack *u, struct check_device *d, size_t shared_bytes, struct err *e)
 {
     int least = 0, greatest = 0;
     u->device = d;
+    u->shared_bytes = shared_bytes;
     u->band = -1;
     if (!(u->lock = new (std::nothrow) std::mutex))
         return err_set(e, "out of memory");
@@ -155,7 +156,7 @@ int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, 
     u->list = (struct unpack_tile *)malloc((size_t)u->room.tiles * sizeof *u->list);
     if (!u->list)
         return err_set(e, "out of memory");
-    if (CU(u->device, jpeg_prepare(), e) ||
+    if (CU(u->device, jpeg_prepare(u->shared_bytes), e) ||
         CU(u->device, cudaMallocHost((void **)&u->locked, lay_out_host(u, NULL)), e) ||
         CU(u->device, cudaMalloc((void **)&u->d_memory, lay_out_device(u, NULL)), e))
         return -1;
@@ -189,8 +190,8 @@ static int begin_slab(struct unpack *u, const struct spectrum_slab *s, struct er
 /* Do the kernels handle streams with this header, and do they make the pixels of a chunk of the
  * band? libjpeg-turbo decides about all others, and about the colours of streams that do not say
  * what they are. */
-static bool handles(const struct jpeg_header *h, const struct spectrum_band *b,
-                    struct unpack_header *out, struct jpeg_set *set)
+static bool handles(const struct unpack *u, const struct jpeg_header *h,
+                    const struct spectrum_band *b, struct unpack_header *out, struct jpeg_set *set)
 {
     if (h->width != b->chunk_cols || h->height != b->chunk_rows || h->components != 3 ||
         b->channels != 3 || h->adobe_transform < 0 || h->adobe_transform > 1)
@@ -198,7 +199,7 @@ static bool handles(const struct jpeg_header *h, const struct spectrum_band *b,
     if (!jpeg_tables_make(h, h->adobe_transform == 1, &out->geometry, set))
         return false;
     out->pairs = set->pairs;
-    return jpeg_pixels_fit(&out->geometry);
+    return jpeg_pixels_fit(&out->geometry, u->shared_bytes);
 }
 
 /* Adds the header of a chunk that has none of the known ones. NULL: there is no room, or it has
@@ -214,7 +215,7 @@ static struct unpack_header *add_header(struct unpack *u, const struct spectrum_
         (out->bytes = (uint8_t *)malloc(h->scan_offset))) {
         memcpy(out->bytes, bytes, h->scan_offset);
         out->n = h->scan_offset;
-        out->handled = handles(h, b, out, &u->sets[u->n_headers]);
+        out->handled = handles(u, h, b, out, &u->sets[u->n_headers]);
         u->last_header = u->n_headers++;
     } else
         out = NULL;

@@ -53,6 +53,7 @@ struct unpack_room {
 
 struct unpack {
     struct check_device *device;
+    size_t shared_bytes; /* of memory that a block of the device can have */
     cudaStream_t stream;
     cudaEvent_t copied, begins, ends;
     struct copies_guard guard; /* of d_stored */
@@ -76,7 +77,7 @@ struct unpack {
     bool queued, waited;
 };
 
-int unpack_open(struct unpack *u, struct check_device *d, struct err *e);
+int unpack_open(struct unpack *u, struct check_device *d, size_t shared_bytes, struct err *e);
 void unpack_close(struct unpack *u);
 /* `halved`: how often memory was short. */
 bool unpack_fits(const struct unpack *u, const struct spectrum_band *b, int halved);

@@ -10,6 +10,7 @@
 #define TESTS_DEVICE_H
 
 #include "common/codec/codec.h"
+#include "common/store/chunks.h"
 #include "process/spectrum/spectrum.h"
 
 #include <pthread.h>
@@ -35,89 +36,77 @@ struct device_buffer {
     int64_t row; /* of the slab that it holds */
 };
 
-struct device {
-    struct spectrum *cpu;
+struct spectrum { /* a device of this backend; the CPU's stays behind its pointer */
+    struct spectrum_use cpu;
+    int number;
     atomic_bool failed;
     atomic_llong calls; /* that change it */
+    pthread_mutex_t lock;
     size_t buffer_bytes;
     struct device_buffer buffers[SPECTRUM_BUFFERS];
     struct device_rows { /* of the bands in progress */
         const struct spectrum_band *band;
         float *gray; /* [rows][pitch] */
     } rows[SPECTRUM_SUMS];
-};
-
-struct spectrum { /* the state of this backend; the CPU's stays behind its pointer */
-    pthread_mutex_t lock;
-    struct device devices[DEVICES];
     uint8_t *staging[THREADS];
 };
 
-static int device_open(struct spectrum **out, const struct spectrum_setup *s, struct err *note,
+static struct spectrum *device_create(int number, const struct spectrum_setup *s, struct err *note,
+                                      struct err *e)
+{
+    struct spectrum *d = calloc(1, sizeof *d);
+    if (!d || s->threads > THREADS || spectrum_cpu.open(&d->cpu, s, note, e))
+        return NULL;
+    d->number = number;
+    pthread_mutex_init(&d->lock, NULL);
+    for (int t = 0; t < s->threads; t++)
+        if (!(d->staging[t] = aligned_alloc(STORE_PAGE, STAGING_BYTES + CHUNKS_MARGIN)))
+            return NULL;
+    return d;
+}
+
+static int device_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                        struct err *e)
 {
-    struct spectrum *b = *out = calloc(1, sizeof *b);
-    if (!b || s->threads > THREADS)
-        return err_set(e, "out of memory");
-    pthread_mutex_init(&b->lock, NULL);
-    for (int t = 0; t < s->threads; t++)
-        if (!(b->staging[t] = aligned_alloc(SPECTRUM_PAGE, STAGING_BYTES + SPECTRUM_STAGING_MORE)))
+    u->kernel = "test";
+    for (; u->n < device_plan.devices; u->n++) {
+        u->labels[u->n] = (struct spectrum_label){"device", u->n};
+        if (!(u->devices[u->n] = device_create(u->n, s, note, e)))
             return err_set(e, "out of memory");
-    for (int k = 0; k < device_plan.devices; k++)
-        if (spectrum_cpu.open(&b->devices[k].cpu, s, note, e))
-            return -1;
+    }
     return 0;
 }
 
-static void device_close(struct spectrum *b)
+static void device_close(struct spectrum_use *u)
 {
-    for (int k = 0; b && k < device_plan.devices; k++) {
-        struct device *d = &b->devices[k];
-        spectrum_cpu.close(d->cpu);
+    for (int k = 0; k < u->n; k++) {
+        struct spectrum *d = u->devices[k];
+        spectrum_cpu.close(&d->cpu);
         for (int n = 0; n < SPECTRUM_BUFFERS; n++) {
             free(d->buffers[n].bytes);
             free(d->buffers[n].sent);
         }
         for (int n = 0; n < SPECTRUM_SUMS; n++)
             free(d->rows[n].gray);
+        for (int t = 0; t < THREADS; t++)
+            free(d->staging[t]);
+        free(d);
     }
-    for (int t = 0; b && t < THREADS; t++)
-        free(b->staging[t]);
-    free(b);
 }
 
-static int device_count(const struct spectrum *b)
+static bool device_alive(const struct spectrum *d)
 {
-    (void)b;
-    return device_plan.devices;
+    return !d->failed;
 }
 
-static bool device_alive(const struct spectrum *b, int device)
+static int device_reserve(struct spectrum *d, const struct spectrum_band *g, size_t bytes,
+                          bool drained, struct err *e)
 {
-    return !b->devices[device].failed;
-}
-
-static void device_describe(const struct spectrum *b, uint64_t devices, char *text, size_t bytes)
-{
-    (void)b;
-    snprintf(text, bytes, "devices %x", (unsigned)devices);
-}
-
-static const char *device_kernel(const struct spectrum *b)
-{
-    (void)b;
-    return "test";
-}
-
-static bool device_fits(const struct spectrum *b, const struct spectrum_band *d, size_t bytes)
-{
-    return b->devices[d->assigned.device].buffer_bytes >= bytes;
-}
-
-static int device_reserve(struct spectrum *b, const struct spectrum_band *g, size_t bytes,
-                          struct err *e)
-{
-    struct device *d = &b->devices[g->assigned.device];
+    (void)g;
+    if (d->buffer_bytes >= bytes)
+        return 0;
+    if (!drained)
+        return SPECTRUM_DRAIN;
     for (int k = 0; k < SPECTRUM_BUFFERS; k++) {
         struct device_buffer *u = &d->buffers[k];
         free(u->bytes);
@@ -131,23 +120,17 @@ static int device_reserve(struct spectrum *b, const struct spectrum_band *g, siz
     return 0;
 }
 
-static bool device_buffer_free(const struct spectrum *b, int device, int k)
+static bool device_buffer_free(const struct spectrum *d, int k)
 {
-    return (b->devices[device].calls + k) % 3 != 0; /* now and then the device is busy */
-}
-
-static struct spectrum_staging device_staging(struct spectrum *b, int thread)
-{
-    return (struct spectrum_staging){.memory = b->staging[thread], .bytes = STAGING_BYTES};
+    return (d->calls + k) % 3 != 0; /* now and then the device is busy */
 }
 
 /* Counts a call; -1 if the device has failed, or fails now. */
-static int device_call(struct spectrum *b, int number, struct err *e)
+static int device_call(struct spectrum *d, struct err *e)
 {
-    struct device *d = &b->devices[number];
-    if (++d->calls >= device_plan.fail_call && number == device_plan.failing)
+    if (++d->calls >= device_plan.fail_call && d->number == device_plan.failing)
         d->failed = device_plan.failed = true;
-    return d->failed ? err_set(e, "test device %d has failed", number) : 0;
+    return d->failed ? err_set(e, "test device %d has failed", d->number) : 0;
 }
 
 static int64_t slab_chunks(const struct spectrum_slab *s)
@@ -157,46 +140,56 @@ static int64_t slab_chunks(const struct spectrum_slab *s)
     return (s->rows + g->chunk_rows - 1) / g->chunk_rows * columns;
 }
 
-static int send_locked(struct spectrum *b, const struct spectrum_slab *s, const uint8_t *from,
-                       size_t offset, size_t bytes, struct err *e)
+/* Takes n chunks for places first, first + 1 ... of the slab. */
+static int send_locked(struct spectrum *d, const struct spectrum_slab *s, const uint8_t *from,
+                       int64_t first, int64_t n, struct err *e)
 {
     const struct spectrum_band *g = s->band;
     const size_t whole = (size_t)(g->chunk_rows * g->chunk_cols * g->channels);
-    struct device_buffer *u = &b->devices[g->assigned.device].buffers[s->buffer];
-    if (device_call(b, g->assigned.device, e))
+    struct device_buffer *u = &d->buffers[s->buffer];
+    if (device_call(d, e))
         return -1;
-    if (offset % whole || bytes % whole || (offset + bytes) / whole > (size_t)slab_chunks(s))
+    if (first < 0 || first + n > slab_chunks(s))
         return err_set(e, "a chunk is sent to a wrong place");
     if (u->band != g) /* whatever a store that has failed left there */
-        memset(u->sent, 0, b->devices[g->assigned.device].buffer_bytes / 16);
-    else if (u->row != s->row &&
-             memchr(u->sent, 1, b->devices[g->assigned.device].buffer_bytes / 16))
+        memset(u->sent, 0, d->buffer_bytes / 16);
+    else if (u->row != s->row && memchr(u->sent, 1, d->buffer_bytes / 16))
         return err_set(e, "a slab is sent over one that was not computed");
-    for (size_t k = offset / whole; k < (offset + bytes) / whole; k++)
+    for (int64_t k = first; k < first + n; k++)
         if (u->sent[k]++)
             return err_set(e, "a chunk is sent over another one");
-    memcpy(u->bytes + offset, from, bytes);
+    memcpy(u->bytes + (size_t)first * whole, from, (size_t)n * whole);
     u->band = g;
     u->row = s->row;
     return 0;
 }
 
-static int device_send(struct spectrum *b, const struct spectrum_slab *s,
-                       const struct spectrum_staging *staging, const uint8_t *from, size_t offset,
-                       size_t bytes, struct err *e)
+static int device_load(struct spectrum *d, const struct spectrum_slab *s, struct chunks_extent x,
+                       struct spectrum_thread *t, struct err *e)
 {
-    if (from < staging->memory || bytes > STAGING_BYTES ||
-        from + bytes > staging->memory + STAGING_BYTES + SPECTRUM_STAGING_MORE)
-        return err_set(e, "the chunks are not in the staging buffer");
-    pthread_mutex_lock(&b->lock);
-    const int r = send_locked(b, s, from, offset, bytes, e);
-    pthread_mutex_unlock(&b->lock);
-    return r;
+    const struct spectrum_band *g = s->band;
+    const int64_t most = STAGING_BYTES / (g->chunk_rows * g->chunk_cols * g->channels);
+    const int64_t above = (s->row - g->first_row) / g->chunk_rows;
+    for (int r = 0; x.n > 0;) {
+        const uint8_t *pixels;
+        const struct chunks_extent some = {x.row, x.col, x.n < most ? x.n : most};
+        const int64_t first = (x.row - above) * g->chunks->columns + x.col;
+        if (chunks_load(g->chunks, &t->scratch, some, d->staging[t->number], &pixels, e))
+            return SPECTRUM_BAD_STORE;
+        pthread_mutex_lock(&d->lock);
+        r = send_locked(d, s, pixels, first, some.n, e);
+        pthread_mutex_unlock(&d->lock);
+        if (r)
+            return r;
+        x.col += some.n;
+        x.n -= some.n;
+    }
+    return 0;
 }
 
-static int64_t device_units(const struct spectrum *b, const struct spectrum_slab *s)
+static int64_t device_units(const struct spectrum *d, const struct spectrum_slab *s)
 {
-    (void)b, (void)s;
+    (void)d, (void)s;
     return 1;
 }
 
@@ -215,15 +208,14 @@ static void collect(const struct spectrum_slab *s, const uint8_t *bytes, float *
         }
 }
 
-static int compute_locked(struct spectrum *b, const struct spectrum_slab *s, struct err *e)
+static int compute_locked(struct spectrum *d, const struct spectrum_slab *s, struct err *e)
 {
     const struct spectrum_band *g = s->band;
-    struct device *d = &b->devices[g->assigned.device];
     struct device_buffer *u = &d->buffers[s->buffer];
     const struct device_buffer *above =
         &d->buffers[(s->buffer + SPECTRUM_BUFFERS - 1) % SPECTRUM_BUFFERS];
     struct device_rows *r = &d->rows[g->assigned.number % SPECTRUM_SUMS];
-    if (device_call(b, g->assigned.device, e))
+    if (device_call(d, e))
         return -1;
     for (int64_t k = 0; k < slab_chunks(s); k++)
         if (!u->sent[k])
@@ -242,40 +234,41 @@ static int compute_locked(struct spectrum *b, const struct spectrum_slab *s, str
     return 0;
 }
 
-static int device_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t unit,
-                          int thread, struct result_counts *counts, struct err *e)
+static int device_compute(struct spectrum *d, const struct spectrum_slab *s, int64_t unit,
+                          struct spectrum_thread *t, struct result_counts *counts, struct err *e)
 {
-    (void)unit, (void)thread, (void)counts;
-    pthread_mutex_lock(&b->lock);
-    const int r = compute_locked(b, s, e);
-    pthread_mutex_unlock(&b->lock);
+    (void)unit, (void)t, (void)counts;
+    pthread_mutex_lock(&d->lock);
+    const int r = compute_locked(d, s, e);
+    pthread_mutex_unlock(&d->lock);
     return r;
 }
 
-static int device_finish(struct spectrum *b, const struct spectrum_band *g,
+static int device_finish(struct spectrum *d, const struct spectrum_band *g,
                          struct result_counts *counts, struct spectrum_times *times, struct err *e)
 {
-    struct device *d = &b->devices[g->assigned.device];
     struct device_rows *rows = &d->rows[g->assigned.number % SPECTRUM_SUMS];
+    struct spectrum *cpu = d->cpu.devices[0];
     struct spectrum_band whole = *g;
+    struct spectrum_thread first = {0};
     const size_t bytes = (size_t)((g->end_row - g->first_row) * g->pitch) * sizeof(float);
-    pthread_mutex_lock(&b->lock); /* the bands of a device share its spectrum_cpu */
-    int r = device_call(b, g->assigned.device, e);
+    pthread_mutex_lock(&d->lock); /* the bands of a device share its spectrum_cpu */
+    int r = device_call(d, e);
     whole.slab_rows = g->end_row - g->first_row;
     whole.assigned = (struct spectrum_assignment){0};
     if (r == 0)
-        r = spectrum_cpu.reserve(d->cpu, &whole, bytes, e);
+        r = spectrum_cpu.reserve(cpu, &whole, bytes, true, e);
     if (r == 0)
-        memcpy(spectrum_cpu.buffer(d->cpu, 0), rows->gray, bytes);
+        memcpy(spectrum_cpu_buffer(cpu, 0), rows->gray, bytes);
     const struct spectrum_slab s = {.band = &whole,
                                     .row = whole.first_row,
                                     .rows = whole.slab_rows,
                                     .wy = whole.first_wy,
                                     .end_wy = whole.end_wy};
-    for (int64_t k = 0; r == 0 && k < spectrum_cpu.units(d->cpu, &s); k++)
-        r = spectrum_cpu.compute(d->cpu, &s, k, 0, counts, e);
+    for (int64_t k = 0; r == 0 && k < spectrum_cpu.units(cpu, &s); k++)
+        r = spectrum_cpu.compute(cpu, &s, k, &first, counts, e);
     rows->band = NULL;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&d->lock);
     times->copy = times->kernels = 0;
     return r;
 }
@@ -288,18 +281,13 @@ static const struct spectrum_backend device_backend = {.name = "test",
                                                        .unpacks = 1u << CODEC_NONE,
                                                        .most_loads = 4,
                                                        .open = device_open,
-                                                       .devices = device_count,
+                                                       .close = device_close,
                                                        .alive = device_alive,
-                                                       .describe = device_describe,
-                                                       .kernel = device_kernel,
-                                                       .fits = device_fits,
                                                        .reserve = device_reserve,
                                                        .buffer_free = device_buffer_free,
-                                                       .staging = device_staging,
-                                                       .send = device_send,
+                                                       .load = device_load,
                                                        .units = device_units,
                                                        .compute = device_compute,
-                                                       .finish = device_finish,
-                                                       .close = device_close};
+                                                       .finish = device_finish};
 
 #endif

@@ -80,7 +80,9 @@ int main()
         return 77;
     }
     for (int k = 0; k < n; k++) {
-        struct check_device d = {k, "a CUDA device", cudaSuccess};
+        struct check_device d = {};
+        d.number = k;
+        snprintf(d.name, sizeof d.name, "a CUDA device");
         struct err e = {""};
         if (try_device(&d, &e)) {
             fprintf(stderr, "gpu_log2: %s\n", e.msg);

@@ -474,8 +474,11 @@ static int bench(const char *path, size_t tiles)
 int main(int argc, char **argv)
 {
     int bad = argc < 3;
-    if (argc >= 3 && strcmp(argv[1], "host"))
-        CHECK(jpeg_prepare());
+    if (argc >= 3 && strcmp(argv[1], "host")) {
+        cudaDeviceProp p;
+        CHECK(cudaGetDeviceProperties(&p, 0));
+        CHECK(jpeg_prepare(p.sharedMemPerBlockOptin));
+    }
     for (int k = 2; k < argc; k++) {
         if (!strcmp(argv[1], "check"))
             bad |= check(argv[k]);

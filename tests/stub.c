@@ -134,10 +134,11 @@ __attribute__((destructor)) static void report(void)
     if (!f)
         return;
     fprintf(f,
-            "{\"calls\": %ld, \"locked_bytes\": %zu, \"not_released\": %ld, \"smooth\": %ld, "
+            "{\"calls\": %ld, \"locked_bytes\": %zu, \"registered_bytes\": %zu, "
+            "\"not_released\": %ld, \"smooth\": %ld, "
             "\"fused\": %ld, \"gather\": %ld, \"count\": %ld, \"pixels\": %ld, \"sites\": [",
-            stub.calls, stub.most_locked, not_released(), stub.run[SMOOTH], stub.run[FUSED],
-            stub.run[GATHER], stub.run[COUNT], stub.run[PIXELS]);
+            stub.calls, stub.most_locked, stub.most_registered, not_released(), stub.run[SMOOTH],
+            stub.run[FUSED], stub.run[GATHER], stub.run[COUNT], stub.run[PIXELS]);
     for (long k = 0; stub.sites && k < stub.calls && k < MOST_SITES; k++)
         fprintf(f, "%s%u", k ? ", " : "", stub.sites[k]);
     fputs("]}\n", f);

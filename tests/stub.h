@@ -45,6 +45,7 @@ enum {
     MOST_SITES = 1 << 20,
     MOST_FRAMES = 64,
     SHARED_BYTES = 232448,
+    SMALL_SHARED_BYTES = 96 << 10, /* too few for the fused kernel; some GPUs have 99 KiB */
     PLAIN_SHARED_BYTES = 49152
 };
 enum { POISON = 0x5a, POISON_BYTES = 1 << 25, PROBABLY = 8 };
@@ -143,7 +144,9 @@ struct stub_state {
     int devices, fail_code;
     long calls, fail_at, run[WHATS];
     unsigned *sites; /* of every call, if WSI_STUB_CALLS is set */
-    size_t memory, used[MOST_DEVICES], locked, most_locked;
+    size_t memory, used[MOST_DEVICES];
+    size_t locked, most_locked;         /* page-locked memory that the runtime has allocated */
+    size_t registered, most_registered; /* page-locked memory of the program's own */
     cudaError_t lost[MOST_DEVICES];
     unsigned seed;
     struct block *blocks;
@@ -173,6 +176,8 @@ unsigned stub_random(void);
 /* The memory must lie within one block of the device, or (-1) of page-locked memory. */
 void stub_check_memory(const void *p, size_t bytes, int device, const char *what);
 bool stub_is_locked(const void *p);
+/* Of shared memory that a block of the device can have. */
+size_t stub_shared_bytes(int device);
 
 /* --- stub_streams.c --- */
 

@@ -59,6 +59,8 @@ static void remove_block(const void *p, bool host, bool ours)
                 stub.used[gone->device] -= gone->bytes;
             else if (ours)
                 stub.locked -= gone->bytes;
+            else
+                stub.registered -= gone->bytes;
             if (ours)
                 free(gone->p);
             free(gone);
@@ -96,13 +98,18 @@ cudaError_t cudaSetDevice(int device)
     return stub_leave(r);
 }
 
+size_t stub_shared_bytes(int device)
+{
+    return is_odd(device, "small") ? SMALL_SHARED_BYTES : SHARED_BYTES;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     cudaError_t r = stub_enter(device);
     memset(p, 0, sizeof *p);
     const bool small = is_odd(device, "small"), old = is_odd(device, "old");
     snprintf(p->name, sizeof p->name, "%sStub", small ? "Small " : old ? "Old " : "");
-    p->sharedMemPerBlockOptin = small ? PLAIN_SHARED_BYTES : SHARED_BYTES;
+    p->sharedMemPerBlockOptin = stub_shared_bytes(device);
     p->sharedMemPerMultiprocessor = p->sharedMemPerBlockOptin + 1024;
     p->major = old ? 3 : 9;
     return stub_leave(r);
@@ -187,8 +194,12 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
     cudaError_t r = stub_enter(stub_device);
     (void)flags;
-    if (!r)
+    if (!r) {
         add_block(p, bytes, -1, false);
+        stub.registered += bytes;
+    }
+    if (stub.registered > stub.most_registered)
+        stub.most_registered = stub.registered;
     return stub_leave(r);
 }
 

@@ -280,7 +280,9 @@ cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute what, 
     const bool bytes = what == cudaFuncAttributeMaxDynamicSharedMemorySize;
     stub_check(bytes || what == cudaFuncAttributePreferredSharedMemoryCarveout,
                "an attribute of a kernel");
-    stub_check(value >= 0 && value <= (bytes ? SHARED_BYTES : 100), "the value of an attribute");
+    stub_check(value >= 0 && (bytes || value <= 100), "the value of an attribute");
+    if (!r && bytes && (size_t)value > stub_shared_bytes(stub_device))
+        r = cudaErrorInvalidValue;
     if (!r && bytes)
         kernel_of(host)->shared[stub_device] = value;
     return stub_leave(r);

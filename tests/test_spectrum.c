@@ -1,4 +1,5 @@
 /* test_spectrum - maps of windows, tissue windows and the word of --device. */
+#include "process/engine/tissue_windows.h"
 #include "process/spectrum/spectrum.h"
 #include "tests/unit.h"
 
@@ -65,7 +66,7 @@ static void check_tissue(int64_t cols, int64_t rows, int64_t stride, double leas
     p.min_tissue = least;
     for (int64_t k = 0; k < cols * rows; k++)
         mask[k] = k * k % 7 < 3;
-    EXPECT(!spectrum_tissue_windows(&p, mask, cols, rows, CELL, NX, NY, wanted, &e));
+    EXPECT(!tissue_windows_find(&p, mask, cols, rows, CELL, NX, NY, wanted, &e));
     for (int64_t j = 0; j < NY; j++)
         for (int64_t i = 0; i < NX; i++) {
             const int64_t px = tissue_px(mask, cols, rows, CELL, i * stride, j * stride, 64);

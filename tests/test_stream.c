@@ -93,7 +93,8 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
 {
     const struct result_params p = spectrum_defaults();
     const struct spectrum_backend *b = use->backend;
-    struct spectrum *s = use->state;
+    struct spectrum *s = use->devices[0];
+    struct spectrum_thread t = {0};
     struct err e = {""};
     struct spectrum_band d = {0};
     float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
@@ -101,7 +102,7 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
     out->ny = d.ny = result_windows_along(d.height, &p);
     out->group_count = 1;
     if (result_slide_alloc(out, &p, &e) ||
-        b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), &e))
+        b->reserve(s, &d, (size_t)(d.height * d.pitch) * sizeof(float), true, &e))
         return fprintf(stderr, "test_stream: %s\n", e.msg), -1;
     d.end_wy = d.ny;
     d.end_row = d.slab_rows = d.height;
@@ -109,10 +110,10 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
     struct spectrum_features features = {.sample = calloc((size_t)(d.nx * d.ny), 1)};
     features_values(p.window, features.values);
     d.features = &features;
-    memcpy(b->buffer(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
+    memcpy(spectrum_cpu_buffer(s, 0), rows, (size_t)(d.height * d.pitch) * sizeof(float));
     const struct spectrum_slab slab = {.band = &d, .rows = d.height, .end_wy = d.ny};
     for (int64_t k = 0; k < b->units(s, &slab); k++)
-        if (b->compute(s, &slab, k, 0, &out->counts, &e))
+        if (b->compute(s, &slab, k, &t, &out->counts, &e))
             return -1;
     struct spectrum_times times = {0};
     if (b->finish)
@@ -173,7 +174,8 @@ static int run_way(const struct way *w, char **paths, int n, const struct result
 {
     struct err e = {""}, note = {""};
     struct reports got = {.copies = calloc((size_t)n, sizeof *got.copies)};
-    struct stream_setup setup = {.backend = w->backend,
+    struct spectrum_use use = {.backend = w->backend};
+    struct stream_setup setup = {.use = &use,
                                  .params = spectrum_defaults(),
                                  .io = w->io,
                                  .paths = paths,
@@ -190,11 +192,11 @@ static int run_way(const struct way *w, char **paths, int n, const struct result
     device_plan.failing = w->failing;
     device_plan.fail_call = w->fail_call;
     device_plan.failed = false;
-    if (w->backend->open(&setup.spectrum, &open, &note, &e) || stream_run(&setup, &e)) {
+    if (w->backend->open(&use, &open, &note, &e) || stream_run(&setup, &e)) {
         printf("different %s: %s\n", w->name, e.msg);
         return 1;
     }
-    w->backend->close(setup.spectrum);
+    w->backend->close(&use);
     for (int k = 0; k < n; k++) {
         bad += compare(w, paths[k], &got.copies[k], &want[k]);
         result_slide_free(&got.copies[k].slide);

@@ -25,6 +25,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Some rows of chunks of a store. All pointers are the caller's. */
 struct chunks {
     const struct store *store;
@@ -94,4 +98,7 @@ bool chunks_range(const struct chunks *c, int64_t row, int64_t rows, uint64_t *o
 /* Asks the kernel to read them ahead; never fails. */
 void chunks_prefetch(const struct chunks *c, int64_t row, int64_t rows);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

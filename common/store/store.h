@@ -28,6 +28,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define STORE_FORMAT "wsi-patch-store"
 enum { STORE_VERSION = 2 }; /* the newest format_version that is read */
 /* Codec jpeg is written as version 2, every other codec as version 1. */
@@ -237,4 +241,7 @@ enum store_found {
 /* `e` says why for STORE_UNKNOWN and STORE_ERROR. */
 enum store_found store_look(const char *path, struct store_info *info, struct err *e);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -323,12 +323,12 @@ void jpeg_huffman(const struct jpeg_batch *b, cudaStream_t stream)
         h.kernel<<<blocks, h.threads, h.bytes, stream>>>(*b, n_restarts);
 }
 
-cudaError_t jpeg_prepare(void)
+cudaError_t jpeg_prepare(size_t shared_bytes)
 {
     cudaError_t r = cudaSuccess;
     for (int k = 0; k < 8 && r == cudaSuccess; k++) {
         const struct huffman h = instance_of(k);
         r = cudaFuncSetAttribute(h.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, h.bytes);
     }
-    return r == cudaSuccess ? jpeg_pixels_prepare() : r;
+    return r == cudaSuccess ? jpeg_pixels_prepare(shared_bytes) : r;
 }

@@ -83,21 +83,23 @@ JPEG_HD uint32_t jpeg_dot(uint32_t a, uint32_t b, uint32_t c)
  *   row(k, n)         row k of MCUs begins at entry n
  */
 struct jpeg_state {
-    uint32_t w0, w1,
-        w2; /* a window of 64 bits over the stream, and the word behind it as it lies in memory */
-    uint32_t next; /* number of the word behind w2 */
-    uint32_t at;   /* bits 0-7: bit of w0:w1 at which the stream goes on; bits 8-15: place in zigzag
-                      order */
-    uint32_t block; /* of the row of MCUs, shifted by 6 */
+    /* the stream */
+    uint32_t w0, w1; /* a window of 64 bits over it */
+    uint32_t w2;     /* the word behind the window, as it lies in memory */
+    uint32_t next;   /* number of the word behind w2 */
+    uint32_t at;     /* bits 0-7: the next bit of w0:w1; bits 8-15: place in zigzag order */
+    /* the block */
+    uint32_t block; /* its number in the row of MCUs, shifted by 6 */
     uint32_t place; /* block + the place in zigzag order - 1 */
-    uint32_t
-        order; /* pairs of tables of the blocks of an MCU, 4 bits each, the present one lowest */
-    uint32_t dc,
-        table;    /* the entries at which the DC table of the block, and the present table begin */
-    uint32_t n;   /* entries so far */
-    uint32_t row; /* of MCUs */
-    uint32_t mcu_blocks, mcus,
-        restart; /* blocks left in the MCU, MCUs in the restart interval; restarts so far */
+    uint32_t order; /* pairs of tables of the MCU's blocks, 4 bits each; the lowest is in use */
+    uint32_t dc;    /* the entry at which the block's DC table begins */
+    uint32_t table; /* the entry at which the table in use begins */
+    /* progress */
+    uint32_t n;          /* entries so far */
+    uint32_t row;        /* of MCUs */
+    uint32_t mcu_blocks; /* blocks left in the MCU */
+    uint32_t mcus;       /* MCUs left in the restart interval */
+    uint32_t restart;    /* restarts so far */
     uint32_t active, unusual;
     uint32_t waits; /* JPEG_SLOW, JPEG_ROW_END: what jpeg_rare() has to do */
 };
@@ -105,8 +107,8 @@ struct jpeg_state {
 enum {
     JPEG_SLOW = 1,
     JPEG_ROW_END = 2,
-    JPEG_IDLE =
-        1 << 16, /* the entry that changes nothing; its first symbol never seems to end a block */
+    /* The entry that changes nothing; its first symbol never seems to end a block. */
+    JPEG_IDLE = 1 << 16,
 };
 
 /* The pair of tables of each block of an MCU. */

@@ -295,7 +295,7 @@ template <int V> __global__ void __launch_bounds__(THREADS) planes_kernel(struct
 
 /* --- launches --- */
 
-enum { MOST_SHARED = 160 << 10 };
+static const size_t MOST_SHARED = 160 << 10;
 
 typedef void (*kernel)(struct jpeg_batch);
 
@@ -323,18 +323,24 @@ static size_t shared_bytes(const struct jpeg_geometry *g)
                     (8 * v + 1) * shape_of(*g, 16).pitch);
 }
 
-bool jpeg_pixels_fit(const struct jpeg_geometry *g)
+static size_t most_shared(size_t of_block)
 {
-    return shared_bytes(g) <= MOST_SHARED;
+    return of_block < MOST_SHARED ? of_block : MOST_SHARED;
 }
 
-cudaError_t jpeg_pixels_prepare(void)
+bool jpeg_pixels_fit(const struct jpeg_geometry *g, size_t of_block)
+{
+    return shared_bytes(g) <= most_shared(of_block);
+}
+
+cudaError_t jpeg_pixels_prepare(size_t of_block)
 {
     static const kernel all[] = {blocks_kernel<1, false>, blocks_kernel<3, true>,
                                  blocks_kernel<3, false>, planes_kernel<1>, planes_kernel<2>};
+    const int most = (int)most_shared(of_block);
     cudaError_t r = cudaSuccess;
     for (size_t k = 0; k < sizeof all / sizeof *all && r == cudaSuccess; k++)
-        r = cudaFuncSetAttribute(all[k], cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_SHARED);
+        r = cudaFuncSetAttribute(all[k], cudaFuncAttributeMaxDynamicSharedMemorySize, most);
     return r;
 }
 

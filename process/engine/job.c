@@ -19,9 +19,10 @@ enum {
 
 int job_devices_alive(const struct job_terms *t)
 {
+    const struct spectrum_use *u = t->setup->use;
     int n = 0;
-    for (int k = 0; k < t->n_devices; k++)
-        n += t->setup->backend->alive(t->spectrum, k);
+    for (int k = 0; k < u->n; k++)
+        n += u->backend->alive(u->devices[k]);
     return n;
 }
 
@@ -36,10 +37,9 @@ void job_fail(struct job *j, const struct err *e)
 
 void job_device_error(struct band *band, const struct err *e)
 {
-    const struct job_terms *t = band->job->terms;
     struct err named = *e;
     bool no = false;
-    if (t->setup->backend->alive(t->spectrum, band->geometry.assigned.device)) {
+    if (band->job->terms->setup->use->backend->alive(job_device(band))) {
         err_add(&named, "%s", band->job->path);
         job_fail(band->job, &named);
     } else if (atomic_compare_exchange_strong(&band->lost, &no, true))
@@ -62,7 +62,6 @@ static int no_memory(const struct job *j, struct err *e)
 static void describe(struct job *j)
 {
     const struct stream_setup *setup = j->terms->setup;
-    const struct spectrum_backend *b = setup->backend;
     const struct store_info *i = store_info(j->store);
     struct result_slide *r = &j->result;
     size_t n;
@@ -70,8 +69,8 @@ static void describe(struct job *j)
     snprintf(r->name, sizeof r->name, "%.*s", (int)(n < 255 ? n : 255), name);
     snprintf(r->source_name, sizeof r->source_name, "%s", i->source_name);
     snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
-    snprintf(r->backend, sizeof r->backend, "%s", b->name);
-    snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel(j->terms->spectrum));
+    snprintf(r->backend, sizeof r->backend, "%s", setup->use->backend->name);
+    snprintf(r->kernel, sizeof r->kernel, "%s", setup->use->kernel);
     r->source_bytes = i->source_bytes;
     r->level = i->level;
     r->width = i->width;
@@ -113,7 +112,7 @@ static int choose_groups(struct job *j, int64_t *first_wy, int64_t *end_wy, stru
 /* Has the devices read the store themselves. */
 static int open_for_devices(struct job *j, struct err *e)
 {
-    const struct spectrum_backend *b = j->terms->setup->backend;
+    const struct spectrum_backend *b = j->terms->setup->use->backend;
     const struct codec *codec = store_info(j->store)->codec;
     if (!(b->unpacks >> codec->id & 1))
         return err_set(e,
@@ -122,7 +121,7 @@ static int open_for_devices(struct job *j, struct err *e)
                        j->path, codec->name);
     if (store_read_directly(j->store, e))
         return -1;
-    j->file = b->open_file(j->terms->spectrum, store_direct_fd(j->store), e);
+    j->file = b->open_file(store_direct_fd(j->store), e);
     if (!j->file)
         err_add(e, "%s", j->path);
     return j->file ? 0 : -1;
@@ -133,7 +132,7 @@ static int open_for_devices(struct job *j, struct err *e)
 static int choose_io(struct job *j, struct err *e)
 {
     const struct stream_setup *setup = j->terms->setup;
-    const bool copies = setup->backend->layout == SPECTRUM_CHUNKS;
+    const bool copies = setup->use->backend->layout == SPECTRUM_CHUNKS;
     const bool direct = setup->io == STREAM_DIRECT ||
                         (setup->io == STREAM_AUTO && copies && !store_is_cached(j->store));
     struct err why = {""};
@@ -152,7 +151,7 @@ static int choose_io(struct job *j, struct err *e)
 
 int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d)
 {
-    if (t->setup->backend->layout == SPECTRUM_ROWS)
+    if (t->setup->use->backend->layout == SPECTRUM_ROWS)
         return d->pitch * (int64_t)sizeof(float);
     const struct layout l = spectrum_band_layout(d);
     return layout_row_bytes(&l);
@@ -160,7 +159,7 @@ int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d)
 
 bool job_sends_packed(const struct job_terms *t, const struct codec *codec)
 {
-    return codec->id != CODEC_NONE && (t->setup->backend->unpacks >> codec->id & 1);
+    return codec->id != CODEC_NONE && (t->setup->use->backend->unpacks >> codec->id & 1);
 }
 
 /* Rows of a slab: whole chunks, as many as the memory allows, but at least half of what a row of
@@ -168,6 +167,7 @@ bool job_sends_packed(const struct job_terms *t, const struct codec *codec)
 static int choose_slab(const struct job *j, struct spectrum_band *d, struct err *e)
 {
     const struct job_terms *t = j->terms;
+    const struct spectrum_backend *b = t->setup->use->backend;
     const struct result_params *p = &t->setup->params;
     const int64_t chunk = d->chunk_rows, each = job_row_bytes(t, d);
     const int64_t need = (p->window + 2 * p->radius + 1) / 2;
@@ -175,12 +175,12 @@ static int choose_slab(const struct job *j, struct spectrum_band *d, struct err 
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
     const bool packed = job_sends_packed(t, store_info(j->store)->codec);
-    int64_t rows = (packed ? t->packed_memory : t->memory) / t->setup->backend->buffers / each;
+    int64_t rows = (packed ? t->packed_memory : t->memory) / b->buffers / each;
     rows = (rows < most ? rows : most) / chunk * chunk;
     rows = rows < all ? rows : all > least ? all : least;
-    if (rows < least && t->setup->memory && t->setup->backend->layout == SPECTRUM_ROWS)
+    if (rows < least && t->setup->memory && b->layout == SPECTRUM_ROWS)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", j->path,
-                       (least * each * t->setup->backend->buffers * t->n_devices >> 20) + 1);
+                       (least * each * b->buffers * t->setup->use->n >> 20) + 1);
     d->slab_rows = rows < least ? least : rows;
     return 0;
 }
@@ -219,7 +219,7 @@ static int64_t count_bands(const struct job *j, int64_t window_rows)
 {
     const struct stream_setup *setup = j->terms->setup;
     const int devices = job_devices_alive(j->terms);
-    const int64_t most = setup->backend->most_windows;
+    const int64_t most = setup->use->backend->most_windows;
     const int64_t rows = most > j->result.nx ? most / j->result.nx : 1; /* of windows, per band */
     const int64_t least = most ? (window_rows + rows - 1) / rows : 1;
     int64_t bands = setup->n_paths - j->number >= devices ? 1 : devices;
@@ -251,6 +251,8 @@ static void view_list(const struct job *j, struct band *band)
                                    .list = j->list + before * columns,
                                    .columns = columns,
                                    .first_row = row};
+    band->geometry.chunks = &band->chunks;
+    band->geometry.file = j->file;
 }
 
 static int make_bands(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
@@ -357,13 +359,21 @@ static bool open_step(struct job *j)
     return true;
 }
 
+/* The result says how the devices have read the store. */
+static void close_file(struct job *j)
+{
+    if (j->file)
+        snprintf(j->result.io, sizeof j->result.io, "%s",
+                 j->terms->setup->use->backend->close_file(j->file));
+    j->file = NULL;
+}
+
 static void job_free(struct job *j)
 {
     if (!j)
         return;
     result_slide_free(&j->result);
-    if (j->file)
-        j->terms->setup->backend->close_file(j->file);
+    close_file(j);
     store_close(j->store);
     free(j->list);
     if (j->bands != &j->nothing)
@@ -406,7 +416,7 @@ bool job_line_may_open(const struct job_line *l)
 {
     const int64_t created = atomic_load(&l->created);
     return is_opening(l, created) ||
-           (created < l->n && created - atomic_load(&l->dealt) <= l->terms->n_devices &&
+           (created < l->n && created - atomic_load(&l->dealt) <= l->terms->setup->use->n &&
             created - atomic_load(&l->reported) < MOST_JOBS);
 }
 
@@ -452,9 +462,7 @@ void job_line_done(struct job_line *l, struct job *j)
     r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
     r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
     r->seconds = cli_now() - j->begun;
-    if (j->file)
-        snprintf(r->io, sizeof r->io, "%s", j->terms->setup->backend->file_mode());
-    j->terms->setup->backend->describe(j->terms->spectrum, j->devices, r->device, sizeof r->device);
+    spectrum_describe(j->terms->setup->use, j->devices, r->device, sizeof r->device);
     atomic_store(&l->states[j->number], JOB_DONE);
 }
 
@@ -473,6 +481,7 @@ int job_line_report(struct job_line *l, struct err *e)
     const int64_t k = atomic_load(&l->reported);
     struct job *j = l->jobs[k];
     const bool failed = atomic_load(&j->failed);
+    close_file(j);
     const int r = setup->report(setup->ctx, k, failed ? NULL : &j->result, &j->err, e);
     l->jobs[k] = NULL;
     job_free(j);

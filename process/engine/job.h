@@ -30,8 +30,6 @@
 /* What all jobs of a run share. */
 struct job_terms {
     const struct stream_setup *setup;
-    struct spectrum *spectrum; /* the backend's state */
-    int n_devices;
     int64_t memory, packed_memory; /* bytes of buffers per device, for pixels and where the backend
                                       unpacks chunks */
 };
@@ -94,6 +92,12 @@ struct job {
 /* The job has failed: its remaining items do nothing. The first error counts. e names the file. Any
  * thread. */
 void job_fail(struct job *j, const struct err *e);
+
+/* The device that has the band. */
+static inline struct spectrum *job_device(const struct band *band)
+{
+    return band->job->terms->setup->use->devices[band->geometry.assigned.device];
+}
 
 /* A device could not do its part for a band: if the device itself has failed, the band is lost to
  * it and may be computed elsewhere, else the job has failed. e does not name the file. Any thread.

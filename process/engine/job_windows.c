@@ -3,6 +3,7 @@
 
 #include "common/store/store.h"
 #include "process/engine/filled.h"
+#include "process/engine/tissue_windows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,8 +39,8 @@ static int find_tissue(struct job *j, const struct store_tissue *t, struct err *
     const struct result_slide *r = &j->result;
     if (!(j->tissue = malloc(windows_of(j) + 1)))
         return no_memory(j, e);
-    return spectrum_tissue_windows(params_of(j), t->mask, t->cols, t->rows, STORE_CELL, r->nx,
-                                   r->ny, j->tissue, e)
+    return tissue_windows_find(params_of(j), t->mask, t->cols, t->rows, STORE_CELL, r->nx, r->ny,
+                               j->tissue, e)
                ? err_add(e, "%s", j->path)
                : 0;
 }

@@ -52,7 +52,7 @@ struct schedule {
 struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e)
 {
     struct schedule *s = calloc(1, sizeof *s);
-    struct feed *feeds = calloc((size_t)t->n_devices, sizeof *feeds);
+    struct feed *feeds = calloc((size_t)t->setup->use->n, sizeof *feeds);
     if (!s || !feeds) {
         free(s);
         free(feeds);
@@ -72,7 +72,7 @@ void schedule_free(struct schedule *s)
 
 static const struct spectrum_backend *backend(const struct schedule *s)
 {
-    return s->terms->setup->backend;
+    return s->terms->setup->use->backend;
 }
 
 /* --- bands --- */
@@ -120,16 +120,12 @@ static void lose_band(struct band *band)
  * can only when nothing is in progress; else LOOP_ITEM. */
 static int make_room(struct schedule *s, struct band *band, bool drained)
 {
-    const struct spectrum_backend *b = backend(s);
     const struct spectrum_band *d = &band->geometry;
     struct err why = {""};
-    if (b->fits(s->terms->spectrum, d, buffer_bytes(s, d)))
-        return LOOP_ITEM;
-    if (!drained)
-        return LOOP_DRAIN;
-    if (b->reserve(s->terms->spectrum, d, buffer_bytes(s, d), &why))
+    const int r = backend(s)->reserve(job_device(band), d, buffer_bytes(s, d), drained, &why);
+    if (r < 0)
         job_device_error(band, &why);
-    return LOOP_ITEM;
+    return r == SPECTRUM_DRAIN ? LOOP_DRAIN : LOOP_ITEM;
 }
 
 /* --- slabs --- */
@@ -255,7 +251,7 @@ static int make_item(struct schedule *s, struct feed *f, struct item *it, struct
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
         return make_load(s, f, it, order);
-    if (f->next < backend(s)->units(s->terms->spectrum, &f->slab))
+    if (f->next < backend(s)->units(job_device(f->band), &f->slab))
         return make_compute(f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
     f->computes_end[0] = f->items;
@@ -273,42 +269,49 @@ static bool has_enough(const struct schedule *s, const struct feed *f)
     return most > 0 && atomic_load(&f->loading) >= most && (b->unpacks >> codec->id & 1);
 }
 
-#define BUFFER_IN_USE (INT64_C(1) << 32) /* more than any number of LOADs */
+/* What a device needs next, the most urgent last. */
+enum need {
+    NEEDS_NOTHING, /* there is nothing for it now */
+    NEEDS_BUFFER,  /* a LOAD, for which it has to wait for a buffer */
+    NEEDS_LOAD,    /* the fewer LOADs it has in progress, the more urgent */
+    NEEDS_COMPUTE, /* or a FINISH */
+};
 
-/* How long a device can do without an item: the number of its LOADs in progress, and longer if it
- * has to wait for a buffer. COMPUTE and FINISH come first. -1: there is nothing for it now. */
-static int64_t patience(const struct schedule *s, int device)
+static enum need need_of(const struct schedule *s, int number)
 {
     const struct spectrum_backend *b = backend(s);
-    const struct feed *f = &s->feeds[device];
+    const struct spectrum *device = s->terms->setup->use->devices[number];
+    const struct feed *f = &s->feeds[number];
     if (!f->band && !bands_left(s))
-        return -1;
-    if (!f->band && !b->alive(s->terms->spectrum, device) && job_devices_alive(s->terms) > 0)
-        return -1; /* the other devices take its bands */
+        return NEEDS_NOTHING;
+    if (!f->band && !b->alive(device) && job_devices_alive(s->terms) > 0)
+        return NEEDS_NOTHING; /* the other devices take its bands */
     if (!f->band && f->finishing[f->bands % SPECTRUM_SUMS])
-        return -1;
+        return NEEDS_NOTHING;
     if (f->band && f->kind != ITEM_LOAD)
-        return 0;
+        return NEEDS_COMPUTE;
     if (f->band && has_enough(s, f))
-        return -1;
+        return NEEDS_NOTHING;
     const bool new_slab = !f->band || !f->slab.band;
     const int buffer = (int)(f->slabs % b->buffers);
-    const bool waits = new_slab && !b->buffer_free(s->terms->spectrum, device, buffer);
-    return 1 + atomic_load(&f->loading) + (waits ? BUFFER_IN_USE : 0);
+    return new_slab && !b->buffer_free(device, buffer) ? NEEDS_BUFFER : NEEDS_LOAD;
 }
 
-/* The device with the least patience; among equals the next in turn. -1: none needs an item now. */
+/* The device with the most urgent need; among equals the next in turn. -1: none needs an item now.
+ */
 static int next_device(const struct schedule *s)
 {
-    const int n = s->terms->n_devices;
-    int64_t least = -1;
-    int best = -1;
+    const int n = s->terms->setup->use->n;
+    enum need most = NEEDS_NOTHING;
+    int best = -1, fewest = 0;
     for (int k = 1; k <= n; k++) {
         const int device = (s->turn + k) % n;
-        const int64_t p = patience(s, device);
-        if (p >= 0 && (best < 0 || p < least)) {
+        const enum need need = need_of(s, device);
+        const int loading = need == NEEDS_COMPUTE ? 0 : atomic_load(&s->feeds[device].loading);
+        if (need > most || (need == most && best >= 0 && loading < fewest)) {
             best = device;
-            least = p;
+            most = need;
+            fewest = loading;
         }
     }
     return best;
@@ -316,7 +319,7 @@ static int next_device(const struct schedule *s)
 
 static bool all_done(const struct schedule *s)
 {
-    for (int k = 0; k < s->terms->n_devices; k++)
+    for (int k = 0; k < s->terms->setup->use->n; k++)
         if (s->feeds[k].band)
             return false;
     return !s->dealing && atomic_load(&s->line->dealt) == s->line->n && s->bands_out == 0;

@@ -17,7 +17,6 @@
 #include "common/base/stop.h"
 #include "common/store/store.h"
 #include "process/engine/job.h"
-#include "process/engine/load.h"
 #include "process/engine/loop.h"
 #include "process/engine/schedule.h"
 
@@ -30,8 +29,8 @@ struct stream {
     struct job_terms terms;
     struct job_line line;
     struct schedule *schedule;
-    struct load load;
-    struct item *items; /* [depth] */
+    struct spectrum_thread *threads; /* [threads] */
+    struct item *items;              /* [depth] */
     int depth;
     atomic_llong progress, shown; /* number of a job * 100 + hundredths that are computed */
     atomic_int notes;             /* bands with a note to report */
@@ -99,12 +98,12 @@ static bool due(void *ctx)
 static int idle(void *ctx, struct err *e)
 {
     struct stream *s = ctx;
-    const int64_t to_report = job_line_to_report(&s->line, s->terms.n_devices + 1);
+    const int64_t to_report = job_line_to_report(&s->line, s->setup->use->n + 1);
     const bool may_open = job_line_may_open(&s->line);
     const bool starving = may_open && !job_line_ready(&s->line);
     report_notes(s); /* after counting, so that a store's notes come before its report */
     show_progress(s);
-    if (to_report > 0 && (!starving || to_report > s->terms.n_devices))
+    if (to_report > 0 && (!starving || to_report > s->setup->use->n))
         return job_line_report(&s->line, e);
     return may_open ? job_line_open(&s->line, e) : 0;
 }
@@ -116,6 +115,61 @@ static int source(void *ctx, void *slot, int64_t number, struct loop_order *orde
     struct stream *s = ctx;
     (void)number;
     return stop_check(e) ? -1 : schedule_next(s->schedule, slot, order);
+}
+
+/* --- work: LOAD --- */
+
+/* Has the kernel read ahead the stored bytes of these rows of pixels. */
+static void prefetch(const struct band *band, int64_t row, int64_t rows)
+{
+    const int64_t each = band->geometry.chunk_rows;
+    const int64_t first = (row - band->geometry.first_row) / each;
+    chunks_prefetch(&band->chunks, first, (rows + each - 1) / each);
+}
+
+/* With a slab's first LOAD: the next slab, and this one if it is the band's first. */
+static void prefetch_with(const struct item *it)
+{
+    const struct spectrum_band *d = &it->band->geometry;
+    const int64_t next = it->slab.row + it->slab.rows, left = d->end_row - next;
+    if (it->extent.col > 0 || it->extent.row * d->chunk_rows != it->slab.row - d->first_row)
+        return;
+    if (it->slab.row == d->first_row)
+        prefetch(it->band, it->slab.row, it->slab.rows);
+    if (left > 0)
+        prefetch(it->band, next, left < d->slab_rows ? left : d->slab_rows);
+}
+
+/* Adds what a thread has counted to the band and its job. */
+static void add_thread(struct band *band, struct spectrum_thread *t)
+{
+    struct job *j = band->job;
+    atomic_fetch_add(&j->read_us, (long long)(t->scratch.read_seconds * 1e6));
+    atomic_fetch_add(&j->unpack_us, (long long)(t->scratch.unpack_seconds * 1e6));
+    atomic_fetch_add(&j->wait_us, (long long)(t->wait_seconds * 1e6));
+    atomic_fetch_add(&band->left, t->left);
+    t->scratch.read_seconds = t->scratch.unpack_seconds = t->wait_seconds = 0;
+    t->left = 0;
+}
+
+/* What `load` or `compute` of the backend has returned. */
+static void take_error(struct band *band, int r, const struct err *why)
+{
+    if (r == SPECTRUM_BAD_STORE)
+        job_fail(band->job, why);
+    else if (r)
+        job_device_error(band, why);
+}
+
+static void load(struct stream *s, struct item *it, int thread)
+{
+    struct spectrum_thread *t = &s->threads[thread];
+    struct err why = {""};
+    prefetch_with(it);
+    const int r =
+        s->setup->use->backend->load(job_device(it->band), &it->slab, it->extent, t, &why);
+    add_thread(it->band, t);
+    take_error(it->band, r, &why);
 }
 
 /* --- work: COMPUTE and FINISH --- */
@@ -130,21 +184,21 @@ static void clear_counts(const struct stream *s, struct item *it)
 
 static void compute(struct stream *s, struct item *it, int thread)
 {
-    const struct spectrum_backend *b = s->setup->backend;
+    struct spectrum_thread *t = &s->threads[thread];
     struct err why = {""};
-    if (it->band->geometry.packed_bytes && load_complete(&s->load, it, thread))
-        return;
-    if (b->compute(s->terms.spectrum, &it->slab, it->unit, thread, &it->counts, &why))
-        job_device_error(it->band, &why);
+    const int r = s->setup->use->backend->compute(job_device(it->band), &it->slab, it->unit, t,
+                                                  &it->counts, &why);
+    add_thread(it->band, t);
+    take_error(it->band, r, &why);
 }
 
 static void finish(struct stream *s, struct item *it)
 {
-    const struct spectrum_backend *b = s->setup->backend;
+    const struct spectrum_backend *b = s->setup->use->backend;
     const struct spectrum_band *d = &it->band->geometry;
     struct err why = {""};
     if (b->finish && d->end_row > 0 &&
-        b->finish(s->terms.spectrum, d, &it->counts, &it->times, &why))
+        b->finish(job_device(it->band), d, &it->counts, &it->times, &why))
         job_device_error(it->band, &why);
 }
 
@@ -158,7 +212,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     if (it->kind != ITEM_LOAD)
         clear_counts(s, it);
     if (it->kind == ITEM_LOAD && !gone)
-        load_item(&s->load, it, thread);
+        load(s, it, thread);
     if (it->kind == ITEM_LOAD)
         schedule_loaded(s->schedule, it->band);
     if (it->kind == ITEM_COMPUTE && !gone)
@@ -173,7 +227,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 static void sink_compute(struct stream *s, struct item *it)
 {
     struct job *j = it->band->job;
-    const int64_t units = s->setup->backend->units(s->terms.spectrum, &it->slab);
+    const int64_t units = s->setup->use->backend->units(job_device(it->band), &it->slab);
     const double of_slab = (double)it->slab.rows * (double)(it->unit + 1) / (double)units;
     const int64_t hundredths = (int64_t)(100 * ((double)j->rows_done + of_slab) / (double)j->rows);
     result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
@@ -182,7 +236,7 @@ static void sink_compute(struct stream *s, struct item *it)
     if (it->unit + 1 == units) {
         j->rows_done += it->slab.rows;
         it->band->rows_done += it->slab.rows;
-        if (!s->setup->backend->finish) /* with it, maps return when the band is finished */
+        if (!s->setup->use->backend->finish) /* with it, maps return when the band is finished */
             atomic_store(&it->band->rows_final, it->slab.end_wy);
     }
 }
@@ -223,11 +277,11 @@ static int sink(void *ctx, void *slot, struct err *e)
 
 /* Bytes of buffers per device, of which `best` serve the backend best. Buffers on a device need not
  * grow with the memory of the host. */
-static int64_t buffer_memory(const struct stream_setup *setup, int n_devices, int64_t best)
+static int64_t buffer_memory(const struct stream_setup *setup, int64_t best)
 {
-    const int64_t each = setup->memory / n_devices;
-    const int64_t of_use = setup->threads * setup->backend->thread_memory;
-    if (setup->memory && (setup->backend->layout == SPECTRUM_ROWS || each < best))
+    const int64_t each = setup->memory / setup->use->n;
+    const int64_t of_use = setup->threads * setup->use->backend->thread_memory;
+    if (setup->memory && (setup->use->backend->layout == SPECTRUM_ROWS || each < best))
         return each;
     return of_use > 0 && of_use < best ? of_use : best;
 }
@@ -236,9 +290,17 @@ static int64_t buffer_memory(const struct stream_setup *setup, int n_devices, in
  * that unpack chunks want slabs ahead. */
 static int choose_depth(const struct stream *s)
 {
-    const int devices = s->terms.n_devices;
-    const bool chunks = s->setup->backend->layout == SPECTRUM_CHUNKS;
+    const int devices = s->setup->use->n;
+    const bool chunks = s->setup->use->backend->layout == SPECTRUM_CHUNKS;
     return 4 * s->setup->threads + 4 + (chunks || devices > 1 ? 128 * devices : 0);
+}
+
+static int make_threads(struct stream *s, struct err *e)
+{
+    s->threads = calloc((size_t)s->setup->threads, sizeof *s->threads);
+    for (int t = 0; s->threads && t < s->setup->threads; t++)
+        s->threads[t].number = t;
+    return s->threads ? 0 : err_set(e, "out of memory");
 }
 
 static int make_items(struct stream *s, struct err *e)
@@ -255,15 +317,10 @@ static int make_items(struct stream *s, struct err *e)
 static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
-    if (load_create(&s->load, setup->backend, setup->spectrum, setup->threads, e))
-        return -1;
     s->terms.setup = setup;
-    s->terms.spectrum = setup->spectrum;
-    s->terms.n_devices = setup->backend->devices(setup->spectrum);
-    s->terms.memory = buffer_memory(setup, s->terms.n_devices, setup->backend->memory);
-    s->terms.packed_memory =
-        buffer_memory(setup, s->terms.n_devices, setup->backend->packed_memory);
-    if (job_line_create(&s->line, &s->terms, e) || make_items(s, e))
+    s->terms.memory = buffer_memory(setup, setup->use->backend->memory);
+    s->terms.packed_memory = buffer_memory(setup, setup->use->backend->packed_memory);
+    if (job_line_create(&s->line, &s->terms, e) || make_threads(s, e) || make_items(s, e))
         return -1;
     s->schedule = schedule_create(&s->terms, &s->line, e);
     return s->schedule ? 0 : -1;
@@ -274,7 +331,9 @@ static void close_all(struct stream *s)
     for (int k = 0; s->items && k < s->depth; k++)
         free(s->items[k].counts.histogram);
     free(s->items);
-    load_free(&s->load);
+    for (int t = 0; s->threads && t < s->setup->threads; t++)
+        chunks_scratch_free(&s->threads[t].scratch);
+    free(s->threads);
     schedule_free(s->schedule);
     job_line_free(&s->line);
 }
@@ -286,7 +345,7 @@ int stream_run(const struct stream_setup *setup, struct err *e)
     const struct loop_ops ops = {.source = source,
                                  .work = work,
                                  .sink = sink,
-                                 .queues = s.terms.n_devices,
+                                 .queues = setup->use->n,
                                  .due = due,
                                  .idle = idle};
     if (r == 0)

@@ -26,8 +26,7 @@
 enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED, STREAM_GDS };
 
 struct stream_setup {
-    const struct spectrum_backend *backend;
-    struct spectrum *spectrum; /* its state, opened for `params`, `threads` and `memory` */
+    const struct spectrum_use *use; /* opened for `params`, `threads` and `memory` */
     enum stream_io io;
     struct result_params params;
     char *const *paths; /* stores */

@@ -373,7 +373,7 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
     if ((progress_is_on() || r->live) && !(r->bytes = list_sizes(&o->files, e)))
         return -1;
     const struct stream_setup setup = {
-        .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
+        .use = use, .io = o->io, .params = o->params,
         .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
         .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
         .regions = &o->regions, .reject_damaged = o->reject_damaged, .ctx = r,

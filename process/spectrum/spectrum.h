@@ -34,6 +34,7 @@
 
 #include "common/base/err.h"
 #include "common/result/result.h"
+#include "common/store/chunks.h"
 #include "common/store/layout.h"
 
 #include <stdbool.h>
@@ -41,8 +42,9 @@
 #include <stdint.h>
 #include <string.h>
 
-struct store_chunk;   /* common/store/store.h */
-struct spectrum_file; /* a file that a backend's devices read themselves */
+struct spectrum;        /* a device of a backend */
+struct spectrum_file;   /* a file that devices read themselves */
+struct spectrum_shared; /* what the devices of a backend share */
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,17 +56,15 @@ enum {
     SPECTRUM_MOST_BUFFERS = 8, /* at most */
     SPECTRUM_SUMS = 8,         /* bands that a device has in progress */
     SPECTRUM_MAX_RADIUS = 30,
-    SPECTRUM_PAGE = 4096, /* direct reads begin and end on a page */
-    SPECTRUM_STAGING_MORE = 2 * SPECTRUM_PAGE
 };
 
 /* What a buffer of a backend holds. */
 enum spectrum_layout {
-    /* float [slab_rows][pitch]: gray as above. The stream writes into the buffer. */
+    /* float [slab_rows][pitch]: gray as above. */
     SPECTRUM_ROWS,
-    /* The store's chunks in row-major order: u8 [chunk_rows][chunk_cols][channels] each. The
-     * buffers are on a device; the stream fills staging buffers and sends them. Chunks of a codec
-     * that the backend unpacks are sent as they are stored. */
+    /* The store's chunks in row-major order: u8 [chunk_rows][chunk_cols][channels] each, in the
+     * memory of a GPU. Chunks of a codec that the backend unpacks cross the bus as they are stored.
+     */
     SPECTRUM_CHUNKS,
 };
 
@@ -99,6 +99,8 @@ struct spectrum_band {
     float scale;                              /* value of a pixel / gray level: 1000 or 1 */
     int64_t packed_bytes; /* chunks are sent as they are stored: the most bytes of them in a slab;
                              0: chunks are sent as pixels */
+    const struct chunks *chunks;   /* of rows first_row .. end_row - 1 */
+    struct spectrum_file *file;    /* the store, if devices read it themselves; else NULL */
     const struct result_map *maps; /* [RESULT_MAPS] of [ny][nx]; windows not computed are kept */
     const uint8_t *wanted; /* [ny][nx], 1 where the window is to be counted; NULL: all are */
     struct spectrum_features *features; /* NULL without features "spectral" */
@@ -118,21 +120,13 @@ struct spectrum_slab {
     int buffer;
 };
 
-/* A staging buffer: host memory through which a thread sends chunks to a device. */
-struct spectrum_staging {
-    uint8_t *memory; /* begins a page and has SPECTRUM_STAGING_MORE bytes more than `bytes` */
-    size_t bytes;    /* at least one chunk */
-    int number;
-};
-
-/* Chunks that a device reads itself. They lie one after the other in the file and in the slab. */
-struct spectrum_read {
-    struct spectrum_file *file;
-    const struct store_chunk *chunks;
-    int64_t n, first; /* chunks; place of the first one in the slab in row-major order */
-    uint8_t *left;    /* [n]: becomes 1 for those that the backend does not unpack */
-    int64_t n_left;
-    int64_t damaged; /* the first whose CRC-32 is another one; nothing was sent. -1: none */
+/* What a thread brings when it loads and computes. Starts as {.number = its number}. */
+struct spectrum_thread {
+    int number; /* 0 .. threads of the setup - 1 */
+    struct chunks_scratch scratch;
+    /* Backends add to these, and to the seconds of the scratch; the caller may reset them. */
+    double wait_seconds; /* for a staging buffer */
+    int64_t left;        /* chunks of a codec that the backend unpacks, which the host unpacked */
 };
 
 /* Seconds that a device was busy. */
@@ -140,8 +134,6 @@ struct spectrum_times {
     double copy, kernels;
     double unpack; /* from the first to the last kernel that unpacks a slab */
 };
-
-struct spectrum; /* a backend's state */
 
 /* What --device names. */
 enum spectrum_kind { SPECTRUM_AUTO, SPECTRUM_CPU, SPECTRUM_CUDA };
@@ -154,16 +146,38 @@ struct spectrum_choice {
 struct spectrum_setup {
     struct spectrum_choice choice;
     struct result_params params;
-    int threads;    /* that call `compute` and `staging` */
+    int threads;    /* that call `load` and `compute` */
     int64_t memory; /* bytes of all staging buffers together; 0: what serves the backend best */
     bool gds;       /* devices are to read files themselves; an error where they cannot */
+};
+
+/* What a device is called, as in "cuda:0 NVIDIA H200". */
+struct spectrum_label {
+    char name[64];
+    int number; /* -1: it has none */
+};
+
+/* Devices in use. */
+struct spectrum_use {
+    const struct spectrum_backend *backend;
+    struct spectrum *devices[SPECTRUM_MOST_DEVICES];
+    struct spectrum_label labels[SPECTRUM_MOST_DEVICES];
+    int n;
+    const char *kernel; /* the kind of kernel, the same on all devices */
+    struct spectrum_shared *shared;
+};
+
+enum {
+    SPECTRUM_BAD_STORE = -2, /* a store cannot be read; the message names it */
+    SPECTRUM_DRAIN = 1,      /* buffers must grow first */
 };
 
 /*
  * Functions return 0, or -1 with the error set.
  *
- * `open`, `reserve` and `close` are called while no other function runs. All others may run at the
- * same time, called by many threads: `compute` for different units, `finish` for different bands.
+ * `open`, `close`, and `reserve` with `drained`, are called while no other function runs. All
+ * others may run at the same time, called by many threads: `load` for different extents, `compute`
+ * for different units, `finish` for different bands.
  */
 struct spectrum_backend {
     const char *name;
@@ -176,93 +190,55 @@ struct spectrum_backend {
     int64_t packed_memory; /* the same for stores whose chunks it unpacks */
     /* Windows of one band, so that what it keeps for each of them stays small; 0: any number. */
     int64_t most_windows;
-    /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. The stream
-     * unpacks all others. Chunks of CODEC_NONE are pixels and go through `send`, those of the other
-     * codecs through `send_packed`. */
+    /* Codecs whose chunks it takes as they are stored, as bits 1 << enum codec_id. Chunks of
+     * CODEC_NONE are pixels already. */
     uint32_t unpacks;
-    /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the
-     * stream unpacks, any number is of use. */
+    /* LOADs of such chunks that one device can use at the same time; 0: any number. Where the host
+     * unpacks, any number is of use. */
     int most_loads;
-    int packed_loads; /* the same for chunks that go through send_packed */
+    int packed_loads; /* the same for chunks that the backend unpacks */
+
     /* Can this machine use it at all? If not, the reason is in *e. */
     bool (*available)(struct err *e);
-    /* Allocates what does not depend on a slide. *note: as of spectrum_open(). */
-    int (*open)(struct spectrum **b, const struct spectrum_setup *s, struct err *note,
+    /* Fills in all of *u but the backend. Allocates what does not depend on a slide. *note: as of
+     * spectrum_open(). After a failure *u has no devices, and nothing has to be closed. */
+    int (*open)(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                 struct err *e);
-    int (*devices)(const struct spectrum *b);
+    void (*close)(struct spectrum_use *u);
     /* False once the device has failed. */
-    bool (*alive)(const struct spectrum *b, int device);
-    /* Names of the devices whose bits are set, as in "cuda:0,1 NVIDIA H200"; 0: of all. */
-    void (*describe)(const struct spectrum *b, uint64_t devices, char *text, size_t bytes);
-    /* The kind of kernel, the same on all devices. */
-    const char *(*kernel)(const struct spectrum *b);
-    /* Has the band's device room for all buffers of so many bytes, and for all that
-     * follows from the band? */
-    bool (*fits)(const struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes);
-    /* Makes room. Nothing is in progress on any device. */
-    int (*reserve)(struct spectrum *b, const struct spectrum_band *d, size_t buffer_bytes,
-                   struct err *e);
-    /* Could buffer number k of a device be filled at once? */
-    bool (*buffer_free)(const struct spectrum *b, int device, int k);
-    /* SPECTRUM_ROWS: the memory of buffer number k. All slabs that were in it before have been
-     * computed. */
-    float *(*buffer)(struct spectrum *b, int k);
-    /* SPECTRUM_CHUNKS: waits for a staging buffer of the thread's own. */
-    struct spectrum_staging (*staging)(struct spectrum *b, int thread);
-    /* Sends `bytes` bytes at `from`, within the staging buffer, to `offset` in the slab's buffer,
-     * in the background. All slabs that were in the buffer before have been computed. */
-    int (*send)(struct spectrum *b, const struct spectrum_slab *s,
-                const struct spectrum_staging *staging, const uint8_t *from, size_t offset,
-                size_t bytes, struct err *e);
-    /* The same for all pixels 255, without a staging buffer. NULL: the stream sends them. */
-    int (*blank)(struct spectrum *b, const struct spectrum_slab *s, size_t offset, size_t bytes,
-                 struct err *e);
-    /* Sends n chunks as they are stored, one after the other at `from`, to places first, first + 1
-     * ... of the slab in row-major order. Each has at most staging->bytes bytes, their CRCs are
-     * checked. left[k] becomes 1 where the backend does not unpack chunk k: the stream sends its
-     * pixels. Returns how many these are, or -1. */
-    int64_t (*send_packed)(struct spectrum *b, const struct spectrum_slab *s,
-                           const struct spectrum_staging *staging, const uint8_t *from,
-                           int64_t first, const struct store_chunk *chunks, int64_t n,
-                           uint8_t *left, struct err *e);
-    /* With `gds` of the setup: a file that is open with O_DIRECT, for `read`. It is closed before
-     * its descriptor. NULL: the backend cannot read files. */
-    struct spectrum_file *(*open_file)(struct spectrum *b, int fd, struct err *e);
-    void (*close_file)(struct spectrum_file *f);
-    /* Has the device read the first of r->n chunks of codec none, or of one that the backend
-     * unpacks, and check their CRC-32. It stands for `send` or `send_packed`. Returns how many; 0
-     * if the first one has too many bytes: the stream sends its pixels; or -1. */
-    int64_t (*read)(struct spectrum *b, const struct spectrum_slab *s, struct spectrum_read *r,
-                    int thread, struct err *e);
-    /* How the devices have read files so far: "gds" or "gds-compat". */
-    const char *(*file_mode)(void);
-    /* All chunks of the slab have been sent: waits until they are unpacked. *place is the place of
-     * the next chunk that could not be unpacked; the stream sends its pixels. 1, 0 if there is no
-     * other one, or -1. Called until it returns 0, then `compute`. */
-    int (*next_left)(struct spectrum *b, const struct spectrum_slab *s, int64_t *place,
-                     struct err *e);
+    bool (*alive)(const struct spectrum *d);
+    /* Has the device room for all buffers of so many bytes, and for all that follows from the band?
+     * If not, it makes room if everything is `drained`, that is, nothing is in progress on any
+     * device; else it returns SPECTRUM_DRAIN. */
+    int (*reserve)(struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes,
+                   bool drained, struct err *e);
+    /* Could buffer number k be filled at once? */
+    bool (*buffer_free)(const struct spectrum *d, int k);
+    /* Reads an extent of the band's chunks and puts it into the slab's buffer, or on its way there.
+     * All slabs that were in the buffer before have been computed. 0, -1 or SPECTRUM_BAD_STORE. */
+    int (*load)(struct spectrum *d, const struct spectrum_slab *s, struct chunks_extent x,
+                struct spectrum_thread *t, struct err *e);
     /* The number of units of a slab, which threads compute at the same time; 0 if there is nothing
      * to do. */
-    int64_t (*units)(const struct spectrum *b, const struct spectrum_slab *s);
-    /* Computes unit k and adds to *counts. The buffers of earlier slabs still hold their rows as
-     * far as the windows need them. */
-    int (*compute)(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
-                   struct result_counts *counts, struct err *e);
+    int64_t (*units)(const struct spectrum *d, const struct spectrum_slab *s);
+    /* All chunks of the slab have been loaded: computes unit k and adds to *counts. The buffers of
+     * earlier slabs still hold their rows as far as the windows need them. 0, -1 or
+     * SPECTRUM_BAD_STORE. */
+    int (*compute)(struct spectrum *d, const struct spectrum_slab *s, int64_t k,
+                   struct spectrum_thread *t, struct result_counts *counts, struct err *e);
     /* All slabs have been computed: waits for work in the background and adds what the backend has
      * counted itself to *counts and *times. NULL: `compute` has added everything. */
-    int (*finish)(struct spectrum *b, const struct spectrum_band *d, struct result_counts *counts,
+    int (*finish)(struct spectrum *d, const struct spectrum_band *b, struct result_counts *counts,
                   struct spectrum_times *times, struct err *e);
-    void (*close)(struct spectrum *b);
+    /* With `gds` of the setup: a file that is open with O_DIRECT, for spectrum_band.file. It is
+     * closed before its descriptor. NULL: the backend cannot read files. */
+    struct spectrum_file *(*open_file)(int fd, struct err *e);
+    /* Returns how the devices have read files so far: "gds" or "gds-compat". */
+    const char *(*close_file)(struct spectrum_file *f);
 };
 
 extern const struct spectrum_backend spectrum_cpu;
 extern const struct spectrum_backend spectrum_cuda; /* only with HAVE_CUDA */
-
-/* A backend in use. */
-struct spectrum_use {
-    const struct spectrum_backend *backend;
-    struct spectrum *state;
-};
 
 /* Reads a --device word: auto, cpu, cuda, or cuda:0,1. */
 int spectrum_parse_choice(const char *word, struct spectrum_choice *c, struct err *e);
@@ -272,19 +248,17 @@ int spectrum_parse_choice(const char *word, struct spectrum_choice *c, struct er
 int spectrum_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                   struct err *e);
 void spectrum_close(struct spectrum_use *u);
+/* Names of the devices whose bits are set, as in "cuda:0,1 NVIDIA H200"; 0: of all. */
+void spectrum_describe(const struct spectrum_use *u, uint64_t devices, char *text, size_t bytes);
 /* Can this build use a CUDA device on this machine? If not, the reason is in *e. */
 bool spectrum_has_cuda(struct err *e);
-
-/* With tissue_only: which windows have at least min_tissue of their area in tissue cells of `cell`
- * px; mask [rows][cols], wanted [ny][nx]. -1 without memory or when a stop is requested. */
-int spectrum_tissue_windows(const struct result_params *p, const uint8_t *mask, int64_t cols,
-                            int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
-                            struct err *e);
 
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);
 /* What the CPU backend computes with, "avx2" and so on. */
 const char *spectrum_cpu_vectors(void);
+/* The memory of the CPU backend's buffer number k. */
+float *spectrum_cpu_buffer(struct spectrum *d, int k);
 
 /* The contract's parameters. */
 struct result_params spectrum_defaults(void);

@@ -1,6 +1,8 @@
 /* spectrum_cpu.c - the CPU backend: all threads together are one device; cpu_unit.h computes. */
 #include "process/spectrum/cpu_unit.h"
 
+#include "common/store/gray.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +13,6 @@ enum { ROWS = 2, PAGE = 4096 };
 const char *spectrum_cpu_vectors(void)
 {
     return lanes_best()->name;
-}
-
-static void cpu_describe(const struct spectrum *b, uint64_t devices, char *text, size_t bytes)
-{
-    (void)b, (void)devices;
-    snprintf(text, bytes, "CPU");
 }
 
 /* --- opening and closing --- */
@@ -37,10 +33,8 @@ static void close_scratch(struct scratch *w)
     free(w->bins);
 }
 
-static void cpu_close(struct spectrum *b)
+static void free_all(struct spectrum *b)
 {
-    if (!b)
-        return;
     for (int t = 0; b->scratch && t < b->threads; t++)
         close_scratch(&b->scratch[t]);
     free(b->scratch);
@@ -147,61 +141,65 @@ static int open_tables(struct spectrum *b, struct err *e)
     return make_cells(b) ? err_set(e, "out of memory") : 0;
 }
 
-static int cpu_open(struct spectrum **out, const struct spectrum_setup *s, struct err *note,
+static int open_scratches(struct spectrum *b, struct err *e)
+{
+    b->scratch = calloc((size_t)b->threads, sizeof *b->scratch);
+    for (int t = 0; b->scratch && t < b->threads; t++)
+        if (open_scratch(b, &b->scratch[t]))
+            return err_set(e, "out of memory");
+    return b->scratch ? 0 : err_set(e, "out of memory");
+}
+
+static int cpu_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                     struct err *e)
 {
-    const int threads = s->threads;
+    struct spectrum *b = calloc(1, sizeof *b);
     (void)note;
-    struct spectrum *b = *out = calloc(1, sizeof *b);
     if (!b)
         return err_set(e, "out of memory");
     b->params = s->params;
-    b->threads = threads;
+    b->threads = s->threads;
     b->lanes = lanes_best();
     choose_unit(b);
-    int r = open_tables(b, e);
-    if (r == 0 && !(b->scratch = calloc((size_t)threads, sizeof *b->scratch)))
-        r = err_set(e, "out of memory");
-    for (int t = 0; t < threads && r == 0; t++)
-        if (open_scratch(b, &b->scratch[t]))
-            r = err_set(e, "out of memory");
-    if (r == 0)
-        return 0;
-    cpu_close(b);
-    *out = NULL;
-    return -1;
+    if (open_tables(b, e) || open_scratches(b, e)) {
+        free_all(b);
+        return -1;
+    }
+    u->devices[0] = b;
+    u->labels[0] = (struct spectrum_label){"CPU", -1};
+    u->n = 1;
+    u->kernel = b->lanes->name;
+    return 0;
 }
 
-/* --- buffers and units --- */
-
-static int cpu_devices(const struct spectrum *b)
+static void cpu_close(struct spectrum_use *u)
 {
-    (void)b;
-    return 1;
+    free_all(u->devices[0]);
 }
 
-static bool cpu_alive(const struct spectrum *b, int device)
+static bool cpu_available(struct err *e)
 {
-    (void)b, (void)device;
+    (void)e;
     return true;
 }
 
-static const char *cpu_kernel(const struct spectrum *b)
+static bool cpu_alive(const struct spectrum *b)
 {
-    return b->lanes->name;
+    (void)b;
+    return true;
 }
 
-static bool cpu_fits(const struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes)
-{
-    (void)s;
-    return buffer_bytes <= b->buffer_bytes;
-}
+/* --- buffers --- */
 
 static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t buffer_bytes,
-                       struct err *e)
+                       bool drained, struct err *e)
 {
     const size_t bytes = (buffer_bytes + PAGE - 1) / PAGE * PAGE;
     (void)s;
+    if (buffer_bytes <= b->buffer_bytes)
+        return 0;
+    if (!drained)
+        return SPECTRUM_DRAIN;
     free(b->buffers);
     b->buffers = aligned_alloc(PAGE, SPECTRUM_BUFFERS * bytes);
     b->buffer_bytes = b->buffers ? bytes : 0;
@@ -211,16 +209,52 @@ static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t
                          SPECTRUM_BUFFERS * buffer_bytes >> 20);
 }
 
-static bool cpu_buffer_free(const struct spectrum *b, int device, int k)
+static bool cpu_buffer_free(const struct spectrum *b, int k)
 {
-    (void)b, (void)device, (void)k;
+    (void)b, (void)k;
     return true; /* the stream waits for the units that read it */
 }
 
-static float *cpu_buffer(struct spectrum *b, int k)
+float *spectrum_cpu_buffer(struct spectrum *b, int k)
 {
     return cpu_buffer_of(b, k);
 }
+
+/* Where a thread lays pixels. */
+struct layer {
+    const struct spectrum_slab *slab;
+    int64_t row; /* of the chunks, in the band's */
+    float *buffer;
+};
+
+/* Lays the pixels of the chunk in column `col` as gray into the buffer. */
+static void lay(void *ctx, int64_t col, const uint8_t *pixels)
+{
+    const struct layer *l = ctx;
+    const struct spectrum_slab *s = l->slab;
+    const struct spectrum_band *d = s->band;
+    const int64_t top = d->first_row + l->row * d->chunk_rows, x = col * d->chunk_cols;
+    const int64_t left = s->row + s->rows - top;
+    const int64_t rows = left < d->chunk_rows ? left : d->chunk_rows;
+    const int64_t n = d->width - x < d->chunk_cols ? d->width - x : d->chunk_cols;
+    float *out = l->buffer + (top - s->row) * d->pitch + x;
+    for (int64_t y = 0; y < rows; y++, out += d->pitch) {
+        const uint8_t *in = pixels + y * d->chunk_cols * d->channels;
+        if (d->channels == 3)
+            gray_from_rgb(in, out, (size_t)n);
+        else
+            gray_from_bytes(in, out, (size_t)n);
+    }
+}
+
+static int cpu_load(struct spectrum *b, const struct spectrum_slab *s, struct chunks_extent x,
+                    struct spectrum_thread *t, struct err *e)
+{
+    struct layer l = {s, x.row, cpu_buffer_of(b, s->buffer)};
+    return chunks_visit(s->band->chunks, &t->scratch, x, lay, &l, e) ? SPECTRUM_BAD_STORE : 0;
+}
+
+/* --- units --- */
 
 static int64_t blocks_across(const struct spectrum *b, const struct spectrum_slab *s)
 {
@@ -248,19 +282,13 @@ static struct unit unit_of(const struct spectrum *b, const struct spectrum_slab 
                          .end_wy = s->wy + rows * (row + 1) / down};
 }
 
-static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k, int thread,
-                       struct result_counts *counts, struct err *e)
+static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_t k,
+                       struct spectrum_thread *t, struct result_counts *counts, struct err *e)
 {
     const struct unit u = unit_of(b, s, k);
     (void)e;
-    cpu_unit_compute(b, &u, &b->scratch[thread], counts);
+    cpu_unit_compute(b, &u, &b->scratch[t->number], counts);
     return 0;
-}
-
-static bool cpu_available(struct err *e)
-{
-    (void)e;
-    return true;
 }
 
 const struct spectrum_backend spectrum_cpu = {
@@ -273,14 +301,10 @@ const struct spectrum_backend spectrum_cpu = {
     .available = cpu_available,
     .open = cpu_open,
     .close = cpu_close,
-    .devices = cpu_devices,
     .alive = cpu_alive,
-    .describe = cpu_describe,
-    .kernel = cpu_kernel,
-    .fits = cpu_fits,
     .reserve = cpu_reserve,
     .buffer_free = cpu_buffer_free,
-    .buffer = cpu_buffer,
+    .load = cpu_load,
     .units = cpu_units,
     .compute = cpu_compute,
 };

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,8 +84,8 @@ int spectrum_parse_choice(const char *word, struct spectrum_choice *c, struct er
 static int open_backend(struct spectrum_use *u, const struct spectrum_backend *b,
                         const struct spectrum_setup *s, struct err *note, struct err *e)
 {
-    u->backend = b;
-    return b->available(e) ? b->open(&u->state, s, note, e) : -1;
+    *u = (struct spectrum_use){.backend = b};
+    return b->available(e) ? b->open(u, s, note, e) : -1;
 }
 
 /* The CUDA devices that can be used; without any of them, the CPU. */
@@ -95,7 +96,7 @@ static int open_any(struct spectrum_use *u, const struct spectrum_setup *s, stru
     char names[256];
     const struct spectrum_backend *cuda = cuda_backend(&why);
     if (cuda && open_backend(u, cuda, s, &more, &why) == 0) {
-        cuda->describe(u->state, 0, names, sizeof names);
+        spectrum_describe(u, 0, names, sizeof names);
         err_set(note, "using %s%s%s", names, *more.msg ? "; " : "", more.msg);
         return 0;
     }
@@ -119,6 +120,56 @@ int spectrum_open(struct spectrum_use *u, const struct spectrum_setup *s, struct
 
 void spectrum_close(struct spectrum_use *u)
 {
-    u->backend->close(u->state);
-    u->state = NULL;
+    if (u->n > 0)
+        u->backend->close(u);
+    u->n = 0;
+}
+
+/* --- names --- */
+
+static void append(char *text, size_t bytes, const char *more)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s", more);
+}
+
+/* Is device k the first of its name among those in the mask? */
+static bool is_first_of_name(const struct spectrum_use *u, uint64_t mask, int k)
+{
+    for (int i = 0; i < k; i++)
+        if (mask >> i & 1 && !strcmp(u->labels[i].name, u->labels[k].name))
+            return false;
+    return true;
+}
+
+/* Appends the numbers of the devices in the mask that have the name of device k. */
+static void append_numbers(const struct spectrum_use *u, uint64_t mask, int k, char *text,
+                           size_t bytes)
+{
+    char number[32];
+    for (int i = k; i < u->n; i++) {
+        if (!(mask >> i & 1) || strcmp(u->labels[i].name, u->labels[k].name))
+            continue;
+        if (i == k)
+            snprintf(number, sizeof number, "%s:%d", u->backend->name, u->labels[i].number);
+        else
+            snprintf(number, sizeof number, ",%d", u->labels[i].number);
+        append(text, bytes, number);
+    }
+    append(text, bytes, " ");
+}
+
+/* Devices of one name are listed together: "cuda:0,1 NVIDIA H200, cuda:2 NVIDIA A100". */
+void spectrum_describe(const struct spectrum_use *u, uint64_t devices, char *text, size_t bytes)
+{
+    const uint64_t mask = devices ? devices : UINT64_MAX;
+    *text = 0;
+    for (int k = 0; k < u->n; k++) {
+        if (!(mask >> k & 1) || !is_first_of_name(u, mask, k))
+            continue;
+        append(text, bytes, *text ? ", " : "");
+        if (u->labels[k].number >= 0)
+            append_numbers(u, mask, k, text, bytes);
+        append(text, bytes, u->labels[k].name);
+    }
 }

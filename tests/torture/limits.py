@@ -284,15 +284,15 @@ def every_call_of_cuda_fails(t, stub, stores, settings):
     out = os.path.join(t.new_folder(), "r.h5")
     server = Server([stub, "run", "--device", "cuda", "-j", "2", "-o", out, *stores], SHIM, t.folder)
     env = {"WSI_STUB_" + name.upper(): value for name, value in settings.items()}
-    calls = check_cuda.calls_of(stores, "-j", 2, **settings)["calls"]
-    points = [(k, code) for k in range(1, calls + 1) for code in check_cuda.WALK]
+    sites = check_cuda.calls_of(stores, "-j", 2, **settings)["sites"]
+    points = [(k, code) for k in check_cuda.at_each_site(sites) for code in check_cuda.WALK]
     for k, code in t.thin(points, len(points)):
         t.tried += 1
         ran = server.run(dict(env, WSI_STUB_FAIL="%d:%d" % (k, code)))
         try:
             t.note(check_cuda.check_failure(Failing(ran, out), stores, 256, 128, settings["devices"]))
         except Exception as e:
-            t.bad("call %d of %d fails with %d, %s: %s", k, calls, code, settings, e)
+            t.bad("call %d of %d fails with %d, %s: %s", k, len(sites), code, settings, e)
         if os.path.exists(out):
             os.unlink(out)
     server.close()

@@ -1,0 +1,395 @@
+/* loader.cu - see loader.h. */
+#include "cuda/loader.h"
+
+#include "common/store/chunks.h"
+#include "cuda/gds.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdlib.h>
+
+/* --- opening and memory --- */
+
+int loader_open(struct loader *l, struct check_device *d, struct staging *staging,
+                const struct spectrum_setup *s, size_t shared_bytes, struct err *e)
+{
+    l->device = d;
+    l->staging = staging;
+    l->threads = s->threads;
+    l->marks = (struct loader_marks *)calloc((size_t)s->threads, sizeof *l->marks);
+    if (!l->marks)
+        return err_set(e, "out of memory");
+    l->copies = copies_create(d, staging_count(staging) + (s->gds ? s->threads : 0), e);
+    if (!l->copies)
+        return -1;
+    staging_join(staging, l->copies);
+    if (s->gds && !(l->reads = reads_create(d, s->threads, e)))
+        return -1;
+    for (struct unpack &u : l->unpacks)
+        if (unpack_open(&u, d, shared_bytes, e))
+            return -1;
+    return 0;
+}
+
+void loader_close(struct loader *l)
+{
+    for (struct unpack &u : l->unpacks)
+        unpack_close(&u);
+    reads_free(l->reads);
+    if (l->copies)
+        staging_leave(l->staging, l->copies);
+    copies_free(l->copies);
+    for (int k = 0; l->marks && k < l->threads; k++)
+        free(l->marks[k].left);
+    free(l->marks);
+}
+
+static size_t chunk_bytes(const struct spectrum_band *b)
+{
+    return (size_t)(b->chunk_rows * b->chunk_cols * b->channels);
+}
+
+bool loader_fits(const struct loader *l, const struct spectrum_band *b, int halved)
+{
+    for (const struct unpack &u : l->unpacks)
+        if (!unpack_fits(&u, b, halved))
+            return false;
+    return staging_fit(l->staging, chunk_bytes(b)) &&
+           (!l->reads || reads_fit(l->reads, staging_bytes(l->staging)));
+}
+
+int loader_reserve_staging(struct loader *l, const struct spectrum_band *b, struct err *e)
+{
+    if (staging_reserve(l->staging, chunk_bytes(b), l->copies, e))
+        return -1;
+    const size_t bytes = staging_bytes(l->staging);
+    if (!l->reads || reads_fit(l->reads, bytes))
+        return 0;
+    if (check_enter(l->device, e))
+        return -1;
+    return reads_reserve(l->reads, bytes, e) ? check_give_up(l->device, e) : 0;
+}
+
+int loader_reserve_unpacks(struct loader *l, const struct spectrum_band *b, int halved,
+                           struct err *e)
+{
+    for (struct unpack &u : l->unpacks)
+        if (unpack_reserve(&u, b, halved, e))
+            return -1;
+    return 0;
+}
+
+void loader_release_unpacks(struct loader *l)
+{
+    for (struct unpack &u : l->unpacks)
+        unpack_release(&u);
+}
+
+/* --- what every way of a chunk needs --- */
+
+struct way {
+    struct loader *loader;
+    struct buffer *to;
+    const struct spectrum_slab *slab;
+    struct spectrum_thread *thread;
+};
+
+static const struct chunks *chunks_of(const struct way *w)
+{
+    return w->slab->band->chunks;
+}
+
+/* The stored chunks of an extent. */
+static const struct store_chunk *stored_of(const struct way *w, struct chunks_extent x)
+{
+    return chunks_of(w)->list + x.row * chunks_of(w)->columns + x.col;
+}
+
+/* The place of an extent's first chunk in the slab, in row-major order. */
+static int64_t place_of(const struct way *w, struct chunks_extent x)
+{
+    const struct spectrum_band *b = w->slab->band;
+    const struct layout l = spectrum_band_layout(b);
+    const int64_t row = x.row - (w->slab->row - b->first_row) / b->chunk_rows;
+    return (int64_t)layout_chunk(&l, row, x.col) / (int64_t)chunk_bytes(b);
+}
+
+static uint8_t *pixels_of(const struct way *w, struct chunks_extent x)
+{
+    return w->to->d_pixels + (size_t)place_of(w, x) * chunk_bytes(w->slab->band);
+}
+
+static struct loader_times *times_of(struct loader *l, const struct spectrum_band *b)
+{
+    return &l->times[b->assigned.number % SPECTRUM_SUMS];
+}
+
+/* Queues a copy of `bytes` from a staging buffer to what `guard` guards. */
+static int copy(const struct way *w, int number, const uint8_t *from, uint8_t *to, size_t bytes,
+                struct copies_guard *guard, struct err *e)
+{
+    const struct spectrum_band *b = w->slab->band;
+    return copies_send(w->loader->copies, number, from, to, bytes, guard,
+                       &times_of(w->loader, b)->copied, b->assigned.number, e);
+}
+
+/* So many chunks of the slab are on their way. */
+static int arrived(const struct way *w, int64_t chunks, struct err *e)
+{
+    struct loader *l = w->loader;
+    return w->slab->band->packed_bytes
+               ? unpack_arrived(&l->unpacks[w->slab->buffer], w->slab, l->copies, w->to, chunks, e)
+               : 0;
+}
+
+static double now(void)
+{
+    const std::chrono::duration<double> t = std::chrono::steady_clock::now().time_since_epoch();
+    return t.count();
+}
+
+/* A staging buffer that the thread may fill. */
+static struct staging_buffer take_buffer(const struct way *w)
+{
+    const double begun = now();
+    const struct staging_buffer b = staging_take(w->loader->staging, w->thread->number);
+    w->thread->wait_seconds += now() - begun;
+    return b;
+}
+
+/* --- pixels --- */
+
+/* The first chunks of x through a staging buffer. Returns how many. */
+static int64_t send_some(const struct way *w, struct chunks_extent x, struct err *e)
+{
+    struct loader *l = w->loader;
+    const size_t each = chunk_bytes(w->slab->band);
+    const struct staging_buffer b = take_buffer(w);
+    const uint8_t *pixels;
+    x.n = std::min(x.n, (int64_t)(b.bytes / each));
+    if (chunks_load(chunks_of(w), &w->thread->scratch, x, b.memory, &pixels, e))
+        return SPECTRUM_BAD_STORE;
+    if (check_enter(l->device, e))
+        return -1;
+    staging_sent(l->staging, b.number, l->copies);
+    return copy(w, b.number, pixels, pixels_of(w, x), (size_t)x.n * each, &w->to->guard, e) ||
+                   arrived(w, x.n, e)
+               ? check_give_up(l->device, e)
+               : x.n;
+}
+
+static int send_pixels(const struct way *w, struct chunks_extent x, struct err *e)
+{
+    while (x.n > 0) {
+        const int64_t n = send_some(w, x, e);
+        if (n < 0)
+            return (int)n;
+        x.col += n;
+        x.n -= n;
+    }
+    return 0;
+}
+
+/* Chunks that were left out. */
+static int blank(const struct way *w, struct chunks_extent x, struct err *e)
+{
+    struct loader *l = w->loader;
+    const size_t bytes = (size_t)x.n * chunk_bytes(w->slab->band);
+    if (check_enter(l->device, e))
+        return -1;
+    return copies_blank(l->copies, pixels_of(w, x), bytes, &w->to->guard, e) || arrived(w, x.n, e)
+               ? check_give_up(l->device, e)
+               : 0;
+}
+
+/* --- chunks as they are stored --- */
+
+/* A chunk that is left to the host. */
+static int send_left(const struct way *w, int64_t row, int64_t col, struct err *e)
+{
+    w->thread->left++;
+    return send_pixels(w, {row, col, 1}, e);
+}
+
+/* The n chunks of x that are marked as left. */
+static int send_marked(const struct way *w, struct chunks_extent x, int64_t n, struct err *e)
+{
+    const uint8_t *left = w->loader->marks[w->thread->number].left;
+    int r = 0;
+    for (int64_t k = 0; n > 0 && k < x.n && r == 0; k++)
+        if (left[k])
+            r = send_left(w, x.row, x.col + k, e);
+    return r;
+}
+
+/* Room for marks of n chunks; NULL without memory. */
+static uint8_t *marks_for(const struct way *w, int64_t n, struct err *e)
+{
+    struct loader_marks *t = &w->loader->marks[w->thread->number];
+    if ((size_t)n > t->room) {
+        free(t->left);
+        t->left = (uint8_t *)malloc((size_t)n);
+        t->room = t->left ? (size_t)n : 0;
+    }
+    if (!t->left)
+        err_set(e, "%s: out of memory", store_path(chunks_of(w)->store));
+    return t->left;
+}
+
+/* Where stored chunks go: to their places if they are pixels, else to the kernels that unpack
+ * them. */
+struct target {
+    uint8_t *to;
+    struct copies_guard *guard;
+    int64_t left; /* chunks that the kernels do not handle; -1: an error */
+};
+
+static struct target target_of(const struct way *w, struct chunks_extent x,
+                               struct unpack_heads heads, uint8_t *left, struct err *e)
+{
+    struct unpack *u = &w->loader->unpacks[w->slab->buffer];
+    struct target t = {NULL, &u->guard, 0};
+    if (w->slab->band->packed_bytes == 0)
+        return {pixels_of(w, x), &w->to->guard, 0};
+    t.left = unpack_add(u, w->slab, heads, stored_of(w, x), x.n, place_of(w, x), left, &t.to, e);
+    return t;
+}
+
+/* Sends the stored bytes of x, which lie at `from` in a buffer, and the pixels of what is left. */
+static int send_stored(const struct way *w, struct chunks_extent x, int number, const uint8_t *from,
+                       struct unpack_heads heads, struct err *e)
+{
+    struct loader *l = w->loader;
+    const size_t bytes = chunks_stored_bytes(chunks_of(w), x);
+    uint8_t *left = l->marks[w->thread->number].left;
+    const struct target t = target_of(w, x, heads, left, e);
+    if (t.left < 0 || copy(w, number, from, t.to, bytes, t.guard, e) || arrived(w, x.n - t.left, e))
+        return check_give_up(l->device, e);
+    return send_marked(w, x, t.left, e);
+}
+
+/* The first chunks of x through a staging buffer. Returns how many. */
+static int64_t send_some_packed(const struct way *w, struct chunks_extent x, struct err *e)
+{
+    struct loader *l = w->loader;
+    const struct staging_buffer b = take_buffer(w);
+    const uint8_t *stored;
+    x.n = chunks_that_fit(chunks_of(w), x, b.bytes);
+    if (stored_of(w, x)->bytes > b.bytes) { /* then it is the only one */
+        const int r = send_left(w, x.row, x.col, e);
+        return r ? r : 1;
+    }
+    if (chunks_load_stored(chunks_of(w), &w->thread->scratch, x, b.memory, &stored, e) ||
+        !marks_for(w, x.n, e))
+        return SPECTRUM_BAD_STORE;
+    if (check_enter(l->device, e))
+        return -1;
+    staging_sent(l->staging, b.number, l->copies);
+    const int r = send_stored(w, x, b.number, stored, {stored, 0}, e);
+    return r ? r : x.n;
+}
+
+/* --- chunks that the device reads itself --- */
+
+/* Reads and checks the first chunks of x; *from is where they lie on the device. Returns how many,
+ * 0 if not even the first. */
+static int64_t read_chunks(const struct way *w, struct chunks_extent x, uint8_t **from,
+                           struct err *e)
+{
+    struct loader *l = w->loader;
+    const struct spectrum_band *b = w->slab->band;
+    const int thread = w->thread->number;
+    int64_t damaged;
+    if (check_enter(l->device, e))
+        return -1;
+    if (copies_wait(l->copies, staging_count(l->staging) + thread, e))
+        return check_give_up(l->device, e);
+    const int64_t n = reads_chunks(l->reads, thread, b->file, stored_of(w, x), x.n,
+                                   b->packed_bytes > 0, from, &damaged, e);
+    if (n == GDS_DEVICE_FAILED)
+        return check_give_up(l->device, e);
+    if (n <= 0 || damaged < 0)
+        return n;
+    chunks_mismatch(chunks_of(w), x.row, x.col + damaged, e);
+    return SPECTRUM_BAD_STORE;
+}
+
+/* The first chunks of x. Returns how many. */
+static int64_t read_some(const struct way *w, struct chunks_extent x, struct err *e)
+{
+    const int thread = w->thread->number;
+    const double begun = now();
+    uint8_t *from;
+    if (!marks_for(w, x.n, e))
+        return SPECTRUM_BAD_STORE;
+    x.n = read_chunks(w, x, &from, e);
+    w->thread->scratch.read_seconds += now() - begun;
+    if (x.n < 0)
+        return x.n;
+    const int r = x.n == 0 ? send_left(w, x.row, x.col, e)
+                           : send_stored(w, x, staging_count(w->loader->staging) + thread, from,
+                                         {reads_heads(w->loader->reads, thread), CRC_HEAD}, e);
+    return r ? r : std::max<int64_t>(x.n, 1);
+}
+
+/* --- a LOAD and the end of a slab --- */
+
+int loader_load(struct loader *l, struct buffer *to, const struct spectrum_slab *s,
+                struct chunks_extent x, struct spectrum_thread *t, struct err *e)
+{
+    const struct way w = {l, to, s, t};
+    if (stored_of(&w, x)->bytes == 0)
+        return blank(&w, x, e);
+    if (!s->band->file && !s->band->packed_bytes)
+        return send_pixels(&w, x, e);
+    while (x.n > 0) {
+        const int64_t n = s->band->file ? read_some(&w, x, e) : send_some_packed(&w, x, e);
+        if (n < 0)
+            return (int)n;
+        x.col += n;
+        x.n -= n;
+    }
+    return 0;
+}
+
+/* The place of the next chunk that could not be unpacked. 1, 0 if there is no other one, or -1. */
+static int next_left(const struct way *w, int64_t *place, struct err *e)
+{
+    const struct spectrum_band *b = w->slab->band;
+    struct loader_times *times = times_of(w->loader, b);
+    int64_t us;
+    if (check_enter(w->loader->device, e))
+        return -1;
+    const int r = unpack_next(&w->loader->unpacks[w->slab->buffer], place, &us, e);
+    if (us > 0) /* the first slab forgets what a band that failed has left there */
+        times->unpack_us = us + (w->slab->row == b->first_row ? 0 : times->unpack_us);
+    return r < 0 ? check_give_up(w->loader->device, e) : r;
+}
+
+int loader_complete(struct loader *l, struct buffer *to, const struct spectrum_slab *s,
+                    struct spectrum_thread *t, struct err *e)
+{
+    const struct way w = {l, to, s, t};
+    const int64_t columns = s->band->chunks->columns,
+                  first = (s->row - s->band->first_row) / s->band->chunk_rows;
+    int64_t place;
+    int r;
+    if (s->band->packed_bytes == 0)
+        return 0;
+    while ((r = next_left(&w, &place, e)) > 0)
+        if ((r = send_left(&w, first + place / columns, place % columns, e)))
+            return r;
+    return r;
+}
+
+int loader_report(struct loader *l, const struct spectrum_band *b, struct spectrum_times *times,
+                  struct err *e)
+{
+    struct loader_times *t = times_of(l, b);
+    double copy = 0;
+    if (copies_report(l->copies, &t->copied, b->assigned.number, &copy, e))
+        return -1;
+    times->copy += copy;
+    times->unpack += b->packed_bytes ? (double)t->unpack_us * 1e-6 : 0;
+    return 0;
+}
