@@ -11,23 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- options --- */
-
-enum { OPT_URL = COMMAND_OWN };
+struct arguments {
+    const char *url;
+};
+#define ARGUMENTS struct arguments
 
 static const struct command_option rows[] = {
-    {"Output", 0, "url", "URL", OPT_URL,
-     "where readers will find the store, such as s3://bucket/slide.h5 (default: its full path)"},
+    {"Output", 0, "url", "URL",
+     "where readers will find the store, such as s3://bucket/slide.h5 (default: its full path)",
+     COMMAND_TEXT(url)},
     COMMAND_LAST_ROWS,
 };
-
-static int set(void *ctx, int id, const char *arg, struct err *e)
-{
-    const char **url = ctx;
-    (void)id;
-    *url = arg;
-    return *arg ? 0 : err_set(e, "--url: the address is empty");
-}
 
 const struct command index_options = {
     .program = "h5spec",
@@ -40,7 +34,7 @@ const struct command index_options = {
                "cannot be presented, as Zarr has no codec for their chunks.",
     .example = "h5spec index stores/slide.h5 >slide.json",
     .options = rows,
-    .set = set,
+    .bytes = sizeof(struct arguments),
     .version = options_version};
 
 /* --- the store --- */
@@ -174,16 +168,20 @@ out:
 int index_main(int argc, char **argv)
 {
     struct err e = {""};
-    const char *url = NULL;
+    struct arguments a;
     int first;
-    const int status = command_parse(&index_options, argc, argv, &url, &first);
+    const int status = command_parse(&index_options, argc, argv, &a, &first);
     if (status >= 0)
         return status;
+    if (a.url && !*a.url) {
+        err_set(&e, "--url: the address is empty");
+        return command_usage_error(&index_options, &e);
+    }
     if (argc - first != 1) {
         err_set(&e, argc == first ? "no store given" : "one store at a time");
         return command_usage_error(&index_options, &e);
     }
-    if (make_index(argv[first], url, &e) == 0)
+    if (make_index(argv[first], a.url, &e) == 0)
         return EXIT_DONE;
     cli_say("%s", e.msg);
     return EXIT_PART;
