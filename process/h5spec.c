@@ -6,7 +6,6 @@
 #include "common/hdf5/h5_exit.h"
 #include "common/store/store.h"
 #include "process/commands/compare_command.h"
-#include "process/commands/index.h"
 #include "process/commands/info.h"
 #include "process/commands/lookup.h"
 #include "process/commands/merge_command.h"
@@ -88,7 +87,7 @@ static const struct row commands[] = {
 #endif
     {&compare_options, NULL, compare_main},
     {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
-    {&index_options, NULL, index_main},   {&options_tune, tune_main, NULL},
+    {&options_tune, tune_main, NULL},
 #ifdef HAVE_PNG
     {&report_options, NULL, report_main},
 #endif

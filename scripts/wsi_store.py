@@ -10,6 +10,7 @@
             ...
 
     python3 wsi_store.py patches slide.h5 -o patches --size 256 --min-tissue 0.5 --format png
+    python3 wsi_store.py index slide.h5 >slide.json          # a reference file, with which Zarr reads the store
 
 Coordinates are pixels of the stored level, from its upper left corner; s.downsample gives those of level 0.
 Pixels are the bytes that h5spec computes from, for every codec:
@@ -34,7 +35,9 @@ import collections
 import contextlib
 import csv
 import ctypes
+import functools
 import glob
+import json
 import os
 import random
 import struct
@@ -161,6 +164,9 @@ def _plugin():
 JPEG = collections.OrderedDict(plugin=_plugin, simplejpeg=_simplejpeg, turbojpeg=_turbojpeg, imagecodecs=_imagecodecs,
                                opencv=_opencv)
 CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
+# the compressor that Zarr calls for a codec; there is none for the chunks of lz4
+ZARR = {"none": None, "deflate": {"id": "zlib", "level": 1}, "zstd": {"id": "zstd", "level": 1},
+        "jpeg": {"id": "imagecodecs_jpeg"}}
 REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
           "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
 
@@ -188,7 +194,9 @@ def open_store(path, crc=True, jpeg=None, cache_bytes=4 << 20):
     """Opens a store. `crc`: the checksum of every chunk is checked when it is first read; without, damage may become
     wrong pixels. `jpeg` names the decoder (one of JPEG; None: the
     first that is installed). `cache_bytes` bounds the unpacked chunks that are kept for the next region."""
-    return Store(path, crc, jpeg, cache_bytes)
+    s = Store(path, crc, jpeg, cache_bytes)
+    s._unpack  # whether anything here unpacks the chunks shows now
+    return s
 
 
 class _Group:
@@ -211,7 +219,6 @@ class Store:
             self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             with self._file() as f:
                 self._read_head(f)
-            self._unpack = _unpacker(self.path, self.codec, jpeg)
         except OSError as e:
             raise StoreError("%s: %s" % (self.path, e.strerror)) from e
         except StoreError:
@@ -293,6 +300,10 @@ class Store:
         return "<Store %s: %d x %d px, %s>" % (self.path, self.width, self.height, self.codec)
 
     # --- chunks ---
+
+    @functools.cached_property
+    def _unpack(self):
+        return _unpacker(self.path, self.codec, self._options[1])
 
     def _load(self, g):
         """Reads a group's tables."""
@@ -395,6 +406,30 @@ class Store:
                 self._cache[key] = pixels
             while self._cached > most:
                 self._cached -= self._cache.popitem(last=False)[1].nbytes
+
+    def references(self, url=None):
+        """A dict in the reference format of kerchunk (version 1), which presents the pixels as the Zarr array `pixels`
+        [height][width][channels] u8. Readers find the store at `url` (None: its full path). A chunk of Zarr is a chunk
+        of the store, and one that the store left out has no entry."""
+        if self.codec not in ZARR:
+            raise StoreError("%s: Zarr cannot read codec %s; convert the slide with another codec" % (self.path, self.codec))
+        array = {"zarr_format": 2, "shape": [self.height, self.width, self.channels], "chunks": list(self._chunk),
+                 "dtype": "|u1", "compressor": ZARR[self.codec], "fill_value": WHITE, "order": "C", "filters": None}
+        attributes = {"_ARRAY_DIMENSIONS": ["y", "x", "c"], "level": self.attrs["level"],
+                      "mpp_x": self.mpp and self.mpp[0], "mpp_y": self.mpp and self.mpp[1]}
+        refs = {".zgroup": json.dumps({"zarr_format": 2}), "pixels/.zarray": json.dumps(array),
+                "pixels/.zattrs": json.dumps(attributes)}
+        raw, url = 0, url or os.path.realpath(self.path)
+        for row in range(-(-self.height // self._chunk[0])):
+            g, r = self._group_of(row * self._chunk[0])
+            for k, n in enumerate(g.bytes[r]):
+                raw += self.codec != "none" and g.mask[r][k] & 1
+                if n > 0:
+                    refs["pixels/%d.%d.0" % (row, k)] = [url, g.at[r][k], n]
+        if raw:
+            raise StoreError("%s: %d chunks are stored without compression, which Zarr cannot mix with others; "
+                             "convert the slide with --codec none or jpeg" % (self.path, raw))
+        return {"version": 1, "refs": refs}
 
     # --- what users read ---
 
@@ -581,6 +616,14 @@ def _write_patches(o):
     print("%d patches and patches.csv in %s" % (n, o.output), file=sys.stderr)
 
 
+def _write_index(o):
+    if o.url == "":
+        raise ValueError("--url: the address is empty")
+    with Store(o.store, True, None, 0) as s:
+        json.dump(s.references(o.url), sys.stdout)
+    print()
+
+
 def main():
     p = argparse.ArgumentParser(description="Reads the patch stores of wsi2h5.",
                                 epilog="example: wsi_store.py patches slide.h5 -o patches --min-tissue 0.5 --limit 1000")
@@ -595,9 +638,14 @@ def main():
     c.add_argument("--seed", type=int, metavar="K", help="with --limit: a random choice instead of the first ones")
     c.add_argument("--format", choices=("png", "jpeg"), default="png", help="default: %(default)s")
     c.add_argument("--quality", type=int, default=90, metavar="Q", help="of JPEG (default: %(default)s)")
+    c.set_defaults(run=_write_patches)
+    c = commands.add_parser("index", help="print a reference file (kerchunk) with which Zarr reads the store without HDF5")
+    c.add_argument("store", metavar="STORE")
+    c.add_argument("--url", help="where readers will find the store, such as s3://bucket/slide.h5 (default: its path)")
+    c.set_defaults(run=_write_index)
     o = p.parse_args()
     try:
-        _write_patches(o)
+        o.run(o)
     except ImportError as e:
         sys.exit("wsi_store.py: %s; pip install pillow" % e)
     except (StoreError, ValueError, OSError) as e:

@@ -248,7 +248,7 @@ OTHER_OPTIONS = {
                           "--colours", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
                              "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
-    "index": {"--url": ["s3://bucket/slide.h5"]}, "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
+    "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
 
@@ -270,7 +270,7 @@ def test_every_option_of_wsi2h5():
 
 def check_options(command, want):
     found, want = options_of(H5SPEC, command), set(want) | EVERY_COMMAND
-    if command in ("index", "compare"):  # one store; two results
+    if command == "compare":  # two results
         want.remove("--list")
     expect(found == want, "%s: %s", command, found ^ want)
 
