@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    WIDTH = 80,      /* columns of the help */
+    WIDTH = 80,       /* columns of the help */
     TEXT_COLUMN = 26, /* where the text of an option begins, from 0 */
     MOST_OPTIONS = 64,
     LONG_VALUE = 256, /* getopt returns LONG_VALUE + row for long options, letters for short ones */
@@ -59,7 +59,10 @@ static int no_such_word(const struct command_option *o, const char *text, struct
         const char *word = word_at(argument_of(o), k, &n);
         const bool last = !word_at(argument_of(o), k + 1, &next);
         const size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%.*s", k == 0 ? "" : last ? " or " : ", ",
+        snprintf(list + used, sizeof list - used, "%s%.*s",
+                 k == 0 ? ""
+                 : last ? " or "
+                        : ", ",
                  (int)n, word);
     }
     return err_set(e, "--%s %s: must be %s", o->name, text, list);
@@ -104,9 +107,13 @@ static const char *default_of(const struct command_option *o, const void *defaul
         word = word_at(argument_of(o), get_number(o, field), &n);
         snprintf(buf, 64, "%.*s", (int)n, word);
         return buf;
-    case COMMAND_IS_THREADS: snprintf(buf, 64, "%d, all processors", *(const int *)field); return buf;
-    case COMMAND_IS_INT: case COMMAND_IS_REAL: case COMMAND_IS_BYTES: case COMMAND_IS_SPAN:
-        return number_of(o, field, buf);
+    case COMMAND_IS_THREADS:
+        snprintf(buf, 64, "%d, all processors", *(const int *)field);
+        return buf;
+    case COMMAND_IS_INT:
+    case COMMAND_IS_REAL:
+    case COMMAND_IS_BYTES:
+    case COMMAND_IS_SPAN: return number_of(o, field, buf);
     default: return o->shown;
     }
 }

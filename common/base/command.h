@@ -54,19 +54,19 @@ struct command_option {
 
     /* The rest is written with the macros below. */
     enum command_kind kind;
-    size_t at, bytes;  /* of the field in ARGUMENTS */
-    double low, high;  /* the default is shown if it is between them */
-    size_t given;      /* of a bool that becomes true; 0: none */
-    const char *shown; /* the default of an option that has its own set() */
-    const char *also;  /* an earlier word for the first one, which is not shown */
+    size_t at, bytes;           /* of the field in ARGUMENTS */
+    double low, high;           /* the default is shown if it is between them */
+    size_t given;               /* of a bool that becomes true; 0: none */
+    const char *shown;          /* the default of an option that has its own set() */
+    const char *also;           /* an earlier word for the first one, which is not shown */
     const char *(*words)(void); /* takes the place of `argument` */
     /* -1 is a usage error. */
     int (*set)(void *ctx, const char *arg, struct err *e);
 };
 
 /* A file with a table defines ARGUMENTS, the struct whose fields its options set. */
-#define COMMAND_OF(field, type) .at = _Generic(((ARGUMENTS *)0)->field, \
-                                               type: offsetof(ARGUMENTS, field))
+#define COMMAND_OF(field, type)                                                                    \
+    .at = _Generic(((ARGUMENTS *)0)->field, type : offsetof(ARGUMENTS, field))
 #define COMMAND_ANY(field) .at = offsetof(ARGUMENTS, field), .bytes = sizeof((ARGUMENTS *)0)->field
 #define COMMAND_RANGE(low_, high_) .low = (double)(low_), .high = (double)(high_)
 
@@ -74,25 +74,31 @@ struct command_option {
 #define COMMAND_TEXT(field) .kind = COMMAND_IS_TEXT, COMMAND_OF(field, const char *)
 #define COMMAND_COPY(field) .kind = COMMAND_IS_COPY, COMMAND_ANY(field)
 #define COMMAND_WORD(field) .kind = COMMAND_IS_WORD, COMMAND_ANY(field)
-#define COMMAND_INT(field, least, most) \
+#define COMMAND_INT(field, least, most)                                                            \
     .kind = COMMAND_IS_INT, COMMAND_OF(field, int64_t), COMMAND_RANGE(least, most)
-#define COMMAND_REAL(field, least, most) \
+#define COMMAND_REAL(field, least, most)                                                           \
     .kind = COMMAND_IS_REAL, COMMAND_OF(field, double), COMMAND_RANGE(least, most)
-#define COMMAND_BYTES(field, least, most) \
+#define COMMAND_BYTES(field, least, most)                                                          \
     .kind = COMMAND_IS_BYTES, COMMAND_OF(field, int64_t), COMMAND_RANGE(least, most)
-#define COMMAND_SPAN(field, least, most) /* `field` is the first of the two */ \
+#define COMMAND_SPAN(field, least, most) /* `field` is the first of the two */                     \
     .kind = COMMAND_IS_SPAN, COMMAND_OF(field, double), COMMAND_RANGE(least, most)
-#define COMMAND_THREADS(field) \
+#define COMMAND_THREADS(field)                                                                     \
     .kind = COMMAND_IS_THREADS, COMMAND_OF(field, int), COMMAND_RANGE(1, 1024)
 #define COMMAND_CALL(function) .kind = COMMAND_IS_CALL, .set = function
 #define COMMAND_GIVEN(field) .given = offsetof(ARGUMENTS, field)
 
 /* The last rows of every table. */
-#define COMMAND_LAST_ROWS \
-    {"Other", 'h', "help", NULL, "print this help and exit", .kind = COMMAND_IS_HELP}, \
-    {NULL, 0, "version", NULL, "print the version and the libraries in use, and exit", \
-     .kind = COMMAND_IS_VERSION}, \
-    {.name = NULL}
+#define COMMAND_LAST_ROWS                                                                          \
+    {"Other", 'h', "help", NULL, "print this help and exit", .kind = COMMAND_IS_HELP},             \
+        {NULL,                                                                                     \
+         0,                                                                                        \
+         "version",                                                                                \
+         NULL,                                                                                     \
+         "print the version and the libraries in use, and exit",                                   \
+         .kind = COMMAND_IS_VERSION},                                                              \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
 
 struct command {
     const char *program; /* "h5spec" */
