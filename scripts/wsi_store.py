@@ -21,6 +21,7 @@ Pixels are the bytes that h5spec computes from, for every codec:
     lz4       lz4, or hdf5plugin
     zstd      zstandard, or hdf5plugin
     jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
+    others    hdf5plugin
 
 libh5jpeg.so is found in HDF5_PLUGIN_PATH, or where `make install` puts it. It is the quickest, as it decodes only
 the upper part of a chunk if no more is needed, and the strictest: all damage is an error.
@@ -173,19 +174,23 @@ REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
 
 def _unpacker(path, codec, jpeg):
     """The first of the codec's functions that works here, or None: HDF5 must unpack."""
-    makers = [JPEG[jpeg]] if codec == "jpeg" and jpeg else JPEG.values() if codec == "jpeg" else [CODECS[codec]]
-    for make in makers:
+    makers = JPEG if codec == "jpeg" else {None: CODECS[codec]} if codec in CODECS else {}
+    for make in [makers[jpeg]] if codec == "jpeg" and jpeg else makers.values():
         try:
             return make()
         except (ImportError, OSError, RuntimeError, AttributeError):
             continue
-    if codec in ("lz4", "zstd"):
-        try:
-            import hdf5plugin  # noqa: F401
-            return None
-        except ImportError:
-            pass
-    raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY[codec]))
+    if codec != "jpeg" and _hdf5_unpacks(path):
+        return None
+    raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY.get(codec, "pip install hdf5plugin")))
+
+
+def _hdf5_unpacks(path):
+    with contextlib.suppress(ImportError):
+        import hdf5plugin  # noqa: F401
+    with _h5py_file(path) as f:
+        layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
+        return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))
 
 
 # --- the store ---
@@ -252,8 +257,6 @@ class Store:
         self.width, self.height, self.channels = (int(a[k]) for k in ("width", "height", "channels"))
         self.downsample, self.codec = float(a["downsample"]), _text(a["codec"])
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
-        if self.codec != "jpeg" and self.codec not in CODECS:
-            raise StoreError("%s: codec %s is unknown; a newer wsi_store.py is needed" % (self.path, self.codec))
         mpp = [a[k] * self.downsample if k in a else None for k in ("mpp_x", "mpp_y")]
         self.mpp = None if None in mpp else tuple(float(m) for m in mpp)
         self.properties = {k: _text(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
