@@ -74,7 +74,8 @@ static const struct command_option table[] = {
     {NULL, 0, "gray", NULL, "8-bit gray instead of RGB", COMMAND_FLAG(convert.gray)},
     {NULL, 0, "codec", NULL,
      "compression. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
-     "for all but deflate and none", .words = codec_names, .shown = "deflate", COMMAND_CALL(set_codec)},
+     "for all but deflate and none",
+     .words = codec_names, .shown = "deflate", COMMAND_CALL(set_codec)},
     {NULL, 0, "tissue-only", NULL, "omit tiles without tissue; they read as white",
      COMMAND_FLAG(convert.tissue_only)},
     {NULL, 0, "tissue-mask", "FILE",

@@ -92,7 +92,8 @@ static int add_class(void *ctx, const char *name, struct err *e)
                     COMMAND_FLAG(allow_duplicates)}
 #define MIX_MPP {NULL, 0, "mix-mpp", NULL, \
                  "accept slides of different resolution in one result; without it, those that " \
-                 "differ by more than 10 % from the first one by name are left out, with status 1", \
+                 "differ by more than 10 % from the first one by name are left out, with " \
+                 "status 1", \
                  COMMAND_FLAG(mix_mpp)}
 
 static const struct command_option run_rows[] = {
