@@ -162,7 +162,7 @@ static int set_option(const struct command_option *o, const char *arg, void *ctx
     case COMMAND_IS_SPAN:
         return cli_span(what, arg, o->low, o->high, field, (double *)field + 1, e);
     case COMMAND_IS_THREADS: return set_threads(o, what, arg, field, e);
-    default: return o->set(ctx, arg, e);
+    default: return o->set(field, arg, e);
     }
 }
 

@@ -60,8 +60,8 @@ struct command_option {
     const char *shown;          /* the default of an option that has its own set() */
     const char *also;           /* an earlier word for the first one, which is not shown */
     const char *(*words)(void); /* takes the place of `argument` */
-    /* -1 is a usage error. */
-    int (*set)(void *ctx, const char *arg, struct err *e);
+    /* Gets the field at `at`, or with 0 all of ARGUMENTS. -1 is a usage error. */
+    int (*set)(void *field, const char *arg, struct err *e);
 };
 
 /* A file with a table defines ARGUMENTS, the struct whose fields its options set. */
@@ -84,7 +84,8 @@ struct command_option {
     .kind = COMMAND_IS_SPAN, COMMAND_OF(field, double), COMMAND_RANGE(least, most)
 #define COMMAND_THREADS(field)                                                                     \
     .kind = COMMAND_IS_THREADS, COMMAND_OF(field, int), COMMAND_RANGE(1, 1024)
-#define COMMAND_CALL(function) .kind = COMMAND_IS_CALL, .set = function
+#define COMMAND_CALL(function) .kind = COMMAND_IS_CALL, .set = function /* of ARGUMENTS */
+#define COMMAND_SET(field, function) COMMAND_CALL(function), COMMAND_ANY(field)
 #define COMMAND_GIVEN(field) .given = offsetof(ARGUMENTS, field)
 
 /* The last rows of every table. */

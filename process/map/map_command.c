@@ -96,12 +96,6 @@ static int add_pattern(void *ctx, const char *arg, struct err *e)
     return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
 }
 
-static int add_list(void *ctx, const char *arg, struct err *e)
-{
-    struct arguments *a = ctx;
-    return list_add_file(&a->files, arg, e);
-}
-
 /* --- the table --- */
 
 #define ARGUMENTS struct arguments
@@ -117,7 +111,7 @@ static const struct command_option rows[] = {
      "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated",
      COMMAND_CALL(add_pattern)},
     {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_CALL(add_list)},
+     COMMAND_SET(files, list_add_file)},
     {NULL, 0, "partial", NULL, "also map slides with missing groups; files are marked as partial",
      COMMAND_FLAG(setup.partial)},
     {NULL, 0, "lenient", NULL, NULL, COMMAND_FLAG(setup.partial)},

@@ -19,12 +19,6 @@
 
 #define ARGUMENTS struct options
 
-static int add_list(void *ctx, const char *arg, struct err *e)
-{
-    struct options *o = ctx;
-    return list_add_file(&o->files, arg, e);
-}
-
 static int set_device(void *ctx, const char *arg, struct err *e)
 {
     struct options *o = ctx;
@@ -81,7 +75,7 @@ static int add_class(void *ctx, const char *name, struct err *e)
 
 #define LIST {"Input", 0, "list", "FILE", \
               "read more inputs from FILE, one per line; - reads standard input", \
-              COMMAND_CALL(add_list)}
+              COMMAND_SET(files, list_add_file)}
 #define JSON(section, text) {section, 0, "json", NULL, text, COMMAND_FLAG(json)}
 #define THREADS(text) {"Computing", 'j', "threads", "N", text, COMMAND_THREADS(threads)}
 #define PROGRESS {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal", \

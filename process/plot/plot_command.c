@@ -36,12 +36,6 @@ static int add_pattern(void *ctx, const char *arg, struct err *e)
     return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
 }
 
-static int add_list(void *ctx, const char *arg, struct err *e)
-{
-    struct arguments *a = ctx;
-    return list_add_file(&a->files, arg, e);
-}
-
 #define ARGUMENTS struct arguments
 
 static const struct command_option rows[] = {
@@ -54,7 +48,7 @@ static const struct command_option rows[] = {
      "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
      "repeated", COMMAND_CALL(add_pattern)},
     {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_CALL(add_list)},
+     COMMAND_SET(files, list_add_file)},
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
     {NULL, 0, "feature", "focus|level|mean|std",
      "what the map shows; focus is sharpness (default: focus; mean for results with basic "

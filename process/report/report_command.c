@@ -21,12 +21,6 @@ struct arguments {
     char *key; /* the default of --key; owned */
 };
 
-static int add_list(void *ctx, const char *arg, struct err *e)
-{
-    struct arguments *a = ctx;
-    return list_add_file(&a->files, arg, e);
-}
-
 #define ARGUMENTS struct arguments
 
 static const struct command_option rows[] = {
@@ -39,7 +33,7 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.csv)},
     {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
     {"Input", 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_CALL(add_list)},
+     COMMAND_SET(files, list_add_file)},
     {NULL, 0, "failed", "FILE.csv",
      "more slides that have no result, with columns slide and reason; the page lists them",
      COMMAND_TEXT(setup.failed)},
