@@ -149,7 +149,7 @@ int staging_reserve(struct staging *s, size_t chunk, struct copies *c, struct er
     if (one > MOST_PIXELS && (one > MOST_ALL / n || one > s->memory / n))
         return err_set(e,
                        "its chunks of %lld MiB are too large for %d threads within --memory; "
-                       "choose fewer (-j)",
+                       "choose fewer (--threads)",
                        (long long)(chunk >> 20), s->threads);
     uint8_t *pages = lock_pages(copies_device(c), (size_t)n * bytes_apart(bytes), e);
     if (!pages)

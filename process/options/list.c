@@ -44,9 +44,9 @@ static int add_line(void *ctx, const char *path, struct err *e)
     return list_add(ctx, path, e);
 }
 
-int list_add_file(struct list *l, const char *file, struct err *e)
+int list_add_file(void *list, const char *file, struct err *e)
 {
-    return cli_list(file, add_line, l, e);
+    return cli_list(file, add_line, list, e);
 }
 
 /* --- folders --- */

@@ -31,8 +31,8 @@ enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH, LIST_REPORT };
 int list_add(struct list *l, const char *path, struct err *e);
 /* Adds the n words of a command line. */
 int list_add_words(struct list *l, char *const *words, int n, struct err *e);
-/* Adds the lines of a file (cli_list). */
-int list_add_file(struct list *l, const char *file, struct err *e);
+/* Adds the lines of a file (cli_list) to a struct list; for rows of options. */
+int list_add_file(void *list, const char *file, struct err *e);
 /* Replaces each folder by the files in it, sorted by path. Reports and counts what is a
  * problem to folder_find(), and folders without such files. -1 when memory is short. */
 int list_expand(struct list *l, enum list_kind kind, struct err *e);
