@@ -8,7 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BINS = 256 };
+enum {
+    BINS = 256,
+    /* the rule `saturation`: */
+    GLASS = 243,          /* where a slide shows none */
+    GLASS_LEAST = 200,    /* gray of what could be glass */
+    GLASS_SATURATION = 16, /* bin: glass has less */
+    GLASS_SHARE = 500,    /* one cell of so many */
+    TISSUE_SATURATION = 26 /* bin: tissue has this or more */
+};
+static const double tissue_density = 0.07; /* ln(glass / gray) */
 
 static int64_t view_cols(const struct tissue *t)
 {
@@ -178,8 +187,8 @@ static int bin_of(double v)
     return k < BINS ? k : BINS - 1;
 }
 
-/* The bins of a colour's hue and saturation. */
-static void bins_of(const uint32_t c[4], uint8_t bins[2])
+/* The bin of a colour's hue, or its gray level; and the bin of its saturation. */
+static void bins_of(const uint32_t c[4], enum tissue_by by, uint8_t bins[2])
 {
     const double r = (double)c[0] / c[3], g = (double)c[1] / c[3], b = (double)c[2] / c[3];
     const double high = r > g ? (r > b ? r : b) : (g > b ? g : b);
@@ -190,7 +199,8 @@ static void bins_of(const uint32_t c[4], uint8_t bins[2])
             : high == g ? ((b - r) / span + 2) / 6
                         : ((r - g) / span + 4) / 6;
     h += h < 0;
-    bins[0] = (uint8_t)bin_of(h);
+    bins[0] = (uint8_t)(by == TISSUE_BY_SATURATION ? lrint(0.299 * r + 0.587 * g + 0.114 * b)
+                                                   : bin_of(h));
     bins[1] = (uint8_t)bin_of(high > 0 ? span / high : 0);
 }
 
@@ -220,7 +230,7 @@ static void complete_rows(struct tissue *t, int64_t n)
         return;
     for (int64_t k = 0; k < cells; k++) {
         if (s->cell[k][3]) {
-            bins_of(s->cell[k], t->last);
+            bins_of(s->cell[k], t->rule->by, t->last);
             note_brightness(t, s->cell[k]);
             add_to_view(t, s->row + k / t->cols, k % t->cols, s->cell[k]);
         }
@@ -381,16 +391,66 @@ void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size)
 {
     size_t n = 0;
     text[0] = 0;
-    if (r->given)
+    if (r->by == TISSUE_BY_SATURATION)
+        n = (size_t)snprintf(text, size, "saturation");
+    if (r->by == TISSUE_BY_THRESHOLDS)
         n = (size_t)snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
                              bin_from(r->s) / (double)BINS);
     if (r->min_area > 0)
         snprintf(text + n, size - n, "%smin-area %" PRId64, n ? "; " : "", r->min_area);
 }
 
-int tissue_finish(struct tissue *t, struct err *e)
+/* Does the cell take part in finding thresholds? */
+static bool takes_part(const struct tissue *t, int64_t k)
+{
+    return !t->damaged || !t->damaged[k];
+}
+
+/* The gray level of glass. */
+static int find_glass(const struct tissue *t, int64_t n)
+{
+    int64_t grays[BINS] = {0}, all = 0, glass = 0, sum = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const bool could_be = t->mask[k] >= GLASS_LEAST && t->saturation[k] < GLASS_SATURATION;
+        all += takes_part(t, k);
+        glass += takes_part(t, k) && could_be;
+        grays[t->mask[k]] += takes_part(t, k) && could_be;
+    }
+    if (glass == 0 || glass * GLASS_SHARE < all)
+        return GLASS;
+    int level = GLASS_LEAST;
+    while ((sum += grays[level]) * 10 < glass * 9)
+        level++;
+    return level;
+}
+
+static void mark_by_saturation(struct tissue *t, int64_t n)
+{
+    t->glass = find_glass(t, n);
+    t->otsu_h = t->otsu_s = NAN;
+    const double dark = t->glass * exp(-tissue_density);
+    for (int64_t k = 0; k < n; k++)
+        t->mask[k] = t->mask[k] < dark || t->saturation[k] >= TISSUE_SATURATION;
+}
+
+static void mark_by_hue(struct tissue *t, int64_t n)
 {
     uint64_t hues[BINS] = {0}, saturations[BINS] = {0};
+    const bool given = t->rule->by == TISSUE_BY_THRESHOLDS;
+    for (int64_t k = 0; k < n; k++) {
+        hues[t->mask[k]] += takes_part(t, k);
+        saturations[t->saturation[k]] += takes_part(t, k);
+    }
+    const int h = given ? bin_from(t->rule->h) : otsu(hues);
+    const int s = given ? bin_from(t->rule->s) : otsu(saturations);
+    t->otsu_h = h / (double)BINS;
+    t->otsu_s = s / (double)BINS;
+    for (int64_t k = 0; k < n; k++)
+        t->mask[k] = t->mask[k] >= h && t->saturation[k] >= s;
+}
+
+int tissue_finish(struct tissue *t, struct err *e)
+{
     const int64_t n = t->cols * t->rows;
     int64_t tissue = 0;
     complete_rows(t, t->band.rows);
@@ -398,23 +458,14 @@ int tissue_finish(struct tissue *t, struct err *e)
         t->band.row * t->cols; /* a coarse level may end a row of cells too early */
     memset(t->mask + done, t->last[0], (size_t)(n - done));
     memset(t->saturation + done, t->last[1], (size_t)(n - done));
-    for (int64_t k = 0; k < n; k++) {
-        const bool counts = !t->damaged || !t->damaged[k];
-        hues[t->mask[k]] += counts;
-        saturations[t->saturation[k]] += counts;
-    }
-    const bool given = t->rule->given;
-    const int h = given ? bin_from(t->rule->h) : otsu(hues);
-    const int s = given ? bin_from(t->rule->s) : otsu(saturations);
-    t->none = !given && t->dark > t->bright;
-    for (int64_t k = 0; k < n; k++)
-        t->mask[k] = (t->mask[k] >= h && t->saturation[k] >= s) || (t->damaged && t->damaged[k]);
+    t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dark > t->bright;
+    (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_hue)(t, n);
+    for (int64_t k = 0; t->damaged && k < n; k++)
+        t->mask[k] |= t->damaged[k];
     if (remove_small(t, e))
         return -1;
     for (int64_t k = 0; k < n; k++)
         tissue += t->mask[k];
-    t->otsu_h = h / (double)BINS;
-    t->otsu_s = s / (double)BINS;
     t->fraction = (double)tissue / (double)n;
     tissue_sums_free(&t->band);
     free(t->saturation);
