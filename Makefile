@@ -306,17 +306,16 @@ MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
 DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
-SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md demo install-deps build-state man-options make-deb make-portable \
+SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md FIGURES.md demo install-deps build-state man-options make-deb make-portable \
               completion/% man/% debian/% conda/% container/% gallery/%) %.pyc,$(shell find scripts -type f))
-BASHCOMP  = $(notdir $(basename $(wildcard scripts/completion/*.bash)))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(if $(PLUGIN),$(PLUGINDIR)/libh5jpeg.so=$(PLUGIN)) \
             $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
             $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
             $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \
-            $(foreach p,$(BASHCOMP),share/bash-completion/completions/$(p)=scripts/completion/$(p).bash \
-              share/zsh/site-functions/_$(p)=scripts/completion/_$(p))
+            $(foreach p,h5spec wsi2h5,share/bash-completion/completions/$(p)=scripts/completion/tools.bash) \
+            share/zsh/site-functions/_wsi2h5=scripts/completion/_wsi2h5
 # NAME=SCRIPT of every command wsi-NAME
 LINKS     = corpus=corpus plan=plan store=wsi_store.py
 

@@ -14,161 +14,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct convert_options defaults = {.group_bytes = INT64_C(256) << 20,
-                                                .stripe_rows = 1024,
-                                                .mpp_tolerance = 0.1};
+#define ARGUMENTS struct arguments
 
-enum {
-    OPT_OUTPUT = COMMAND_OWN,
-    OPT_LIST,
-    OPT_KEEP_TREE,
-    OPT_TASK,
-    OPT_FORCE,
-    OPT_LEVEL,
-    OPT_MPP,
-    OPT_MPP_TOLERANCE,
-    OPT_MPP_OVERRIDE,
-    OPT_GRAY,
-    OPT_CODEC,
-    OPT_STRICT_CODEC,
-    OPT_TISSUE_ONLY,
-    OPT_NO_TISSUE,
-    OPT_TISSUE_THRESHOLDS,
-    OPT_TISSUE_MIN_AREA,
-    OPT_TISSUE_MASK,
-    OPT_KEEP_IDENTIFIERS,
-    OPT_ANONYMOUS,
-    OPT_KEY,
-    OPT_STRIPE_ROWS,
-    OPT_GROUP_BYTES,
-    OPT_ON_DAMAGE,
-    OPT_ACCEPT_DAMAGE,
-    OPT_THREADS,
-    OPT_JSON,
-    OPT_PROGRESS,
-    OPT_QUIET,
-    OPT_VERBOSE,
-};
+/* --- options that take more than a value --- */
 
-static const struct command_option table[] = {
-    {"Input and output", 'o', "output", "OUTPUT", OPT_OUTPUT,
-     "a folder, which is created if necessary, or a .h5 file for one slide"},
-    {NULL, 0, "list", "FILE", OPT_LIST, "more slides and folders, one per line; - reads stdin"},
-    {NULL, 0, "keep-tree", NULL, OPT_KEEP_TREE,
-     "write the stores into the same subfolders as the slides"},
-    {NULL, 0, "task", "I/N", OPT_TASK,
-     "convert only share I of N of the slides; auto: the share of this Slurm or Grid Engine array "
-     "task"},
-    {NULL, 0, "force", NULL, OPT_FORCE,
-     "replace existing stores; without it, stores that are up to date are skipped"},
-
-    {"What is stored", 0, "level", "N", OPT_LEVEL, "level of the slide's pyramid; 0 is the finest"},
-    {NULL, 0, "mpp", "X", OPT_MPP,
-     "instead of --level: the level that has X um per pixel; a slide without such a level is "
-     "rejected, nothing is resampled"},
-    {NULL, 0, "mpp-tolerance", "F", OPT_MPP_TOLERANCE,
-     "with --mpp: how far the level's resolution may differ, relative to X"},
-    {NULL, 0, "mpp-override", "X", OPT_MPP_OVERRIDE,
-     "um per pixel of level 0, for slides that state none or a wrong one"},
-    {NULL, 0, "gray", NULL, OPT_GRAY, "8-bit gray instead of RGB"},
-    {NULL, 0, "codec", "NAME", OPT_CODEC,
-     "compression: %s. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
-     "for lz4, zstd and jpeg"},
-    {NULL, 0, "strict-codec", NULL, OPT_STRICT_CODEC,
-     "reject slides whose tiles --codec jpeg cannot keep; without it, they get the default codec"},
-    {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY,
-     "omit tiles without tissue; they read as white"},
-    {NULL, 0, "no-tissue", NULL, OPT_NO_TISSUE, "do not compute the tissue map"},
-    {NULL, 0, "tissue-thresholds", "H,S", OPT_TISSUE_THRESHOLDS,
-     "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; without it, Otsu's "
-     "method chooses both. 0,S ignores the hue, which finds brown and blue stains alike"},
-    {NULL, 0, "tissue-min-area", "PX", OPT_TISSUE_MIN_AREA,
-     "remove pieces of tissue of fewer px of the stored level, in cells of 32 x 32 px"},
-    {NULL, 0, "tissue-mask", "FILE", OPT_TISSUE_MASK,
-     "take the tissue map from a PNG of the whole slide (black: no tissue) or from the polygons of "
-     "a GeoJSON file; FILE may be a folder with one file per slide, NAME.png or NAME.geojson"},
-    {NULL, 0, "keep-identifiers", NULL, OPT_KEEP_IDENTIFIERS,
-     "also store properties that identify a person, a time or an operator"},
-    {NULL, 0, "anonymous", NULL, OPT_ANONYMOUS,
-     "name stores, messages and output by the slide's hash, not by its file name; needs --key"},
-    {NULL, 0, "key", "FILE", OPT_KEY,
-     "with --anonymous: add a line NAME,PATH for each slide to this file"},
-    {NULL, 0, "stripe-rows", "N", OPT_STRIPE_ROWS, "rows per stripe, rounded to whole tiles"},
-    {NULL, 0, "group-bytes", "SIZE", OPT_GROUP_BYTES,
-     "uncompressed pixels per group, such as 64M or 2G"},
-
-    {"Damage", 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
-     "report: fill damaged tiles with the background and "
-     "end with status 1; fail: reject the slide"},
-    {NULL, 0, "accept-damage", NULL, OPT_ACCEPT_DAMAGE,
-     "end with status 0 although tiles are damaged"},
-
-    {"How it runs", 'j', "threads", "N", OPT_THREADS, "threads that decode and compress"},
-    {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line per slide on stdout"},
-    {NULL, 0, "progress", "WHEN", OPT_PROGRESS, "auto (on a terminal), yes or no"},
-    {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only"},
-    {NULL, 0, "verbose", NULL, OPT_VERBOSE, "list what folder searches skip, and why"},
-    COMMAND_LAST_ROWS,
-};
-
-/* --- help --- */
-
-static const char *default_of(int id, char buf[64])
+static int set_task(void *ctx, const char *arg, struct err *e)
 {
-    switch (id) {
-    case OPT_LEVEL: return "0";
-    case OPT_MPP_TOLERANCE: snprintf(buf, 64, "%g", defaults.mpp_tolerance); return buf;
-    case OPT_CODEC: snprintf(buf, 64, "%.40s (default: deflate)", codec_names()); return buf;
-    case OPT_STRIPE_ROWS: snprintf(buf, 64, "%" PRId64, defaults.stripe_rows); return buf;
-    case OPT_GROUP_BYTES: return cli_size(buf, (double)defaults.group_bytes);
-    case OPT_ON_DAMAGE: return "report";
-    case OPT_THREADS: snprintf(buf, 64, "%d, all processors", pipe_cpus()); return buf;
-    case OPT_PROGRESS: return "auto";
-    default: return NULL;
-    }
+    struct arguments *o = ctx;
+    return cli_task("--task", arg, &o->task, &o->tasks, e);
 }
 
-static void print_version(void)
+static int set_codec(void *ctx, const char *arg, struct err *e)
 {
-    printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n" WSI_BUGS "\n",
-           h5_library(), slide_metadata_library(), tile_libraries(), codec_library());
-}
-
-/* --- parsing --- */
-
-/* More threads than this only cost memory. */
-static int most_threads(void)
-{
-    return pipe_cpus() * 4 > 64 ? pipe_cpus() * 4 : 64;
-}
-
-static int set_threads(const char *arg, int *threads, struct err *e)
-{
-    int64_t v;
-    if (cli_int("--threads", arg, 1, most_threads(), &v, e))
-        return -1;
-    *threads = (int)v;
-    return 0;
-}
-
-static int set_damage(const char *arg, bool *refuse, struct err *e)
-{
-    *refuse = !strcmp(arg, "fail");
-    if (*refuse || !strcmp(arg, "report") || !strcmp(arg, "fill")) /* its earlier name */
-        return 0;
-    return err_set(e, "--on-damage %s: must be report or fail", arg);
-}
-
-static int set_codec(const char *arg, const struct codec **codec, struct err *e)
-{
-    *codec = codec_find(arg);
-    return *codec ? 0 : err_set(e, "--codec %s: must be %s in this build", arg, codec_names());
+    struct arguments *o = ctx;
+    const struct codec *codec = codec_find(arg);
+    o->convert.codec = codec;
+    return codec ? 0 : err_set(e, "--codec %s: must be %s in this build", arg, codec_names());
 }
 
 /* "H,S" */
-static int set_thresholds(const char *arg, struct tissue_rule *r, struct err *e)
+static int set_thresholds(void *ctx, const char *arg, struct err *e)
 {
     char h[32];
+    struct tissue_rule *r = &((struct arguments *)ctx)->convert.tissue;
     const char *comma = strchr(arg, ',');
     const size_t n = comma ? (size_t)(comma - arg) : sizeof h;
     if (n >= sizeof h)
@@ -182,65 +50,96 @@ static int set_thresholds(const char *arg, struct tissue_rule *r, struct err *e)
                : 0;
 }
 
-/* Options that take a value. */
-static int set_value(int id, const char *arg, struct arguments *o, struct err *e)
+/* --- the table --- */
+
+static const struct command_option table[] = {
+    {"Input and output", 'o', "output", "OUTPUT",
+     "a folder, which is created if necessary, or a .h5 file for one slide", COMMAND_TEXT(output)},
+    {NULL, 0, "list", "FILE", "more slides and folders, one per line; - reads stdin",
+     COMMAND_TEXT(list)},
+    {NULL, 0, "keep-tree", NULL, "write the stores into the same subfolders as the slides",
+     COMMAND_FLAG(keep_tree)},
+    {NULL, 0, "task", "I/N|auto",
+     "convert only share I of N of the slides; auto: the share of this Slurm or Grid Engine array "
+     "task", COMMAND_CALL(set_task)},
+    {NULL, 0, "force", NULL,
+     "replace existing stores; without it, stores that are up to date are skipped",
+     COMMAND_FLAG(convert.force)},
+
+    {"What is stored", 0, "level", "N", "level of the slide's pyramid; 0 is the finest",
+     COMMAND_INT(convert.level, 0, 100), COMMAND_GIVEN(level_given)},
+    {NULL, 0, "mpp", "X",
+     "instead of --level: the level that has X um per pixel; a slide without such a level is "
+     "rejected, nothing is resampled", COMMAND_REAL(convert.mpp, 0.001, 1000)},
+    {NULL, 0, "gray", NULL, "8-bit gray instead of RGB", COMMAND_FLAG(convert.gray)},
+    {NULL, 0, "codec", NULL,
+     "compression. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
+     "for all but deflate and none",
+     .words = codec_names, .shown = "deflate", COMMAND_CALL(set_codec)},
+    {NULL, 0, "tissue-only", NULL, "omit tiles without tissue; they read as white",
+     COMMAND_FLAG(convert.tissue_only)},
+    {NULL, 0, "tissue-mask", "FILE",
+     "take the tissue map from a PNG of the whole slide (black: no tissue) or from the polygons of "
+     "a GeoJSON file; FILE may be a folder with one file per slide, NAME.png or NAME.geojson",
+     COMMAND_TEXT(convert.tissue_mask)},
+    {NULL, 0, "anonymous", NULL,
+     "name stores, messages and output by the slide's hash, not by its file name; needs --key",
+     COMMAND_FLAG(anonymous)},
+    {NULL, 0, "key", "FILE",
+     "with --anonymous: add a line NAME,PATH for each slide to this file", COMMAND_TEXT(key)},
+    {NULL, 0, "on-damage", "report|fail",
+     "report: fill damaged tiles with the background and end with status 1; fail: reject the slide",
+     COMMAND_WORD(convert.refuse_damage), .also = "fill"},
+
+    {"How it runs", 'j', "threads", "N", "threads that decode and compress",
+     COMMAND_THREADS(convert.threads)},
+    {NULL, 0, "json", NULL, "print one JSON line per slide on stdout", COMMAND_FLAG(json)},
+    {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal",
+     COMMAND_WORD(progress)},
+    {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
+
+    {"Advanced", 0, "mpp-tolerance", "F",
+     "with --mpp: how far the level's resolution may differ, relative to X",
+     COMMAND_REAL(convert.mpp_tolerance, 0, 0.9), COMMAND_GIVEN(tolerance_given)},
+    {NULL, 0, "mpp-override", "X",
+     "um per pixel of level 0, for slides that state none or a wrong one",
+     COMMAND_REAL(convert.mpp_override, 0.001, 1000)},
+    {NULL, 0, "strict-codec", NULL,
+     "reject slides whose tiles --codec jpeg cannot keep; without it, they get the default codec",
+     COMMAND_FLAG(convert.strict_codec)},
+    {NULL, 0, "no-tissue", NULL, "do not compute the tissue map", COMMAND_FLAG(convert.no_tissue)},
+    {NULL, 0, "tissue-thresholds", "H,S",
+     "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; without it, Otsu's "
+     "method chooses both. 0,S ignores the hue, which finds brown and blue stains alike",
+     COMMAND_CALL(set_thresholds)},
+    {NULL, 0, "tissue-min-area", "PX",
+     "remove pieces of tissue of fewer px of the stored level, in cells of 32 x 32 px",
+     COMMAND_INT(convert.tissue.min_area, 1, INT64_C(1) << 50)},
+    {NULL, 0, "keep-identifiers", NULL,
+     "also store properties that identify a person, a time or an operator",
+     COMMAND_FLAG(convert.keep_identifiers)},
+    {NULL, 0, "stripe-rows", "N", "rows per stripe, rounded to whole tiles",
+     COMMAND_INT(convert.stripe_rows, 1, 65536)},
+    {NULL, 0, "group-bytes", "SIZE", "uncompressed pixels per group, such as 64M or 2G",
+     COMMAND_BYTES(convert.group_bytes, 1, INT64_C(1) << 50), COMMAND_GIVEN(group_bytes_given)},
+    {NULL, 0, "accept-damage", NULL, "end with status 0 although tiles are damaged",
+     COMMAND_FLAG(accept_damage)},
+    {NULL, 0, "verbose", NULL, "list what folder searches skip, and why", COMMAND_FLAG(verbose)},
+    COMMAND_LAST_ROWS,
+};
+
+static void set_defaults(void *ctx)
 {
-    struct convert_options *c = &o->convert;
-    switch (id) {
-    case OPT_OUTPUT: o->output = arg; return 0;
-    case OPT_LIST: o->list = arg; return 0;
-    case OPT_KEY: o->key = arg; return 0;
-    case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
-    case OPT_LEVEL: o->level_given = true; return cli_int("--level", arg, 0, 100, &c->level, e);
-    case OPT_MPP: return cli_real("--mpp", arg, 0.001, 1000, &c->mpp, e);
-    case OPT_MPP_TOLERANCE:
-        o->tolerance_given = true;
-        return cli_real("--mpp-tolerance", arg, 0, 0.9, &c->mpp_tolerance, e);
-    case OPT_MPP_OVERRIDE:
-        return cli_real("--mpp-override", arg, 0.001, 1000, &c->mpp_override, e);
-    case OPT_TISSUE_THRESHOLDS: return set_thresholds(arg, &c->tissue, e);
-    case OPT_TISSUE_MIN_AREA:
-        return cli_int("--tissue-min-area", arg, 1, INT64_C(1) << 50, &c->tissue.min_area, e);
-    case OPT_TISSUE_MASK: c->tissue_mask = arg; return 0;
-    case OPT_CODEC: return set_codec(arg, &c->codec, e);
-    case OPT_STRIPE_ROWS: return cli_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
-    case OPT_GROUP_BYTES:
-        o->group_bytes_given = true;
-        return cli_bytes("--group-bytes", arg, 1, INT64_C(1) << 50, &c->group_bytes, e);
-    case OPT_ON_DAMAGE: return set_damage(arg, &c->refuse_damage, e);
-    case OPT_THREADS: return set_threads(arg, &c->threads, e);
-    case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
-    default: return err_set(e, "unknown option");
-    }
+    *(struct arguments *)ctx = (struct arguments){
+        .convert = {.codec = codec_find("deflate"), .group_bytes = INT64_C(256) << 20,
+                    .stripe_rows = 1024, .mpp_tolerance = 0.1, .threads = pipe_cpus()},
+        .task = 1, .tasks = 1};
 }
 
-/* The flag of an option without a value, or NULL. */
-static bool *flag_of(int id, struct arguments *o)
+static void print_version(void)
 {
-    switch (id) {
-    case OPT_KEEP_TREE: return &o->keep_tree;
-    case OPT_FORCE: return &o->convert.force;
-    case OPT_GRAY: return &o->convert.gray;
-    case OPT_STRICT_CODEC: return &o->convert.strict_codec;
-    case OPT_TISSUE_ONLY: return &o->convert.tissue_only;
-    case OPT_NO_TISSUE: return &o->convert.no_tissue;
-    case OPT_ANONYMOUS: return &o->anonymous;
-    case OPT_KEEP_IDENTIFIERS: return &o->convert.keep_identifiers;
-    case OPT_ACCEPT_DAMAGE: return &o->accept_damage;
-    case OPT_JSON: return &o->json;
-    case OPT_QUIET: return &o->quiet;
-    case OPT_VERBOSE: return &o->verbose;
-    default: return NULL;
-    }
-}
-
-static int set(void *ctx, int id, const char *arg, struct err *e)
-{
-    bool *flag = flag_of(id, ctx);
-    if (!flag)
-        return set_value(id, arg, ctx, e);
-    *flag = true;
-    return 0;
+    printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n" WSI_BUGS "\n",
+           h5_library(), slide_metadata_library(), tile_libraries(), codec_library());
 }
 
 static const struct command command = {
@@ -255,8 +154,8 @@ static const struct command command = {
         "a DICOM series, and a MIRAX slide with its folder, are one slide.",
     .example = "wsi2h5 -o stores/ slides/",
     .options = table,
-    .set = set,
-    .value = default_of,
+    .bytes = sizeof(struct arguments),
+    .defaults = set_defaults,
     .version = print_version};
 
 int arguments_usage_error(const struct err *e)
@@ -321,9 +220,6 @@ static int check(const struct arguments *o, int n_words, struct err *e)
 int arguments_parse(int argc, char **argv, struct arguments *o, int *first)
 {
     struct err e = {""};
-    *o = (struct arguments){.convert = defaults, .task = 1, .tasks = 1};
-    o->convert.codec = codec_find("deflate");
-    o->convert.threads = pipe_cpus();
     const int status = command_parse(&command, argc, argv, o, first);
     if (status >= 0)
         return status;

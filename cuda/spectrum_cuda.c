@@ -76,7 +76,7 @@ static int reserve_staging(struct spectrum *b, const struct spectrum_band *s, st
     if (chunk > STAGING_BYTES && (chunk > MOST_BYTES / n || chunk > b->memory / n))
         return err_set(e,
                        "its chunks of %lld MiB are too large for %d threads within --memory; "
-                       "choose fewer (-j)",
+                       "choose fewer (--threads)",
                        (long long)(chunk >> 20), b->threads);
     /* If this fails, other devices go on with the existing staging buffers. */
     if (device_lock_pages(b->devices[s->assigned.device], (size_t)n * bytes_apart((size_t)bytes),

@@ -6,7 +6,6 @@
 #include "common/hdf5/h5_exit.h"
 #include "common/store/store.h"
 #include "process/commands/compare_command.h"
-#include "process/commands/index.h"
 #include "process/commands/info.h"
 #include "process/commands/lookup.h"
 #include "process/commands/merge_command.h"
@@ -22,7 +21,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 /* --- info, lookup, tune --- */
 
@@ -63,7 +62,7 @@ static int tune_main(struct options *o)
     int status = EXIT_DONE;
     stop_catch_signals();
     for (int k = 0; k < o->files.n && !stop_signal(); k++)
-        if (tune_print(o->files.paths[k], (int)o->threads, o->json, &e)) {
+        if (tune_print(o->files.paths[k], o->threads, o->json, &e)) {
             fflush(stdout);
             cli_say("%s", e.msg);
             status = EXIT_PART;
@@ -88,7 +87,7 @@ static const struct row commands[] = {
 #endif
     {&compare_options, NULL, compare_main},
     {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
-    {&index_options, NULL, index_main},   {&options_tune, tune_main, NULL},
+    {&options_tune, tune_main, NULL},
 #ifdef HAVE_PNG
     {&report_options, NULL, report_main},
 #endif
@@ -117,7 +116,7 @@ static int no_such_command(const char *word)
     else
 #endif
     if (word)
-        cli_say("no such command: %s; the commands are %s", word, list);
+        cli_say("%s: no such command and no such file; the commands are %s", word, list);
     else
         cli_say("no command given; the commands are %s", list);
     fputs("Try 'h5spec --help'.\n", stderr);
@@ -147,15 +146,7 @@ static int help_main(int argc, char **argv)
     const struct row *row = find_command(argv[2]);
     if (!row)
         return no_such_command(argv[2]);
-    command_help(row->command);
-    return EXIT_DONE;
-}
-
-/* A word that cannot be a store, so it is taken for a mistyped command. */
-static bool is_mistyped(const char *word)
-{
-    struct stat st;
-    return *word != '-' && !strchr(word, '/') && !strstr(word, ".h5") && lstat(word, &st);
+    return command_help(row->command);
 }
 
 static int start(const struct row *row, int argc, char **argv)
@@ -186,9 +177,9 @@ static int dispatch(int argc, char **argv)
     const struct row *row = find_command(word);
     if (row)
         return start(row, argc - 1, argv + 1);
-    if (is_mistyped(word))
-        return no_such_command(word);
-    return start(&commands[0], argc, argv); /* the word run may be omitted */
+    if (*word == '-' || !access(word, F_OK))
+        return start(&commands[0], argc, argv); /* the word run may be omitted */
+    return no_such_command(word);
 }
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
             ...
 
     python3 wsi_store.py patches slide.h5 -o patches --size 256 --min-tissue 0.5 --format png
+    python3 wsi_store.py index slide.h5 >slide.json          # a reference file, with which Zarr reads the store
 
 Coordinates are pixels of the stored level, from its upper left corner; s.downsample gives those of level 0.
 Pixels are the bytes that h5spec computes from, for every codec:
@@ -20,6 +21,7 @@ Pixels are the bytes that h5spec computes from, for every codec:
     lz4       lz4, or hdf5plugin
     zstd      zstandard, or hdf5plugin
     jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
+    others    hdf5plugin
 
 libh5jpeg.so is found in HDF5_PLUGIN_PATH, or where `make install` puts it. It is the quickest, as it decodes only
 the upper part of a chunk if no more is needed, and the strictest: all damage is an error.
@@ -34,7 +36,9 @@ import collections
 import contextlib
 import csv
 import ctypes
+import functools
 import glob
+import json
 import os
 import random
 import struct
@@ -161,25 +165,32 @@ def _plugin():
 JPEG = collections.OrderedDict(plugin=_plugin, simplejpeg=_simplejpeg, turbojpeg=_turbojpeg, imagecodecs=_imagecodecs,
                                opencv=_opencv)
 CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
+# the compressor that Zarr calls for a codec; there is none for the chunks of lz4
+ZARR = {"none": None, "deflate": {"id": "zlib", "level": 1}, "zstd": {"id": "zstd", "level": 1},
+        "jpeg": {"id": "imagecodecs_jpeg"}}
 REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
           "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
 
 
 def _unpacker(path, codec, jpeg):
     """The first of the codec's functions that works here, or None: HDF5 must unpack."""
-    makers = [JPEG[jpeg]] if codec == "jpeg" and jpeg else JPEG.values() if codec == "jpeg" else [CODECS[codec]]
-    for make in makers:
+    makers = JPEG if codec == "jpeg" else {None: CODECS[codec]} if codec in CODECS else {}
+    for make in [makers[jpeg]] if codec == "jpeg" and jpeg else makers.values():
         try:
             return make()
         except (ImportError, OSError, RuntimeError, AttributeError):
             continue
-    if codec in ("lz4", "zstd"):
-        try:
-            import hdf5plugin  # noqa: F401
-            return None
-        except ImportError:
-            pass
-    raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY[codec]))
+    if codec != "jpeg" and _hdf5_unpacks(path):
+        return None
+    raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY.get(codec, "pip install hdf5plugin")))
+
+
+def _hdf5_unpacks(path):
+    with contextlib.suppress(ImportError):
+        import hdf5plugin  # noqa: F401
+    with _h5py_file(path) as f:
+        layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
+        return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))
 
 
 # --- the store ---
@@ -188,7 +199,9 @@ def open_store(path, crc=True, jpeg=None, cache_bytes=4 << 20):
     """Opens a store. `crc`: the checksum of every chunk is checked when it is first read; without, damage may become
     wrong pixels. `jpeg` names the decoder (one of JPEG; None: the
     first that is installed). `cache_bytes` bounds the unpacked chunks that are kept for the next region."""
-    return Store(path, crc, jpeg, cache_bytes)
+    s = Store(path, crc, jpeg, cache_bytes)
+    s._unpack  # whether anything here unpacks the chunks shows now
+    return s
 
 
 class _Group:
@@ -211,7 +224,6 @@ class Store:
             self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             with self._file() as f:
                 self._read_head(f)
-            self._unpack = _unpacker(self.path, self.codec, jpeg)
         except OSError as e:
             raise StoreError("%s: %s" % (self.path, e.strerror)) from e
         except StoreError:
@@ -245,8 +257,6 @@ class Store:
         self.width, self.height, self.channels = (int(a[k]) for k in ("width", "height", "channels"))
         self.downsample, self.codec = float(a["downsample"]), _text(a["codec"])
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
-        if self.codec != "jpeg" and self.codec not in CODECS:
-            raise StoreError("%s: codec %s is unknown; a newer wsi_store.py is needed" % (self.path, self.codec))
         mpp = [a[k] * self.downsample if k in a else None for k in ("mpp_x", "mpp_y")]
         self.mpp = None if None in mpp else tuple(float(m) for m in mpp)
         self.properties = {k: _text(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
@@ -293,6 +303,10 @@ class Store:
         return "<Store %s: %d x %d px, %s>" % (self.path, self.width, self.height, self.codec)
 
     # --- chunks ---
+
+    @functools.cached_property
+    def _unpack(self):
+        return _unpacker(self.path, self.codec, self._options[1])
 
     def _load(self, g):
         """Reads a group's tables."""
@@ -395,6 +409,30 @@ class Store:
                 self._cache[key] = pixels
             while self._cached > most:
                 self._cached -= self._cache.popitem(last=False)[1].nbytes
+
+    def references(self, url=None):
+        """A dict in the reference format of kerchunk (version 1), which presents the pixels as the Zarr array `pixels`
+        [height][width][channels] u8. Readers find the store at `url` (None: its full path). A chunk of Zarr is a chunk
+        of the store, and one that the store left out has no entry."""
+        if self.codec not in ZARR:
+            raise StoreError("%s: Zarr cannot read codec %s; convert the slide with another codec" % (self.path, self.codec))
+        array = {"zarr_format": 2, "shape": [self.height, self.width, self.channels], "chunks": list(self._chunk),
+                 "dtype": "|u1", "compressor": ZARR[self.codec], "fill_value": WHITE, "order": "C", "filters": None}
+        attributes = {"_ARRAY_DIMENSIONS": ["y", "x", "c"], "level": self.attrs["level"],
+                      "mpp_x": self.mpp and self.mpp[0], "mpp_y": self.mpp and self.mpp[1]}
+        refs = {".zgroup": json.dumps({"zarr_format": 2}), "pixels/.zarray": json.dumps(array),
+                "pixels/.zattrs": json.dumps(attributes)}
+        raw, url = 0, url or os.path.realpath(self.path)
+        for row in range(-(-self.height // self._chunk[0])):
+            g, r = self._group_of(row * self._chunk[0])
+            for k, n in enumerate(g.bytes[r]):
+                raw += self.codec != "none" and g.mask[r][k] & 1
+                if n > 0:
+                    refs["pixels/%d.%d.0" % (row, k)] = [url, g.at[r][k], n]
+        if raw:
+            raise StoreError("%s: %d chunks are stored without compression, which Zarr cannot mix with others; "
+                             "convert the slide with --codec none or jpeg" % (self.path, raw))
+        return {"version": 1, "refs": refs}
 
     # --- what users read ---
 
@@ -581,6 +619,14 @@ def _write_patches(o):
     print("%d patches and patches.csv in %s" % (n, o.output), file=sys.stderr)
 
 
+def _write_index(o):
+    if o.url == "":
+        raise ValueError("--url: the address is empty")
+    with Store(o.store, True, None, 0) as s:
+        json.dump(s.references(o.url), sys.stdout)
+    print()
+
+
 def main():
     p = argparse.ArgumentParser(description="Reads the patch stores of wsi2h5.",
                                 epilog="example: wsi_store.py patches slide.h5 -o patches --min-tissue 0.5 --limit 1000")
@@ -595,9 +641,14 @@ def main():
     c.add_argument("--seed", type=int, metavar="K", help="with --limit: a random choice instead of the first ones")
     c.add_argument("--format", choices=("png", "jpeg"), default="png", help="default: %(default)s")
     c.add_argument("--quality", type=int, default=90, metavar="Q", help="of JPEG (default: %(default)s)")
+    c.set_defaults(run=_write_patches)
+    c = commands.add_parser("index", help="print a reference file (kerchunk) with which Zarr reads the store without HDF5")
+    c.add_argument("store", metavar="STORE")
+    c.add_argument("--url", help="where readers will find the store, such as s3://bucket/slide.h5 (default: its path)")
+    c.set_defaults(run=_write_index)
     o = p.parse_args()
     try:
-        _write_patches(o)
+        o.run(o)
     except ImportError as e:
         sys.exit("wsi_store.py: %s; pip install pillow" % e)
     except (StoreError, ValueError, OSError) as e:

@@ -341,7 +341,7 @@ def test_live_with_several_devices():
     for devices, threads, order in ((4, 4, 5), (4, 3, None), (2, 4, 0), (1, 1, None))[:1 if SAN == "thread" else 4]:
         folder, out = os.path.join(tmp(), "live"), os.path.join(tmp(), "r.h5")
         env = dict(os.environ, WSI_STUB_DEVICES=str(devices), **({} if order is None else {"WSI_STUB_ORDER": str(order)}))
-        p = subprocess.Popen([STUB, "run", "-q", "--device", "cuda", "-j", str(threads), "--memory", "%dM" % (2 * devices), "--live", folder, "--live-every", "0.1",
+        p = subprocess.Popen([STUB, "run", "-q", "--device", "cuda", "-j", str(threads), "--memory", "%dM" % (2 * devices), "--live", folder,
                               "-o", out, *jobs], env=env)
         seen = [[], []]
         while p.poll() is None:

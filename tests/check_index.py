@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""h5spec index: a reference file that presents a store as Zarr gives the store's pixels."""
+"""wsi_store.py index: a reference file that presents a store as Zarr gives the store's pixels."""
 import zlib
 
 import h5py
@@ -10,12 +10,15 @@ from lib import *
 sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
 
 
+STORE = os.path.join(ROOT, "scripts", "wsi_store.py")
+
+
 def slide():
     return made("--size", "1500x1100", "--tissue", "rect:200,100,600,500", name="index")
 
 
 def index(path, *options, status=0):
-    p = run(H5SPEC, "index", *options, path, status=status)
+    p = run(sys.executable, STORE, "index", *options, path, status=status)
     return json.loads(p.out) if status == 0 else p.err
 
 
@@ -93,9 +96,17 @@ def test_what_cannot_be_presented():
     open(text, "w").write("no store")
     says(index(text, status=1), text)
     says(index(spectrum(store(slide())), status=1), "store")
-    says(run(H5SPEC, "index", status=2).err, "no store given")
-    says(run(H5SPEC, "index", text, text, status=2).err, "one store at a time")
-    says(run(H5SPEC, "index", "--url", "", text, status=2).err, "--url")
+    says(run(sys.executable, STORE, "index", status=2).err, "STORE")
+    says(run(sys.executable, STORE, "index", "--url", "", text, status=1).err, "--url")
+
+
+def test_no_library_of_the_codec_is_needed():
+    """Who reads the references unpacks the chunks."""
+    path = store(slide(), "--codec", "zstd")
+    code = ("import sys, runpy; sys.modules['zstandard'] = sys.modules['hdf5plugin'] = None; sys.argv = sys.argv[1:]\n"
+            "runpy.run_path(sys.argv[0], run_name='__main__')")
+    doc = json.loads(run(sys.executable, "-c", code, STORE, "index", path).out)
+    expect(json.loads(doc["refs"]["pixels/.zarray"])["compressor"]["id"] == "zstd", "%s", doc["refs"]["pixels/.zarray"])
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ def big(seed=1):
     return store(made("--size", "3000x6000", "--seed", str(seed), name="big-%d" % seed))
 
 
-def start(folder, *stores, every="0.1", **kw):
-    return subprocess.Popen([H5SPEC, "run", "-q", "--device", "cpu", "-j", "1", "--live", folder, "--live-every", every,
+def start(folder, *stores, **kw):
+    return subprocess.Popen([H5SPEC, "run", "-q", "--device", "cpu", "-j", "1", "--live", folder,
                              "-o", os.path.join(tmp(), "r.h5"), *stores], stderr=subprocess.PIPE, **kw)
 
 
@@ -259,13 +259,12 @@ def test_wrong_folders():
     says(run(H5SPEC, "run", "--live", folder, "-o", out, big(), status=1).err, "not a live page made by h5spec")
     expect(open(os.path.join(folder, "index.html")).read() == "mine", "overwritten")
     says(run(H5SPEC, "run", "--live", os.path.join(folder, "index.html", "x"), "-o", out, big(), status=1).err, "--live")
-    says(run(H5SPEC, "run", "--live-every", "1", "-o", out, big(), status=2).err, "--live-every has no effect without --live")
 
 
 def test_numbers_are_the_same():
     a, b = os.path.join(tmp(), "a.h5"), os.path.join(tmp(), "b.h5")
     run(H5SPEC, "run", "--device", "cpu", "-o", a, big())
-    run(H5SPEC, "run", "--device", "cpu", "--live", os.path.join(tmp(), "live"), "--live-every", "0.1", "-o", b, big())
+    run(H5SPEC, "run", "--device", "cpu", "--live", os.path.join(tmp(), "live"), "-o", b, big())
     with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
         for name, d in f["slides/big-1"].items():
             same = np.array_equal(d[()], g["slides/big-1"][name][()], equal_nan=d.dtype.kind == "f")

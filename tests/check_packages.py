@@ -111,7 +111,7 @@ def test_deb():
         says(run("dpkg-deb", "-f", path, "Maintainer").out, "A & B <a@example.org>")
         files[name] = [line.split()[5] for line in run("dpkg-deb", "-c", path).out.splitlines() if not line.startswith("d")]
     says(" ".join(files["wsi2h5"]), "./usr/bin/wsi2h5 ", "./usr/bin/h5spec ", "./usr/bin/wsi-corpus ", "wsi-plan.1.gz",
-         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_h5spec", "./usr/share/wsi2h5/slurm/process.sh")
+         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_wsi2h5", "./usr/share/wsi2h5/slurm/process.sh")
     says(" ".join(files["hdf5-plugin-h5jpeg"]), "/hdf5/serial/plugins/libh5jpeg.so")
     says(" ".join(files["python3-wsi-store"]), "/dist-packages/wsi_store.py", "./usr/bin/wsi-store", "wsi-store.1.gz")
     depends = run("dpkg-deb", "-f", os.path.join(tree, "build/deb", [p[0] for p in packages if p[1] == "wsi2h5"][0]), "Depends").out

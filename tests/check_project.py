@@ -233,7 +233,7 @@ RUN_OPTIONS = {
     "--roi": [ROI], "--roi-class": ["A", "--roi", ROI], "--min-roi": ["0.1", "--roi", ROI],
     "--min-tissue": ["0.25", "--tissue-only"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
     "--json": [], "--progress": ["no"], "--quiet": [], "--allow-duplicates": [],
-    "--live": [os.path.join(TMP, "live")], "--live-every": ["1", "--live", os.path.join(TMP, "live")],
+    "--live": [os.path.join(TMP, "live")],
     "--task": ["1/1"], "--force": [],  # these two need a folder
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere
@@ -248,7 +248,7 @@ OTHER_OPTIONS = {
                           "--colours", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
                              "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
-    "index": {"--url": ["s3://bucket/slide.h5"]}, "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
+    "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
 
@@ -270,7 +270,7 @@ def test_every_option_of_wsi2h5():
 
 def check_options(command, want):
     found, want = options_of(H5SPEC, command), set(want) | EVERY_COMMAND
-    if command in ("index", "compare"):  # one store; two results
+    if command == "compare":  # two results
         want.remove("--list")
     expect(found == want, "%s: %s", command, found ^ want)
 
@@ -343,23 +343,32 @@ def test_manual_pages_say_nothing_else():
             expect(run("mandoc", "-T", "lint", os.path.join(ROOT, name)).out == "", "mandoc -T lint %s", name)
 
 
-def completed(program, *words):
-    """What bash offers for the last word."""
+def completed_each(*lines):
+    """What bash offers for the last word of each line, a program and its words."""
     script = """
 . "$1"; shift
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-$(complete -p "${1##*/}" | sed 's/.*-F \\([^ ]*\\).*/\\1/')
-printf '%s\\n' "${COMPREPLY[@]}"
+while (($#)); do
+    COMP_WORDS=("${@:2:$1}") COMP_CWORD=$(($1 - 1)); shift $(($1 + 1))
+    $(complete -p "${COMP_WORDS[0]##*/}" | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+    echo "${COMPREPLY[@]}"
+done
 """
-    path = os.path.join(ROOT, "scripts/completion", os.path.basename(program) + ".bash")
-    return run("bash", "-c", script, "bash", path, program, *words, cwd=tmp()).out.split()
+    folder = tmp()
+    open(os.path.join(folder, "a-file"), "w").close()
+    counted = [w for line in lines for w in (len(line), *line)]
+    out = run("bash", "-c", script, "bash", os.path.join(ROOT, "scripts/completion/tools.bash"), *counted, cwd=folder).out
+    return [line.split() for line in out.splitlines()]
+
+
+def completed(*line):
+    return completed_each(line)[0]
 
 
 def test_completion_of_bash():
     if not shutil.which("bash"):
         raise Skip("bash is not installed")
     expect(set(completed(WSI2H5, "-")) == options_of(WSI2H5), "%s", completed(WSI2H5, "-"))
-    expect(completed(H5SPEC, "") == ["help"] + commands_of_h5spec(), "%s", completed(H5SPEC, ""))
+    expect(completed(H5SPEC, "") == ["help"] + commands_of_h5spec() + ["a-file"], "%s", completed(H5SPEC, ""))
     expect(completed(H5SPEC, "me") == ["merge"], "merge")
     for command in commands_of_h5spec():
         have = set(completed(H5SPEC, command, "-"))
@@ -371,7 +380,7 @@ ZSH = """
 _call_program() { shift; $=* }
 _files() { : }
 _describe() { print -l -- ${subcommands%%:*} }
-_arguments() { shift; for a; do print -r -- ${${a%%:*}%%\\[*}; done }
+_arguments() { shift; print -rl -- "$@" }
 words=("$@") CURRENT=$#
 """
 
@@ -381,46 +390,52 @@ def test_completion_of_zsh():
     if not shutil.which("zsh"):
         raise Skip("zsh is not installed")
     def offered(program, *words):
-        path = os.path.join(ROOT, "scripts/completion/_" + os.path.basename(program))
-        out = run("zsh", "-f", "-c", ZSH + '. "%s"' % path, "zsh", program, *words).out.split()
-        return {w for w in out if w.startswith("--") or not w.startswith(("-", "*"))} - {""}
-    expect(offered(WSI2H5, "-") == options_of(WSI2H5), "%s", offered(WSI2H5, "-"))
-    expect(offered(H5SPEC, "") == set(commands_of_h5spec()), "%s", offered(H5SPEC, ""))
+        path = os.path.join(ROOT, "scripts/completion/_wsi2h5")
+        rows = run("zsh", "-f", "-c", ZSH + '. "%s"' % path, "zsh", program, *words).out.splitlines()
+        return {w.split(":")[0]: w.split(":")[-1] for w in rows if re.match("--|[a-z]", w)}
+    expect(set(offered(WSI2H5, "-")) == options_of(WSI2H5), "%s", offered(WSI2H5, "-"))
+    expect(set(offered(H5SPEC, "")) == set(commands_of_h5spec()), "%s", offered(H5SPEC, ""))
     for command in commands_of_h5spec():
-        have = offered(H5SPEC, command, "-")
+        have = set(offered(H5SPEC, command, "-"))
         expect(have == options_of(H5SPEC, command), "%s: %s", command, have)
+    actions = offered(H5SPEC, "-")
+    want = {"--io": "(auto direct buffered gds)", "--device": "(auto cpu cuda)", "--task": "(auto)", "--roi": "_files",
+            "--output": "_files", "--bins": " ", "--json": "--json"}
+    expect({k: actions[k] for k in want} == want, "%s", actions)
 
 
-def test_completion_knows_every_argument():
-    """After each option that takes an argument: words, files or nothing, on purpose."""
-    files = {"output", "list", "live", "key", "csv", "failed", "limits", "meta", "multiqc", "roi", "tissue-mask"}  # zsh completes files by default
-    helps = {"wsi2h5": [run(WSI2H5, "--help").out], "h5spec": [run(H5SPEC, c, "--help").out for c in commands_of_h5spec()]}
-    for program, texts_ in helps.items():
-        taking = set(re.findall(r"^  (?:-., |    )--([a-z-]+) [A-Z]", "".join(texts_), re.M))
-        bash = open(os.path.join(ROOT, "scripts/completion", program + ".bash")).read()
-        zsh = open(os.path.join(ROOT, "scripts/completion/_" + program)).read()
-        in_bash = set(re.findall(r"--([a-z-]+)(?=[ |)])", bash.split("case $previous")[1].split("*)")[0]))
-        expect(taking == in_bash, "%s.bash: %s", program, taking ^ in_bash)
-        in_zsh = set(re.findall(r"[a-z-]+", " ".join(re.findall(r"^        ([a-z|-]+)\) action", zsh, re.M))))
-        expect(taking - files == in_zsh, "_%s: %s", program, (taking - files) ^ in_zsh)
+def arguments_of(*program):
+    """Pairs of an option and its argument in the help."""
+    return re.findall(r"^  (?:-., |    )(--[a-z0-9-]+) (\S+)", run(*program, "--help").out, re.M)
 
 
-def test_completed_values_are_accepted():
-    """The words that completion offers after an option, which are not in the help."""
-    codecs = re.search(r"compression: (\S+)", run(WSI2H5, "--help").out).group(1).split("|")
-    expect(completed(WSI2H5, "--codec", "") == codecs, "%s", codecs)
-    for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/wsi2h5.bash")).read(), re.M):
-        for value in completed(WSI2H5, option, ""):
-            if value != "auto" or option != "--task":
-                run(WSI2H5, option, value, "-o", os.path.join(tmp(), "options.h5"), slide())
-    for option in re.findall(r"^    (--[a-z-]+)\) words", open(os.path.join(ROOT, "scripts/completion/h5spec.bash")).read(), re.M):
-        for value in completed(H5SPEC, "run", option, ""):
-            if option in OTHER_OPTIONS["map"]:
-                run(H5SPEC, "map", option, value, "-o", tmp(), spectrum(grouped()))
-            elif option in ("--names", "--pictures"):
-                run(H5SPEC, "report", option, value, "-o", os.path.join(tmp(), "options.html"), spectrum(grouped()))
-            elif value not in ("cuda", "gds") and option != "--task":  # these need a GPU
-                run(H5SPEC, "run", option, value, "-o", os.path.join(tmp(), "options.h5"), grouped())
+def test_arguments_are_completed_as_the_help_states_them():
+    """Words to be typed, files, or nothing; one option for each argument."""
+    kinds = {argument: (program, option, argument) for program in [(H5SPEC, c) for c in commands_of_h5spec()] + [(WSI2H5,)]
+             for option, argument in arguments_of(*program)}
+    rows = list(kinds.values())
+    for (program, option, argument), have in zip(rows, completed_each(*((*p, o, "") for p, o, _ in rows))):
+        words = [w for w in re.split(r"\[|,", argument)[0].split("|") if w[0].islower()] if "|" in argument else []
+        is_path = argument == "DIR" or argument.startswith("FILE") or option == "--output"
+        expect(have == (words or ["a-file"] * is_path), "%s %s %s: %s", program, option, argument, have)
+    for option in ("-o", "--output"):
+        expect(completed(H5SPEC, option, "") == completed(H5SPEC, "run", option, "") == ["a-file"], "files after %s", option)
+    expect(completed(WSI2H5, "-j", "") == completed(H5SPEC, "run", "-j", "") == [], "-j")
+    says(" ".join(completed(WSI2H5, "--codec", "")), "deflate", "none")
+
+
+def test_words_of_the_help_are_accepted():
+    def accepted(program, tail):
+        for option, argument in arguments_of(*program):
+            for value in completed(*program, option, "") if "|" in argument else ():
+                if option != "--task" and value not in ("cuda", "gds"):  # an array job; a GPU
+                    run(*program, option, value, *tail())
+    accepted((WSI2H5,), lambda: ("-o", os.path.join(tmp(), "options.h5"), slide()))
+    accepted((H5SPEC, "run"), lambda: ("-o", os.path.join(tmp(), "options.h5"), grouped()))
+    accepted((H5SPEC, "verify"), lambda: (grouped(),))
+    accepted((H5SPEC, "map"), lambda: ("-o", tmp(), spectrum(grouped())))
+    accepted((H5SPEC, "plot", "--map"), lambda: ("-o", os.path.join(tmp(), "options.svg"), spectrum(grouped())))
+    accepted((H5SPEC, "report"), lambda: ("-o", os.path.join(tmp(), "options.html"), spectrum(grouped())))
 
 
 def test_data_and_messages_are_apart():
@@ -665,7 +680,7 @@ def test_install_and_uninstall():
     says(run("man", "-l", os.path.join(prefix, "share/man/man1/h5spec.1")).out, "EXIT STATUS") if shutil.which("man") else None
     have = files_below(prefix)
     for name in ("share/man/man1/wsi2h5.1", "share/bash-completion/completions/h5spec", "share/doc/wsi2h5/process/example.svg",
-                 "share/zsh/site-functions/_h5spec", "share/doc/wsi2h5/README.md", "share/wsi2h5/slurm/process.sh"):
+                 "share/zsh/site-functions/_wsi2h5", "share/doc/wsi2h5/README.md", "share/wsi2h5/slurm/process.sh"):
         expect(name in have, "%s is not in %s", name, have)
     for name in have:
         path = os.path.join(prefix, name)

@@ -769,7 +769,7 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
                 [H5SPEC, "merge", "--list", results, "-o", out + "/m.h5"], [H5SPEC, "plot", "--slide", "*", "-o", out + "/p.svg", r],
                 [H5SPEC, "report", "--names", "number", "--list", results, "-o", out + "/p.html"],
                 [H5SPEC, "map", "--slide", "good", "--list", results, "-o", out + "/maps"], [H5SPEC, "compare", r, r],
-                [H5SPEC, "index", s], [WSI2H5, "--list", slides, "-o", out]]
+                [WSI2H5, "--list", slides, "-o", out]]
     commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup", "tune")]
     said = []
     for argv in commands:

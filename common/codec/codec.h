@@ -1,19 +1,8 @@
 /*
  * codec.h - packs and unpacks the chunks of a store, and computes their checksum.
  *
- *   none     the pixels themselves.
- *   deflate  a zlib stream (RFC 1950): HDF5's own gzip filter (1), so h5dump and h5py need no
- *            plug-in. libdeflate does the work if this build has it, zlib otherwise. Both write
- *            valid streams; the bytes of the two differ.
- *   lz4      the HDF5 Group's registered filter 32004. All numbers are big-endian: unpacked size
- *            (8 bytes), block size (4), then for each block its packed size (4) and the LZ4 block
- *            (https://github.com/HDFGroup/hdf5_plugins, LZ4). We write one block per chunk.
- *   zstd     the HDF5 Group's registered filter 32015: one Zstandard frame.
- *   jpeg     the HDF5 Group's registered filter 32019: one baseline JPEG file, the slide's own
- *            tile. It is never encoded here, and no chunk is raw. Pixels are libjpeg-turbo's
- *            (jpeg_decoder.h).
- *
- * lz4, zstd and jpeg stores need a plug-in for readers other than ours (hdf5plugin for h5py; for
+ * A codec is one file, codec_NAME.c, and one row in codec.c. Its file states the format of a chunk.
+ * All but none and deflate need a plug-in for readers other than ours (hdf5plugin for h5py; for
  * jpeg our own, h5jpeg.c).
  *
  * Two structs separate what belongs to a store from what belongs to a thread. `codec_params` states
@@ -26,17 +15,35 @@
 
 #include "common/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-enum codec_id { CODEC_NONE, CODEC_DEFLATE, CODEC_LZ4, CODEC_ZSTD, CODEC_JPEG, CODECS };
+/* What all codecs that pack pixels have in common; readers need not know which one it is. */
+enum codec_id {
+    CODEC_NONE,   /* chunks are pixels */
+    CODEC_PACKED, /* chunks are packed here, or raw where that is not smaller */
+    CODEC_JPEG, /* chunks are the slide's own tiles; they are never encoded here, and none is raw */
+};
 
+struct codec_params;
 struct codec {
-    const char *name;
+    const char *name; /* NULL: this build lacks its library */
     enum codec_id id;
-    int h5_filter; /* the HDF5 filter number, 0 for none */
-    unsigned
-        level; /* of jpeg: the quality that filter 32019 would encode with; readers ignore it */
+    int h5_filter;  /* the HDF5 filter number, 0 for none */
+    unsigned level; /* value of the filter, 0 for none; of jpeg: the quality that filter 32019 would
+                       encode with, which readers ignore */
+    bool offered;   /* this build makes stores with it */
+    const char *library; /* "LZ4 1.9.4", or NULL */
+
+    /* For codec.c. *context belongs to a thread and is NULL until its first use. pack returns the
+     * packed size, 0 if n bytes in `out` are too few, or CODEC_NO_MEMORY; unpack returns what
+     * codec_decode() returns. NULL: not for this codec. */
+    ssize_t (*pack)(void **context, const struct codec *c, const void *in, size_t n, void *out);
+    int (*unpack)(void **context, const struct codec_params *p, const void *in, size_t n,
+                  void *out);
+    void (*free)(void *context); /* not called with NULL; NULL: there is no context */
 };
 
 /* What the chunks of one store are packed with, and what they unpack to: u8 [rows][cols][channels],

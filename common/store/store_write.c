@@ -253,13 +253,11 @@ int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *
 static int set_filter(hid_t dcpl, const struct store_info *i)
 {
     const unsigned level = i->codec->level;
-    if (i->codec->id == CODEC_DEFLATE)
-        return H5Pset_deflate(dcpl, level) < 0;
     if (i->codec->id == CODEC_JPEG)
         return h5_set_jpeg(dcpl, i->chunk_cols, i->chunk_rows);
     if (!i->codec->h5_filter)
         return 0;
-    /* optional, because this process lacks it: chunks arrive packed */
+    /* optional, because this process may lack it: chunks arrive packed */
     return H5Pset_filter(dcpl, i->codec->h5_filter, H5Z_FLAG_OPTIONAL, level > 0, &level) < 0;
 }
 

@@ -13,16 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPT_LIMIT = COMMAND_OWN, OPT_JSON, OPT_QUIET };
 enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
-
-static const struct command_option rows[] = {
-    {"Output", 0, "limit", "DB", OPT_LIMIT,
-     "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
-     "if a slide is in one result only, or if no slide is in both"},
-    {NULL, 0, "json", NULL, OPT_JSON, "print one JSON line instead of the table"},
-    {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only, besides the table"},
-    COMMAND_LAST_ROWS};
 
 struct arguments {
     const char *paths[2];
@@ -30,13 +21,19 @@ struct arguments {
     bool json, quiet;
 };
 
-static int set(void *ctx, int id, const char *arg, struct err *e)
+#define ARGUMENTS struct arguments
+
+static const struct command_option rows[] = {
+    {"Output", 0, "limit", "DB",
+     "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
+     "if a slide is in one result only, or if no slide is in both", COMMAND_REAL(limit, 0, 2000)},
+    {NULL, 0, "json", NULL, "print one JSON line instead of the table", COMMAND_FLAG(json)},
+    {NULL, 'q', "quiet", NULL, "print errors only, besides the table", COMMAND_FLAG(quiet)},
+    COMMAND_LAST_ROWS};
+
+static void set_defaults(void *ctx)
 {
-    struct arguments *a = ctx;
-    if (id == OPT_LIMIT)
-        return cli_real("--limit", arg, 0, 2000, &a->limit, e);
-    *(id == OPT_JSON ? &a->json : &a->quiet) = true;
-    return 0;
+    ((struct arguments *)ctx)->limit = NAN;
 }
 
 const struct command compare_options = {
@@ -54,7 +51,8 @@ const struct command compare_options = {
                "after h5spec merge.",
     .example = "h5spec compare --limit 0.1 before.h5 after.h5",
     .options = rows,
-    .set = set,
+    .bytes = sizeof(struct arguments),
+    .defaults = set_defaults,
     .version = options_version};
 
 /* --- the verdict --- */
@@ -279,7 +277,7 @@ static int print_all(const struct arguments *a, const struct compare *c)
 
 int compare_main(int argc, char **argv)
 {
-    struct arguments a = {.limit = NAN};
+    struct arguments a;
     struct compare c = {0};
     struct err e = {""};
     int first;

@@ -113,7 +113,7 @@ static int check_result(struct finding *f)
 
 static int check_store(struct job *v, struct finding *f)
 {
-    const struct verify_options how = {.threads = (int)v->o->threads, .quick = v->o->quick,
+    const struct verify_options how = {.threads = v->o->threads, .quick = v->o->quick,
                                        .progress = show_progress,
                                        .ctx = v};
     if (verify_store(f->path, &how, &f->store, &f->why))

@@ -27,7 +27,7 @@ struct map_setup {
     bool range;   /* low and high are given, for the only feature */
     double low, high;
     int64_t width; /* of overlays, px, at most */
-    int opacity;   /* of overlays, 0 to 255 */
+    int64_t opacity; /* of overlays, percent */
 };
 
 struct map_done {

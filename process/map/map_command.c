@@ -15,51 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-    OPT_OUTPUT = COMMAND_OWN,
-    OPT_FORMAT,
-    OPT_SLIDE,
-    OPT_LIST,
-    OPT_FEATURE,
-    OPT_BLEND,
-    OPT_CELL,
-    OPT_PARTIAL,
-    OPT_COLOURS,
-    OPT_WIDTH,
-    OPT_OPACITY,
-    OPT_QUIET,
-};
-
-static const struct command_option rows[] = {
-    {"Output", 'o', "output", "OUT", OPT_OUTPUT,
-     "folder for the files, created if missing; or one file: .png, .overlay.png, .geojson, .csv or "
-     ".ome.tif. Only files written by h5spec map are ever overwritten"},
-    {NULL, 0, "format", "LIST", OPT_FORMAT,
-     "what goes into the folder, separated by commas: png, overlay, geojson, csv, tiff or all"},
-    {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only"},
-    {"Input", 0, "slide", "NAME", OPT_SLIDE,
-     "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated"},
-    {NULL, 0, "list", "FILE", OPT_LIST,
-     "read more inputs from FILE, one per line; - reads standard input"},
-    {NULL, 0, "partial", NULL, OPT_PARTIAL,
-     "also map slides with missing groups; files are marked as partial"},
-    {NULL, 0, "lenient", NULL, OPT_PARTIAL, NULL},
-    {"Map", 0, "feature", "LIST", OPT_FEATURE,
-     "features, separated by commas: mean_db, std_db ... or all"},
-    {NULL, 0, "blend", "NAME", OPT_BLEND,
-     "blend windows that overlap into cells, with weights box, tent, cos or gauss; none: one value "
-     "per window"},
-    {NULL, 0, "cell", "PX", OPT_CELL,
-     "size of the cells of --blend; must divide window and stride (default: the largest, with "
-     "which all weights give the same if the stride is half a window)"},
-    {"Pictures", 0, "colours", "LOW:HIGH", OPT_COLOURS,
-     "dB at the ends of the colours of a single feature (default: fixed for each feature, the same "
-     "for all slides)"},
-    {NULL, 0, "range", "LOW:HIGH", OPT_COLOURS, NULL},
-    {NULL, 0, "width", "PX", OPT_WIDTH, "width of overlays, at most"},
-    {NULL, 0, "opacity", "PERCENT", OPT_OPACITY, "opacity of overlays"},
-    COMMAND_LAST_ROWS};
-
 /* What the options set. */
 struct arguments {
     struct map_setup setup;
@@ -68,7 +23,7 @@ struct arguments {
     bool format, width, opacity, quiet; /* given */
 };
 
-/* --- options --- */
+/* --- options that take more than a value --- */
 
 /* Calls add() for each word of a list separated by commas. */
 static int each_word(const char *what, const char *list, struct arguments *a,
@@ -123,66 +78,72 @@ static int add_feature(struct arguments *a, const char *word, struct err *e)
     return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
 }
 
-static int set_blend(struct map_setup *s, const char *word, struct err *e)
-{
-    const int w = map_weights_find(word);
-    if (w < 0)
-        return err_set(e, "--blend %s: unknown; choose none, box, tent, cos or gauss", word);
-    s->weights = (enum map_weights)w;
-    return 0;
-}
-
-static int set_colours(struct map_setup *s, const char *text, struct err *e)
-{
-    s->range = true;
-    if (cli_span("--colours", text, -1000, 1000, &s->low, &s->high, e))
-        return -1;
-    return s->high - s->low >= 0.01
-               ? 0
-               : err_set(e, "--colours %s: HIGH must be above LOW by 0.01 dB or more", text);
-}
-
-static int set_opacity(struct arguments *a, const char *text, struct err *e)
-{
-    int64_t percent;
-    a->opacity = true;
-    if (cli_int("--opacity", text, 0, 100, &percent, e))
-        return -1;
-    a->setup.opacity = (int)(percent * 255 + 50) / 100;
-    return 0;
-}
-
-static int set(void *ctx, int id, const char *arg, struct err *e)
+static int set_formats(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
-    switch (id) {
-    case OPT_OUTPUT: a->setup.output = arg; return 0;
-    case OPT_FORMAT: a->format = true; return each_word("--format", arg, a, add_format, e);
-    case OPT_QUIET: a->quiet = true; return 0;
-    case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
-    case OPT_LIST: return list_add_file(&a->files, arg, e);
-    case OPT_PARTIAL: a->setup.partial = true; return 0;
-    case OPT_FEATURE: return each_word("--feature", arg, a, add_feature, e);
-    case OPT_BLEND: return set_blend(&a->setup, arg, e);
-    case OPT_CELL: return cli_int("--cell", arg, 1, 1024, &a->setup.cell, e);
-    case OPT_COLOURS: return set_colours(&a->setup, arg, e);
-    case OPT_WIDTH: a->width = true; return cli_int("--width", arg, 16, 65536, &a->setup.width, e);
-    case OPT_OPACITY: return set_opacity(a, arg, e);
-    default: return err_set(e, "unknown option");
-    }
+    a->format = true;
+    return each_word("--format", arg, a, add_format, e);
 }
 
-static const char *value(int id, char buf[64])
+static int set_features(void *ctx, const char *arg, struct err *e)
 {
-    (void)buf;
-    switch (id) {
-    case OPT_FORMAT: return "png";
-    case OPT_FEATURE: return "all";
-    case OPT_BLEND: return "none";
-    case OPT_WIDTH: return "2048";
-    case OPT_OPACITY: return "60";
-    default: return NULL;
-    }
+    return each_word("--feature", arg, ctx, add_feature, e);
+}
+
+static int add_pattern(void *ctx, const char *arg, struct err *e)
+{
+    struct arguments *a = ctx;
+    return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
+}
+
+static int add_list(void *ctx, const char *arg, struct err *e)
+{
+    struct arguments *a = ctx;
+    return list_add_file(&a->files, arg, e);
+}
+
+/* --- the table --- */
+
+#define ARGUMENTS struct arguments
+
+static const struct command_option rows[] = {
+    {"Output", 'o', "output", "OUT",
+     "folder for the files, created if missing; or one file: .png, .overlay.png, .geojson, .csv or "
+     ".ome.tif. Only files written by h5spec map are ever overwritten", COMMAND_TEXT(setup.output)},
+    {NULL, 0, "format", "png|overlay|geojson|csv|tiff|all,...",
+     "what goes into the folder, separated by commas", .shown = "png", COMMAND_CALL(set_formats)},
+    {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
+    {"Input", 0, "slide", "NAME",
+     "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated",
+     COMMAND_CALL(add_pattern)},
+    {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
+     COMMAND_CALL(add_list)},
+    {NULL, 0, "partial", NULL, "also map slides with missing groups; files are marked as partial",
+     COMMAND_FLAG(setup.partial)},
+    {NULL, 0, "lenient", NULL, NULL, COMMAND_FLAG(setup.partial)},
+    {"Map", 0, "feature", "LIST", "features, separated by commas: mean_db, std_db ... or all",
+     .shown = "all", COMMAND_CALL(set_features)},
+    {NULL, 0, "blend", "none|box|tent|cos|gauss",
+     "blend windows that overlap into cells, with these weights; none: one value per window",
+     COMMAND_WORD(setup.weights)},
+    {NULL, 0, "colours", "LOW:HIGH",
+     "dB at the ends of the colours of a single feature (default: fixed for each feature, the same "
+     "for all slides)", COMMAND_SPAN(setup.low, -1000, 1000), COMMAND_GIVEN(setup.range)},
+    {NULL, 0, "range", "LOW:HIGH", NULL, COMMAND_SPAN(setup.low, -1000, 1000),
+     COMMAND_GIVEN(setup.range)},
+    {"Advanced", 0, "cell", "PX",
+     "size of the cells of --blend; must divide window and stride (default: the largest, with "
+     "which all weights give the same if the stride is half a window)",
+     COMMAND_INT(setup.cell, 1, 1024)},
+    {NULL, 0, "width", "PX", "width of overlays, at most", COMMAND_INT(setup.width, 16, 65536),
+     COMMAND_GIVEN(width)},
+    {NULL, 0, "opacity", "PERCENT", "opacity of overlays", COMMAND_INT(setup.opacity, 0, 100),
+     COMMAND_GIVEN(opacity)},
+    COMMAND_LAST_ROWS};
+
+static void set_defaults(void *ctx)
+{
+    *(struct arguments *)ctx = (struct arguments){.setup = {.width = 2048, .opacity = 60}};
 }
 
 const struct command map_options = {
@@ -198,8 +159,8 @@ const struct command map_options = {
                "results.",
     .example = "h5spec map --format all -o maps result.h5",
     .options = rows,
-    .set = set,
-    .value = value,
+    .bytes = sizeof(struct arguments),
+    .defaults = set_defaults,
     .version = options_version};
 
 /* --- checks --- */
@@ -255,6 +216,9 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "--cell has no effect without --blend");
     if (s->range && n_features(s) != 1)
         return err_set(e, "--colours is for one feature; name it with --feature");
+    if (s->range && !(s->high - s->low >= 0.01))
+        return err_set(e, "--colours %g:%g: HIGH must be above LOW by 0.01 dB or more", s->low,
+                       s->high);
     if (s->range && !s->formats[MAP_PNG] && !s->formats[MAP_OVERLAY])
         return err_set(e, "--colours has no effect without pictures");
     if ((a->width || a->opacity) && !s->formats[MAP_OVERLAY])
@@ -311,7 +275,7 @@ static int run(struct arguments *a, int argc, char **argv)
 
 int map_main(int argc, char **argv)
 {
-    struct arguments a = {.setup = {.width = 2048, .opacity = 153}};
+    struct arguments a;
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.patterns);

@@ -45,7 +45,7 @@ static int write_content(const struct map_setup *o, const struct content *c, str
                                   .low = o->low,
                                   .high = o->high,
                                   .width = o->width,
-                                  .opacity = o->opacity};
+                                  .opacity = (int)(o->opacity * 255 + 50) / 100};
     if (!o->range)
         p.low = result_map_kind(p.map)->low, p.high = result_map_kind(p.map)->high;
     switch (c->format) {

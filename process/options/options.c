@@ -15,203 +15,38 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- tables --- */
+/* --- options that take more than a value --- */
 
-enum {
-    OPT_OUTPUT = COMMAND_OWN, OPT_THREADS, OPT_QUIET, OPT_DEVICE, OPT_WINDOW, OPT_STRIDE, OPT_SIGMA,
-    OPT_TAPER, OPT_BINS, OPT_RANGE, OPT_GROUPS, OPT_TISSUE_ONLY, OPT_MIN_TISSUE,
-    OPT_SKIP_DAMAGED, OPT_ROI, OPT_ROI_CLASS, OPT_MIN_ROI, OPT_FEATURES, OPT_ON_DAMAGE,
-    OPT_MEMORY, OPT_IO,
-    OPT_JSON, OPT_PROGRESS, OPT_PARTIAL, OPT_HISTOGRAM, OPT_CSV, OPT_LIST, OPT_TASK, OPT_FORCE,
-    OPT_DUPLICATES, OPT_MIX_MPP, OPT_QUICK, OPT_LIVE, OPT_LIVE_EVERY,
-};
+#define ARGUMENTS struct options
 
-#define LIST {"Input", 0, "list", "FILE", OPT_LIST, \
-              "read more inputs from FILE, one per line; - reads standard input"}
-#define DUPLICATES {NULL, 0, "allow-duplicates", NULL, OPT_DUPLICATES, \
-                    "accept several stores of one slide; each is counted"}
-#define MIX_MPP {NULL, 0, "mix-mpp", NULL, OPT_MIX_MPP, \
-                 "accept slides of different resolution in one result; without it, those that " \
-                 "differ by more than 10 % from the first one by name are left out, with status 1"}
-#define THREADS {"Computing", 'j', "threads", "N", OPT_THREADS, "number of threads"}
-#define PROGRESS {NULL, 0, "progress", "WHEN", OPT_PROGRESS, \
-                  "show progress: auto (on a terminal), yes or no"}
-#define QUIET {NULL, 'q', "quiet", NULL, OPT_QUIET, "print errors only"}
-
-static const struct command_option run_rows[] = {
-    {"Output", 'o', "output", "RESULT", OPT_OUTPUT,
-     "file for the result of all stores; or a folder (an existing one, or a name that ends with a "
-     "slash, which is created) for one file NAME.h5 per store: existing results are kept and "
-     "skipped"},
-    {NULL, 0, "force", NULL, OPT_FORCE, "replace existing results in the folder"},
-    {NULL, 0, "live", "DIR", OPT_LIVE,
-     "keep a page DIR/index.html that shows the run while it continues; open it from the disk; "
-     "each run needs a folder of its own"},
-    {NULL, 0, "live-every", "SECONDS", OPT_LIVE_EVERY, "seconds between updates of the live page"},
-    LIST,
-    {NULL, 0, "groups", "A-B", OPT_GROUPS, "compute only groups A to B of one store, from 1"},
-    {NULL, 0, "task", "I/N", OPT_TASK,
-     "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
-     "Slurm or Grid Engine array job"},
-    DUPLICATES,
-    MIX_MPP,
-    {"Parameters", 0, "window", "N", OPT_WINDOW,
-     "windows of N x N px, a power of two from 64 to 1024"},
-    {NULL, 0, "stride", "S", OPT_STRIDE, "px from one window to the next"},
-    {NULL, 0, "sigma", "PX", OPT_SIGMA, "Gaussian smoothing before windows are cut, 0 for none"},
-    {NULL, 0, "taper", "NAME", OPT_TAPER, "taper of the windows: rectangular or hann"},
-    {NULL, 0, "bins", "N", OPT_BINS, "bins of the histogram"},
-    {NULL, 0, "range", "LOW:HIGH", OPT_RANGE, "range of the histogram in dB"},
-    {NULL, 0, "tissue-only", NULL, OPT_TISSUE_ONLY, "count only windows with enough tissue"},
-    {NULL, 0, "min-tissue", "F", OPT_MIN_TISSUE,
-     "tissue share of a window's area that is enough, from 0 to 1"},
-    {NULL, 0, "skip-damaged", NULL, OPT_SKIP_DAMAGED,
-     "do not count windows that touch tiles damaged in the slide"},
-    {NULL, 0, "roi", "FILE", OPT_ROI,
-     "count only windows inside the polygons of a GeoJSON file, such as QuPath exports (level-0 "
-     "px); FILE may be a folder with one file per slide, NAME.geojson"},
-    {NULL, 0, "roi-class", "NAME", OPT_ROI_CLASS,
-     "of these, only polygons of this class; may be repeated"},
-    {NULL, 0, "min-roi", "F", OPT_MIN_ROI,
-     "share of a window's area that must lie inside, from 0 to 1"},
-    {NULL, 0, "features", "WHICH", OPT_FEATURES,
-     "what is computed besides the histogram: basic (maps of mean and std) or spectral (also maps "
-     "of level and focus, flags, the profile of octaves, and spectra of tissue and glass)"},
-    {NULL, 0, "on-damage", "WHAT", OPT_ON_DAMAGE,
-     "stores with damaged tiles: report (the windows they touch count, unless --skip-damaged, and "
-     "are reported) or fail (the store is rejected)"},
-    {"Computing", 0, "device", "WHERE", OPT_DEVICE, "auto, cpu, cuda or cuda:0,1,..."},
-    {NULL, 'j', "threads", "N", OPT_THREADS, "number of threads"},
-    {NULL, 0, "memory", "BYTES", OPT_MEMORY,
-     "memory for pixels in flight, such as 512M (default: what serves the device best)"},
-    {NULL, 0, "io", "HOW", OPT_IO,
-     "how stores are read: auto, direct (past the page cache), buffered, or gds (by the GPU "
-     "itself, through GPUDirect Storage; codecs jpeg and none)"},
-    {"Messages", 0, "json", NULL, OPT_JSON, "print one JSON line per store on standard output"},
-    PROGRESS, QUIET, COMMAND_LAST_ROWS};
-
-static const struct command_option merge_rows[] = {
-    {"Output", 'o', "output", "CORPUS.h5", OPT_OUTPUT, "file for the merged result"},
-    LIST,
-    {NULL, 0, "partial", NULL, OPT_PARTIAL,
-     "merge even if groups are missing; the output lists them"},
-    DUPLICATES,
-    MIX_MPP,
-    {"Messages", 0, "json", NULL, OPT_JSON, "print a JSON line about the output"},
-    PROGRESS, QUIET, COMMAND_LAST_ROWS};
-
-static const struct command_option info_rows[] = {
-    LIST,
-    {"Output", 0, "json", NULL, OPT_JSON, "print one JSON line per file"},
-    {NULL, 0, "csv", NULL, OPT_CSV,
-     "print a table of results: one row per slide and one row per file"},
-    {NULL, 0, "histogram", NULL, OPT_HISTOGRAM, "print the histogram of a result, one row per bin"},
-    COMMAND_LAST_ROWS};
-
-static const struct command_option verify_rows[] = {
-    LIST, THREADS,
-    {NULL, 0, "quick", NULL, OPT_QUICK, "compute the checksums of chunks only; do not unpack them"},
-    {"Messages", 0, "json", NULL, OPT_JSON, "print one JSON line per file"},
-    PROGRESS, QUIET, COMMAND_LAST_ROWS};
-
-static const struct command_option lookup_rows[] = {
-    LIST,
-    {"Output", 0, "json", NULL, OPT_JSON, "print one JSON line per store instead of the table"},
-    COMMAND_LAST_ROWS};
-
-static const struct command_option tune_rows[] = {
-    LIST,
-    {"Computing", 'j', "threads", "N", OPT_THREADS, "most threads to try"},
-    {"Output", 0, "json", NULL, OPT_JSON, "print one JSON line per store instead of the table"},
-    COMMAND_LAST_ROWS};
-
-/* --- live defaults --- */
-
-static const char *parameter_value(int id, char buf[64])
+static int add_list(void *ctx, const char *arg, struct err *e)
 {
-    const struct result_params p = spectrum_defaults();
-    switch (id) {
-    case OPT_WINDOW: snprintf(buf, 64, "%" PRId64, p.window); break;
-    case OPT_STRIDE: snprintf(buf, 64, "%" PRId64, p.stride); break;
-    case OPT_SIGMA: snprintf(buf, 64, "%g", p.sigma); break;
-    case OPT_TAPER: snprintf(buf, 64, "%s", p.taper); break;
-    case OPT_FEATURES: snprintf(buf, 64, "%s", p.features); break;
-    case OPT_BINS: snprintf(buf, 64, "%" PRId64, p.bins); break;
-    case OPT_RANGE: snprintf(buf, 64, "%g:%g", p.low_db, p.high_db); break;
-    case OPT_MIN_TISSUE: snprintf(buf, 64, "%g", p.min_tissue); break;
-    case OPT_MIN_ROI: snprintf(buf, 64, "%g", p.min_roi); break;
-    default: return NULL;
-    }
-    return buf;
+    struct options *o = ctx;
+    return list_add_file(&o->files, arg, e);
 }
 
-static const char *value(int id, char buf[64])
+static int set_device(void *ctx, const char *arg, struct err *e)
 {
-    switch (id) {
-    case OPT_THREADS:
-        snprintf(buf, 64, "%d, all processors", pipe_cpus());
-        return buf;
-    case OPT_DEVICE:
-    case OPT_IO:
-    case OPT_PROGRESS: return "auto";
-    case OPT_ON_DAMAGE: return "report";
-    case OPT_LIVE_EVERY: return "2";
-    default: return parameter_value(id, buf);
-    }
+    struct options *o = ctx;
+    o->device = arg;
+    return spectrum_parse_choice(arg, &o->choice, e);
 }
 
-void options_version(void)
+static int set_groups(void *ctx, const char *arg, struct err *e)
 {
-    struct err no = {""};
-    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s\n", h5_library(),
-           codec_library(), jpeg_library());
-    printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
-    if (!spectrum_has_cuda(&no))
-        printf("no cuda: %s\n", no.msg);
-    puts(WSI_BUGS);
+    struct options *o = ctx;
+    return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
 }
 
-/* --- parsing --- */
-
-static int parse_io(const char *text, enum stream_io *io, struct err *e)
+static int set_task(void *ctx, const char *arg, struct err *e)
 {
-    static const char *const words[] = {[STREAM_AUTO] = "auto", [STREAM_DIRECT] = "direct",
-                                        [STREAM_BUFFERED] = "buffered", [STREAM_GDS] = "gds"};
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        if (!strcmp(text, words[k])) {
-            *io = (enum stream_io)k;
-            return 0;
-        }
-    return err_set(e, "--io %s: must be auto, direct, buffered or gds", text);
+    struct options *o = ctx;
+    return cli_task("--task", arg, &o->task, &o->tasks, e);
 }
 
-static int parse_on_damage(const char *text, bool *reject, struct err *e)
+static int set_regions(void *ctx, const char *path, struct err *e)
 {
-    *reject = !strcmp(text, "fail");
-    return *reject || !strcmp(text, "report") || !strcmp(text, "count") /* its earlier name */
-               ? 0 : err_set(e, "--on-damage %s: must be report or fail", text);
-}
-
-static int set_parameter(struct result_params *p, int id, const char *arg, struct err *e)
-{
-    switch (id) {
-    case OPT_WINDOW: return cli_int("--window", arg, 64, 1024, &p->window, e);
-    case OPT_STRIDE: return cli_int("--stride", arg, 1, 1024, &p->stride, e);
-    case OPT_SIGMA: return cli_real("--sigma", arg, 0, 10, &p->sigma, e);
-    case OPT_TAPER: snprintf(p->taper, sizeof p->taper, "%s", arg); return 0;
-    case OPT_FEATURES: snprintf(p->features, sizeof p->features, "%s", arg); return 0;
-    case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
-    case OPT_RANGE: return cli_span("--range", arg, -1000, 1000, &p->low_db, &p->high_db, e);
-    case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
-    case OPT_SKIP_DAMAGED: p->skip_damaged = true; return 0;
-    case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
-    case OPT_MIN_ROI: return cli_real("--min-roi", arg, 0, 1, &p->min_roi, e);
-    default: return err_set(e, "unknown option");
-    }
-}
-
-static int set_regions(struct options *o, const char *path, struct err *e)
-{
+    struct options *o = ctx;
     if (!geojson_works())
         return err_set(e, "--roi: this build reads no GeoJSON, because Jansson was missing; "
                        "install it (libjansson-dev) and build again");
@@ -223,8 +58,10 @@ static int set_regions(struct options *o, const char *path, struct err *e)
 }
 
 /* Keeps the names sorted, each once. */
-static int add_class(struct geojson_classes *c, const char *name, struct err *e)
+static int add_class(void *ctx, const char *name, struct err *e)
 {
+    struct options *o = ctx;
+    struct geojson_classes *c = &o->regions.classes;
     int at = 0;
     const char **more = realloc(c->names, (size_t)(c->n + 1) * sizeof *more);
     if (!more)
@@ -240,38 +77,128 @@ static int add_class(struct geojson_classes *c, const char *name, struct err *e)
     return 0;
 }
 
-static int set(void *ctx, int id, const char *arg, struct err *e)
+/* --- tables --- */
+
+#define LIST {"Input", 0, "list", "FILE", \
+              "read more inputs from FILE, one per line; - reads standard input", \
+              COMMAND_CALL(add_list)}
+#define JSON(section, text) {section, 0, "json", NULL, text, COMMAND_FLAG(json)}
+#define THREADS(text) {"Computing", 'j', "threads", "N", text, COMMAND_THREADS(threads)}
+#define PROGRESS {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal", \
+                  COMMAND_WORD(progress)}
+#define QUIET {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)}
+#define DUPLICATES {"Advanced", 0, "allow-duplicates", NULL, \
+                    "accept several stores of one slide; each is counted", \
+                    COMMAND_FLAG(allow_duplicates)}
+#define MIX_MPP {NULL, 0, "mix-mpp", NULL, \
+                 "accept slides of different resolution in one result; without it, those that " \
+                 "differ by more than 10 % from the first one by name are left out, with " \
+                 "status 1", \
+                 COMMAND_FLAG(mix_mpp)}
+
+static const struct command_option run_rows[] = {
+    {"Output", 'o', "output", "RESULT",
+     "file for the result of all stores; or a folder (an existing one, or a name that ends with a "
+     "slash, which is created) for one file NAME.h5 per store: existing results are kept and "
+     "skipped", COMMAND_TEXT(output)},
+    {NULL, 0, "force", NULL, "replace existing results in the folder", COMMAND_FLAG(force)},
+    {NULL, 0, "live", "DIR",
+     "keep a page DIR/index.html that shows the run while it continues; open it from the disk; "
+     "each run needs a folder of its own", COMMAND_TEXT(live)},
+    LIST,
+    {NULL, 0, "task", "I/N|auto",
+     "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
+     "Slurm or Grid Engine array job", COMMAND_CALL(set_task)},
+    {"Which windows count", 0, "tissue-only", NULL, "only windows with enough tissue",
+     COMMAND_FLAG(params.tissue_only)},
+    {NULL, 0, "min-tissue", "F", "tissue share of a window's area that is enough, from 0 to 1",
+     COMMAND_REAL(params.min_tissue, 0, 1), COMMAND_GIVEN(min_tissue)},
+    {NULL, 0, "skip-damaged", NULL, "not windows that touch tiles damaged in the slide",
+     COMMAND_FLAG(params.skip_damaged)},
+    {NULL, 0, "roi", "FILE",
+     "only windows inside the polygons of a GeoJSON file, such as QuPath exports (level-0 px); "
+     "FILE may be a folder with one file per slide, NAME.geojson", COMMAND_CALL(set_regions)},
+    {NULL, 0, "roi-class", "NAME", "of these, only polygons of this class; may be repeated",
+     COMMAND_CALL(add_class)},
+    {NULL, 0, "min-roi", "F", "share of a window's area that must lie inside, from 0 to 1",
+     COMMAND_REAL(params.min_roi, 0, 1), COMMAND_GIVEN(min_roi)},
+    {"Computing", 0, "window", "N", "windows of N x N px, a power of two from 64 to 1024",
+     COMMAND_INT(params.window, 64, 1024)},
+    {NULL, 0, "stride", "S", "px from one window to the next", COMMAND_INT(params.stride, 1, 1024)},
+    {NULL, 0, "features", "basic|spectral",
+     "what is computed besides the histogram: basic (maps of mean and std) or spectral (also maps "
+     "of level and focus, flags, the profile of octaves, and spectra of tissue and glass)",
+     COMMAND_COPY(params.features)},
+    {NULL, 0, "device", "auto|cpu|cuda[:N,...]",
+     "where to compute; cuda:0,1 names GPUs, and auto takes those that work", .shown = "auto",
+     COMMAND_CALL(set_device)},
+    {NULL, 'j', "threads", "N", "number of threads", COMMAND_THREADS(threads)},
+    JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, QUIET,
+    DUPLICATES, MIX_MPP,
+    {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
+     COMMAND_CALL(set_groups)},
+    {NULL, 0, "sigma", "PX", "Gaussian smoothing before windows are cut, 0 for none",
+     COMMAND_REAL(params.sigma, 0, 10)},
+    {NULL, 0, "taper", "rectangular|hann", "taper of the windows", COMMAND_COPY(params.taper)},
+    {NULL, 0, "bins", "N", "bins of the histogram", COMMAND_INT(params.bins, 1, 65536)},
+    {NULL, 0, "range", "LOW:HIGH", "range of the histogram in dB",
+     COMMAND_SPAN(params.low_db, -1000, 1000)},
+    {NULL, 0, "on-damage", "report|fail",
+     "stores with damaged tiles: report (the windows they touch count, unless --skip-damaged, and "
+     "are reported) or fail (the store is rejected)", COMMAND_WORD(reject_damaged),
+     .also = "count"},
+    {NULL, 0, "memory", "BYTES",
+     "memory for pixels in flight, such as 512M (default: what serves the device best)",
+     COMMAND_BYTES(memory, 1 << 20, INT64_C(1) << 50)},
+    {NULL, 0, "io", "auto|direct|buffered|gds",
+     "how stores are read: direct (past the page cache), buffered, or gds (by the GPU itself, "
+     "through GPUDirect Storage; codecs jpeg and none)", COMMAND_WORD(io)},
+    COMMAND_LAST_ROWS};
+
+static const struct command_option merge_rows[] = {
+    {"Output", 'o', "output", "CORPUS.h5", "file for the merged result", COMMAND_TEXT(output)},
+    LIST,
+    {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
+     COMMAND_FLAG(partial)},
+    JSON("Messages", "print a JSON line about the output"), PROGRESS, QUIET,
+    DUPLICATES, MIX_MPP, COMMAND_LAST_ROWS};
+
+static const struct command_option info_rows[] = {
+    LIST, JSON("Output", "print one JSON line per file"),
+    {NULL, 0, "csv", NULL, "print a table of results: one row per slide and one row per file",
+     COMMAND_FLAG(csv)},
+    {NULL, 0, "histogram", NULL, "print the histogram of a result, one row per bin",
+     COMMAND_FLAG(histogram)},
+    COMMAND_LAST_ROWS};
+
+static const struct command_option verify_rows[] = {
+    LIST, THREADS("number of threads"),
+    {NULL, 0, "quick", NULL, "compute the checksums of chunks only; do not unpack them",
+     COMMAND_FLAG(quick)},
+    JSON("Messages", "print one JSON line per file"), PROGRESS, QUIET, COMMAND_LAST_ROWS};
+
+static const struct command_option lookup_rows[] = {
+    LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
+
+static const struct command_option tune_rows[] = {
+    LIST, THREADS("most threads to try"),
+    JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
+
+static void set_defaults(void *ctx)
 {
-    struct options *o = ctx;
-    o->min_tissue |= id == OPT_MIN_TISSUE;
-    o->min_roi |= id == OPT_MIN_ROI;
-    switch (id) {
-    case OPT_OUTPUT: o->output = arg; return 0;
-    case OPT_QUIET: o->quiet = true; return 0;
-    case OPT_THREADS: return cli_int("--threads", arg, 1, 1024, &o->threads, e);
-    case OPT_DEVICE: o->device = arg; return spectrum_parse_choice(arg, &o->choice, e);
-    case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
-    case OPT_MEMORY:
-        return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
-    case OPT_IO: return parse_io(arg, &o->io, e);
-    case OPT_ON_DAMAGE: return parse_on_damage(arg, &o->reject_damaged, e);
-    case OPT_JSON: o->json = true; return 0;
-    case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
-    case OPT_PARTIAL: o->partial = true; return 0;
-    case OPT_HISTOGRAM: o->histogram = true; return 0;
-    case OPT_QUICK: o->quick = true; return 0;
-    case OPT_CSV: o->csv = true; return 0;
-    case OPT_LIST: return list_add_file(&o->files, arg, e);
-    case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
-    case OPT_FORCE: o->force = true; return 0;
-    case OPT_DUPLICATES: o->allow_duplicates = true; return 0;
-    case OPT_MIX_MPP: o->mix_mpp = true; return 0;
-    case OPT_LIVE: o->live = arg; return 0;
-    case OPT_ROI: return set_regions(o, arg, e);
-    case OPT_ROI_CLASS: return add_class(&o->regions.classes, arg, e);
-    case OPT_LIVE_EVERY: return cli_real("--live-every", arg, 0.1, 3600, &o->live_every, e);
-    default: return set_parameter(&o->params, id, arg, e);
-    }
+    *(struct options *)ctx = (struct options){
+        .device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus()};
+}
+
+void options_version(void)
+{
+    struct err no = {""};
+    printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s\n", h5_library(),
+           codec_library(), jpeg_library());
+    printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
+    if (!spectrum_has_cuda(&no))
+        printf("no cuda: %s\n", no.msg);
+    puts(WSI_BUGS);
 }
 
 /* --- checks: options that contradict each other or have no effect are errors --- */
@@ -327,8 +254,6 @@ static int check_run(const struct options *o, struct err *e)
         return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
     if (o->live && !*o->live)
         return err_set(e, "--live: the name is empty; name a folder");
-    if (o->live_every > 0 && !o->live)
-        return err_set(e, "--live-every has no effect without --live");
     if (o->io == STREAM_GDS && o->choice.kind == SPECTRUM_CPU)
         return err_set(e, "--io gds and --device cpu contradict each other: only a GPU reads files "
                        "itself; choose --io direct");
@@ -362,9 +287,8 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
 {
     struct err e = {""};
     int first;
-    *o = (struct options){.command = c, .device = "auto", .params = spectrum_defaults(),
-                          .threads = pipe_cpus()};
     const int status = command_parse(c, argc, argv, o, &first);
+    o->command = c;
     if (status >= 0)
         return status;
     o->params.radius = spectrum_radius(o->params.sigma);
@@ -387,8 +311,9 @@ void options_free(struct options *o)
 
 /* --- commands --- */
 
-#define COMMAND(word_, rows) .program = "h5spec", .word = word_, .options = rows, .set = set, \
-                             .value = value, .version = options_version
+#define COMMAND(word_, rows) .program = "h5spec", .word = word_, .options = rows, \
+                             .bytes = sizeof(struct options), .defaults = set_defaults, \
+                             .version = options_version
 
 const struct command options_run = {
     COMMAND("run", run_rows),

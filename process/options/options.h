@@ -21,12 +21,12 @@ struct options {
     struct list files; /* inputs; owned */
     const char *output;
     const char *live;              /* folder of the live page, or NULL */
-    double live_every;             /* seconds */
     const char *device;            /* the word */
     struct spectrum_choice choice; /* what it means */
     struct result_params params;
     int64_t first_group, last_group; /* counted from 1; 0, 0: all */
-    int64_t threads, memory;
+    int threads;
+    int64_t memory;
     enum stream_io io;
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
     enum cli_when progress;

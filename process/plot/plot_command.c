@@ -15,33 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OPT_OUTPUT = COMMAND_OWN, OPT_SLIDE, OPT_TITLE, OPT_BAND, OPT_MAP, OPT_FEATURE, OPT_COLOURS,
-    OPT_LIST,
-};
-
-static const struct command_option rows[] = {
-    {"Output", 'o', "output", "FILE.svg", OPT_OUTPUT,
-     "file for the picture; only a picture drawn by h5spec is ever overwritten"},
-    {NULL, 0, "title", "TEXT", OPT_TITLE,
-     "title; '' for none (default: the slide, or the number of slides)"},
-    {"Input", 0, "slide", "NAME", OPT_SLIDE,
-     "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
-     "repeated"},
-    {NULL, 0, "list", "FILE", OPT_LIST,
-     "read more inputs from FILE, one per line; - reads standard input"},
-    {"Histogram", 0, "band", NULL, OPT_BAND,
-     "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
-     "than 12)"},
-    {"Map", 0, "map", NULL, OPT_MAP, "add a map of the windows of a single slide"},
-    {NULL, 0, "feature", "NAME", OPT_FEATURE,
-     "what the map shows: focus (sharpness), level, mean or std (default: focus; mean for results "
-     "with basic features)"},
-    {NULL, 0, "colours", "LOW:HIGH", OPT_COLOURS,
-     "dB at the ends of the map's colours (default: %s for focus)"},
-    {NULL, 0, "range", "LOW:HIGH", OPT_COLOURS, NULL},
-    COMMAND_LAST_ROWS};
-
 /* What the options set. */
 struct arguments {
     struct plot_setup setup;
@@ -49,43 +22,57 @@ struct arguments {
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
 };
 
-static int set_colours(struct plot_setup *s, const char *text, struct err *e)
+static int set_feature(void *ctx, const char *name, struct err *e)
 {
-    s->colours = true;
-    if (cli_span("--colours", text, -1000, 1000, &s->map_low, &s->map_high, e))
-        return -1;
-    return s->map_high - s->map_low >= 0.01
-               ? 0 : err_set(e, "--colours %s: HIGH must be above LOW by 0.01 dB or more", text);
-}
-
-static int set_feature(struct plot_setup *s, const char *name, struct err *e)
-{
+    struct plot_setup *s = &((struct arguments *)ctx)->setup;
     s->feature = feature_find(name);
     return s->feature >= 0
                ? 0 : err_set(e, "--feature %s: unknown; maps show focus, level, mean or std", name);
 }
 
-static int set(void *ctx, int id, const char *arg, struct err *e)
+static int add_pattern(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
-    switch (id) {
-    case OPT_OUTPUT: a->setup.output = arg; return 0;
-    case OPT_TITLE: a->setup.title = arg; return 0;
-    case OPT_SLIDE: return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
-    case OPT_LIST: return list_add_file(&a->files, arg, e);
-    case OPT_BAND: a->setup.band = true; return 0;
-    case OPT_MAP: a->setup.map = true; return 0;
-    case OPT_FEATURE: return set_feature(&a->setup, arg, e);
-    case OPT_COLOURS: return set_colours(&a->setup, arg, e);
-    default: return err_set(e, "unknown option");
-    }
+    return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
 }
 
-static const char *value(int id, char buf[64])
+static int add_list(void *ctx, const char *arg, struct err *e)
 {
-    const struct result_map_kind *kind = result_map_kind(RESULT_FOCUS);
-    snprintf(buf, 64, "%g:%g", kind->low, kind->high);
-    return id == OPT_COLOURS ? buf : NULL;
+    struct arguments *a = ctx;
+    return list_add_file(&a->files, arg, e);
+}
+
+#define ARGUMENTS struct arguments
+
+static const struct command_option rows[] = {
+    {"Output", 'o', "output", "FILE.svg",
+     "file for the picture; only a picture drawn by h5spec is ever overwritten",
+     COMMAND_TEXT(setup.output)},
+    {NULL, 0, "title", "TEXT", "title; '' for none (default: the slide, or the number of slides)",
+     COMMAND_TEXT(setup.title)},
+    {"Input", 0, "slide", "NAME",
+     "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
+     "repeated", COMMAND_CALL(add_pattern)},
+    {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
+     COMMAND_CALL(add_list)},
+    {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
+    {NULL, 0, "feature", "focus|level|mean|std",
+     "what the map shows; focus is sharpness (default: focus; mean for results with basic "
+     "features)", COMMAND_CALL(set_feature)},
+    {"Advanced", 0, "band", NULL,
+     "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
+     "than 12)", COMMAND_FLAG(setup.band)},
+    {NULL, 0, "colours", "LOW:HIGH", "dB at the ends of the map's colours (default: %s for focus)",
+     COMMAND_SPAN(setup.map_low, -1000, 1000), COMMAND_GIVEN(setup.colours)},
+    {NULL, 0, "range", "LOW:HIGH", NULL, COMMAND_SPAN(setup.map_low, -1000, 1000),
+     COMMAND_GIVEN(setup.colours)},
+    COMMAND_LAST_ROWS};
+
+static void set_defaults(void *ctx)
+{
+    const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS);
+    *(struct arguments *)ctx = (struct arguments){
+        .setup = {.feature = -1, .map_low = focus->low, .map_high = focus->high}};
 }
 
 const struct command plot_options = {
@@ -96,7 +83,8 @@ const struct command plot_options = {
                "slides for more. All results must have the same parameters. A RESULT is a file "
                "made by h5spec run or merge, or a folder that is searched for results.",
     .example = "h5spec plot --map -o slide.svg result.h5",
-    .options = rows, .set = set, .value = value, .version = options_version};
+    .options = rows, .bytes = sizeof(struct arguments), .defaults = set_defaults,
+    .version = options_version};
 
 /* -1 for a wrong combination of options. */
 static int check(const struct arguments *a, struct err *e)
@@ -108,6 +96,9 @@ static int check(const struct arguments *a, struct err *e)
                        "(h5spec map draws maps as PNG)", a->setup.output);
     if (a->files.n == 0)
         return err_set(e, "no input file given");
+    if (a->setup.colours && !(a->setup.map_high - a->setup.map_low >= 0.01))
+        return err_set(e, "--colours %g:%g: HIGH must be above LOW by 0.01 dB or more",
+                       a->setup.map_low, a->setup.map_high);
     if (a->setup.band && a->setup.map)
         return err_set(e, "--band is for several slides, --map for one: choose one of them");
     if ((a->setup.colours || a->setup.feature >= 0) && !a->setup.map)
@@ -149,7 +140,7 @@ static int run(struct arguments *a, int argc, char **argv)
 
 int plot_main(int argc, char **argv)
 {
-    struct arguments a = {.setup = {.feature = -1}};
+    struct arguments a;
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.patterns);

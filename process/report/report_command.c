@@ -13,67 +13,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-    OPT_OUTPUT = COMMAND_OWN,
-    OPT_TITLE,
-    OPT_CSV,
-    OPT_MULTIQC,
-    OPT_LIST,
-    OPT_FAILED,
-    OPT_META,
-    OPT_GROUP,
-    OPT_REGEX,
-    OPT_LIMITS,
-    OPT_STRICT,
-    OPT_NAMES,
-    OPT_KEY,
-    OPT_PICTURES,
-    OPT_SIZE,
-    OPT_THREADS,
-    OPT_QUIET
-};
-
-static const struct command_option rows[] = {
-    {"Output", 'o', "output", "REPORT.html", OPT_OUTPUT,
-     "file for the page; only a report made by h5spec is ever overwritten"},
-    {NULL, 0, "title", "TEXT", OPT_TITLE, "title (default: the number of slides)"},
-    {NULL, 0, "csv", "FILE", OPT_CSV,
-     "also write the table of slides, with scores and reasons; failed ones have no numbers"},
-    {NULL, 0, "multiqc", "DIR", OPT_MULTIQC,
-     "also write custom content that MultiQC shows when it is run on DIR"},
-    {"Input", 0, "list", "FILE", OPT_LIST,
-     "read more inputs from FILE, one per line; - reads standard input"},
-    {NULL, 0, "failed", "FILE.csv", OPT_FAILED,
-     "more slides that have no result, with columns slide and reason; the page lists them"},
-    {"Groups", 0, "meta", "FILE.csv", OPT_META,
-     "table with a column slide; --group names the column to group by"},
-    {NULL, 0, "group", "COLUMN", OPT_GROUP,
-     "group slides by a column of --meta or, without it, by vendor, objective_power or result"},
-    {NULL, 0, "group-regex", "RE", OPT_REGEX,
-     "group slides by what RE, an extended regular expression, matches in their names; by its "
-     "first parenthesis if it has one"},
-    {"Limits", 0, "limits", "FILE.csv", OPT_LIMITS,
-     "columns metric,side,warn,fail and maybe group; side is below or above: slides pass, warn or "
-     "fail"},
-    {NULL, 0, "strict", NULL, OPT_STRICT, "end with status 1 if a slide fails a limit"},
-    {"Privacy", 0, "names", "HOW", OPT_NAMES,
-     "keep, or number: names of slides are replaced by numbers, also groups that are derived from "
-     "names"},
-    {NULL, 0, "key", "FILE", OPT_KEY,
-     "with --names number: which number is which slide, group or failed input (default: "
-     "REPORT.html.key.csv)"},
-    {"Pictures", 0, "pictures", "WHICH", OPT_PICTURES,
-     "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
-     "whatever the size; maps: as auto, without thumbnails; none"},
-    {NULL, 0, "max-size", "BYTES", OPT_SIZE,
-     "size of the page: pictures are made smaller or left out until it fits, then the plain table "
-     "of "
-     "slides without a reason, then histograms and profiles of slides; what remains is written, "
-     "with a warning"},
-    {"Other", 'j', "threads", "N", OPT_THREADS, "number of threads"},
-    {NULL, 'q', "quiet", NULL, OPT_QUIET, "no summary at the end"},
-    COMMAND_LAST_ROWS};
-
 /* What the options set. */
 struct arguments {
     struct report_setup setup;
@@ -82,64 +21,63 @@ struct arguments {
     char *key; /* the default of --key; owned */
 };
 
-static int set_word(const char *what, const char *text, const char *const *words, int *out,
-                    struct err *e)
+static int add_list(void *ctx, const char *arg, struct err *e)
 {
-    for (int k = 0; words[k]; k++)
-        if (!strcmp(text, words[k]))
-            return *out = k, 0;
-    return err_set(e, "%s %s: not one of its words", what, text);
-}
-
-static int set(void *ctx, int id, const char *arg, struct err *e)
-{
-    static const char *const names[] = {"keep", "number", NULL};
-    static const char *const pictures[] = {"auto", "all", "maps", "none", NULL};
     struct arguments *a = ctx;
-    struct report_setup *o = &a->setup;
-    int64_t n;
-    int word = 0;
-    switch (id) {
-    case OPT_OUTPUT: o->output = arg; return 0;
-    case OPT_TITLE: o->title = arg; return 0;
-    case OPT_CSV: o->csv = arg; return 0;
-    case OPT_MULTIQC: o->multiqc = arg; return 0;
-    case OPT_LIST: return list_add_file(&a->files, arg, e);
-    case OPT_FAILED: o->failed = arg; return 0;
-    case OPT_META: o->meta = arg; return 0;
-    case OPT_GROUP: o->group = arg; return 0;
-    case OPT_REGEX: o->group_regex = arg; return 0;
-    case OPT_LIMITS: o->limits = arg; return 0;
-    case OPT_STRICT: a->strict = true; return 0;
-    case OPT_KEY: o->key = arg; return 0;
-    case OPT_QUIET: a->quiet = true; return 0;
-    case OPT_SIZE: return cli_bytes("--max-size", arg, 1 << 16, INT64_C(1) << 40, &o->max_size, e);
-    case OPT_NAMES:
-        if (set_word("--names", arg, names, &word, e))
-            return -1;
-        o->number_names = word;
-        return 0;
-    case OPT_PICTURES:
-        if (set_word("--pictures", arg, pictures, &word, e))
-            return -1;
-        o->pictures = (enum report_pictures)word;
-        return 0;
-    case OPT_THREADS:
-        if (cli_int("--threads", arg, 1, 1024, &n, e))
-            return -1;
-        o->threads = (int)n;
-        return 0;
-    default: return err_set(e, "unknown option");
-    }
+    return list_add_file(&a->files, arg, e);
 }
 
-static const char *value(int id, char buf[64])
+#define ARGUMENTS struct arguments
+
+static const struct command_option rows[] = {
+    {"Output", 'o', "output", "REPORT.html",
+     "file for the page; only a report made by h5spec is ever overwritten",
+     COMMAND_TEXT(setup.output)},
+    {NULL, 0, "title", "TEXT", "title (default: the number of slides)", COMMAND_TEXT(setup.title)},
+    {NULL, 0, "csv", "FILE",
+     "also write the table of slides, with scores and reasons; failed ones have no numbers",
+     COMMAND_TEXT(setup.csv)},
+    {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
+    {"Input", 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
+     COMMAND_CALL(add_list)},
+    {NULL, 0, "failed", "FILE.csv",
+     "more slides that have no result, with columns slide and reason; the page lists them",
+     COMMAND_TEXT(setup.failed)},
+    {"Groups", 0, "meta", "FILE.csv",
+     "table with a column slide; --group names the column to group by", COMMAND_TEXT(setup.meta)},
+    {NULL, 0, "group", "COLUMN",
+     "group slides by a column of --meta or, without it, by vendor, objective_power or result",
+     COMMAND_TEXT(setup.group)},
+    {"Limits", 0, "limits", "FILE.csv",
+     "columns metric,side,warn,fail and maybe group; side is below or above: slides pass, warn or "
+     "fail", COMMAND_TEXT(setup.limits)},
+    {NULL, 0, "strict", NULL, "end with status 1 if a slide fails a limit", COMMAND_FLAG(strict)},
+    {"Privacy", 0, "names", "keep|number",
+     "number: names of slides are replaced by numbers, also groups that are derived from names",
+     COMMAND_WORD(setup.number_names)},
+    {NULL, 0, "key", "FILE",
+     "with --names number: which number is which slide, group or failed input (default: "
+     "REPORT.html.key.csv)", COMMAND_TEXT(setup.key)},
+    {"Pictures", 0, "pictures", "auto|all|maps|none",
+     "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
+     "whatever the size; maps: as auto, without thumbnails", COMMAND_WORD(setup.pictures)},
+    {"Advanced", 0, "group-regex", "RE",
+     "group slides by what RE, an extended regular expression, matches in their names; by its "
+     "first parenthesis if it has one", COMMAND_TEXT(setup.group_regex)},
+    {NULL, 0, "max-size", "BYTES",
+     "size of the page: pictures are made smaller or left out until it fits, then the plain table "
+     "of slides without a reason, then histograms and profiles of slides; what remains is written, "
+     "with a warning", COMMAND_BYTES(setup.max_size, 1 << 16, INT64_C(1) << 40)},
+    {NULL, 0, "multiqc", "DIR",
+     "also write custom content that MultiQC shows when it is run on DIR",
+     COMMAND_TEXT(setup.multiqc)},
+    {NULL, 'j', "threads", "N", "number of threads", COMMAND_THREADS(setup.threads)},
+    COMMAND_LAST_ROWS};
+
+static void set_defaults(void *ctx)
 {
-    if (id == OPT_THREADS) {
-        snprintf(buf, 64, "%d, all processors", pipe_cpus());
-        return buf;
-    }
-    return id == OPT_NAMES ? "keep" : id == OPT_PICTURES ? "auto" : id == OPT_SIZE ? "19M" : NULL;
+    *(struct arguments *)ctx =
+        (struct arguments){.setup = {.max_size = 19 << 20, .threads = pipe_cpus()}};
 }
 
 const struct command report_options = {
@@ -156,8 +94,8 @@ const struct command report_options = {
                "folders are given.",
     .example = "h5spec report -o report.html corpus.h5",
     .options = rows,
-    .set = set,
-    .value = value,
+    .bytes = sizeof(struct arguments),
+    .defaults = set_defaults,
     .version = options_version};
 
 static bool is_page_name(const char *path)
@@ -236,7 +174,7 @@ static int run(struct arguments *a, int argc, char **argv)
 
 int report_main(int argc, char **argv)
 {
-    struct arguments a = {.setup = {.max_size = 19 << 20, .threads = pipe_cpus()}};
+    struct arguments a;
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.key);

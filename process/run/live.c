@@ -34,7 +34,7 @@ struct spent {
 
 struct live {
     char *dir;
-    double every, begun, shown;
+    double begun, shown;
     struct spent spent, now; /* on updates; when the one in progress began */
     int64_t stores, before, done, failures;
     int64_t windows, current;   /* current: number of the slide in progress, from 1; 0: none */
@@ -46,6 +46,13 @@ struct live {
     struct result_params params;
     bool broken; /* a file could not be written; it has been reported */
 };
+
+/* Seconds from one update to the next: a tenth of the run so far, so that short runs show
+ * something. */
+static double every(const struct live *l)
+{
+    return fmax(0.1, fmin((l->shown - l->begun) / 10, 2));
+}
 
 /* --- files that are replaced as a whole --- */
 
@@ -98,7 +105,7 @@ static void put_state(const struct live *l, FILE *f, const char *status, double 
             "live({\"status\":\"%s\",\"stores\":%" PRId64 ",\"before\":%" PRId64
             ",\"done\":%" PRId64 ",\"failed\":%" PRId64 ",\"current\":%" PRId64 ",\"share\":%.4f,"
             "\"every\":%g,\"at\":%.0f,\"seconds\":%.1f,\"cost\":%.6f,\"rate\":%.1f,\"left\":",
-            status, l->stores, l->before, l->done, l->failures, l->current, l->share, l->every,
+            status, l->stores, l->before, l->done, l->failures, l->current, l->share, every(l),
             (double)time(NULL), seconds, l->spent.processor,
             seconds > 0 ? (double)(l->windows + l->computing) / seconds : 0);
     html_number(f, left, 4);
@@ -236,7 +243,7 @@ static void show(struct live *l, int64_t number, const struct result_slide *s, i
 void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
                    double done)
 {
-    if (cli_now() - l->shown < l->every)
+    if (cli_now() - l->shown < every(l))
         return;
     update_begin(l);
     l->current = k + 1;
@@ -274,7 +281,7 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
         l->newest[0] = k + 1;
         show(l, k + 1, s, s->ny);
     }
-    if (l->now.clock - l->shown >= l->every)
+    if (l->now.clock - l->shown >= every(l))
         write_state(l, "running");
     update_end(l);
 }
@@ -324,7 +331,7 @@ static void live_free(struct live *l)
     free(l);
 }
 
-struct live *live_open(const char *dir, double every, int64_t stores, int64_t before,
+struct live *live_open(const char *dir, int64_t stores, int64_t before,
                        const struct result_params *p, struct err *e)
 {
     struct live *l = calloc(1, sizeof *l);
@@ -334,7 +341,6 @@ struct live *live_open(const char *dir, double every, int64_t stores, int64_t be
         return NULL;
     }
     *l = (struct live){.dir = l->dir,
-                       .every = every,
                        .stores = stores,
                        .before = before,
                        .params = *p,

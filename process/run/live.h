@@ -27,12 +27,12 @@ struct live;
 
 enum live_end { LIVE_COMPLETE, LIVE_STOPPED, LIVE_BROKEN };
 
-/* Makes the folder unless it exists, and the page. `every`: seconds between two updates. `before`:
- * stores that need not be computed or have failed already. NULL on failure. */
-struct live *live_open(const char *dir, double every, int64_t stores, int64_t before,
+/* Makes the folder unless it exists, and the page. `before`: stores that need not be computed or
+ * have failed already. NULL on failure. */
+struct live *live_open(const char *dir, int64_t stores, int64_t before,
                        const struct result_params *p, struct err *e);
 /* Store k of the run, from 0, has values in window rows 0 to rows - 1; `done`: share of the whole
- * run that is computed, 0 to 1. Returns at once if the last update was less than `every` ago.
+ * run that is computed, 0 to 1. Returns at once if the last update was less than 0.1 to 2 s ago.
  * Unless all rows have values, the counts of s are not read: other threads may write them. */
 void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
                    double done);

@@ -134,8 +134,7 @@ static int open_live(struct run *r, struct err *e)
     const int64_t before = r->skipped + r->failed;
     if (!o->live)
         return 0;
-    const double every = o->live_every > 0 ? o->live_every : 2;
-    r->live = live_open(o->live, every, before + o->files.n, before, &o->params, e);
+    r->live = live_open(o->live, before + o->files.n, before, &o->params, e);
     return r->live ? 0 : -1;
 }
 
@@ -374,7 +373,7 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
         return -1;
     const struct stream_setup setup = {
         .backend = use->backend, .spectrum = use->state, .io = o->io, .params = o->params,
-        .paths = o->files.paths, .n_paths = o->files.n, .threads = (int)o->threads,
+        .paths = o->files.paths, .n_paths = o->files.n, .threads = o->threads,
         .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
         .regions = &o->regions, .reject_damaged = o->reject_damaged, .ctx = r,
         .report = report_store, .note = note_store,
@@ -389,7 +388,7 @@ static int open_and_stream(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
     const struct spectrum_setup want = {.choice = o->choice, .params = o->params,
-                                        .threads = (int)o->threads, .memory = o->memory,
+                                        .threads = o->threads, .memory = o->memory,
                                         .gds = o->io == STREAM_GDS};
     struct spectrum_use use;
     struct err note;

@@ -12,7 +12,6 @@
 #include "convert/readers/svs_description.h"
 #include "convert/tissue/png_mask.h"
 #include "process/commands/compare_command.h"
-#include "process/commands/index.h"
 #include "process/options/options.h"
 #include "process/plot/plot.h"
 #include "tests/fuzz/fuzz.h"
@@ -84,7 +83,7 @@ static int split(char *text, char *argv[MOST_WORDS])
  * work; what they say goes nowhere. */
 static int own_command(size_t which, int argc, char **argv)
 {
-    static int (*const mains[])(int argc, char **argv) = {plot_main, compare_main, index_main,
+    static int (*const mains[])(int argc, char **argv) = {plot_main, compare_main,
 #ifdef HAVE_PNG
                                                           map_main, report_main
 #endif
@@ -94,7 +93,7 @@ static int own_command(size_t which, int argc, char **argv)
 
 static void command_line(uint8_t which, char *text)
 {
-    enum { OWN = 5 };
+    enum { OWN = 4 };
     static const struct command *const commands[] = {&options_run, &options_merge, &options_info,
                                                      &options_verify, &options_lookup,
                                                      &options_tune};

@@ -174,7 +174,7 @@ def one_corpus(t, anonymous, codec):
     for argv in (["plot", "-o", os.path.join(out, "plot.svg"), result], ["report", "-o", os.path.join(out, "report.html"), result],
                  ["map", "--format", "all", "-o", os.path.join(out, "maps"), result], ["compare", result, result],
                  ["run", "--device", "cpu", "--allow-duplicates", "--live", os.path.join(out, "live"), "-o", os.path.join(out, "live.h5"), *stores],
-                 ["index", stores[0]], ["lookup", *stores], ["lookup", "--json", *stores]):
+                 ["lookup", *stores], ["lookup", "--json", *stores]):
         ran = run([H5SPEC, *argv])
         if ran.status:
             t.bad("h5spec %s: status %d: %s", argv[0], ran.status, ran.err[-300:])
