@@ -152,6 +152,7 @@ static int put_tissue(struct convert *c, struct err *e)
                                    .otsu_h = c->tissue.otsu_h,
                                    .otsu_s = c->tissue.otsu_s,
                                    .glass = c->tissue.glass,
+                                   .dark = c->tissue.dark,
                                    .fraction = c->tissue.fraction};
     char doubt[sizeof c->info.tissue_doubt];
     if (store_put_tissue(c->writer, &t, c->o->threads, e))

@@ -91,7 +91,8 @@ struct store_tissue {
     int64_t cols, rows; /* ceil(width / 32), ceil(height / 32) */
     uint8_t *mask;      /* [rows][cols], 1 = tissue */
     double otsu_h, otsu_s; /* thresholds of H and S; NaN: neither was used */
-    int64_t glass;         /* gray level of glass, rule `saturation`; 0: another rule */
+    int64_t glass;         /* rule `saturation`: gray level of glass; 0: another rule */
+    double dark;           /* the same: tissue is below this gray level */
     double fraction;
 };
 

@@ -17,7 +17,9 @@ enum {
     GLASS_SHARE = 500,    /* one cell of so many */
     TISSUE_SATURATION = 26 /* bin: tissue has this or more */
 };
-static const double tissue_density = 0.07; /* ln(glass / gray) */
+/* ln(glass / gray) that tissue exceeds; of pale tissue, which Otsu's threshold shows if this share
+ * of the variance of gray is between its classes. */
+static const double density = 0.07, pale_density = 0.02, two_classes = 0.8;
 
 static int64_t view_cols(const struct tissue *t)
 {
@@ -208,7 +210,7 @@ static void bins_of(const uint32_t c[4], enum tissue_by by, uint8_t bins[2])
 static void note_brightness(struct tissue *t, const uint32_t c[4])
 {
     const uint32_t high = c[0] > c[1] ? c[0] : c[1], most = high > c[2] ? high : c[2];
-    t->dark += most < (uint64_t)64 * c[3];
+    t->dim += most < (uint64_t)64 * c[3];
     t->bright += most >= (uint64_t)128 * c[3];
 }
 
@@ -315,14 +317,16 @@ int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)
 
 /* --- thresholds --- */
 
-/* The first bin of the upper class; BINS when there is only one class. */
-static int otsu(const uint64_t histogram[BINS])
+/* The first bin of the upper class; BINS when there is only one class. *share: the part of the
+ * variance that lies between the classes. */
+static int otsu(const uint64_t histogram[BINS], double *share)
 {
-    double total = 0, sum = 0, below = 0, sum_below = 0, best = -1;
+    double total = 0, sum = 0, squares = 0, below = 0, sum_below = 0, best = -1;
     int first = 0, last = 0;
     for (int k = 0; k < BINS; k++) {
         total += (double)histogram[k];
         sum += (double)histogram[k] * k;
+        squares += (double)histogram[k] * k * k;
     }
     for (int k = 0; k < BINS - 1; k++) {
         below += (double)histogram[k];
@@ -338,6 +342,7 @@ static int otsu(const uint64_t histogram[BINS])
         if (between >= best) /* empty bins make a plateau: take its middle */
             last = k;
     }
+    *share = best < 0 ? 0 : best / (total * squares - sum * sum);
     return best < 0 ? BINS : (first + last) / 2 + 1;
 }
 
@@ -406,31 +411,46 @@ static bool takes_part(const struct tissue *t, int64_t k)
     return !t->damaged || !t->damaged[k];
 }
 
-/* The gray level of glass. */
-static int find_glass(const struct tissue *t, int64_t n)
+/* The cells that could be glass, by gray level; returns their number. */
+static int64_t count_glass(const struct tissue *t, int64_t n, int64_t grays[BINS])
 {
-    int64_t grays[BINS] = {0}, all = 0, glass = 0, sum = 0;
-    for (int64_t k = 0; k < n; k++) {
-        const bool could_be = t->mask[k] >= GLASS_LEAST && t->saturation[k] < GLASS_SATURATION;
-        all += takes_part(t, k);
-        glass += takes_part(t, k) && could_be;
-        grays[t->mask[k]] += takes_part(t, k) && could_be;
-    }
-    if (glass == 0 || glass * GLASS_SHARE < all)
-        return GLASS;
-    int level = GLASS_LEAST;
-    while ((sum += grays[level]) * 10 < glass * 9)
-        level++;
-    return level;
+    int64_t glass = 0;
+    for (int64_t k = 0; k < n; k++)
+        if (takes_part(t, k) && t->mask[k] >= GLASS_LEAST && t->saturation[k] < GLASS_SATURATION) {
+            grays[t->mask[k]]++;
+            glass++;
+        }
+    return glass;
+}
+
+/* The gray level that tissue is below. */
+static double find_dark(struct tissue *t, int64_t n)
+{
+    uint64_t all[BINS] = {0};
+    int64_t grays[BINS] = {0}, seen = 0, sum = 0;
+    const int64_t glass = count_glass(t, n, grays);
+    double share;
+    for (int64_t k = 0; k < n; k++)
+        if (takes_part(t, k)) {
+            all[t->mask[k]]++;
+            seen++;
+        }
+    t->glass = GLASS;
+    if (glass == 0 || glass * GLASS_SHARE < seen)
+        return t->glass * exp(-density);
+    for (t->glass = GLASS_LEAST; (sum += grays[t->glass]) * 10 < glass * 9; t->glass++)
+        ;
+    const int split = otsu(all, &share);
+    const double pale = share >= two_classes ? log((double)t->glass / split) : density;
+    return t->glass * exp(-fmin(fmax(pale, pale_density), density));
 }
 
 static void mark_by_saturation(struct tissue *t, int64_t n)
 {
-    t->glass = find_glass(t, n);
     t->otsu_h = t->otsu_s = NAN;
-    const double dark = t->glass * exp(-tissue_density);
+    t->dark = find_dark(t, n);
     for (int64_t k = 0; k < n; k++)
-        t->mask[k] = t->mask[k] < dark || t->saturation[k] >= TISSUE_SATURATION;
+        t->mask[k] = t->mask[k] < t->dark || t->saturation[k] >= TISSUE_SATURATION;
 }
 
 static void mark_by_hue(struct tissue *t, int64_t n)
@@ -441,8 +461,9 @@ static void mark_by_hue(struct tissue *t, int64_t n)
         hues[t->mask[k]] += takes_part(t, k);
         saturations[t->saturation[k]] += takes_part(t, k);
     }
-    const int h = given ? bin_from(t->rule->h) : otsu(hues);
-    const int s = given ? bin_from(t->rule->s) : otsu(saturations);
+    double share;
+    const int h = given ? bin_from(t->rule->h) : otsu(hues, &share);
+    const int s = given ? bin_from(t->rule->s) : otsu(saturations, &share);
     t->otsu_h = h / (double)BINS;
     t->otsu_s = s / (double)BINS;
     for (int64_t k = 0; k < n; k++)
@@ -458,7 +479,7 @@ int tissue_finish(struct tissue *t, struct err *e)
         t->band.row * t->cols; /* a coarse level may end a row of cells too early */
     memset(t->mask + done, t->last[0], (size_t)(n - done));
     memset(t->saturation + done, t->last[1], (size_t)(n - done));
-    t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dark > t->bright;
+    t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dim > t->bright;
     (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_hue)(t, n);
     for (int64_t k = 0; t->damaged && k < n; k++)
         t->mask[k] |= t->damaged[k];

@@ -2,10 +2,12 @@
  * tissue.h - where the tissue is: a map of cells of 32 x 32 stored pixels.
  *
  * Rule `saturation`, the default: hue plays no part. A cell is tissue if its mean colour is darker
- * than glass, ln(glass / gray) > 0.07, or coloured, S of HSV >= 26 / 256. Gray is 0.299 R + 0.587 G
- * + 0.114 B, rounded. Glass is the gray level below or at which 90 % of the cells lie that could be
+ * than glass, ln(glass / gray) > d, or coloured, S of HSV >= 26 / 256. Gray is 0.299 R + 0.587 G +
+ * 0.114 B, rounded. Glass is the gray level at or below which 90 % of the cells lie that could be
  * glass: S < 1/16 and gray >= 200. With fewer than one in 500 such cells the slide shows no glass,
- * and 243 is taken. Both numbers were chosen on eight pictures (convert/FIGURES.md).
+ * and 243 is taken. d is 0.07. Where all tissue is paler, gray has two classes: if Otsu's threshold
+ * t of gray has 0.8 of the variance between its classes, d is ln(glass / t), but 0.02 to 0.07.
+ * These numbers were chosen on seven pictures and judged on four others (convert/FIGURES.md).
  *
  * Rule `otsu-hs`, of older versions: Otsu's threshold (Otsu 1979: the one that splits a histogram
  * into the two classes with the least variance inside) is found for H and for S of HSV, over all
@@ -54,13 +56,14 @@ struct tissue {
     const struct tissue_rule *rule;
     int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
     struct tissue_sums band; /* the rows of cells that are not complete */
-    int64_t dark, bright;    /* complete cells whose V is below 1/4, at least 1/2 */
+    int64_t dim, bright;     /* complete cells whose V is below 1/4, at least 1/2 */
     uint8_t last[2];         /* gray or bin of hue, and bin of saturation, of the last complete cell */
     uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
     uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
     uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
     double otsu_h, otsu_s;   /* the thresholds, 0 .. 1; NaN: neither Otsu's nor the user's */
     int glass;               /* gray level of glass; 0: another rule */
+    double dark;             /* tissue is below this gray level */
     double fraction;         /* of the cells */
     bool none;               /* there is no map: the background is not bright; set at the end */
     int64_t step;            /* cells per pixel of the view, in both directions */
