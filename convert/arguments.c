@@ -36,14 +36,16 @@ static int set_codec(void *ctx, const char *arg, struct err *e)
 static int set_thresholds(void *ctx, const char *arg, struct err *e)
 {
     char h[32];
-    struct tissue_rule *r = &((struct arguments *)ctx)->convert.tissue;
+    struct arguments *o = ctx;
+    struct tissue_rule *r = &o->convert.tissue;
     const char *comma = strchr(arg, ',');
     const size_t n = comma ? (size_t)(comma - arg) : sizeof h;
     if (n >= sizeof h)
         return err_set(e, "--tissue-thresholds %s: must be H,S, two numbers from 0 to 1", arg);
     memcpy(h, arg, n);
     h[n] = 0;
-    r->given = true;
+    o->thresholds_given = true;
+    r->by = TISSUE_BY_THRESHOLDS;
     return cli_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
                    cli_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
                ? -1
@@ -108,9 +110,12 @@ static const struct command_option table[] = {
      "reject slides whose tiles --codec jpeg cannot keep; without it, they get the default codec",
      COMMAND_FLAG(convert.strict_codec)},
     {NULL, 0, "no-tissue", NULL, "do not compute the tissue map", COMMAND_FLAG(convert.no_tissue)},
+    {NULL, 0, "tissue-rule", "saturation|otsu-hs",
+     "saturation: tissue is darker or more coloured than glass; otsu-hs: where hue and saturation "
+     "exceed Otsu's thresholds, as in older versions",
+     COMMAND_WORD(convert.tissue.by), COMMAND_GIVEN(rule_given)},
     {NULL, 0, "tissue-thresholds", "H,S",
-     "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; without it, Otsu's "
-     "method chooses both. 0,S ignores the hue, which finds brown and blue stains alike",
+     "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; 0,S ignores the hue",
      COMMAND_CALL(set_thresholds)},
     {NULL, 0, "tissue-min-area", "PX",
      "remove pieces of tissue of fewer px of the stored level, in cells of 32 x 32 px",
@@ -199,7 +204,12 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
-    const char *rule = c->tissue.given ? "thresholds" : c->tissue.min_area ? "min-area" : NULL;
+    if (o->rule_given && o->thresholds_given)
+        return err_set(e, "--tissue-rule and --tissue-thresholds contradict each other");
+    const char *rule = c->tissue.by == TISSUE_BY_THRESHOLDS ? "thresholds"
+                       : c->tissue.min_area                 ? "min-area"
+                       : o->rule_given                      ? "rule"
+                                                            : NULL;
     if (rule && (c->no_tissue || c->tissue_mask))
         return err_set(e, "--%s and --tissue-%s contradict each other",
                        c->no_tissue ? "no-tissue" : "tissue-mask", rule);

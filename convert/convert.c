@@ -151,11 +151,13 @@ static int put_tissue(struct convert *c, struct err *e)
                                    .mask = c->tissue.mask,
                                    .otsu_h = c->tissue.otsu_h,
                                    .otsu_s = c->tissue.otsu_s,
+                                   .glass = c->tissue.glass,
+                                   .dark = c->tissue.dark,
                                    .fraction = c->tissue.fraction};
     char doubt[sizeof c->info.tissue_doubt];
     if (store_put_tissue(c->writer, &t, c->o->threads, e))
         return -1;
-    const bool chosen = c->o->tissue.given || c->mask;
+    const bool chosen = c->o->tissue.by == TISSUE_BY_THRESHOLDS || c->mask;
     return !chosen && store_doubts_tissue(t.fraction, doubt, sizeof doubt)
                ? store_put_tissue_doubt(c->writer, doubt, e)
                : 0;

@@ -22,6 +22,11 @@ def iou(a, b):
     return (a & b).sum() / max(1, (a | b).sum())
 
 
+def equal_attributes(a, b):
+    """Are they equal, with NaN where NaN is?"""
+    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
+
+
 def rectangle(width, height, x, y, w, h):
     """Share of each 32 x 32 cell that the rectangle covers, rounded to yes or no."""
     image = np.zeros((-(-height // 32) * 32, -(-width // 32) * 32))
@@ -29,14 +34,47 @@ def rectangle(width, height, x, y, w, h):
     return image.reshape(image.shape[0] // 32, 32, -1, 32).mean((1, 3)) >= 0.5
 
 
-def expected_mask(pixels):
-    """The definition, from the pixels themselves: cell means, HSV, Otsu on H and on S."""
+OTSU = ("--tissue-rule", "otsu-hs")
+
+
+def cell_means(pixels):
     h, w = pixels.shape[:2]
-    rows, cols = -(-h // 32), -(-w // 32)
-    mean = np.zeros((rows, cols, 3))
-    for r in range(rows):
-        for c in range(cols):
-            mean[r, c] = pixels[r * 32:r * 32 + 32, c * 32:c * 32 + 32].reshape(-1, 3).mean(0)
+    mean = np.zeros((-(-h // 32), -(-w // 32), 3))
+    for r, c in np.ndindex(mean.shape[:2]):
+        mean[r, c] = pixels[r * 32:r * 32 + 32, c * 32:c * 32 + 32].reshape(-1, 3).mean(0)
+    return mean
+
+
+def by_saturation(mean):
+    """The definition of tissue.h, from the means of cells: the mask, glass, the gray level that tissue is below."""
+    gray = np.rint(mean @ [0.299, 0.587, 0.114])
+    high = mean.max(2)
+    saturation = np.floor(256 * (high - mean.min(2)) / np.maximum(high, 1e-9))
+    could_be_glass = np.sort(gray[(saturation < 16) & (gray >= 200)])
+    glass, d = 243, 0.07
+    if could_be_glass.size and could_be_glass.size * 500 >= gray.size:
+        glass = could_be_glass[-(-could_be_glass.size * 9 // 10) - 1]
+        split, share = best_split(gray)
+        if share >= 0.8:
+            d = min(max(np.log(glass / split), 0.02), 0.07)
+    dark = glass * np.exp(-d)
+    return (gray < dark) | (saturation >= 26), glass, dark
+
+
+def best_split(gray):
+    """Otsu's threshold, and the share of the variance between its classes; the middle of equally good ones."""
+    best, found = -1, []
+    for k in range(1, 256):
+        a, b = gray[gray < k], gray[gray >= k]
+        if a.size and b.size:
+            between = a.size * b.size * (a.mean() - b.mean()) ** 2 / gray.size ** 2
+            found = [k] if between > best * (1 + 1e-12) else found + [k]
+            best = max(best, between)
+    return ((found[0] - 1 + found[-1] - 1) // 2 + 1, best / gray.var()) if found else (256, 0)
+
+
+def by_otsu(mean):
+    """Otsu on H and on S of the means of cells."""
     high, low = mean.max(2), mean.min(2)
     span = np.where(high > low, high - low, 1)
     r, g, b = mean[..., 0], mean[..., 1], mean[..., 2]
@@ -68,7 +106,7 @@ def check_outline(*options, convert=()):
     want = rectangle(2400, 1900, *OUTLINE)
     expect(mask.shape == want.shape and mask.dtype == np.uint8, "shape %s", mask.shape)
     expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
-    expect(attributes["cell"] == 32 and 0 < attributes["otsu_s"] < 1 and 0 < attributes["otsu_h"] < 1, "attributes")
+    expect(attributes["cell"] == 32 and 0 < attributes["dark"] < attributes["glass"] < 256, "%s", attributes)
     expect(abs(attributes["tissue_fraction"] - mask.mean()) < 1e-12, "fraction")
 
 
@@ -113,17 +151,43 @@ def test_gray_stores_have_the_map_of_colour_stores():
                     ("--compression", "none", "--tile", "256")):
         slide = made(*KNOWN, *options)
         colour, gray = store(slide), store(slide, "--gray")
-        expect((mask_of(colour)[0] == mask_of(gray)[0]).all() and mask_of(colour)[1] == mask_of(gray)[1], "%s", options)
+        (a, of_a), (b, of_b) = mask_of(colour), mask_of(gray)
+        expect((a == b).all() and equal_attributes(of_a, of_b), "%s", options)
 
 
 def test_real_slide_against_the_definition():
     path = store(real("CMU-1-Small-Region.svs"))
     with h5py.File(path, "r") as f:
-        want = expected_mask(f["pixels"][()])
+        mean = cell_means(f["pixels"][()])
+    want, glass, dark = by_saturation(mean)
     mask, attributes = mask_of(path)
-    expect(iou(mask, want) >= 0.95, "IoU %f, tissue %f", iou(mask, want), attributes["tissue_fraction"])
+    expect(iou(mask, want) >= 0.98, "IoU %f, tissue %f", iou(mask, want), attributes["tissue_fraction"])
+    expect(abs(attributes["glass"] - glass) <= 1 and abs(attributes["dark"] - dark) <= 1, "%s %s %s", attributes, glass, dark)
     at_an_eighth, _ = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-only"))
     expect(iou(mask, at_an_eighth) >= 0.95, "IoU %f at 1/8", iou(mask, at_an_eighth))
+    otsu_mask, _ = mask_of(store(real("CMU-1-Small-Region.svs"), *OTSU))
+    expect(iou(otsu_mask, by_otsu(mean)) >= 0.95, "IoU %f of otsu-hs", iou(otsu_mask, by_otsu(mean)))
+
+
+def test_the_definition_on_made_slides():
+    for options in (("--tissue", "none"), ("--tissue-fraction", "1"), ("--tissue-fraction", "0.97"), ("--tissue-fraction", "0.05"),
+                    ("--stain", "ihc", "--tissue-fraction", "1"), ("--stain", "pale", "--tissue-fraction", "0.5"),
+                    ("--stain", "ihc"), ("--quality", "30"), ()):
+        path = store(made("--size", "1600x1280", *options), "--codec", "none")
+        with h5py.File(path, "r") as f:
+            want, glass, dark = by_saturation(cell_means(f["pixels"][()]))
+        mask, attributes = mask_of(path)
+        same = (mask == want).mean()
+        expect(same >= 0.995 and abs(attributes["glass"] - glass) <= 1 and abs(attributes["dark"] - dark) <= 1.5,
+               "%s: %f of the cells, %s, %s %s", options, same, attributes, glass, dark)
+
+
+def test_tissue_without_glass_and_brown_tissue_are_found():
+    """Otsu's thresholds of hue and saturation found next to nothing on them."""
+    for options, share in ((("--tissue-fraction", "1"), 1), (("--tissue-fraction", "1", "--stain", "ihc"), 1),
+                           (("--tissue-fraction", "0.9", "--quality", "30"), 0.9)):
+        mask, _ = mask_of(store(made("--size", "1600x1280", *options)))
+        expect(abs(mask.mean() - share) < 0.03, "%s: %f", options, mask.mean())
 
 
 def masks_of_stain(stain, *options):
@@ -136,17 +200,17 @@ def test_pale_slides():
     expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
 
 
-def test_thresholds_find_what_otsu_misses():
-    """Brown (DAB) and blue: Otsu's threshold of the hue lies between them, so the default misses the brown."""
-    mask, want = masks_of_stain("ihc")
+def test_brown_and_blue_are_found():
+    """Brown (DAB) and blue: Otsu's threshold of the hue lies between them, so otsu-hs misses the brown."""
+    mask, want = masks_of_stain("ihc", *OTSU)
     expect(iou(mask, want) < 0.8, "the case is too easy: IoU %f", iou(mask, want))
-    for options in (("--tissue-thresholds", "0,0.1"), ("--tissue-thresholds", "0,0.1", "--tissue-only")):
+    for options in ((), ("--tissue-only",), ("--tissue-thresholds", "0,0.1"), ("--tissue-thresholds", "0,0.1", "--tissue-only")):
         mask, want = masks_of_stain("ihc", *options)
-        expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
+        expect(iou(mask, want) >= 0.95, "%s: IoU %f", options, iou(mask, want))
 
 
 def test_thresholds_are_the_definition():
-    path = store(real("CMU-1-Small-Region.svs"))
+    path = store(real("CMU-1-Small-Region.svs"), *OTSU)
     otsu_mask, a = mask_of(path)
     again, b = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-thresholds", "%.9g,%.9g" % (a["otsu_h"], a["otsu_s"])))
     expect((otsu_mask == again).all() and a == b, "Otsu's own thresholds give another map: %s %s", a, b)
@@ -155,6 +219,11 @@ def test_thresholds_are_the_definition():
     expect(none.sum() == 0 and everything.all() and attributes["otsu_h"] == 0, "the ends of the range")
     fewer, _ = mask_of(store(real("CMU-1-Small-Region.svs"), "--tissue-thresholds", "0.5,0.25"))
     expect(0 < fewer.sum() < everything.sum(), "%d cells", fewer.sum())
+
+
+def test_a_rule_and_thresholds_contradict_each_other():
+    for options in ((*OTSU, "--tissue-thresholds", "0,0.1"), ("--tissue-thresholds", "0,0.1", *OTSU), (*OTSU, "--no-tissue")):
+        says(run(WSI2H5, *options, "-o", tmp(), made(*KNOWN), status=2).err, "contradict each other")
 
 
 def pieces(mask):
@@ -174,11 +243,11 @@ def pieces(mask):
 
 def test_small_pieces_are_removed():
     slide = real("CMU-1-Small-Region.svs")
-    whole, _ = mask_of(store(slide))
+    whole, _ = mask_of(store(slide, *OTSU))
     sizes = sorted(len(p) for p in pieces(whole))
     expect(len(sizes) > 5 and sizes[0] == 1, "a useless slide: %s", sizes)
     for area, cells in ((1, 1), (1024, 1), (1025, 2), (sizes[-1] * 1024, sizes[-1]), (10 ** 9, 10 ** 6)):
-        mask, attributes = mask_of(store(slide, "--tissue-min-area", str(area)))
+        mask, attributes = mask_of(store(slide, *OTSU, "--tissue-min-area", str(area)))
         want = np.zeros_like(whole)
         for piece in pieces(whole):
             for place in piece if len(piece) >= cells else ():
@@ -273,8 +342,14 @@ def test_other_rules_are_not_taken_for_this_one():
     plain = os.path.join(tmp(), "plain.h5")
     run(WSI2H5, "-o", plain, slide)
     with h5py.File(plain, "r") as f:
-        expect("tissue_rule" not in f.attrs and "tissue_missing" not in f.attrs, "attributes of the default")
-    says(run(WSI2H5, *rule, "-o", plain, slide, status=1).err, "was made with the default tissue map")
+        expect(f.attrs["tissue_rule"] == "saturation" and "tissue_missing" not in f.attrs, "attributes of the default")
+    says(run(WSI2H5, *rule, "-o", plain, slide, status=1).err, "was made with another tissue map: saturation")
+    otsu_store = os.path.join(tmp(), "otsu.h5")
+    run(WSI2H5, *OTSU, "-o", otsu_store, slide)
+    with h5py.File(otsu_store, "r") as f:
+        expect("tissue_rule" not in f.attrs, "otsu-hs is named as older versions do")
+    says(run(WSI2H5, "-o", otsu_store, slide, status=1).err, "was made with --tissue-rule otsu-hs")
+    says(run(WSI2H5, *OTSU, "-o", otsu_store, slide).err, "1 skipped (up to date)")
 
 
 def png(path, pixels, kind=0, depth=8, palette=b"", more=b"", interlace=0):
@@ -545,7 +620,7 @@ def test_a_damaged_tile_does_not_move_the_thresholds():
     whole, bad = store(made(*BIG)), os.path.join(tmp(), "x.h5")
     run(WSI2H5, "-o", bad, made(*BIG, "--garbage", "3,2", name="damaged"), status=1)
     a, b = mask_of(whole)[1], mask_of(bad)[1]
-    expect(abs(a["otsu_h"] - b["otsu_h"]) < 0.02 and abs(a["otsu_s"] - b["otsu_s"]) < 0.02, "%s %s", a, b)
+    expect(abs(a["glass"] - b["glass"]) <= 1 and abs(a["dark"] - b["dark"]) <= 1, "%s %s", a, b)
 
 
 def test_tissue_only_leaves_chunks_out():

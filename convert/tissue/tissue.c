@@ -8,7 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BINS = 256 };
+enum {
+    BINS = 256,
+    /* the rule `saturation`: */
+    GLASS = 243,          /* where a slide shows none */
+    GLASS_LEAST = 200,    /* gray of what could be glass */
+    GLASS_SATURATION = 16, /* bin: glass has less */
+    GLASS_SHARE = 500,    /* one cell of so many */
+    TISSUE_SATURATION = 26 /* bin: tissue has this or more */
+};
+/* ln(glass / gray) that tissue exceeds; of pale tissue, which Otsu's threshold shows if this share
+ * of the variance of gray is between its classes. */
+static const double density = 0.07, pale_density = 0.02, two_classes = 0.8;
 
 static int64_t view_cols(const struct tissue *t)
 {
@@ -178,8 +189,8 @@ static int bin_of(double v)
     return k < BINS ? k : BINS - 1;
 }
 
-/* The bins of a colour's hue and saturation. */
-static void bins_of(const uint32_t c[4], uint8_t bins[2])
+/* The bin of a colour's hue, or its gray level; and the bin of its saturation. */
+static void bins_of(const uint32_t c[4], enum tissue_by by, uint8_t bins[2])
 {
     const double r = (double)c[0] / c[3], g = (double)c[1] / c[3], b = (double)c[2] / c[3];
     const double high = r > g ? (r > b ? r : b) : (g > b ? g : b);
@@ -190,7 +201,8 @@ static void bins_of(const uint32_t c[4], uint8_t bins[2])
             : high == g ? ((b - r) / span + 2) / 6
                         : ((r - g) / span + 4) / 6;
     h += h < 0;
-    bins[0] = (uint8_t)bin_of(h);
+    bins[0] = (uint8_t)(by == TISSUE_BY_SATURATION ? lrint(0.299 * r + 0.587 * g + 0.114 * b)
+                                                   : bin_of(h));
     bins[1] = (uint8_t)bin_of(high > 0 ? span / high : 0);
 }
 
@@ -198,7 +210,7 @@ static void bins_of(const uint32_t c[4], uint8_t bins[2])
 static void note_brightness(struct tissue *t, const uint32_t c[4])
 {
     const uint32_t high = c[0] > c[1] ? c[0] : c[1], most = high > c[2] ? high : c[2];
-    t->dark += most < (uint64_t)64 * c[3];
+    t->dim += most < (uint64_t)64 * c[3];
     t->bright += most >= (uint64_t)128 * c[3];
 }
 
@@ -220,7 +232,7 @@ static void complete_rows(struct tissue *t, int64_t n)
         return;
     for (int64_t k = 0; k < cells; k++) {
         if (s->cell[k][3]) {
-            bins_of(s->cell[k], t->last);
+            bins_of(s->cell[k], t->rule->by, t->last);
             note_brightness(t, s->cell[k]);
             add_to_view(t, s->row + k / t->cols, k % t->cols, s->cell[k]);
         }
@@ -305,14 +317,16 @@ int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e)
 
 /* --- thresholds --- */
 
-/* The first bin of the upper class; BINS when there is only one class. */
-static int otsu(const uint64_t histogram[BINS])
+/* The first bin of the upper class; BINS when there is only one class. *share: the part of the
+ * variance that lies between the classes. */
+static int otsu(const uint64_t histogram[BINS], double *share)
 {
-    double total = 0, sum = 0, below = 0, sum_below = 0, best = -1;
+    double total = 0, sum = 0, squares = 0, below = 0, sum_below = 0, best = -1;
     int first = 0, last = 0;
     for (int k = 0; k < BINS; k++) {
         total += (double)histogram[k];
         sum += (double)histogram[k] * k;
+        squares += (double)histogram[k] * k * k;
     }
     for (int k = 0; k < BINS - 1; k++) {
         below += (double)histogram[k];
@@ -328,6 +342,7 @@ static int otsu(const uint64_t histogram[BINS])
         if (between >= best) /* empty bins make a plateau: take its middle */
             last = k;
     }
+    *share = best < 0 ? 0 : best / (total * squares - sum * sum);
     return best < 0 ? BINS : (first + last) / 2 + 1;
 }
 
@@ -381,16 +396,82 @@ void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size)
 {
     size_t n = 0;
     text[0] = 0;
-    if (r->given)
+    if (r->by == TISSUE_BY_SATURATION)
+        n = (size_t)snprintf(text, size, "saturation");
+    if (r->by == TISSUE_BY_THRESHOLDS)
         n = (size_t)snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
                              bin_from(r->s) / (double)BINS);
     if (r->min_area > 0)
         snprintf(text + n, size - n, "%smin-area %" PRId64, n ? "; " : "", r->min_area);
 }
 
-int tissue_finish(struct tissue *t, struct err *e)
+/* Does the cell take part in finding thresholds? */
+static bool takes_part(const struct tissue *t, int64_t k)
+{
+    return !t->damaged || !t->damaged[k];
+}
+
+/* The cells that could be glass, by gray level; returns their number. */
+static int64_t count_glass(const struct tissue *t, int64_t n, int64_t grays[BINS])
+{
+    int64_t glass = 0;
+    for (int64_t k = 0; k < n; k++)
+        if (takes_part(t, k) && t->mask[k] >= GLASS_LEAST && t->saturation[k] < GLASS_SATURATION) {
+            grays[t->mask[k]]++;
+            glass++;
+        }
+    return glass;
+}
+
+/* The gray level that tissue is below. */
+static double find_dark(struct tissue *t, int64_t n)
+{
+    uint64_t all[BINS] = {0};
+    int64_t grays[BINS] = {0}, seen = 0, sum = 0;
+    const int64_t glass = count_glass(t, n, grays);
+    double share;
+    for (int64_t k = 0; k < n; k++)
+        if (takes_part(t, k)) {
+            all[t->mask[k]]++;
+            seen++;
+        }
+    t->glass = GLASS;
+    if (glass == 0 || glass * GLASS_SHARE < seen)
+        return t->glass * exp(-density);
+    for (t->glass = GLASS_LEAST; (sum += grays[t->glass]) * 10 < glass * 9; t->glass++)
+        ;
+    const int split = otsu(all, &share);
+    const double pale = share >= two_classes ? log((double)t->glass / split) : density;
+    return t->glass * exp(-fmin(fmax(pale, pale_density), density));
+}
+
+static void mark_by_saturation(struct tissue *t, int64_t n)
+{
+    t->otsu_h = t->otsu_s = NAN;
+    t->dark = find_dark(t, n);
+    for (int64_t k = 0; k < n; k++)
+        t->mask[k] = t->mask[k] < t->dark || t->saturation[k] >= TISSUE_SATURATION;
+}
+
+static void mark_by_hue(struct tissue *t, int64_t n)
 {
     uint64_t hues[BINS] = {0}, saturations[BINS] = {0};
+    const bool given = t->rule->by == TISSUE_BY_THRESHOLDS;
+    for (int64_t k = 0; k < n; k++) {
+        hues[t->mask[k]] += takes_part(t, k);
+        saturations[t->saturation[k]] += takes_part(t, k);
+    }
+    double share;
+    const int h = given ? bin_from(t->rule->h) : otsu(hues, &share);
+    const int s = given ? bin_from(t->rule->s) : otsu(saturations, &share);
+    t->otsu_h = h / (double)BINS;
+    t->otsu_s = s / (double)BINS;
+    for (int64_t k = 0; k < n; k++)
+        t->mask[k] = t->mask[k] >= h && t->saturation[k] >= s;
+}
+
+int tissue_finish(struct tissue *t, struct err *e)
+{
     const int64_t n = t->cols * t->rows;
     int64_t tissue = 0;
     complete_rows(t, t->band.rows);
@@ -398,23 +479,14 @@ int tissue_finish(struct tissue *t, struct err *e)
         t->band.row * t->cols; /* a coarse level may end a row of cells too early */
     memset(t->mask + done, t->last[0], (size_t)(n - done));
     memset(t->saturation + done, t->last[1], (size_t)(n - done));
-    for (int64_t k = 0; k < n; k++) {
-        const bool counts = !t->damaged || !t->damaged[k];
-        hues[t->mask[k]] += counts;
-        saturations[t->saturation[k]] += counts;
-    }
-    const bool given = t->rule->given;
-    const int h = given ? bin_from(t->rule->h) : otsu(hues);
-    const int s = given ? bin_from(t->rule->s) : otsu(saturations);
-    t->none = !given && t->dark > t->bright;
-    for (int64_t k = 0; k < n; k++)
-        t->mask[k] = (t->mask[k] >= h && t->saturation[k] >= s) || (t->damaged && t->damaged[k]);
+    t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dim > t->bright;
+    (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_hue)(t, n);
+    for (int64_t k = 0; t->damaged && k < n; k++)
+        t->mask[k] |= t->damaged[k];
     if (remove_small(t, e))
         return -1;
     for (int64_t k = 0; k < n; k++)
         tissue += t->mask[k];
-    t->otsu_h = h / (double)BINS;
-    t->otsu_s = s / (double)BINS;
     t->fraction = (double)tissue / (double)n;
     tissue_sums_free(&t->band);
     free(t->saturation);

@@ -1,13 +1,23 @@
 /*
  * tissue.h - where the tissue is: a map of cells of 32 x 32 stored pixels.
  *
- * Each cell's mean colour is converted to HSV. Otsu's threshold (Otsu 1979: the one that splits a
- * histogram into the two classes with the least variance inside) is found for H and for S, over all
- * cells, with 256 bins each. Tissue is where both thresholds are exceeded. The user can give both
- * thresholds instead, and can have small pieces of tissue removed.
+ * Rule `saturation`, the default: hue plays no part. A cell is tissue if its mean colour is darker
+ * than glass, ln(glass / gray) > d, or coloured, S of HSV >= 26 / 256. Gray is 0.299 R + 0.587 G +
+ * 0.114 B, rounded. Glass is the gray level at or below which 90 % of the cells lie that could be
+ * glass: S < 1/16 and gray >= 200. With fewer than one in 500 such cells the slide shows no glass,
+ * and 243 is taken. d is 0.07. Where all tissue is paler, gray has two classes: if Otsu's threshold
+ * t of gray has 0.8 of the variance between its classes, d is ln(glass / t), but 0.02 to 0.07.
+ * These numbers were chosen on seven pictures and judged on four others (convert/FIGURES.md).
  *
- * Otsu's rule needs a bright background, as of glass. A slide has none if more of its cells are
- * dark (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
+ * Rule `otsu-hs`, of older versions: Otsu's threshold (Otsu 1979: the one that splits a histogram
+ * into the two classes with the least variance inside) is found for H and for S of HSV, over all
+ * cells, with 256 bins each. Tissue is where both thresholds are exceeded. It needs glass, and the
+ * purple of H&E.
+ *
+ * The user can give thresholds of H and S instead, and can have small pieces of tissue removed.
+ *
+ * The rules need a bright background, as of glass. A slide has none if more of its cells are dark
+ * (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
  *
  * The caller chooses where the colours come from: a coarse level of the pyramid, level 0 decoded at
  * 1/8, or the tiles that are converted anyway. Colours arrive one row of tiles after the other, so
@@ -32,10 +42,12 @@ struct tissue_sums {
     bool damaged; /* the tile cannot be decoded: its cells count as tissue */
 };
 
-/* What is tissue. All zero: Otsu's thresholds, and pieces of any size. */
+enum tissue_by { TISSUE_BY_SATURATION, TISSUE_BY_OTSU, TISSUE_BY_THRESHOLDS };
+
+/* What is tissue. All zero: the default, and pieces of any size. */
 struct tissue_rule {
-    bool given; /* thresholds are `h` and `s`; 0 .. 1, in steps of 1 / 256 */
-    double h, s;
+    enum tissue_by by;
+    double h, s;      /* TISSUE_BY_THRESHOLDS; 0 .. 1, in steps of 1 / 256 */
     int64_t min_area; /* px of the stored level: smaller pieces are removed. Cells that share a side
                          or a corner are one piece; each has TISSUE_CELL x TISSUE_CELL px */
 };
@@ -44,12 +56,14 @@ struct tissue {
     const struct tissue_rule *rule;
     int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
     struct tissue_sums band; /* the rows of cells that are not complete */
-    int64_t dark, bright;    /* complete cells whose V is below 1/4, at least 1/2 */
-    uint8_t last[2];         /* bins of hue and saturation of the last complete cell */
+    int64_t dim, bright;     /* complete cells whose V is below 1/4, at least 1/2 */
+    uint8_t last[2];         /* gray or bin of hue, and bin of saturation, of the last complete cell */
     uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
     uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
-    uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish bins of hue */
-    double otsu_h, otsu_s;   /* 0 .. 1; NaN for a mask from outside */
+    uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
+    double otsu_h, otsu_s;   /* the thresholds, 0 .. 1; NaN: neither Otsu's nor the user's */
+    int glass;               /* gray level of glass; 0: another rule */
+    double dark;             /* tissue is below this gray level */
     double fraction;         /* of the cells */
     bool none;               /* there is no map: the background is not bright; set at the end */
     int64_t step;            /* cells per pixel of the view, in both directions */
@@ -82,7 +96,8 @@ void tissue_take(struct tissue *t, const uint8_t *mask);
  * [*height][*width][3], to be free()d. After tissue_finish. 1, 0 after tissue_take, or -1. */
 int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *height,
                 struct err *e);
-/* The rule in words, "thresholds 0.5,0.25; min-area 9000"; "" for Otsu's thresholds only. */
+/* The rule in words, "saturation", "thresholds 0.5,0.25; min-area 9000"; "" for Otsu's thresholds
+ * only. */
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
 /* Is there tissue in this rectangle of stored pixels? */
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
