@@ -57,7 +57,7 @@ struct tissue {
     int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
     struct tissue_sums band; /* the rows of cells that are not complete */
     int64_t dim, bright;     /* complete cells whose V is below 1/4, at least 1/2 */
-    uint8_t last[2];         /* gray or bin of hue, and bin of saturation, of the last complete cell */
+    uint8_t last[2];         /* gray or hue bin, and saturation bin, of the last complete cell */
     uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
     uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
     uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
