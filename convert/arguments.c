@@ -1,8 +1,12 @@
 /* arguments.c - see arguments.h. */
 #include "convert/arguments.h"
 
+#include "common/base/cli.h"
 #include "common/base/command.h"
+#include "common/base/number.h"
 #include "common/base/pipe.h"
+#include "common/base/progress.h"
+#include "common/base/task.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_exit.h"
 #include "convert/inputs.h"
@@ -21,7 +25,7 @@
 static int set_task(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *o = ctx;
-    return cli_task("--task", arg, &o->task, &o->tasks, e);
+    return task_parse("--task", arg, &o->task, &o->tasks, e);
 }
 
 static int set_codec(void *ctx, const char *arg, struct err *e)
@@ -46,8 +50,8 @@ static int set_thresholds(void *ctx, const char *arg, struct err *e)
     h[n] = 0;
     o->thresholds_given = true;
     r->by = TISSUE_BY_THRESHOLDS;
-    return cli_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
-                   cli_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
+    return number_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
+                   number_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
                ? -1
                : 0;
 }
@@ -219,7 +223,7 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--accept-damage and --on-damage fail contradict each other");
     if (o->quiet && o->verbose)
         return err_set(e, "--quiet and --verbose contradict each other");
-    if (o->quiet && o->progress == CLI_YES)
+    if (o->quiet && o->progress == PROGRESS_YES)
         return err_set(e, "--quiet and --progress yes contradict each other");
     if (inputs_is_file(o->output) && (o->keep_tree || o->tasks > 1))
         return err_set(e, "-o %s is a file; %s needs a folder", o->output,

@@ -86,7 +86,7 @@ static int digits(const char **text, int64_t *out)
     return 0;
 }
 
-int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
+int number_bytes(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
               struct err *e)
 {
     static const char units[] = "KMGT";
@@ -105,7 +105,7 @@ int cli_bytes(const char *what, const char *text, int64_t low, int64_t high, int
     if (v < low || v > high) {
         char least[32], most[32];
         return err_set(e, "%s %s: must be between %s and %s", what, text,
-                       cli_size(least, (double)low), cli_size(most, (double)high));
+                       number_size(least, (double)low), number_size(most, (double)high));
     }
     *out = v;
     return 0;
@@ -113,7 +113,7 @@ bad:
     return err_set(e, "%s %s: not a size such as 1048576, 256M or 2G", what, text);
 }
 
-int cli_int(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
+int number_int(const char *what, const char *text, int64_t low, int64_t high, int64_t *out,
             struct err *e)
 {
     const char *s = text;
@@ -127,7 +127,7 @@ int cli_int(const char *what, const char *text, int64_t low, int64_t high, int64
     return 0;
 }
 
-int cli_real(const char *what, const char *text, double low, double high, double *out,
+int number_real(const char *what, const char *text, double low, double high, double *out,
              struct err *e)
 {
     char *end;
@@ -140,7 +140,7 @@ int cli_real(const char *what, const char *text, double low, double high, double
     return 0;
 }
 
-int cli_span(const char *what, const char *text, double least, double most, double *low,
+int number_span(const char *what, const char *text, double least, double most, double *low,
              double *high, struct err *e)
 {
     char first[64];
@@ -149,13 +149,13 @@ int cli_span(const char *what, const char *text, double least, double most, doub
         return err_set(e, "%s %s: not LOW:HIGH", what, text);
     memcpy(first, text, n);
     first[n] = 0;
-    return cli_real(what, first, least, most, low, e) ||
-                   cli_real(what, text + n + 1, least, most, high, e)
+    return number_real(what, first, least, most, low, e) ||
+                   number_real(what, text + n + 1, least, most, high, e)
                ? -1
                : 0;
 }
 
-int cli_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e)
+int number_range(const char *what, const char *text, int64_t *first, int64_t *last, struct err *e)
 {
     const char *s = text;
     if (digits(&s, first))
@@ -170,14 +170,14 @@ bad:
     return err_set(e, "%s %s: not a range such as 1-4 or 3, counted from 1", what, text);
 }
 
-int cli_when(const char *what, const char *text, enum cli_when *out, struct err *e)
+int progress_when(const char *what, const char *text, enum progress_when *out, struct err *e)
 {
     if (!strcmp(text, "auto"))
-        *out = CLI_AUTO;
+        *out = PROGRESS_AUTO;
     else if (!strcmp(text, "yes"))
-        *out = CLI_YES;
+        *out = PROGRESS_YES;
     else if (!strcmp(text, "no"))
-        *out = CLI_NO;
+        *out = PROGRESS_NO;
     else
         return err_set(e, "%s %s: must be auto, yes or no", what, text);
     return 0;
@@ -205,7 +205,7 @@ static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
     return environment("SLURM_ARRAY_TASK_COUNT", *tasks) == *tasks ? 1 : -1;
 }
 
-int cli_task(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e)
+int task_parse(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e)
 {
     static const char *const slurm[4] = {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN",
                                          "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP"};
@@ -257,7 +257,7 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
 
 /* --- time, sizes, names --- */
 
-double cli_now(void)
+double clock_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -280,7 +280,7 @@ int64_t cli_peak_memory(void)
     return (int64_t)kib * 1024;
 }
 
-const char *cli_size(char buf[32], double bytes)
+const char *number_size(char buf[32], double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     int i = 0;
@@ -292,7 +292,7 @@ const char *cli_size(char buf[32], double bytes)
     return buf;
 }
 
-const char *cli_time(char buf[32], double seconds)
+const char *clock_text(char buf[32], double seconds)
 {
     if (!(seconds >= 0 && seconds < 1e9))
         seconds = 0;
@@ -306,22 +306,22 @@ const char *cli_time(char buf[32], double seconds)
     return buf;
 }
 
-const char *cli_base_name(const char *path)
+const char *path_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-void cli_drop_folder(char *message, const char *path)
+void path_drop_folder(char *message, const char *path)
 {
-    const size_t folder = (size_t)(cli_base_name(path) - path), n = strlen(path);
+    const size_t folder = (size_t)(path_base_name(path) - path), n = strlen(path);
     for (char *at = message; folder > 0 && (at = strstr(at, path)) != NULL; at += n - folder)
         memmove(at, at + folder, strlen(at + folder) + 1);
 }
 
-const char *cli_stem(const char *path, size_t *n)
+const char *path_stem(const char *path, size_t *n)
 {
-    const char *base = cli_base_name(path);
+    const char *base = path_base_name(path);
     *n = strlen(base);
     if (*n > 3 && !strcmp(base + *n - 3, ".h5"))
         *n -= 3;
@@ -364,7 +364,7 @@ static unsigned code_of(const unsigned char *s, int n)
                     : (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
 }
 
-void cli_json_string(FILE *f, const char *text)
+void json_write_string(FILE *f, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     fputc('"', f);
@@ -383,7 +383,7 @@ void cli_json_string(FILE *f, const char *text)
     fputc('"', f);
 }
 
-const char *cli_number(char buf[32], double x)
+const char *number_text(char buf[32], double x)
 {
     const bool plain = fabs(x) >= 1e-4 && fabs(x) < 1e15; /* 160, not 1.6e+02 */
     for (int digits = 1; digits <= 17; digits++) {
@@ -394,8 +394,8 @@ const char *cli_number(char buf[32], double x)
     return buf;
 }
 
-void cli_json_number(FILE *f, double x)
+void json_write_number(FILE *f, double x)
 {
     char buf[32];
-    fputs(isfinite(x) ? cli_number(buf, x) : "null", f);
+    fputs(isfinite(x) ? number_text(buf, x) : "null", f);
 }

@@ -2,6 +2,7 @@
 #include "common/base/command.h"
 
 #include "common/base/cli.h"
+#include "common/base/number.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -85,7 +86,7 @@ static const char *number_of(const struct command_option *o, const void *field, 
     const double *real = field;
     switch (o->kind) {
     case COMMAND_IS_INT: snprintf(buf, 64, "%" PRId64, *whole); break;
-    case COMMAND_IS_BYTES: cli_size(buf, (double)*whole); break;
+    case COMMAND_IS_BYTES: number_size(buf, (double)*whole); break;
     case COMMAND_IS_SPAN: snprintf(buf, 64, "%g:%g", real[0], real[1]); break;
     default: snprintf(buf, 64, "%g", *real); break;
     }
@@ -136,7 +137,7 @@ static int set_threads(const struct command_option *o, const char *what, const c
                        int *threads, struct err *e)
 {
     int64_t n;
-    if (cli_int(what, arg, (int64_t)o->low, (int64_t)o->high, &n, e))
+    if (number_int(what, arg, (int64_t)o->low, (int64_t)o->high, &n, e))
         return -1;
     *threads = (int)n;
     return 0;
@@ -156,11 +157,11 @@ static int set_option(const struct command_option *o, const char *arg, void *ctx
     case COMMAND_IS_TEXT: *(const char **)field = arg; return 0;
     case COMMAND_IS_COPY:
     case COMMAND_IS_WORD: return set_word(o, arg, field, e);
-    case COMMAND_IS_INT: return cli_int(what, arg, low, high, field, e);
-    case COMMAND_IS_REAL: return cli_real(what, arg, o->low, o->high, field, e);
-    case COMMAND_IS_BYTES: return cli_bytes(what, arg, low, high, field, e);
+    case COMMAND_IS_INT: return number_int(what, arg, low, high, field, e);
+    case COMMAND_IS_REAL: return number_real(what, arg, o->low, o->high, field, e);
+    case COMMAND_IS_BYTES: return number_bytes(what, arg, low, high, field, e);
     case COMMAND_IS_SPAN:
-        return cli_span(what, arg, o->low, o->high, field, (double *)field + 1, e);
+        return number_span(what, arg, o->low, o->high, field, (double *)field + 1, e);
     case COMMAND_IS_THREADS: return set_threads(o, what, arg, field, e);
     default: return o->set(field, arg, e);
     }

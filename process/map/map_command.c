@@ -2,6 +2,9 @@
 #include "process/map/map.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
 #include "process/map/map_source.h"
@@ -162,7 +165,7 @@ const struct command map_options = {
 static int check_file_name(const char *path, struct err *e)
 {
     struct stat st;
-    const char *base = cli_base_name(path);
+    const char *base = path_base_name(path);
     if (!base[0] || !strchr(base + 1, '.') || (!stat(path, &st) && S_ISDIR(st.st_mode)))
         return 0; /* a folder */
     return err_set(e,
@@ -230,8 +233,8 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
         cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64
                 " failed; %s, peak memory %s",
                 done->files, done->files == 1 ? "" : "s", done->slides,
-                done->slides == 1 ? "" : "s", done->failed, cli_time(time, cli_now() - begun),
-                cli_size(memory, (double)cli_peak_memory()));
+                done->slides == 1 ? "" : "s", done->failed, clock_text(time, clock_now() - begun),
+                number_size(memory, (double)cli_peak_memory()));
     return done->failed || a->files.failed ? EXIT_PART : EXIT_DONE;
 }
 
@@ -247,7 +250,7 @@ static int run(struct arguments *a, int argc, char **argv)
 {
     struct err e = {""};
     struct map_done done;
-    const double begun = cli_now();
+    const double begun = clock_now();
     int first;
     const int status = command_parse(&map_options, argc, argv, a, &first);
     if (status >= 0)

@@ -1,8 +1,12 @@
 /* options.c - see options.h. */
 #include "process/options/options.h"
 
+#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/number.h"
 #include "common/base/pipe.h"
+#include "common/base/progress.h"
+#include "common/base/task.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_decoder.h"
 #include "common/hdf5/h5_exit.h"
@@ -29,13 +33,13 @@ static int set_device(void *ctx, const char *arg, struct err *e)
 static int set_groups(void *ctx, const char *arg, struct err *e)
 {
     struct options *o = ctx;
-    return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
+    return number_range("--groups", arg, &o->first_group, &o->last_group, e);
 }
 
 static int set_task(void *ctx, const char *arg, struct err *e)
 {
     struct options *o = ctx;
-    return cli_task("--task", arg, &o->task, &o->tasks, e);
+    return task_parse("--task", arg, &o->task, &o->tasks, e);
 }
 
 static int set_regions(void *ctx, const char *path, struct err *e)
@@ -264,7 +268,7 @@ static int check(const struct options *o, struct err *e)
         return -1;
     if (o->json + o->csv + o->histogram > 1)
         return err_set(e, "--json, --csv and --histogram exclude each other; choose one");
-    if (o->quiet && o->progress == CLI_YES)
+    if (o->quiet && o->progress == PROGRESS_YES)
         return err_set(e, "--quiet and --progress yes contradict each other; choose one");
     return o->files.n > 0 ? 0 : err_set(e, "no input file given");
 }
