@@ -3,7 +3,7 @@
 
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_exit.h"
-#include "common/hdf5/h5_guard.h"
+#include "common/hdf5/guard.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -191,7 +191,7 @@ static int descriptor_of(hid_t object, struct err *e)
 /* What an object must be. */
 enum shape { ORDINARY, VIEW };
 
-/* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists
+/* Looks at an object of an input file before the library does (guard.h); with `chunks`, lists
  * them. */
 static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum shape shape,
                  struct guard_chunk *chunks, uint64_t n, struct err *e)

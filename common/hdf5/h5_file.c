@@ -2,7 +2,8 @@
 #include "common/hdf5/h5_file.h"
 
 #include "common/hdf5/h5_exit.h"
-#include "common/hdf5/h5_guard.h"
+#include "common/hdf5/guard.h"
+#include "common/hdf5/guard_bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /*
  * store_read.c - reads a store; see store.h.
  *
- * The index of the chunks is read once per group (h5_guard.h); their bytes are then read with pread
+ * The index of the chunks is read once per group (guard.h); their bytes are then read with pread
  * on any thread, past the library and its lock.
  */
 #include "common/hdf5/h5_file.h"
-#include "common/hdf5/h5_guard.h"
+#include "common/hdf5/guard.h"
 #include "common/store/store.h"
 
 #include <errno.h>
