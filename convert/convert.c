@@ -1,5 +1,5 @@
 /* convert.c - see convert.h. */
-#include "convert/convert_parts.h"
+#include "convert/convert.h"
 
 #include "common/base/cli.h"
 #include "common/base/pipe.h"
@@ -7,6 +7,7 @@
 #include "common/base/stop.h"
 #include "common/codec/jpeg_chunk.h"
 #include "common/codec/jpeg_decoder.h"
+#include "convert/convert_tile.h"
 #include "convert/plan.h"
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"

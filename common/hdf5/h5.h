@@ -42,10 +42,9 @@ hid_t h5_open_view(hid_t parent, const char *name, struct err *e);
 int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct err *e);
 /* Is there a link of this name? As h5_has(). */
 int h5_has_link(hid_t parent, const char *name, struct err *e);
-/* Reads a dataset of rank 1 to 3 that is contiguous, or was written by the function above or those of
- * h5_image.h.
- * If it has the attribute crc32, the values must match; if it is JPEG, stored_crc32 must. 0, -1, or
- * H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
+/* Reads a dataset of rank 1 to 3 that is contiguous, or was written by the function above or those
+ * of h5_image.h. If it has the attribute crc32, the values must match; if it is JPEG, stored_crc32
+ * must. 0, -1, or H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);
 struct guard_chunk;

@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 /* Writes u8 [dims[0]][dims[1]][dims[2]], or of rank 2 if dims[2] is 1, packed with deflate by up to
- * `threads` threads in chunks of whole rows. The bytes do not depend on the threads. crc32 as
- * h5_write_array() has it. With dims[2] = 3 the dataset is an RGB image as of HDF5's image specification. */
+ * `threads` threads in chunks of whole rows. The bytes do not depend on the threads. crc32 is that
+ * of h5_write_array(). With dims[2] = 3 the dataset is an RGB image as of HDF5's image
+ * specification. */
 int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
                    int threads, struct err *e);
 /* Marks a dataset as such an image. */

@@ -243,17 +243,6 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
  * sums of octaves and spectra. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
-/* --- writing: slide by slide, so that memory does not grow with their number --- */
-
-struct result_writer;
-struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
-/* Names must differ. */
-int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
-/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
- * that publish_commit() has. */
-int result_commit(struct result_writer *w, struct err *e);
-void result_abort(struct result_writer *w);
-
 /* --- reading --- */
 
 /* Does the file say that it is a result? It may be unfinished or damaged. */

@@ -2,6 +2,7 @@
 #include "convert/readers/ndpi_level.h"
 
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"
 
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include "common/base/folder.h"
 #include "common/codec/codec.h"
 #include "convert/readers/dicom.h"
+#include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"
 
 #include <dirent.h>

@@ -2,6 +2,7 @@
 #include "convert/readers/svs_level.h"
 
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
 

@@ -2,6 +2,7 @@
 #include "convert/readers/svs_thumbnail.h"
 
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 
 #include <errno.h>
 #include <stdlib.h>

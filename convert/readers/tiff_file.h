@@ -9,7 +9,9 @@
 #ifndef WSI_TIFF_FILE_H
 #define WSI_TIFF_FILE_H
 
-#include "convert/readers/slide.h"
+#include "common/base/err.h"
+#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/folder.h"
 #include "common/base/publish.h"
+#include "common/result/result_write.h"
 #include "common/store/store.h"
 
 #include <errno.h>
