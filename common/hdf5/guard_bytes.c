@@ -1,10 +1,11 @@
 /* guard_bytes.c - see guard_bytes.h. */
 #include "common/hdf5/guard_bytes.h"
 
+#include "common/base/read_at.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MOST_HEAP = 1 << 26,     /* bytes of one collection of the global heap */
@@ -62,17 +63,9 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n)
 {
     if (!guard_inside(g, address, n))
         return guard_reject(g, "an address lies outside the file");
-    for (size_t have = 0; have < n;) {
-        const ssize_t got = pread(g->fd, (char *)out + have, n - have, (off_t)(address + have));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_sys(g->e, "cannot read");
-        if (got == 0)
-            return guard_reject(g, "the file ends too early");
-        have += (size_t)got;
-    }
-    return 0;
+    if (read_at(g->fd, address, out, n) == n)
+        return 0;
+    return errno ? err_sys(g->e, "cannot read") : guard_reject(g, "the file ends too early");
 }
 
 /* Reads n bytes that begin with a signature of four letters. */

@@ -1,6 +1,7 @@
 /* h5_head.c - see h5_head.h. */
 #include "common/hdf5/h5_head.h"
 
+#include "common/base/read_at.h"
 #include "common/hdf5/guard_bytes.h"
 
 #include <errno.h>
@@ -11,30 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads up to n bytes from the start of the file. */
-static ssize_t read_start(int fd, unsigned char *out, size_t n)
-{
-    size_t have = 0;
-    while (have < n) {
-        const ssize_t got = pread(fd, out + have, n - have, (off_t)have);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        have += (size_t)got;
-    }
-    return (ssize_t)have;
-}
-
 /* Does the head of the file hold this text? For files that cannot be opened. */
 static bool head_holds(int fd, const char *text)
 {
     enum { HEAD = 1 << 17 };
     unsigned char *head = malloc(HEAD);
-    const ssize_t n = head ? read_start(fd, head, HEAD) : -1;
-    const bool found = n > 0 && memmem(head, (size_t)n, text, strlen(text));
+    const size_t n = head ? read_at(fd, 0, head, HEAD) : 0;
+    const bool found = n > 0 && memmem(head, n, text, strlen(text));
     free(head);
     return found;
 }
@@ -56,14 +40,14 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     h->kind = H5_OTHER;
     if (!S_ISREG(st.st_mode))
         return err_set(e, "%s: not a regular file", path);
-    const ssize_t n = read_start(h->fd, b, sizeof b);
-    if (n < 0) {
+    const size_t n = read_at(h->fd, 0, b, sizeof b);
+    if (n < sizeof b && errno) {
         h->kind = H5_ERROR;
         return err_sys(e, "%s: cannot read", path);
     }
     if (n == 0)
         return err_set(e, "%s: the file is empty", path);
-    if (n < 48 || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
+    if (n < sizeof b || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
         return err_set(e, "%s: not an HDF5 file", path);
     if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
         guard_u64(b + 20) != UINT64_MAX) {

@@ -4,6 +4,7 @@
  * The index of the chunks is read once per group (guard.h); their bytes are then read with pread
  * on any thread, past the library and its lock.
  */
+#include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_file.h"
 #include "common/store/store.h"
@@ -182,17 +183,10 @@ void store_close(struct store *s)
 static int read_all(const struct store *s, int fd, uint64_t offset, unsigned char *to, size_t least,
                     size_t most, struct err *e)
 {
-    for (size_t have = 0; have < least;) {
-        ssize_t got = pread(fd, to + have, most - have, (off_t)(offset + have));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_sys(e, "%s: cannot read", s->path);
-        if (got == 0)
-            return err_set(e, "%s: the file ends too early; it has been truncated", s->path);
-        have += (size_t)got;
-    }
-    return 0;
+    if (read_at_least(fd, offset, to, least, most) >= least)
+        return 0;
+    return errno ? err_sys(e, "%s: cannot read", s->path)
+                 : err_set(e, "%s: the file ends too early; it has been truncated", s->path);
 }
 
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e)

@@ -1,6 +1,7 @@
 /* ndpi_level.c - see ndpi_level.h. */
 #include "convert/readers/ndpi_level.h"
 
+#include "common/base/read_at.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"
@@ -112,19 +113,6 @@ static bool parse_head(struct head *h)
     return h->has_jfif && h->size && h->interval > 0;
 }
 
-/* pread that goes on after interruptions. Returns how many bytes the file has there, or -1. */
-static ssize_t read_at(int fd, uint64_t at, uint8_t *out, size_t n)
-{
-    for (size_t done = 0;;) {
-        const ssize_t got = done < n ? pread(fd, out + done, n - done, (off_t)(at + done)) : 0;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -1 : (ssize_t)done;
-        done += (size_t)got;
-    }
-}
-
 /* --- the level --- */
 
 /* Is it the directory of a level of this size, in focus? */
@@ -204,10 +192,9 @@ static int read_stream(struct ndpi_level *l, const struct tiff_file *t,
     const struct tiff_tag *strips = tiff_directory_tag(d, STRIP_OFFSETS);
     if (!strips || strips->count != 1 || from > t->bytes || bytes > t->bytes - from)
         return 0;
-    const ssize_t n = read_at(t->fd, from, h.bytes, sizeof h.bytes);
-    if (n < 0)
+    h.n = read_at(t->fd, from, h.bytes, sizeof h.bytes);
+    if (h.n < sizeof h.bytes && errno)
         return err_sys(e, "cannot read");
-    h.n = (size_t)n;
     if (!parse_head(&h) || !take_grid(l, &h))
         return 0;
     const int r = keep_head(l, &h, e);
@@ -295,10 +282,9 @@ static int append(const struct ndpi_level *l, int64_t interval, int marker, stru
     const size_t n = (size_t)(l->starts[interval + 1] - from);
     const bool is_last = interval + 1 == l->across * l->down;
     uint8_t *end = out->bytes + out->n + n - 2;
-    const ssize_t got = read_at(l->fd, from, out->bytes + out->n, n);
-    if (got < 0)
-        return err_sys(e, "cannot read");
-    if ((size_t)got < n || end[0] != 0xff || end[1] != (is_last ? EOI : RST0 + (interval & 7)))
+    if (read_at(l->fd, from, out->bytes + out->n, n) < n)
+        return errno ? err_sys(e, "cannot read") : 1;
+    if (end[0] != 0xff || end[1] != (is_last ? EOI : RST0 + (interval & 7)))
         return 1;
     end[1] = (uint8_t)marker;
     out->n += n;
