@@ -38,7 +38,7 @@ ONLY = [  # header, the only files that may include it
     (r"tiffio\.h", r"(convert/readers/svs_level|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
-    (r"j(peglib|error)\.h", r"(common/codec/jpeg_decoder|process/draw/jpeg_write)\.c"),
+    (r"j(peglib|error)\.h", r"common/codec/jpeg_(de|en)coder\.c"),
     (r"openjpeg\.h", r"convert/tile/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),

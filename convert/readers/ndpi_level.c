@@ -2,6 +2,7 @@
 #include "convert/readers/ndpi_level.h"
 
 #include "common/base/read_at.h"
+#include "common/codec/jpeg_marker.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"
@@ -27,16 +28,6 @@ enum {
     TILE_PIXELS = 1 << 18,
     LEAST_ROWS = 64,
     MOST_ROWS = 256,
-    SOF0 = 0xc0,
-    DHT = 0xc4,
-    RST0 = 0xd0,
-    EOI = 0xd9,
-    SOS = 0xda,
-    DQT = 0xdb,
-    DRI = 0xdd,
-    APP0 = 0xe0,
-    APP15 = 0xef,
-    COM = 0xfe,
 };
 
 void ndpi_level_free(struct ndpi_level *l)
@@ -82,14 +73,16 @@ static bool take_segment(struct head *h, int marker, size_t at, size_t n)
 {
     const uint8_t *p = h->bytes + at;
     switch (marker) {
-    case SOF0: return take_frame(h, at, n);
-    case DRI: h->interval = n == 4 ? u16(p + 2) : 0; return n == 4;
-    case APP0: h->has_jfif = h->has_jfif || (n >= 7 && !memcmp(p + 2, "JFIF", 5)); return true;
-    case APP0 + 14: return n < 7 || memcmp(p + 2, "Adobe", 5) != 0;
-    case DHT:
-    case DQT:
-    case SOS: return true;
-    default: return marker == COM || (marker > APP0 && marker <= APP15);
+    case MARKER_SOF0: return take_frame(h, at, n);
+    case MARKER_DRI: h->interval = n == 4 ? u16(p + 2) : 0; return n == 4;
+    case MARKER_APP0:
+        h->has_jfif = h->has_jfif || (n >= 7 && !memcmp(p + 2, "JFIF", 5));
+        return true;
+    case MARKER_APP14: return n < 7 || memcmp(p + 2, "Adobe", 5) != 0;
+    case MARKER_DHT:
+    case MARKER_DQT:
+    case MARKER_SOS: return true;
+    default: return marker == MARKER_COM || (marker > MARKER_APP0 && marker <= MARKER_APP15);
     }
 }
 
@@ -98,9 +91,9 @@ static bool parse_head(struct head *h)
 {
     size_t at = 2;
     int marker = 0;
-    if (h->n < 4 || h->bytes[0] != 0xff || h->bytes[1] != 0xd8)
+    if (h->n < 4 || h->bytes[0] != 0xff || h->bytes[1] != MARKER_SOI)
         return false;
-    while (marker != SOS) {
+    while (marker != MARKER_SOS) {
         if (h->n - at < 4 || h->bytes[at] != 0xff)
             return false;
         marker = h->bytes[at + 1];
@@ -284,7 +277,7 @@ static int append(const struct ndpi_level *l, int64_t interval, int marker, stru
     uint8_t *end = out->bytes + out->n + n - 2;
     if (read_at(l->fd, from, out->bytes + out->n, n) < n)
         return errno ? err_sys(e, "cannot read") : 1;
-    if (end[0] != 0xff || end[1] != (is_last ? EOI : RST0 + (interval & 7)))
+    if (end[0] != 0xff || end[1] != (is_last ? MARKER_EOI : MARKER_RST0 + (interval & 7)))
         return 1;
     end[1] = (uint8_t)marker;
     out->n += n;
@@ -303,8 +296,8 @@ int ndpi_level_gather(const void *level, int64_t col, int64_t row, struct tile_b
     memcpy(out->bytes, l->head, l->head_bytes);
     out->n = l->head_bytes;
     for (int64_t k = 0; k < intervals && r == 0; k++)
-        r = append(l, interval_of(l, col, row, k), k + 1 == intervals ? EOI : RST0 + (int)(k & 7),
-                   out, e);
+        r = append(l, interval_of(l, col, row, k),
+                   k + 1 == intervals ? MARKER_EOI : MARKER_RST0 + (int)(k & 7), out, e);
     return r;
 }
 
