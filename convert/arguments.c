@@ -1,8 +1,12 @@
 /* arguments.c - see arguments.h. */
 #include "convert/arguments.h"
 
+#include "common/base/cli.h"
 #include "common/base/command.h"
+#include "common/base/number.h"
 #include "common/base/pipe.h"
+#include "common/base/progress.h"
+#include "common/base/task.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_exit.h"
 #include "convert/inputs.h"
@@ -120,7 +124,7 @@ static const char *default_of(int id, char buf[64])
     case OPT_MPP_TOLERANCE: snprintf(buf, 64, "%g", defaults.mpp_tolerance); return buf;
     case OPT_CODEC: snprintf(buf, 64, "%.40s (default: deflate)", codec_names()); return buf;
     case OPT_STRIPE_ROWS: snprintf(buf, 64, "%" PRId64, defaults.stripe_rows); return buf;
-    case OPT_GROUP_BYTES: return cli_size(buf, (double)defaults.group_bytes);
+    case OPT_GROUP_BYTES: return number_size(buf, (double)defaults.group_bytes);
     case OPT_ON_DAMAGE: return "report";
     case OPT_THREADS: snprintf(buf, 64, "%d, all processors", pipe_cpus()); return buf;
     case OPT_PROGRESS: return "auto";
@@ -145,7 +149,7 @@ static int most_threads(void)
 static int set_threads(const char *arg, int *threads, struct err *e)
 {
     int64_t v;
-    if (cli_int("--threads", arg, 1, most_threads(), &v, e))
+    if (number_int("--threads", arg, 1, most_threads(), &v, e))
         return -1;
     *threads = (int)v;
     return 0;
@@ -176,8 +180,8 @@ static int set_thresholds(const char *arg, struct tissue_rule *r, struct err *e)
     memcpy(h, arg, n);
     h[n] = 0;
     r->given = true;
-    return cli_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
-                   cli_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
+    return number_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
+                   number_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
                ? -1
                : 0;
 }
@@ -190,26 +194,26 @@ static int set_value(int id, const char *arg, struct arguments *o, struct err *e
     case OPT_OUTPUT: o->output = arg; return 0;
     case OPT_LIST: o->list = arg; return 0;
     case OPT_KEY: o->key = arg; return 0;
-    case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
-    case OPT_LEVEL: o->level_given = true; return cli_int("--level", arg, 0, 100, &c->level, e);
-    case OPT_MPP: return cli_real("--mpp", arg, 0.001, 1000, &c->mpp, e);
+    case OPT_TASK: return task_parse("--task", arg, &o->task, &o->tasks, e);
+    case OPT_LEVEL: o->level_given = true; return number_int("--level", arg, 0, 100, &c->level, e);
+    case OPT_MPP: return number_real("--mpp", arg, 0.001, 1000, &c->mpp, e);
     case OPT_MPP_TOLERANCE:
         o->tolerance_given = true;
-        return cli_real("--mpp-tolerance", arg, 0, 0.9, &c->mpp_tolerance, e);
+        return number_real("--mpp-tolerance", arg, 0, 0.9, &c->mpp_tolerance, e);
     case OPT_MPP_OVERRIDE:
-        return cli_real("--mpp-override", arg, 0.001, 1000, &c->mpp_override, e);
+        return number_real("--mpp-override", arg, 0.001, 1000, &c->mpp_override, e);
     case OPT_TISSUE_THRESHOLDS: return set_thresholds(arg, &c->tissue, e);
     case OPT_TISSUE_MIN_AREA:
-        return cli_int("--tissue-min-area", arg, 1, INT64_C(1) << 50, &c->tissue.min_area, e);
+        return number_int("--tissue-min-area", arg, 1, INT64_C(1) << 50, &c->tissue.min_area, e);
     case OPT_TISSUE_MASK: c->tissue_mask = arg; return 0;
     case OPT_CODEC: return set_codec(arg, &c->codec, e);
-    case OPT_STRIPE_ROWS: return cli_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
+    case OPT_STRIPE_ROWS: return number_int("--stripe-rows", arg, 1, 65536, &c->stripe_rows, e);
     case OPT_GROUP_BYTES:
         o->group_bytes_given = true;
-        return cli_bytes("--group-bytes", arg, 1, INT64_C(1) << 50, &c->group_bytes, e);
+        return number_bytes("--group-bytes", arg, 1, INT64_C(1) << 50, &c->group_bytes, e);
     case OPT_ON_DAMAGE: return set_damage(arg, &c->refuse_damage, e);
     case OPT_THREADS: return set_threads(arg, &c->threads, e);
-    case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
+    case OPT_PROGRESS: return progress_when("--progress", arg, &o->progress, e);
     default: return err_set(e, "unknown option");
     }
 }
@@ -310,7 +314,7 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--accept-damage and --on-damage fail contradict each other");
     if (o->quiet && o->verbose)
         return err_set(e, "--quiet and --verbose contradict each other");
-    if (o->quiet && o->progress == CLI_YES)
+    if (o->quiet && o->progress == PROGRESS_YES)
         return err_set(e, "--quiet and --progress yes contradict each other");
     if (inputs_is_file(o->output) && (o->keep_tree || o->tasks > 1))
         return err_set(e, "-o %s is a file; %s needs a folder", o->output,

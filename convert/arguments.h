@@ -4,8 +4,8 @@
 #ifndef WSI_ARGUMENTS_H
 #define WSI_ARGUMENTS_H
 
-#include "common/base/cli.h"
 #include "common/base/err.h"
+#include "common/base/progress.h"
 #include "convert/convert.h"
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct arguments {
     bool keep_tree, accept_damage, anonymous;
     const char *key; /* file for the names of anonymous slides */
     bool json, quiet, verbose;
-    enum cli_when progress;
+    enum progress_when progress;
 };
 
 /* Reads the command line. Returns -1 to go on, with the slides in argv[*first] .. argv[argc - 1],

@@ -2,7 +2,9 @@
 #include "convert/batch.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/progress.h"
 #include "common/base/publish.h"
@@ -57,7 +59,7 @@ static void show_progress(void *ctx, double fraction, double pixels)
 {
     struct batch *b = ctx;
     const double n = (double)b->in.n;
-    const char *name = b->o->anonymous ? b->name : cli_base_name(b->in.list[b->now].path);
+    const char *name = b->o->anonymous ? b->name : path_base_name(b->in.list[b->now].path);
     progress_item((int64_t)b->now, name, (double)b->now / n, 1 / n);
     progress_show(fraction, (b->outcomes.pixels + fraction * pixels) / 1e6);
 }
@@ -151,7 +153,7 @@ static void note_state(const struct batch *b)
                                      .source_bytes = o->source_bytes,
                                      .store_bytes = o->store_bytes,
                                      .pixels = o->pixels,
-                                     .seconds = cli_now() - o->begun});
+                                     .seconds = clock_now() - o->begun});
 }
 
 /* -1: a signal stops the run. */
@@ -247,7 +249,7 @@ static int run_batch(struct batch *b, char **words, int n)
     }
     if (check_mask(b, &e))
         return arguments_usage_error(&e);
-    progress_begin(b->o->quiet ? CLI_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
+    progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
     const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || convert_all(b, &e) ||
                     outcomes_list_failures(&b->outcomes, &e);
     progress_end();

@@ -1,7 +1,7 @@
 /* convert.c - see convert.h. */
 #include "convert/convert.h"
 
-#include "common/base/cli.h"
+#include "common/base/clock.h"
 #include "common/base/pipe.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
@@ -423,7 +423,7 @@ struct convert *convert_prepare(const char *path, const char *target,
 {
     struct stat st;
     struct err e = {""};
-    const double begun = cli_now();
+    const double begun = clock_now();
     if (o->tissue_mask || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size > SMALL_FILE ||
         access(target, F_OK) == 0)
         return NULL;
@@ -438,7 +438,7 @@ struct convert *convert_prepare(const char *path, const char *target,
         return NULL;
     }
     c->is_ready = true;
-    c->spent = cli_now() - begun;
+    c->spent = clock_now() - begun;
     return c;
 }
 
@@ -450,7 +450,7 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
                   struct convert_report *report, struct err *e)
 {
     struct convert *c = ready ? ready : create(path, o);
-    const double begun = cli_now();
+    const double begun = clock_now();
     *report = (struct convert_report){.outcome = CONVERT_DONE};
     if (!c)
         return err_set(e, "out of memory");
@@ -459,7 +459,7 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
     if (!ready)
         c->slide = resolution_open(path, o, &c->slide_info, e);
     const int r = c->slide ? convert(c, target, report, e) : -1;
-    report->seconds = c->spent + cli_now() - begun;
+    report->seconds = c->spent + clock_now() - begun;
     if (r || report->outcome == CONVERT_SKIPPED)
         publish_clean(target); /* what a killed run has left */
     convert_free(c);

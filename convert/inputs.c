@@ -2,6 +2,7 @@
 #include "convert/inputs.h"
 
 #include "common/base/cli.h"
+#include "common/base/path.h"
 #include "convert/readers/dicom.h"
 #include "convert/search.h"
 
@@ -26,7 +27,7 @@ static int add(struct inputs *in, const char *path, char *problem, struct err *e
         return no_memory(e);
     in->list = more;
     in->list[in->n] = (struct input){
-        .path = strdup(path), .problem = problem, .below = (size_t)(cli_base_name(path) - path)};
+        .path = strdup(path), .problem = problem, .below = (size_t)(path_base_name(path) - path)};
     return in->list[in->n++].path ? 0 : no_memory(e);
 }
 
@@ -110,7 +111,7 @@ bool inputs_is_file(const char *output)
 static char *target_of(const char *folder, const struct input *i, bool keep_tree)
 {
     char *target;
-    const char *base = cli_base_name(i->path), *dot = strrchr(base, '.');
+    const char *base = path_base_name(i->path), *dot = strrchr(base, '.');
     const char *name = keep_tree ? i->path + i->below : base;
     const size_t n = dot && dot > base ? (size_t)(dot - name) : strlen(name);
     const char *slash = *folder && folder[strlen(folder) - 1] == '/' ? "" : "/";
@@ -127,8 +128,8 @@ static int by_target(const void *a, const void *b)
 /* Says that `i` would get the store of `first`. */
 static int mark_clash(struct input *i, const struct input *first, struct err *e)
 {
-    const size_t n = (size_t)(cli_base_name(i->path) - i->path);
-    const bool one_folder = n == (size_t)(cli_base_name(first->path) - first->path) &&
+    const size_t n = (size_t)(path_base_name(i->path) - i->path);
+    const bool one_folder = n == (size_t)(path_base_name(first->path) - first->path) &&
                             !strncmp(i->path, first->path, n);
     if (asprintf(&i->problem, "%s: would overwrite the store of %s (%s); %s", i->path, first->path,
                  i->target,
@@ -234,7 +235,7 @@ static bool take_instance(struct input *i, struct instance *out)
 {
     struct stat st;
     const size_t n = strlen(i->path);
-    *out = (struct instance){.input = i, .folder = (size_t)(cli_base_name(i->path) - i->path)};
+    *out = (struct instance){.input = i, .folder = (size_t)(path_base_name(i->path) - i->path)};
     if (i->problem || n < 4 || strcasecmp(i->path + n - 4, ".dcm") != 0 || stat(i->path, &st))
         return false;
     out->bytes = st.st_size;
@@ -258,7 +259,7 @@ static int drop_series(struct inputs *in, struct err *e)
             continue;
         }
         snprintf(why, sizeof why, "belongs to the DICOM series of %.200s",
-                 cli_base_name(list[first].input->path));
+                 path_base_name(list[first].input->path));
         r = add_skipped(in, list[k].input->path, why, e);
         input_free(list[k].input);
     }

@@ -42,7 +42,7 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e);
  * yet, and only repeated paths and files of a series are dropped.
  */
 int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e);
-/* Keeps share `task` of `tasks` (cli_task). Call it after inputs_assign, so that name clashes are
+/* Keeps share `task` of `tasks` (task_parse). Call it after inputs_assign, so that name clashes are
  * the same in every share. */
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
 /* Does -o name a file rather than a folder? */

@@ -2,6 +2,9 @@
 #include "convert/outcomes.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
 #include "convert/inputs.h"
 
 #include <inttypes.h>
@@ -12,7 +15,7 @@ int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct c
                    struct err *e)
 {
     *r = (struct outcomes){.o = o,
-                           .begun = cli_now() - s->seconds,
+                           .begun = clock_now() - s->seconds,
                            .converted = s->converted,
                            .skipped = s->skipped,
                            .damaged = s->damaged,
@@ -36,7 +39,7 @@ void outcomes_free(struct outcomes *r)
 static void json_text(const char *key, const char *value)
 {
     printf(", \"%s\": ", key);
-    cli_json_string(stdout, value);
+    json_write_string(stdout, value);
 }
 
 static void json_int(const char *key, int64_t value)
@@ -97,7 +100,7 @@ static void json_line(const struct outcome *i, const char *status, const struct 
                       const char *message)
 {
     fputs("{\"slide\": ", stdout);
-    cli_json_string(stdout, i->path);
+    json_write_string(stdout, i->path);
     if (i->target)
         json_text("store", i->target);
     json_text("status", status);
@@ -157,7 +160,7 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     if (r->o->group_bytes_given && r->o->convert.group_bytes < stripe_bytes)
         cli_say(
             "%s: a stripe has %s, which is more than --group-bytes; each group holds one stripe",
-            i->path, cli_size(need, (double)stripe_bytes));
+            i->path, number_size(need, (double)stripe_bytes));
 }
 
 void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct convert_report *p)
@@ -215,7 +218,7 @@ int outcomes_list_failures(struct outcomes *r, struct err *e)
 void outcomes_end(const struct outcomes *r)
 {
     char counts[256], rate[128] = "", memory[32], time[32], in[32], out[32];
-    const double seconds = cli_now() - r->begun;
+    const double seconds = clock_now() - r->begun;
     if (r->o->quiet)
         return;
     int n = snprintf(counts, sizeof counts,
@@ -227,10 +230,10 @@ void outcomes_end(const struct outcomes *r)
                  ", %" PRId64 " stopped, %" PRId64 " not begun", r->stopped, r->not_begun);
     if (r->pixels > 0)
         snprintf(rate, sizeof rate, "%s of slides to %s of stores, %.1f MP/s, ",
-                 cli_size(in, r->source_bytes), cli_size(out, r->store_bytes),
+                 number_size(in, r->source_bytes), number_size(out, r->store_bytes),
                  r->pixels / 1e6 / (seconds > 0 ? seconds : 1));
-    cli_say("%s; %s%s, peak memory %s", counts, rate, cli_time(time, seconds),
-            cli_size(memory, (double)cli_peak_memory()));
+    cli_say("%s; %s%s, peak memory %s", counts, rate, clock_text(time, seconds),
+            number_size(memory, (double)cli_peak_memory()));
 }
 
 int outcomes_status(const struct outcomes *r)

@@ -1,7 +1,7 @@
 /* plan.c - see plan.h. */
 #include "convert/plan.h"
 
-#include "common/base/cli.h"
+#include "common/base/path.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -79,7 +79,7 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
                              .tissue_only = o->tissue_only};
     if (tag < 0)
         return -1;
-    snprintf(i->source_name, sizeof i->source_name, "%s", o->name ? o->name : cli_base_name(path));
+    snprintf(i->source_name, sizeof i->source_name, "%s", o->name ? o->name : path_base_name(path));
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);

@@ -1,7 +1,7 @@
 /* space.c - see space.h. */
 #include "convert/space.h"
 
-#include "common/base/cli.h"
+#include "common/base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,5 +49,5 @@ int space_check(const struct store_info *i, const struct tissue *only, const cha
         e,
         "too little disk space left: at least %s are needed, %s are free; free some, or name "
         "another output",
-        cli_size(need, least), cli_size(there, space));
+        number_size(need, least), number_size(there, space));
 }

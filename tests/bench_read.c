@@ -7,7 +7,7 @@
  *
  * Prints the median of five runs in seconds.
  */
-#include "common/base/cli.h"
+#include "common/base/clock.h"
 #include "common/base/pipe.h"
 #include "common/codec/codec.h"
 #include "common/store/store.h"
@@ -128,10 +128,10 @@ int main(int argc, char **argv)
     }
     for (int r = 0; r < RUNS; r++) {
         j.next = 0;
-        seconds[r] = cli_now();
+        seconds[r] = clock_now();
         if (pipe_run(&ops, &j, items, sizeof *items, 8 * threads, threads, &e))
             return fprintf(stderr, "bench_read: %s\n", e.msg), 1;
-        seconds[r] = cli_now() - seconds[r];
+        seconds[r] = clock_now() - seconds[r];
     }
     qsort(seconds, RUNS, sizeof *seconds, by_size);
     printf("%.3f\n", seconds[RUNS / 2]);

@@ -5,7 +5,6 @@
  *
  *   test_stream STORE...      prints "equal STORE: WAY" or "different STORE: WAY: what"
  */
-#include "common/base/cli.h"
 #include "common/base/pipe.h"
 #include "common/store/gray.h"
 #include "process/engine/stream.h"

@@ -1,7 +1,10 @@
 /*
  * test_unit - modules that need no file: messages, numbers, codecs, gray, histogram classes.
  */
-#include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/codec/codec.h"
 #include "common/regions/polygons.h"
 #include "common/result/result.h"
@@ -44,23 +47,23 @@ static void test_numbers(void)
     struct err e;
     int64_t v = 0, w = 0;
     double x = 0;
-    EXPECT(!cli_bytes("n", "256M", 0, INT64_MAX, &v, &e) && v == 256 << 20);
-    EXPECT(!cli_bytes("n", "2GiB", 0, INT64_MAX, &v, &e) && v == INT64_C(2) << 30);
-    EXPECT(!cli_bytes("n", "7kB", 0, INT64_MAX, &v, &e) && v == 7 << 10);
-    EXPECT(!cli_bytes("n", "0", 0, 5, &v, &e) && v == 0);
+    EXPECT(!number_bytes("n", "256M", 0, INT64_MAX, &v, &e) && v == 256 << 20);
+    EXPECT(!number_bytes("n", "2GiB", 0, INT64_MAX, &v, &e) && v == INT64_C(2) << 30);
+    EXPECT(!number_bytes("n", "7kB", 0, INT64_MAX, &v, &e) && v == 7 << 10);
+    EXPECT(!number_bytes("n", "0", 0, 5, &v, &e) && v == 0);
     static const char *const bad[] = {
         "",         "M",  "-1",   "1.5G", "1 G", "9223372036854775808",
         "8388608T", "1Q", "0x10", "1MM",  "1Mi"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
-        EXPECT(cli_bytes("n", bad[k], 0, INT64_MAX, &v, &e));
-    EXPECT(cli_bytes("n", "6", 0, 5, &v, &e) && strstr(e.msg, "n 6"));
-    EXPECT(cli_int("n", "12x", 0, 99, &v, &e) && cli_int("n", "", 0, 99, &v, &e));
-    EXPECT(!cli_real("n", "1e-3", 0, 1, &x, &e) && x == 1e-3);
-    EXPECT(cli_real("n", "inf", 0, 1, &x, &e) && cli_real("n", "1,5", 0, 9, &x, &e));
-    EXPECT(!cli_range("n", "3-17", &v, &w, &e) && v == 3 && w == 17);
-    EXPECT(!cli_range("n", "4", &v, &w, &e) && v == 4 && w == 4);
-    EXPECT(cli_range("n", "0-3", &v, &w, &e) && cli_range("n", "5-4", &v, &w, &e));
-    EXPECT(cli_range("n", "1-", &v, &w, &e) && cli_range("n", "1-2-3", &v, &w, &e));
+        EXPECT(number_bytes("n", bad[k], 0, INT64_MAX, &v, &e));
+    EXPECT(number_bytes("n", "6", 0, 5, &v, &e) && strstr(e.msg, "n 6"));
+    EXPECT(number_int("n", "12x", 0, 99, &v, &e) && number_int("n", "", 0, 99, &v, &e));
+    EXPECT(!number_real("n", "1e-3", 0, 1, &x, &e) && x == 1e-3);
+    EXPECT(number_real("n", "inf", 0, 1, &x, &e) && number_real("n", "1,5", 0, 9, &x, &e));
+    EXPECT(!number_range("n", "3-17", &v, &w, &e) && v == 3 && w == 17);
+    EXPECT(!number_range("n", "4", &v, &w, &e) && v == 4 && w == 4);
+    EXPECT(number_range("n", "0-3", &v, &w, &e) && number_range("n", "5-4", &v, &w, &e));
+    EXPECT(number_range("n", "1-", &v, &w, &e) && number_range("n", "1-2-3", &v, &w, &e));
 }
 
 static void test_json_strings(void)
@@ -68,8 +71,8 @@ static void test_json_strings(void)
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
-    cli_json_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80\xc2\x85\xe2\x80\xae");
-    cli_json_number(f, NAN);
+    json_write_string(f, "a\"b\\c\n\x80\xc3\xa9\xed\xa0\x80\xc2\x85\xe2\x80\xae");
+    json_write_number(f, NAN);
     fclose(f);
     EXPECT(!strcmp(text,
                    "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\\u0085\\u202e\"null"));
@@ -79,14 +82,14 @@ static void test_json_strings(void)
 static void test_sizes_and_times(void)
 {
     char b[32];
-    EXPECT(!strcmp(cli_size(b, 1536), "1.5 KiB") && !strcmp(cli_size(b, 512), "512 B"));
-    EXPECT(!strcmp(cli_time(b, 3.21), "3.21 s") && !strcmp(cli_time(b, 7500), "2 h 05 min"));
+    EXPECT(!strcmp(number_size(b, 1536), "1.5 KiB") && !strcmp(number_size(b, 512), "512 B"));
+    EXPECT(!strcmp(clock_text(b, 3.21), "3.21 s") && !strcmp(clock_text(b, 7500), "2 h 05 min"));
     char text[] = "/a/b: bad, as /a/b is; /a/c: not /x/a/b";
-    cli_drop_folder(text, "/a/b");
+    path_drop_folder(text, "/a/b");
     EXPECT(!strcmp(text, "b: bad, as b is; /a/c: not /xb"));
-    cli_drop_folder(text, "b");
+    path_drop_folder(text, "b");
     EXPECT(!strcmp(text, "b: bad, as b is; /a/c: not /xb"));
-    EXPECT(!strcmp(cli_base_name("/a/b.svs"), "b.svs") && !strcmp(cli_base_name("b"), "b"));
+    EXPECT(!strcmp(path_base_name("/a/b.svs"), "b.svs") && !strcmp(path_base_name("b"), "b"));
 }
 
 /* --- codec, gray --- */

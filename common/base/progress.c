@@ -1,6 +1,7 @@
 /* progress.c - see progress.h. */
 #include "common/base/progress.h"
 
+#include "common/base/clock.h"
 #include "common/base/text.h"
 
 #include <inttypes.h>
@@ -20,14 +21,27 @@ static struct {
     double begun, shown;  /* when */
 } now;
 
-void progress_begin(enum cli_when when, const char *what, int64_t items, const char *unit)
+int progress_when(const char *what, const char *text, enum progress_when *out, struct err *e)
+{
+    if (!strcmp(text, "auto"))
+        *out = PROGRESS_AUTO;
+    else if (!strcmp(text, "yes"))
+        *out = PROGRESS_YES;
+    else if (!strcmp(text, "no"))
+        *out = PROGRESS_NO;
+    else
+        return err_set(e, "%s %s: must be auto, yes or no", what, text);
+    return 0;
+}
+
+void progress_begin(enum progress_when when, const char *what, int64_t items, const char *unit)
 {
     now.tty = isatty(STDERR_FILENO) == 1;
-    now.on = when == CLI_YES || (when == CLI_AUTO && now.tty);
+    now.on = when == PROGRESS_YES || (when == PROGRESS_AUTO && now.tty);
     now.what = what;
     now.unit = unit;
     now.items = items;
-    now.begun = now.shown = cli_now();
+    now.begun = now.shown = clock_now();
 }
 
 bool progress_is_on(void)
@@ -53,7 +67,7 @@ static void end_text(double fraction, double amount, double seconds, bool brief,
         snprintf(rate, sizeof rate, ", %.*f %s", amount < 10 * seconds ? 1 : 0, amount / seconds,
                  now.unit);
     if (done > 0)
-        snprintf(end, sizeof end, ", %s left%s", cli_time(left, seconds * (1 - done) / done),
+        snprintf(end, sizeof end, ", %s left%s", clock_text(left, seconds * (1 - done) / done),
                  now.items > 1 && !brief ? " in total" : "");
     snprintf(out, 128, "%.0f %%%s%s", 100 * fraction, rate, end);
 }
@@ -97,7 +111,7 @@ static void make_line(double fraction, double amount, double seconds, int width,
 void progress_show(double fraction, double amount)
 {
     char line[5 * NAME_BYTES];
-    const double t = cli_now();
+    const double t = clock_now();
     if (!now.on || t - now.shown < (now.tty ? 0.2 : 10))
         return;
     now.shown = t;

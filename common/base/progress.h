@@ -11,14 +11,18 @@
 #ifndef WSI_PROGRESS_H
 #define WSI_PROGRESS_H
 
-#include "common/base/cli.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+enum progress_when { PROGRESS_AUTO, PROGRESS_YES, PROGRESS_NO };
+/* Reads "auto", "yes" or "no". */
+int progress_when(const char *what, const char *text, enum progress_when *out, struct err *e);
+
 /* `what` names an item ("slide"), `unit` the rate ("MP/s"); both must outlive the progress.
  * `items` is their number. */
-void progress_begin(enum cli_when when, const char *what, int64_t items, const char *unit);
+void progress_begin(enum progress_when when, const char *what, int64_t items, const char *unit);
 /* Is anything shown? If not, callers need not follow their progress. */
 bool progress_is_on(void);
 /* Item k, from 0, is being worked on. All items together are 1: `before` is the share of those that

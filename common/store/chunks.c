@@ -1,7 +1,7 @@
 /* chunks.c - see chunks.h. */
 #include "common/store/chunks.h"
 
-#include "common/base/cli.h"
+#include "common/base/clock.h"
 #include "common/codec/jpeg_decoder.h"
 
 #include <stdlib.h>
@@ -119,13 +119,13 @@ void chunks_scratch_free(struct chunks_scratch *s)
 static int read_to(const struct chunks *c, struct chunks_scratch *s, struct chunks_extent x,
                    uint8_t *memory, const uint8_t **stored, struct err *e)
 {
-    const double begun = cli_now();
+    const double begun = clock_now();
     const size_t bytes = chunks_stored_bytes(c, x);
     const uint64_t offset = chunk_at(c, x.row, x.col)->offset;
     *stored = memory;
     if (bytes > 0 && store_read_pages(c->store, offset, memory, bytes, stored, e))
         return -1;
-    s->read_seconds += cli_now() - begun;
+    s->read_seconds += clock_now() - begun;
     return 0;
 }
 
@@ -230,7 +230,7 @@ static int unpack_all(const struct chunks *c, struct chunks_scratch *s, struct c
                       struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(store_info(c->store));
-    const double begun = cli_now();
+    const double begun = clock_now();
     for (int64_t col = x.col; col < x.col + x.n; at += chunk_at(c, x.row, col++)->bytes) {
         uint8_t *room = memory ? memory + (size_t)(col - x.col) * whole : s->pixels;
         const uint8_t *pixels;
@@ -241,7 +241,7 @@ static int unpack_all(const struct chunks *c, struct chunks_scratch *s, struct c
         else if (pixels != room)
             memcpy(room, pixels, whole);
     }
-    s->unpack_seconds += cli_now() - begun;
+    s->unpack_seconds += clock_now() - begun;
     return 0;
 }
 
@@ -264,11 +264,11 @@ int chunks_visit(const struct chunks *c, struct chunks_scratch *s, struct chunks
 static int check_all(const struct chunks *c, struct chunks_scratch *s, struct chunks_extent x,
                      const uint8_t *at, struct err *e)
 {
-    const double begun = cli_now();
+    const double begun = clock_now();
     for (int64_t col = x.col; col < x.col + x.n; at += chunk_at(c, x.row, col++)->bytes)
         if (chunks_check(c, x.row, col, at, e))
             return -1;
-    s->unpack_seconds += cli_now() - begun;
+    s->unpack_seconds += clock_now() - begun;
     return 0;
 }
 

@@ -1,8 +1,8 @@
 /* anonymous.c - see anonymous.h. */
 #include "convert/privacy/anonymous.h"
 
-#include "common/base/cli.h"
 #include "common/base/csv.h"
+#include "common/base/path.h"
 #include "common/base/text.h"
 #include "convert/readers/slide.h"
 
@@ -104,7 +104,7 @@ void anonymous_mask(struct err *e, const char *path, const char *by)
 {
     struct err shown; /* the path as messages show it */
     err_set(&shown, "%s", path);
-    const char *base = cli_base_name(shown.msg);
+    const char *base = path_base_name(shown.msg);
     text_replace(e->msg, sizeof e->msg, shown.msg, by);
     text_replace(e->msg, sizeof e->msg, base, by);
     char stem[sizeof shown.msg];

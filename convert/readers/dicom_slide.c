@@ -1,8 +1,8 @@
 /* dicom_slide.c - see dicom_slide.h. */
 #include "convert/readers/dicom_slide.h"
 
-#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "convert/readers/dicom_index.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static int check_twin(const struct dicom_level *l, const char *path, const struc
                 : err_set(e,
                           "it differs from %s, but both have the same SOPInstanceUID; remove the "
                           "wrong one from the folder",
-                          cli_base_name(l->path));
+                          path_base_name(l->path));
 }
 
 static int add_level(struct dicom_slide *s, const char *path, const struct dicom_instance *i,
@@ -149,7 +149,7 @@ static int add_siblings(struct dicom_slide *s, const char *path, const char *ser
 {
     char **names = NULL;
     size_t n = 0;
-    const char *base = cli_base_name(path);
+    const char *base = path_base_name(path);
     char *folder = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
     int r = folder ? dicom_index_find(folder, series, &names, &n, e) : err_set(e, "out of memory");
     r = r < 0 ? -1 : 1;

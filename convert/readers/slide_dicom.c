@@ -10,7 +10,7 @@
  */
 #include "convert/readers/slide_tiles.h"
 
-#include "common/base/cli.h"
+#include "common/base/path.h"
 #include "convert/readers/dicom_frames.h"
 #include "convert/readers/dicom_slide.h"
 #include "convert/readers/sha256.h"
@@ -126,7 +126,7 @@ static int open_level(struct dicom_reader *d, int64_t level, int threads, struct
     if (r > 0 && problem.msg[0])
         snprintf(d->info.problem, sizeof d->info.problem, "%.200s", problem.msg);
     if (r < 0 && strcmp(l->path, d->path) != 0)
-        err_add(e, "%s of its series", cli_base_name(l->path));
+        err_add(e, "%s of its series", path_base_name(l->path));
     return r;
 }
 

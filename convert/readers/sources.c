@@ -1,8 +1,8 @@
 /* sources.c - see sources.h. */
 #include "convert/readers/sources.h"
 
-#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/codec/codec.h"
 #include "convert/readers/dicom.h"
@@ -168,7 +168,7 @@ static int add_file(void *ctx, const char *path)
     if (l->anonymous)
         snprintf(s->name, sizeof s->name, "%" PRId64, out->n + 1);
     else
-        snprintf(s->name, sizeof s->name, "%s", cli_base_name(path));
+        snprintf(s->name, sizeof s->name, "%s", path_base_name(path));
     if (describe(path, s, l->e))
         return -1;
     out->n++;

@@ -1,8 +1,8 @@
 /* tissue_mask.c - see tissue_mask.h. */
 #include "convert/tissue/tissue_mask.h"
 
-#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "common/base/stop.h"
 #include "common/regions/geojson.h"
 #include "convert/tissue/png_mask.h"
@@ -32,7 +32,7 @@ static bool ends_with(const char *path, const char *ending)
 static char *find_in(const char *folder, const char *slide, struct err *e)
 {
     static const char *const endings[] = {"png", "geojson", "json", NULL};
-    const char *name = cli_base_name(slide), *dot = strrchr(name, '.');
+    const char *name = path_base_name(slide), *dot = strrchr(name, '.');
     const size_t whole = strlen(name), stem = dot ? (size_t)(dot - name) : 0;
     const struct folder_name names[] = {{name, stem}, {name, whole}};
     char *file;

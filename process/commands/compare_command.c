@@ -3,6 +3,8 @@
 
 #include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/commands/compare.h"
@@ -34,7 +36,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
     if (id == OPT_LIMIT)
-        return cli_real("--limit", arg, 0, 2000, &a->limit, e);
+        return number_real("--limit", arg, 0, 2000, &a->limit, e);
     *(id == OPT_JSON ? &a->json : &a->quiet) = true;
     return 0;
 }
@@ -96,7 +98,7 @@ static bool is_within(const struct compare *c, double limit)
 static void put_real(const char *key, double value)
 {
     printf(", \"%s\": ", key);
-    cli_json_number(stdout, value);
+    json_write_number(stdout, value);
 }
 
 static void put_change(const char *name, const struct compare_change *c)
@@ -111,9 +113,9 @@ static void put_change(const char *name, const struct compare_change *c)
 static void put_slide(const struct compare_slide *s, bool focus)
 {
     fputs("{\"slide\": ", stdout);
-    cli_json_string(stdout, s->name);
+    json_write_string(stdout, s->name);
     fputs(", \"slide_b\": ", stdout);
-    cli_json_string(stdout, s->name_b);
+    json_write_string(stdout, s->name_b);
     put_real("w1_db", s->w1_db);
     put_real("mean_db", s->mean_db);
     put_real("std_db", s->std_db);
@@ -134,7 +136,7 @@ static void put_names(const char *key, char *const *names, int64_t n)
     printf(", \"%s\": [", key);
     for (int64_t k = 0; k < n; k++) {
         fputs(k ? ", " : "", stdout);
-        cli_json_string(stdout, names[k]);
+        json_write_string(stdout, names[k]);
     }
     putchar(']');
 }
@@ -142,9 +144,9 @@ static void put_names(const char *key, char *const *names, int64_t n)
 static void print_json(const struct arguments *a, const struct compare *c)
 {
     fputs("{\"a\": ", stdout);
-    cli_json_string(stdout, a->paths[0]);
+    json_write_string(stdout, a->paths[0]);
     fputs(", \"b\": ", stdout);
-    cli_json_string(stdout, a->paths[1]);
+    json_write_string(stdout, a->paths[1]);
     printf(", \"compared\": %" PRId64 ", \"identical\": %" PRId64
            ", \"other_resolution\": %" PRId64,
            c->n, identical(c), other_resolution(c));

@@ -2,6 +2,8 @@
 #include "process/commands/index.h"
 
 #include "common/base/cli.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
 #include "common/store/store.h"
 #include "process/options/options.h"
 
@@ -104,7 +106,7 @@ static void print_array(const struct store_info *i)
              i->height, i->width, i->channels, i->chunk_rows, i->chunk_cols, i->channels,
              compressor_of(i->codec->id));
     fputs("  \"pixels/.zarray\": ", stdout);
-    cli_json_string(stdout, text);
+    json_write_string(stdout, text);
 }
 
 static void print_attributes(const struct store_info *i)
@@ -114,10 +116,10 @@ static void print_attributes(const struct store_info *i)
     snprintf(text, sizeof text,
              "{\"_ARRAY_DIMENSIONS\": [\"y\", \"x\", \"c\"], \"level\": %" PRId64
              ", \"mpp_x\": %s, \"mpp_y\": %s}",
-             i->level, known ? cli_number(x, i->mpp_x * i->downsample) : "null",
-             known ? cli_number(y, i->mpp_y * i->downsample) : "null");
+             i->level, known ? number_text(x, i->mpp_x * i->downsample) : "null",
+             known ? number_text(y, i->mpp_y * i->downsample) : "null");
     fputs("  \"pixels/.zattrs\": ", stdout);
-    cli_json_string(stdout, text);
+    json_write_string(stdout, text);
 }
 
 static void print_chunk(const struct index *x, int64_t row, int64_t col)
@@ -126,7 +128,7 @@ static void print_chunk(const struct index *x, int64_t row, int64_t col)
     if (c->bytes == 0) /* left out: Zarr takes the fill value */
         return;
     printf(",\n  \"pixels/%" PRId64 ".%" PRId64 ".0\": [", row, col);
-    cli_json_string(stdout, x->url);
+    json_write_string(stdout, x->url);
     printf(", %" PRIu64 ", %" PRIu32 "]", c->offset, c->bytes);
 }
 

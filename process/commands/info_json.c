@@ -1,7 +1,7 @@
 /* info_json.c - the form for programs; see info_json.h. */
 #include "process/commands/info_json.h"
 
-#include "common/base/cli.h"
+#include "common/base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,13 +24,13 @@ static void put_bool(const char *key, bool value)
 static void put_real(const char *key, double value)
 {
     printf(", \"%s\": ", key);
-    cli_json_number(stdout, value);
+    json_write_number(stdout, value);
 }
 
 static void put_text(const char *key, const char *value)
 {
     printf(", \"%s\": ", key);
-    cli_json_string(stdout, value);
+    json_write_string(stdout, value);
 }
 
 static void put_head(const char *format, const char *path, int64_t version, const char *creator)
@@ -93,7 +93,7 @@ static void put_sources(const struct info_store *s)
     printf(", \"sources\": [");
     for (int64_t k = 0; k < s->n_sources; k++) {
         printf("%s{\"name\": ", k ? ", " : "");
-        cli_json_string(stdout, s->sources[k].name);
+        json_write_string(stdout, s->sources[k].name);
         put_int("bytes", s->sources[k].bytes);
         put_int("mtime_ns", s->sources[k].mtime_ns);
         put_int("index_crc32", s->sources[k].index_crc32);
@@ -199,7 +199,7 @@ static void put_features(const struct result_params *p, const struct result_slid
     printf(", \"profile\": [");
     for (int k = 0; k < FEATURES_OCTAVES; k++) {
         fputs(k ? ", " : "", stdout);
-        cli_json_number(stdout, profile[k]);
+        json_write_number(stdout, profile[k]);
     }
     putchar(']');
     put_real("slope", features_slope(profile));
@@ -212,7 +212,7 @@ static void put_features(const struct result_params *p, const struct result_slid
 static void put_result_slide(const struct result_params *p, const struct result_slide *s)
 {
     printf("{\"slide\": ");
-    cli_json_string(stdout, s->name);
+    json_write_string(stdout, s->name);
     put_counts(p, &s->counts);
     put_source(s);
     if (s->origin.tiles >= 0)

@@ -2,6 +2,8 @@
 #include "process/commands/info_text.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/number.h"
 #include "common/base/text.h"
 
 #include <inttypes.h>
@@ -56,7 +58,7 @@ static void print_slide(const struct store_info *i)
     print_name(i->source_name);
     fputs(" (", stdout);
     print_name(i->vendor);
-    printf(", %s), read by ", cli_size(size, (double)i->source_bytes));
+    printf(", %s), read by ", number_size(size, (double)i->source_bytes));
     print_name(i->reader);
     putchar('\n');
     if (i->source_problem[0]) {
@@ -103,7 +105,7 @@ static void print_layout(const struct info_store *s)
            plural(i->group_count), i->group_rows, i->stripe_rows);
     printf("chunks of %" PRId64 " x %" PRId64 " px\n", i->chunk_cols, i->chunk_rows);
     label("codec");
-    printf("%s, %s", i->codec->name, cli_size(stored, (double)s->extras.stored_bytes));
+    printf("%s, %s", i->codec->name, number_size(stored, (double)s->extras.stored_bytes));
     if (!isnan(s->ratio))
         printf(", %.2f times smaller than the pixels", s->ratio);
     if (i->codec_reason[0]) {
@@ -140,7 +142,7 @@ void info_store_text(const struct info_store *s)
     char size[32];
     const struct store_info *i = s->info;
     print_name(s->path);
-    printf(": patch store, complete, %s", cli_size(size, (double)s->file_bytes));
+    printf(": patch store, complete, %s", number_size(size, (double)s->file_bytes));
     print_creator(s->extras.creator, s->extras.version);
     print_slide(i);
     print_pixels(i);
@@ -263,7 +265,7 @@ static void print_origins(const struct origins *o)
         print_name(one->kernel);
         fputs(", reading ", stdout);
         print_name(one->io);
-        printf(", %s", cli_time(time, one->seconds));
+        printf(", %s", clock_text(time, one->seconds));
         if (one->gray > 0)
             printf("; %" PRId64 " from 8-bit gray", one->gray);
         if (one->on_host > 0)

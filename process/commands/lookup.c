@@ -1,7 +1,7 @@
 /* lookup.c - see lookup.h. */
 #include "process/commands/lookup.h"
 
-#include "common/base/cli.h"
+#include "common/base/json.h"
 #include "common/store/store.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ int lookup_print(const char *path, bool json, int64_t *groups, struct err *e)
         return 0;
     }
     printf("{\"start\": %" PRId64 ", \"end\": %" PRId64 ", \"name\": ", first, *groups);
-    cli_json_string(stdout, path);
+    json_write_string(stdout, path);
     puts("}");
     return 0;
 }

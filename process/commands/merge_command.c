@@ -1,6 +1,11 @@
 /* merge_command.c - see merge_command.h. */
 #include "process/commands/merge_command.h"
 
+#include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
@@ -17,7 +22,7 @@ struct merging {
 
 static void show_progress(void *ctx, int64_t done, int64_t slides)
 {
-    progress_item(0, cli_base_name(((const struct merging *)ctx)->o->output), 0, 1);
+    progress_item(0, path_base_name(((const struct merging *)ctx)->o->output), 0, 1);
     progress_show((double)done / (double)slides, (double)done);
 }
 
@@ -28,13 +33,13 @@ static void print_json(const struct merging *m, const struct result *r, double s
     double mean, std;
     result_moments(result_params(r), c->histogram, &mean, &std);
     fputs("{\"output\": ", stdout);
-    cli_json_string(stdout, o->output);
+    json_write_string(stdout, o->output);
     printf(", \"results\": %d, \"slides\": %" PRId64 ", \"left_out\": %" PRId64
            ", \"windows\": %" PRId64 ", \"mean_db\": ", o->files.n, result_slides(r),
            m->resolution.others, c->windows);
-    cli_json_number(stdout, mean);
+    json_write_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
-    cli_json_number(stdout, std);
+    json_write_number(stdout, std);
     printf(", \"seconds\": %.3f}\n", seconds);
 }
 
@@ -47,11 +52,11 @@ static void last_line(const struct merging *m, const struct result *r, double se
         snprintf(left_out, sizeof left_out, ", %" PRId64 " left out (another resolution)",
                  m->resolution.others);
     cli_say("merged %d result%s into %s: %" PRId64 " slide%s%s, %" PRId64
-            " windows; %s, %.0f slides/s, peak memory %s", o->files.n,
-            o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s", left_out,
-            result_totals(r)->windows, cli_time(time, seconds),
+            " windows; %s, %.0f slides/s, peak memory %s",
+            o->files.n, o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s",
+            left_out, result_totals(r)->windows, clock_text(time, seconds),
             (double)slides / (seconds > 0 ? seconds : 1),
-            cli_size(memory, (double)cli_peak_memory()));
+            number_size(memory, (double)cli_peak_memory()));
 }
 
 static bool has_same_resolution(void *ctx, const char *path, const struct result_slide *s)
@@ -72,7 +77,7 @@ static int merge(struct merging *m, struct err *e)
         .accepts = o->mix_mpp ? NULL : has_same_resolution, .ctx = m};
     if (result_check_target(o->output, e))
         return -1;
-    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", 1, "slides/s");
+    progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");
     const int bad = result_merge(o->output, o->files.paths, o->files.n, &how, e);
     progress_end();
     return bad;
@@ -81,14 +86,14 @@ static int merge(struct merging *m, struct err *e)
 static int merge_and_report(struct merging *m)
 {
     const struct options *o = m->o;
-    const double begun = cli_now();
+    const double begun = clock_now();
     struct err e = {""};
     struct result *r = merge(m, &e) ? NULL : result_open(o->output, &e);
     if (!r) {
         cli_say("%s", e.msg);
         return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
-    const double seconds = cli_now() - begun;
+    const double seconds = clock_now() - begun;
     if (o->json)
         print_json(m, r, seconds);
     if (!o->quiet)

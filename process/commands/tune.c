@@ -11,6 +11,9 @@
 #include "process/commands/tune.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "common/store/chunks.h"
@@ -91,8 +94,8 @@ static double read_rows(struct tune *t, int64_t row, int64_t n, int threads, str
     t->row = row;
     t->end = row + n;
     t->col = 0;
-    const double begun = cli_now();
-    return pipe_run(&ops, t, items, sizeof *items, depth, threads, e) ? -1 : cli_now() - begun;
+    const double begun = clock_now();
+    return pipe_run(&ops, t, items, sizeof *items, depth, threads, e) ? -1 : clock_now() - begun;
 }
 
 /* Reads the chunks of one window, one by one. */
@@ -115,14 +118,14 @@ static double read_windows(struct tune *t, int64_t row, int64_t n, struct err *e
     const int64_t below = i->height - row * i->chunk_rows;
     const int64_t height = n * i->chunk_rows < below ? n * i->chunk_rows : below;
     const int64_t nx = result_windows_along(i->width, &p), ny = result_windows_along(height, &p);
-    const double begun = cli_now();
+    const double begun = clock_now();
     int64_t k = 0;
-    for (; k < nx * ny && cli_now() - begun < 1; k++) {
+    for (; k < nx * ny && clock_now() - begun < 1; k++) {
         const int64_t x = k % nx * p.stride, y = row * i->chunk_rows + k / nx * p.stride;
         if (read_window(t, x, y, p.window, e))
             return -1;
     }
-    return k ? (cli_now() - begun) * (double)(nx * ny) / (double)k : 0;
+    return k ? (clock_now() - begun) * (double)(nx * ny) / (double)k : 0;
 }
 
 /* --- the kernel's pages --- */
@@ -210,7 +213,7 @@ struct row {
 static void print_row(const struct row *r)
 {
     char size[32];
-    printf("%9s %7" PRId64 " %7d", cli_size(size, r->bytes), r->rows, r->threads);
+    printf("%9s %7" PRId64 " %7d", number_size(size, r->bytes), r->rows, r->threads);
     print_speed(r->bytes, r->cold);
     print_speed(r->bytes, r->warm);
     print_factor(r->cold_windows, r->cold);
@@ -280,13 +283,13 @@ static int list_all(struct tune *t, struct err *e)
     if (!t->list)
         return err_set(e, "%s: out of memory", store_path(t->store));
     struct store_chunk *out = t->list;
-    const double begun = cli_now();
+    const double begun = clock_now();
     for (int64_t g = 0; g < i->group_count; g++) {
         if (store_map_group(t->store, g, out, e))
             return -1;
         out += store_group_chunk_rows(i, g) * columns;
     }
-    t->list_seconds = (cli_now() - begun) / (double)(t->rows * columns);
+    t->list_seconds = (clock_now() - begun) / (double)(t->rows * columns);
     t->chunks = (struct chunks){.store = t->store, .list = t->list, .columns = columns};
     return 0;
 }
@@ -296,10 +299,10 @@ static int open_all(struct tune *t, const char *path, struct err *e)
     t->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (t->fd >= 0)
         posix_fadvise(t->fd, 0, 0, POSIX_FADV_DONTNEED);
-    const double begun = cli_now();
+    const double begun = clock_now();
     if (!(t->store = store_open(path, e)))
         return -1;
-    t->open_seconds = cli_now() - begun;
+    t->open_seconds = clock_now() - begun;
     if (t->fd < 0)
         return err_sys(e, "%s: cannot open", path);
     if (list_all(t, e))
@@ -358,7 +361,7 @@ static void print_end(const struct tune *t, const char *sizes, int64_t bytes, do
         return;
     }
     fputs("{\"store\": ", stdout);
-    cli_json_string(stdout, store_path(t->store));
+    json_write_string(stdout, store_path(t->store));
     printf(", \"codec\": \"%s\", \"open_seconds\": %.6f, \"list_seconds_per_chunk\": %.9f, "
            "\"cold\": %s, \"group_bytes\": %" PRId64 ", \"mb_per_s\": %.4g, \"sizes\": [%s]}\n",
            store_info(t->store)->codec->name, t->open_seconds, t->list_seconds,

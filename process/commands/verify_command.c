@@ -1,6 +1,11 @@
 /* verify_command.c - see verify_command.h. */
 #include "process/commands/verify_command.h"
 
+#include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/stop.h"
 #include "process/commands/verify.h"
@@ -30,7 +35,7 @@ static void show_progress(void *ctx, double fraction)
     const struct job *v = ctx;
     const double before = v->bytes[v->k], size = v->bytes[v->k + 1] - before;
     const double all = v->bytes[v->o->files.n];
-    progress_item(v->k, cli_base_name(v->o->files.paths[v->k]), before / all, size / all);
+    progress_item(v->k, path_base_name(v->o->files.paths[v->k]), before / all, size / all);
     progress_show(fraction, (before + fraction * size) / 1e6);
 }
 
@@ -47,7 +52,7 @@ static void print_text(const struct finding *f)
         return;
     }
     printf(": valid: %" PRId64 " chunk%s, %s", s->chunks, s->chunks == 1 ? "" : "s",
-           cli_size(size, (double)s->bytes));
+           number_size(size, (double)s->bytes));
     if (s->missing + s->damaged + s->left_out > 0)
         printf("; tiles of the slide: %" PRId64 " missing, %" PRId64 " damaged, %" PRId64
                " left out", s->missing, s->damaged, s->left_out);
@@ -58,7 +63,7 @@ static void print_json(const struct finding *f)
 {
     const struct verify_report *s = &f->store;
     fputs("{\"file\": ", stdout);
-    cli_json_string(stdout, f->path);
+    json_write_string(stdout, f->path);
     printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store",
            f->valid ? "valid" : "failed");
     if (f->is_result)
@@ -70,7 +75,7 @@ static void print_json(const struct finding *f)
                s->chunks, s->bytes, s->bad, s->missing, s->damaged, s->left_out);
     if (!f->valid) {
         fputs(", \"message\": ", stdout);
-        cli_json_string(stdout, f->why.msg);
+        json_write_string(stdout, f->why.msg);
     }
     puts("}");
 }
@@ -92,10 +97,10 @@ static void report(struct job *v, const struct finding *f)
 static void last_line(const struct job *v, double bytes, double seconds)
 {
     char size[32], memory[32], time[32];
-    cli_say("%" PRId64 " valid, %" PRId64 " failed: %s; %s, %.0f MB/s, peak memory %s",
-            v->valid, v->bad, cli_size(size, bytes), cli_time(time, seconds),
+    cli_say("%" PRId64 " valid, %" PRId64 " failed: %s; %s, %.0f MB/s, peak memory %s", v->valid,
+            v->bad, number_size(size, bytes), clock_text(time, seconds),
             bytes / 1e6 / (seconds > 0 ? seconds : 1),
-            cli_size(memory, (double)cli_peak_memory()));
+            number_size(memory, (double)cli_peak_memory()));
 }
 
 /* --- checks --- */
@@ -140,7 +145,7 @@ static int check_file(struct job *v)
 
 int verify_main(struct options *o)
 {
-    const double begun = cli_now();
+    const double begun = clock_now();
     struct err e = {""};
     struct job v = {.o = o, .bad = o->files.failed};
     stop_catch_signals();
@@ -148,12 +153,12 @@ int verify_main(struct options *o)
         cli_say("%s", e.msg);
         return EXIT_PART;
     }
-    progress_begin(o->quiet ? CLI_NO : o->progress, "file", o->files.n, "MB/s");
+    progress_begin(o->quiet ? PROGRESS_NO : o->progress, "file", o->files.n, "MB/s");
     while (v.k < o->files.n && !check_file(&v))
         v.k++;
     progress_end();
     if (!o->quiet)
-        last_line(&v, v.bytes[v.k], cli_now() - begun);
+        last_line(&v, v.bytes[v.k], clock_now() - begun);
     free(v.bytes);
     return v.k < o->files.n ? EXIT_STOPPED : v.bad ? EXIT_PART : EXIT_DONE;
 }

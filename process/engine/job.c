@@ -1,7 +1,8 @@
 /* job.c - see job.h. */
 #include "process/engine/job.h"
 
-#include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/path.h"
 #include "common/store/gray.h"
 #include "common/store/store.h"
 #include "process/engine/job_origin.h"
@@ -66,7 +67,7 @@ static void describe(struct job *j)
     const struct store_info *i = store_info(j->store);
     struct result_slide *r = &j->result;
     size_t n;
-    const char *name = cli_stem(j->path, &n);
+    const char *name = path_stem(j->path, &n);
     snprintf(r->name, sizeof r->name, "%.*s", (int)(n < 255 ? n : 255), name);
     snprintf(r->source_name, sizeof r->source_name, "%s", i->source_name);
     snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
@@ -344,11 +345,11 @@ static int open_further(struct job *j, struct err *e)
 /* Returns whether the job is open, or has failed. */
 static bool open_step(struct job *j)
 {
-    const double begun = cli_now();
+    const double begun = clock_now();
     struct err why = {""};
     if (open_further(j, &why))
         job_fail(j, &why);
-    j->opening += cli_now() - begun;
+    j->opening += clock_now() - begun;
     if (j->next_group < j->end_group && !atomic_load(&j->failed))
         return false;
     if (atomic_load(&j->failed) || j->n_bands == 0) {
@@ -450,7 +451,7 @@ struct job *job_line_deal(struct job_line *l)
 {
     const int64_t k = atomic_load(&l->dealt);
     struct job *j = l->jobs[k];
-    j->begun = cli_now() - j->opening;
+    j->begun = clock_now() - j->opening;
     atomic_store(&l->states[k], JOB_DEALT);
     atomic_store(&l->dealt, k + 1);
     return j;
@@ -462,7 +463,7 @@ void job_line_done(struct job_line *l, struct job *j)
     r->stages[RESULT_READ] = (double)atomic_load(&j->read_us) * 1e-6;
     r->stages[RESULT_UNPACK] = (double)atomic_load(&j->unpack_us) * 1e-6;
     r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
-    r->seconds = cli_now() - j->begun;
+    r->seconds = clock_now() - j->begun;
     spectrum_describe(j->terms->setup->use, j->devices, r->device, sizeof r->device);
     atomic_store(&l->states[j->number], JOB_DONE);
 }

@@ -1,8 +1,8 @@
 /* regions.c - see regions.h. */
 #include "process/engine/regions.h"
 
-#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "common/base/stop.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static char *find_file(const char *folder, const char *store, const struct store
 {
     static const char *const endings[] = {"geojson", "json", NULL};
     size_t n;
-    const char *stem = cli_stem(store, &n), *dot = strrchr(i->source_name, '.');
+    const char *stem = path_stem(store, &n), *dot = strrchr(i->source_name, '.');
     const size_t whole = strlen(i->source_name);
     const struct folder_name names[] = {{stem, n},
                                         {i->source_name, whole},

@@ -13,7 +13,6 @@
  */
 #include "process/engine/stream.h"
 
-#include "common/base/cli.h"
 #include "common/base/stop.h"
 #include "common/store/store.h"
 #include "process/engine/job.h"

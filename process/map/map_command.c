@@ -2,6 +2,9 @@
 #include "process/map/map.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
 #include "process/map/map_source.h"
@@ -135,7 +138,7 @@ static int set_blend(struct map_setup *s, const char *word, struct err *e)
 static int set_colours(struct map_setup *s, const char *text, struct err *e)
 {
     s->range = true;
-    if (cli_span("--colours", text, -1000, 1000, &s->low, &s->high, e))
+    if (number_span("--colours", text, -1000, 1000, &s->low, &s->high, e))
         return -1;
     return s->high - s->low >= 0.01
                ? 0
@@ -146,7 +149,7 @@ static int set_opacity(struct arguments *a, const char *text, struct err *e)
 {
     int64_t percent;
     a->opacity = true;
-    if (cli_int("--opacity", text, 0, 100, &percent, e))
+    if (number_int("--opacity", text, 0, 100, &percent, e))
         return -1;
     a->setup.opacity = (int)(percent * 255 + 50) / 100;
     return 0;
@@ -164,9 +167,11 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_PARTIAL: a->setup.partial = true; return 0;
     case OPT_FEATURE: return each_word("--feature", arg, a, add_feature, e);
     case OPT_BLEND: return set_blend(&a->setup, arg, e);
-    case OPT_CELL: return cli_int("--cell", arg, 1, 1024, &a->setup.cell, e);
+    case OPT_CELL: return number_int("--cell", arg, 1, 1024, &a->setup.cell, e);
     case OPT_COLOURS: return set_colours(&a->setup, arg, e);
-    case OPT_WIDTH: a->width = true; return cli_int("--width", arg, 16, 65536, &a->setup.width, e);
+    case OPT_WIDTH:
+        a->width = true;
+        return number_int("--width", arg, 16, 65536, &a->setup.width, e);
     case OPT_OPACITY: return set_opacity(a, arg, e);
     default: return err_set(e, "unknown option");
     }
@@ -207,7 +212,7 @@ const struct command map_options = {
 static int check_file_name(const char *path, struct err *e)
 {
     struct stat st;
-    const char *base = cli_base_name(path);
+    const char *base = path_base_name(path);
     if (!base[0] || !strchr(base + 1, '.') || (!stat(path, &st) && S_ISDIR(st.st_mode)))
         return 0; /* a folder */
     return err_set(e,
@@ -272,8 +277,8 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
         cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64
                 " failed; %s, peak memory %s",
                 done->files, done->files == 1 ? "" : "s", done->slides,
-                done->slides == 1 ? "" : "s", done->failed, cli_time(time, cli_now() - begun),
-                cli_size(memory, (double)cli_peak_memory()));
+                done->slides == 1 ? "" : "s", done->failed, clock_text(time, clock_now() - begun),
+                number_size(memory, (double)cli_peak_memory()));
     return done->failed || a->files.failed ? EXIT_PART : EXIT_DONE;
 }
 
@@ -289,7 +294,7 @@ static int run(struct arguments *a, int argc, char **argv)
 {
     struct err e = {""};
     struct map_done done;
-    const double begun = cli_now();
+    const double begun = clock_now();
     int first;
     const int status = command_parse(&map_options, argc, argv, a, &first);
     if (status >= 0)

@@ -2,6 +2,7 @@
 #include "process/map/map_places.h"
 
 #include "common/base/cli.h"
+#include "common/base/json.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/draw/feature.h"
@@ -149,7 +150,7 @@ static void put_head(const struct places *p)
     const struct map_slide *m = p->m;
     text_fit(name, sizeof name, m->s.name, text_columns(m->s.name));
     fprintf(p->f, MAP_GEOJSON_HEAD " " WSI_VERSION "\",\"slide\":");
-    cli_json_string(p->f, name);
+    json_write_string(p->f, name);
     fprintf(p->f, ",\"blend\":\"%s\",\"partial\":%s,\"missing_groups\":\"%s\",\n\"features\":[",
             map_weights_name(m->weights), m->partial ? "true" : "false", m->missing);
 }

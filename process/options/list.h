@@ -39,7 +39,7 @@ int list_expand(struct list *l, enum list_kind kind, struct err *e);
 /* Sizes of the files in bytes, added up: [k] is that of all files before file k, [n] that of all n.
  * Each file counts as one byte at least. To be free()d; NULL when memory is short. */
 double *list_sizes(const struct list *l, struct err *e);
-/* Keeps share `task` of `tasks` (cli_task); it can be empty. */
+/* Keeps share `task` of `tasks` (task_parse); it can be empty. */
 void list_share(struct list *l, int64_t task, int64_t tasks);
 /* Frees what the list owns and empties it. */
 void list_free(struct list *l);

@@ -1,8 +1,12 @@
 /* options.c - see options.h. */
 #include "process/options/options.h"
 
+#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/number.h"
 #include "common/base/pipe.h"
+#include "common/base/progress.h"
+#include "common/base/task.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_decoder.h"
 #include "common/hdf5/h5_exit.h"
@@ -196,17 +200,17 @@ static int parse_on_damage(const char *text, bool *reject, struct err *e)
 static int set_parameter(struct result_params *p, int id, const char *arg, struct err *e)
 {
     switch (id) {
-    case OPT_WINDOW: return cli_int("--window", arg, 64, 1024, &p->window, e);
-    case OPT_STRIDE: return cli_int("--stride", arg, 1, 1024, &p->stride, e);
-    case OPT_SIGMA: return cli_real("--sigma", arg, 0, 10, &p->sigma, e);
+    case OPT_WINDOW: return number_int("--window", arg, 64, 1024, &p->window, e);
+    case OPT_STRIDE: return number_int("--stride", arg, 1, 1024, &p->stride, e);
+    case OPT_SIGMA: return number_real("--sigma", arg, 0, 10, &p->sigma, e);
     case OPT_TAPER: snprintf(p->taper, sizeof p->taper, "%s", arg); return 0;
     case OPT_FEATURES: snprintf(p->features, sizeof p->features, "%s", arg); return 0;
-    case OPT_BINS: return cli_int("--bins", arg, 1, 65536, &p->bins, e);
-    case OPT_RANGE: return cli_span("--range", arg, -1000, 1000, &p->low_db, &p->high_db, e);
+    case OPT_BINS: return number_int("--bins", arg, 1, 65536, &p->bins, e);
+    case OPT_RANGE: return number_span("--range", arg, -1000, 1000, &p->low_db, &p->high_db, e);
     case OPT_TISSUE_ONLY: p->tissue_only = true; return 0;
     case OPT_SKIP_DAMAGED: p->skip_damaged = true; return 0;
-    case OPT_MIN_TISSUE: return cli_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
-    case OPT_MIN_ROI: return cli_real("--min-roi", arg, 0, 1, &p->min_roi, e);
+    case OPT_MIN_TISSUE: return number_real("--min-tissue", arg, 0, 1, &p->min_tissue, e);
+    case OPT_MIN_ROI: return number_real("--min-roi", arg, 0, 1, &p->min_roi, e);
     default: return err_set(e, "unknown option");
     }
 }
@@ -249,28 +253,27 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     switch (id) {
     case OPT_OUTPUT: o->output = arg; return 0;
     case OPT_QUIET: o->quiet = true; return 0;
-    case OPT_THREADS: return cli_int("--threads", arg, 1, 1024, &o->threads, e);
+    case OPT_THREADS: return number_int("--threads", arg, 1, 1024, &o->threads, e);
     case OPT_DEVICE: o->device = arg; return spectrum_parse_choice(arg, &o->choice, e);
-    case OPT_GROUPS: return cli_range("--groups", arg, &o->first_group, &o->last_group, e);
-    case OPT_MEMORY:
-        return cli_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
+    case OPT_GROUPS: return number_range("--groups", arg, &o->first_group, &o->last_group, e);
+    case OPT_MEMORY: return number_bytes("--memory", arg, 1 << 20, INT64_C(1) << 50, &o->memory, e);
     case OPT_IO: return parse_io(arg, &o->io, e);
     case OPT_ON_DAMAGE: return parse_on_damage(arg, &o->reject_damaged, e);
     case OPT_JSON: o->json = true; return 0;
-    case OPT_PROGRESS: return cli_when("--progress", arg, &o->progress, e);
+    case OPT_PROGRESS: return progress_when("--progress", arg, &o->progress, e);
     case OPT_PARTIAL: o->partial = true; return 0;
     case OPT_HISTOGRAM: o->histogram = true; return 0;
     case OPT_QUICK: o->quick = true; return 0;
     case OPT_CSV: o->csv = true; return 0;
     case OPT_LIST: return list_add_file(&o->files, arg, e);
-    case OPT_TASK: return cli_task("--task", arg, &o->task, &o->tasks, e);
+    case OPT_TASK: return task_parse("--task", arg, &o->task, &o->tasks, e);
     case OPT_FORCE: o->force = true; return 0;
     case OPT_DUPLICATES: o->allow_duplicates = true; return 0;
     case OPT_MIX_MPP: o->mix_mpp = true; return 0;
     case OPT_LIVE: o->live = arg; return 0;
     case OPT_ROI: return set_regions(o, arg, e);
     case OPT_ROI_CLASS: return add_class(&o->regions.classes, arg, e);
-    case OPT_LIVE_EVERY: return cli_real("--live-every", arg, 0.1, 3600, &o->live_every, e);
+    case OPT_LIVE_EVERY: return number_real("--live-every", arg, 0.1, 3600, &o->live_every, e);
     default: return set_parameter(&o->params, id, arg, e);
     }
 }
@@ -346,7 +349,7 @@ static int check(const struct options *o, struct err *e)
         return -1;
     if (o->json + o->csv + o->histogram > 1)
         return err_set(e, "--json, --csv and --histogram exclude each other; choose one");
-    if (o->quiet && o->progress == CLI_YES)
+    if (o->quiet && o->progress == PROGRESS_YES)
         return err_set(e, "--quiet and --progress yes contradict each other; choose one");
     return o->files.n > 0 ? 0 : err_set(e, "no input file given");
 }

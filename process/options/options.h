@@ -6,8 +6,8 @@
 #ifndef WSI_OPTIONS_H
 #define WSI_OPTIONS_H
 
-#include "common/base/cli.h"
 #include "common/base/command.h"
+#include "common/base/progress.h"
 #include "common/result/result.h"
 #include "process/engine/regions.h"
 #include "process/engine/stream.h"
@@ -29,7 +29,7 @@ struct options {
     int64_t threads, memory;
     enum stream_io io;
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
-    enum cli_when progress;
+    enum progress_when progress;
     bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, mix_mpp;
     bool min_tissue;     /* --min-tissue was given */
     bool min_roi;        /* --min-roi was given */

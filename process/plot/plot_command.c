@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/command.h"
+#include "common/base/number.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
@@ -52,7 +53,7 @@ struct arguments {
 static int set_colours(struct plot_setup *s, const char *text, struct err *e)
 {
     s->colours = true;
-    if (cli_span("--colours", text, -1000, 1000, &s->map_low, &s->map_high, e))
+    if (number_span("--colours", text, -1000, 1000, &s->map_low, &s->map_high, e))
         return -1;
     return s->map_high - s->map_low >= 0.01
                ? 0 : err_set(e, "--colours %s: HIGH must be above LOW by 0.01 dB or more", text);

@@ -2,6 +2,8 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/number.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "process/options/list.h"
@@ -113,7 +115,8 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
     case OPT_STRICT: a->strict = true; return 0;
     case OPT_KEY: o->key = arg; return 0;
     case OPT_QUIET: a->quiet = true; return 0;
-    case OPT_SIZE: return cli_bytes("--max-size", arg, 1 << 16, INT64_C(1) << 40, &o->max_size, e);
+    case OPT_SIZE:
+        return number_bytes("--max-size", arg, 1 << 16, INT64_C(1) << 40, &o->max_size, e);
     case OPT_NAMES:
         if (set_word("--names", arg, names, &word, e))
             return -1;
@@ -125,7 +128,7 @@ static int set(void *ctx, int id, const char *arg, struct err *e)
         o->pictures = (enum report_pictures)word;
         return 0;
     case OPT_THREADS:
-        if (cli_int("--threads", arg, 1, 1024, &n, e))
+        if (number_int("--threads", arg, 1, 1024, &n, e))
             return -1;
         o->threads = (int)n;
         return 0;
@@ -197,7 +200,8 @@ static int finish(const struct arguments *a, int64_t bad, int64_t failing, doubl
     char time[32], memory[32];
     if (!a->quiet)
         cli_say("%s: written in %s, peak memory %s", a->setup.output,
-                cli_time(time, cli_now() - begun), cli_size(memory, (double)cli_peak_memory()));
+                clock_text(time, clock_now() - begun),
+                number_size(memory, (double)cli_peak_memory()));
     if (failing > 0)
         cli_say("%" PRId64 " slide%s a limit", failing, failing == 1 ? " fails" : "s fail");
     return bad > 0 || a->files.failed > 0 || (a->strict && failing > 0) ? EXIT_PART : EXIT_DONE;
@@ -205,7 +209,7 @@ static int finish(const struct arguments *a, int64_t bad, int64_t failing, doubl
 
 static int run(struct arguments *a, int argc, char **argv)
 {
-    const double begun = cli_now();
+    const double begun = clock_now();
     struct err e = {""};
     int64_t bad, failing;
     int first;

@@ -2,6 +2,7 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/path.h"
 #include "common/base/table.h"
 
 #include <inttypes.h>
@@ -147,7 +148,7 @@ static const char *property(const struct report *r, const struct report_slide *s
         return NULL;
     if (r->setup->number_names)
         snprintf(buf, 64, "result %" PRId64, s->file + 1);
-    return r->setup->number_names ? buf : cli_base_name(r->setup->files[s->file]);
+    return r->setup->number_names ? buf : path_base_name(r->setup->files[s->file]);
 }
 
 static int group_by_property(struct report *r, struct err *e)

@@ -2,6 +2,7 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/number.h"
 #include "common/base/table.h"
 
 #include <inttypes.h>
@@ -24,7 +25,7 @@ bool report_limit_breaks(const struct report_limit *l, double x, double threshol
 static int read_threshold(const char *where, const char *text, double *out, struct err *e)
 {
     *out = NAN;
-    return *text ? cli_real(where, text, -1e9, 1e9, out, e) : 0;
+    return *text ? number_real(where, text, -1e9, 1e9, out, e) : 0;
 }
 
 /* Can both thresholds be met? */

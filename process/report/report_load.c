@@ -2,6 +2,7 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "process/report/report_pictures.h"
@@ -91,7 +92,7 @@ static int cannot_use(struct report *r, int64_t file, const char *name, struct e
                       struct err *e)
 {
     cli_say("%s", why->msg);
-    cli_drop_folder(why->msg, r->setup->files[file]);
+    path_drop_folder(why->msg, r->setup->files[file]);
     r->bad++;
     return report_fail(r, name, r->setup->files[file], why->msg, e);
 }
@@ -112,7 +113,7 @@ static int open_next(struct loader *l, struct err *e)
         l->open = NULL;
     }
     if (!l->open) {
-        return cannot_use(r, l->file++, cli_base_name(path), &why, e);
+        return cannot_use(r, l->file++, path_base_name(path), &why, e);
     }
     r->params = *result_params(l->open);
     if (!r->begun && r->setup->pictures != REPORT_NONE) {
@@ -261,7 +262,7 @@ static int drop_duplicates(struct report *r, struct err *e)
                 r->setup->files[s->file], s->name, other);
         const int bad = cannot_use(r, s->file, s->name, &why, e);
         if (!bad)
-            cli_drop_folder(r->failures[r->n_failures - 1].reason, other);
+            path_drop_folder(r->failures[r->n_failures - 1].reason, other);
         report_slide_free(s);
         if (bad)
             return -1;

@@ -1,8 +1,8 @@
 /* report_names.c - what slides, groups and failures are called; see report.h. */
 #include "process/report/report.h"
 
-#include "common/base/cli.h"
 #include "common/base/csv.h"
+#include "common/base/path.h"
 #include "common/base/table.h"
 #include "process/options/failures.h"
 
@@ -47,8 +47,8 @@ static int take_failed(void *ctx, const char *name, const char *reason, struct e
     int bad = shown && path ? 0 : err_set(e, "out of memory");
     if (!bad) {
         err_clean(path);
-        cli_drop_folder(shown, name);
-        cli_drop_folder(shown, path);
+        path_drop_folder(shown, name);
+        path_drop_folder(shown, path);
         bad = is_listed(r, name, shown) ? 0 : report_fail(r, name, "", shown, e);
     }
     free(shown);
@@ -85,7 +85,7 @@ static int name_failures(struct report *r, struct err *e)
         struct report_failure *f = &r->failures[k];
         char number[64];
         snprintf(number, sizeof number, "input without numbers %" PRId64, k + 1);
-        if (!(f->shown = strdup(r->setup->number_names ? number : cli_base_name(f->name))))
+        if (!(f->shown = strdup(r->setup->number_names ? number : path_base_name(f->name))))
             return err_set(e, "out of memory");
     }
     return 0;

@@ -2,6 +2,8 @@
 #include "process/run/live.h"
 
 #include "common/base/cli.h"
+#include "common/base/clock.h"
+#include "common/base/path.h"
 #include "common/base/text_file.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
@@ -119,14 +121,14 @@ static void put_state(const struct live *l, FILE *f, const char *status, double 
 static void write_state(struct live *l, const char *status)
 {
     struct live_file t = {.f = NULL};
-    const double now = cli_now();
+    const double now = clock_now();
     int bad = file_begin(&t, l, "state.js");
     if (!bad) {
         put_state(l, t.f, status, now);
         bad = file_end(&t, 0);
     }
     check(l, &t, bad);
-    l->shown = cli_now();
+    l->shown = clock_now();
 }
 
 /* --- a slide --- */
@@ -185,7 +187,7 @@ static struct spent spent_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (struct spent){cli_now(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+    return (struct spent){clock_now(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
 }
 
 static void update_begin(struct live *l)
@@ -214,7 +216,7 @@ static double run_processor(void)
  * a busy machine: a slide that is done is drawn now or never. */
 static bool has_time(const struct live *l, bool done)
 {
-    const double part = done ? 1 : 0.5, clock = cli_now() - l->begun;
+    const double part = done ? 1 : 0.5, clock = clock_now() - l->begun;
     const double most = part * (ALLOWANCE + MOST_SHARE * fmin(clock, run_processor()));
     const double wait = part * (ALLOWANCE + MOST_SHARE * clock) * MOST_WAITING;
     return l->spent.processor < most && (done || l->spent.clock < wait);
@@ -236,7 +238,7 @@ static void show(struct live *l, int64_t number, const struct result_slide *s, i
 void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
                    double done)
 {
-    if (cli_now() - l->shown < l->every)
+    if (clock_now() - l->shown < l->every)
         return;
     update_begin(l);
     l->current = k + 1;
@@ -251,9 +253,9 @@ static void note_failure(struct live *l, const char *path, const char *why)
 {
     if (l->failures < MOST_FAILURES) {
         struct failed *f = &l->failed[l->failures];
-        *f = (struct failed){strdup(cli_base_name(path)), strdup(why)};
+        *f = (struct failed){strdup(path_base_name(path)), strdup(why)};
         if (f->reason)
-            cli_drop_folder(f->reason, path);
+            path_drop_folder(f->reason, path);
     }
     l->failures++;
 }
@@ -338,7 +340,7 @@ struct live *live_open(const char *dir, double every, int64_t stores, int64_t be
                        .stores = stores,
                        .before = before,
                        .params = *p,
-                       .begun = cli_now()};
+                       .begun = clock_now()};
     update_begin(l);
     if (mkdir(dir, 0777) && errno != EEXIST)
         err_sys(e, "--live %s: cannot be made", dir);

@@ -1,8 +1,8 @@
 /* results.c - see results.h. */
 #include "process/run/results.h"
 
-#include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/result/result_write.h"
 #include "common/store/store.h"
@@ -171,7 +171,7 @@ static int judge(const struct results *r, const char *store, const char *target,
 int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e)
 {
     size_t n;
-    const char *name = cli_stem(store, &n);
+    const char *name = path_stem(store, &n);
     if (!r->folder)
         return 0;
     char *target = target_of(r, name, n);

@@ -1,7 +1,12 @@
 /* run.c - see run.h. */
 #include "process/run/run.h"
 
+#include "common/base/cli.h"
+#include "common/base/clock.h"
 #include "common/base/folder.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/stop.h"
 #include "common/result/same_resolution.h"
@@ -83,15 +88,15 @@ static void json_slide(const struct result_params *p, const struct result_slide 
     double mean, std;
     result_moments(p, s->counts.histogram, &mean, &std);
     printf(", \"windows\": %" PRId64 ", \"mean_db\": ", s->counts.windows);
-    cli_json_number(stdout, mean);
+    json_write_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
-    cli_json_number(stdout, std);
+    json_write_number(stdout, std);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         printf(", \"%s\": %" PRId64, result_touching_name(k), s->counts.touching[k]);
     if (p->roi)
         printf(", \"windows_outside\": %" PRId64, s->counts.outside);
     printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
-    cli_json_string(stdout, s->device);
+    json_write_string(stdout, s->device);
     printf(", \"kernel\": \"%s\", \"io\": \"%s\", \"tiles_on_host\": %" PRId64, s->kernel, s->io,
            s->tiles_on_host);
     for (int k = 0; k < RESULT_STAGES; k++)
@@ -105,13 +110,13 @@ static void json_store(const struct run *r, const char *path, const struct resul
     if (!r->o->json)
         return;
     fputs("{\"store\": ", stdout);
-    cli_json_string(stdout, path);
+    json_write_string(stdout, path);
     printf(", \"status\": \"%s\"", s ? "done" : why ? "failed" : "skipped");
     if (s)
         json_slide(&r->o->params, s);
     if (why) {
         fputs(", \"message\": ", stdout);
-        cli_json_string(stdout, why->msg);
+        json_write_string(stdout, why->msg);
     }
     puts("}");
     fflush(stdout);
@@ -281,8 +286,8 @@ static void last_line(const struct run *r, double seconds)
     cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, "
             "%.0f windows/s, peak memory %s",
             r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
-            cli_time(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
-            cli_size(memory, (double)cli_peak_memory()));
+            clock_text(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
+            number_size(memory, (double)cli_peak_memory()));
     if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
         cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
                 "draws a page of results, and --force computes them again", r->o->live);
@@ -295,7 +300,7 @@ static void show_progress(void *ctx, int64_t k, double fraction, int64_t windows
     struct run *r = ctx;
     const double before = r->bytes[k], share = r->bytes[k + 1] - before;
     const double all = r->bytes[r->o->files.n];
-    progress_item(k, cli_base_name(r->o->files.paths[k]), before / all, share / all);
+    progress_item(k, path_base_name(r->o->files.paths[k]), before / all, share / all);
     progress_show(fraction, (double)r->computed + fraction * (double)windows);
 }
 
@@ -304,7 +309,7 @@ static void show_progress(void *ctx, int64_t k, double fraction, int64_t windows
 static int by_stem(const void *a, const void *b)
 {
     size_t n, m;
-    const char *x = cli_stem(*(char *const *)a, &n), *y = cli_stem(*(char *const *)b, &m);
+    const char *x = path_stem(*(char *const *)a, &n), *y = path_stem(*(char *const *)b, &m);
     const int order = memcmp(x, y, n < m ? n : m);
     return order ? order : n < m ? -1 : n > m;
 }
@@ -320,7 +325,7 @@ static int check_names(const struct list *files, struct err *e)
     memcpy(sorted, files->paths, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_stem);
     for (size_t k = 0; k < n && r == 0; k++) {
-        const char *base = cli_base_name(sorted[k]);
+        const char *base = path_base_name(sorted[k]);
         if (!*base || !strcmp(base, ".") || !strcmp(base, "..h5"))
             r = err_set(e, "%s: its name cannot be the name of a slide in a result; rename it",
                         sorted[k]);
@@ -370,7 +375,7 @@ static void drop_finished(struct run *r)
 static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
-    progress_begin(o->quiet ? CLI_NO : o->progress, "slide", o->files.n, "windows/s");
+    progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", o->files.n, "windows/s");
     if ((progress_is_on() || r->live) && !(r->bytes = list_sizes(&o->files, e)))
         return -1;
     const struct stream_setup setup = {
@@ -451,10 +456,10 @@ static int run_share(struct options *o)
         cli_say("out of memory");
         return EXIT_PART;
     }
-    const double begun = cli_now();
+    const double begun = clock_now();
     const int status = run_stores(&r);
     if (!o->quiet)
-        last_line(&r, cli_now() - begun);
+        last_line(&r, clock_now() - begun);
     tdestroy(r.seen, seen_free);
     failed_list_free(r.failures);
     same_resolution_free(&r.resolution);

@@ -4,6 +4,11 @@
  * and PNG pictures that are masks. The first byte chooses; the rest is the text.
  */
 #include "common/base/cli.h"
+#include "common/base/json.h"
+#include "common/base/number.h"
+#include "common/base/path.h"
+#include "common/base/progress.h"
+#include "common/base/task.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/regions/geojson.h"
@@ -34,18 +39,18 @@ static void numbers(const char *text)
     struct err e = {""};
     int64_t a, b;
     double x;
-    enum cli_when when;
-    if (cli_bytes("bytes", text, 1, INT64_MAX, &a, &e) == 0)
+    enum progress_when when;
+    if (number_bytes("bytes", text, 1, INT64_MAX, &a, &e) == 0)
         FUZZ_MUST(a >= 1);
-    if (cli_int("int", text, -5, 5, &a, &e) == 0)
+    if (number_int("int", text, -5, 5, &a, &e) == 0)
         FUZZ_MUST(a >= -5 && a <= 5);
-    if (cli_real("real", text, -1e9, 1e9, &x, &e) == 0)
+    if (number_real("real", text, -1e9, 1e9, &x, &e) == 0)
         FUZZ_MUST(x >= -1e9 && x <= 1e9);
-    if (cli_range("range", text, &a, &b, &e) == 0)
+    if (number_range("range", text, &a, &b, &e) == 0)
         FUZZ_MUST(a >= 1 && a <= b);
-    if (cli_task("task", text, &a, &b, &e) == 0)
+    if (task_parse("task", text, &a, &b, &e) == 0)
         FUZZ_MUST(a >= 1 && a <= b);
-    cli_when("when", text, &when, &e);
+    progress_when("when", text, &when, &e);
 }
 
 static int add(void *ctx, const char *path, struct err *e)
@@ -151,14 +156,14 @@ static void printed(const char *text)
     size_t n;
     const int columns = text_fit(out, sizeof out, text, 20);
     FUZZ_MUST(columns <= 20 && columns == text_columns(out) && strlen(out) < sizeof out);
-    const char *stem = cli_stem(text, &n);
+    const char *stem = path_stem(text, &n);
     FUZZ_MUST(n <= strlen(stem));
     cli_print_text(stdout, text);
-    cli_json_string(stdout, text);
+    json_write_string(stdout, text);
     double x = 0;
     memcpy(&x, text, strlen(text) < sizeof x ? strlen(text) : sizeof x);
     if (isfinite(x))
-        FUZZ_MUST(strtod(cli_number(number, x), NULL) == x);
+        FUZZ_MUST(strtod(number_text(number, x), NULL) == x);
 }
 
 /* Spans of a row are ascending, disjoint and within the image. */
