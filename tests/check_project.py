@@ -183,9 +183,15 @@ def test_every_test_says_what_it_tests():
             head = f.read(600)
         expect(re.match(r"(#!.*\n)?\"\"\".{20}|/\*\s+(\* )?test_\w+(\.c)? - \w", head), "%s does not begin with what it tests", path)
 
+def test_lines_of_makefiles_fit():
+    for path in ("Makefile", "scripts/config.mk", "tests/rules.mk"):
+        with open(os.path.join(ROOT, path)) as f:
+            no_offences(["%s:%d has %d columns" % (path, n, len(line.rstrip())) for n, line in enumerate(f, 1)
+                         if len(line.rstrip()) > 120])
+
 def test_every_target_is_described():
     with open(os.path.join(ROOT, "Makefile")) as f:
-        targets = set(re.search(r"^\.PHONY: (.*)", f.read(), re.M).group(1).split())
+        targets = set(re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", f.read(), re.M).group(1).replace("\\\n", " ").split())
     listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
     internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "fuzz-targets", "help"}
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
