@@ -8,7 +8,7 @@
  *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db, ...
  *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail     with features "spectral"
  *
- * common/README.md specifies the format. All numbers that are added are integers (times are whole
+ * common/FORMAT.md specifies the format. All numbers that are added are integers (times are whole
  * microseconds), so results add up exactly in any order: merging the same results gives the same
  * bytes. Against one run over all stores only the times differ.
  *
