@@ -18,8 +18,8 @@ struct convert_options {
     double mpp;           /* um/px: takes the level that has it; 0: `level` */
     double mpp_tolerance; /* relative */
     double mpp_override;  /* um per level-0 px, instead of what the slide states; 0: none */
-    int64_t group_bytes; /* of uncompressed pixels in a group */
-    int64_t stripe_rows; /* rounded to whole chunk rows; at least one */
+    int64_t group_bytes;  /* of uncompressed pixels in a group */
+    int64_t stripe_rows;  /* rounded to whole chunk rows; at least one */
     int threads;
     bool force;            /* replace an existing store */
     bool keep_identifiers; /* store identifying properties, too */
@@ -28,7 +28,7 @@ struct convert_options {
     bool no_tissue;        /* no tissue map */
     struct tissue_rule tissue;
     const char *tissue_mask; /* a map from outside (tissue_mask.h); NULL: none */
-    bool refuse_damage;    /* reject a slide with a damaged tile */
+    bool refuse_damage;      /* reject a slide with a damaged tile */
 };
 
 #endif

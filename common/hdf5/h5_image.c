@@ -178,8 +178,7 @@ static hid_t create_jpeg(hid_t parent, const char *name, const struct jpeg_strip
     const hsize_t dims[3] = {(hsize_t)s->height, (hsize_t)s->width, 3};
     const hsize_t chunk[3] = {(hsize_t)s->rows, (hsize_t)s->width, 3};
     hid_t dcpl = h5_creation(H5P_DATASET_CREATE), space = H5Screate_simple(3, dims, NULL);
-    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 ||
-                             h5_set_jpeg(dcpl, s->width, s->rows));
+    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 || h5_set_jpeg(dcpl, s->width, s->rows));
     hid_t ds = H5Dcreate2(parent, name, H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(dcpl);

@@ -37,11 +37,11 @@ static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t 
     hsize_t chunk[3] = {0};
     hid_t dcpl = H5Dget_create_plist(m->ds);
     hid_t have = H5Dget_type(m->ds);
-    bool good = H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
-                H5Pget_nfilters(dcpl) == 1 &&
-                (m->p.codec = codec_of_filter(
-                     H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
-                H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
+    bool good =
+        H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
+        H5Pget_nfilters(dcpl) == 1 &&
+        (m->p.codec = codec_of_filter(H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
+        H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
     H5Tclose(have);
     H5Pclose(dcpl);
     for (int k = 1; k < rank; k++)

@@ -322,8 +322,8 @@ static int get_maps(hid_t o, const struct result *r, struct result_slide *s, str
         struct result_map *map = &s->maps[m];
         if (map->kind->since > r->version || !map->values)
             continue;
-        if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims,
-                          map->values, e) ||
+        if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values,
+                          e) ||
             result_check_values(&r->params, map, s->nx * s->ny, e))
             return -1;
     }
@@ -464,8 +464,7 @@ int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *valu
     int bad = 0;
     if (file < 0 || memory < 0 ||
         H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-        H5Dread(m->dataset, native_type(m->kind->type), memory, file, H5P_DEFAULT, values) <
-            0)
+        H5Dread(m->dataset, native_type(m->kind->type), memory, file, H5P_DEFAULT, values) < 0)
         bad = h5_error(e, "cannot read %s", m->kind->name);
     if (memory >= 0)
         H5Sclose(memory);
@@ -481,8 +480,8 @@ static int read_chunks(struct result_rows *m, const hsize_t *dims, struct err *e
         return 0;
     if (!(m->all = malloc((size_t)m->ny * result_rows_bytes(m))))
         return err_set(e, "out of memory");
-    return h5_read_values(m->dataset, m->kind->name, native_type(m->kind->type), 2, dims,
-                          m->all, e);
+    return h5_read_values(m->dataset, m->kind->name, native_type(m->kind->type), 2, dims, m->all,
+                          e);
 }
 
 /* Reads n rows into `values`. What is wrong with their values is put into *why. */

@@ -17,9 +17,9 @@ struct info_store {
     struct store_source *sources; /* [n_sources]: what it was made from */
     int64_t n_sources;
     int64_t file_bytes;
-    int64_t tiles;     /* over all groups */
-    double tissue;     /* share of the slide, NaN without a tissue map */
-    double ratio;      /* bytes of the stored chunks' pixels / their stored bytes; NaN if none */
+    int64_t tiles; /* over all groups */
+    double tissue; /* share of the slide, NaN without a tissue map */
+    double ratio;  /* bytes of the stored chunks' pixels / their stored bytes; NaN if none */
 };
 
 #endif

@@ -35,8 +35,8 @@ static void print_json(const struct merging *m, const struct result *r, double s
     fputs("{\"output\": ", stdout);
     json_write_string(stdout, o->output);
     printf(", \"results\": %d, \"slides\": %" PRId64 ", \"left_out\": %" PRId64
-           ", \"windows\": %" PRId64 ", \"mean_db\": ", o->files.n, result_slides(r),
-           m->resolution.others, c->windows);
+           ", \"windows\": %" PRId64 ", \"mean_db\": ",
+           o->files.n, result_slides(r), m->resolution.others, c->windows);
     json_write_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
     json_write_number(stdout, std);
@@ -72,9 +72,11 @@ static bool has_same_resolution(void *ctx, const char *path, const struct result
 static int merge(struct merging *m, struct err *e)
 {
     const struct options *o = m->o;
-    const struct result_merge_options how = {
-        .partial = o->partial, .allow_duplicates = o->allow_duplicates, .progress = show_progress,
-        .accepts = o->mix_mpp ? NULL : has_same_resolution, .ctx = m};
+    const struct result_merge_options how = {.partial = o->partial,
+                                             .allow_duplicates = o->allow_duplicates,
+                                             .progress = show_progress,
+                                             .accepts = o->mix_mpp ? NULL : has_same_resolution,
+                                             .ctx = m};
     if (result_check_target(o->output, e))
         return -1;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");
