@@ -20,100 +20,40 @@ ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS))$(filter -j%,$(shell echo "$$MAKEFLAG
 MAKEFLAGS += -j$(JOBS)
 endif
 
-# --- what this machine has ---
-hash     := \#
-on        = $(filter-out 0,$(1))
-pkg       = $(shell pkg-config $(1) $(2) 2>/dev/null)
-has       = $(shell pkg-config --exists "$(1)" 2>/dev/null && echo 1)
-can       = $(shell echo '$(hash)include <$(1)>' | $(CC) $(2) -x c -E - >/dev/null 2>&1 && echo 1)
-HDF5_PC  := $(firstword $(foreach p,hdf5-serial hdf5,$(if $(call has,$(p)),$(p))))
-HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword \
-                 $(patsubst %/hdf5.h,-I%,$(wildcard /usr/include/hdf5/serial/hdf5.h))))
-HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword \
-               $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial, \
-                 $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
-SLIDE_PC  = $(if $(call on,$(OPENSLIDE)),openslide) libtiff-4 libjpeg libopenjp2
-LIBDEFLATE ?= $(call has,libdeflate)
-LZ4        ?= $(call has,liblz4)
-ZSTD       ?= $(call has,libzstd)
-JPEG       ?= $(call has,libjpeg)
-OPENSLIDE  ?= $(call has,openslide)
-PNG        ?= $(call has,libpng)
-TIFF       ?= $(call has,libtiff-4)
-JANSSON    ?= $(call has,jansson)
-CUDA       ?= $(if $(shell command -v $(NVCC)),1)
-CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,-I$(CUDA_INC)))
-MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
-TIFF_JPEG  := $(if $(call on,$(JPEG)),$(call has,libtiff-4 libjpeg libopenjp2))
-
-# the first thing that the build needs and this machine lacks
-GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed elsewhere
-LACKS     = $(if $(call can,stdint.h),$(if $(call can,hdf5.h,$(HDF5_CFLAGS)), \
-              $(if $(call on,$(LIBDEFLATE))$(call can,zlib.h),,zlib is missing: $(GET)), \
-              HDF5 is missing: $(GET)),no usable C compiler: install gcc and libc6-dev, or set CC)
-
-# --- how it is built ---
-comma    := ,
 B        := build$(if $(SAN),/san-$(SAN))
-WARN      = -Wall -Wextra -Wshadow -Wconversion $(if $(call on,$(WERROR)),-Werror)
-# contracted multiply-adds would make counts depend on the compiler
-BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread -MMD -MP \
-            $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
-            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(call on,$(CUFILE)),-DHAVE_CUFILE) \
-            $(if $(call on,$(PNG)),-DHAVE_PNG) $(if $(MAP_TIFF),-DHAVE_TIFF) $(if $(call on,$(JANSSON)),-DHAVE_JANSSON) \
-            $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
-CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
-            $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg) $(if $(call on,$(JANSSON)),jansson)
-# pictures: of h5spec, and masks that wsi2h5 reads
-PICTURE_PC = $(if $(call on,$(PNG)),libpng) $(if $(MAP_TIFF),libtiff-4)
-PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs,$(PICTURE_PC)) -Wl$(comma)--no-as-needed)
-LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
-            $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
-NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
-CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
-CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
-# with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
-near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
-CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
-# as far as this toolkit has them
-LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
-GENCODE   = $(if $(ARCH),-arch=$(ARCH),$(foreach a,80 86 89 90 $(LATER),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
-              -gencode arch=compute_90$(comma)code=compute_90)
-NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
-            $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
+include scripts/config.mk
 
+# --- the programs ---
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o,$(call objects,common/*/*.c))
 # without OpenSlide, wsi2h5 reads SVS and DICOM only
-CONVERT  := $(filter-out $(call objects,$(patsubst %,convert/readers/%.c,$(if $(call on,$(OPENSLIDE)),no_openslide, \
-              slide_metadata slide_openslide slide_ndpi ndpi_level))),$(call objects,convert/*.c convert/*/*.c))
+NOT_READ  = $(if $(call on,$(OPENSLIDE)),no_openslide,slide_metadata slide_openslide slide_ndpi ndpi_level)
+CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)),$(call objects,convert/*.c convert/*/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
-PROCESS  := $(filter-out $(call objects,$(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ draw/page map/ report/ run/live)) \
-              $(if $(MAP_TIFF),process/map/map_tiff_none.c,process/map/map_tiff.c)),$(call objects,process/*.c process/*/*.c))
+NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ draw/page map/ report/ run/live))
+PROCESS  := $(filter-out $(call objects,$(NO_PNG) process/map/map_tiff$(if $(MAP_TIFF),_none).c), \
+              $(call objects,process/*.c process/*/*.c))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,$(foreach e,c cu,cuda/*.$e cuda/*/*.$e)))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
-TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg),$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
-            $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
-            $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
-            $(if $(call on,$(CUDA)),$(B)/tests/h5spec_stub $(B)/tests/h5spec_stub_no_jpeg $(B)/tests/gpu_log2 $(B)/tests/gpu_crc $(B)/tests/jpeg_device)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb portable check-releases lint lint-%,$(or $(MAKECMDGOALS),all))
+BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb portable check-releases lint lint-%, \
+              $(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
 compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
 # test_h5jpeg.c includes h5jpeg.c
-link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) $(call near,../lib) -o $@ $(filter-out %/h5jpeg.c,$(filter %.c %.o,$^))
+link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) $(call near,../lib) -o $@ \
+              $(filter-out %/h5jpeg.c,$(filter %.c %.o,$^))
 
 all: $(PROGRAMS) $(PLUGIN)
-	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing (scripts/install-deps)')
-	@$(if $(filter command environment,$(origin OPENSLIDE))$(OPENSLIDE),:,echo 'wsi2h5 reads SVS and DICOM only: OpenSlide is missing (scripts/install-deps)')
-	@$(if $(filter command environment,$(origin PNG))$(PNG),:,echo 'h5spec draws no maps and no reports: libpng is missing (scripts/install-deps)')
-	@$(if $(filter command environment,$(origin JANSSON))$(JANSSON),:,echo 'no GeoJSON (--roi, --tissue-mask): Jansson is missing (scripts/install-deps)')
-	@$(if $(filter command environment,$(origin CUDA))$(CUDA),:,echo 'h5spec is built for CPUs only (no nvcc)')
+	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing $(HINT)')
+	@$(call unless,OPENSLIDE,wsi2h5 reads SVS and DICOM only: OpenSlide is missing $(HINT))
+	@$(call unless,PNG,h5spec draws no maps and no reports: libpng is missing $(HINT))
+	@$(call unless,JANSSON,no GeoJSON (--roi, --tissue-mask): Jansson is missing $(HINT))
+	@$(call unless,CUDA,h5spec is built for CPUs only (no nvcc))
 
 h5spec: $(B)/h5spec
 wsi2h5: $(B)/wsi2h5
@@ -125,8 +65,8 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 
 # HDF5's plug-in: the library that loads it brings HDF5
 $(B)/libh5jpeg.so: common/codec/h5jpeg.c common/codec/jpeg_decoder.c common/base/err.c $(B)/config | needs
-	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) $(call near,../..) -fPIC -fvisibility=hidden -shared \
-	  -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
+	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) $(call near,../..) \
+	  -fPIC -fvisibility=hidden -shared -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
 
 # style and scripts of pages: their bytes, and the SHA-256 by which a page allows them
 $(B)/page_files.h: process/draw/page.css process/draw/page.js process/run/live.js
@@ -137,7 +77,8 @@ $(B)/process/draw/page.o: $(B)/page_files.h
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
-$(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
+$(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
+  EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 $(B)/convert/tissue/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
@@ -151,83 +92,9 @@ $(B)/%.o: %.cu $(B)/config | needs
 needs:
 	$(if $(strip $(LACKS)),$(error $(strip $(LACKS))))@:
 
-# --- tests ---
-TEST_OBJECTS = $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
+include tests/rules.mk
 
-$(B)/tests/mkslide: $(wildcard tests/mkslide*.c)
-	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg libopenjp2) -lm
-$(B)/tests/jpeg_tiles: tests/jpeg_tiles.c
-	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg)
-$(B)/tests/upstream/libh5upstream.so: tests/h5jpeg_upstream.c $(B)/config
-	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) $(HDF5_CFLAGS) -shared -fPIC -o $@ $< $(call pkg,--libs,libjpeg)
-$(B)/tests/slide_pixels: tests/slide_pixels.c
-	$(link) $(call pkg,--cflags --libs,openslide) -lm
-$(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
-$(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
-	$(link) $(CUDA_LIBS) $(LDLIBS)
-# h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
-$(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC) -isystem tests/stub_include
-# with the stub's own declarations of cuFile, which this machine need not have
-$(B)/tests/gds.o: cuda/gds.c $(B)/config
-	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include -isystem $(CUDA_INC) -c -o $@ $<
-$(B)/cuda/gds.o: EXTRA = -isystem $(CUDA_INC)
-$(B)/tests/h5spec_stub: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) $(COMMON)
-	$(link) -lstdc++ $(LDLIBS)
-# the same without libjpeg
-$(B)/tests/no_jpeg.o: common/codec/jpeg_decoder.c $(B)/config
-	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) -c -o $@ $<
-$(B)/tests/h5spec_stub_no_jpeg: $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c) \
-                                $(B)/tests/no_jpeg.o $(filter-out %/jpeg_decoder.o,$(COMMON))
-	$(link) -lstdc++ $(LDLIBS)
-$(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
-	$(link) $(LDLIBS)
-$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg/jpeg%,$(CUDAOBJ)) $(COMMON)
-	$(link) $(CUDA_LIBS) -lstdc++ $(LDLIBS)
-$(B)/tests/jpeg_streams: tests/jpeg_streams.c
-	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg) -lm
-$(B)/tests/gpu_log2: $(B)/tests/gpu_log2.o $(B)/cuda/check.o $(COMMON)
-	$(link) $(CUDA_LIBS) $(LDLIBS)
-$(B)/tests/gpu_crc: $(B)/tests/gpu_crc.o $(B)/cuda/crc.o $(COMMON)
-	$(link) $(CUDA_LIBS) $(LDLIBS)
-$(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
-	$(link) $(CUDA_LIBS) $(LDLIBS)
-$(B)/tests/bench_nvjpeg: $(B)/tests/bench_nvjpeg.o $(COMMON)
-	$(link) $(CUDA_LIBS) -lnvjpeg $(LDLIBS)
-$(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)
-	$(link) $(CUDA_LIBS) $(LDLIBS)
-$(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
-$(B)/tests/bench_peers: tests/bench_peers.c
-	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm
-$(B)/tests/bench_codecs: tests/bench_codecs.c
-	$(link) $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
-
-# what the sweeps of tests/torture preload, and their tool for checksums of HDF5 metadata
-TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so h5sum $(if $(TIFF_JPEG),abi.so))
-$(B)/tests/torture_shim.so $(B)/tests/torture_alloc.so: tests/torture/server.c tests/torture/server.h
-$(B)/tests/torture_%.so: tests/torture/%.c $(B)/config
-	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) -shared -fPIC -o $@ $(filter %.c,$^) -ldl
-$(B)/tests/torture_h5sum: tests/torture/h5sum.c $(B)/config
-	$(call show,LD $@)$(CC) -std=c11 -O2 -D_GNU_SOURCE $(WARN) -DH5SUM_MAIN -o $@ $<
-
-# fuzz targets; FUZZ_MAIN runs them over files, or is libFuzzer
-FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, \
-              $(filter-out %/fuzz_hdf5.c,$(wildcard tests/fuzz/fuzz_*.c))))
-FUZZ_MAIN = $(B)/tests/fuzz/replay.o
-FUZZ_HDF5 =
-DIRECT    = $(call objects,$(patsubst %,convert/%.c,privacy/* tile/* $(addprefix readers/,svs* tiff_file tile_file \
-              file_kind dicom* slide_dicom slide_tiles ndpi_level sha256))) $(B)/convert/readers/no_openslide.o
-$(B)/tests/fuzz/%.o $(B)/convert/readers/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
-$(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
-	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)
-$(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)
-$(B)/tests/fuzz_jpeg: $(COMMON)
-$(B)/tests/fuzz_store $(B)/tests/fuzz_result: $(TEST_OBJECTS) $(FUZZ_HDF5)
-$(B)/tests/fuzz_table: $(TEST_OBJECTS)
-$(B)/tests/fuzz_text: $(TEST_OBJECTS) $(filter-out $(B)/convert/wsi2h5.o,$(CONVERT))
-
-FUZZ_BUILD = B=build/fuzz CC=clang SAN=fuzzer-no-link,address,undefined CUDA=0 OPENSLIDE=0 CFLAGS='-O1 -g' \
-             FUZZ_MAIN= FUZZ_HDF5='build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o' LDFLAGS=-fsanitize=fuzzer
-build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o: override SAN =
+# --- tests and what else is done with the sources ---
 fuzz-targets: $(FUZZ)
 fuzz:
 	@$(MAKE) --no-print-directory programs-for-check
@@ -235,7 +102,8 @@ fuzz:
 	@BUILD=$(B) tests/fuzz/run --seconds $(or $(SECONDS),60) $(T)
 
 # preloaded libraries and sanitizers do not go together; the fuzz targets have no threads
-programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(if $(SAN),$(B)/tests/torture_h5sum,$(TORTURE)) $(if $(filter thread,$(SAN)),,$(FUZZ))
+programs-for-check: $(PROGRAMS) $(PLUGIN) $(TESTS) $(if $(SAN),$(B)/tests/torture_h5sum,$(TORTURE)) \
+                    $(if $(filter thread,$(SAN)),,$(FUZZ))
 
 torture:
 	@$(MAKE) --no-print-directory programs-for-check
@@ -266,28 +134,34 @@ man: $(PROGRAMS)
 	@for p in $(PROGRAMS); do scripts/man-options $$p $$(ls */$${p##*/}.1); done
 
 # what CI also runs; no output is a good sign
-lint: lint-shell lint-c lint-gcc lint-man
+lint: lint-shell lint-c lint-gcc lint-man lint-format
 lint-shell:
-	shellcheck -e SC2034 .ci/run tests/check tests/python tests/bench tests/bench_gpu scripts/demo scripts/install-deps scripts/build-state scripts/make-deb scripts/make-portable \
+	shellcheck -e SC2034 .ci/run $(addprefix tests/,check python bench bench_gpu) \
+	  $(addprefix scripts/,demo install-deps build-state make-deb make-portable) \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
-	  -D_GNU_SOURCE -DHAVE_LIBDEFLATE -DHAVE_LZ4 -DHAVE_ZSTD -DHAVE_JPEG -DHAVE_PNG -DHAVE_TIFF -DHAVE_JANSSON -DHAVE_CUDA common convert process cuda
+	  -D_GNU_SOURCE $(addprefix -DHAVE_,LIBDEFLATE LZ4 ZSTD JPEG PNG TIFF JANSSON CUDA) common convert process cuda
 # gcc's analyzer, without those of its warnings that are false alarms here
 lint-gcc:
 	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
 	  $(patsubst %,-Wno-analyzer-%,malloc-leak null-dereference null-argument use-of-uninitialized-value)' all
 lint-man:
 	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
+# other versions format differently
+lint-format:
+	clang-format-14 --dry-run -Werror $(shell find common convert process cuda tests -name '*.[ch]' -o -name '*.cu*')
 
 bench:
 	@scripts/install-deps --bench
 	@$(MAKE) --no-print-directory programs-for-check $(B)/tests/bench_peers
 	BUILD=$(B) tests/bench
 
-# SMALL_RGB and SMALL_GRAY: stores of a small slide; JPEG_STORES: some of codec jpeg; STREAMS: files of tests/jpeg_streams
+# SMALL_RGB and SMALL_GRAY: stores of a small slide; JPEG_STORES: some of codec jpeg; STREAMS: files of
+# tests/jpeg_streams
 NVJPEG   ?= $(call can,nvjpeg.h,-I$(CUDA_INC))
-bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels jpeg_device $(if $(call on,$(NVJPEG)),bench_nvjpeg))
+bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels jpeg_device \
+             $(if $(call on,$(NVJPEG)),bench_nvjpeg))
 	BUILD=$(B) JPEG="$(JPEG_STORES)" STREAMS="$(STREAMS)" tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
 bench-codecs: $(B)/tests/bench_codecs
@@ -304,10 +178,12 @@ DEST      = $(DESTDIR)$(PREFIX)
 PLUGINDIR = lib/wsi2h5/plugin
 MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
 DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
-            $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) $(wildcard scripts/gallery/*)
+            $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) \
+            $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
-SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md FIGURES.md demo install-deps build-state man-options make-deb make-portable \
-              completion/% man/% debian/% conda/% container/% gallery/%) %.pyc,$(shell find scripts -type f))
+SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md FIGURES.md config.mk demo install-deps build-state \
+              man-options make-deb make-portable completion/% man/% debian/% conda/% container/% gallery/%) %.pyc, \
+              $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(if $(PLUGIN),$(PLUGINDIR)/libh5jpeg.so=$(PLUGIN)) \
@@ -326,7 +202,8 @@ install: all
 	@echo 'installed in $(DEST)'
 
 uninstall:
-	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 $(foreach l,$(LINKS),bin/wsi-$(firstword $(subst =, ,$(l))))
+	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 \
+	  $(foreach l,$(LINKS),bin/wsi-$(firstword $(subst =, ,$(l))))
 	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \
 	  find share/wsi2h5 share/doc/wsi2h5 lib/wsi2h5 -depth -type d -exec rmdir {} + 2>/dev/null || :
 	@echo 'removed from $(DEST)'
@@ -344,13 +221,16 @@ clean:
 help:
 	@echo 'make               h5spec and wsi2h5 into $(B)/'
 	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
-	@echo 'make check         the tests, in minutes; T="NAME..." runs some; TIER=ci, TIER=all: more; SAN=address,undefined or SAN=thread'
-	@echo 'make check-all     all tests in all builds, sweeps, fuzz targets, other releases: hours; needs root, clang and mmdebstrap'
-	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie forky"; needs root, mmdebstrap'
+	@echo 'make check         the tests, in minutes; T="NAME..." runs some; TIER=ci, TIER=all: more;' \
+	  'SAN=address,undefined or SAN=thread'
+	@echo 'make check-all     all tests in all builds, sweeps, fuzz targets, other releases: hours; needs root,' \
+	  'clang and mmdebstrap'
+	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie forky"; needs' \
+	  'root, mmdebstrap'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
 	@echo 'make man           the options in the manual pages, from --help'
-	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, and groff over the sources'
+	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, groff and clang-format 14 over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE JPEG_STORES=STORES'
 	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
@@ -359,8 +239,11 @@ help:
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make portable      programs with their libraries in one folder below build/portable, for other distributions'
 	@echo 'make clean         removes build/ and demo/'
-	@echo 'Variables: JOBS=N or -jN (files and tests at the same time: $(JOBS)), CC CFLAGS NVCC ARCH V=1 WERROR=1, and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
+	@echo 'Variables: JOBS=N or -jN (files and tests at the same time: $(JOBS)), CC CFLAGS NVCC ARCH V=1 WERROR=1,' \
+	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
-.PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c lint-gcc lint-man torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall deb portable clean help
+.PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
+        lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall \
+        deb portable clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

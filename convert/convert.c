@@ -1,5 +1,5 @@
 /* convert.c - see convert.h. */
-#include "convert/convert_parts.h"
+#include "convert/convert.h"
 
 #include "common/base/clock.h"
 #include "common/base/pipe.h"
@@ -7,6 +7,8 @@
 #include "common/base/stop.h"
 #include "common/codec/jpeg_chunk.h"
 #include "common/codec/jpeg_decoder.h"
+#include "common/codec/jpeg_encoder.h"
+#include "convert/convert_tile.h"
 #include "convert/plan.h"
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"
@@ -226,8 +228,8 @@ static int open_buffers(struct convert *c, int depth, struct err *e)
     }
     if (open_decoders(c, e))
         return -1;
-    return keeps ? jpeg_make_flat(c->info.chunk_cols, c->info.chunk_rows, c->slide_info.background,
-                                  &c->flat.bytes, &c->flat.n, e)
+    return keeps ? jpeg_encode_flat(c->info.chunk_cols, c->info.chunk_rows,
+                                    c->slide_info.background, &c->flat.bytes, &c->flat.n, e)
                  : 0;
 }
 

@@ -1,5 +1,5 @@
-/* convert_tile.c - one tile of the slide to one chunk of the store; see convert.h. */
-#include "convert/convert_parts.h"
+/* convert_tile.c - see convert_tile.h. */
+#include "convert/convert_tile.h"
 
 #include "common/store/gray.h"
 

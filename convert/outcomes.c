@@ -153,7 +153,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
                 s->tissue_missing);
     if (s->tissue_doubt[0])
         cli_say("%s: the tissue map shows %s and may be wrong; " STORE_TISSUE_REMEDY
-                " makes another", i->path, s->tissue_doubt);
+                " makes another",
+                i->path, s->tissue_doubt);
     if (s->tiles_missing > 0)
         cli_say("%s: %" PRId64 " tile%s empty in the file (never scanned)", i->path,
                 s->tiles_missing, s->tiles_missing == 1 ? " is" : "s are");

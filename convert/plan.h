@@ -6,7 +6,7 @@
 
 #include "common/base/err.h"
 #include "common/store/store.h"
-#include "convert/convert.h"
+#include "convert/convert_options.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"
 

@@ -7,7 +7,7 @@
 #ifndef WSI_RESOLUTION_H
 #define WSI_RESOLUTION_H
 
-#include "convert/convert.h"
+#include "convert/convert_options.h"
 #include "convert/readers/slide.h"
 
 /*

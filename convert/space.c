@@ -20,8 +20,7 @@ static double least_bytes(const struct store_info *i, const struct tissue *only)
             stored += !only || tissue_any(only, col * i->chunk_cols, row * i->chunk_rows,
                                           i->chunk_cols, i->chunk_rows);
     const double pixels = (double)stored * (double)store_chunk_bytes(i);
-    const double packed =
-        4.0 * (double)i->source_bytes * (double)stored / (double)(columns * rows);
+    const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(columns * rows);
     if (i->codec->id == CODEC_NONE)
         return pixels;
     if (i->codec->id == CODEC_JPEG) /* the slide has other levels and pictures, too */

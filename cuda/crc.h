@@ -20,8 +20,8 @@ struct crc_batch {
     const uint8_t *d_stored;
     const struct crc_chunk *chunks; /* [n] */
     int32_t n;
-    uint32_t *crc32; /* [n] */
-    uint8_t *heads;  /* [n][CRC_HEAD]; NULL: not wanted */
+    uint32_t *crc32;             /* [n] */
+    uint8_t *heads;              /* [n][CRC_HEAD]; NULL: not wanted */
     uint32_t powers[CRC_POWERS]; /* crc_chunks() sets it */
 };
 

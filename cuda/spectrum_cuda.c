@@ -4,6 +4,7 @@
 #include "common/codec/codec.h"
 #include "cuda/gds.h"
 #include "cuda/staging.h"
+#include "process/spectrum/spectrum_open.h"
 
 #include <stdlib.h>
 

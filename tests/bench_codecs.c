@@ -62,7 +62,8 @@ int main(int argc, char **argv)
         size_t (*pack)(const void *, void *, size_t);
         void (*unpack)(const void *, size_t, void *);
     } codecs[] = {{"deflate 1 (libdeflate)", pack_deflate, unpack_deflate},
-                  {"lz4", pack_lz4, unpack_lz4}, {"zstd 1", pack_zstd, unpack_zstd}};
+                  {"lz4", pack_lz4, unpack_lz4},
+                  {"zstd 1", pack_zstd, unpack_zstd}};
     openslide_t *o = argc > 1 ? openslide_open(argv[1]) : NULL;
     if (!o || openslide_get_error(o))
         return fputs("usage: bench_codecs SLIDE\n", stderr), 2;
@@ -98,8 +99,8 @@ int main(int argc, char **argv)
                     return 1;
             }
         const double all = 3.0 * n * BYTES;
-        printf("%-24s %.3f of the pixels, packs %4.0f MB/s, unpacks %4.0f MB/s\n",
-               codecs[c].name, bytes / all, all / 1e6 / packing, all / 1e6 / unpacking);
+        printf("%-24s %.3f of the pixels, packs %4.0f MB/s, unpacks %4.0f MB/s\n", codecs[c].name,
+               bytes / all, all / 1e6 / packing, all / 1e6 / unpacking);
     }
     return 0;
 }

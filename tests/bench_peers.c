@@ -29,9 +29,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tiffio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <tiffio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -355,6 +355,7 @@ int main(int argc, char **argv)
         return bench_fftw(FFTW_MEASURE, atof(argv[2]));
     fputs("usage: bench_peers openslide SLIDE ROWS | jpeg|eighth|luma|deflate|j2k SLIDE SECONDS |\n"
           "       fftw|fftw-measure SECONDS | write SLIDE OUT | hold FILE MIB |\n"
-          "       crc FILE | tiles SLIDE | cpu COMMAND...\n", stderr);
+          "       crc FILE | tiles SLIDE | cpu COMMAND...\n",
+          stderr);
     return 2;
 }

@@ -22,9 +22,9 @@ struct job {
     struct store *store;
     struct store_chunk *chunks;
     int64_t n, next;
-    unsigned char **packed;       /* inflate: each chunk's bytes */
-    unsigned char **buffers;      /* [threads] */
-    struct codec_work **codecs;   /* [threads] */
+    unsigned char **packed;     /* inflate: each chunk's bytes */
+    unsigned char **buffers;    /* [threads] */
+    struct codec_work **codecs; /* [threads] */
     bool check;
 };
 
@@ -59,8 +59,9 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     unsigned char *at = j->buffers[thread];
     size_t bytes = 0;
     if (j->packed)
-        return c->raw ? 0 : codec_decode(j->codecs[thread], &params, j->packed[it->first],
-                                         c->bytes, at);
+        return c->raw
+                   ? 0
+                   : codec_decode(j->codecs[thread], &params, j->packed[it->first], c->bytes, at);
     for (int64_t k = 0; k < it->n; k++)
         bytes += c[k].bytes;
     if (store_read(j->store, c->offset, at, bytes, e))

@@ -6,21 +6,18 @@ import h5py
 
 from lib import *
 
-
 def sources(*patterns):
     return [f for p in patterns for f in sorted(glob.glob(os.path.join(ROOT, p)))]
-
 
 def includes(path):
     with open(path) as f:
         return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', f.read(), re.M)
 
-
 LAYERS = [  # folder, what of ours it may include
     ("common", ("common/",)),
     ("convert", ("common/", "convert/")),
     ("process", ("common/", "process/")),
-    ("cuda", ("common/", "process/spectrum/spectrum.h", "cuda/")),
+    ("cuda", ("common/", "process/spectrum/spectrum.h", "process/spectrum/spectrum_open.h", "cuda/")),
 ]
 ROOMS = {  # of each folder, in their order: a room includes itself and rooms to its left; the folder's own files all
     "common": "base codec hdf5 store result regions",
@@ -34,14 +31,14 @@ APART = [  # rooms that know nothing of each other, beyond the order above
 ] + [("process/" + a, "process/" + b) for a in ("run", "commands", "map", "plot", "report")
      for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
 ONLY = [  # header, the only files that may include it
-    (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5jpeg\.c|hdf5/h5\.h)"),
-    (r"common/hdf5/h5(_file)?\.h", r"common/(hdf5|store|result)/.*"),
+    (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5jpeg\.c|hdf5/h5\w*\.[ch])"),
+    (r"common/hdf5/(guard\w*|h5(_(attr|error|file|image|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
     (r"pthread\.h", r"(common/base/pipe|process/engine/loop|convert/readers/dicom_index)\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/readers/svs_level|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
-    (r"j(peglib|error)\.h", r"(common/codec/jpeg_decoder|process/draw/jpeg_write)\.c"),
+    (r"j(peglib|error)\.h", r"common/codec/jpeg_(de|en)coder\.c"),
     (r"openjpeg\.h", r"convert/tile/tile_j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
@@ -49,12 +46,10 @@ ONLY = [  # header, the only files that may include it
     (r"wsi_build\.h", r"(convert/arguments|process/(h5spec|options/options))\.c"),
 ]
 
-
 def ours(*folders):
     """Every C and CUDA file below the folders, however deep, relative to the project."""
     return [os.path.relpath(f, ROOT) for d in folders for e in ("c", "h", "cu", "cuh")
             for f in sorted(glob.glob(os.path.join(ROOT, d, "**", "*." + e), recursive=True))]
-
 
 def test_layers():
     for folder, allowed in LAYERS:
@@ -65,7 +60,6 @@ def test_layers():
                 for header, files in ONLY:
                     if re.fullmatch(header, inc):
                         expect(re.fullmatch(files, name), "%s includes %s", name, inc)
-
 
 def test_rooms_include_one_another_in_one_direction():
     for folder, rooms in ROOMS.items():
@@ -82,12 +76,48 @@ def test_rooms_include_one_another_in_one_direction():
                 for a, b in APART:
                     expect((room, os.path.dirname(inc)) not in ((a, b), (b, a)), "%s includes %s", name, inc)
 
+MOST_IN_A_CIRCLE = 3
+LARGER_CIRCLES = {"process/report/report": 14}  # a module of each, and its size; to be dissolved
+
+def module_of(name):
+    return os.path.splitext(name)[0]
+
+def needs_of_modules():
+    """Module: the modules whose names its files include, and for a header those that define what it declares."""
+    names = ours("common", "convert", "process", "cuda")
+    text = {name: open(os.path.join(ROOT, name), encoding="utf-8").read() for name in names}
+    defined = {f: name for name in names if not name.endswith(".h")
+               for f in re.findall(r"^(?!static|return)\w[\w *]*?\b(\w+)\([^;{}]*\)\n\{", text[name], re.M)}
+    needs = {module_of(name): set() for name in names}
+    for name in names:
+        needs[module_of(name)] |= {module_of(inc) for inc in includes(os.path.join(ROOT, name)) if inc in text}
+        if name.endswith(".h"):
+            declared = re.findall(r"^(?!static|return)\w[\w *]*?\b(\w+)\([^;{}]*\)[^;{}]*;", text[name], re.M)
+            needs[module_of(name)] |= {module_of(defined[f]) for f in declared if f in defined}
+    return needs
+
+def reachable(needs, module):
+    found, todo = set(), [module]
+    while todo:
+        new = needs[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+def test_circles_of_modules_are_small():
+    """What is only understood together is at most three modules (a module: the files of one name)."""
+    needs = needs_of_modules()
+    reach = {module: reachable(needs, module) for module in needs}
+    circles = {frozenset(b for b in reach[a] if a in reach[b]) for a in needs if a in reach[a]}
+    expect(circles, "none is found at all")
+    def most(circle):
+        return max([MOST_IN_A_CIRCLE] + [n for module, n in LARGER_CIRCLES.items() if module in circle])
+    no_offences(["%d: %s" % (len(c), " ".join(sorted(c))) for c in circles if len(c) > most(c)])
 
 def test_file_names_are_unique():
     names = [os.path.basename(f) for f in ours("common", "convert", "process", "cuda")]
     names += [os.path.basename(f) for f in sources("tests/*.c")]
     expect(len(names) == len(set(names)), "%s", sorted(n for n in names if names.count(n) > 1))
-
 
 def code():
     """Name and lines of every C and CUDA file."""
@@ -95,17 +125,14 @@ def code():
         with open(os.path.join(ROOT, name), encoding="utf-8") as f:
             yield name, f.read().splitlines()
 
-
 def no_offences(found):
     expect(not found, "%d places: %s", len(found), "; ".join(found[:20]))
-
 
 def test_lines_fit_the_limit():
     with open(os.path.join(ROOT, ".clang-format")) as f:
         limit = int(re.search(r"ColumnLimit: (\d+)", f.read()).group(1))
     no_offences(["%s:%d has %d columns" % (name, n, len(line)) for name, lines in code()
                  for n, line in enumerate(lines, 1) if len(line) > limit])
-
 
 # one thing per another: "a task a slide", "a line a bin"
 PER = (r"\b(a|an|one|two|\d+) (byte|line|task|result|row|block|thread|lane|folder|store|ms|points?|window)s? (of \w+ )?"
@@ -117,7 +144,6 @@ WORDS = [  # not in plain English (CONTRIBUTING.md); the glossary is in process/
     r"\bhas had it\b", r"\bhalf[- ]done\b", r"\bgiv(e|es|en|ing) back\b", PER,
 ]
 
-
 def texts():
     """Name and lines of every file that people read."""
     for folder, folders, names in os.walk(ROOT):
@@ -128,12 +154,10 @@ def texts():
                 with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
                     yield path, f.read().splitlines()
 
-
 def test_words():
     bad = re.compile("|".join("(?:%s)" % w for w in WORDS), re.I)
     no_offences(["%s:%d: %s" % (name, n, bad.search(line).group(0)) for name, lines in texts()
                  for n, line in enumerate(lines, 1) if bad.search(line)])
-
 
 def test_lanes_are_those_of_vectors():
     """The glossary gives the word lane to vector instructions and warps."""
@@ -141,12 +165,10 @@ def test_lanes_are_those_of_vectors():
     no_offences(["%s:%d" % (name, n) for name, lines in code() for n, line in enumerate(lines, 1)
                  if re.search(r"\blanes?\b", line, re.I) and not name.startswith(simd)])
 
-
 def test_readme_is_short():
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
         words = len(f.read().split())
     no_offences(["README.md has %d words, more than 1500" % words] if words > 1500 else [])
-
 
 def test_every_room_is_in_the_readme_of_its_folder():
     for folder, rooms in ROOMS.items():
@@ -155,21 +177,24 @@ def test_every_room_is_in_the_readme_of_its_folder():
         missing = [room for room in rooms.split() if not re.search(r"\b%s\b" % room, text)]
         expect(not missing, "%s/README.md does not name %s", folder, missing)
 
-
 def test_every_test_says_what_it_tests():
     for path in sources("tests/check_*.py", "tests/test_*.c"):
         with open(path, encoding="utf-8") as f:
             head = f.read(600)
         expect(re.match(r"(#!.*\n)?\"\"\".{20}|/\*\s+(\* )?test_\w+(\.c)? - \w", head), "%s does not begin with what it tests", path)
 
+def test_lines_of_makefiles_fit():
+    for path in ("Makefile", "scripts/config.mk", "tests/rules.mk"):
+        with open(os.path.join(ROOT, path)) as f:
+            no_offences(["%s:%d has %d columns" % (path, n, len(line.rstrip())) for n, line in enumerate(f, 1)
+                         if len(line.rstrip()) > 120])
 
 def test_every_target_is_described():
     with open(os.path.join(ROOT, "Makefile")) as f:
-        targets = set(re.search(r"^\.PHONY: (.*)", f.read(), re.M).group(1).split())
+        targets = set(re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", f.read(), re.M).group(1).replace("\\\n", " ").split())
     listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
     internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "fuzz-targets", "help"}
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
-
 
 def test_tests_that_are_named_exist():
     with open(os.path.join(ROOT, "tests/PROMISES.md"), encoding="utf-8") as f:
@@ -178,7 +203,6 @@ def test_tests_that_are_named_exist():
              for name in re.findall(r"^def test_(\w+)", open(path, encoding="utf-8").read(), re.M)}
     named = {(program, name) for program, name in named if program in {p for p, _ in there}}
     expect(len(named) > 30 and named <= there, "%s", sorted(named - there))
-
 
 def test_releases_agree():
     """The version and its date are the same in every document."""
@@ -199,14 +223,11 @@ def test_releases_agree():
     h5dump = run("h5dump", "-a", "/creator", store(slide())).out
     says(h5dump, '"wsi2h5 %s"' % version)
 
-
 def slide():
     return made("--size", "600x900", name="options")
 
-
 def grouped():
     return store(slide(), "--stripe-rows", "240", "--group-bytes", "1")
-
 
 def regions_file():
     path = os.path.join(TMP, "roi.geojson")
@@ -214,7 +235,6 @@ def regions_file():
         f.write('{"type": "Feature", "properties": {"classification": {"name": "A"}}, '
                 '"geometry": {"type": "Polygon", "coordinates": [[[0, 0], [600, 0], [300, 900]]]}}')
     return path
-
 
 ROI = regions_file()
 # every option of --help, with arguments that must work
@@ -252,12 +272,10 @@ OTHER_OPTIONS = {
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
 
-
 def options_of(*program):
     p = run(*program, "--help")
     expect(p.err == "" and len(max(p.out.splitlines(), key=len)) <= 100, "help")
     return set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", p.out, re.M)) | set(re.findall(r"\[(--[a-z]+)", p.out))
-
 
 def test_every_option_of_wsi2h5():
     expect(options_of(WSI2H5) == set(WSI2H5_OPTIONS), "%s", options_of(WSI2H5) ^ set(WSI2H5_OPTIONS))
@@ -267,13 +285,11 @@ def test_every_option_of_wsi2h5():
             run(WSI2H5, option, *arguments, "-o", out, slide())
             run(H5SPEC, "verify", os.path.join(out, "options.h5"))
 
-
 def check_options(command, want):
     found, want = options_of(H5SPEC, command), set(want) | EVERY_COMMAND
     if command == "compare":  # two results
         want.remove("--list")
     expect(found == want, "%s: %s", command, found ^ want)
-
 
 def test_every_option_of_h5spec():
     check_options("run", list(RUN_OPTIONS) + ["--output"])
@@ -290,18 +306,14 @@ def test_every_option_of_h5spec():
                 p = run(H5SPEC, command, option, *arguments, file)
                 expect(p.out != "" or option == "--quiet", "%s %s prints nothing", command, option)
 
-
 def test_versions():
     says(run(WSI2H5, "--version").out, "HDF5 ", "OpenSlide ", "Report bugs to")
     says(run(H5SPEC, "--version").out, "HDF5 ", "backends: cpu", "Report bugs to")
 
-
 PAGES = {"convert/wsi2h5.1": WSI2H5, "process/h5spec.1": H5SPEC}
-
 
 def commands_of_h5spec():
     return re.findall(r"^  ([a-z]+)  +[a-z]", run(H5SPEC, "--help").out, re.M)
-
 
 def test_manual_pages_are_those_of_the_programs():
     """`make man` changes nothing: the pages hold every option, default and example of --help."""
@@ -317,14 +329,12 @@ def test_manual_pages_are_those_of_the_programs():
         expect(marks == ["begin", "end"] * (len(marks) // 2), "%s: %s", page.name, marks)
     says(text, *(".SH " + heading for heading in ("EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES", "SEE ALSO")))
 
-
 def test_manual_pages_say_what_can_still_identify_someone():
     for name in PAGES:
         text = " ".join(open(os.path.join(ROOT, name)).read().split())
         section = text.split(".SH IDENTIFYING DATA")[-1].split(".SH ")[0] if ".SH IDENTIFYING DATA" in text else ""
         says(section, "What can still identify someone", "base name", "anonymous", "hash and size", "scanning parameters", "tissue",
              "written on the glass", "thumbnail")
-
 
 def test_manual_pages_say_nothing_else():
     """What is written by hand names only options, commands and a version that exist."""
@@ -363,7 +373,6 @@ done
 def completed(*line):
     return completed_each(line)[0]
 
-
 def test_completion_of_bash():
     if not shutil.which("bash"):
         raise Skip("bash is not installed")
@@ -375,7 +384,6 @@ def test_completion_of_bash():
         expect(have == options_of(H5SPEC, command), "%s: %s", command, have ^ options_of(H5SPEC, command))
     expect(completed(H5SPEC, "-") == completed(H5SPEC, "run", "-"), "run may be left out")
 
-
 ZSH = """
 _call_program() { shift; $=* }
 _files() { : }
@@ -383,7 +391,6 @@ _describe() { print -l -- ${subcommands%%:*} }
 _arguments() { shift; print -rl -- "$@" }
 words=("$@") CURRENT=$#
 """
-
 
 def test_completion_of_zsh():
     """With what zsh provides replaced by functions that print what they are given."""
@@ -437,7 +444,6 @@ def test_words_of_the_help_are_accepted():
     accepted((H5SPEC, "plot", "--map"), lambda: ("-o", os.path.join(tmp(), "options.svg"), spectrum(grouped())))
     accepted((H5SPEC, "report"), lambda: ("-o", os.path.join(tmp(), "options.html"), spectrum(grouped())))
 
-
 def test_data_and_messages_are_apart():
     p = run(H5SPEC, "--json", "-o", os.path.join(tmp(), "r.h5"), grouped())
     (j,) = json_lines(p.out)
@@ -449,7 +455,6 @@ def test_data_and_messages_are_apart():
     (j,) = json_lines(run(H5SPEC, "info", "--json", spectrum(grouped())).out)
     expect(j["slides"][0]["windows"] == j["windows"] == 18, "%s", j)
 
-
 def test_a_full_stdout_is_an_error():
     with open("/dev/full", "w") as full:
         p = subprocess.run([H5SPEC, "info", grouped()], stdout=full, stderr=subprocess.PIPE)
@@ -457,7 +462,6 @@ def test_a_full_stdout_is_an_error():
     with open("/dev/full", "w") as full:
         p = subprocess.run([WSI2H5, "--json", "-o", tmp(), slide()], stdout=full, stderr=subprocess.PIPE)
     expect(p.returncode == 1, "status %d", p.returncode)
-
 
 @later("ci")
 def test_other_parts_make_everything_again():
@@ -470,12 +474,10 @@ def test_other_parts_make_everything_again():
     make("CUDA=0", "h5spec", cwd=d)
     says(run(os.path.join(d, "build/h5spec"), "verify", lz4).out, "valid")
 
-
 def copy_of_the_tree():
     d = os.path.join(tmp(), "tree")
     shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
     return d
-
 
 def make(*words, cwd, status=0, env={}):
     if SAN:
@@ -484,7 +486,6 @@ def make(*words, cwd, status=0, env={}):
     if cwd != ROOT:
         words = ("CFLAGS=-O0", *words)  # compiles in a third of the time
     return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status)
-
 
 @later("ci")
 def test_without_anything_but_hdf5_and_zlib():
@@ -511,7 +512,6 @@ def test_without_anything_but_hdf5_and_zlib():
     expect("openslide" not in run("readelf", "-d", wsi2h5).out, "wsi2h5 needs OpenSlide")
     check_svs_without_openslide(wsi2h5)
 
-
 def check_svs_without_openslide(wsi2h5):
     slide = made("--size", "1500x1100", "--levels", "2", "--icc", "fake:200", "--mpp", "0.25")
     out = os.path.join(tmp(), "s.h5")
@@ -525,7 +525,6 @@ def check_svs_without_openslide(wsi2h5):
     other = made("--size", "300x300", "--compression", "deflate", name="deflate")
     says(run(wsi2h5, "-o", tmp(), other, status=1).err, other, "not a slide that this build reads",
          "build wsi2h5 with OpenSlide")
-
 
 @later("ci")
 def test_zlib_instead_of_libdeflate_and_no_libtiff_in_h5spec():
@@ -546,7 +545,6 @@ def test_zlib_instead_of_libdeflate_and_no_libtiff_in_h5spec():
         run(h5spec, "map", "--format", "all", "-o", maps, a)
         expect({f.split(".")[-1] for f in os.listdir(maps)} == {"png", "geojson", "csv"}, "%s", os.listdir(maps))
 
-
 def compiler_without(header):
     """A compiler that does not find the header."""
     path = os.path.join(tmp(), "cc")
@@ -558,7 +556,6 @@ printf '%%s\\n' "$text" | cc "$@"
 """ % header)
     os.chmod(path, 0o755)
     return path
-
 
 def test_missing_parts_are_named():
     """One line with the remedy, instead of a compiler error."""
@@ -572,7 +569,6 @@ def test_missing_parts_are_named():
         expect(len(p.err.splitlines()) == 1, "%s", p.err)
     expect(make("B=" + b, "needs", cwd=ROOT).out == "", "silent")
     make("CC=" + compiler_without("zlib.h"), "LIBDEFLATE=1", "B=" + b, "needs", cwd=ROOT)
-
 
 @later("ci")
 def test_libraries_are_found():
@@ -589,7 +585,6 @@ def test_libraries_are_found():
     expect("echo 'no GeoJSON" not in make("B=" + b, "-n", "JANSSON=0", cwd=ROOT).out, "no news")
     expect("-Werror" not in lines, "warnings are no errors")
     says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")
-
 
 @later("ci")
 def test_short_lines_and_the_build_of_version():
@@ -614,7 +609,6 @@ def test_short_lines_and_the_build_of_version():
         f.write("build/process/commands/lookup.o: process/commands/lookup.cu\n")
     os.rename(os.path.join(d, "process/look_up.c"), os.path.join(d, "process/commands/lookup.c"))
     says(make("CUDA=0", "h5spec", cwd=d).out, "CC process/commands/lookup.c")
-
 
 def test_install_deps():
     """What is missing is listed; nothing is printed when nothing is. No package is installed here."""
@@ -647,11 +641,9 @@ def test_install_deps():
     stub("dpkg-query", 'shift 2; for p; do [ $p = python3 ] || echo "installed $p"; done\n')
     says(run(script, env=env, status=1).err, "missing: python3\n")  # wsi-corpus and others need it
 
-
 def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
-
 
 def test_pictures_of_the_user_are_not_installed():
     d = copy_of_the_tree()
@@ -662,7 +654,6 @@ def test_pictures_of_the_user_are_not_installed():
     lines = make("-n", "install", "CUDA=0", cwd=d).out
     says(lines, "doc/wsi2h5/process/example.svg=", "doc/wsi2h5/README.md=")
     expect("private" not in lines and "demo/" not in lines, "%s", re.findall(r"\S*(?:private|demo/)\S*", lines))
-
 
 def test_install_and_uninstall():
     d = os.path.join(tmp(), "a folder")
@@ -693,6 +684,5 @@ def test_install_and_uninstall():
     make("uninstall", *words, cwd=ROOT)
     expect(files_below(prefix) == ["share/doc/other"], "%s", files_below(prefix))
     expect(not os.path.exists(os.path.join(prefix, "share/wsi2h5")), "our folder stays")
-
 
 main(globals())

@@ -18,6 +18,7 @@
  */
 #include "common/result/features.h"
 #include "common/result/result.h"
+#include "common/result/result_write.h"
 
 #include <getopt.h>
 #include <math.h>

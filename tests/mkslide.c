@@ -42,7 +42,8 @@ static char *tail_make(const struct opts *o)
         "|Barcode = 0815|Parmset = USM Filter%s|Left = 25.691574|Top = 23.449873"
         "|LineCameraSkew = -0.000424|LineAreaXOffset = 0.019265|LineAreaYOffset = -0.000313"
         "|Focus Offset = 0.000000|ImageID = 1004486|OriginalWidth = %u|Originalheight = %u"
-        "|Filtered = 5", appmag, mpp, o->width, o->height);
+        "|Filtered = 5",
+        appmag, mpp, o->width, o->height);
     free(appmag);
     free(mpp);
     return tail;
@@ -216,10 +217,10 @@ static void level_write(struct maker *m, uint32_t level)
     uint32_t w = o->width >> 2 * level, h = o->height >> 2 * level;
     uint32_t cols = (w + m->tile_w - 1) / m->tile_w, rows = (h + m->tile_h - 1) / m->tile_h;
     bool ycbcr = m->codec->compression == COMPRESSION_JPEG && m->form.ycbcr;
-    uint16_t photometric = m->src.tif ? m->src.photometric
-                           : ycbcr    ? PHOTOMETRIC_YCBCR
+    uint16_t photometric = m->src.tif     ? m->src.photometric
+                           : ycbcr        ? PHOTOMETRIC_YCBCR
                            : m->form.gray ? PHOTOMETRIC_MINISBLACK
-                                      : PHOTOMETRIC_RGB;
+                                          : PHOTOMETRIC_RGB;
     char *text = level == 0 && o->description ? text_make("%s", o->description)
                  : m->src.tif && level == 0   ? source_description(m)
                                               : level_description(m, level);
@@ -357,15 +358,30 @@ static void slide_write(struct maker *m)
 
 int main(int argc, char **argv)
 {
-    struct opts o = {.mpp = "0.4990", .appmag = "20", .width = 1500, .height = 1100, .tile_w = 240,
-                     .tile_h = 240, .n_levels = 1, .seed = 1, .codec = &codecs[0],
-                     .form = {.quality = 80}, .tissue_fraction = -1};
+    struct opts o = {.mpp = "0.4990",
+                     .appmag = "20",
+                     .width = 1500,
+                     .height = 1100,
+                     .tile_w = 240,
+                     .tile_h = 240,
+                     .n_levels = 1,
+                     .seed = 1,
+                     .codec = &codecs[0],
+                     .form = {.quality = 80},
+                     .tissue_fraction = -1};
     opts_parse(&o, argc, argv);
-    struct maker m = {.o = &o, .codec = o.codec, .form = o.form,
-                      .tile_w = o.tile_w, .tile_h = o.tile_h,
+    struct maker m = {.o = &o,
+                      .codec = o.codec,
+                      .form = o.form,
+                      .tile_w = o.tile_w,
+                      .tile_h = o.tile_h,
                       .out = {.path = o.out, .big = o.big, .big_endian = o.big_endian},
-                      .picture = {.width = o.width, .height = o.height, .seed = o.seed,
-                                  .tissue = o.tissue, .stain = o.stain, .fiducials = o.fiducials}};
+                      .picture = {.width = o.width,
+                                  .height = o.height,
+                                  .seed = o.seed,
+                                  .tissue = o.tissue,
+                                  .stain = o.stain,
+                                  .fiducials = o.fiducials}};
     memcpy(m.picture.rect, o.rect, sizeof o.rect);
     if (o.from) {
         source_open(&m);

@@ -56,7 +56,7 @@ struct picture {
     uint32_t rect[4]; /* x, y, w, h in level-0 pixels */
     enum stain stain;
     struct fiducials fiducials;
-    uint8_t *mask;    /* [width] 1 = tissue, of the row being made */
+    uint8_t *mask; /* [width] 1 = tissue, of the row being made */
     uint32_t *texture, *grain, *ground;
     uint8_t *above[MAX_LEVELS]; /* [width of level - 1][3]: a row of the level above */
     uint32_t *sum[MAX_LEVELS];  /* [width of level][3] */
@@ -75,10 +75,10 @@ void picture_sample(struct picture *p, uint32_t w, uint32_t h, uint32_t stride, 
 /* --- codecs (mkslide_codecs.c) --- */
 
 struct form {
-    int quality, before; /* before: quality of a first JPEG, which is decoded; 0: none */
+    int quality, before;  /* before: quality of a first JPEG, which is decoded; 0: none */
     bool ycbcr, complete; /* complete: the stream brings its own tables */
     uint32_t sub_x, sub_y;
-    uint32_t restart; /* MCUs from one restart marker to the next; 0: none */
+    uint32_t restart;                 /* MCUs from one restart marker to the next; 0: none */
     bool progressive, comments, gray; /* gray: one component */
 };
 
@@ -124,8 +124,7 @@ void out_open(struct tiff_out *o);
 void out_close(struct tiff_out *o);
 /* A tag's numbers, bytes and text stay the caller's until dir_write. */
 struct tag *dir_add(struct dir *d, uint32_t tag, uint16_t type, uint64_t count);
-void dir_short(struct dir *d, uint32_t tag, uint64_t count, uint64_t a, uint64_t b,
-               uint64_t c);
+void dir_short(struct dir *d, uint32_t tag, uint64_t count, uint64_t a, uint64_t b, uint64_t c);
 void dir_long(struct dir *d, uint32_t tag, uint64_t v);
 void dir_bytes(struct dir *d, uint32_t tag, uint16_t type, const void *data, size_t n);
 void dir_text(struct dir *d, uint32_t tag, const char *text);

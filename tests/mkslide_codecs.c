@@ -77,8 +77,12 @@ static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, ui
 /* The pixels after a first compression; to be free()d. */
 static uint8_t *jpeg_first(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h)
 {
-    struct form first = {.quality = f->before, .ycbcr = f->ycbcr, .gray = f->gray, .complete = true,
-                         .sub_x = f->sub_x, .sub_y = f->sub_y};
+    struct form first = {.quality = f->before,
+                         .ycbcr = f->ycbcr,
+                         .gray = f->gray,
+                         .complete = true,
+                         .sub_x = f->sub_x,
+                         .sub_y = f->sub_y};
     struct mem stream = {0};
     uint8_t *pixels = malloc(3 * (size_t)w * h);
     if (!pixels)

@@ -63,8 +63,11 @@ static int64_t edge_jitter(const struct picture *p, uint32_t which, uint32_t y, 
 
 static void mask_ellipse(struct picture *p, uint32_t which, uint32_t y, uint32_t x0, uint32_t n)
 {
-    static const int64_t blobs[][4] = { /* cx, cy, rx, ry in 1/1000 of the slide */
-        {270, 290, 215, 225}, {725, 260, 195, 190}, {260, 740, 185, 200}, {690, 715, 240, 210}};
+    static const int64_t blobs[][4] = {/* cx, cy, rx, ry in 1/1000 of the slide */
+                                       {270, 290, 215, 225},
+                                       {725, 260, 195, 190},
+                                       {260, 740, 185, 200},
+                                       {690, 715, 240, 210}};
     int64_t w = p->width, h = p->height;
     int64_t cx = blobs[which][0] * w / 1000, dy = y - blobs[which][1] * h / 1000;
     int64_t rx = blobs[which][2] * w / 1000, ry = blobs[which][3] * h / 1000;
@@ -207,7 +210,7 @@ void picture_free(struct picture *p)
 
 /* A tile of a level, [th][tw][3]; what lies beyond the picture repeats its last row and column. */
 void picture_tile(struct picture *p, uint32_t level, uint32_t x, uint32_t y, uint32_t tw,
-                         uint32_t th, uint8_t *rgb)
+                  uint32_t th, uint8_t *rgb)
 {
     uint32_t w = p->width >> 2 * level, h = p->height >> 2 * level;
     uint32_t n = w - x < tw ? w - x : tw;

@@ -68,8 +68,7 @@ struct tag *dir_add(struct dir *d, uint32_t tag, uint16_t type, uint64_t count)
     return t;
 }
 
-void dir_short(struct dir *d, uint32_t tag, uint64_t count, uint64_t a, uint64_t b,
-                      uint64_t c)
+void dir_short(struct dir *d, uint32_t tag, uint64_t count, uint64_t a, uint64_t b, uint64_t c)
 {
     struct tag *t = dir_add(d, tag, TIFF_SHORT, count);
     t->small[0] = a, t->small[1] = b, t->small[2] = c;
@@ -153,7 +152,7 @@ void dir_write(struct tiff_out *o, struct dir *d)
 
 /* What every directory has. */
 void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t compression,
-                      uint16_t photometric)
+               uint16_t photometric)
 {
     dir_long(d, TIFFTAG_SUBFILETYPE, subtype);
     dir_long(d, TIFFTAG_IMAGEWIDTH, w);
@@ -168,7 +167,7 @@ void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t
 }
 
 void dir_places(struct dir *d, const struct tiff_out *o, bool tiled, uint64_t n,
-                       const uint64_t *offsets, const uint64_t *counts)
+                const uint64_t *offsets, const uint64_t *counts)
 {
     uint16_t type = o->big ? TIFF_LONG8 : TIFF_LONG;
     struct tag *t = dir_add(d, tiled ? TIFFTAG_TILEOFFSETS : TIFFTAG_STRIPOFFSETS, type, n);

@@ -8,6 +8,7 @@
 #include "common/base/pipe.h"
 #include "common/store/gray.h"
 #include "process/engine/stream.h"
+#include "process/spectrum/spectrum_open.h"
 #include "tests/device.h"
 
 #include <hdf5.h>

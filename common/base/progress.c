@@ -1,6 +1,7 @@
 /* progress.c - see progress.h. */
 #include "common/base/progress.h"
 
+#include "common/base/clock.h"
 #include "common/base/text.h"
 
 #include <inttypes.h>
@@ -19,6 +20,19 @@ static struct {
     double before, share; /* of everything, 0 to 1 */
     double begun, shown;  /* when */
 } now;
+
+int progress_when(const char *what, const char *text, enum progress_when *out, struct err *e)
+{
+    if (!strcmp(text, "auto"))
+        *out = PROGRESS_AUTO;
+    else if (!strcmp(text, "yes"))
+        *out = PROGRESS_YES;
+    else if (!strcmp(text, "no"))
+        *out = PROGRESS_NO;
+    else
+        return err_set(e, "%s %s: must be auto, yes or no", what, text);
+    return 0;
+}
 
 void progress_begin(enum progress_when when, const char *what, int64_t items, const char *unit)
 {

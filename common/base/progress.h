@@ -11,10 +11,14 @@
 #ifndef WSI_PROGRESS_H
 #define WSI_PROGRESS_H
 
-#include "common/base/cli.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+enum progress_when { PROGRESS_AUTO, PROGRESS_YES, PROGRESS_NO };
+/* Reads "auto", "yes" or "no". */
+int progress_when(const char *what, const char *text, enum progress_when *out, struct err *e);
 
 /* `what` names an item ("slide"), `unit` the rate ("MP/s"); both must outlive the progress.
  * `items` is their number. */

@@ -1,5 +1,5 @@
 /*
- * h5jpeg.c - libh5jpeg.so: HDF5's plug-in for filter 32019, JPEG (common/README.md, codec jpeg).
+ * h5jpeg.c - libh5jpeg.so: HDF5's plug-in for filter 32019, JPEG (common/FORMAT.md, codec jpeg).
  *
  * HDF5 loads it from the folders of HDF5_PLUGIN_PATH, for h5py, h5dump and every other reader. It
  * does not link HDF5, so it serves whichever copy of the library the process has.

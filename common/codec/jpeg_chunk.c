@@ -2,25 +2,12 @@
 #include "common/codec/jpeg_chunk.h"
 
 #include "common/codec/jpeg_header.h"
+#include "common/codec/jpeg_marker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SOF0 = 0xc0,
-    DHT = 0xc4,
-    SOF15 = 0xcf,
-    RST0 = 0xd0,
-    RST7 = 0xd7,
-    SOI = 0xd8,
-    EOI = 0xd9,
-    SOS = 0xda,
-    DQT = 0xdb,
-    DRI = 0xdd,
-    APP0 = 0xe0,
-    APP14 = 0xee,
-    APP15 = 0xef,
-    COM = 0xfe,
     HEAD = 2 + 16, /* bytes of SOI and the APP14 marker */
 };
 
@@ -38,8 +25,8 @@ static void put(struct jpeg_chunk *c, const uint8_t *bytes, size_t n)
 static void put_head(struct jpeg_chunk *c, bool ycbcr)
 {
     /* version 100, no flags */
-    static const uint8_t head[HEAD] = {0xff, SOI, 0xff, 0xee, 0, 14, 'A', 'd', 'o',
-                                       'b',  'e', 0,    100,  0, 0,  0,   0,   0};
+    static const uint8_t head[HEAD] = {0xff, MARKER_SOI, 0xff, MARKER_APP14, 0, 14, 'A', 'd', 'o',
+                                       'b',  'e',        0,    100,          0, 0,  0,   0,   0};
     c->n = 0;
     put(c, head, sizeof head);
     c->bytes[HEAD - 1] = ycbcr;
@@ -89,13 +76,13 @@ static bool is_damage(int marker, const struct source *s)
     const size_t n = left < 2 ? 0 : (size_t)s->at[0] << 8 | s->at[1];
     if (n > left)
         return false;
-    return (marker == APP0 && n >= 16 && !memcmp(s->at + 2, "JFIF", 5) && s->at[7] != 1) ||
-           (marker == APP14 && n >= 14 && !memcmp(s->at + 2, "Adobe", 5) && s->at[13] > 1);
+    return (marker == MARKER_APP0 && n >= 16 && !memcmp(s->at + 2, "JFIF", 5) && s->at[7] != 1) ||
+           (marker == MARKER_APP14 && n >= 14 && !memcmp(s->at + 2, "Adobe", 5) && s->at[13] > 1);
 }
 
 static bool carries_text(int marker)
 {
-    return marker == COM || (marker >= APP0 && marker <= APP15);
+    return marker == MARKER_COM || (marker >= MARKER_APP0 && marker <= MARKER_APP15);
 }
 
 /* The tables of tag 347. libjpeg forgets a restart interval at the next SOI, so DRI is not copied.
@@ -103,11 +90,11 @@ static bool carries_text(int marker)
 static int copy_tables(struct source *s, struct jpeg_chunk *c, struct err *e)
 {
     int marker = next_marker(s);
-    if (marker != SOI)
+    if (marker != MARKER_SOI)
         return other(e, "JPEG tables without SOI");
-    while ((marker = next_marker(s)) != EOI) {
-        const bool keep = marker == DQT || marker == DHT;
-        if (!keep && marker != DRI && !carries_text(marker))
+    while ((marker = next_marker(s)) != MARKER_EOI) {
+        const bool keep = marker == MARKER_DQT || marker == MARKER_DHT;
+        if (!keep && marker != MARKER_DRI && !carries_text(marker))
             return other(e, "JPEG tables with an unexpected marker");
         if (take_segment(s, c, marker, keep, e))
             return JPEG_CHUNK_OTHER;
@@ -119,13 +106,13 @@ static int copy_tables(struct source *s, struct jpeg_chunk *c, struct err *e)
 static int copy_headers(struct source *s, struct jpeg_chunk *c, struct err *e)
 {
     int marker = next_marker(s);
-    if (marker != SOI)
+    if (marker != MARKER_SOI)
         return other(e, "not a JPEG stream");
     do {
         marker = next_marker(s);
-        const bool keep =
-            marker == DQT || marker == DHT || marker == DRI || marker == SOF0 || marker == SOS;
-        if (!keep && (marker <= SOF0 || marker > SOF15) && !carries_text(marker))
+        const bool keep = marker == MARKER_DQT || marker == MARKER_DHT || marker == MARKER_DRI ||
+                          marker == MARKER_SOF0 || marker == MARKER_SOS;
+        if (!keep && (marker <= MARKER_SOF0 || marker > MARKER_SOF15) && !carries_text(marker))
             return other(e, "a JPEG with an unexpected marker");
         if (!keep && !carries_text(marker))
             return other(e, "JPEG that is not baseline");
@@ -133,7 +120,7 @@ static int copy_headers(struct source *s, struct jpeg_chunk *c, struct err *e)
             return other(e, "a JPEG with an unknown version or colour transform");
         if (take_segment(s, c, marker, keep, e))
             return JPEG_CHUNK_OTHER;
-    } while (marker != SOS);
+    } while (marker != MARKER_SOS);
     return 0;
 }
 
@@ -143,11 +130,11 @@ static int copy_data(struct source *s, struct jpeg_chunk *c, struct err *e)
     const uint8_t *p = s->at;
     while ((p = memchr(p, 0xff, (size_t)(s->end - p))) && s->end - p >= 2) {
         const int code = p[1];
-        if (code == EOI) {
+        if (code == MARKER_EOI) {
             put(c, s->at, (size_t)(p + 2 - s->at));
             return 0;
         }
-        if (code != 0 && code != 0xff && (code < RST0 || code > RST7))
+        if (code != 0 && code != 0xff && (code < MARKER_RST0 || code > MARKER_RST7))
             return other(e, "a marker within JPEG data");
         p += code == 0xff ? 1 : 2;
     }

@@ -1,6 +1,6 @@
 /*
  * jpeg_chunk.h - a TIFF tile as a chunk of codec jpeg: one whole baseline JPEG file
- * (common/README.md).
+ * (common/FORMAT.md).
  *
  * TIFF files keep the tables of all tiles in one tag (347, JPEGTables) and the colour space in
  * another (262, Photometric). The chunk states both itself: SOI, an APP14 Adobe marker, the tables,

@@ -3,6 +3,8 @@
 
 #ifdef HAVE_JPEG
 
+#include "common/codec/jpeg_marker.h"
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,7 +147,7 @@ static bool has_tables(const uint8_t *b, size_t n)
 {
     const uint8_t *end = b + n;
     while ((b = memchr(b, 0xff, (size_t)(end - b))) && ++b < end)
-        if (*b == 0xdb || *b == 0xc4)
+        if (*b == MARKER_DQT || *b == MARKER_DHT)
             return true;
     return false;
 }
@@ -297,7 +299,7 @@ static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, size_t n
 int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
                 uint8_t *out, struct err *e)
 {
-    if (s->n < 4 || s->bytes[0] != 0xff || s->bytes[1] != 0xd8)
+    if (s->n < 4 || s->bytes[0] != 0xff || s->bytes[1] != MARKER_SOI)
         return err_set(e, "not a JPEG stream");
     int r = grow_lines(d, p->rows, e);
     if (r == 0 && (!d->made || d->own_tables || d->loaded != s->tables))
@@ -352,83 +354,6 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jp
     return 0;
 }
 
-/* --- a picture of one colour --- */
-
-struct encoder {
-    struct jpeg_compress_struct jpeg;
-    struct jpeg_error_mgr manager;
-    jmp_buf failed;
-    unsigned char *bytes;
-    unsigned long n;
-};
-
-static void on_encoder_error(j_common_ptr jpeg)
-{
-    longjmp(((struct encoder *)jpeg->client_data)->failed, 1);
-}
-
-/* With quantisers of 1 the mean of a block is stored exactly: 8 times the value less 128. */
-static void encode_flat(struct encoder *w, int64_t cols, int64_t rows, const uint8_t *line)
-{
-    struct jpeg_compress_struct *j = &w->jpeg;
-    JSAMPROW row = (JSAMPROW)(uintptr_t)line;
-    jpeg_create_compress(j);
-    j->client_data = w;
-    jpeg_mem_dest(j, &w->bytes, &w->n);
-    j->image_width = (JDIMENSION)cols;
-    j->image_height = (JDIMENSION)rows;
-    j->input_components = 3;
-    j->in_color_space = JCS_RGB;
-    jpeg_set_defaults(j);
-    jpeg_set_colorspace(j, JCS_RGB);
-    jpeg_set_quality(j, 100, TRUE);
-    j->write_Adobe_marker = TRUE;
-    j->optimize_coding = TRUE;
-    jpeg_start_compress(j, TRUE);
-    while (j->next_scanline < j->image_height)
-        jpeg_write_scanlines(j, &row, 1);
-    jpeg_finish_compress(j);
-}
-
-/* 0, or -1 if libjpeg has failed: it comes back here. */
-static int try_flat(struct encoder *w, int64_t cols, int64_t rows, const uint8_t *line)
-{
-    if (setjmp(w->failed))
-        return -1;
-    encode_flat(w, cols, rows, line);
-    return 0;
-}
-
-int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
-                   struct err *e)
-{
-    uint8_t *line = malloc(3 * (size_t)cols);
-    struct encoder *w = calloc(1, sizeof *w);
-    int r = -1;
-    if (!line || !w) {
-        err_set(e, "out of memory");
-        goto out;
-    }
-    for (int64_t x = 0; x < cols; x++)
-        memcpy(line + 3 * x, rgb, 3);
-    w->jpeg.err = jpeg_std_error(&w->manager);
-    w->manager.error_exit = on_encoder_error;
-    w->jpeg.client_data = w;
-    r = try_flat(w, cols, rows, line);
-    if (r) {
-        err_set(e, "libjpeg cannot encode the background");
-        free(w->bytes);
-    } else {
-        *bytes = w->bytes;
-        *n = w->n;
-    }
-    jpeg_destroy_compress(&w->jpeg);
-out:
-    free(w);
-    free(line);
-    return r;
-}
-
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
@@ -467,13 +392,6 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jp
                struct err *e)
 {
     (void)d, (void)bytes, (void)n, (void)c;
-    return err_set(e, "this build lacks libjpeg");
-}
-
-int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
-                   struct err *e)
-{
-    (void)cols, (void)rows, (void)rgb, (void)bytes, (void)n;
     return err_set(e, "this build lacks libjpeg");
 }
 

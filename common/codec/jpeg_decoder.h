@@ -1,6 +1,5 @@
 /*
- * jpeg_decoder.h - JPEG streams to pixels: the one decoder of both programs. The only module that
- * uses libjpeg.
+ * jpeg_decoder.h - JPEG streams to pixels: the one decoder of both programs.
  *
  * Pixels are what libjpeg-turbo gives with its defaults (accurate integer DCT, fancy upsampling). A
  * stream has the size that the caller expects, or it is rejected. libjpeg only warns of a stream
@@ -72,11 +71,6 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jp
                struct err *e);
 /* Do these bytes hold tables that can be loaded? 0, JPEG_DAMAGED or JPEG_NO_MEMORY. */
 int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e);
-
-/* A whole JPEG file (JPEG_MARKED) of one colour, which decodes to exactly that colour. *bytes is to
- * be free()d. */
-int jpeg_make_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
-                   struct err *e);
 
 /* Does this build have a libjpeg that can be used? If not, e says why: in libjpeg's own words if
  * the library that was loaded rejects the program, because it has another ABI. */

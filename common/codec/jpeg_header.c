@@ -1,24 +1,9 @@
 /* jpeg_header.c - the markers of a JPEG stream; see jpeg_header.h. */
 #include "common/codec/jpeg_header.h"
 
-#include <string.h>
+#include "common/codec/jpeg_marker.h"
 
-enum {
-    SOF0 = 0xc0,
-    DHT = 0xc4,
-    JPG = 0xc8,
-    DAC = 0xcc,
-    SOF15 = 0xcf,
-    RST0 = 0xd0,
-    SOI = 0xd8,
-    EOI = 0xd9,
-    SOS = 0xda,
-    DQT = 0xdb,
-    DRI = 0xdd,
-    APP0 = 0xe0,
-    APP14 = 0xee,
-    TEM = 0x01,
-};
+#include <string.h>
 
 enum { MOST_DC_BITS = 15 }; /* of a difference; libjpeg-turbo rejects tables with more */
 
@@ -165,24 +150,24 @@ static int read_restart(struct jpeg_header *h, struct segment s, struct err *e)
 static int read_segment(struct jpeg_header *h, int marker, struct segment s, struct err *e)
 {
     switch (marker) {
-    case DQT: return read_quant(h, s, e);
-    case DHT: return read_huffman(h, s, e);
-    case DRI: return read_restart(h, s, e);
-    case SOF0: return read_frame(h, s, e);
-    case SOS: return read_scan(h, s, e);
-    case APP0: /* libjpeg-turbo warns of it, and a warning is damage */
+    case MARKER_DQT: return read_quant(h, s, e);
+    case MARKER_DHT: return read_huffman(h, s, e);
+    case MARKER_DRI: return read_restart(h, s, e);
+    case MARKER_SOF0: return read_frame(h, s, e);
+    case MARKER_SOS: return read_scan(h, s, e);
+    case MARKER_APP0: /* libjpeg-turbo warns of it, and a warning is damage */
         if (s.n >= 6 && !memcmp(s.p, "JFIF", 5) && s.p[5] != 1)
             return other(e, "JPEG of an unknown JFIF version");
         return 0;
-    case APP14:
+    case MARKER_APP14:
         if (s.n >= 12 && !memcmp(s.p, "Adobe", 5))
             h->adobe_transform = s.p[11];
         return 0;
     default: break;
     }
-    if (marker > SOF0 && marker <= SOF15 && marker != JPG)
-        return other(e,
-                     marker == DAC ? "JPEG with arithmetic coding" : "JPEG that is not baseline");
+    if (marker > MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_JPG)
+        return other(e, marker == MARKER_DAC ? "JPEG with arithmetic coding"
+                                             : "JPEG that is not baseline");
     return 0;
 }
 
@@ -195,7 +180,8 @@ static int next_segment(const uint8_t *bytes, size_t n, size_t *at, int *marker,
     if (*at + 4 > n || bytes[*at] != 0xff)
         return err_set(e, "damaged JPEG: no marker at byte %zu", *at);
     const int m = *marker = bytes[*at + 1];
-    if (m == EOI || m == SOI || m == TEM || (m >= RST0 && m < SOI) || m == 0)
+    if (m == MARKER_EOI || m == MARKER_SOI || m == MARKER_TEM ||
+        (m >= MARKER_RST0 && m < MARKER_SOI) || m == 0)
         return err_set(e, "damaged JPEG: marker %02x at byte %zu", (unsigned)m, *at);
     const size_t length = (size_t)big16(bytes + *at + 2);
     if (length < 2 || length > n - *at - 2)
@@ -210,9 +196,9 @@ int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, stru
     struct segment s;
     int marker = 0, r = 0;
     *h = (struct jpeg_header){.adobe_transform = -1, .scan_offset = 2};
-    if (n < 4 || bytes[0] != 0xff || bytes[1] != SOI)
+    if (n < 4 || bytes[0] != 0xff || bytes[1] != MARKER_SOI)
         return err_set(e, "damaged JPEG: it does not begin with SOI");
-    while (marker != SOS && r == 0) {
+    while (marker != MARKER_SOS && r == 0) {
         if (next_segment(bytes, n, &h->scan_offset, &marker, &s, e))
             return -1;
         r = read_segment(h, marker, s, e);
@@ -229,13 +215,13 @@ struct statement {
 
 static void take_statement(struct statement *t, int marker, struct segment s)
 {
-    const bool is_frame = marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG &&
-                          marker != DAC;
+    const bool is_frame = marker >= MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_DHT &&
+                          marker != MARKER_JPG && marker != MARKER_DAC;
     if (is_frame && s.n == 15 && s.p[5] == 3)
         t->has_rgb_ids = s.p[6] == 'R' && s.p[9] == 'G' && s.p[12] == 'B';
-    else if (marker == APP0 && s.n >= 14 && !memcmp(s.p, "JFIF", 5))
+    else if (marker == MARKER_APP0 && s.n >= 14 && !memcmp(s.p, "JFIF", 5))
         t->is_jfif = true;
-    else if (marker == APP14 && s.n >= 12 && !memcmp(s.p, "Adobe", 5))
+    else if (marker == MARKER_APP14 && s.n >= 12 && !memcmp(s.p, "Adobe", 5))
         t->adobe_transform = s.p[11];
 }
 
@@ -245,7 +231,7 @@ int jpeg_header_colours(const uint8_t *bytes, size_t n)
     struct segment s;
     size_t at = 2; /* behind SOI */
     int marker = 0;
-    while (marker != SOS && next_segment(bytes, n, &at, &marker, &s, NULL) == 0)
+    while (marker != MARKER_SOS && next_segment(bytes, n, &at, &marker, &s, NULL) == 0)
         take_statement(&t, marker, s);
     if (t.adobe_transform > 0)
         return 1;

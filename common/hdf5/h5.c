@@ -1,135 +1,12 @@
-/* h5.c - the library, its errors, groups and datasets; see h5.h and h5_exit.h. */
+/* h5.c - see h5.h. */
 #include "common/hdf5/h5.h"
 
 #include "common/codec/codec.h"
-#include "common/hdf5/h5_exit.h"
-#include "common/hdf5/h5_guard.h"
+#include "common/hdf5/guard.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { CHUNK_BYTES = 4 << 20 };
-
-static bool broken;
-
-void h5_init(void)
-{
-    static bool begun;
-    if (begun)
-        return;
-    begun = true;
-    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
-    H5dont_atexit();
-    H5open();
-    H5PLset_loading_state(0);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* else the library prints its errors */
-}
-
-void h5_mark_broken(void)
-{
-    broken = true;
-}
-
-_Noreturn void h5_exit(int status)
-{
-    if ((fflush(stdout) || ferror(stdout)) && status == 0)
-        status = 1;
-    fflush(stderr);
-    if (broken)
-        _exit(status);
-    exit(status); /* without H5close: everything has been closed, and checked, before */
-}
-
-const char *h5_library(void)
-{
-    static char text[64];
-    unsigned major, minor, release;
-    H5get_libversion(&major, &minor, &release);
-    snprintf(text, sizeof text, "HDF5 %u.%u.%u", major, minor, release);
-    return text;
-}
-
-/* --- errors --- */
-
-/* The innermost entry of the error stack has the cause: keeps the last one with a text. */
-static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *out)
-{
-    (void)n;
-    if (entry->desc && *entry->desc)
-        snprintf(out, 512, "%s", entry->desc);
-    return 0;
-}
-
-static bool system_failed;
-
-/* Looks for "errno = 28" in what the library says, and for its own codes of missing memory. */
-static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *out)
-{
-    (void)n;
-    (void)out;
-    const char *number = entry->desc ? strstr(entry->desc, "errno = ") : NULL;
-    if ((number && atoi(number + strlen("errno = ")) != 0) || entry->min_num == H5E_NOSPACE ||
-        entry->min_num == H5E_CANTALLOC)
-        system_failed = true;
-    return 0;
-}
-
-void h5_watch(void)
-{
-    system_failed = false;
-}
-
-bool h5_system_failed(void)
-{
-    return system_failed;
-}
-
-void h5_forget(void)
-{
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, find_system_error, NULL);
-    H5Eclear2(H5E_DEFAULT);
-}
-
-/* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message.
- */
-static const char *plain_cause(char *cause)
-{
-    char *text = strstr(cause, "error message = '");
-    char *end = text ? strchr(text += strlen("error message = '"), '\'') : NULL;
-    if (end)
-        *end = 0;
-    if (text && !strcmp(text, strerror(ENOSPC)))
-        return "no space left on the disk; free some and run again";
-    return text ? text : *cause ? cause : "HDF5 error";
-}
-
-int h5_error(struct err *e, const char *fmt, ...)
-{
-    char cause[512] = "";
-    va_list ap;
-    if (e) {
-        va_start(ap, fmt);
-        vsnprintf(e->msg, sizeof e->msg, fmt, ap);
-        va_end(ap);
-        H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, cause);
-        const size_t n = strlen(e->msg);
-        snprintf(e->msg + n, sizeof e->msg - n, ": %s", plain_cause(cause));
-        err_clean(e->msg);
-    }
-    h5_forget();
-    return -1;
-}
-
-int h5_write_failed(struct err *e, const char *name)
-{
-    h5_mark_broken();
-    return h5_error(e, "cannot write %s", name);
-}
-
-/* --- groups and arrays --- */
 
 hid_t h5_list(hid_t list, bool failed)
 {
@@ -191,7 +68,7 @@ static int descriptor_of(hid_t object, struct err *e)
 /* What an object must be. */
 enum shape { ORDINARY, VIEW };
 
-/* Looks at an object of an input file before the library does (h5_guard.h); with `chunks`, lists
+/* Looks at an object of an input file before the library does (guard.h); with `chunks`, lists
  * them. */
 static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum shape shape,
                  struct guard_chunk *chunks, uint64_t n, struct err *e)
@@ -205,7 +82,8 @@ static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum sh
                           : guard_object(fd, address, e)))
         return 0;
     const bool system = errno != 0;
-    system_failed = system_failed || system;
+    if (system)
+        h5_note_system_failure();
     return err_add(e, system ? "%s" : "%s is damaged", name);
 }
 
@@ -293,14 +171,6 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
     err_set(e, "%s has the wrong shape or type", name);
     H5Dclose(ds);
     return -1;
-}
-
-bool h5_is_contiguous(hid_t ds)
-{
-    hid_t dcpl = H5Dget_create_plist(ds);
-    const bool contiguous = H5Pget_layout(dcpl) == H5D_CONTIGUOUS;
-    H5Pclose(dcpl);
-    return contiguous;
 }
 
 int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,

@@ -1,7 +1,8 @@
-/* h5_attr.c - scalar attributes; see h5.h. */
-#include "common/hdf5/h5.h"
+/* h5_attr.c - see h5_attr.h. */
+#include "common/hdf5/h5_attr.h"
 
 #include "common/codec/codec.h"
+#include "common/hdf5/h5_error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

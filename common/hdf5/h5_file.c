@@ -1,13 +1,10 @@
 /* h5_file.c - see h5_file.h. */
 #include "common/hdf5/h5_file.h"
 
+#include "common/hdf5/guard.h"
 #include "common/hdf5/h5_exit.h"
-#include "common/hdf5/h5_guard.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -130,94 +127,17 @@ void h5_file_abort(struct h5_file *f)
 
 /* --- reading --- */
 
-struct head {
-    enum h5_kind kind; /* H5_WHOLE: the library may open the file */
-    int fd;            /* of the file, or -1 */
-    uint64_t root;     /* address of the root's header */
-};
-
-/* Reads up to n bytes from the start of the file. */
-static ssize_t read_start(int fd, unsigned char *out, size_t n)
-{
-    size_t have = 0;
-    while (have < n) {
-        const ssize_t got = pread(fd, out + have, n - have, (off_t)have);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        have += (size_t)got;
-    }
-    return (ssize_t)have;
-}
-
-/* Does the head of the file hold this text? For files that cannot be opened. */
-static bool head_holds(int fd, const char *text)
-{
-    enum { HEAD = 1 << 17 };
-    unsigned char *head = malloc(HEAD);
-    const ssize_t n = head ? read_start(fd, head, HEAD) : -1;
-    const bool found = n > 0 && memmem(head, (size_t)n, text, strlen(text));
-    free(head);
-    return found;
-}
-
-/* A file that cannot be opened: of this format, or not? */
-static enum h5_kind judge(int fd, const char *format, enum h5_kind if_ours)
-{
-    return head_holds(fd, format) ? if_ours : H5_OTHER;
-}
-
-/* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
-static int check_superblock(struct head *h, const char *path, const char *format, struct err *e)
-{
-    unsigned char b[48];
-    struct stat st;
-    h->kind = H5_ERROR;
-    if ((h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(h->fd, &st))
-        return err_sys(e, "%s: cannot open", path);
-    h->kind = H5_OTHER;
-    if (!S_ISREG(st.st_mode))
-        return err_set(e, "%s: not a regular file", path);
-    const ssize_t n = read_start(h->fd, b, sizeof b);
-    if (n < 0) {
-        h->kind = H5_ERROR;
-        return err_sys(e, "%s: cannot read", path);
-    }
-    if (n == 0)
-        return err_set(e, "%s: the file is empty", path);
-    if (n < 48 || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
-        return err_set(e, "%s: not an HDF5 file", path);
-    if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
-        guard_u64(b + 20) != UINT64_MAX) {
-        h->kind = judge(h->fd, format, H5_UNKNOWN);
-        return err_set(e,
-                       "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
-                       "program has made or rewritten it",
-                       path, b[8]);
-    }
-    if (guard_u64(b + 28) > (uint64_t)st.st_size) {
-        h->kind = judge(h->fd, format, H5_UNFINISHED);
-        return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
-                       path, (uint64_t)st.st_size, guard_u64(b + 28));
-    }
-    h->root = guard_u64(b + 36);
-    return 0;
-}
-
 /* Opens the file, or says in *kind what it is instead. */
 static hid_t open_file(const char *path, const char *format, enum h5_kind *kind, struct err *e)
 {
-    struct head h = {.fd = -1};
+    struct h5_head h = {.fd = -1};
     hid_t file = -1;
     h5_watch();
-    if (check_superblock(&h, path, format, e))
+    if (h5_look_at_head(&h, path, format, e))
         goto out;
     h.kind = H5_WHOLE;
     if (guard_object(h.fd, h.root, e)) {
-        h.kind = errno ? H5_ERROR : judge(h.fd, format, H5_UNFINISHED);
+        h.kind = errno ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED);
         err_add(e, h.kind == H5_ERROR ? "%s" : "%s: damaged, or not written by wsi2h5 or h5spec",
                 path);
         goto out;
@@ -225,7 +145,7 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
     hid_t fapl = access_list();
     if ((file = H5Fopen(path, H5F_ACC_RDONLY, fapl)) < 0) {
         h5_error(e, "%s: HDF5 cannot open it", path);
-        h.kind = h5_system_failed() ? H5_ERROR : judge(h.fd, format, H5_UNFINISHED);
+        h.kind = h5_system_failed() ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED);
         if (h.kind != H5_ERROR)
             err_set(e, "%s: damaged: HDF5 cannot open it; make it again", path);
     }
@@ -235,15 +155,6 @@ out:
         close(h.fd);
     *kind = h.kind;
     return file;
-}
-
-bool h5_is_whole(const char *path)
-{
-    struct head h = {.fd = -1};
-    const bool readable = !check_superblock(&h, path, "", NULL);
-    if (h.fd >= 0)
-        close(h.fd);
-    return readable || h.kind == H5_UNKNOWN; /* with the superblock of another program */
 }
 
 /* A format in words; an unknown one as it is. */

@@ -15,6 +15,7 @@
 
 #include "common/base/publish.h"
 #include "common/hdf5/h5.h"
+#include "common/hdf5/h5_head.h"
 
 /* --- writing --- */
 
@@ -48,15 +49,7 @@ void h5_file_abort(struct h5_file *f);
  * format_version, which must be from 1 to format->version. The message names the file. */
 hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e);
 
-/* What `path` is, judged by its head and its root. */
-enum h5_kind {
-    H5_OTHER,      /* not a file of this format */
-    H5_WHOLE,      /* a file of this format, and complete */
-    H5_UNFINISHED, /* of this format, but truncated, damaged or without its mark */
-    H5_UNKNOWN,    /* names the format, but another tool has rewritten it: it cannot be judged */
-    H5_ERROR,      /* it cannot be read now (permissions, descriptors, memory, the disk) */
-};
-/* `e` says why for H5_UNKNOWN and H5_ERROR. */
+/* What `path` is, judged by its head and its root. `e` says why for H5_UNKNOWN and H5_ERROR. */
 enum h5_kind h5_look(const char *path, const char *format, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
-/* h5_image.c - arrays of bytes, packed by several threads; see h5.h. An item is a strip: a chunk of
- * whole rows. */
+/* h5_image.c - see h5_image.h. An item of the pipe is a strip: a chunk of whole rows. */
+#include "common/hdf5/h5_image.h"
+
 #include "common/base/pipe.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5.h"
@@ -145,6 +146,60 @@ int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const 
     if (r == 0 && dims[2] == 3)
         r = h5_mark_as_rgb(m.dataset, e);
     if (H5Dclose(m.dataset) < 0 && r == 0)
+        r = h5_write_failed(e, name);
+    return r;
+}
+
+/* --- compressed already --- */
+
+static size_t refuse_filter(unsigned flags, size_t n_values, const unsigned *values, size_t n,
+                            size_t *size, void **bytes)
+{
+    (void)flags, (void)n_values, (void)values, (void)n, (void)size, (void)bytes;
+    return 0; /* failed; never called, because chunks are read and written without the library */
+}
+
+/* HDF5 creates a dataset with a mandatory filter only if the process has that filter. */
+int h5_set_jpeg(hid_t dcpl, int64_t cols, int64_t rows)
+{
+    const struct codec *c = codec_find("jpeg");
+    const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
+                                 .id = c->h5_filter,
+                                 .encoder_present = 1,
+                                 .decoder_present = 1,
+                                 .name = c->name,
+                                 .filter = refuse_filter};
+    const unsigned values[4] = {c->level, (unsigned)cols, (unsigned)rows, 1};
+    return H5Zregister(&filter) < 0 || H5Pset_filter(dcpl, c->h5_filter, 0, 4, values) < 0 ? -1 : 0;
+}
+
+static hid_t create_jpeg(hid_t parent, const char *name, const struct jpeg_strips *s)
+{
+    const hsize_t dims[3] = {(hsize_t)s->height, (hsize_t)s->width, 3};
+    const hsize_t chunk[3] = {(hsize_t)s->rows, (hsize_t)s->width, 3};
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE), space = H5Screate_simple(3, dims, NULL);
+    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 || h5_set_jpeg(dcpl, s->width, s->rows));
+    hid_t ds = H5Dcreate2(parent, name, H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    return ds;
+}
+
+int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e)
+{
+    uint32_t crc = 0;
+    hid_t ds = create_jpeg(parent, name, s);
+    int r = ds < 0 ? h5_write_failed(e, name) : 0;
+    for (int64_t k = 0; r == 0 && k < s->n; k++) {
+        const struct jpeg_chunk *c = &s->list[k];
+        const hsize_t at[3] = {(hsize_t)(k * s->rows), 0, 0};
+        crc = codec_crc32_more(crc, c->bytes, c->n);
+        if (H5Dwrite_chunk(ds, H5P_DEFAULT, jpeg_strips_is_raw(s, k), at, c->n, c->bytes) < 0)
+            r = h5_write_failed(e, name);
+    }
+    if (r == 0 && (h5_put_int(ds, "stored_crc32", crc, e) || h5_mark_as_rgb(ds, e)))
+        r = -1;
+    if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
         r = h5_write_failed(e, name);
     return r;
 }

@@ -1,72 +1,12 @@
-/*
- * h5_strips.c - datasets in chunks of whole rows: writing RGB images as JPEG files, and reading
- * what is packed with deflate or JPEG; see h5.h.
- *
- * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
- * for a full chunk, and reads beyond it.
- */
+/* h5_strips.c - see h5_strips.h. */
+#include "common/hdf5/h5_strips.h"
+
 #include "common/codec/codec.h"
-#include "common/hdf5/h5.h"
+#include "common/hdf5/h5_attr.h"
+#include "common/hdf5/h5_error.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* --- writing --- */
-
-static size_t refuse_filter(unsigned flags, size_t n_values, const unsigned *values, size_t n,
-                            size_t *size, void **bytes)
-{
-    (void)flags, (void)n_values, (void)values, (void)n, (void)size, (void)bytes;
-    return 0; /* failed; never called, because chunks are read and written without the library */
-}
-
-/* HDF5 creates a dataset with a mandatory filter only if the process has that filter. */
-int h5_set_jpeg(hid_t dcpl, int64_t cols, int64_t rows)
-{
-    const struct codec *c = codec_find("jpeg");
-    const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
-                                 .id = c->h5_filter,
-                                 .encoder_present = 1,
-                                 .decoder_present = 1,
-                                 .name = c->name,
-                                 .filter = refuse_filter};
-    const unsigned values[4] = {c->level, (unsigned)cols, (unsigned)rows, 1};
-    return H5Zregister(&filter) < 0 || H5Pset_filter(dcpl, c->h5_filter, 0, 4, values) < 0 ? -1 : 0;
-}
-
-static hid_t create(hid_t parent, const char *name, const struct jpeg_strips *s)
-{
-    const hsize_t dims[3] = {(hsize_t)s->height, (hsize_t)s->width, 3};
-    const hsize_t chunk[3] = {(hsize_t)s->rows, (hsize_t)s->width, 3};
-    hid_t dcpl = h5_creation(H5P_DATASET_CREATE), space = H5Screate_simple(3, dims, NULL);
-    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 ||
-                             h5_set_jpeg(dcpl, s->width, s->rows));
-    hid_t ds = H5Dcreate2(parent, name, H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    H5Sclose(space);
-    H5Pclose(dcpl);
-    return ds;
-}
-
-int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e)
-{
-    uint32_t crc = 0;
-    hid_t ds = create(parent, name, s);
-    int r = ds < 0 ? h5_write_failed(e, name) : 0;
-    for (int64_t k = 0; r == 0 && k < s->n; k++) {
-        const struct jpeg_chunk *c = &s->list[k];
-        const hsize_t at[3] = {(hsize_t)(k * s->rows), 0, 0};
-        crc = codec_crc32_more(crc, c->bytes, c->n);
-        if (H5Dwrite_chunk(ds, H5P_DEFAULT, jpeg_strips_is_raw(s, k), at, c->n, c->bytes) < 0)
-            r = h5_write_failed(e, name);
-    }
-    if (r == 0 && (h5_put_int(ds, "stored_crc32", crc, e) || h5_mark_as_rgb(ds, e)))
-        r = -1;
-    if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
-        r = h5_write_failed(e, name);
-    return r;
-}
-
-/* --- reading --- */
 
 struct strips {
     hid_t ds;
@@ -97,11 +37,11 @@ static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t 
     hsize_t chunk[3] = {0};
     hid_t dcpl = H5Dget_create_plist(m->ds);
     hid_t have = H5Dget_type(m->ds);
-    bool good = H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
-                H5Pget_nfilters(dcpl) == 1 &&
-                (m->p.codec = codec_of_filter(
-                     H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
-                H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
+    bool good =
+        H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
+        H5Pget_nfilters(dcpl) == 1 &&
+        (m->p.codec = codec_of_filter(H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
+        H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
     H5Tclose(have);
     H5Pclose(dcpl);
     for (int k = 1; k < rank; k++)
@@ -198,6 +138,14 @@ static int read_strips(struct strips *m, uint8_t *out, struct err *e)
     free(room);
     codec_free(w);
     return r;
+}
+
+bool h5_is_contiguous(hid_t ds)
+{
+    hid_t dcpl = H5Dget_create_plist(ds);
+    const bool contiguous = H5Pget_layout(dcpl) == H5D_CONTIGUOUS;
+    H5Pclose(dcpl);
+    return contiguous;
 }
 
 int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize_t *dims,

@@ -2,7 +2,6 @@
 #include "common/result/result.h"
 
 #include "common/codec/codec.h"
-#include "common/result/result_features.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -286,6 +285,12 @@ void result_profile(const struct result_params *p, const struct result_counts *c
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         profile[o] = features_level(p->low_db, width, c->octaves[o],
                                     (uint64_t)values[o] * (uint64_t)c->windows);
+}
+
+const char *result_focus_name(int quantile)
+{
+    static const char *const names[FEATURES_QUANTILES] = {"focus_p05", "focus_p50", "focus_p95"};
+    return names[quantile];
 }
 
 int result_find_focus(const struct result_slide *s, double focus[FEATURES_QUANTILES],

@@ -8,7 +8,7 @@
  *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db, ...
  *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail     with features "spectral"
  *
- * common/README.md specifies the format. All numbers that are added are integers (times are whole
+ * common/FORMAT.md specifies the format. All numbers that are added are integers (times are whole
  * microseconds), so results add up exactly in any order: merging the same results gives the same
  * bytes. Against one run over all stores only the times differ.
  *
@@ -146,6 +146,9 @@ size_t result_type_bytes(enum result_type type);
 void result_map_clear(struct result_map *m, int64_t first, int64_t n);
 /* Copies the n values of b into a, except those that are the fill value. Both are of one kind. */
 void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
+/* Can n values of a map be those of windows? Whatever reads maps asks this. */
+int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
+                        struct err *e);
 
 /* --- where a slide comes from, and what version 2 adds to it --- */
 
@@ -203,6 +206,9 @@ int result_same_params(const struct result_params *a, const struct result_params
 /* Allocates counts (zero), maps (their fill values), groups (0) and, with features "spectral", sums
  * of spectra (0). nx, ny and group_count must be set. */
 int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e);
+/* As result_slide_alloc(), but of maps and spectra only those among `parts`. */
+int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
+                             struct err *e);
 void result_slide_free(struct result_slide *s); /* what it owns, not s */
 
 /* a + b in whole microseconds, so that the sum of many is the same in any order. */
@@ -237,17 +243,6 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
  * sums of octaves and spectra. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
-/* --- writing: slide by slide, so that memory does not grow with their number --- */
-
-struct result_writer;
-struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
-/* Names must differ. */
-int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
-/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
- * that publish_commit() has. */
-int result_commit(struct result_writer *w, struct err *e);
-void result_abort(struct result_writer *w);
-
 /* --- reading --- */
 
 /* Does the file say that it is a result? It may be unfinished or damaged. */
@@ -271,6 +266,7 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
  * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
 enum result_part { RESULT_WITH_SPECTRA = 1 << 8, RESULT_WITH_THUMBNAIL = 1 << 9 };
 #define RESULT_WITH_MAP(map) (1u << (map))
+#define RESULT_ALL_PARTS (~0u)
 int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
                       struct err *e);
 void result_close(struct result *r);
@@ -286,22 +282,6 @@ size_t result_rows_bytes(const struct result_rows *m); /* of a row */
 /* values [n][nx] of the kind's type: rows first to first + n - 1. */
 int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e);
 void result_close_rows(struct result_rows *m); /* NULL is fine */
-
-struct result_merge_options {
-    bool partial;          /* groups may be missing */
-    bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
-    /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
-    void (*progress)(void *ctx, int64_t done, int64_t slides);
-    /* Is a slide to be in the sum? Asked in the order of the slides' names; `path` is that of the
-     * first file with a part of it. NULL: all are. */
-    bool (*accepts)(void *ctx, const char *path, const struct result_slide *s);
-    void *ctx;
-};
-
-/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same
- * slide, level and groups, and no group may be in two of them. Messages name the files. */
-int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
-                 struct err *e);
 
 /* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the
  * slides against the totals, mean and std against the histograms. The message names the file. */

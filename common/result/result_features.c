@@ -10,12 +10,6 @@
 static const char *const spectrum_names[FEATURES_SAMPLES] = {
     [FEATURES_TISSUE] = "spectrum_tissue", [FEATURES_GLASS] = "spectrum_glass"};
 
-const char *result_focus_name(int quantile)
-{
-    static const char *const names[FEATURES_QUANTILES] = {"focus_p05", "focus_p50", "focus_p95"};
-    return names[quantile];
-}
-
 /* The reals that are absent where they are unknown. */
 struct real {
     const char *name;

@@ -8,16 +8,6 @@
 #include "common/hdf5/h5.h"
 #include "common/result/result.h"
 
-#define RESULT_ALL_PARTS (~0u)
-
-/* As result_slide_alloc(), but of maps and spectra only those among `parts`. */
-int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
-                             struct err *e);
-
-/* Can n values of a map be those of windows? Whatever reads maps asks this. */
-int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
-                        struct err *e);
-
 /* What is copied from the store. Older files of version 1 do not have it: `tiles` is then -1. */
 int result_put_origin(hid_t o, const struct result_origin *from, struct err *e);
 int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e);

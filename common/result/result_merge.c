@@ -1,15 +1,16 @@
 /*
- * result_merge.c - adds results up; see result.h.
+ * result_merge.c - adds results up; see result_merge.h.
  *
  * First every file is looked at and its slides are listed. Then slide after slide is added up from
  * the files that have parts of it, and written. So memory holds one slide at a time and a list of
  * names, and at most two files are open, however many there are. Slides are written in the order of
  * their names: the order of the files on the command line makes no difference.
  */
-#include "common/result/result.h"
+#include "common/result/result_merge.h"
 
 #include "common/base/stop.h"
 #include "common/result/result_features.h"
+#include "common/result/result_write.h"
 
 #include <inttypes.h>
 #include <search.h>

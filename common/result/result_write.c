@@ -1,5 +1,5 @@
-/* result_write.c - writes results; see result.h. */
-#include "common/result/result.h"
+/* result_write.c - writes results; see result_write.h. */
+#include "common/result/result_write.h"
 
 #include "common/base/cli.h"
 #include "common/hdf5/h5_file.h"

@@ -2,6 +2,7 @@
 #include "common/store/store.h"
 
 #include <math.h>
+#include <stdio.h>
 
 int64_t store_group_height(const struct store_info *i, int64_t group)
 {
@@ -56,4 +57,19 @@ int store_check_info(const struct store_info *i, struct err *e)
     if (i->level < 0 || !(i->downsample >= 1) || !isfinite(i->downsample))
         return err_set(e, "invalid level or downsample");
     return 0;
+}
+
+static const double least_tissue = 0.005; /* of the cells; the same of glass */
+
+bool store_doubts_tissue(double fraction, char *why, size_t size)
+{
+    if (fraction > 1 - least_tissue)
+        snprintf(why, size, "no glass");
+    else if (fraction == 0)
+        snprintf(why, size, "no tissue");
+    else if (fraction < least_tissue)
+        snprintf(why, size, "only %.2g %% tissue", 100 * fraction);
+    else
+        return false;
+    return true;
 }

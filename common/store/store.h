@@ -8,7 +8,7 @@
  *   /sources/NNNNN              a file that the store was made from: attributes only
  *   /tissue/mask, /properties, /associated/thumbnail, /icc_profile
  *
- * common/README.md specifies the format. A group is a whole number of stripes of full slide width,
+ * common/FORMAT.md specifies the format. A group is a whole number of stripes of full slide width,
  * a stripe is a whole number of chunk rows. Chunks lie in the file in row-major order.
  *
  * The writer makes a temporary file and publishes it when it is complete (publish.h). The reader

@@ -6,7 +6,9 @@
  * are written.
  */
 #include "common/base/cli.h"
+#include "common/hdf5/h5_exit.h"
 #include "common/hdf5/h5_file.h"
+#include "common/hdf5/h5_image.h"
 #include "common/store/store.h"
 
 #include <assert.h>

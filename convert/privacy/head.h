@@ -16,7 +16,7 @@ struct head {
     uint8_t *thumbnail; /* [height][width][3]; NULL without; owned */
     int64_t width, height;
     struct jpeg_strips strips; /* the thumbnail as it is in the slide, instead; owned */
-    uint8_t *icc; /* NULL without; owned */
+    uint8_t *icc;              /* NULL without; owned */
     size_t icc_bytes;
 };
 

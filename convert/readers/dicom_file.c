@@ -1,6 +1,8 @@
 /* dicom_file.c - see dicom_file.h. */
 #include "convert/readers/dicom_file.h"
 
+#include "common/base/read_at.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -28,19 +30,13 @@ uint64_t dicom_u64(const uint8_t *p)
 
 /* --- bytes --- */
 
-/* pread that goes on after interruptions. Returns how many bytes the file has there. */
-static size_t read_at(struct dicom_file *f, uint64_t at, uint8_t *out, size_t n)
+/* Returns how many bytes the file has there; notes a failure. */
+static size_t get_bytes(struct dicom_file *f, uint64_t at, uint8_t *out, size_t n)
 {
-    for (size_t done = 0;;) {
-        const ssize_t got = done < n ? pread(f->fd, out + done, n - done, (off_t)(at + done)) : 0;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            f->code = errno;
-        if (got <= 0)
-            return done;
-        done += (size_t)got;
-    }
+    const size_t got = read_at(f->fd, at, out, n);
+    if (got < n && errno)
+        f->code = errno;
+    return got;
 }
 
 bool dicom_file_bytes(struct dicom_file *f, uint64_t at, void *out, size_t n)
@@ -48,9 +44,9 @@ bool dicom_file_bytes(struct dicom_file *f, uint64_t at, void *out, size_t n)
     if (at > f->bytes || n > f->bytes - at)
         return false;
     if (n > sizeof f->window)
-        return read_at(f, at, out, n) == n;
+        return get_bytes(f, at, out, n) == n;
     if (at < f->window_at || at - f->window_at > f->n || n > f->n - (at - f->window_at)) {
-        f->n = read_at(f, at, f->window, sizeof f->window);
+        f->n = get_bytes(f, at, f->window, sizeof f->window);
         f->window_at = at;
     }
     if (n > f->n)

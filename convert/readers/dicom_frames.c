@@ -1,6 +1,8 @@
 /* dicom_frames.c - see dicom_frames.h. */
 #include "convert/readers/dicom_frames.h"
 
+#include "common/codec/jpeg_marker.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -129,7 +131,8 @@ static bool from_extended_table(struct frames *f, uint64_t *room)
 static bool begins_with_soi(struct frames *f, uint64_t item)
 {
     uint8_t mark[2];
-    return dicom_file_bytes(&f->file, item + HEAD, mark, 2) && mark[0] == 0xff && mark[1] == 0xd8;
+    return dicom_file_bytes(&f->file, item + HEAD, mark, 2) && mark[0] == 0xff &&
+           mark[1] == MARKER_SOI;
 }
 
 /* Does the JPEG end in the item that ends at this offset? Padding may follow. */
@@ -139,7 +142,7 @@ static bool ends_with_eoi(struct frames *f, uint64_t end)
     if (!dicom_file_bytes(&f->file, end - TAIL, tail, TAIL))
         return false;
     for (int k = 0; k + 1 < TAIL; k++)
-        if (tail[k] == 0xff && tail[k + 1] == 0xd9)
+        if (tail[k] == 0xff && tail[k + 1] == MARKER_EOI)
             return true;
     return false;
 }

@@ -4,6 +4,7 @@
 #include "common/base/folder.h"
 #include "convert/readers/dicom.h"
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 
 #include <dirent.h>
 #include <errno.h>

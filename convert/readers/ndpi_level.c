@@ -1,7 +1,10 @@
 /* ndpi_level.c - see ndpi_level.h. */
 #include "convert/readers/ndpi_level.h"
 
+#include "common/base/read_at.h"
+#include "common/codec/jpeg_marker.h"
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"
 
 #include <errno.h>
@@ -25,16 +28,6 @@ enum {
     TILE_PIXELS = 1 << 18,
     LEAST_ROWS = 64,
     MOST_ROWS = 256,
-    SOF0 = 0xc0,
-    DHT = 0xc4,
-    RST0 = 0xd0,
-    EOI = 0xd9,
-    SOS = 0xda,
-    DQT = 0xdb,
-    DRI = 0xdd,
-    APP0 = 0xe0,
-    APP15 = 0xef,
-    COM = 0xfe,
 };
 
 void ndpi_level_free(struct ndpi_level *l)
@@ -80,14 +73,16 @@ static bool take_segment(struct head *h, int marker, size_t at, size_t n)
 {
     const uint8_t *p = h->bytes + at;
     switch (marker) {
-    case SOF0: return take_frame(h, at, n);
-    case DRI: h->interval = n == 4 ? u16(p + 2) : 0; return n == 4;
-    case APP0: h->has_jfif = h->has_jfif || (n >= 7 && !memcmp(p + 2, "JFIF", 5)); return true;
-    case APP0 + 14: return n < 7 || memcmp(p + 2, "Adobe", 5) != 0;
-    case DHT:
-    case DQT:
-    case SOS: return true;
-    default: return marker == COM || (marker > APP0 && marker <= APP15);
+    case MARKER_SOF0: return take_frame(h, at, n);
+    case MARKER_DRI: h->interval = n == 4 ? u16(p + 2) : 0; return n == 4;
+    case MARKER_APP0:
+        h->has_jfif = h->has_jfif || (n >= 7 && !memcmp(p + 2, "JFIF", 5));
+        return true;
+    case MARKER_APP14: return n < 7 || memcmp(p + 2, "Adobe", 5) != 0;
+    case MARKER_DHT:
+    case MARKER_DQT:
+    case MARKER_SOS: return true;
+    default: return marker == MARKER_COM || (marker > MARKER_APP0 && marker <= MARKER_APP15);
     }
 }
 
@@ -96,9 +91,9 @@ static bool parse_head(struct head *h)
 {
     size_t at = 2;
     int marker = 0;
-    if (h->n < 4 || h->bytes[0] != 0xff || h->bytes[1] != 0xd8)
+    if (h->n < 4 || h->bytes[0] != 0xff || h->bytes[1] != MARKER_SOI)
         return false;
-    while (marker != SOS) {
+    while (marker != MARKER_SOS) {
         if (h->n - at < 4 || h->bytes[at] != 0xff)
             return false;
         marker = h->bytes[at + 1];
@@ -109,19 +104,6 @@ static bool parse_head(struct head *h)
     }
     h->n = at;
     return h->has_jfif && h->size && h->interval > 0;
-}
-
-/* pread that goes on after interruptions. Returns how many bytes the file has there, or -1. */
-static ssize_t read_at(int fd, uint64_t at, uint8_t *out, size_t n)
-{
-    for (size_t done = 0;;) {
-        const ssize_t got = done < n ? pread(fd, out + done, n - done, (off_t)(at + done)) : 0;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -1 : (ssize_t)done;
-        done += (size_t)got;
-    }
 }
 
 /* --- the level --- */
@@ -203,10 +185,9 @@ static int read_stream(struct ndpi_level *l, const struct tiff_file *t,
     const struct tiff_tag *strips = tiff_directory_tag(d, STRIP_OFFSETS);
     if (!strips || strips->count != 1 || from > t->bytes || bytes > t->bytes - from)
         return 0;
-    const ssize_t n = read_at(t->fd, from, h.bytes, sizeof h.bytes);
-    if (n < 0)
+    h.n = read_at(t->fd, from, h.bytes, sizeof h.bytes);
+    if (h.n < sizeof h.bytes && errno)
         return err_sys(e, "cannot read");
-    h.n = (size_t)n;
     if (!parse_head(&h) || !take_grid(l, &h))
         return 0;
     const int r = keep_head(l, &h, e);
@@ -294,10 +275,9 @@ static int append(const struct ndpi_level *l, int64_t interval, int marker, stru
     const size_t n = (size_t)(l->starts[interval + 1] - from);
     const bool is_last = interval + 1 == l->across * l->down;
     uint8_t *end = out->bytes + out->n + n - 2;
-    const ssize_t got = read_at(l->fd, from, out->bytes + out->n, n);
-    if (got < 0)
-        return err_sys(e, "cannot read");
-    if ((size_t)got < n || end[0] != 0xff || end[1] != (is_last ? EOI : RST0 + (interval & 7)))
+    if (read_at(l->fd, from, out->bytes + out->n, n) < n)
+        return errno ? err_sys(e, "cannot read") : 1;
+    if (end[0] != 0xff || end[1] != (is_last ? MARKER_EOI : MARKER_RST0 + (interval & 7)))
         return 1;
     end[1] = (uint8_t)marker;
     out->n += n;
@@ -316,8 +296,8 @@ int ndpi_level_gather(const void *level, int64_t col, int64_t row, struct tile_b
     memcpy(out->bytes, l->head, l->head_bytes);
     out->n = l->head_bytes;
     for (int64_t k = 0; k < intervals && r == 0; k++)
-        r = append(l, interval_of(l, col, row, k), k + 1 == intervals ? EOI : RST0 + (int)(k & 7),
-                   out, e);
+        r = append(l, interval_of(l, col, row, k),
+                   k + 1 == intervals ? MARKER_EOI : MARKER_RST0 + (int)(k & 7), out, e);
     return r;
 }
 

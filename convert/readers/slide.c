@@ -42,13 +42,6 @@ static int check_file(const char *path, struct err *e)
     return 0;
 }
 
-/* EAGAIN is not among them: files never give it, and locks inside OpenSlide leave it behind. */
-bool slide_may_pass(int code)
-{
-    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EIO || code == ESTALE ||
-           code == EACCES || code == EPERM || code == EINTR || code == ETIMEDOUT;
-}
-
 struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
                          struct err *e)
 {

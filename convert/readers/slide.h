@@ -11,45 +11,15 @@
 #include "common/base/err.h"
 #include "common/codec/jpeg_chunk.h"
 #include "common/store/store.h"
+#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SLIDE_LEVELS = 32 };
-
-/*
- * The file holds something that cannot be read, and e says what. This is damage of the slide. In
- * contrast -1 is an error that may pass: no memory, no descriptors, a failing disk. An error that
- * passes must never be recorded as damage.
- */
-enum { SLIDE_DAMAGED = -2 };
 /* read_jpeg: the tile is whole, but a chunk of codec jpeg cannot hold its kind; e says which. */
 enum { SLIDE_OTHER = 1 };
-
-/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
- * the call: OpenSlide and libtiff do not report the cause. */
-bool slide_may_pass(int code);
-
-struct slide_info {
-    const char *reader; /* name of the reader that opened the slide */
-    char vendor[64];    /* OpenSlide's name of the format */
-    char quickhash[80]; /* OpenSlide's quickhash-1, "" when there is none */
-    int64_t level;      /* the open level */
-    double downsample;  /* of the open level */
-    int64_t levels;     /* entries of downsamples[] */
-    double downsamples[SLIDE_LEVELS];
-    bool has_eighth;              /* read_eighth works */
-    bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
-    char no_jpeg[96];             /* why read_jpeg does not work; "": it works */
-    bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
-    int64_t width, height;        /* of the open level, px */
-    int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */
-    double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
-    double objective_power;       /* NaN when unknown */
-    uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
-    char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
-};
 
 struct slide_reader;
 

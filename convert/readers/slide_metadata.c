@@ -215,12 +215,11 @@ int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t l
 static bool agree(openslide_t *a, openslide_t *b)
 {
     const int32_t levels = openslide_get_level_count(a);
-    bool same =
-        levels == openslide_get_level_count(b) &&
-        !strcmp(property(a, OPENSLIDE_PROPERTY_NAME_VENDOR),
-                property(b, OPENSLIDE_PROPERTY_NAME_VENDOR)) &&
-        !strcmp(property(a, OPENSLIDE_PROPERTY_NAME_QUICKHASH1),
-                property(b, OPENSLIDE_PROPERTY_NAME_QUICKHASH1));
+    bool same = levels == openslide_get_level_count(b) &&
+                !strcmp(property(a, OPENSLIDE_PROPERTY_NAME_VENDOR),
+                        property(b, OPENSLIDE_PROPERTY_NAME_VENDOR)) &&
+                !strcmp(property(a, OPENSLIDE_PROPERTY_NAME_QUICKHASH1),
+                        property(b, OPENSLIDE_PROPERTY_NAME_QUICKHASH1));
     for (int32_t k = 0; same && k < levels; k++) {
         int64_t aw, ah, bw, bh;
         openslide_get_level_dimensions(a, k, &aw, &ah);

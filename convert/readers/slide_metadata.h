@@ -9,7 +9,8 @@
 #define WSI_SLIDE_METADATA_H
 
 #include "common/base/err.h"
-#include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>

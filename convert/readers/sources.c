@@ -3,8 +3,10 @@
 
 #include "common/base/folder.h"
 #include "common/base/path.h"
+#include "common/base/read_at.h"
 #include "common/codec/codec.h"
 #include "convert/readers/dicom.h"
+#include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"
 
 #include <dirent.h>
@@ -33,16 +35,12 @@ static int add_bytes(int fd, uint64_t at, uint64_t n, uint32_t *crc, struct err 
     uint8_t bytes[PORTION];
     while (n > 0) {
         const size_t some = n < sizeof bytes ? (size_t)n : sizeof bytes;
-        const ssize_t got = pread(fd, bytes, some, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_sys(e, "cannot be read");
-        if (got == 0)
-            return 0;
-        *crc = codec_crc32_more(*crc, bytes, (size_t)got);
-        at += (uint64_t)got;
-        n -= (uint64_t)got;
+        const size_t got = read_at(fd, at, bytes, some);
+        *crc = codec_crc32_more(*crc, bytes, got);
+        if (got < some)
+            return errno ? err_sys(e, "cannot be read") : 0;
+        at += got;
+        n -= got;
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "convert/readers/svs_level.h"
 
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
 
@@ -12,8 +13,13 @@
 #include <string.h>
 #include <tiffio.h>
 
-enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_DIRECTORIES = 1024, MOST_THUMBNAIL = 1 << 26,
-       MOST_SIDE = 1 << 14 };
+enum {
+    LEAST_TILE = 8,
+    MOST_TILE = 4096,
+    MOST_DIRECTORIES = 1024,
+    MOST_THUMBNAIL = 1 << 26,
+    MOST_SIDE = 1 << 14
+};
 
 static void keep_quiet(const char *module, const char *fmt, va_list ap)
 {

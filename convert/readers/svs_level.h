@@ -20,15 +20,15 @@ struct svs_level {
     double downsample;         /* against level 0 */
     struct tile_format format; /* of its tiles; format.tables points to `tables` */
     int64_t cols, rows;        /* tiles */
-    struct tile_place *places;  /* [rows][cols] */
+    struct tile_place *places; /* [rows][cols] */
     uint8_t *tables;           /* JPEGTables, NULL without */
     char *description;         /* of the slide */
     uint8_t *icc;              /* the slide's ICC profile, NULL without */
     size_t icc_bytes;
-    bool lost_icc;      /* the file states a profile that cannot be read */
-    bool has_thumbnail; /* the file's second picture is the thumbnail, not the label */
+    bool lost_icc;               /* the file states a profile that cannot be read */
+    bool has_thumbnail;          /* the file's second picture is the thumbnail, not the label */
     struct svs_strips thumbnail; /* its strips, if they are JPEG streams */
-    int64_t levels;     /* of the slide; entries of downsamples[] */
+    int64_t levels;              /* of the slide; entries of downsamples[] */
     double downsamples[SVS_LEVELS];
 };
 

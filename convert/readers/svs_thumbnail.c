@@ -2,6 +2,7 @@
 #include "convert/readers/svs_thumbnail.h"
 
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,8 +70,8 @@ static int keep(const char *path, const struct svs_strips *s, struct jpeg_strips
 int svs_thumbnail_keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
                        struct err *e)
 {
-    *out = (struct jpeg_strips){
-        .width = s->format.cols, .height = s->height, .rows = s->format.rows};
+    *out =
+        (struct jpeg_strips){.width = s->format.cols, .height = s->height, .rows = s->format.rows};
     errno = 0;
     int r = s->n > 0 ? keep(path, s, out, e) : 0;
     if (r < 0 && !slide_may_pass(errno)) /* tables that are damaged */

@@ -1,6 +1,8 @@
 /* tiff_file.c - see tiff_file.h. */
 #include "convert/readers/tiff_file.h"
 
+#include "common/base/read_at.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,19 +16,9 @@ enum { MOST_TAGS = 4096, MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME 
 
 /* --- bytes --- */
 
-static bool read_at(const struct tiff_file *t, uint64_t at, void *out, size_t n)
+static bool get_bytes(const struct tiff_file *t, uint64_t at, void *out, size_t n)
 {
-    if (at > t->bytes || n > t->bytes - at)
-        return false;
-    for (size_t done = 0; done < n;) {
-        const ssize_t got = pread(t->fd, (char *)out + done, n - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
+    return at <= t->bytes && n <= t->bytes - at && read_at(t->fd, at, out, n) == n;
 }
 
 /* An unsigned number of 1, 2, 4 or 8 bytes in the file's order. */
@@ -67,7 +59,7 @@ bool tiff_file_open(struct tiff_file *t, const char *path)
     *t = (struct tiff_file){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (t->fd >= 0 && !fstat(t->fd, &st) && S_ISREG(st.st_mode)) {
         t->bytes = (uint64_t)st.st_size;
-        if (read_at(t, 0, head, sizeof head) &&
+        if (get_bytes(t, 0, head, sizeof head) &&
             (!memcmp(head, "II", 2) || !memcmp(head, "MM", 2))) {
             t->is_swapped = head[0] == 'M';
             const uint64_t version = number(t, head + 2, 2);
@@ -105,14 +97,14 @@ bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_dir
     const size_t head = t->is_big ? 8 : 2, entry = t->is_big ? 20 : 12, word = t->is_big ? 8 : 4;
     uint8_t bytes[20];
     *d = (struct tiff_directory){0};
-    if (at == 0 || !read_at(t, at, bytes, head))
+    if (at == 0 || !get_bytes(t, at, bytes, head))
         return false;
     const uint64_t n = number(t, bytes, head);
     if (n < 1 || n > MOST_TAGS || !(d->tags = calloc((size_t)n, sizeof *d->tags)))
         return false;
-    for (at += head; d->n < n && read_at(t, at, bytes, entry); at += entry)
+    for (at += head; d->n < n && get_bytes(t, at, bytes, entry); at += entry)
         d->tags[d->n++] = take_tag(t, bytes, at);
-    if (d->n == n && read_at(t, at, bytes, word)) {
+    if (d->n == n && get_bytes(t, at, bytes, word)) {
         d->next = number(t, bytes, word);
         return true;
     }
@@ -152,7 +144,7 @@ bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uin
         return false;
     while (n > 0) {
         const size_t some = n < AT_A_TIME / each ? n : AT_A_TIME / each;
-        if (!read_at(t, tag->at + first * each, bytes, some * each))
+        if (!get_bytes(t, tag->at + first * each, bytes, some * each))
             return false;
         for (size_t k = 0; k < some; k++)
             *out++ = number(t, bytes + k * each, each);
@@ -178,7 +170,7 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
     if (!tag || tag->type != 2)
         return;
     const size_t n = tag->count < size - 1 ? (size_t)tag->count : size - 1;
-    if (read_at(t, tag->at, out, n))
+    if (get_bytes(t, tag->at, out, n))
         out[n] = 0;
     else
         out[0] = 0;

@@ -9,7 +9,9 @@
 #ifndef WSI_TIFF_FILE_H
 #define WSI_TIFF_FILE_H
 
-#include "convert/readers/slide.h"
+#include "common/base/err.h"
+#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +29,7 @@ enum {
     TIFF_FILE_TILE_LENGTH = 323,
     TIFF_FILE_TILE_OFFSETS = 324,
     TIFF_FILE_TILE_BYTES = 325,
-    TIFF_FILE_SUBS = 330, /* offsets of further directories */
+    TIFF_FILE_SUBS = 330,          /* offsets of further directories */
     TIFF_FILE_SAMPLE_FORMAT = 339, /* 1 unsigned, 2 signed, 3 float */
     TIFF_FILE_ICC = 34675,
     TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */

@@ -1,6 +1,7 @@
 /* tile_file.c - see tile_file.h. */
 #include "convert/readers/tile_file.h"
 
+#include "common/base/read_at.h"
 #include "convert/readers/slide.h"
 
 #include <errno.h>
@@ -104,17 +105,9 @@ static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const str
 {
     if (tile_bytes_grow(b, p->bytes, e))
         return -1;
-    for (b->n = 0; b->n < p->bytes;) {
-        const off_t at = (off_t)(p->offset + b->n);
-        const ssize_t n = pread(t->fd, b->bytes + b->n, p->bytes - b->n, at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(e, "cannot read");
-        if (n == 0)
-            return 1;
-        b->n += (size_t)n;
-    }
+    b->n = read_at(t->fd, p->offset, b->bytes, p->bytes);
+    if (b->n < p->bytes)
+        return errno ? err_sys(e, "cannot read") : 1;
     return t->grid.unwrap && !t->grid.unwrap(b->bytes, &b->n);
 }
 

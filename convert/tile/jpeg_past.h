@@ -32,7 +32,7 @@
 /* What tiles show. Starts as {0}. */
 struct jpeg_past {
     int64_t tiles;
-    int quality;          /* 1 to 100 */
+    int quality; /* 1 to 100 */
     char subsampling[8];
     struct jpeg_counts counts;
 };

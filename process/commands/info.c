@@ -1,7 +1,9 @@
 /* info.c - see info.h: reads stores and results, and chooses the form. */
 #include "process/commands/info.h"
 
-#include "process/commands/info_forms.h"
+#include "process/commands/info_csv.h"
+#include "process/commands/info_json.h"
+#include "process/commands/info_text.h"
 
 #include <math.h>
 #include <stdlib.h>

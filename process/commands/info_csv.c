@@ -1,5 +1,5 @@
-/* info_csv.c - tables of results; see info_forms.h. */
-#include "process/commands/info_forms.h"
+/* info_csv.c - tables of results; see info_csv.h. */
+#include "process/commands/info_csv.h"
 
 #include "common/base/csv.h"
 #include "common/base/text.h"

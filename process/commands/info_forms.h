@@ -1,10 +1,9 @@
 /*
- * info_forms.h - the forms in which `info` prints a store or a result; for info.c only.
+ * info_forms.h - what the forms of `info` print of a store.
  */
 #ifndef WSI_INFO_FORMS_H
 #define WSI_INFO_FORMS_H
 
-#include "common/result/result.h"
 #include "common/store/store.h"
 
 #include <stdbool.h>
@@ -18,20 +17,9 @@ struct info_store {
     struct store_source *sources; /* [n_sources]: what it was made from */
     int64_t n_sources;
     int64_t file_bytes;
-    int64_t tiles;     /* over all groups */
-    double tissue;     /* share of the slide, NaN without a tissue map */
-    double ratio;      /* bytes of the stored chunks' pixels / their stored bytes; NaN if none */
+    int64_t tiles; /* over all groups */
+    double tissue; /* share of the slide, NaN without a tissue map */
+    double ratio;  /* bytes of the stored chunks' pixels / their stored bytes; NaN if none */
 };
-
-void info_store_text(const struct info_store *s);
-void info_store_json(const struct info_store *s);
-
-int info_result_text(const char *path, struct result *r, struct err *e);
-int info_result_json(const char *path, struct result *r, struct err *e);
-
-void info_csv_head(void);
-int info_result_csv(const char *path, struct result *r, struct err *e);
-void info_histogram_head(bool several);
-void info_result_histogram(const char *path, bool several, const struct result *r);
 
 #endif

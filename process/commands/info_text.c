@@ -1,5 +1,5 @@
-/* info_text.c - the form for people; see info_forms.h. */
-#include "process/commands/info_forms.h"
+/* info_text.c - the form for people; see info_text.h. */
+#include "process/commands/info_text.h"
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
@@ -71,7 +71,7 @@ static void print_slide(const struct store_info *i)
         printf("JPEG of quality %" PRId64 ", ", i->jpeg_quality);
         print_name(i->jpeg_subsampling);
         if (!isnan(i->jpeg_twice))
-            printf(", compressed twice: %.2f%s", i->jpeg_twice, 
+            printf(", compressed twice: %.2f%s", i->jpeg_twice,
                    i->jpeg_twice > STORE_TWICE ? " (probably)" : " (no sign of it)");
         putchar('\n');
     }
@@ -228,9 +228,9 @@ struct origins {
 static int add_origin(struct origins *o, const struct result_slide *s, struct err *e)
 {
     int64_t k = 0;
-    while (k < o->n && (strcmp(o->list[k].backend, s->backend) ||
-                        strcmp(o->list[k].device, s->device) ||
-                        strcmp(o->list[k].kernel, s->kernel) || strcmp(o->list[k].io, s->io)))
+    while (k < o->n &&
+           (strcmp(o->list[k].backend, s->backend) || strcmp(o->list[k].device, s->device) ||
+            strcmp(o->list[k].kernel, s->kernel) || strcmp(o->list[k].io, s->io)))
         k++;
     if (k == o->n) {
         struct origin *more = realloc(o->list, (size_t)(o->n + 1) * sizeof *more);

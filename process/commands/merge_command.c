@@ -9,6 +9,7 @@
 #include "common/base/progress.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
+#include "common/result/result_merge.h"
 #include "common/result/same_resolution.h"
 
 #include <inttypes.h>
@@ -71,9 +72,11 @@ static bool has_same_resolution(void *ctx, const char *path, const struct result
 static int merge(struct merging *m, struct err *e)
 {
     const struct options *o = m->o;
-    const struct result_merge_options how = {
-        .partial = o->partial, .allow_duplicates = o->allow_duplicates, .progress = show_progress,
-        .accepts = o->mix_mpp ? NULL : has_same_resolution, .ctx = m};
+    const struct result_merge_options how = {.partial = o->partial,
+                                             .allow_duplicates = o->allow_duplicates,
+                                             .progress = show_progress,
+                                             .accepts = o->mix_mpp ? NULL : has_same_resolution,
+                                             .ctx = m};
     if (result_check_target(o->output, e))
         return -1;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");

@@ -23,11 +23,12 @@ uint32_t colours_rgb(int k);
 int colours_number(double value, double low, double high, int n);
 
 enum colours_entry {
-    COLOURS_MAP = 250,              /* how many of the entries are cividis */
-    COLOURS_PAPER = COLOURS_MAP,    /* white */
-    COLOURS_INK,                    /* of text and axes */
-    COLOURS_GROUND, COLOURS_STROKE, /* hatching: where a map has no value */
-    COLOURS_CLEAR,                  /* transparent */
+    COLOURS_MAP = 250,           /* how many of the entries are cividis */
+    COLOURS_PAPER = COLOURS_MAP, /* white */
+    COLOURS_INK,                 /* of text and axes */
+    COLOURS_GROUND,
+    COLOURS_STROKE, /* hatching: where a map has no value */
+    COLOURS_CLEAR,  /* transparent */
     COLOURS_PALETTE
 };
 

@@ -1,6 +1,7 @@
 /* html.c - see html.h. */
 #include "process/draw/html.h"
 
+#include "common/base/json.h"
 #include "common/base/text.h"
 
 #include <math.h>
@@ -32,20 +33,7 @@ void html_text(FILE *f, const char *s)
 void html_json(FILE *f, const char *s)
 {
     char text[MOST_TEXT];
-    putc('"', f);
-    for (s = printable(text, s); *s; s++) {
-        const unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else if (c < 32 || c == '<' || c == '>' || c == '&' || c == 127)
-            fprintf(f, "\\u%04x", c);
-        else if (!strncmp(s, "\xe2\x80\xa8", 3) || !strncmp(s, "\xe2\x80\xa9", 3)) {
-            fprintf(f, "\\u20%02x", (unsigned char)s[2] - 0x80);
-            s += 2;
-        } else
-            putc(c, f);
-    }
-    putc('"', f);
+    json_write_escaped(f, printable(text, s), "<>&");
 }
 
 void html_number(FILE *f, double x, int digits)

@@ -101,7 +101,7 @@ static void write_head(struct png_file *p, const struct png_file_setup *s)
     png_set_user_limits(p->png, MOST_SIDE, MOST_SIDE);
     png_set_compression_level(p->png, s->level);
     png_set_filter(p->png, 0,
-                   s->rows_repeat ? PNG_FILTER_UP
+                   s->rows_repeat            ? PNG_FILTER_UP
                    : s->kind == PNG_FILE_RGB ? PNG_FILTER_SUB
                                              : PNG_FILTER_NONE);
     png_set_IHDR(p->png, p->info, (png_uint_32)s->width, (png_uint_32)s->height, 8,

@@ -29,8 +29,8 @@ struct png_file_setup {
     enum png_file_kind kind;
     const uint32_t *palette; /* [n_palette], 0xRRGGBBAA; at most 256 */
     int n_palette;
-    bool rows_repeat;        /* many rows equal the one above: smaller and faster if known */
-    int level;                         /* of deflate, 1 (fast) to 9 (small) */
+    bool rows_repeat; /* many rows equal the one above: smaller and faster if known */
+    int level;        /* of deflate, 1 (fast) to 9 (small) */
     const struct png_file_text *texts; /* [n_texts] */
     int n_texts;
 };

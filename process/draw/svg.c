@@ -125,8 +125,10 @@ bool svg_is_name(const char *path)
 int svg_check_target(const char *path, struct err *e)
 {
     if (is_ours(path) == 0)
-        return err_set(e, "%s: already exists and is not a picture drawn by h5spec; "
-                          "not overwritten: choose another name", path);
+        return err_set(e,
+                       "%s: already exists and is not a picture drawn by h5spec; "
+                       "not overwritten: choose another name",
+                       path);
     return 0;
 }
 

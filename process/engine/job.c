@@ -7,6 +7,7 @@
 #include "common/store/store.h"
 #include "process/engine/job_origin.h"
 #include "process/engine/job_windows.h"
+#include "process/spectrum/spectrum_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
 #include "common/base/err.h"
 #include "common/result/result.h"
 #include "common/store/chunks.h"
-#include "process/engine/stream.h"
+#include "process/engine/stream_setup.h"
 #include "process/spectrum/spectrum.h"
 
 #include <stdatomic.h>

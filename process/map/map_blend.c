@@ -14,7 +14,7 @@ struct map_blend {
     int64_t next;       /* row of windows that is added next */
     int64_t *weights;   /* [k] */
     int64_t *fits;      /* [cols]: sums of weights of the windows of a row */
-    int64_t *a, *b; /* [rows][cols]: of weight * Q and of weight, where there are values */
+    int64_t *a, *b;     /* [rows][cols]: of weight * Q and of weight, where there are values */
 };
 
 static const char *const names[MAP_WEIGHTS] = {"none", "box", "tent", "cos", "gauss"};

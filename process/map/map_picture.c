@@ -137,8 +137,8 @@ static void add_lines(struct picture *o)
     char count[64];
     const double n = s->values ? (double)s->values : 1;
     add_line(o, 0, "%s", o->m->s.name);
-    add_line(o, 1, "%s, colours from %g to %g %s", feature_name(o->p->map), o->p->low,
-             o->p->high, unit);
+    add_line(o, 1, "%s, colours from %g to %g %s", feature_name(o->p->map), o->p->low, o->p->high,
+             unit);
     add_places(o, 2);
     axis_number(count, (double)s->values, 0);
     if (s->values)

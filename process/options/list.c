@@ -4,7 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/failed_list.h"
 #include "common/base/folder.h"
-#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_head.h"
 #include "common/result/result.h"
 #include "common/store/store.h"
 

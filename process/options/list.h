@@ -12,7 +12,7 @@
 struct list {
     char **paths; /* each owned */
     int n;
-    int failed; /* inputs that list_expand() has reported and dropped */
+    int failed;     /* inputs that list_expand() has reported and dropped */
     char **folders; /* those that list_expand() has searched; each owned */
     int n_folders;
     struct list_problem *problems; /* what it has found there that is no file */

@@ -11,6 +11,7 @@
 #include "common/codec/jpeg_decoder.h"
 #include "common/hdf5/h5_exit.h"
 #include "process/spectrum/spectrum.h"
+#include "process/spectrum/spectrum_open.h"
 #include "wsi_build.h"
 
 #include <inttypes.h>

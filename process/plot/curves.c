@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL_DB 0.5    /* width of a cell, if bins are not wider */
-#define TAIL    0.0005 /* share of the values that may lie outside the axis, on each side */
+#define CELL_DB 0.5 /* width of a cell, if bins are not wider */
+#define TAIL 0.0005 /* share of the values that may lie outside the axis, on each side */
 
 /* --- cells --- */
 
@@ -103,8 +103,7 @@ static int begin(struct curves *c, const struct result_params *p, struct err *e)
     return c->all.histogram ? 0 : err_set(e, "out of memory");
 }
 
-static int load_file(struct curves *c, const char *file, struct choice *w, bool keep,
-                     struct err *e)
+static int load_file(struct curves *c, const char *file, struct choice *w, bool keep, struct err *e)
 {
     struct result *r = result_open(file, e);
     int bad = r ? 0 : -1;

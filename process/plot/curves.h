@@ -26,12 +26,12 @@ struct curves {
     struct result_params params; /* of all files */
     int64_t cell_bins, cells;    /* bins per cell (the last may have fewer), cells */
     int64_t n;
-    struct curve *list;          /* [n], in the order of the files, by name within a file */
-    struct result_counts all;    /* sum over the list */
-    int64_t empty;               /* chosen slides without a counted window; not in the list */
-    int64_t partial;             /* slides of the list without some of their groups */
-    int64_t gray;                /* slides of the list made from 8-bit gray */
-    struct result_slide slide;   /* with `keep`: the only slide, maps included */
+    struct curve *list;        /* [n], in the order of the files, by name within a file */
+    struct result_counts all;  /* sum over the list */
+    int64_t empty;             /* chosen slides without a counted window; not in the list */
+    int64_t partial;           /* slides of the list without some of their groups */
+    int64_t gray;              /* slides of the list made from 8-bit gray */
+    struct result_slide slide; /* with `keep`: the only slide, maps included */
 };
 
 /* Loads the slides whose names equal or match (fnmatch) one of the patterns; all without patterns.

@@ -182,8 +182,10 @@ static int lay_out_map(struct plot *p, struct err *e)
     const int map = o->feature < 0 ? usual : o->feature;
     const struct result_map_kind *kind = result_map_kind(map);
     if (kind->since > 1 && !spectral)
-        return err_set(e, "%s: the result has no %s; compute it again with h5spec run --features "
-                       "spectral", o->files[0], feature_name(map));
+        return err_set(e,
+                       "%s: the result has no %s; compute it again with h5spec run --features "
+                       "spectral",
+                       o->files[0], feature_name(map));
     p->map_height =
         plot_map_layout(&p->map, &p->c.params, s, map, o->colours ? o->map_low : kind->low,
                         o->colours ? o->map_high : kind->high, RIGHT - LEFT);

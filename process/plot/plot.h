@@ -15,17 +15,17 @@
 enum { PLOT_MOST_CURVES = 12 };
 
 struct plot_setup {
-    const char *output;         /* FILE.svg; an existing picture of ours is replaced */
-    char *const *files;         /* [n_files] results */
+    const char *output; /* FILE.svg; an existing picture of ours is replaced */
+    char *const *files; /* [n_files] results */
     int n_files;
     const char *const *patterns; /* [n_patterns] names or patterns of slides; none: all */
     int n_patterns;
-    const char *title;          /* NULL: the slide's name or the number of slides; "": no title */
-    bool band;                  /* draw the bands for any number of slides from 3 */
-    bool map;                   /* add a map of the only slide */
-    int feature;                /* enum result_map_number; -1: focus, or mean without it */
-    bool colours;               /* map_low and map_high are set */
-    double map_low, map_high;   /* dB, the ends of the map's colours */
+    const char *title;        /* NULL: the slide's name or the number of slides; "": no title */
+    bool band;                /* draw the bands for any number of slides from 3 */
+    bool map;                 /* add a map of the only slide */
+    int feature;              /* enum result_map_number; -1: focus, or mean without it */
+    bool colours;             /* map_low and map_high are set */
+    double map_low, map_high; /* dB, the ends of the map's colours */
 };
 
 /* Draws and publishes the picture. On failure no file is created or changed. */

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/command.h"
+#include "common/base/number.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"

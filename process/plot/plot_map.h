@@ -14,13 +14,13 @@
 
 struct plot_map {
     const struct result_slide *slide; /* the caller's */
-    int map;                /* enum result_map_number: one that has a unit */
-    int64_t nx, ny, block;  /* block: windows along a side of a cell */
-    int64_t stride, origin; /* px between windows; px of the map's upper left corner */
-    double low, high;       /* dB, the ends of the colours */
-    double scale;           /* px of the picture per window */
-    double um_per_px;       /* of the stored level; NaN: not known, and no scale bar */
-    int64_t counted, below, above; /* windows with a value, of them below `low`, above `high` */
+    int map;                          /* enum result_map_number: one that has a unit */
+    int64_t nx, ny, block;            /* block: windows along a side of a cell */
+    int64_t stride, origin;           /* px between windows; px of the map's upper left corner */
+    double low, high;                 /* dB, the ends of the colours */
+    double scale;                     /* px of the picture per window */
+    double um_per_px;                 /* of the stored level; NaN: not known, and no scale bar */
+    int64_t counted, below, above;    /* windows with a value, of them below `low`, above `high` */
 };
 
 /* Lays out a map of the slide so that it and its colour bar fit into `width` px. Returns the

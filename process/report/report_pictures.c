@@ -1,10 +1,10 @@
 /* report_pictures.c - see report_pictures.h. */
 #include "process/report/report_pictures.h"
 
+#include "common/codec/jpeg_encoder.h"
 #include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
-#include "process/draw/jpeg_write.h"
 #include "process/draw/page.h"
 #include "process/draw/png_file.h"
 #include "process/draw/shrink.h"
@@ -169,7 +169,7 @@ static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err
     if (!pixels)
         return err_set(e, "out of memory");
     shrink_rgb(t->rgb, t->width, t->height, pixels, w, h);
-    uint8_t *bytes = jpeg_write(pixels, (int)w, (int)h, QUALITY, &n);
+    uint8_t *bytes = jpeg_encode(pixels, (int)w, (int)h, QUALITY, &n);
     if (bytes)
         fwrite(bytes, 1, n, f);
     free(bytes);

@@ -4,6 +4,7 @@
 #include "common/base/folder.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
+#include "common/result/result_write.h"
 #include "common/store/store.h"
 
 #include <errno.h>
@@ -33,8 +34,11 @@ struct results *results_open(const char *output, const struct result_params *p,
         err_set(e, "out of memory");
         return NULL;
     }
-    *r = (struct results){.output = output, .params = p, .regions = regions,
-                          .first_group = first_group, .last_group = last_group,
+    *r = (struct results){.output = output,
+                          .params = p,
+                          .regions = regions,
+                          .first_group = first_group,
+                          .last_group = last_group,
                           .folder = folder_is_meant(output)};
     int bad = r->folder ? folder_make(output, e) : result_check_target(output, e);
     if (!bad && !r->folder && !(r->one = result_create(output, p, e)))
@@ -53,9 +57,9 @@ static char *target_of(const struct results *r, const char *name, size_t n)
     char *target;
     const char *slash = r->output[strlen(r->output) - 1] == '/' ? "" : "/";
     const int got = r->first_group
-        ? asprintf(&target, "%s%s%.*s.%" PRId64 "-%" PRId64 ".h5", r->output, slash, (int)n, name,
-                   r->first_group, r->last_group)
-        : asprintf(&target, "%s%s%.*s.h5", r->output, slash, (int)n, name);
+                        ? asprintf(&target, "%s%s%.*s.%" PRId64 "-%" PRId64 ".h5", r->output, slash,
+                                   (int)n, name, r->first_group, r->last_group)
+                        : asprintf(&target, "%s%s%.*s.h5", r->output, slash, (int)n, name);
     return got < 0 ? NULL : target;
 }
 
@@ -116,8 +120,10 @@ static int judge_slide(const struct results *r, const struct result_slide *slide
     if (is > 0)
         is = judge_regions(r, slide, store, store_info(s), target, e);
     else
-        err_set(e, "%s: %s exists and is the result of another store; name another folder, or "
-                "replace it with --force", store, target);
+        err_set(e,
+                "%s: %s exists and is the result of another store; name another folder, or "
+                "replace it with --force",
+                store, target);
     store_close(s);
     return is;
 }
@@ -129,11 +135,15 @@ static int judge_result(const struct results *r, struct result *old, const char 
     struct err why = {""};
     struct result_slide slide;
     if (result_same_params(result_params(old), r->params, &why))
-        return err_set(e, "%s: %s exists with other parameters (%s); name another folder, or "
-                       "replace it with --force", store, target, why.msg);
+        return err_set(e,
+                       "%s: %s exists with other parameters (%s); name another folder, or "
+                       "replace it with --force",
+                       store, target, why.msg);
     if (result_slides(old) != 1)
-        return err_set(e, "%s: %s exists and is not the result of one slide; name another folder, "
-                       "or replace it with --force", store, target);
+        return err_set(e,
+                       "%s: %s exists and is not the result of one slide; name another folder, "
+                       "or replace it with --force",
+                       store, target);
     if (result_load_slide(old, 0, &slide, e))
         return -1;
     const int is = judge_slide(r, &slide, store, target, e);

@@ -15,6 +15,7 @@
 #include "process/run/results.h"
 #include "process/run/run_remarks.h"
 #include "process/spectrum/spectrum.h"
+#include "process/spectrum/spectrum_open.h"
 
 #include <inttypes.h>
 #include <math.h>

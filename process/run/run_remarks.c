@@ -11,7 +11,8 @@ static void report_filled(const char *path, const struct result_counts *c)
 {
     if (c->touching[RESULT_DAMAGED])
         cli_say("%s: %" PRId64 " of %" PRId64 " windows touch damaged tiles (--skip-damaged leaves "
-                "them out)", path, c->touching[RESULT_DAMAGED], c->windows);
+                "them out)",
+                path, c->touching[RESULT_DAMAGED], c->windows);
     if (c->touching[RESULT_SKIPPED])
         cli_say("%s: %" PRId64 " windows that touch damaged tiles are not counted", path,
                 c->touching[RESULT_SKIPPED]);
@@ -34,7 +35,8 @@ static void report_tissue(const char *path, const struct result_params *p,
         snprintf(shows, sizeof shows, "%.2g %% tissue", 100 * fraction);
     if (none)
         cli_say("%s: no window counts: none has %g %% of its area in tissue, and the tissue map "
-                "shows %s; " TISSUE_REMEDY, path, 100 * p->min_tissue, shows);
+                "shows %s; " TISSUE_REMEDY,
+                path, 100 * p->min_tissue, shows);
     else if (doubtful)
         cli_say("%s: the tissue map shows %s; " TISSUE_REMEDY, path, shows);
 }
@@ -43,7 +45,8 @@ void run_remarks(const char *path, const struct result_params *p, const struct r
 {
     if (s->nx * s->ny == 0) {
         cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
-                " px, nothing to compute", path, s->width, s->height, p->window);
+                " px, nothing to compute",
+                path, s->width, s->height, p->window);
         return;
     }
     if (p->roi && s->counts.windows == 0)

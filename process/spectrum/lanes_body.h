@@ -238,7 +238,7 @@ INLINE void LANES_NAME(turn_block)(const float *x, float *out)
         for (int c = 0; c < LANES; c += WIDE)
             for (int f = 0; f < LANES; f += WIDE)
                 LANES_NAME(turn_square)
-                (x + (2 * f + part) * LANES + c, out + (2 * c + part) * LANES + f);
+    (x + (2 * f + part) * LANES + c, out + (2 * c + part) * LANES + f);
 }
 
 static LANES_TARGET void LANES_NAME(columns)(const struct lanes_real *r, const float *in,

@@ -1,5 +1,5 @@
-/* spectrum_open.c - which backend and devices a run uses; see spectrum.h. */
-#include "process/spectrum/spectrum.h"
+/* spectrum_open.c - see spectrum_open.h. */
+#include "process/spectrum/spectrum_open.h"
 
 #include <ctype.h>
 #include <limits.h>

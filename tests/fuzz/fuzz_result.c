@@ -2,7 +2,6 @@
 #include "common/result/result.h"
 #include "tests/fuzz/fuzz.h"
 
-
 static void read_slides(struct result *r)
 {
     struct err e = {""};

@@ -44,8 +44,8 @@ static void report(void *caller)
     Dl_info where = {0};
     char line[512];
     dladdr(caller, &where);
-    const int n = snprintf(line, sizeof line, "failed in %s\n",
-                           where.dli_fname ? where.dli_fname : "?");
+    const int n =
+        snprintf(line, sizeof line, "failed in %s\n", where.dli_fname ? where.dli_fname : "?");
     if (write(2, line, (size_t)n) != n)
         abort();
 }
@@ -57,8 +57,7 @@ static int find_program(struct dl_phdr_info *info, size_t size, void *unused)
     program.begin = program.end = info->dlpi_addr;
     for (int k = 0; k < info->dlpi_phnum; k++)
         if (info->dlpi_phdr[k].p_type == PT_LOAD)
-            program.end =
-                info->dlpi_addr + info->dlpi_phdr[k].p_vaddr + info->dlpi_phdr[k].p_memsz;
+            program.end = info->dlpi_addr + info->dlpi_phdr[k].p_vaddr + info->dlpi_phdr[k].p_memsz;
     return 1;
 }
 

@@ -164,13 +164,13 @@ static int open_any(const char *name, int dir, const char *path, int flags, mode
     return fd;
 }
 
-#define OPEN_MODE(last) \
-    mode_t mode = 0; \
-    if (flags & (O_CREAT | O_TMPFILE)) { \
-        va_list list; \
-        va_start(list, last); \
-        mode = va_arg(list, mode_t); \
-        va_end(list); \
+#define OPEN_MODE(last)                                                                            \
+    mode_t mode = 0;                                                                               \
+    if (flags & (O_CREAT | O_TMPFILE)) {                                                           \
+        va_list list;                                                                              \
+        va_start(list, last);                                                                      \
+        mode = va_arg(list, mode_t);                                                               \
+        va_end(list);                                                                              \
     }
 
 int open(const char *path, int flags, ...)

@@ -21,17 +21,17 @@
 static void report(const char *what, const Dl_info *where)
 {
     char line[512];
-    const int n = snprintf(line, sizeof line, "%s %s (%s)\n", what,
-                           where->dli_fname ? where->dli_fname : "?",
-                           where->dli_sname ? where->dli_sname : "?");
+    const int n =
+        snprintf(line, sizeof line, "%s %s (%s)\n", what, where->dli_fname ? where->dli_fname : "?",
+                 where->dli_sname ? where->dli_sname : "?");
     if (write(2, line, (size_t)n) != n)
         _exit(1);
 }
 
 static int is_libc(const Dl_info *where)
 {
-    return where->dli_fname && (strstr(where->dli_fname, "/libc.so") ||
-                                strstr(where->dli_fname, "/ld-linux"));
+    return where->dli_fname &&
+           (strstr(where->dli_fname, "/libc.so") || strstr(where->dli_fname, "/ld-linux"));
 }
 
 /* The first frame behind `at` that is not the C library's. */
@@ -104,8 +104,7 @@ static void *run_with_stack(void *arg)
 /* Without malloc(), which may be made to fail. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-    __typeof__(&pthread_create) next =
-        (__typeof__(next))dlsym(RTLD_NEXT, "pthread_create");
+    __typeof__(&pthread_create) next = (__typeof__(next))dlsym(RTLD_NEXT, "pthread_create");
     struct start *start = mmap(NULL, sizeof *start + STACK_BYTES, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)

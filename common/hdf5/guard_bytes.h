@@ -1,16 +1,19 @@
 /*
- * h5_guard_parts.h - what h5_guard.c (headers, messages), h5_layout.c (datasets) and h5_dense.c
- * (many links or attributes) share.
+ * guard_bytes.h - the bytes of an object that is being checked: reading them, and taking them
+ * apart. Every address is checked against the file's size before it is used.
  */
-#ifndef WSI_H5_GUARD_PARTS_H
-#define WSI_H5_GUARD_PARTS_H
+#ifndef WSI_GUARD_BYTES_H
+#define WSI_GUARD_BYTES_H
 
-#include "common/hdf5/h5_guard.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4 };
+
+struct guard_chunk;
 
 struct guard {
     int fd;
@@ -34,8 +37,9 @@ struct guard_bytes {
     size_t left;
 };
 
-/* n bytes, little-endian. */
+/* n bytes, and eight bytes, little-endian. */
 uint64_t guard_number(const unsigned char *p, size_t n);
+uint64_t guard_u64(const unsigned char *p);
 /* Takes a number of n bytes, or skips n bytes; false if fewer are left. */
 bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out);
 bool guard_skip(struct guard_bytes *b, size_t n);
@@ -48,16 +52,7 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
 int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
                       unsigned char *out, size_t n);
 
-/* The message with the shape of a dataset, and the one that says where its data lie. */
-int guard_space(struct guard *g, struct guard_bytes b);
-int guard_layout(struct guard *g, struct guard_bytes b);
 /* The bytes of an object of the global heap must lie in the file. */
 int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes);
-
-/* A message with a link or an attribute; also its name, which is not empty. */
-int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name);
-int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *name);
-/* Links or attributes in the fractal heap and the B-tree at these addresses. */
-int guard_dense(struct guard *g, uint64_t heap, uint64_t tree, bool links);
 
 #endif

@@ -1,11 +1,13 @@
 /*
- * h5_layout.c - where the data of a dataset lie; see h5_guard.h.
+ * guard_layout.c - see guard_layout.h.
  *
  * Chunks have one of two indexes: none at all for a single chunk, or a fixed array with one entry
  * per chunk in row-major order. Everything is checked before it is used: the number of entries
  * against the shape, and every place against the file's size.
  */
-#include "common/hdf5/h5_guard_parts.h"
+#include "common/hdf5/guard_layout.h"
+
+#include "common/hdf5/guard.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * h5_guard.h - looks at the header of an HDF5 object before the library does.
+ * guard.h - looks at the header of an HDF5 object before the library does.
  *
  * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
  * else is rejected before the library sees it: shared messages, external files, old or unknown
@@ -11,8 +11,8 @@
  * These functions use no HDF5 and any thread may call them. Every number is checked against the
  * file's size before it is used.
  */
-#ifndef WSI_H5_GUARD_H
-#define WSI_H5_GUARD_H
+#ifndef WSI_GUARD_H
+#define WSI_GUARD_H
 
 #include "common/base/err.h"
 
@@ -35,8 +35,5 @@ struct guard_chunk {
  * This reads HDF5's index itself: the library needs 94 s for 48,780 chunks, and walks outside its
  * memory if the index is forged. */
 int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e);
-
-/* Eight bytes, little-endian. */
-uint64_t guard_u64(const unsigned char *p);
 
 #endif

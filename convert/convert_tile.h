@@ -1,11 +1,12 @@
 /*
- * convert_parts.h - what convert.c and convert_tile.c share.
+ * convert_tile.h - a slide that is being converted, and one tile of it to one chunk of the store.
  */
-#ifndef WSI_CONVERT_PARTS_H
-#define WSI_CONVERT_PARTS_H
+#ifndef WSI_CONVERT_TILE_H
+#define WSI_CONVERT_TILE_H
 
 #include "common/codec/jpeg_chunk.h"
-#include "convert/convert.h"
+#include "common/store/store.h"
+#include "convert/convert_options.h"
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"

@@ -1,0 +1,64 @@
+/* json.c - see json.h. */
+#include "common/base/json.h"
+
+#include "common/base/err.h"
+#include "common/base/number.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Length of the valid UTF-8 sequence at s, or 0. */
+static int utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    int n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                          : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* The character of a valid sequence of at most three bytes. */
+static unsigned code_of(const unsigned char *s, int n)
+{
+    return n == 1   ? s[0]
+           : n == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
+                    : (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+}
+
+void json_write_escaped(FILE *f, const char *text, const char *also)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    fputc('"', f);
+    while (*s) {
+        int n = utf8_length(s);
+        if (n == 0)
+            fputs("\\ufffd", f);
+        else if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (err_unsafe((const char *)s) || (n == 1 && strchr(also, *s)))
+            fprintf(f, "\\u%04x", code_of(s, n));
+        else
+            fwrite(s, 1, (size_t)n, f);
+        s += n ? n : 1;
+    }
+    fputc('"', f);
+}
+
+void json_write_string(FILE *f, const char *text)
+{
+    json_write_escaped(f, text, "");
+}
+
+void json_write_number(FILE *f, double x)
+{
+    char buf[32];
+    fputs(isfinite(x) ? number_text(buf, x) : "null", f);
+}

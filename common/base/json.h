@@ -1,0 +1,16 @@
+/*
+ * json.h - texts and numbers as JSON.
+ */
+#ifndef WSI_JSON_H
+#define WSI_JSON_H
+
+#include <stdio.h>
+
+/* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
+void json_write_string(FILE *f, const char *s);
+/* The same; the characters of `also`, all ASCII, are escaped, too. */
+void json_write_escaped(FILE *f, const char *s, const char *also);
+/* Prints x as a JSON number; null for NaN and infinities. */
+void json_write_number(FILE *f, double x);
+
+#endif

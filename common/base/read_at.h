@@ -1,0 +1,16 @@
+/*
+ * read_at.h - reading a file at an offset: pread that goes on after interruptions and short reads.
+ * Any thread.
+ */
+#ifndef WSI_READ_AT_H
+#define WSI_READ_AT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads n bytes. Returns how many it got: if fewer, errno says why, and is 0 if the file ends. */
+size_t read_at(int fd, uint64_t at, void *out, size_t n);
+/* The same for at least `least` and at most `most` bytes; fewer than `least` are a failure. */
+size_t read_at_least(int fd, uint64_t at, void *out, size_t least, size_t most);
+
+#endif

@@ -1,0 +1,130 @@
+/* guard_bytes.c - see guard_bytes.h. */
+#include "common/hdf5/guard_bytes.h"
+
+#include "common/base/read_at.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_HEAP = 1 << 26,     /* bytes of one collection of the global heap */
+    MOST_SEARCHED = 1 << 29, /* bytes of collections, counted again for each text of an object */
+};
+
+uint64_t guard_number(const unsigned char *p, size_t n)
+{
+    uint64_t v = 0;
+    while (n-- > 0)
+        v = v << 8 | p[n];
+    return v;
+}
+
+uint64_t guard_u64(const unsigned char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v); /* this program runs on little-endian machines only: see h5.c */
+    return v;
+}
+
+int guard_reject(const struct guard *g, const char *what)
+{
+    err_set(g->e, "%s", what);
+    errno = 0;
+    return -1;
+}
+
+/* Takes a number of n bytes. */
+bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out)
+{
+    if (b->left < n)
+        return false;
+    *out = guard_number(b->at, n);
+    b->at += n;
+    b->left -= n;
+    return true;
+}
+
+bool guard_skip(struct guard_bytes *b, size_t n)
+{
+    if (b->left < n)
+        return false;
+    b->at += n;
+    b->left -= n;
+    return true;
+}
+
+bool guard_inside(const struct guard *g, uint64_t address, uint64_t n)
+{
+    return address <= g->file_bytes && n <= g->file_bytes - address;
+}
+
+int guard_read(const struct guard *g, uint64_t address, void *out, size_t n)
+{
+    if (!guard_inside(g, address, n))
+        return guard_reject(g, "an address lies outside the file");
+    if (read_at(g->fd, address, out, n) == n)
+        return 0;
+    return errno ? err_sys(g->e, "cannot read") : guard_reject(g, "the file ends too early");
+}
+
+/* Reads n bytes that begin with a signature of four letters. */
+int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
+                      unsigned char *out, size_t n)
+{
+    if (guard_read(g, address, out, n))
+        return -1;
+    return memcmp(out, signature, GUARD_SIGNATURE)
+               ? guard_reject(g, "a block of metadata is of the wrong kind")
+               : 0;
+}
+
+/* --- the global heap --- */
+
+/* Reads a collection of the global heap; keeps the last one, as most texts of an object share one.
+ */
+static int read_heap(struct guard *g, uint64_t address)
+{
+    unsigned char head[16];
+    if (g->heap && g->heap_address == address)
+        return 0;
+    if (guard_read_signed(g, address, "GCOL", head, sizeof head))
+        return -1;
+    const uint64_t n = guard_u64(head + 8);
+    if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !guard_inside(g, address, n))
+        return guard_reject(g, "a heap of texts has invalid sizes");
+    free(g->heap);
+    if (!(g->heap = malloc((size_t)n)))
+        return err_sys(g->e, "out of memory");
+    g->heap_address = address;
+    g->heap_bytes = n;
+    return guard_read(g, address, g->heap, (size_t)n);
+}
+
+/* The heap's objects follow one another: index 2, count 2, unused 4, size 8, bytes padded to 8. */
+int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes)
+{
+    bool found = false;
+    if (read_heap(g, address))
+        return -1;
+    if ((g->heap_searched += g->heap_bytes) > MOST_SEARCHED)
+        return guard_reject(g, "it has more texts than these files have");
+    struct guard_bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
+    while (b.left >= 16) {
+        const uint64_t number = guard_number(b.at, 2), size = guard_u64(b.at + 8);
+        if (number == 0) { /* free space; the library never ends if it has no bytes */
+            if (size != b.left)
+                return guard_reject(g, "a heap of texts has invalid sizes");
+            break;
+        }
+        if (size > b.left || !guard_skip(&b, 16) || !guard_skip(&b, (size_t)(size + 7) / 8 * 8))
+            return guard_reject(g, "a heap of texts has invalid sizes");
+        if (number != index)
+            continue;
+        if (found)
+            return guard_reject(g, "a heap of texts has two texts of one number");
+        found = true;
+        *bytes = size;
+    }
+    return found ? 0 : guard_reject(g, "a text is missing in the heap");
+}

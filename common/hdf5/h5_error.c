@@ -1,0 +1,104 @@
+/* h5_error.c - see h5_error.h. */
+#include "common/hdf5/h5_error.h"
+
+#include "common/hdf5/h5_exit.h"
+
+#include <errno.h>
+#include <hdf5.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void h5_init(void)
+{
+    static bool begun;
+    if (begun)
+        return;
+    begun = true;
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* locks fail on NFS and Lustre; we need none */
+    H5dont_atexit();
+    H5open();
+    H5PLset_loading_state(0);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* else the library prints its errors */
+}
+
+/* The innermost entry of the error stack has the cause: keeps the last one with a text. */
+static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *out)
+{
+    (void)n;
+    if (entry->desc && *entry->desc)
+        snprintf(out, 512, "%s", entry->desc);
+    return 0;
+}
+
+static bool system_failed;
+
+/* Looks for "errno = 28" in what the library says, and for its own codes of missing memory. */
+static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *out)
+{
+    (void)n;
+    (void)out;
+    const char *number = entry->desc ? strstr(entry->desc, "errno = ") : NULL;
+    if ((number && atoi(number + strlen("errno = ")) != 0) || entry->min_num == H5E_NOSPACE ||
+        entry->min_num == H5E_CANTALLOC)
+        system_failed = true;
+    return 0;
+}
+
+void h5_watch(void)
+{
+    system_failed = false;
+}
+
+bool h5_system_failed(void)
+{
+    return system_failed;
+}
+
+void h5_note_system_failure(void)
+{
+    system_failed = true;
+}
+
+void h5_forget(void)
+{
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, find_system_error, NULL);
+    H5Eclear2(H5E_DEFAULT);
+}
+
+/* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message.
+ */
+static const char *plain_cause(char *cause)
+{
+    char *text = strstr(cause, "error message = '");
+    char *end = text ? strchr(text += strlen("error message = '"), '\'') : NULL;
+    if (end)
+        *end = 0;
+    if (text && !strcmp(text, strerror(ENOSPC)))
+        return "no space left on the disk; free some and run again";
+    return text ? text : *cause ? cause : "HDF5 error";
+}
+
+int h5_error(struct err *e, const char *fmt, ...)
+{
+    char cause[512] = "";
+    va_list ap;
+    if (e) {
+        va_start(ap, fmt);
+        vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+        va_end(ap);
+        H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, cause);
+        const size_t n = strlen(e->msg);
+        snprintf(e->msg + n, sizeof e->msg - n, ": %s", plain_cause(cause));
+        err_clean(e->msg);
+    }
+    h5_forget();
+    return -1;
+}
+
+int h5_write_failed(struct err *e, const char *name)
+{
+    h5_mark_broken();
+    return h5_error(e, "cannot write %s", name);
+}

@@ -1,0 +1,76 @@
+/* h5_head.c - see h5_head.h. */
+#include "common/hdf5/h5_head.h"
+
+#include "common/base/read_at.h"
+#include "common/hdf5/guard_bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Does the head of the file hold this text? For files that cannot be opened. */
+static bool head_holds(int fd, const char *text)
+{
+    enum { HEAD = 1 << 17 };
+    unsigned char *head = malloc(HEAD);
+    const size_t n = head ? read_at(fd, 0, head, HEAD) : 0;
+    const bool found = n > 0 && memmem(head, n, text, strlen(text));
+    free(head);
+    return found;
+}
+
+/* A file that cannot be opened: of this format, or not? */
+enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours)
+{
+    return head_holds(fd, format) ? if_ours : H5_OTHER;
+}
+
+/* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
+int h5_look_at_head(struct h5_head *h, const char *path, const char *format, struct err *e)
+{
+    unsigned char b[48];
+    struct stat st;
+    h->kind = H5_ERROR;
+    if ((h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(h->fd, &st))
+        return err_sys(e, "%s: cannot open", path);
+    h->kind = H5_OTHER;
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, "%s: not a regular file", path);
+    const size_t n = read_at(h->fd, 0, b, sizeof b);
+    if (n < sizeof b && errno) {
+        h->kind = H5_ERROR;
+        return err_sys(e, "%s: cannot read", path);
+    }
+    if (n == 0)
+        return err_set(e, "%s: the file is empty", path);
+    if (n < sizeof b || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
+        return err_set(e, "%s: not an HDF5 file", path);
+    if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
+        guard_u64(b + 20) != UINT64_MAX) {
+        h->kind = h5_judge(h->fd, format, H5_UNKNOWN);
+        return err_set(e,
+                       "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
+                       "program has made or rewritten it",
+                       path, b[8]);
+    }
+    if (guard_u64(b + 28) > (uint64_t)st.st_size) {
+        h->kind = h5_judge(h->fd, format, H5_UNFINISHED);
+        return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
+                       path, (uint64_t)st.st_size, guard_u64(b + 28));
+    }
+    h->root = guard_u64(b + 36);
+    return 0;
+}
+
+bool h5_is_whole(const char *path)
+{
+    struct h5_head h = {.fd = -1};
+    const bool readable = !h5_look_at_head(&h, path, "", NULL);
+    if (h.fd >= 0)
+        close(h.fd);
+    return readable || h.kind == H5_UNKNOWN; /* with the superblock of another program */
+}

@@ -1,0 +1,26 @@
+/*
+ * h5_strips.h - the values of a dataset that is contiguous, or lies in chunks of whole rows packed
+ * with deflate or JPEG.
+ *
+ * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
+ * for a full chunk, and reads beyond it.
+ */
+#ifndef WSI_H5_STRIPS_H
+#define WSI_H5_STRIPS_H
+
+#include "common/base/err.h"
+
+#include <hdf5.h>
+#include <stdbool.h>
+
+/* Are its values stored in one run, not in chunks? H5Dread() is safe for no others. */
+bool h5_is_contiguous(hid_t ds);
+
+enum { H5_NO_LIBRARY = 1 };
+/* Reads a dataset of rank 1 to 3 that h5_open_array() has opened, without the check of crc32. If it
+ * is JPEG, stored_crc32 must match. 0, -1, or H5_NO_LIBRARY: it is JPEG, and this build cannot
+ * decode it. */
+int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize_t *dims,
+                   void *data, struct err *e);
+
+#endif

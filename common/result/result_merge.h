@@ -1,0 +1,25 @@
+/*
+ * result_merge.h - adding results up.
+ */
+#ifndef WSI_RESULT_MERGE_H
+#define WSI_RESULT_MERGE_H
+
+#include "common/result/result.h"
+
+struct result_merge_options {
+    bool partial;          /* groups may be missing */
+    bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
+    /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
+    void (*progress)(void *ctx, int64_t done, int64_t slides);
+    /* Is a slide to be in the sum? Asked in the order of the slides' names; `path` is that of the
+     * first file with a part of it. NULL: all are. */
+    bool (*accepts)(void *ctx, const char *path, const struct result_slide *s);
+    void *ctx;
+};
+
+/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same
+ * slide, level and groups, and no group may be in two of them. Messages name the files. */
+int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
+                 struct err *e);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * convert_options.h - what the user wants of a store.
+ */
+#ifndef WSI_CONVERT_OPTIONS_H
+#define WSI_CONVERT_OPTIONS_H
+
+#include "common/codec/codec.h"
+#include "convert/tissue/tissue.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct convert_options {
+    const struct codec *codec;
+    bool strict_codec; /* reject a slide that cannot have this codec */
+    bool gray;
+    int64_t level;
+    double mpp;           /* um/px: takes the level that has it; 0: `level` */
+    double mpp_tolerance; /* relative */
+    double mpp_override;  /* um per level-0 px, instead of what the slide states; 0: none */
+    int64_t group_bytes;  /* of uncompressed pixels in a group */
+    int64_t stripe_rows;  /* rounded to whole chunk rows; at least one */
+    int threads;
+    bool force;            /* replace an existing store */
+    bool keep_identifiers; /* store identifying properties, too */
+    const char *name;      /* stored instead of the file's name; NULL: the file's name */
+    bool tissue_only;      /* omit chunks without tissue */
+    bool no_tissue;        /* no tissue map */
+    struct tissue_rule tissue;
+    const char *tissue_mask; /* a map from outside (tissue_mask.h); NULL: none */
+    bool refuse_damage;      /* reject a slide with a damaged tile */
+};
+
+#endif

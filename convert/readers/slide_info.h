@@ -1,0 +1,32 @@
+/*
+ * slide_info.h - what a reader finds out about a slide and its open level.
+ */
+#ifndef WSI_SLIDE_INFO_H
+#define WSI_SLIDE_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SLIDE_LEVELS = 32 };
+
+struct slide_info {
+    const char *reader; /* name of the reader that opened the slide */
+    char vendor[64];    /* OpenSlide's name of the format */
+    char quickhash[80]; /* OpenSlide's quickhash-1, "" when there is none */
+    int64_t level;      /* the open level */
+    double downsample;  /* of the open level */
+    int64_t levels;     /* entries of downsamples[] */
+    double downsamples[SLIDE_LEVELS];
+    bool has_eighth;              /* read_eighth works */
+    bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
+    char no_jpeg[96];             /* why read_jpeg does not work; "": it works */
+    bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
+    int64_t width, height;        /* of the open level, px */
+    int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */
+    double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
+    double objective_power;       /* NaN when unknown */
+    uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
+    char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
+};
+
+#endif

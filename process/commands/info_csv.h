@@ -1,0 +1,16 @@
+/*
+ * info_csv.h - what `info --csv` and `info --histogram` print: tables of results.
+ */
+#ifndef WSI_INFO_CSV_H
+#define WSI_INFO_CSV_H
+
+#include "common/result/result.h"
+
+#include <stdbool.h>
+
+void info_csv_head(void);
+int info_result_csv(const char *path, struct result *r, struct err *e);
+void info_histogram_head(bool several);
+void info_result_histogram(const char *path, bool several, const struct result *r);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * stream_setup.h - what a run over stores is given: the backend, the parameters, the stores, and
+ * whom to report to.
+ */
+#ifndef WSI_STREAM_SETUP_H
+#define WSI_STREAM_SETUP_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+#include "process/engine/regions.h"
+#include "process/spectrum/spectrum.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How stores are read: past the page cache if they are not in it, past it, through it, or by the
+ * devices themselves. */
+enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED, STREAM_GDS };
+
+struct stream_setup {
+    const struct spectrum_use *use; /* opened for `params`, `threads` and `memory` */
+    enum stream_io io;
+    struct result_params params;
+    char *const *paths; /* stores */
+    int64_t n_paths;
+    int threads;
+    const struct regions_choice *regions; /* of stores, with params.roi */
+    int64_t memory; /* bytes for pixels in flight; 0: what serves the backend best */
+    int64_t first_group, last_group; /* from 1; 0, 0: all */
+    bool reject_damaged;             /* a store with damaged tiles fails */
+
+    /* All callbacks run on the calling thread. */
+    void *ctx;
+    /* Store k is done; called in the order of paths. `slide` is its result, or NULL, and then `why`
+     * names the store and says why not. Both are valid during the call. -1 ends the run. */
+    int (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why,
+                  struct err *e);
+    /* An event that does not end store k; the text does not name it. May be NULL. */
+    void (*note)(void *ctx, int64_t k, const char *text);
+    /* The fraction of store k that has been computed, now and then, and the number of windows to
+     * compute for it. May be NULL. */
+    void (*progress)(void *ctx, int64_t k, double fraction, int64_t windows);
+    /* What store k has so far, now and then: window rows 0 to rows - 1 of all maps of `slide` are
+     * as they will be in its result; the others are being written. May be NULL. */
+    void (*live)(void *ctx, int64_t k, const struct result_slide *slide, int64_t rows);
+};
+
+#endif

@@ -1,0 +1,72 @@
+# What this machine has, and the flags that follow from it: part of the Makefile.
+
+hash     := \#
+on        = $(filter-out 0,$(1))
+pkg       = $(shell pkg-config $(1) $(2) 2>/dev/null)
+has       = $(shell pkg-config --exists "$(1)" 2>/dev/null && echo 1)
+can       = $(shell echo '$(hash)include <$(1)>' | $(CC) $(2) -x c -E - >/dev/null 2>&1 && echo 1)
+HDF5_PC  := $(firstword $(foreach p,hdf5-serial hdf5,$(if $(call has,$(p)),$(p))))
+HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword \
+                 $(patsubst %/hdf5.h,-I%,$(wildcard /usr/include/hdf5/serial/hdf5.h))))
+HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword \
+               $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial, \
+                 $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
+SLIDE_PC  = $(if $(call on,$(OPENSLIDE)),openslide) libtiff-4 libjpeg libopenjp2
+LIBDEFLATE ?= $(call has,libdeflate)
+LZ4        ?= $(call has,liblz4)
+ZSTD       ?= $(call has,libzstd)
+JPEG       ?= $(call has,libjpeg)
+OPENSLIDE  ?= $(call has,openslide)
+PNG        ?= $(call has,libpng)
+TIFF       ?= $(call has,libtiff-4)
+JANSSON    ?= $(call has,jansson)
+CUDA       ?= $(if $(shell command -v $(NVCC)),1)
+CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,-I$(CUDA_INC)))
+MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
+TIFF_JPEG  := $(if $(call on,$(JPEG)),$(call has,libtiff-4 libjpeg libopenjp2))
+
+# the first thing that the build needs and this machine lacks
+GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed elsewhere
+LACKS     = $(if $(call can,stdint.h),$(if $(call can,hdf5.h,$(HDF5_CFLAGS)), \
+              $(if $(call on,$(LIBDEFLATE))$(call can,zlib.h),,zlib is missing: $(GET)), \
+              HDF5 is missing: $(GET)),no usable C compiler: install gcc and libc6-dev, or set CC)
+
+# what a build without a part lacks, unless the user left it out
+unless    = $(if $(filter command environment,$(origin $(1)))$($(1)),:,echo '$(2)')
+HINT      = (scripts/install-deps)
+
+# --- how it is built ---
+comma    := ,
+WARN      = -Wall -Wextra -Wshadow -Wconversion $(if $(call on,$(WERROR)),-Werror)
+# contracted multiply-adds would make counts depend on the compiler
+BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread -MMD -MP \
+            $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
+            $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) \
+            $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(call on,$(CUFILE)),-DHAVE_CUFILE) \
+            $(if $(call on,$(PNG)),-DHAVE_PNG) $(if $(MAP_TIFF),-DHAVE_TIFF) \
+            $(if $(call on,$(JANSSON)),-DHAVE_JANSSON) \
+            $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
+CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
+            $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg) $(if $(call on,$(JANSSON)),jansson)
+# pictures: of h5spec, and masks that wsi2h5 reads
+PICTURE_PC = $(if $(call on,$(PNG)),libpng) $(if $(MAP_TIFF),libtiff-4)
+PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs,$(PICTURE_PC)) \
+              -Wl$(comma)--no-as-needed)
+LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
+            $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
+NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
+CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
+CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
+# with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
+near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
+CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) \
+              -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
+# as far as this toolkit has them
+LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
+GENCODE   = $(if $(ARCH),-arch=$(ARCH), \
+              $(foreach a,80 86 89 90 $(LATER),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+              -gencode arch=compute_90$(comma)code=compute_90)
+NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
+            $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
+

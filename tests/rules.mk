@@ -1,0 +1,88 @@
+# How the programs of the tests are built: part of the Makefile.
+
+TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg), \
+              $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
+            $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
+            $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
+            $(if $(call on,$(CUDA)),$(patsubst %,$(B)/tests/%,h5spec_stub h5spec_stub_no_jpeg gpu_log2 gpu_crc \
+              jpeg_device))
+
+TEST_OBJECTS = $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
+
+$(B)/tests/mkslide: $(wildcard tests/mkslide*.c)
+	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg libopenjp2) -lm
+$(B)/tests/jpeg_tiles: tests/jpeg_tiles.c
+	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg)
+$(B)/tests/upstream/libh5upstream.so: tests/h5jpeg_upstream.c $(B)/config
+	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) $(HDF5_CFLAGS) -shared -fPIC -o $@ $< $(call pkg,--libs,libjpeg)
+$(B)/tests/slide_pixels: tests/slide_pixels.c
+	$(link) $(call pkg,--cflags --libs,openslide) -lm
+$(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
+$(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+# h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
+$(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC) -isystem tests/stub_include
+# with the stub's own declarations of cuFile, which this machine need not have
+$(B)/tests/gds.o: cuda/gds.c $(B)/config
+	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include -isystem $(CUDA_INC) \
+	  -c -o $@ $<
+$(B)/cuda/gds.o: EXTRA = -isystem $(CUDA_INC)
+STUBBED   = $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c)
+$(B)/tests/h5spec_stub: $(STUBBED) $(COMMON)
+	$(link) -lstdc++ $(LDLIBS)
+# the same without libjpeg
+$(B)/tests/no_jpeg.o: common/codec/jpeg_decoder.c $(B)/config
+	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) -c -o $@ $<
+$(B)/tests/h5spec_stub_no_jpeg: $(STUBBED) $(B)/tests/no_jpeg.o $(filter-out %/jpeg_decoder.o,$(COMMON))
+	$(link) -lstdc++ $(LDLIBS)
+$(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
+	$(link) $(LDLIBS)
+$(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg/jpeg%,$(CUDAOBJ)) $(COMMON)
+	$(link) $(CUDA_LIBS) -lstdc++ $(LDLIBS)
+$(B)/tests/jpeg_streams: tests/jpeg_streams.c
+	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg) -lm
+$(B)/tests/gpu_log2: $(B)/tests/gpu_log2.o $(B)/cuda/check.o $(COMMON)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/gpu_crc: $(B)/tests/gpu_crc.o $(B)/cuda/crc.o $(COMMON)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/bench_nvjpeg: $(B)/tests/bench_nvjpeg.o $(COMMON)
+	$(link) $(CUDA_LIBS) -lnvjpeg $(LDLIBS)
+$(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)
+	$(link) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
+$(B)/tests/bench_peers: tests/bench_peers.c
+	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm
+$(B)/tests/bench_codecs: tests/bench_codecs.c
+	$(link) $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
+
+# what the sweeps of tests/torture preload, and their tool for checksums of HDF5 metadata
+TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so h5sum $(if $(TIFF_JPEG),abi.so))
+$(B)/tests/torture_shim.so $(B)/tests/torture_alloc.so: tests/torture/server.c tests/torture/server.h
+$(B)/tests/torture_%.so: tests/torture/%.c $(B)/config
+	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) -shared -fPIC -o $@ $(filter %.c,$^) -ldl
+$(B)/tests/torture_h5sum: tests/torture/h5sum.c $(B)/config
+	$(call show,LD $@)$(CC) -std=c11 -O2 -D_GNU_SOURCE $(WARN) -DH5SUM_MAIN -o $@ $<
+
+# fuzz targets; FUZZ_MAIN runs them over files, or is libFuzzer
+FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, \
+              $(filter-out %/fuzz_hdf5.c,$(wildcard tests/fuzz/fuzz_*.c))))
+FUZZ_MAIN = $(B)/tests/fuzz/replay.o
+FUZZ_HDF5 =
+DIRECT    = $(call objects,$(patsubst %,convert/%.c,privacy/* tile/* $(addprefix readers/,svs* tiff_file tile_file \
+              file_kind dicom* slide_damage slide_dicom slide_tiles ndpi_level sha256))) \
+              $(B)/convert/readers/no_openslide.o
+$(B)/tests/fuzz/%.o $(B)/convert/readers/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
+$(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
+	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)
+$(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)
+$(B)/tests/fuzz_jpeg: $(COMMON)
+$(B)/tests/fuzz_store $(B)/tests/fuzz_result: $(TEST_OBJECTS) $(FUZZ_HDF5)
+$(B)/tests/fuzz_table: $(TEST_OBJECTS)
+$(B)/tests/fuzz_text: $(TEST_OBJECTS) $(filter-out $(B)/convert/wsi2h5.o,$(CONVERT))
+
+FUZZ_BUILD = B=build/fuzz CC=clang SAN=fuzzer-no-link,address,undefined CUDA=0 OPENSLIDE=0 CFLAGS='-O1 -g' \
+             FUZZ_MAIN= FUZZ_HDF5='build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o' \
+             LDFLAGS=-fsanitize=fuzzer
+build/fuzz/tests/fuzz/fuzz_hdf5.o build/fuzz/tests/torture/h5sum.o: override SAN =
