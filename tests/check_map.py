@@ -756,7 +756,7 @@ def test_usage_errors():
             (("-o", "x", "--format", "jpeg", result), "--format jpeg: unknown"),
             (("-o", "x", "--feature", "mean,", result), "not a list of names"),
             (("-o", "x", "--feature", "sharpness", result), "the features are mean_db, std_db"),
-            (("-o", "x", "--blend", "median", result), "--blend median: unknown"),
+            (("-o", "x", "--blend", "median", result), "--blend median: must be none, box"),
             (("-o", "x", "--cell", "32", result), "--cell has no effect without --blend"),
             (("-o", "x", "--range", "1:2", result), "--colours is for one feature"),
             (("-o", "x", "--feature", "mean", "--range", "5:5", result), "HIGH must be above LOW"),
