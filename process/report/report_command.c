@@ -131,7 +131,8 @@ static int finish(const struct arguments *a, int64_t bad, int64_t failing, doubl
     char time[32], memory[32];
     if (!a->quiet)
         cli_say("%s: written in %s, peak memory %s", a->setup.output,
-                clock_text(time, clock_now() - begun), number_size(memory, (double)cli_peak_memory()));
+                clock_text(time, clock_now() - begun),
+                number_size(memory, (double)cli_peak_memory()));
     if (failing > 0)
         cli_say("%" PRId64 " slide%s a limit", failing, failing == 1 ? " fails" : "s fail");
     return bad > 0 || a->files.failed > 0 || (a->strict && failing > 0) ? EXIT_PART : EXIT_DONE;
