@@ -63,7 +63,7 @@ near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-r
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) \
               -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
 # as far as this toolkit has them
-LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
+LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null)))
 GENCODE   = $(if $(ARCH),-arch=$(ARCH), \
               $(foreach a,80 86 89 90 $(LATER),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode arch=compute_90$(comma)code=compute_90)

@@ -1,0 +1,61 @@
+"""The rules for tissue in numpy, as convert/tissue/tissue.h defines them."""
+import numpy as np
+
+
+def cell_means(pixels):
+    h, w = pixels.shape[:2]
+    mean = np.zeros((-(-h // 32), -(-w // 32), 3))
+    for r, c in np.ndindex(mean.shape[:2]):
+        mean[r, c] = pixels[r * 32:r * 32 + 32, c * 32:c * 32 + 32].reshape(-1, 3).mean(0)
+    return mean
+
+
+def by_saturation(mean):
+    """The definition of tissue.h, from the means of cells: the mask, glass, the gray level that tissue is below."""
+    gray = np.rint(mean @ [0.299, 0.587, 0.114])
+    high = mean.max(2)
+    saturation = np.floor(256 * (high - mean.min(2)) / np.maximum(high, 1e-9))
+    could_be_glass = np.sort(gray[(saturation < 16) & (gray >= 200)])
+    glass, d = 243, 0.07
+    if could_be_glass.size and could_be_glass.size * 500 >= gray.size:
+        glass = could_be_glass[-(-could_be_glass.size * 9 // 10) - 1]
+        split, share = best_split(gray)
+        if share >= 0.8:
+            d = min(max(np.log(glass / split), 0.02), 0.07)
+    dark = glass * np.exp(-d)
+    return (gray < dark) | (saturation >= 26), glass, dark
+
+
+def best_split(gray):
+    """Otsu's threshold, and the share of the variance between its classes; the middle of equally good ones."""
+    best, found = -1, []
+    for k in range(1, 256):
+        a, b = gray[gray < k], gray[gray >= k]
+        if a.size and b.size:
+            between = a.size * b.size * (a.mean() - b.mean()) ** 2 / gray.size ** 2
+            found = [k] if between > best * (1 + 1e-12) else found + [k]
+            best = max(best, between)
+    return ((found[0] - 1 + found[-1] - 1) // 2 + 1, best / gray.var()) if found else (256, 0)
+
+
+def by_otsu(mean):
+    """Otsu on H and on S of the means of cells."""
+    high, low = mean.max(2), mean.min(2)
+    span = np.where(high > low, high - low, 1)
+    r, g, b = mean[..., 0], mean[..., 1], mean[..., 2]
+    hue = np.where(high == r, (g - b) / span, np.where(high == g, (b - r) / span + 2, (r - g) / span + 4)) / 6 % 1
+    hue = np.where(high > low, hue, 0)
+    saturation = np.where(high > 0, (high - low) / np.where(high > 0, high, 1), 0)
+    return (hue > otsu(hue)) & (saturation > otsu(saturation))
+
+
+def otsu(values):
+    histogram, edges = np.histogram(values, 256, (0, 1))
+    best, threshold = -1, 0
+    for k in range(1, 256):
+        a, b = histogram[:k], histogram[k:]
+        if a.sum() and b.sum():
+            d = (a * np.arange(k)).sum() / a.sum() - (b * np.arange(k, 256)).sum() / b.sum()
+            if a.sum() * b.sum() * d * d > best:
+                best, threshold = a.sum() * b.sum() * d * d, edges[k]
+    return threshold
