@@ -27,7 +27,8 @@ struct arguments {
 static const struct command_option rows[] = {
     {"Output", 0, "limit", "DB",
      "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
-     "if a slide is in one result only, or if no slide is in both", COMMAND_REAL(limit, 0, 2000)},
+     "if a slide is in one result only, or if no slide is in both",
+     COMMAND_REAL(limit, 0, 2000)},
     {NULL, 0, "json", NULL, "print one JSON line instead of the table", COMMAND_FLAG(json)},
     {NULL, 'q', "quiet", NULL, "print errors only, besides the table", COMMAND_FLAG(quiet)},
     COMMAND_LAST_ROWS};
