@@ -2,7 +2,7 @@
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
 #   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff, Jansson, CUDA and cuFile
-#   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads SVS and DICOM only
+#   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads fewer formats
 # Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0
 # JANSSON=0 CUFILE=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
@@ -26,8 +26,8 @@ include scripts/config.mk
 # --- the programs ---
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o,$(call objects,common/*/*.c))
-# without OpenSlide, wsi2h5 reads SVS and DICOM only
-NOT_READ  = $(if $(call on,$(OPENSLIDE)),no_openslide,slide_metadata slide_openslide slide_ndpi ndpi_level)
+# without OpenSlide, wsi2h5 reads fewer formats: the table in convert/readers/slide.c
+NOT_READ  = $(if $(call on,$(OPENSLIDE)),no_openslide,slide_metadata slide_openslide)
 CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)),$(call objects,convert/*.c convert/*/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
 NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ draw/page map/ report/ run/live))
@@ -50,7 +50,7 @@ link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS
 
 all: $(PROGRAMS) $(PLUGIN)
 	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing $(HINT)')
-	@$(call unless,OPENSLIDE,wsi2h5 reads SVS and DICOM only: OpenSlide is missing $(HINT))
+	@$(call unless,OPENSLIDE,wsi2h5 reads fewer formats: OpenSlide is missing $(HINT))
 	@$(call unless,PNG,h5spec draws no maps and no reports: libpng is missing $(HINT))
 	@$(call unless,JANSSON,no GeoJSON (--roi, --tissue-mask): Jansson is missing $(HINT))
 	@$(call unless,CUDA,h5spec is built for CPUs only (no nvcc))

@@ -3,13 +3,12 @@
 
 #include "common/base/cli.h"
 #include "common/base/path.h"
-#include "convert/readers/dicom.h"
+#include "convert/readers/slide.h"
 #include "convert/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 static int no_memory(struct err *e)
@@ -206,7 +205,7 @@ static int drop_repeats(struct inputs *in, struct err *e)
 
 struct instance {
     struct input *input;
-    char series[DICOM_UID];
+    char series[SLIDE_SERIES];
     size_t folder; /* length of the folder's path */
     off_t bytes;
 };
@@ -234,12 +233,11 @@ static int by_instance(const void *a, const void *b)
 static bool take_instance(struct input *i, struct instance *out)
 {
     struct stat st;
-    const size_t n = strlen(i->path);
     *out = (struct instance){.input = i, .folder = (size_t)(path_base_name(i->path) - i->path)};
-    if (i->problem || n < 4 || strcasecmp(i->path + n - 4, ".dcm") != 0 || stat(i->path, &st))
+    if (i->problem || !slide_has_series(i->path) || stat(i->path, &st))
         return false;
     out->bytes = st.st_size;
-    return dicom_series(i->path, out->series);
+    return slide_series(i->path, out->series);
 }
 
 /* Several files of a DICOM series are one slide; a shell that expands *.dcm names them all. */

@@ -2,20 +2,18 @@
 #include "convert/search.h"
 
 #include "common/base/folder.h"
-#include "convert/readers/dicom.h"
 #include "convert/readers/slide.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
-/* A DICOM file of a folder whose search has not ended. */
+/* A file of a series in a folder whose search has not ended. */
 struct instance {
     char *path;
-    char series[DICOM_UID];
+    char series[SLIDE_SERIES];
     off_t bytes;
 };
 
@@ -31,7 +29,7 @@ static int no_memory(struct err *e)
     return err_set(e, "out of memory");
 }
 
-/* --- DICOM --- */
+/* --- series --- */
 
 static int by_series(const void *a, const void *b)
 {
@@ -44,7 +42,7 @@ static int by_series(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-/* Keeps a DICOM file until the search of its folder ends. */
+/* Keeps such a file until the search of its folder ends. */
 static int keep_instance(struct search *s, const char *path, struct err *e)
 {
     struct stat st;
@@ -55,7 +53,7 @@ static int keep_instance(struct search *s, const char *path, struct err *e)
     more[s->n] = (struct instance){.path = strdup(path), .bytes = stat(path, &st) ? 0 : st.st_size};
     if (!more[s->n].path)
         return no_memory(e);
-    if (!dicom_series(path, more[s->n].series))
+    if (!slide_series(path, more[s->n].series))
         more[s->n].series[0] = 0;
     s->n++;
     return 0;
@@ -122,9 +120,7 @@ static const char *excludes(const char *path)
 static int take_file(void *ctx, const char *path, struct err *e)
 {
     struct search *s = ctx;
-    const size_t n = strlen(path);
-    return n > 4 && !strcasecmp(path + n - 4, ".dcm") ? keep_instance(s, path, e)
-                                                      : s->ops->slide(s->ctx, path, e);
+    return slide_has_series(path) ? keep_instance(s, path, e) : s->ops->slide(s->ctx, path, e);
 }
 
 static int take_problem(void *ctx, const char *path, const char *why, struct err *e)

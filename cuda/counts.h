@@ -9,6 +9,7 @@
 #include "common/result/features.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Windows of a band. */
@@ -30,10 +31,14 @@ struct counts_bins {
 
 /* For features "spectral"; all NULL for "basic". */
 struct counts_features {
-    /* [6]: over the octaves of common/result/features.h, all windows */
+    /* [FEATURES_OCTAVES]: over the octaves of common/result/features.h, all windows */
     unsigned long long *d_octaves;
-    unsigned long long *d_rings;   /* [wy - band_wy][nx]: fine << 28 | coarse: over two octaves */
-    unsigned *d_spectra;           /* [kind][u: window / 2 + 1][v: window] */
+    /* [wy - band_wy][nx][rings][words]: over those that maps need, per window. A sum has one word,
+     * or a low and a high one. */
+    unsigned *d_rings;
+    unsigned rings, words;
+    unsigned slots;          /* 4 bits per octave: its place among the rings, or COUNTS_NO_RING */
+    unsigned *d_spectra;     /* [kind][u: window / 2 + 1][v: window] */
     const uint8_t *d_sample; /* [wy - band_wy][nx]: 1 + kind of windows in the sample, else 0 */
     unsigned spectrum;       /* sums of one kind of d_spectra */
 };
@@ -45,7 +50,18 @@ struct counts_sums {
     struct counts_features features;
 };
 
-enum { COUNTS_SHIFT = 40, COUNTS_COARSE_BITS = 28 };
+enum { COUNTS_SHIFT = 40, COUNTS_NO_RING = 15 };
+
+/* Where the sum over an octave is kept for a window, or NULL. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline unsigned *
+    counts_ring(const struct counts_features *f, int64_t window, int octave)
+{
+    const unsigned slot = f->slots >> 4 * octave & 15;
+    return slot == COUNTS_NO_RING ? NULL : f->d_rings + (window * f->rings + slot) * f->words;
+}
 
 #ifdef __CUDACC__
 /* Class of a squared magnitude, by the special function unit. Its error of about 1e-6 octave

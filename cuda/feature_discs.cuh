@@ -5,8 +5,8 @@
  * An octave is the difference of two discs of frequencies: those within 2, 4, ... 128 of frequency
  * zero. A column cuts each disc in an interval around vertical frequency 0, so a value takes one
  * comparison and one addition per disc that reaches that far; most values take one or two. How far
- * the discs reach in each column is computed once per block. Threads keep their sums from window to
- * window; only the two octaves that have maps are summed over the warp after each.
+ * the discs reach in each column is computed once per block. After each window the sums of its
+ * threads are added up.
  */
 #ifndef WSI_FEATURE_DISCS_CUH
 #define WSI_FEATURE_DISCS_CUH
@@ -17,7 +17,7 @@
 
 enum { FEATURE_DISCS = FEATURES_OCTAVES + 1 };
 
-/* What a thread has summed, modulo 2^32; disc k has the radius 2 << k. */
+/* What a thread has summed of a window; disc k has the radius 2 << k. */
 struct discs {
     unsigned sum[FEATURE_DISCS];
 };
@@ -84,33 +84,23 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
 }
 
-/* The warp's sums of two octaves, modulo 2^32, over all windows so far. */
-struct rings {
-    unsigned fine, coarse;
-};
-
-/* Adds to *rings of a window what the warp has summed since the window before. */
-__device__ __forceinline__ void rings_put(const struct discs &d, struct rings *before,
-                                          unsigned long long *rings)
+/* Adds the warp's sums of a window to the block's octaves (shared) and to the window's rings. */
+__device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octaves,
+                                          const struct counts_features &f, int window)
 {
-    const struct rings now = {
-        __reduce_add_sync(~0u, d.sum[FEATURES_FINE + 1] - d.sum[FEATURES_FINE]),
-        __reduce_add_sync(~0u, d.sum[FEATURES_COARSE + 1] - d.sum[FEATURES_COARSE])};
-    const unsigned fine = now.fine - before->fine, coarse = now.coarse - before->coarse;
-    if ((threadIdx.x & 31) == 0 && (fine | coarse))
-        atomicAdd(rings, (unsigned long long)fine << COUNTS_COARSE_BITS | coarse);
-    *before = now;
-}
-
-/* Adds the warp's sums of all discs to within[] (shared). */
-__device__ __forceinline__ void discs_put(const struct discs &d, unsigned *within)
-{
+    const int lane = (int)threadIdx.x & 31;
+    unsigned before = __reduce_add_sync(~0u, d.sum[0]), own = 0;
 #pragma unroll
-    for (int k = 0; k < FEATURE_DISCS; k++) {
-        const unsigned sum = __reduce_add_sync(~0u, d.sum[k]);
-        if ((threadIdx.x & 31) == 0)
-            atomicAdd(&within[k], sum);
+    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+        const unsigned within = __reduce_add_sync(~0u, d.sum[o + 1]);
+        own = lane == o ? within - before : own;
+        before = within;
     }
+    if (own == 0) /* as in all lanes but one per octave */
+        return;
+    atomicAdd(&octaves[lane], own);
+    if (unsigned *ring = counts_ring(&f, window, lane))
+        atomicAdd(ring, own);
 }
 
 #endif

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-static const size_t OCTAVES_BYTES = FEATURES_OCTAVES * sizeof(unsigned long long);
-
 static size_t spectra_bytes(const struct result_params *p)
 {
     return FEATURES_SAMPLES * result_spectrum_sums(p) * sizeof(unsigned);
@@ -15,18 +13,38 @@ static int64_t windows_of(const struct spectrum_band *b)
     return b->nx * (b->end_wy - b->first_wy);
 }
 
-static size_t rings_bytes(int64_t windows)
+/* Sets the octaves that have rings. Sums of large windows with very many bins take two words. */
+static void choose_rings(const struct result_params *p, struct counts_features *f)
 {
-    return (size_t)windows * sizeof(unsigned long long);
+    bool used[FEATURES_OCTAVES] = {};
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const struct result_map_kind *kind = result_map_kind(m);
+        if (kind->formula == RESULT_OF_OCTAVE || kind->formula == RESULT_OF_OCTAVES)
+            used[kind->octave] = true;
+        if (kind->formula == RESULT_OF_OCTAVES)
+            used[kind->less] = true;
+    }
+    f->rings = f->slots = 0;
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        f->slots |= (used[o] ? f->rings++ : (unsigned)COUNTS_NO_RING) << 4 * o;
+    f->words = p->window * p->window * (p->bins - 1) > (int64_t)UINT32_MAX ? 2 : 1;
 }
+
+static size_t rings_bytes(const struct feature_sums *s, int64_t windows)
+{
+    return (size_t)windows * s->layout.rings * s->layout.words * sizeof(unsigned);
+}
+
+static const size_t OCTAVES_BYTES = FEATURES_OCTAVES * sizeof(unsigned long long);
 
 /* --- memory --- */
 
-int feature_sums_open(struct feature_sums *s, struct check_device *d,
-                      const struct result_params *p, struct err *e)
+int feature_sums_open(struct feature_sums *s, struct check_device *d, const struct result_params *p,
+                      struct err *e)
 {
     if (!result_is_spectral(p))
         return 0;
+    choose_rings(p, &s->layout);
     if (CU(d, cudaMalloc((void **)&s->d_octaves, OCTAVES_BYTES), e) ||
         CU(d, cudaMallocHost((void **)&s->octaves, OCTAVES_BYTES), e) ||
         CU(d, cudaMalloc((void **)&s->d_spectra, spectra_bytes(p)), e))
@@ -47,8 +65,8 @@ int feature_sums_reserve(struct feature_sums *s, struct check_device *d,
 {
     if (!result_is_spectral(p))
         return 0;
-    if (CU(d, cudaMalloc((void **)&s->d_rings, rings_bytes(windows)), e) ||
-        CU(d, cudaMallocHost((void **)&s->rings, rings_bytes(windows)), e))
+    if (CU(d, cudaMalloc((void **)&s->d_rings, rings_bytes(s, windows)), e) ||
+        CU(d, cudaMallocHost((void **)&s->rings, rings_bytes(s, windows)), e))
         return -1;
     return CU(d, cudaMalloc((void **)&s->d_sample, (size_t)windows), e);
 }
@@ -67,6 +85,7 @@ void feature_sums_release(struct feature_sums *s)
 void feature_sums_counters(const struct feature_sums *s, const struct result_params *p,
                            struct counts_features *f)
 {
+    *f = s->layout;
     f->d_octaves = s->d_octaves;
     f->d_rings = s->d_rings;
     f->d_spectra = s->d_spectra;
@@ -81,14 +100,14 @@ int feature_sums_begin(struct feature_sums *s, struct check_device *d,
     if (!b->features)
         return 0;
     if (CU(d, cudaMemsetAsync(s->d_octaves, 0, OCTAVES_BYTES, stream), e) ||
-        CU(d, cudaMemsetAsync(s->d_rings, 0, rings_bytes(windows_of(b)), stream), e) ||
+        CU(d, cudaMemsetAsync(s->d_rings, 0, rings_bytes(s, windows_of(b)), stream), e) ||
         CU(d, cudaMemsetAsync(s->d_spectra, 0, spectra_bytes(p), stream), e))
         return -1;
     const uint8_t *from = b->features->sample + b->first_wy * b->nx;
-    return CU(d,
-              cudaMemcpyAsync(s->d_sample, from, (size_t)windows_of(b), cudaMemcpyHostToDevice,
-                              stream),
-              e);
+    return CU(
+        d,
+        cudaMemcpyAsync(s->d_sample, from, (size_t)windows_of(b), cudaMemcpyHostToDevice, stream),
+        e);
 }
 
 int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
@@ -99,7 +118,8 @@ int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
     if (!b->features)
         return 0;
     if (CU(d, cudaMemcpyAsync(s->octaves, s->d_octaves, OCTAVES_BYTES, back, stream), e) ||
-        CU(d, cudaMemcpyAsync(s->rings, s->d_rings, rings_bytes(windows_of(b)), back, stream), e))
+        CU(d, cudaMemcpyAsync(s->rings, s->d_rings, rings_bytes(s, windows_of(b)), back, stream),
+           e))
         return -1;
     return CU(d, cudaMemcpyAsync(s->spectra, s->d_spectra, spectra_bytes(p), back, stream), e);
 }
@@ -122,6 +142,17 @@ static void turn(const unsigned *from, int64_t window, uint32_t *to)
     for (int64_t v = 0; v < window; v++)
         for (int64_t u = 0; u < columns; u++)
             to[v * columns + u] = from[u * window + v];
+}
+
+void feature_sums_window(const struct feature_sums *s, int64_t k,
+                         uint64_t octaves[FEATURES_OCTAVES])
+{
+    struct counts_features f = s->layout;
+    f.d_rings = s->rings;
+    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+        const unsigned *ring = counts_ring(&f, k, o);
+        octaves[o] = ring ? ring[0] + (f.words == 2 ? (uint64_t)ring[1] << 32 : 0) : 0;
+    }
 }
 
 int feature_sums_take(const struct feature_sums *s, const struct result_params *p,

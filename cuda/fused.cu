@@ -286,31 +286,11 @@ __device__ __forceinline__ void fill_tables(struct shared &s, int kind, int bins
     fill_row_twiddles(s, kind, u);
     for (int k = u; k < (int)(histogram_bytes(bins) / sizeof(unsigned)); k += THREADS)
         twice_of(s)[k] = 0;
-    if (u < FEATURE_DISCS)
-        s.within[u] = 0;
+    if (u < FEATURES_OCTAVES)
+        s.octaves[u] = 0;
     if (u < COLUMNS)
         s.reaches[u] = disc_reaches(frequency_of(kind, u));
     __syncthreads();
-}
-
-/* Adds the warp's sums of discs of a window to the block's, and two octaves to the window's. */
-__device__ __forceinline__ void put_discs(struct shared &s, const struct discs &d,
-                                          unsigned long long *rings)
-{
-    unsigned sum[FEATURE_DISCS];
-#pragma unroll
-    for (int k = 0; k < FEATURE_DISCS; k++)
-        sum[k] = __reduce_add_sync(~0u, d.sum[k]);
-    if ((threadIdx.x & 31) != 0)
-        return;
-#pragma unroll
-    for (int k = 0; k < FEATURE_DISCS; k++)
-        if (sum[k])
-            atomicAdd(&s.within[k], sum[k]);
-    const unsigned fine = sum[FEATURES_FINE + 1] - sum[FEATURES_FINE],
-                   coarse = sum[FEATURES_COARSE + 1] - sum[FEATURES_COARSE];
-    if (fine | coarse)
-        atomicAdd(rings, (unsigned long long)fine << COUNTS_COARSE_BITS | coarse);
 }
 
 template <bool CLAMP, bool FEATURES>
@@ -323,7 +303,7 @@ __device__ __forceinline__ void count_window(struct shared &s, const struct fuse
     count_columns<CLAMP, FEATURES>(s, a, kind, top, &c, next);
     add_window<CLAMP>(c.twice, c.once, a.sums.d_windows + 2 * window);
     if (FEATURES)
-        put_discs(s, c.discs, a.sums.features.d_rings + window);
+        discs_put(c.discs, s.octaves, a.sums.features, window);
 }
 
 /* Windows wy to end_wy - 1 of column wx. */
@@ -379,7 +359,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
     if (FEATURES && threadIdx.x < FEATURES_OCTAVES)
         atomicAdd(&a.sums.features.d_octaves[threadIdx.x],
-                  (unsigned long long)(s.within[threadIdx.x + 1] - s.within[threadIdx.x]));
+                  (unsigned long long)s.octaves[threadIdx.x]);
 }
 
 } // namespace

@@ -42,7 +42,7 @@ struct shared {
         c32 shift[32];       /* w128^n: the second kind */
         float mean[2][HALF]; /* four times the means of rows: the first kind */
     };
-    unsigned within[FEATURE_DISCS + 1]; /* of all windows of the block */
+    unsigned octaves[FEATURES_OCTAVES]; /* sums over all windows of the block */
     uint2 reaches[COLUMNS];             /* of discs */
 };
 

@@ -180,13 +180,13 @@ static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct 
 static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, const struct sums *t)
 {
     const unsigned long long *in = t->windows;
-    const unsigned long long *rings = t->features.rings;
     for (int64_t k = d->first_wy * d->nx; k < d->end_wy * d->nx; k++, in += 2) {
-        const unsigned long long ring = d->features ? rings[k - d->first_wy * d->nx] : 0;
-        const struct spectrum_window w = {in[0] >> COUNTS_SHIFT,
-                                          in[0] & ((1ull << COUNTS_SHIFT) - 1), in[1],
-                                          ring >> COUNTS_COARSE_BITS,
-                                          ring & ((1ull << COUNTS_COARSE_BITS) - 1)};
+        struct spectrum_window w = {};
+        w.n = in[0] >> COUNTS_SHIFT;
+        w.sum = in[0] & ((1ull << COUNTS_SHIFT) - 1);
+        w.squares = in[1];
+        if (d->features)
+            feature_sums_window(&t->features, k - d->first_wy * d->nx, w.octaves);
         if (!d->wanted || d->wanted[k])
             spectrum_put_window(s->params, d, k, &w);
     }

@@ -195,11 +195,12 @@ __device__ __forceinline__ void put_features(const struct windows_args &a,
 {
     const int o = (int)threadIdx.x;
     __syncthreads();
-    if (o < FEATURES_OCTAVES)
-        atomicAdd(&a.sums.features.d_octaves[o], f.octaves[o]);
-    if (o == 0)
-        a.sums.features.d_rings[window] =
-            f.octaves[FEATURES_FINE] << COUNTS_COARSE_BITS | f.octaves[FEATURES_COARSE];
+    if (o >= FEATURES_OCTAVES)
+        return;
+    atomicAdd(&a.sums.features.d_octaves[o], f.octaves[o]);
+    unsigned *ring = counts_ring(&a.sums.features, window, o);
+    for (unsigned k = 0; ring && k < a.sums.features.words; k++)
+        ring[k] = (unsigned)(f.octaves[o] >> 32 * k);
 }
 
 __device__ __forceinline__ struct features features_of(const struct windows_args &a,

@@ -114,6 +114,22 @@ def test_circles_of_modules_are_small():
         return max([MOST_IN_A_CIRCLE] + [n for module, n in LARGER_CIRCLES.items() if module in circle])
     no_offences(["%d: %s" % (len(c), " ".join(sorted(c))) for c in circles if len(c) > most(c)])
 
+def test_endings_of_slides_are_those_of_the_formats():
+    """Scripts search for the files that wsi2h5 searches for."""
+    def listed(path, pattern):
+        with open(os.path.join(ROOT, path)) as f:
+            (text,) = re.findall(pattern, f.read(), re.S)
+        return set(re.findall(r"\.[a-z]+", text))
+
+    ends = listed("convert/readers/slide.c", r"formats\[\] = \{(.*?)\n\};")
+    expect({".svs", ".dcm", ".mrxs"} <= ends, "endings in slide.c: %s", ends)
+    for path, pattern, other in (("scripts/corpus_lib/inputs.py", r"\nENDS = \((.*?)\)\n", set()),
+                                 ("scripts/snakemake/Snakefile", r"\nENDINGS = \{(.*?)\}\n", {".dcm", ".mrxs"}),  # several files
+                                 ("convert/wsi2h5.1", r"searched for files that end in(.*?), in upper", set())):
+        have = listed(path, pattern)
+        expect(have == ends - other, "%s: %s", path, have ^ ends - other)
+
+
 def test_file_names_are_unique():
     names = [os.path.basename(f) for f in ours("common", "convert", "process", "cuda")]
     names += [os.path.basename(f) for f in sources("tests/*.c")]

@@ -68,19 +68,27 @@ static void fill_histogram(const struct result_params *p, double mean, double st
     histogram[(int64_t)((mean - p->low_db) / width)] += left;
 }
 
+/* Value k of a map, by its formula. */
+static void put_value(const struct result_map *m, int64_t k, double mean, double focus)
+{
+    switch (m->kind->formula) {
+    case RESULT_NO_FORMULA: break;
+    case RESULT_OF_MEAN: ((float *)m->values)[k] = (float)mean; break;
+    case RESULT_OF_STD: ((float *)m->values)[k] = 18; break;
+    case RESULT_OF_OCTAVE: ((int16_t *)m->values)[k] = features_hundredths(mean + 6); break;
+    case RESULT_OF_OCTAVES: ((int16_t *)m->values)[k] = features_hundredths(focus); break;
+    }
+}
+
 static void fill_maps(struct result_slide *s, double mean, double focus)
 {
-    float *means = s->maps[RESULT_MEAN].values, *stds = s->maps[RESULT_STD].values;
-    int16_t *levels = s->maps[RESULT_LEVEL].values, *sharp = s->maps[RESULT_FOCUS].values;
     uint8_t *flags = s->maps[RESULT_FLAGS].values;
     for (int64_t y = 0; y < s->ny; y++)
         for (int64_t x = 0; x < s->nx; x++) {
             const int64_t k = y * s->nx + x;
             const double wave = 4 * sin((double)x / 9) * cos((double)y / 7) + uniform();
-            means[k] = (float)(mean + wave);
-            stds[k] = 18;
-            levels[k] = features_hundredths(mean + 6 + wave);
-            sharp[k] = features_hundredths(focus + wave);
+            for (const struct result_map *m = s->maps; m < s->maps + RESULT_MAPS; m++)
+                put_value(m, k, mean + wave, focus + wave);
             flags[k] = RESULT_FLAG_COUNTED;
         }
 }

@@ -70,9 +70,8 @@ FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, 
               $(filter-out %/fuzz_hdf5.c,$(wildcard tests/fuzz/fuzz_*.c))))
 FUZZ_MAIN = $(B)/tests/fuzz/replay.o
 FUZZ_HDF5 =
-DIRECT    = $(call objects,$(patsubst %,convert/%.c,privacy/* tile/* $(addprefix readers/,svs* tiff_file tile_file \
-              file_kind dicom* slide_damage slide_dicom slide_tiles ndpi_level sha256))) \
-              $(B)/convert/readers/no_openslide.o
+DIRECT    = $(filter-out %/slide_metadata.o %/slide_openslide.o, \
+              $(call objects,$(patsubst %,convert/%/*.c,privacy tile readers)))
 $(B)/tests/fuzz/%.o $(B)/convert/readers/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)

@@ -85,13 +85,17 @@ static void add_features(const struct counts_features *f, int n, unsigned bin, i
     if (known != n)
         features_values(known = n, values);
     stub_check_memory(f->d_octaves, sizeof values, device, "sums of octaves");
-    stub_check_memory(f->d_rings + window, sizeof *f->d_rings, device, "sums of rings");
     stub_check_memory(f->d_sample + window, 1, device, "the sample");
     stub_check(f->spectrum == (unsigned)(n * (n / 2 + 1)), "features: size of a spectrum");
-    for (int o = 0; o < FEATURES_OCTAVES; o++)
-        f->d_octaves[o] += (unsigned long long)values[o] * bin;
-    f->d_rings[window] = (unsigned long long)values[FEATURES_FINE] * bin << COUNTS_COARSE_BITS |
-                         (unsigned long long)values[FEATURES_COARSE] * bin;
+    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+        const unsigned long long sum = (unsigned long long)values[o] * bin;
+        unsigned *ring = counts_ring(f, window, o);
+        f->d_octaves[o] += sum;
+        for (unsigned k = 0; ring && k < f->words; k++) {
+            stub_check_memory(ring + k, sizeof *ring, device, "sums of rings");
+            ring[k] = (unsigned)(sum >> 32 * k);
+        }
+    }
     if (f->d_sample[window] == 0)
         return;
     unsigned *sums = f->d_spectra + (size_t)(f->d_sample[window] - 1) * f->spectrum;

@@ -5,9 +5,12 @@
 #include <math.h>
 #include <stdint.h>
 
-static const struct result_map_kind of_float = {"a", RESULT_FLOAT32, "dB", 1, NAN, 1, 0, 1};
-static const struct result_map_kind of_int = {"b", RESULT_INT16, "dB", 0.01, -32768, 2, 0, 1};
-static const struct result_map_kind of_byte = {"c", RESULT_UINT8, "", 1, 32, 2, 0, 1};
+static const struct result_map_kind of_float = {
+    .name = "a", .type = RESULT_FLOAT32, .unit = "dB", .scale = 1, .fill = NAN, .since = 1};
+static const struct result_map_kind of_int = {
+    .name = "b", .type = RESULT_INT16, .unit = "dB", .scale = 0.01, .fill = -32768, .since = 2};
+static const struct result_map_kind of_byte = {
+    .name = "c", .type = RESULT_UINT8, .unit = "", .scale = 1, .fill = 32, .since = 2};
 
 /* A part brings its values; where it has none, the sum keeps its own. */
 static void test_maps_of_float(void)
@@ -72,10 +75,8 @@ static void test_table_of_maps(void)
 int main(void)
 {
     static const struct unit_test tests[] = {
-        {"maps_of_float", test_maps_of_float},
-        {"maps_of_int16", test_maps_of_int16},
-        {"maps_of_bytes", test_maps_of_bytes},
-        {"clearing_a_part", test_clearing_a_part},
+        {"maps_of_float", test_maps_of_float}, {"maps_of_int16", test_maps_of_int16},
+        {"maps_of_bytes", test_maps_of_bytes}, {"clearing_a_part", test_clearing_a_part},
         {"table_of_maps", test_table_of_maps},
     };
     return unit_run("result_maps", tests, sizeof tests / sizeof *tests);

@@ -21,11 +21,12 @@ extern "C" {
 
 enum {
     FEATURES_OCTAVES = 6,
-    FEATURES_FINE = 4,   /* 1/8 <= f < 1/4: level_db, and the first part of focus_db */
-    FEATURES_COARSE = 1, /* 1/64 <= f < 1/32: what focus_db subtracts */
-    FEATURES_NONE = -1,  /* no octave: f < 1/128, or f >= 1/2 */
+    FEATURES_NONE = -1, /* no octave: f < 1/128, or f >= 1/2 */
     FEATURES_QUANTILES = 3,
 };
+
+/* The octave 2^-j <= f < 2^-(j-1). */
+#define FEATURES_OCTAVE(j) (7 - (j))
 
 /* The octave of a frequency, or FEATURES_NONE. Signs do not matter. */
 int features_octave(int64_t window, int64_t v, int64_t u);

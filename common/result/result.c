@@ -170,13 +170,9 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
 
 /* --- maps --- */
 
-static const struct result_map_kind kinds[RESULT_MAPS] = {
-    [RESULT_MEAN] = {"window_mean_db", RESULT_FLOAT32, "dB", 1, NAN, 1, 20, 60},
-    [RESULT_STD] = {"window_std_db", RESULT_FLOAT32, "dB", 1, NAN, 1, 10, 26},
-    [RESULT_LEVEL] = {"window_level_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2, 30, 75},
-    [RESULT_FOCUS] = {"window_focus_db", RESULT_INT16, "dB", 0.01, INT16_MIN, 2, -50, -15},
-    [RESULT_FLAGS] = {"window_flags", RESULT_UINT8, "", 1, RESULT_FLAG_NO_GROUP, 2, 0, 255},
-};
+#define KIND(number, ...) [RESULT_##number] = {__VA_ARGS__},
+static const struct result_map_kind kinds[RESULT_MAPS] = {RESULT_MAP_ROWS(KIND)};
+_Static_assert(RESULT_WITH_MAP(RESULT_MAPS) <= RESULT_WITH_SPECTRA, "no bits left for maps");
 
 const struct result_map_kind *result_map_kind(int map)
 {
@@ -233,25 +229,27 @@ void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
 }
 
 /* The values of a map lie from *low to *high. False: all that the type can hold are valid. */
-static bool find_range(const struct result_params *p, int map, double *low, double *high)
+static bool find_range(const struct result_params *p, enum result_formula formula, double *low,
+                       double *high)
 {
     const double span = p->high_db - p->low_db, slack = 0.01; /* dB, for rounding */
-    switch (map) {
-    case RESULT_MEAN:
-    case RESULT_LEVEL:
+    switch (formula) {
+    case RESULT_OF_MEAN:
+    case RESULT_OF_OCTAVE:
         *low = p->low_db - slack;
         *high = p->high_db + slack;
         return true;
-    case RESULT_STD:
+    case RESULT_OF_STD:
         *low = 0;
         *high = span / 2 + slack;
         return true;
-    case RESULT_FOCUS:
+    case RESULT_OF_OCTAVES:
         *low = -span - slack;
         *high = span + slack;
         return true;
-    default: return false;
+    case RESULT_NO_FORMULA: break;
     }
+    return false;
 }
 
 int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
@@ -259,7 +257,7 @@ int result_check_values(const struct result_params *p, const struct result_map *
 {
     double low, high;
     unsigned char fill[8];
-    if (!find_range(p, (int)(m->kind - kinds), &low, &high))
+    if (!find_range(p, m->kind->formula, &low, &high))
         return 0;
     fill_of(m->kind, fill);
     for (int64_t k = 0; k < n; k++) {
@@ -287,20 +285,21 @@ void result_profile(const struct result_params *p, const struct result_counts *c
                                     (uint64_t)values[o] * (uint64_t)c->windows);
 }
 
-const char *result_focus_name(int quantile)
+const char *result_quantile_name(char *name, size_t size, int map, int quantile)
 {
-    static const char *const names[FEATURES_QUANTILES] = {"focus_p05", "focus_p50", "focus_p95"};
-    return names[quantile];
+    snprintf(name, size, "%s_p%02.0f", result_map_kind(map)->quantiles,
+             100 * features_shares[quantile]);
+    return name;
 }
 
-int result_find_focus(const struct result_slide *s, double focus[FEATURES_QUANTILES],
-                      struct err *e)
+int result_find_quantiles(const struct result_slide *s, int map,
+                          double quantiles[FEATURES_QUANTILES], struct err *e)
 {
-    const struct result_map *m = &s->maps[RESULT_FOCUS];
-    if (features_quantiles(m->values, s->nx * s->ny, (int16_t)m->kind->fill, focus))
+    const struct result_map *m = &s->maps[map];
+    if (features_quantiles(m->values, s->nx * s->ny, (int16_t)m->kind->fill, quantiles))
         return err_set(e, "out of memory");
     for (int q = 0; q < FEATURES_QUANTILES; q++)
-        focus[q] /= 1 / m->kind->scale;
+        quantiles[q] /= 1 / m->kind->scale;
     return 0;
 }
 

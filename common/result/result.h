@@ -19,6 +19,7 @@
 
 #include "common/base/err.h"
 #include "common/result/features.h"
+#include "common/result/map_rows.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,7 +48,7 @@ struct result_params {
     bool roi;          /* only windows inside regions count; absent in other files */
     double min_roi;    /* of a window's area, inside */
     char roi_class[256]; /* classes of the regions, sorted, joined by ", "; "": all */
-    char features[16]; /* "basic": what version 1 has; "spectral": all */
+    char features[16];   /* "basic": what version 1 has; "spectral": all */
 };
 /* The format_version of a result with these parameters: 2 with features "spectral", else 1. */
 int result_version_of(const struct result_params *p);
@@ -100,16 +101,10 @@ enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
 
 /* --- maps: one value per window --- */
 
-/* The maps that a slide has; result.c has the table of their kinds. To add one: a line here and a
- * line there. Writing, reading, checking and merging walk the table. */
-enum result_map_number {
-    RESULT_MEAN,
-    RESULT_STD,
-    RESULT_LEVEL,
-    RESULT_FOCUS,
-    RESULT_FLAGS, /* enum result_flag */
-    RESULT_MAPS
-};
+/* RESULT_MEAN and so on: the maps that a slide has, in the order of the rows of map_rows.h. */
+#define RESULT_MAP_NUMBER(number, ...) RESULT_##number,
+enum result_map_number { RESULT_MAP_ROWS(RESULT_MAP_NUMBER) RESULT_MAPS };
+#undef RESULT_MAP_NUMBER
 
 /* Bits of window_flags. A window has no value if it does not count; one of the others says why. */
 enum result_flag {
@@ -125,14 +120,28 @@ enum result_flag {
 
 enum result_type { RESULT_FLOAT32, RESULT_INT16, RESULT_UINT8 };
 
+/* How a window's value follows from its sums, and so what its range is. */
+enum result_formula {
+    RESULT_NO_FORMULA, /* known before pixels are read; all that the type can hold is valid */
+    RESULT_OF_MEAN,    /* of the window's histogram */
+    RESULT_OF_STD,
+    RESULT_OF_OCTAVE,  /* L(octave) of features.h; INT16 */
+    RESULT_OF_OCTAVES, /* L(octave) - L(less); INT16 */
+};
+
 struct result_map_kind {
     const char *name; /* of the dataset */
     enum result_type type;
     const char *unit; /* of stored number * scale; "" for none */
     double scale;
-    double fill; /* the stored number where there is no value; NAN for floats */
-    int since;   /* the format_version that introduced it; older files lack the map */
+    double fill;      /* the stored number where there is no value; NAN for floats */
+    int since;        /* the format_version that introduced it; older files lack the map */
     double low, high; /* ends of the colours of pictures, the same for all slides */
+    enum result_formula formula;
+    int octave, less;
+    const char *meaning;   /* what the map shows */
+    const char *change;    /* h5spec compare compares it: the column's title; else NULL */
+    const char *quantiles; /* slides have its quantiles as "..._p05" and so on; else NULL */
 };
 
 struct result_map {
@@ -181,9 +190,9 @@ struct result_slide {
     int64_t source_bytes, level, width, height, group_rows, group_count;
     bool source_gray; /* the store held 8-bit gray */
     char backend[32], device[128];
-    char kernel[32]; /* how the backend computes windows */
+    char kernel[32];   /* how the backend computes windows */
     int64_t roi_crc32; /* of the regions (polygons.h); 0 without roi */
-    char io[16];     /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
+    char io[16];       /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
     int64_t
         tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
     double stages[RESULT_STAGES];
@@ -195,7 +204,8 @@ struct result_slide {
     struct result_origin origin;
     struct result_spectrum spectra[FEATURES_SAMPLES]; /* by enum features_sample */
     struct result_picture thumbnail;
-    double focus[FEATURES_QUANTILES]; /* of a slide that was loaded: result_find_focus(); or NaN */
+    /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
+    double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
 };
 
 /* Checks that each parameter is in its range. */
@@ -222,11 +232,11 @@ void result_moments(const struct result_params *p, const uint64_t *histogram, do
  * features_slope() takes it. */
 void result_profile(const struct result_params *p, const struct result_counts *c,
                     double profile[FEATURES_OCTAVES]);
-/* "focus_p05" and so on: the name of the attribute. */
-const char *result_focus_name(int quantile);
-/* Quantiles of the map of focus_db, dB. */
-int result_find_focus(const struct result_slide *s, double focus[FEATURES_QUANTILES],
-                      struct err *e);
+/* "focus_p05" and so on: the name of the attribute, put into name[size]. */
+const char *result_quantile_name(char *name, size_t size, int map, int quantile);
+/* Quantiles of a map of INT16, in its unit. */
+int result_find_quantiles(const struct result_slide *s, int map,
+                          double quantiles[FEATURES_QUANTILES], struct err *e);
 /* Sums of a spectrum: window * (window / 2 + 1). */
 size_t result_spectrum_sums(const struct result_params *p);
 /* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.

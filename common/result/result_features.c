@@ -65,13 +65,14 @@ int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
     return h5_put_text(o, "vendor", copy.vendor, e);
 }
 
-static int put_focus(hid_t o, const struct result_slide *s, struct err *e)
+static int put_quantiles(hid_t o, const struct result_slide *s, int map, struct err *e)
 {
-    double focus[FEATURES_QUANTILES];
-    if (result_find_focus(s, focus, e))
+    char name[32];
+    double quantiles[FEATURES_QUANTILES];
+    if (result_find_quantiles(s, map, quantiles, e))
         return -1;
     for (int q = 0; q < FEATURES_QUANTILES; q++)
-        if (h5_put_real(o, result_focus_name(q), focus[q], e))
+        if (h5_put_real(o, result_quantile_name(name, sizeof name, map, q), quantiles[q], e))
             return -1;
     return 0;
 }
@@ -124,7 +125,10 @@ static int put_thumbnail(hid_t o, const struct result_picture *t, struct err *e)
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e)
 {
-    if (put_focus(o, s, e) || put_profile(o, p, s, e))
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (result_map_kind(m)->quantiles && put_quantiles(o, s, m, e))
+            return -1;
+    if (put_profile(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -144,8 +148,9 @@ void result_no_features(struct result_slide *s)
         *reals[k].value = NAN;
     for (int k = 0; k < COUNTS; k++)
         *counts[k].value = -1;
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        s->focus[q] = NAN;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        for (int q = 0; q < FEATURES_QUANTILES; q++)
+            s->quantiles[m][q] = NAN;
 }
 
 /* A tile has at least one pixel and one status. */
@@ -185,17 +190,19 @@ int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct e
 }
 
 /* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
-static int get_focus(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
+static int get_quantiles(hid_t o, const struct result_params *p, int map, struct result_slide *s,
+                         struct err *e)
 {
     const double most = p->high_db - p->low_db + 0.01;
+    char name[32];
     for (int q = 0; q < FEATURES_QUANTILES; q++) {
-        double *f = &s->focus[q];
-        if (h5_get_real(o, result_focus_name(q), f, e))
+        double *f = &s->quantiles[map][q];
+        if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), f, e))
             return -1;
-        const bool good = s->counts.windows ? fabs(*f) <= most && (q == 0 || *f >= f[-1])
-                                            : isnan(*f);
+        const bool good =
+            s->counts.windows ? fabs(*f) <= most && (q == 0 || *f >= f[-1]) : isnan(*f);
         if (!good)
-            return err_set(e, "its %s is out of range", result_focus_name(q));
+            return err_set(e, "its %s is out of range", name);
     }
     return 0;
 }
@@ -257,7 +264,10 @@ static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
 int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
-    if (get_focus(o, p, s, e) || get_octaves(o, p, &s->counts, e))
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (result_map_kind(m)->quantiles && get_quantiles(o, p, m, s, e))
+            return -1;
+    if (get_octaves(o, p, &s->counts, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))
@@ -292,29 +302,39 @@ static int check_profile(hid_t o, const struct result_params *p, const struct re
                : err_set(e, "slope does not match the profile");
 }
 
-static int check_focus(const struct result_slide *s, struct err *e)
+static int check_quantiles(const struct result_slide *s, int map, struct err *e)
 {
-    double focus[FEATURES_QUANTILES];
-    if (result_find_focus(s, focus, e))
+    char name[32];
+    double quantiles[FEATURES_QUANTILES];
+    if (result_find_quantiles(s, map, quantiles, e))
         return -1;
     for (int q = 0; q < FEATURES_QUANTILES; q++)
-        if (!same_real(focus[q], s->focus[q]))
-            return err_set(e, "%s does not match window_focus_db", result_focus_name(q));
+        if (!same_real(quantiles[q], s->quantiles[map][q]))
+            return err_set(e, "%s does not match %s",
+                           result_quantile_name(name, sizeof name, map, q),
+                           result_map_kind(map)->name);
     return 0;
+}
+
+/* Does the window have a value in every map of INT16 exactly if it counts? */
+static bool agrees_with_maps(const struct result_slide *s, int64_t k)
+{
+    const bool counts = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k] & RESULT_FLAG_COUNTED;
+    for (const struct result_map *m = s->maps; m < s->maps + RESULT_MAPS; m++)
+        if (m->kind->type == RESULT_INT16 &&
+            counts == (((const int16_t *)m->values)[k] == (int16_t)m->kind->fill))
+            return false;
+    return true;
 }
 
 /* Each window counts or has a reason, and only windows that count have values. */
 static int check_flags(const struct result_slide *s, struct err *e)
 {
     const uint8_t *flags = s->maps[RESULT_FLAGS].values;
-    const int16_t *level = s->maps[RESULT_LEVEL].values, *focus = s->maps[RESULT_FOCUS].values;
-    const int16_t fill = (int16_t)s->maps[RESULT_LEVEL].kind->fill;
     int64_t counted = 0;
     for (int64_t k = 0; k < s->nx * s->ny; k++) {
-        const bool counts = flags[k] & RESULT_FLAG_COUNTED;
-        counted += counts;
-        if (!(flags[k] & ~RESULT_FLAG_EDGE) || counts == (level[k] == fill) ||
-            counts == (focus[k] == fill))
+        counted += (flags[k] & RESULT_FLAG_COUNTED) != 0;
+        if (!(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(s, k))
             return err_set(e, "window_flags contradicts the other maps");
     }
     return counted == s->counts.windows
@@ -326,7 +346,10 @@ static int check_flags(const struct result_slide *s, struct err *e)
 int result_check_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                           struct err *e)
 {
-    return check_profile(o, p, s, e) || check_focus(s, e) || check_flags(s, e) ? -1 : 0;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (result_map_kind(m)->quantiles && check_quantiles(s, m, e))
+            return -1;
+    return check_profile(o, p, s, e) || check_flags(s, e) ? -1 : 0;
 }
 
 /* --- adding up --- */

@@ -39,11 +39,6 @@ static int reject_directory(const char *path, const struct tiff_file *t,
                        "%s: not a slide that OpenSlide reads: an OME-TIFF; write its picture as a "
                        "plain tiled TIFF first, for example with vips tiffsave --tile --pyramid",
                        path);
-    if (tiff_directory_tag(d, TIFF_FILE_NDPI) && !slide_metadata_available())
-        return err_set(e,
-                       "%s: not a slide that this build reads: Hamamatsu NDPI; build wsi2h5 with "
-                       "OpenSlide",
-                       path);
     if (!tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
         return reject_strips(path, t, d, e);
     if (!slide_metadata_available())
@@ -136,7 +131,7 @@ static const char *describe(const char *head, size_t n)
     return NULL;
 }
 
-int file_kind_reject(const char *path, const char *why, struct err *e)
+int file_kind_reject(const char *path, const char *why, const char *only, struct err *e)
 {
     char head[HEAD + 1];
     struct tiff_file t;
@@ -156,7 +151,6 @@ int file_kind_reject(const char *path, const char *why, struct err *e)
     const char *what = describe(head, n);
     if (what)
         return err_set(e, "%s: not a slide: %s", path, what);
-    return err_set(
-        e, "%s: not a slide in a known format%s; check that the file is complete", path,
-        slide_metadata_available() ? "" : " (without OpenSlide, this build reads SVS and DICOM)");
+    return err_set(e, "%s: not a slide in a known format%s; check that the file is complete", path,
+                   only);
 }

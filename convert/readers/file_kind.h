@@ -7,7 +7,7 @@
 #include "common/base/err.h"
 
 /* Sets the message "PATH: not a slide ...: what it is; remedy". `why` is what a reader says of the
- * file, or "". Returns -1. */
-int file_kind_reject(const char *path, const char *why, struct err *e);
+ * file, or ""; `only` which formats this build reads, if not all, or "". Returns -1. */
+int file_kind_reject(const char *path, const char *why, const char *only, struct err *e);
 
 #endif

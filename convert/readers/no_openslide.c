@@ -1,9 +1,12 @@
 /*
  * no_openslide.c - stands in for slide_metadata.c and slide_openslide.c in a build without
- * OpenSlide. Such a build reads Aperio SVS and DICOM only, and describes slides from their own
- * directories and headers.
+ * OpenSlide. Such a build reads the formats that do not need it (slide.c), and describes slides
+ * from their own directories and headers.
  */
+#include "convert/readers/slide.h"
 #include "convert/readers/slide_metadata.h"
+
+const struct slide_reader slide_openslide = {.name = "openslide"};
 
 bool slide_metadata_available(void)
 {
@@ -38,5 +41,17 @@ int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *w
                              int64_t *height, struct err *e)
 {
     (void)m, (void)rgb, (void)width, (void)height, (void)e;
+    return 0;
+}
+
+int slide_metadata_confirm(const struct slide_metadata *m, struct err *e)
+{
+    (void)m, (void)e;
+    return 0;
+}
+
+int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    (void)m, (void)profile, (void)bytes, (void)e;
     return 0;
 }

@@ -1,7 +1,10 @@
-/* slide.c - the table of readers; see slide.h. */
+/* slide.c - the table of formats; see slide.h. */
 #include "convert/readers/slide.h"
 
+#include "convert/readers/dicom.h"
 #include "convert/readers/file_kind.h"
+#include "convert/readers/ndpi_level.h"
+#include "convert/readers/slide_metadata.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,14 +14,50 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct slide_reader *const readers[] = {
-    &slide_svs,
-    &slide_dicom,
-#ifdef HAVE_OPENSLIDE
-    &slide_ndpi,
-    &slide_openslide,
-#endif
+/* A format of slides. */
+struct format {
+    const char *title;   /* in messages */
+    const char *endings; /* of the names of its files, separated by spaces */
+    const struct slide_reader *reader;
+    bool needs_openslide; /* a build without OpenSlide does not read it */
+    /* Is the file of this format? For builds that lack what it needs; may be NULL. */
+    bool (*is)(const char *path);
+    /* As slide_series(); NULL: a slide is one file, or names the others. */
+    bool (*series)(const char *path, char *series);
 };
+
+/* In the order in which the readers are asked. tests/check_project.py compares the endings with
+ * those that scripts search for. */
+static const struct format formats[] = {
+    {"Aperio SVS", ".svs", &slide_svs, false, NULL, NULL},
+    {"DICOM", ".dcm", &slide_dicom, false, NULL, dicom_series},
+    {"NDPI", ".ndpi", &slide_ndpi, true, ndpi_is, NULL},
+    {"OpenSlide's", ".tif .tiff .vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL,
+     NULL},
+};
+static const struct format *const formats_end = formats + sizeof formats / sizeof *formats;
+_Static_assert((int)SLIDE_SERIES >= (int)DICOM_UID, "no room for the series of DICOM");
+
+static bool is_usable(const struct format *f)
+{
+    return !f->needs_openslide || slide_metadata_available();
+}
+
+/* "A, B and C": the formats that this build reads; with `kept`, those whose tiles it can keep. */
+static const char *list_formats(bool kept, char *text, size_t size)
+{
+    int n = 0, used = 0, k = 0;
+    for (const struct format *f = formats; f < formats_end; f++)
+        n += is_usable(f) && (!kept || f->reader->read_jpeg);
+    for (const struct format *f = formats; f < formats_end && used < (int)size; f++)
+        if (is_usable(f) && (!kept || f->reader->read_jpeg))
+            used += snprintf(text + used, size - (size_t)used, "%s%s",
+                             k++ == 0 ? ""
+                             : k == n ? " and "
+                                      : ", ",
+                             f->title);
+    return text;
+}
 
 /* Rejects what is no readable file before any reader is asked. */
 static int check_file(const char *path, struct err *e)
@@ -42,6 +81,31 @@ static int check_file(const char *path, struct err *e)
     return 0;
 }
 
+static void take_reader(const struct slide_reader *r, struct slide_info *info)
+{
+    char list[96];
+    info->reader = r->name;
+    if (!r->read_jpeg)
+        snprintf(info->no_jpeg, sizeof info->no_jpeg,
+                 "only RGB and YCbCr JPEG tiles of %s files can be kept",
+                 list_formats(true, list, sizeof list));
+}
+
+/* No reader recognises the file; `why` is what one says of it, or "". */
+static int reject(const char *path, const char *why, struct err *e)
+{
+    char list[96], only[160] = "";
+    for (const struct format *f = formats; f < formats_end; f++)
+        if (!is_usable(f) && f->is && f->is(path))
+            return err_set(e,
+                           "%s: not a slide that this build reads: %s; build wsi2h5 with OpenSlide",
+                           path, f->title);
+    if (!slide_metadata_available())
+        snprintf(only, sizeof only, " (without OpenSlide, this build reads %s)",
+                 list_formats(false, list, sizeof list));
+    return file_kind_reject(path, why, only, e);
+}
+
 struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
                          struct err *e)
 {
@@ -49,14 +113,10 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
     struct err why = {""};
     if (check_file(path, e))
         return NULL;
-    for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
-        int r = readers[k]->open(&s, path, level, threads, info, &why);
+    for (const struct format *f = formats; f < formats_end; f++) {
+        const int r = is_usable(f) ? f->reader->open(&s, path, level, threads, info, &why) : 0;
         if (r > 0) {
-            info->reader = readers[k]->name;
-            if (!readers[k]->read_jpeg)
-                snprintf(info->no_jpeg, sizeof info->no_jpeg,
-                         "only RGB and YCbCr JPEG tiles of Aperio SVS, DICOM and NDPI files can be "
-                         "kept");
+            take_reader(f->reader, info);
             return s;
         }
         if (r < 0) {
@@ -65,7 +125,7 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
             return NULL;
         }
     }
-    file_kind_reject(path, why.msg, e);
+    reject(path, why.msg, e);
     return NULL;
 }
 
@@ -75,13 +135,40 @@ void slide_close(struct slide *s)
         s->reader->close(s);
 }
 
-bool slide_has_name(const char *path)
+static bool has_ending(const struct format *f, const char *path)
 {
-    static const char *const ends[] = {".svs", ".tif",  ".tiff",    ".ndpi", ".vms", ".vmu",
-                                       ".scn", ".mrxs", ".svslide", ".bif",  ".dcm"};
     const char *dot = strrchr(path, '.');
-    for (size_t k = 0; dot && k < sizeof ends / sizeof *ends; k++)
-        if (!strcasecmp(dot, ends[k]))
+    const size_t n = dot ? strlen(dot) : 0;
+    for (const char *at = f->endings; dot && at; at = strchr(at + 1, '.'))
+        if (!strncasecmp(at, dot, n) && (at[n] == ' ' || !at[n]))
             return true;
     return false;
+}
+
+bool slide_has_name(const char *path)
+{
+    for (const struct format *f = formats; f < formats_end; f++)
+        if (has_ending(f, path))
+            return true;
+    return false;
+}
+
+static const struct format *series_format(const char *path)
+{
+    for (const struct format *f = formats; f < formats_end; f++)
+        if (f->series && has_ending(f, path))
+            return f;
+    return NULL;
+}
+
+bool slide_has_series(const char *path)
+{
+    return series_format(path) != NULL;
+}
+
+bool slide_series(const char *path, char series[SLIDE_SERIES])
+{
+    const struct format *f = series_format(path);
+    errno = 0;
+    return f && f->series(path, series);
 }

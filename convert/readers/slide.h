@@ -1,9 +1,11 @@
 /*
- * slide.h - what a slide is to the converter, and the table of readers.
+ * slide.h - what a slide is to the converter, and the table of formats.
  *
- * A reader is a small const struct. slide_open asks the readers in the order of the table; the
- * first that recognises the file opens it. One level of the slide is open. It is read tile by tile.
- * The tiles are the slide's own where it has tiles, so no compressed tile is decoded twice.
+ * A format is a reader, which is a small const struct, and a row of the table in slide.c: its name,
+ * the endings of its files and what it needs. All else that depends on the format asks this table.
+ * slide_open asks the readers in the order of the table; the first that recognises the file opens
+ * it. One level of the slide is open. It is read tile by tile. The tiles are the slide's own where
+ * it has tiles, so no compressed tile is decoded twice.
  */
 #ifndef WSI_SLIDE_H
 #define WSI_SLIDE_H
@@ -85,5 +87,11 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
 void slide_close(struct slide *s);
 /* Does the file name end like a slide's? For folder searches. */
 bool slide_has_name(const char *path);
+/* Does it end like that of a format whose slides are series of files in one folder? */
+bool slide_has_series(const char *path);
+/* The series that such a file belongs to. False: it does not say, and errno is 0; or errno says why
+ * it cannot be read. */
+enum { SLIDE_SERIES = 80 };
+bool slide_series(const char *path, char series[SLIDE_SERIES]);
 
 #endif

@@ -10,7 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS = RESULT_WITH_MAP(RESULT_MEAN) | RESULT_WITH_MAP(RESULT_FOCUS) };
+/* The maps that are compared. */
+static unsigned parts(const struct compare *c)
+{
+    unsigned bits = 0;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        bits |= c->maps[m] ? RESULT_WITH_MAP(m) : 0;
+    return bits;
+}
 
 struct both {
     struct result *file[2];
@@ -101,11 +108,12 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
     s->same_shape = a->nx == b->nx && a->ny == b->ny;
     if (!s->same_shape)
         return;
-    s->maps[COMPARE_MEAN] = change_of(a, b, RESULT_MEAN);
-    if (r->out->focus)
-        s->maps[COMPARE_FOCUS] = change_of(a, b, RESULT_FOCUS);
-    s->identical = same_counts(p, &a->counts, &b->counts) && same_map(a, b, RESULT_MEAN) &&
-                   (!r->out->focus || same_map(a, b, RESULT_FOCUS));
+    s->identical = same_counts(p, &a->counts, &b->counts);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (r->out->maps[m]) {
+            s->maps[m] = change_of(a, b, m);
+            s->identical = s->identical && same_map(a, b, m);
+        }
 }
 
 /* --- pairs of slides --- */
@@ -113,9 +121,9 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
 static int add_pair(const struct both *r, int64_t i, int64_t j, struct err *e)
 {
     struct result_slide a, b;
-    if (stop_check(e) || result_load_parts(r->file[0], i, PARTS, &a, e))
+    if (stop_check(e) || result_load_parts(r->file[0], i, parts(r->out), &a, e))
         return -1;
-    const int bad = result_load_parts(r->file[1], j, PARTS, &b, e);
+    const int bad = result_load_parts(r->file[1], j, parts(r->out), &b, e);
     if (!bad) {
         compare_slides(r, &a, &b, &r->out->slides[r->out->n++]);
         result_slide_free(&b);
@@ -271,7 +279,9 @@ static int compare_all(struct both *r, struct err *e)
     if (!c->slides || !c->only[0] || !c->only[1] || !r->cdf[0] || !r->cdf[1] || !r->rest[0] ||
         !r->rest[1])
         return err_set(e, "out of memory");
-    c->focus = result_has_map(r->file[0], RESULT_FOCUS) && result_has_map(r->file[1], RESULT_FOCUS);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        c->maps[m] = result_map_kind(m)->change && result_has_map(r->file[0], m) &&
+                     result_has_map(r->file[1], m);
     if (pair_names(r, e) || pair_quickhashes(r, e) || note_rest(r, e))
         return -1;
     qsort(c->slides, (size_t)c->n, sizeof *c->slides, by_distance);

@@ -9,12 +9,10 @@
 #define WSI_COMPARE_H
 
 #include "common/base/err.h"
+#include "common/result/result.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* The maps that are compared: of means, and of focus where both results have it. */
-enum compare_map { COMPARE_MEAN, COMPARE_FOCUS, COMPARE_MAPS };
 
 struct compare_change {
     int64_t windows;   /* that have a value in both */
@@ -32,7 +30,7 @@ struct compare_slide {
     bool identical;               /* counts, histogram and maps are equal bit for bit */
     double mpp_a, mpp_b;          /* of the stored level, um; NaN if unknown */
     bool other_resolution; /* both are known, and they differ: W1 says nothing about the slide */
-    struct compare_change maps[COMPARE_MAPS];
+    struct compare_change maps[RESULT_MAPS]; /* of those in `maps` below */
 };
 
 struct compare {
@@ -40,7 +38,7 @@ struct compare {
     int64_t n, n_renamed;         /* slides; of these, matched by quickhash */
     char **only[2]; /* names of slides in the first and in the second result alone; owned */
     int64_t n_only[2];
-    bool focus; /* both results have it */
+    bool maps[RESULT_MAPS]; /* are compared: `change` of map_rows.h, and both results have it */
 };
 
 /* Compares the results at two paths, which must have equal parameters, apart from the features. The

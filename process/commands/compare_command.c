@@ -27,7 +27,8 @@ struct arguments {
 static const struct command_option rows[] = {
     {"Output", 0, "limit", "DB",
      "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
-     "if a slide is in one result only, or if no slide is in both", COMMAND_REAL(limit, 0, 2000)},
+     "if a slide is in one result only, or if no slide is in both",
+     COMMAND_REAL(limit, 0, 2000)},
     {NULL, 0, "json", NULL, "print one JSON line instead of the table", COMMAND_FLAG(json)},
     {NULL, 'q', "quiet", NULL, "print errors only, besides the table", COMMAND_FLAG(quiet)},
     COMMAND_LAST_ROWS};
@@ -107,7 +108,7 @@ static void put_change(const char *name, const struct compare_change *c)
     putchar('}');
 }
 
-static void put_slide(const struct compare_slide *s, bool focus)
+static void put_slide(const struct compare_slide *s, const bool *maps)
 {
     fputs("{\"slide\": ", stdout);
     json_write_string(stdout, s->name);
@@ -121,10 +122,9 @@ static void put_slide(const struct compare_slide *s, bool focus)
     put_real("mpp_b", s->mpp_b);
     printf(", \"other_resolution\": %s, \"identical\": %s", s->other_resolution ? "true" : "false",
            s->identical ? "true" : "false");
-    if (s->same_shape)
-        put_change("window_mean_db", &s->maps[COMPARE_MEAN]);
-    if (s->same_shape && focus)
-        put_change("window_focus_db", &s->maps[COMPARE_FOCUS]);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (s->same_shape && maps[m])
+            put_change(result_map_kind(m)->name, &s->maps[m]);
     putchar('}');
 }
 
@@ -156,7 +156,7 @@ static void print_json(const struct arguments *a, const struct compare *c)
     fputs(", \"slides\": [", stdout);
     for (int64_t k = 0; k < c->n; k++) {
         fputs(k ? ", " : "", stdout);
-        put_slide(&c->slides[k], c->focus);
+        put_slide(&c->slides[k], c->maps);
     }
     puts("]}");
 }
@@ -211,15 +211,16 @@ static void print_note(const struct compare_slide *s)
     putchar('\n');
 }
 
-static void print_slide(const struct compare_slide *s, int columns, bool focus)
+static void print_slide(const struct compare_slide *s, int columns, const bool *maps)
 {
     print_name(s->name, columns);
     print_db(s->w1_db, "%.4f");
     print_db(s->mean_db, "%+.4f");
     print_db(s->std_db, "%+.4f");
-    print_db(s->same_shape ? s->maps[COMPARE_MEAN].mean : NAN, "%.3f");
-    if (focus)
-        print_db(s->same_shape ? s->maps[COMPARE_FOCUS].mean : NAN, "%.2f");
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (maps[m])
+            print_db(s->same_shape ? s->maps[m].mean : NAN,
+                     result_map_kind(m)->type == RESULT_INT16 ? "%.2f" : "%.3f");
     print_note(s);
 }
 
@@ -234,10 +235,13 @@ static void print_only(char *const *names, int64_t n, const char *path)
 static void print_table(const struct arguments *a, const struct compare *c)
 {
     const int columns = name_columns(c);
-    printf("%-*s %9s %9s %9s %9s", columns, "slide", "W1 dB", "mean dB", "std dB", "window dB");
-    puts(c->focus ? "  focus dB" : "");
+    printf("%-*s %9s %9s %9s", columns, "slide", "W1 dB", "mean dB", "std dB");
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (c->maps[m])
+            printf(" %9s", result_map_kind(m)->change);
+    putchar('\n');
     for (int64_t k = 0; k < c->n; k++)
-        print_slide(&c->slides[k], columns, c->focus);
+        print_slide(&c->slides[k], columns, c->maps);
     for (int k = 0; k < 2; k++)
         print_only(c->only[k], c->n_only[k], a->paths[k]);
 }

@@ -97,16 +97,30 @@ static void put_features(const struct result_params *p, const struct result_slid
     for (int k = 0; k < FEATURES_OCTAVES; k++)
         next_real(profile[k]);
     next_real(features_slope(profile));
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        next_real(s->focus[q]);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
+            next_real(s->quantiles[m][q]);
 }
 
 static const char source_columns[] =
     ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
     "kernel,io,tiles_on_host,"
     "mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
-    "tiles_damaged,tiles_left_out,octave_7,octave_6,octave_5,octave_4,octave_3,octave_2,slope,"
-    "focus_p05,focus_p50,focus_p95";
+    "tiles_damaged,tiles_left_out";
+
+/* Those of put_features(); without names, only their commas. */
+static void put_feature_columns(bool names)
+{
+    char name[32];
+    for (int k = 0; k < FEATURES_OCTAVES; k++) {
+        snprintf(name, sizeof name, ",octave_%d", FEATURES_OCTAVE(k));
+        fputs(names ? name : ",", stdout);
+    }
+    fputs(names ? ",slope" : ",", stdout);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
+            printf(",%s", names ? result_quantile_name(name, sizeof name, m, q) : "");
+}
 
 static void put_parameters(const struct result *r)
 {
@@ -141,7 +155,9 @@ void info_csv_head(void)
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         printf(",%s", result_touching_name(k));
     fputs(",windows_outside", stdout);
-    printf("%s%s\n", source_columns, parameter_columns);
+    fputs(source_columns, stdout);
+    put_feature_columns(true);
+    puts(parameter_columns);
 }
 
 int info_result_csv(const char *path, struct result *r, struct err *e)
@@ -167,6 +183,7 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
     for (const char *c = source_columns; *c; c++)
         if (*c == ',')
             putchar(',');
+    put_feature_columns(false);
     put_parameters(r);
     return 0;
 }

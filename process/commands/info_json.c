@@ -194,6 +194,7 @@ static void put_origin(const struct result_origin *o)
 
 static void put_features(const struct result_params *p, const struct result_slide *s)
 {
+    char name[32];
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
     printf(", \"profile\": [");
@@ -203,8 +204,9 @@ static void put_features(const struct result_params *p, const struct result_slid
     }
     putchar(']');
     put_real("slope", features_slope(profile));
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        put_real(result_focus_name(q), s->focus[q]);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
+            put_real(result_quantile_name(name, sizeof name, m, q), s->quantiles[m][q]);
     put_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
     put_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
 }

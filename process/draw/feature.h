@@ -10,6 +10,8 @@
 const char *feature_name(int map);
 /* The map of this name, with or without "_db"; -1 if there is none. */
 int feature_find(const char *name);
+/* "mean|std|level|focus": the names of all features, without "_db". */
+const char *feature_words(void);
 /* Is the map a quantity, not flags? */
 bool feature_is(int map);
 

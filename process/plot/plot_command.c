@@ -28,7 +28,7 @@ static int set_feature(void *ctx, const char *name, struct err *e)
     struct plot_setup *s = &((struct arguments *)ctx)->setup;
     s->feature = feature_find(name);
     return s->feature >= 0
-               ? 0 : err_set(e, "--feature %s: unknown; maps show focus, level, mean or std", name);
+               ? 0 : err_set(e, "--feature %s: unknown; maps show %s", name, feature_words());
 }
 
 static int add_pattern(void *ctx, const char *arg, struct err *e)
@@ -51,9 +51,9 @@ static const struct command_option rows[] = {
     {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
      COMMAND_SET(files, list_add_file)},
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
-    {NULL, 0, "feature", "focus|level|mean|std",
+    {NULL, 0, "feature", "NAME",
      "what the map shows; focus is sharpness (default: focus; mean for results with basic "
-     "features)", COMMAND_CALL(set_feature)},
+     "features)", .words = feature_words, COMMAND_CALL(set_feature)},
     {"Advanced", 0, "band", NULL,
      "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
      "than 12)", COMMAND_FLAG(setup.band)},

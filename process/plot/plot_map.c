@@ -58,17 +58,6 @@ static void draw_colour(const struct plot_map *m, struct svg *s, const int16_t *
 
 /* --- the panel --- */
 
-static const char *meaning(int map)
-{
-    switch (map) {
-    case RESULT_MEAN: return "mean of each window's log magnitudes";
-    case RESULT_STD: return "their standard deviation in each window";
-    case RESULT_LEVEL: return "detail of 4 to 8 px in each window";
-    case RESULT_FOCUS: return "sharpness of each window";
-    default: return "of each window";
-    }
-}
-
 double plot_map_layout(struct plot_map *m, const struct result_params *p,
                        const struct result_slide *s, int map, double low, double high, double width)
 {
@@ -148,7 +137,8 @@ void plot_map_draw(const struct plot_map *m, struct svg *s, double left, double 
     const double width = m->scale * (double)m->nx, height = m->scale * (double)m->ny;
     const double bar = fmax(height, 150) - (m->counted < m->nx * m->ny ? 34 : 0);
     char title[128];
-    snprintf(title, sizeof title, "Map of %s: %s", feature_name(m->map), meaning(m->map));
+    snprintf(title, sizeof title, "Map of %s: %s", feature_name(m->map),
+             result_map_kind(m->map)->meaning);
     top += HEAD;
     svg_markup(s, "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" "
                   "patternUnits=\"userSpaceOnUse\"><path d=\"M0 6L6 0\" stroke=\"#8a8a8a\"/>"

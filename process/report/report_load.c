@@ -186,9 +186,9 @@ static void set_metrics(const struct result_params *p, const struct result_slide
     result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
     result_profile(p, &s->counts, row->profile);
     row->metric[REPORT_SLOPE] = features_slope(row->profile);
-    row->metric[REPORT_FOCUS_P05] = s->focus[0];
-    row->metric[REPORT_FOCUS_P50] = s->focus[1];
-    row->metric[REPORT_FOCUS_P95] = s->focus[2];
+    row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
+    row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
+    row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)

@@ -277,13 +277,10 @@ static struct spectrum_window collect(const struct spectrum *b, struct scratch *
 static void collect_octaves(const struct spectrum_features *f, struct scratch *w,
                             struct spectrum_window *window, struct result_counts *counts)
 {
-    uint64_t sums[FEATURES_OCTAVES];
     for (int o = 0; o < FEATURES_OCTAVES; o++) {
-        sums[o] = 2 * w->twice[o] + w->once[o] - (uint64_t)f->values[o];
-        counts->octaves[o] += sums[o];
+        window->octaves[o] = 2 * w->twice[o] + w->once[o] - (uint64_t)f->values[o];
+        counts->octaves[o] += window->octaves[o];
     }
-    window->fine = sums[FEATURES_FINE];
-    window->coarse = sums[FEATURES_COARSE];
     memset(w->twice, 0, sizeof w->twice);
     memset(w->once, 0, sizeof w->once);
 }

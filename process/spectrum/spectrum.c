@@ -138,27 +138,37 @@ void spectrum_window_moments(const struct result_params *p, const struct spectru
     *std_db = (float)(width * sqrt(variance > 0 ? variance : 0));
 }
 
-static void put_features(const struct result_params *p, const struct spectrum_band *d, int64_t k,
-                         const struct spectrum_window *w)
+/* The level of one octave, less that of another one where the formula has two. */
+static double octaves_of(const struct result_params *p, const struct spectrum_features *f,
+                         const struct result_map_kind *kind, const struct spectrum_window *w)
 {
     const double width = (p->high_db - p->low_db) / (double)p->bins;
-    const int64_t *values = d->features->values;
-    int16_t *level = d->maps[RESULT_LEVEL].values, *focus = d->maps[RESULT_FOCUS].values;
-    const double fine =
-        features_level(p->low_db, width, w->fine, (uint64_t)values[FEATURES_FINE]);
-    const double coarse =
-        features_level(p->low_db, width, w->coarse, (uint64_t)values[FEATURES_COARSE]);
-    level[k] = features_hundredths(fine);
-    focus[k] = features_hundredths(fine - coarse);
+    const double level = features_level(p->low_db, width, w->octaves[kind->octave],
+                                        (uint64_t)f->values[kind->octave]);
+    if (kind->formula == RESULT_OF_OCTAVE)
+        return level;
+    return level - features_level(p->low_db, width, w->octaves[kind->less],
+                                  (uint64_t)f->values[kind->less]);
 }
 
 void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
                          const struct spectrum_window *w)
 {
-    float *mean = d->maps[RESULT_MEAN].values, *std = d->maps[RESULT_STD].values;
-    spectrum_window_moments(p, w, &mean[k], &std[k]);
-    if (d->features)
-        put_features(p, d, k, w);
+    float mean, std;
+    spectrum_window_moments(p, w, &mean, &std);
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const struct result_map_kind *kind = result_map_kind(m);
+        void *values = d->maps[m].values;
+        switch (kind->formula) {
+        case RESULT_NO_FORMULA: break;
+        case RESULT_OF_MEAN: ((float *)values)[k] = mean; break;
+        case RESULT_OF_STD: ((float *)values)[k] = std; break;
+        case RESULT_OF_OCTAVE:
+        case RESULT_OF_OCTAVES:
+            if (d->features)
+                ((int16_t *)values)[k] = features_hundredths(octaves_of(p, d->features, kind, w));
+        }
+    }
 }
 
 /* --- the sample --- */

@@ -300,9 +300,8 @@ static inline uint32_t spectrum_class(const struct spectrum_classes *c, float p)
 struct spectrum_window {
     uint64_t n;            /* samples in bins */
     uint64_t sum, squares; /* of their bin numbers */
-    /* Sums of bin numbers, clamped to the bins, over the octaves FEATURES_FINE and
-     * FEATURES_COARSE. */
-    uint64_t fine, coarse;
+    /* Sums of bin numbers, clamped to the bins, over the octaves of features.h that maps need. */
+    uint64_t octaves[FEATURES_OCTAVES];
 };
 
 /* Its mean and standard deviation; NaN without samples. */

@@ -12,9 +12,6 @@
 #include "convert/readers/tiff_file.h"
 #include "tests/fuzz/fuzz.h"
 
-#undef HAVE_OPENSLIDE
-#include "convert/readers/slide.c" /* with this project's readers only */
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

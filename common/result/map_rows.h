@@ -1,0 +1,36 @@
+/*
+ * map_rows.h - the maps of a result: one value per window each.
+ *
+ * To add a map, add a row. Backends sum up each window (struct spectrum_window); its value follows
+ * from these sums by the row's formula, so a map needs code of its own, in spectrum_put_window() or
+ * in a backend, only if no formula fits it. Everything else walks the rows: the maps of bands,
+ * writing, reading, checking, merging, quantiles, compare, info, map and plot. Bits of `parts`
+ * (result.h) leave room for eight maps.
+ *
+ * ROW(NUMBER, fields of struct result_map_kind): RESULT_NUMBER is the map's number.
+ */
+#ifndef WSI_MAP_ROWS_H
+#define WSI_MAP_ROWS_H
+
+/* clang-format off */
+#define RESULT_MAP_ROWS(ROW)                                                                       \
+    ROW(MEAN, .name = "window_mean_db", .type = RESULT_FLOAT32, .unit = "dB", .scale = 1,          \
+        .fill = NAN, .since = 1, .low = 20, .high = 60, .formula = RESULT_OF_MEAN,                 \
+        .meaning = "mean of each window's log magnitudes", .change = "window dB")                  \
+    ROW(STD, .name = "window_std_db", .type = RESULT_FLOAT32, .unit = "dB", .scale = 1,            \
+        .fill = NAN, .since = 1, .low = 10, .high = 26, .formula = RESULT_OF_STD,                  \
+        .meaning = "their standard deviation in each window")                                      \
+    ROW(LEVEL, .name = "window_level_db", .type = RESULT_INT16, .unit = "dB", .scale = 0.01,       \
+        .fill = INT16_MIN, .since = 2, .low = 30, .high = 75, .formula = RESULT_OF_OCTAVE,         \
+        .octave = FEATURES_OCTAVE(3),                                                              \
+        .meaning = "detail of 4 to 8 px in each window")                                           \
+    ROW(FOCUS, .name = "window_focus_db", .type = RESULT_INT16, .unit = "dB", .scale = 0.01,       \
+        .fill = INT16_MIN, .since = 2, .low = -50, .high = -15, .formula = RESULT_OF_OCTAVES,      \
+        .octave = FEATURES_OCTAVE(3), .less = FEATURES_OCTAVE(6),                                  \
+        .meaning = "sharpness of each window", .change = "focus dB", .quantiles = "focus")         \
+    ROW(FLAGS, .name = "window_flags", .type = RESULT_UINT8, .unit = "", .scale = 1,               \
+        .fill = RESULT_FLAG_NO_GROUP, .since = 2, .low = 0, .high = 255,                           \
+        .meaning = "why a window counts or not")
+/* clang-format on */
+
+#endif
