@@ -58,6 +58,7 @@ static int set_thresholds(void *ctx, const char *arg, struct err *e)
 
 /* --- the table --- */
 
+/* clang-format off: a row of words, then what they set */
 static const struct command_option table[] = {
     {"Input and output", 'o', "output", "OUTPUT",
      "a folder, which is created if necessary, or a .h5 file for one slide", COMMAND_TEXT(output)},
@@ -67,7 +68,8 @@ static const struct command_option table[] = {
      COMMAND_FLAG(keep_tree)},
     {NULL, 0, "task", "I/N|auto",
      "convert only share I of N of the slides; auto: the share of this Slurm or Grid Engine array "
-     "task", COMMAND_CALL(set_task)},
+     "task",
+     COMMAND_CALL(set_task)},
     {NULL, 0, "force", NULL,
      "replace existing stores; without it, stores that are up to date are skipped",
      COMMAND_FLAG(convert.force)},
@@ -76,7 +78,8 @@ static const struct command_option table[] = {
      COMMAND_INT(convert.level, 0, 100), COMMAND_GIVEN(level_given)},
     {NULL, 0, "mpp", "X",
      "instead of --level: the level that has X um per pixel; a slide without such a level is "
-     "rejected, nothing is resampled", COMMAND_REAL(convert.mpp, 0.001, 1000)},
+     "rejected, nothing is resampled",
+     COMMAND_REAL(convert.mpp, 0.001, 1000)},
     {NULL, 0, "gray", NULL, "8-bit gray instead of RGB", COMMAND_FLAG(convert.gray)},
     {NULL, 0, "codec", NULL,
      "compression. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
@@ -91,8 +94,8 @@ static const struct command_option table[] = {
     {NULL, 0, "anonymous", NULL,
      "name stores, messages and output by the slide's hash, not by its file name; needs --key",
      COMMAND_FLAG(anonymous)},
-    {NULL, 0, "key", "FILE",
-     "with --anonymous: add a line NAME,PATH for each slide to this file", COMMAND_TEXT(key)},
+    {NULL, 0, "key", "FILE", "with --anonymous: add a line NAME,PATH for each slide to this file",
+     COMMAND_TEXT(key)},
     {NULL, 0, "on-damage", "report|fail",
      "report: fill damaged tiles with the background and end with status 1; fail: reject the slide",
      COMMAND_WORD(convert.refuse_damage), .also = "fill"},
@@ -136,13 +139,17 @@ static const struct command_option table[] = {
     {NULL, 0, "verbose", NULL, "list what folder searches skip, and why", COMMAND_FLAG(verbose)},
     COMMAND_LAST_ROWS,
 };
+/* clang-format on */
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx = (struct arguments){
-        .convert = {.codec = codec_find("deflate"), .group_bytes = INT64_C(256) << 20,
-                    .stripe_rows = 1024, .mpp_tolerance = 0.1, .threads = pipe_cpus()},
-        .task = 1, .tasks = 1};
+    *(struct arguments *)ctx = (struct arguments){.convert = {.codec = codec_find("deflate"),
+                                                              .group_bytes = INT64_C(256) << 20,
+                                                              .stripe_rows = 1024,
+                                                              .mpp_tolerance = 0.1,
+                                                              .threads = pipe_cpus()},
+                                                  .task = 1,
+                                                  .tasks = 1};
 }
 
 static void print_version(void)

@@ -99,8 +99,7 @@ int copies_blank(struct copies *c, void *to, size_t bytes, struct copies_guard *
                  struct err *e)
 {
     const std::lock_guard<std::mutex> locked(c->lock);
-    return wait_for(c, guard, e) ||
-                   CU(c->device, cudaMemsetAsync(to, 255, bytes, c->stream), e)
+    return wait_for(c, guard, e) || CU(c->device, cudaMemsetAsync(to, 255, bytes, c->stream), e)
                ? -1
                : 0;
 }

@@ -89,8 +89,8 @@ int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t of
     size_t have = 0;
     while (have < n) {
         errno = 0;
-        const ssize_t got = cuFileRead(f->handle, d_memory, n - have, (off_t)(offset + have),
-                                       (off_t)(at + have));
+        const ssize_t got =
+            cuFileRead(f->handle, d_memory, n - have, (off_t)(offset + have), (off_t)(at + have));
         if (got == -1)
             return err_sys(e, "GPUDirect Storage: cuFileRead");
         if (got < 0) {

@@ -175,9 +175,9 @@ struct features {
     unsigned *spectrum;          /* [u][v] of the window's kind; NULL: not in the sample */
 };
 
-__device__ __forceinline__ void add_features(const struct windows_args &a,
-                                             const struct features &f, int y, int x,
-                                             unsigned bin, unsigned weight, struct octave *o)
+__device__ __forceinline__ void add_features(const struct windows_args &a, const struct features &f,
+                                             int y, int x, unsigned bin, unsigned weight,
+                                             struct octave *o)
 {
     const int octave = octave_at(a.window, y, x);
     if (octave != o->now) {
@@ -190,8 +190,8 @@ __device__ __forceinline__ void add_features(const struct windows_args &a,
 }
 
 /* Writes the sums of a block's window. */
-__device__ __forceinline__ void put_features(const struct windows_args &a,
-                                             const struct features &f, int64_t window)
+__device__ __forceinline__ void put_features(const struct windows_args &a, const struct features &f,
+                                             int64_t window)
 {
     const int o = (int)threadIdx.x;
     __syncthreads();
@@ -203,8 +203,7 @@ __device__ __forceinline__ void put_features(const struct windows_args &a,
         ring[k] = (unsigned)(f.octaves[o] >> 32 * k);
 }
 
-__device__ __forceinline__ struct features features_of(const struct windows_args &a,
-                                                       int64_t window,
+__device__ __forceinline__ struct features features_of(const struct windows_args &a, int64_t window,
                                                        unsigned long long *octaves)
 {
     const struct counts_features &c = a.sums.features;

@@ -29,8 +29,10 @@ static int info_main(struct options *o)
 {
     struct err e = {""};
     int status = EXIT_DONE;
-    const enum info_form form = o->histogram ? INFO_HISTOGRAM : o->json ? INFO_JSON
-                                : o->csv ? INFO_CSV : INFO_TEXT;
+    const enum info_form form = o->histogram ? INFO_HISTOGRAM
+                                : o->json    ? INFO_JSON
+                                : o->csv     ? INFO_CSV
+                                             : INFO_TEXT;
     info_begin(form, o->files.n);
     for (int k = 0; k < o->files.n; k++)
         if (info_print(o->files.paths[k], form, o->files.n, &e)) {
@@ -80,14 +82,13 @@ struct row {
 };
 
 static const struct row commands[] = {
-    {&options_run, run_main, NULL},       {&options_merge, merge_main, NULL},
-    {&options_info, info_main, NULL},     {&plot_options, NULL, plot_main},
+    {&options_run, run_main, NULL},         {&options_merge, merge_main, NULL},
+    {&options_info, info_main, NULL},       {&plot_options, NULL, plot_main},
 #ifdef HAVE_PNG
     {&map_options, NULL, map_main},
 #endif
-    {&compare_options, NULL, compare_main},
-    {&options_verify, verify_main, NULL}, {&options_lookup, lookup_main, NULL},
-    {&options_tune, tune_main, NULL},
+    {&compare_options, NULL, compare_main}, {&options_verify, verify_main, NULL},
+    {&options_lookup, lookup_main, NULL},   {&options_tune, tune_main, NULL},
 #ifdef HAVE_PNG
     {&report_options, NULL, report_main},
 #endif
@@ -112,10 +113,11 @@ static int no_such_command(const char *word)
 #ifndef HAVE_PNG
     if (word && (!strcmp(word, "map") || !strcmp(word, "report")))
         cli_say("%s is not part of this build, because libpng was missing; run "
-                "scripts/install-deps and make again", word);
+                "scripts/install-deps and make again",
+                word);
     else
 #endif
-    if (word)
+        if (word)
         cli_say("%s: no such command and no such file; the commands are %s", word, list);
     else
         cli_say("no command given; the commands are %s", list);
@@ -127,7 +129,8 @@ static int print_help(void)
 {
     fputs("Usage: h5spec COMMAND [options] FILE...\n\n", stdout);
     command_print_wrapped("Computes spectral histograms of whole-slide images from the stores that "
-                          "wsi2h5 makes.", 0);
+                          "wsi2h5 makes.",
+                          0);
     puts("\nCommands:");
     for (int k = 0; k < N_COMMANDS; k++)
         printf("  %-9s %s\n", commands[k].command->word, commands[k].command->summary);

@@ -89,17 +89,13 @@ struct command_option {
 #define COMMAND_GIVEN(field) .given = offsetof(ARGUMENTS, field)
 
 /* The last rows of every table. */
+/* clang-format off */
 #define COMMAND_LAST_ROWS                                                                          \
     {"Other", 'h', "help", NULL, "print this help and exit", .kind = COMMAND_IS_HELP},             \
-        {NULL,                                                                                     \
-         0,                                                                                        \
-         "version",                                                                                \
-         NULL,                                                                                     \
-         "print the version and the libraries in use, and exit",                                   \
-         .kind = COMMAND_IS_VERSION},                                                              \
-    {                                                                                              \
-        .name = NULL                                                                               \
-    }
+    {NULL, 0, "version", NULL, "print the version and the libraries in use, and exit",             \
+     .kind = COMMAND_IS_VERSION},                                                                  \
+    {.name = NULL}
+/* clang-format on */
 
 struct command {
     const char *program; /* "h5spec" */

@@ -66,14 +66,14 @@ struct store_info {
     bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
-    char tissue_rule[96];    /* how the tissue map was made; "": by Otsu's thresholds (otsu-hs) */
-    char tissue_missing[96]; /* why there is no tissue map; "": there is one, or none was wanted */
-    char tissue_doubt[96];   /* what the map shows that makes it doubtful; "": nothing */
+    char tissue_rule[96];     /* how the tissue map was made; "": by Otsu's thresholds (otsu-hs) */
+    char tissue_missing[96];  /* why there is no tissue map; "": there is one, or none was wanted */
+    char tissue_doubt[96];    /* what the map shows that makes it doubtful; "": nothing */
     char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
     int64_t jpeg_quality;     /* of the slide's tiles, 1 to 100; 0: unknown (attribute absent) */
     char jpeg_subsampling[8]; /* "4:2:0" ...; "": unknown (attribute absent) */
     double jpeg_twice;        /* 0 to 1; NaN: unknown (attribute absent); only with a quality */
-    char codec_reason[160]; /* why not the codec that the user chose; "": it is that one */
+    char codec_reason[160];   /* why not the codec that the user chose; "": it is that one */
 };
 
 /* A file that the store was made from. Any difference makes the store out of date. */
@@ -92,8 +92,8 @@ enum { STORE_MOST_SOURCES = 1 << 16 };
 enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
 
 struct store_tissue {
-    int64_t cols, rows; /* ceil(width / 32), ceil(height / 32) */
-    uint8_t *mask;      /* [rows][cols], 1 = tissue */
+    int64_t cols, rows;    /* ceil(width / 32), ceil(height / 32) */
+    uint8_t *mask;         /* [rows][cols], 1 = tissue */
     double otsu_h, otsu_s; /* thresholds of H and S; NaN: neither was used */
     int64_t glass;         /* rule `saturation`: gray level of glass; 0: another rule */
     double dark;           /* the same: tissue is below this gray level */

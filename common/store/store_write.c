@@ -208,8 +208,8 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
     if (r == 0 &&
         (h5_put_int(ds, "cell", STORE_CELL, e) || h5_put_real(ds, "otsu_h", t->otsu_h, e) ||
          h5_put_real(ds, "otsu_s", t->otsu_s, e) ||
-         (t->glass && (h5_put_int(ds, "glass", t->glass, e) ||
-                       h5_put_real(ds, "dark", t->dark, e))) ||
+         (t->glass &&
+          (h5_put_int(ds, "glass", t->glass, e) || h5_put_real(ds, "dark", t->dark, e))) ||
          h5_put_real(ds, "tissue_fraction", t->fraction, e)))
         r = -1;
     if (ds >= 0)

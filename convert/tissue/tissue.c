@@ -11,10 +11,10 @@
 enum {
     BINS = 256,
     /* the rule `saturation`: */
-    GLASS = 243,          /* where a slide shows none */
-    GLASS_LEAST = 200,    /* gray of what could be glass */
+    GLASS = 243,           /* where a slide shows none */
+    GLASS_LEAST = 200,     /* gray of what could be glass */
     GLASS_SATURATION = 16, /* bin: glass has less */
-    GLASS_SHARE = 500,    /* one cell of so many */
+    GLASS_SHARE = 500,     /* one cell of so many */
     TISSUE_SATURATION = 26 /* bin: tissue has this or more */
 };
 /* ln(glass / gray) that tissue exceeds; of pale tissue, which Otsu's threshold shows if this share

@@ -35,8 +35,8 @@ static void print_json(const struct merging *m, const struct result *r, double s
     fputs("{\"output\": ", stdout);
     json_write_string(stdout, o->output);
     printf(", \"results\": %d, \"slides\": %" PRId64 ", \"left_out\": %" PRId64
-           ", \"windows\": %" PRId64 ", \"mean_db\": ", o->files.n, result_slides(r),
-           m->resolution.others, c->windows);
+           ", \"windows\": %" PRId64 ", \"mean_db\": ",
+           o->files.n, result_slides(r), m->resolution.others, c->windows);
     json_write_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
     json_write_number(stdout, std);
@@ -52,9 +52,9 @@ static void last_line(const struct merging *m, const struct result *r, double se
         snprintf(left_out, sizeof left_out, ", %" PRId64 " left out (another resolution)",
                  m->resolution.others);
     cli_say("merged %d result%s into %s: %" PRId64 " slide%s%s, %" PRId64
-            " windows; %s, %.0f slides/s, peak memory %s", o->files.n,
-            o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s", left_out,
-            result_totals(r)->windows, clock_text(time, seconds),
+            " windows; %s, %.0f slides/s, peak memory %s",
+            o->files.n, o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s",
+            left_out, result_totals(r)->windows, clock_text(time, seconds),
             (double)slides / (seconds > 0 ? seconds : 1),
             number_size(memory, (double)cli_peak_memory()));
 }

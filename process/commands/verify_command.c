@@ -55,7 +55,8 @@ static void print_text(const struct finding *f)
            number_size(size, (double)s->bytes));
     if (s->missing + s->damaged + s->left_out > 0)
         printf("; tiles of the slide: %" PRId64 " missing, %" PRId64 " damaged, %" PRId64
-               " left out", s->missing, s->damaged, s->left_out);
+               " left out",
+               s->missing, s->damaged, s->left_out);
     puts("");
 }
 
@@ -97,8 +98,8 @@ static void report(struct job *v, const struct finding *f)
 static void last_line(const struct job *v, double bytes, double seconds)
 {
     char size[32], memory[32], time[32];
-    cli_say("%" PRId64 " valid, %" PRId64 " failed: %s; %s, %.0f MB/s, peak memory %s",
-            v->valid, v->bad, number_size(size, bytes), clock_text(time, seconds),
+    cli_say("%" PRId64 " valid, %" PRId64 " failed: %s; %s, %.0f MB/s, peak memory %s", v->valid,
+            v->bad, number_size(size, bytes), clock_text(time, seconds),
             bytes / 1e6 / (seconds > 0 ? seconds : 1),
             number_size(memory, (double)cli_peak_memory()));
 }
@@ -118,9 +119,8 @@ static int check_result(struct finding *f)
 
 static int check_store(struct job *v, struct finding *f)
 {
-    const struct verify_options how = {.threads = v->o->threads, .quick = v->o->quick,
-                                       .progress = show_progress,
-                                       .ctx = v};
+    const struct verify_options how = {
+        .threads = v->o->threads, .quick = v->o->quick, .progress = show_progress, .ctx = v};
     if (verify_store(f->path, &how, &f->store, &f->why))
         return -1;
     if (f->store.bad)

@@ -134,9 +134,9 @@ static void begin_flags(struct job *j, int64_t first_wy, int64_t end_wy)
             const int64_t k = wy * nx + wx;
             const bool no_tissue = params_of(j)->tissue_only && !j->tissue[k];
             const bool outside = j->inside && !j->inside[k];
-            flags_of(j)[k] = (uint8_t)((edge ? RESULT_FLAG_EDGE : 0) |
-                                       (no_tissue ? RESULT_FLAG_NO_TISSUE : 0) |
-                                       (outside ? RESULT_FLAG_OUTSIDE : 0));
+            flags_of(j)[k] =
+                (uint8_t)((edge ? RESULT_FLAG_EDGE : 0) | (no_tissue ? RESULT_FLAG_NO_TISSUE : 0) |
+                          (outside ? RESULT_FLAG_OUTSIDE : 0));
             j->result.counts.outside += outside;
         }
 }

@@ -26,7 +26,7 @@ struct map_setup {
     bool partial; /* slides may lack groups */
     bool range;   /* low and high are given, for the only feature */
     double low, high;
-    int64_t width; /* of overlays, px, at most */
+    int64_t width;   /* of overlays, px, at most */
     int64_t opacity; /* of overlays, percent */
 };
 

@@ -76,8 +76,7 @@ static int add_feature(struct arguments *a, const char *word, struct err *e)
         return 0;
     for (int k = 0; k < RESULT_MAPS; k++)
         if (feature_is(k))
-            snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ",
-                     feature_name(k));
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ", feature_name(k));
     return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
 }
 
@@ -106,7 +105,8 @@ static int add_pattern(void *ctx, const char *arg, struct err *e)
 static const struct command_option rows[] = {
     {"Output", 'o', "output", "OUT",
      "folder for the files, created if missing; or one file: .png, .overlay.png, .geojson, .csv or "
-     ".ome.tif. Only files written by h5spec map are ever overwritten", COMMAND_TEXT(setup.output)},
+     ".ome.tif. Only files written by h5spec map are ever overwritten",
+     COMMAND_TEXT(setup.output)},
     {NULL, 0, "format", "png|overlay|geojson|csv|tiff|all,...",
      "what goes into the folder, separated by commas", .shown = "png", COMMAND_CALL(set_formats)},
     {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
@@ -125,7 +125,8 @@ static const struct command_option rows[] = {
      COMMAND_WORD(setup.weights)},
     {NULL, 0, "colours", "LOW:HIGH",
      "dB at the ends of the colours of a single feature (default: fixed for each feature, the same "
-     "for all slides)", COMMAND_SPAN(setup.low, -1000, 1000), COMMAND_GIVEN(setup.range)},
+     "for all slides)",
+     COMMAND_SPAN(setup.low, -1000, 1000), COMMAND_GIVEN(setup.range)},
     {NULL, 0, "range", "LOW:HIGH", NULL, COMMAND_SPAN(setup.low, -1000, 1000),
      COMMAND_GIVEN(setup.range)},
     {"Advanced", 0, "cell", "PX",

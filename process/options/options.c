@@ -48,7 +48,7 @@ static int set_regions(void *ctx, const char *path, struct err *e)
     struct options *o = ctx;
     if (!geojson_works())
         return err_set(e, "--roi: this build reads no GeoJSON, because Jansson was missing; "
-                       "install it (libjansson-dev) and build again");
+                          "install it (libjansson-dev) and build again");
     if (o->params.roi)
         return err_set(e, "--roi can be given once; FILE may be a folder with one file per slide");
     o->params.roi = true;
@@ -77,6 +77,7 @@ static int add_class(void *ctx, const char *name, struct err *e)
 }
 
 /* --- tables --- */
+/* clang-format off */
 
 #define LIST {"Input", 0, "list", "FILE", \
               "read more inputs from FILE, one per line; - reads standard input", \
@@ -200,6 +201,8 @@ void options_version(void)
     puts(WSI_BUGS);
 }
 
+/* clang-format on */
+
 /* --- checks: options that contradict each other or have no effect are errors --- */
 
 static int check_output(const struct options *o, const char *what, struct err *e)
@@ -232,9 +235,10 @@ static int check_regions(struct options *o, struct err *e)
     if (p->roi && stat(o->regions.path, &st))
         return err_sys(e, "--roi %s", o->regions.path);
     if (p->roi && !S_ISDIR(st.st_mode) && o->files.n > 1)
-        return err_set(e, "--roi %s: one file has the regions of one slide, but %d stores are "
-                       "given; name a folder with one file per slide", o->regions.path,
-                       o->files.n);
+        return err_set(e,
+                       "--roi %s: one file has the regions of one slide, but %d stores are "
+                       "given; name a folder with one file per slide",
+                       o->regions.path, o->files.n);
     return 0;
 }
 
@@ -244,18 +248,22 @@ static int check_run(const struct options *o, struct err *e)
     if (check_output(o, "RESULT.h5", e))
         return -1;
     if (o->tasks && !folder)
-        return err_set(e, "-o %s: --task needs a folder; name an existing one, or end the name "
-                       "with a slash", o->output);
+        return err_set(e,
+                       "-o %s: --task needs a folder; name an existing one, or end the name "
+                       "with a slash",
+                       o->output);
     if (o->force && !folder)
-        return err_set(e, "--force has no effect here: -o %s is a single file, which is always "
-                       "replaced", o->output);
+        return err_set(e,
+                       "--force has no effect here: -o %s is a single file, which is always "
+                       "replaced",
+                       o->output);
     if (o->params.skip_damaged && o->reject_damaged)
         return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
     if (o->live && !*o->live)
         return err_set(e, "--live: the name is empty; name a folder");
     if (o->io == STREAM_GDS && o->choice.kind == SPECTRUM_CPU)
         return err_set(e, "--io gds and --device cpu contradict each other: only a GPU reads files "
-                       "itself; choose --io direct");
+                          "itself; choose --io direct");
     if (o->min_tissue && !o->params.tissue_only)
         return err_set(e, "--min-tissue has no effect without --tissue-only; add it");
     return result_check_params(&o->params, e);
@@ -310,9 +318,9 @@ void options_free(struct options *o)
 
 /* --- commands --- */
 
-#define COMMAND(word_, rows) .program = "h5spec", .word = word_, .options = rows, \
-                             .bytes = sizeof(struct options), .defaults = set_defaults, \
-                             .version = options_version
+#define COMMAND(word_, rows)                                                                       \
+    .program = "h5spec", .word = word_, .options = rows, .bytes = sizeof(struct options),          \
+    .defaults = set_defaults, .version = options_version
 
 const struct command options_run = {
     COMMAND("run", run_rows),
@@ -324,38 +332,33 @@ const struct command options_run = {
                "stores. The word run may be omitted.",
     .example = "h5spec run -o results/ stores/"};
 const struct command options_merge = {
-    COMMAND("merge", merge_rows),
-    .usage = "[options] -o CORPUS.h5 RESULT...",
+    COMMAND("merge", merge_rows), .usage = "[options] -o CORPUS.h5 RESULT...",
     .summary = "add results up into one file",
     .details = "Adds results up into one file. Their order makes no difference. A RESULT is a file "
                "made by h5spec run or merge, or a folder that is searched for results.",
     .example = "h5spec merge -o corpus.h5 results/"};
 const struct command options_info = {
-    COMMAND("info", info_rows),
-    .usage = "[options] FILE...",
+    COMMAND("info", info_rows), .usage = "[options] FILE...",
     .summary = "show what stores and results contain",
     .details = "Shows what stores and results contain. A FILE may be a folder that is searched for "
                "both. In tables (--csv) a text that a spreadsheet would compute, because it begins "
                "with = + - or @, has an apostrophe in front; drop it to get the name.",
     .example = "h5spec info --csv corpus.h5"};
 const struct command options_verify = {
-    COMMAND("verify", verify_rows),
-    .usage = "[options] FILE...",
+    COMMAND("verify", verify_rows), .usage = "[options] FILE...",
     .summary = "check every checksum of stores and results",
     .details = "Reads stores and results completely and checks every checksum. A FILE may be a "
                "folder that is searched for both. The exit status is 1 if any file is damaged.",
     .example = "h5spec verify stores/ corpus.h5"};
 const struct command options_lookup = {
-    COMMAND("lookup", lookup_rows),
-    .usage = "[options] STORE...",
+    COMMAND("lookup", lookup_rows), .usage = "[options] STORE...",
     .summary = "number the groups of stores for array jobs",
     .details = "Prints a table that numbers all groups of all stores from 1, for array jobs with "
                "one task per group. Its columns are the first group, the last group and the name "
                "of each store.",
     .example = "h5spec lookup stores/ >lookup.txt"};
 const struct command options_tune = {
-    COMMAND("tune", tune_rows),
-    .usage = "[options] STORE...",
+    COMMAND("tune", tune_rows), .usage = "[options] STORE...",
     .summary = "measure which group size is read fastest",
     .details = "Reads groups of various sizes from a store, with various numbers of threads, and "
                "prints how fast each is read here and the best --group-bytes for wsi2h5.",

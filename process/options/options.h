@@ -31,10 +31,10 @@ struct options {
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
     enum progress_when progress;
     bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, mix_mpp;
-    bool min_tissue;     /* --min-tissue was given */
-    bool min_roi;        /* --min-roi was given */
+    bool min_tissue;               /* --min-tissue was given */
+    bool min_roi;                  /* --min-roi was given */
     struct regions_choice regions; /* its list of names is owned */
-    bool reject_damaged; /* --on-damage fail */
+    bool reject_damaged;           /* --on-damage fail */
 };
 
 extern const struct command options_run, options_merge, options_info, options_verify,

@@ -28,7 +28,8 @@ static int set_feature(void *ctx, const char *name, struct err *e)
     struct plot_setup *s = &((struct arguments *)ctx)->setup;
     s->feature = feature_find(name);
     return s->feature >= 0
-               ? 0 : err_set(e, "--feature %s: unknown; maps show %s", name, feature_words());
+               ? 0
+               : err_set(e, "--feature %s: unknown; maps show %s", name, feature_words());
 }
 
 static int add_pattern(void *ctx, const char *arg, struct err *e)
@@ -47,16 +48,19 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.title)},
     {"Input", 0, "slide", "NAME",
      "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
-     "repeated", COMMAND_CALL(add_pattern)},
+     "repeated",
+     COMMAND_CALL(add_pattern)},
     {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
      COMMAND_SET(files, list_add_file)},
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
     {NULL, 0, "feature", "NAME",
      "what the map shows; focus is sharpness (default: focus; mean for results with basic "
-     "features)", .words = feature_words, COMMAND_CALL(set_feature)},
+     "features)",
+     .words = feature_words, COMMAND_CALL(set_feature)},
     {"Advanced", 0, "band", NULL,
      "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
-     "than 12)", COMMAND_FLAG(setup.band)},
+     "than 12)",
+     COMMAND_FLAG(setup.band)},
     {NULL, 0, "colours", "LOW:HIGH", "dB at the ends of the map's colours (default: %s for focus)",
      COMMAND_SPAN(setup.map_low, -1000, 1000), COMMAND_GIVEN(setup.colours)},
     {NULL, 0, "range", "LOW:HIGH", NULL, COMMAND_SPAN(setup.map_low, -1000, 1000),
@@ -71,14 +75,18 @@ static void set_defaults(void *ctx)
 }
 
 const struct command plot_options = {
-    .program = "h5spec", .word = "plot", .usage = "[options] -o FILE.svg RESULT...",
+    .program = "h5spec",
+    .word = "plot",
+    .usage = "[options] -o FILE.svg RESULT...",
     .summary = "draw results as a picture",
     .details = "Draws the histograms of the slides of results as an SVG picture: a curve per slide "
                "for up to 12 slides, the median with bands of 5 to 95 % and 25 to 75 % of the "
                "slides for more. All results must have the same parameters. A RESULT is a file "
                "made by h5spec run or merge, or a folder that is searched for results.",
     .example = "h5spec plot --map -o slide.svg result.h5",
-    .options = rows, .bytes = sizeof(struct arguments), .defaults = set_defaults,
+    .options = rows,
+    .bytes = sizeof(struct arguments),
+    .defaults = set_defaults,
     .version = options_version};
 
 /* -1 for a wrong combination of options. */
@@ -87,8 +95,10 @@ static int check(const struct arguments *a, struct err *e)
     if (!a->setup.output)
         return err_set(e, "-o FILE.svg is missing");
     if (!svg_is_name(a->setup.output))
-        return err_set(e, "-o %s: plot draws SVG pictures; name it FILE.svg, which browsers show "
-                       "(h5spec map draws maps as PNG)", a->setup.output);
+        return err_set(e,
+                       "-o %s: plot draws SVG pictures; name it FILE.svg, which browsers show "
+                       "(h5spec map draws maps as PNG)",
+                       a->setup.output);
     if (a->files.n == 0)
         return err_set(e, "no input file given");
     if (a->setup.colours && !(a->setup.map_high - a->setup.map_low >= 0.01))

@@ -61,9 +61,14 @@ static void draw_colour(const struct plot_map *m, struct svg *s, const int16_t *
 double plot_map_layout(struct plot_map *m, const struct result_params *p,
                        const struct result_slide *s, int map, double low, double high, double width)
 {
-    *m = (struct plot_map){.slide = s, .map = map,
-                           .nx = s->nx, .ny = s->ny, .stride = p->stride,
-                           .origin = (p->window - p->stride) / 2, .low = low, .high = high};
+    *m = (struct plot_map){.slide = s,
+                           .map = map,
+                           .nx = s->nx,
+                           .ny = s->ny,
+                           .stride = p->stride,
+                           .origin = (p->window - p->stride) / 2,
+                           .low = low,
+                           .high = high};
     const int64_t longer = m->nx > m->ny ? m->nx : m->ny;
     m->block = (longer + MOST_CELLS - 1) / MOST_CELLS;
     m->scale = fmin((width - BAR_ROOM) / (double)m->nx, (double)MOST_HEIGHT / (double)m->ny);

@@ -46,24 +46,29 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.group)},
     {"Limits", 0, "limits", "FILE.csv",
      "columns metric,side,warn,fail and maybe group; side is below or above: slides pass, warn or "
-     "fail", COMMAND_TEXT(setup.limits)},
+     "fail",
+     COMMAND_TEXT(setup.limits)},
     {NULL, 0, "strict", NULL, "end with status 1 if a slide fails a limit", COMMAND_FLAG(strict)},
     {"Privacy", 0, "names", "keep|number",
      "number: names of slides are replaced by numbers, also groups that are derived from names",
      COMMAND_WORD(setup.number_names)},
     {NULL, 0, "key", "FILE",
      "with --names number: which number is which slide, group or failed input (default: "
-     "REPORT.html.key.csv)", COMMAND_TEXT(setup.key)},
+     "REPORT.html.key.csv)",
+     COMMAND_TEXT(setup.key)},
     {"Pictures", 0, "pictures", "auto|all|maps|none",
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
-     "whatever the size; maps: as auto, without thumbnails", COMMAND_WORD(setup.pictures)},
+     "whatever the size; maps: as auto, without thumbnails",
+     COMMAND_WORD(setup.pictures)},
     {"Advanced", 0, "group-regex", "RE",
      "group slides by what RE, an extended regular expression, matches in their names; by its "
-     "first parenthesis if it has one", COMMAND_TEXT(setup.group_regex)},
+     "first parenthesis if it has one",
+     COMMAND_TEXT(setup.group_regex)},
     {NULL, 0, "max-size", "BYTES",
      "size of the page: pictures are made smaller or left out until it fits, then the plain table "
      "of slides without a reason, then histograms and profiles of slides; what remains is written, "
-     "with a warning", COMMAND_BYTES(setup.max_size, 1 << 16, INT64_C(1) << 40)},
+     "with a warning",
+     COMMAND_BYTES(setup.max_size, 1 << 16, INT64_C(1) << 40)},
     {NULL, 0, "multiqc", "DIR",
      "also write custom content that MultiQC shows when it is run on DIR",
      COMMAND_TEXT(setup.multiqc)},

@@ -342,11 +342,8 @@ struct live *live_open(const char *dir, int64_t stores, int64_t before,
         err_set(e, "--live %.100s: out of memory", dir);
         return NULL;
     }
-    *l = (struct live){.dir = l->dir,
-                       .stores = stores,
-                       .before = before,
-                       .params = *p,
-                       .begun = clock_now()};
+    *l = (struct live){
+        .dir = l->dir, .stores = stores, .before = before, .params = *p, .begun = clock_now()};
     update_begin(l);
     if (mkdir(dir, 0777) && errno != EEXIST)
         err_sys(e, "--live %s: cannot be made", dir);

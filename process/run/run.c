@@ -28,15 +28,15 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
-    int64_t empty; /* of those done: no window counts, although some fit */
+    int64_t empty;    /* of those done: no window counts, although some fit */
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
-    void *seen;    /* tsearch() tree of struct seen: the slides of this run */
+    void *seen; /* tsearch() tree of struct seen: the slides of this run */
     struct same_resolution resolution;
-    bool mixes; /* slides of another resolution are accepted */
+    bool mixes;    /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
-    struct live *live; /* NULL without --live */
+    struct live *live;            /* NULL without --live */
     struct failed_list *failures; /* NULL: none is written */
 };
 
@@ -77,8 +77,10 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
     seen_free(s);
     if (!first)
         return err_set(e, "%s: out of memory", path);
-    return err_set(e, "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
-                   "both", path, (*first)->path);
+    return err_set(e,
+                   "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
+                   "both",
+                   path, (*first)->path);
 }
 
 /* --- reports --- */
@@ -289,7 +291,8 @@ static void last_line(const struct run *r, double seconds)
             number_size(memory, (double)cli_peak_memory()));
     if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
         cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
-                "draws a page of results, and --force computes them again", r->o->live);
+                "draws a page of results, and --force computes them again",
+                r->o->live);
 }
 
 /* --- progress --- */
@@ -377,14 +380,22 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", o->files.n, "windows/s");
     if ((progress_is_on() || r->live) && !(r->bytes = list_sizes(&o->files, e)))
         return -1;
-    const struct stream_setup setup = {
-        .use = use, .io = o->io, .params = o->params,
-        .paths = o->files.paths, .n_paths = o->files.n, .threads = o->threads,
-        .memory = o->memory, .first_group = o->first_group, .last_group = o->last_group,
-        .regions = &o->regions, .reject_damaged = o->reject_damaged, .ctx = r,
-        .report = report_store, .note = note_store,
-        .progress = progress_is_on() ? show_progress : NULL,
-        .live = r->live ? show_live : NULL};
+    const struct stream_setup setup = {.use = use,
+                                       .io = o->io,
+                                       .params = o->params,
+                                       .paths = o->files.paths,
+                                       .n_paths = o->files.n,
+                                       .threads = o->threads,
+                                       .memory = o->memory,
+                                       .first_group = o->first_group,
+                                       .last_group = o->last_group,
+                                       .regions = &o->regions,
+                                       .reject_damaged = o->reject_damaged,
+                                       .ctx = r,
+                                       .report = report_store,
+                                       .note = note_store,
+                                       .progress = progress_is_on() ? show_progress : NULL,
+                                       .live = r->live ? show_live : NULL};
     const int bad = stream_run(&setup, e);
     progress_end();
     return bad;
@@ -393,8 +404,10 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 static int open_and_stream(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
-    const struct spectrum_setup want = {.choice = o->choice, .params = o->params,
-                                        .threads = o->threads, .memory = o->memory,
+    const struct spectrum_setup want = {.choice = o->choice,
+                                        .params = o->params,
+                                        .threads = o->threads,
+                                        .memory = o->memory,
                                         .gds = o->io == STREAM_GDS};
     struct spectrum_use use;
     struct err note;

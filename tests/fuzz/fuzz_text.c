@@ -99,9 +99,9 @@ static int own_command(size_t which, int argc, char **argv)
 static void command_line(uint8_t which, char *text)
 {
     enum { OWN = 4 };
-    static const struct command *const commands[] = {&options_run, &options_merge, &options_info,
-                                                     &options_verify, &options_lookup,
-                                                     &options_tune};
+    static const struct command *const commands[] = {&options_run,    &options_merge,
+                                                     &options_info,   &options_verify,
+                                                     &options_lookup, &options_tune};
     const size_t n = sizeof commands / sizeof *commands;
     char *argv[MOST_WORDS];
     struct options o;
