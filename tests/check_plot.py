@@ -162,7 +162,7 @@ def test_values_outside_the_histogram_are_counted():
 
 
 def test_parameters_are_in_the_caption():
-    s = store(made(*SMALL, name="tissue"), "--tissue-only")
+    s = store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only")
     r = spectrum(
         s,
         "--tissue-only",
@@ -243,7 +243,7 @@ def test_map_of_a_slide():
 
 def test_map_without_values_is_hatched():
     r = spectrum(
-        store(made(*SMALL, name="tissue"), "--tissue-only"), "--tissue-only", "--stride", "32"
+        store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only"), "--tissue-only", "--stride", "32"
     )
     values = window_means(r)
     expect(np.isnan(values).any() and not np.isnan(values).all(), "the slide does not serve")
@@ -349,7 +349,7 @@ def test_folders_are_searched_for_results():
     folder = tmp()
     for k, r in enumerate(corpus(3)):
         shutil.copy(r, os.path.join(folder, "%d.h5" % k))
-    shutil.copy(store(made(*SMALL, name="tissue"), "--tissue-only"), os.path.join(folder, "s.h5"))
+    shutil.copy(store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only"), os.path.join(folder, "s.h5"))
     expect(len(Panel(parse(plot(folder)[0])).curves()) == 3, "the results of a folder")
     os.symlink("nothing.h5", os.path.join(folder, "dangling.h5"))
     path, p = plot(folder, status=1)
