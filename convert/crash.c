@@ -1,10 +1,13 @@
 /* crash.c - see crash.h. */
 #include "convert/crash.h"
 
+#include "common/base/read_at.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define VARIABLE "WSI2H5_CRASHED"
@@ -21,6 +24,7 @@ static struct {
     int signal;
 } crashes[MOST_CRASHES];
 static int n_crashes;
+static int failures = -1; /* a file in memory that survives exec: slide, 0, reason, 0, ... */
 
 /* Appends a number; in a signal handler only few functions may be called. */
 static void append(char *text, size_t v, char after)
@@ -63,9 +67,9 @@ static void on_crash(int number)
 static void take_over(const char *text, struct crash_state *s)
 {
     int used = 0;
-    if (sscanf(text, "%zu %lld %lld %lld %lld %lf %lf %lf %lf;%n", &s->next, &s->converted,
+    if (sscanf(text, "%zu %lld %lld %lld %lld %lf %lf %lf %lf %d;%n", &s->next, &s->converted,
                &s->skipped, &s->damaged, &s->failed, &s->source_bytes, &s->store_bytes, &s->pixels,
-               &s->seconds, &used) != 9 ||
+               &s->seconds, &failures, &used) != 10 ||
         !used)
         return;
     for (text += used;
@@ -96,6 +100,8 @@ void crash_begin(char **argv, struct crash_state *s)
     if (before)
         take_over(before, s);
     arguments = argv;
+    if (failures < 0)
+        failures = memfd_create("failures", 0);
     crash_note(s);
     if (setenv(VARIABLE, "", 1)) /* an entry for the handler to replace */
         return;
@@ -108,13 +114,39 @@ void crash_note(const struct crash_state *s)
     if (!arguments)
         return;
     snprintf(note, sizeof VARIABLE + STATE,
-             VARIABLE "=%zu %lld %lld %lld %lld %.0f %.0f %.0f %.3f;", s->next, s->converted,
+             VARIABLE "=%zu %lld %lld %lld %lld %.0f %.0f %.0f %.3f %d;", s->next, s->converted,
              s->skipped, s->damaged, s->failed, s->source_bytes, s->store_bytes, s->pixels,
-             s->seconds);
+             s->seconds, failures);
     for (int k = 0; k < n_crashes; k++) {
         append(note, crashes[k].slide, ':');
         append(note, (size_t)crashes[k].signal, ';');
     }
+}
+
+void crash_failure(const char *slide, const char *reason)
+{
+    /* without memory for it the next run's list is shorter; messages and counts are not */
+    if (failures >= 0)
+        dprintf(failures, "%s%c%s%c", slide, 0, reason, 0);
+}
+
+int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx)
+{
+    const off_t n = failures < 0 ? 0 : lseek(failures, 0, SEEK_END);
+    char *text = n > 0 ? malloc((size_t)n + 2) : NULL;
+    if (n <= 0)
+        return 0;
+    if (!text)
+        return -1;
+    const size_t got = read_at(failures, 0, text, (size_t)n);
+    memset(text + got, 0, 2);
+    for (size_t at = 0; at < got;) {
+        const char *slide = text + at, *reason = slide + strlen(slide) + 1;
+        put(ctx, slide, reason);
+        at = (size_t)(reason - text) + strlen(reason) + 1;
+    }
+    free(text);
+    return 0;
 }
 
 void crash_slide(size_t number, bool others)

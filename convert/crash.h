@@ -27,6 +27,10 @@ struct crash_state {
 void crash_begin(char **argv, struct crash_state *s);
 /* The state to hand on. */
 void crash_note(const struct crash_state *s);
+/* A slide failed: the next run is to know it. */
+void crash_failure(const char *slide, const char *reason);
+/* Calls put for each slide that failed in runs that have crashed. -1: out of memory. */
+int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx);
 /* The calling thread works on this slide from now on; `others`: and the threads that it starts. */
 void crash_slide(size_t number, bool others);
 /* Has a run crashed on the slide? Then the signal, else 0. */

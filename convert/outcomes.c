@@ -11,6 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
+static void put_failure(void *ctx, const char *slide, const char *reason)
+{
+    failed_list_add(ctx, slide, reason);
+}
+
 int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s,
                    struct err *e)
 {
@@ -26,7 +31,9 @@ int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct c
     if (inputs_is_file(o->output))
         return 0;
     r->failures = failed_list_create(o->output, o->task, o->tasks);
-    return r->failures ? 0 : err_set(e, "out of memory");
+    return r->failures && crash_failures(put_failure, r->failures) == 0
+               ? 0
+               : err_set(e, "out of memory");
 }
 
 void outcomes_free(struct outcomes *r)
@@ -190,6 +197,7 @@ void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *m
 {
     r->failed++;
     failed_list_add(r->failures, i->path, message);
+    crash_failure(i->path, message);
     cli_say("%s", message);
     if (r->o->json)
         json_line(i, "failed", NULL, message);

@@ -1,4 +1,5 @@
 """A file appears under its final name only once it is complete."""
+import csv
 import errno
 import fcntl
 import pty
@@ -696,14 +697,19 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
     folder = tmp()
     for k in range(5):
         shutil.copy(made("--size", "700x500", "--levels", "2", "--seed", str(k), name="s%d" % k), folder)
+    with open(os.path.join(folder, "s0a.svs"), "wb") as f:
+        f.write(b"no slide")
     for threads, call in (("1", 3), ("2", 9)):
         out = tmp()
         p = failing("open", os.path.join(folder, "s2.svs"), call, "crash", WSI2H5, "-j", threads, "--json", "-o", out, folder, status=1)
-        says(p.err, "s2.svs: a library crashed", "4 converted", "1 failed")
+        says(p.err, "s2.svs: a library crashed", "4 converted", "2 failed")
         lines = json_lines(p.out)
         expect([(os.path.basename(r["slide"]), r["status"]) for r in lines] ==
-               [("s%d.svs" % i, "failed" if i == 2 else "done") for i in range(5)], "%s", lines)
+               [("s%s.svs" % i, "failed" if i in ("0a", "2") else "done") for i in ("0", "0a", "1", "2", "3", "4")], "%s", lines)
         expect(sorted(stores_in(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
+        with open(os.path.join(out, "failed.csv"), newline="") as f:
+            failed = [line[0] for line in csv.reader(f)]
+        expect(failed == ["slide", "s0a.svs", "s2.svs"], "what failed before the crash is missing: %s", failed)
 
 
 def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
