@@ -237,13 +237,17 @@ def test_a_run_that_skips_all_says_why_the_page_is_empty():
 def test_a_stopped_run_keeps_its_cards():
     folder = os.path.join(tmp(), "live")
     p = start(folder, big(1), big(2))
-    while not os.path.exists(os.path.join(folder, "1.js")) and p.poll() is None:
+    first = os.path.join(folder, "1.js")
+    while p.poll() is None and not (os.path.exists(first) and call_of(first, "slide")["drawn"]):
         time.sleep(0.005)
     p.terminate()
     if p.wait() != 3:
         raise Skip("the run was done before it could be stopped")
+    drawn = call_of(first, "slide")["drawn"]
+    expect(drawn > 0, "the map has vanished: %d", drawn)
     with Page(os.path.join(folder, "index.html")) as page:
         page.wait_for("document.querySelectorAll('#cards .card').length", 5)
+        page.wait_for("document.querySelector('#cards img') && document.querySelector('#cards img').naturalWidth == 22", 5)  # its map
         says(page.text("#line")[0], "stopped by a signal", "Run the same command again to continue.")
         says(" ".join(page.text(".colours span")), "-50 dB", "-15 dB")
         expect(re.fullmatch("stopped, [0-9]+ % \u2013 h5spec run", page.run("document.title")), "%s", page.run("document.title"))
