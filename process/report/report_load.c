@@ -20,6 +20,7 @@ struct loader {
 };
 
 struct load_item {
+    struct result_params params; /* of its result: the next one may have been opened meanwhile */
     struct result_slide slide;
     struct report_slide row; /* owned by the report once it is sunk */
 };
@@ -115,7 +116,8 @@ static int open_next(struct loader *l, struct err *e)
     if (!l->open) {
         return cannot_use(r, l->file++, path_base_name(path), &why, e);
     }
-    r->params = *result_params(l->open);
+    if (!r->begun)
+        r->params = *result_params(l->open);
     if (!r->begun && r->setup->pictures != REPORT_NONE) {
         const int64_t n = result_slides(l->open) * (r->setup->n_files - l->file);
         if (!(r->spool = report_spool_create(r->setup, n, e)))
@@ -146,6 +148,7 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
         } else if (!result_load_parts(l->open, l->next++, parts_of(l->r, l->open), &it->slide,
                                       &why)) {
             it->row = (struct report_slide){.file = l->file, .version = result_version(l->open)};
+            it->params = *result_params(l->open);
             return PIPE_ITEM;
         } else if (cannot_use(l->r, l->file, result_slide_name(l->open, l->next - 1), &why, e)) {
             return -1;
@@ -197,7 +200,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct loader *l = ctx;
     struct load_item *it = slot;
-    const struct result_params *p = &l->r->params;
+    const struct result_params *p = &it->params;
     struct report_slide *row = &it->row;
     const struct result_slide *s = &it->slide;
     (void)thread;
