@@ -3,7 +3,8 @@
  * 256 px, of which a thread holds 16 values of a column at a time, vertical frequencies t + 16 p.
  *
  * An octave is the difference of two discs of frequencies: those within 2, 4, ... 128 of frequency
- * zero. A column cuts each disc in an interval around vertical frequency 0, so a value takes one
+ * zero. The last octave, the corners, is what is left of all values; it is summed per block, from
+ * the histogram. A column cuts each disc in an interval around vertical frequency 0, so a value takes one
  * comparison and one addition per disc that reaches that far; most values take one or two. How far
  * the discs reach in each column is computed once per block. After each window the sums of its
  * threads are added up.
@@ -15,7 +16,10 @@
 
 #include <stdint.h>
 
-enum { FEATURE_DISCS = FEATURES_OCTAVES + 1 };
+enum {
+    FEATURE_DISCS = FEATURES_OCTAVES,
+    FEATURE_CORNERS = FEATURES_OCTAVES - 1, /* the last octave, in whose place is the first disc */
+};
 
 /* What a thread has summed of a window; disc k has the radius 2 << k. */
 struct discs {
@@ -84,14 +88,16 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
 }
 
-/* Adds the warp's sums of a window to the block's octaves (shared) and to the window's rings. */
+/* Adds the warp's sums of a window to the block's octaves (shared) and to the window's rings. In the
+ * place of the corners is what lies below octave 0. */
 __device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octaves,
                                           const struct counts_features &f, int window)
 {
     const int lane = (int)threadIdx.x & 31;
-    unsigned before = __reduce_add_sync(~0u, d.sum[0]), own = 0;
+    unsigned before = __reduce_add_sync(~0u, d.sum[0]);
+    unsigned own = lane == FEATURE_CORNERS ? before : 0;
 #pragma unroll
-    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+    for (int o = 0; o < FEATURE_CORNERS; o++) {
         const unsigned within = __reduce_add_sync(~0u, d.sum[o + 1]);
         own = lane == o ? within - before : own;
         before = within;
@@ -101,6 +107,23 @@ __device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octav
     atomicAdd(&octaves[lane], own);
     if (unsigned *ring = counts_ring(&f, window, lane))
         atomicAdd(ring, own);
+}
+
+/* Adds the block's octaves to the band's. all: what the thread has of the sum of all bin numbers of
+ * the block. Sums wrap around on the way. */
+__device__ __forceinline__ void discs_flush(const unsigned *octaves, unsigned long long all,
+                                            unsigned long long *d_octaves)
+{
+    const int o = (int)threadIdx.x;
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        all += __shfl_xor_sync(~0u, all, lanes);
+    if ((threadIdx.x & 31) == 0)
+        atomicAdd(&d_octaves[FEATURE_CORNERS], all);
+    if (o >= FEATURES_OCTAVES)
+        return;
+    atomicAdd(&d_octaves[FEATURE_CORNERS], 0ull - octaves[o]);
+    if (o < FEATURE_CORNERS)
+        atomicAdd(&d_octaves[o], (unsigned long long)octaves[o]);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* feature_sums.cu - see feature_sums.h. */
 #include "cuda/feature_sums.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static size_t spectra_bytes(const struct result_params *p)
@@ -24,6 +25,7 @@ static void choose_rings(const struct result_params *p, struct counts_features *
         if (kind->formula == RESULT_OF_OCTAVES)
             used[kind->less] = true;
     }
+    assert(!used[FEATURES_OCTAVES - 1]); /* the fused kernel does not know it of each window */
     f->rings = f->slots = 0;
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         f->slots |= (used[o] ? f->rings++ : (unsigned)COUNTS_NO_RING) << 4 * o;

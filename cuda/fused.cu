@@ -352,14 +352,15 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     strip<CLAMP, FEATURES>(s, a, kind, p.wx, p.wy, p.end_wy);
     __syncthreads();
     const unsigned *twice = twice_of(s), *once = once_of(s, bins);
+    unsigned long long all = 0;
     for (int k = (int)threadIdx.x; k < bins + 2; k += THREADS) {
         const unsigned sum = 2 * twice[k] + (once[k / 2] >> 16 * (k & 1) & 0xffff);
+        all += (unsigned long long)sum * (unsigned)min(max(k - 1, 0), bins - 1);
         if (sum)
             atomicAdd(&a.sums.d_histogram[k], (unsigned long long)sum);
     }
-    if (FEATURES && threadIdx.x < FEATURES_OCTAVES)
-        atomicAdd(&a.sums.features.d_octaves[threadIdx.x],
-                  (unsigned long long)s.octaves[threadIdx.x]);
+    if (FEATURES)
+        discs_flush(s.octaves, all, a.sums.features.d_octaves);
 }
 
 } // namespace

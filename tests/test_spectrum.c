@@ -60,18 +60,19 @@ static void check_tissue(int64_t cols, int64_t rows, int64_t stride, double leas
     enum { CELL = 32, NX = 9, NY = 7 };
     struct result_params p = spectrum_defaults();
     struct err e = {""};
-    uint8_t mask[32 * 32], wanted[NX * NY];
+    uint8_t mask[32 * 32], wanted[NX * NY], percent[NX * NY];
     int counted = 0;
     p.window = 64;
     p.stride = stride;
     p.min_tissue = least;
     for (int64_t k = 0; k < cols * rows; k++)
         mask[k] = k * k % 7 < 3;
-    EXPECT(!tissue_windows_find(&p, mask, cols, rows, CELL, NX, NY, wanted, &e));
+    EXPECT(!tissue_windows_find(&p, mask, cols, rows, CELL, NX, NY, wanted, percent, &e));
     for (int64_t j = 0; j < NY; j++)
         for (int64_t i = 0; i < NX; i++) {
             const int64_t px = tissue_px(mask, cols, rows, CELL, i * stride, j * stride, 64);
             EXPECT(wanted[j * NX + i] == ((double)px >= least * 64 * 64));
+            EXPECT(percent[j * NX + i] == (px > 0 && px < 41 ? 1 : px * 100 / 4096));
             counted += wanted[j * NX + i];
         }
     EXPECT(counted > 0 && (least == 0 || counted < NX * NY));

@@ -124,6 +124,7 @@ static hid_t array_layout(hid_t type, int rank, const hsize_t *dims, int deflate
     const hsize_t most = CHUNK_BYTES / (chunk[1] * chunk[2] * H5Tget_size(type)) + 1;
     chunk[0] = chunk[0] < most ? chunk[0] : most;
     return h5_list(dcpl, H5Pset_chunk(dcpl, rank, chunk) < 0 ||
+                             (H5Tget_size(type) > 1 && H5Pset_shuffle(dcpl) < 0) ||
                              H5Pset_deflate(dcpl, (unsigned)deflate) < 0);
 }
 

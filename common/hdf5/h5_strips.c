@@ -14,9 +14,10 @@ struct strips {
     int64_t height;        /* rows of the dataset */
     struct codec_params p; /* of a strip of whole rows; each byte of a value is a channel */
     size_t most;           /* bytes that a stored strip may have */
+    size_t shuffled;       /* bytes of a value, if HDF5's filter of this name is the first; else 0 */
     uint8_t *stored;       /* one strip */
     size_t n;              /* bytes of it */
-    bool raw;              /* it is stored as values */
+    uint32_t skipped;      /* bit k: filter k was not applied to it */
 };
 
 static const struct codec *codec_of_filter(int filter)
@@ -28,20 +29,34 @@ static const struct codec *codec_of_filter(int filter)
     return NULL;
 }
 
+/* Is there a codec, alone or behind shuffle? */
+static bool find_filters(struct strips *m, hid_t dcpl, hid_t type, unsigned *flags, size_t *n,
+                         unsigned v[4])
+{
+    const int filters = H5Pget_nfilters(dcpl);
+    unsigned config;
+    H5Z_filter_t first = filters < 1 ? -1 : H5Pget_filter2(dcpl, 0, flags, n, v, 0, NULL, &config);
+    if (filters == 2 && first == H5Z_FILTER_SHUFFLE) {
+        m->shuffled = H5Tget_size(type);
+        *n = 4;
+        first = H5Pget_filter2(dcpl, 1, flags, n, v, 0, NULL, &config);
+        return first == H5Z_FILTER_DEFLATE && (m->p.codec = codec_of_filter(first));
+    }
+    return filters == 1 && (m->p.codec = codec_of_filter(first));
+}
+
 /* What the chunks are packed with, and their shape. */
 static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t *dims,
                           struct err *e)
 {
-    unsigned flags = 0, config, v[4] = {0};
+    unsigned flags = 0, v[4] = {0};
     size_t n = 4;
     hsize_t chunk[3] = {0};
     hid_t dcpl = H5Dget_create_plist(m->ds);
     hid_t have = H5Dget_type(m->ds);
-    bool good =
-        H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
-        H5Pget_nfilters(dcpl) == 1 &&
-        (m->p.codec = codec_of_filter(H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config))) &&
-        H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
+    bool good = H5Tequal(have, type) > 0 && H5Pget_layout(dcpl) == H5D_CHUNKED && rank <= 3 &&
+                find_filters(m, dcpl, type, &flags, &n, v) &&
+                H5Pget_chunk(dcpl, 3, chunk) == rank && chunk[0] >= 1 && chunk[0] <= dims[0];
     H5Tclose(have);
     H5Pclose(dcpl);
     for (int k = 1; k < rank; k++)
@@ -59,21 +74,25 @@ static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t 
     return 0;
 }
 
+/* Is the strip stored as values, in order or shuffled? */
+static bool is_raw(const struct strips *m)
+{
+    return m->skipped >> (m->shuffled ? 1 : 0) & 1;
+}
+
 /* Reads the stored bytes of strip k. */
 static int read_strip(struct strips *m, int64_t k, struct err *e)
 {
     const hsize_t at[3] = {(hsize_t)(k * m->p.rows), 0, 0};
     hsize_t n = 0;
-    uint32_t mask = 0;
     if (H5Dget_chunk_storage_size(m->ds, at, &n) < 0)
         return h5_error(e, "cannot read %s", m->name);
     if (n < 1 || n > m->most)
         return err_set(e, "%s is damaged: a strip has an impossible size", m->name);
-    if (H5Dread_chunk(m->ds, H5P_DEFAULT, at, &mask, m->stored) < 0)
+    if (H5Dread_chunk(m->ds, H5P_DEFAULT, at, &m->skipped, m->stored) < 0)
         return h5_error(e, "cannot read %s", m->name);
     m->n = (size_t)n;
-    m->raw = mask != 0;
-    return !m->raw || m->n == codec_pixel_bytes(&m->p)
+    return !is_raw(m) || m->n == codec_pixel_bytes(&m->p)
                ? 0
                : err_set(e, "%s is damaged: a strip has an impossible size", m->name);
 }
@@ -109,6 +128,19 @@ static int unpack_strip(const struct strips *m, struct codec_work *w, uint8_t *r
     }
 }
 
+/* Puts the bytes of values together again: a shuffled strip has the first byte of all its values,
+ * then the second byte of all, and so on. */
+static void put_values(const struct strips *m, const uint8_t *in, size_t bytes, uint8_t *out)
+{
+    const size_t size = m->shuffled && !(m->skipped & 1) ? m->shuffled : 1;
+    const size_t all = codec_pixel_bytes(&m->p) / size;
+    if (size == 1)
+        memcpy(out, in, bytes);
+    for (size_t b = 0; b < size && size > 1; b++)
+        for (size_t k = 0; k < bytes / size; k++)
+            out[k * size + b] = in[b * all + k];
+}
+
 static int unpack(struct strips *m, struct codec_work *w, uint8_t *room, uint8_t *out,
                   struct err *e)
 {
@@ -117,10 +149,10 @@ static int unpack(struct strips *m, struct codec_work *w, uint8_t *room, uint8_t
         const int64_t left = m->height - row, rows = left < m->p.rows ? left : m->p.rows;
         if (read_strip(m, row / m->p.rows, e))
             return -1;
-        const int r = m->raw ? 0 : unpack_strip(m, w, room, e);
+        const int r = is_raw(m) ? 0 : unpack_strip(m, w, room, e);
         if (r)
             return r;
-        memcpy(out + line * (size_t)row, m->raw ? m->stored : room, line * (size_t)rows);
+        put_values(m, is_raw(m) ? m->stored : room, line * (size_t)rows, out + line * (size_t)row);
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * h5_strips.h - the values of a dataset that is contiguous, or lies in chunks of whole rows packed
- * with deflate or JPEG.
+ * with deflate, shuffle and deflate, or JPEG.
  *
  * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
  * for a full chunk, and reads beyond it.

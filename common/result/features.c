@@ -69,21 +69,29 @@ static double quantile(const int64_t *counts, int64_t n, double share)
     return a + (b - a) * (at - (double)below);
 }
 
-int features_quantiles(const int16_t *values, int64_t n, int16_t none,
-                       double quantiles[FEATURES_QUANTILES])
+int features_quantiles(const struct features_values *v, const double *shares, int n_shares,
+                       double *quantiles)
 {
     int64_t *counts = calloc(UINT16_MAX + 1, sizeof *counts), known = 0;
     if (!counts)
         return -1;
-    for (int64_t k = 0; k < n; k++)
-        if (values[k] != none) {
-            counts[values[k] - INT16_MIN]++;
+    for (int64_t k = 0; k < v->n; k++)
+        if (v->values[k] != v->none && v->tissue[k] >= v->low && v->tissue[k] <= v->high) {
+            counts[v->values[k] - INT16_MIN]++;
             known++;
         }
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        quantiles[q] = known ? quantile(counts, known, features_shares[q]) : NAN;
+    for (int q = 0; q < n_shares; q++)
+        quantiles[q] = known ? quantile(counts, known, shares[q]) : NAN;
     free(counts);
     return 0;
+}
+
+/* --- tissue --- */
+
+uint8_t features_percent(int64_t area, int64_t all)
+{
+    const int64_t percent = 100 * area / all;
+    return (uint8_t)(percent == 0 && area > 0 ? 1 : percent);
 }
 
 /* --- the sample --- */

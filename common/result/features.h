@@ -3,7 +3,8 @@
  * spatial frequency, per window and per slide, and the sample of windows whose spectra are summed.
  *
  * A frequency (v, u) of a window of N x N px, -N/2 < v, u <= N/2, has f = sqrt(v^2 + u^2) / N
- * cycles per px. Octave o, from 0, is the ring 2^-j <= f < 2^-(j-1) with j = 7 - o. Its level is
+ * cycles per px. Octave o, from 0, is the ring 2^-j <= f < 2^-(j-1) with j = 7 - o; the last one,
+ * j = 1, is the corners of the spectrum, f >= 1/2. Its level is
  *
  *   L = low_db + width * (sum of k over the ring / number of values + 1/2)
  *
@@ -20,8 +21,8 @@ extern "C" {
 #endif
 
 enum {
-    FEATURES_OCTAVES = 6,
-    FEATURES_NONE = -1, /* no octave: f < 1/128, or f >= 1/2 */
+    FEATURES_OCTAVES = 7,
+    FEATURES_NONE = -1, /* no octave: f < 1/128 */
     FEATURES_QUANTILES = 3,
 };
 
@@ -41,12 +42,31 @@ int16_t features_hundredths(double db);
  * over the octaves j = 6..3: dB per dB. NaN if one of them has no level. */
 double features_slope(const double profile[FEATURES_OCTAVES]);
 
-/* The shares 0.05, 0.5 and 0.95, and the quantiles of n values at these shares. Values of `none`
- * are left out; between two values the quantile is interpolated. NaN without values. -1: out of
- * memory. */
+/* Values of windows, less those that are left out. */
+struct features_values {
+    const int16_t *values; /* [n] */
+    int64_t n;
+    int16_t none; /* a value that is left out */
+    /* [n]: windows are left out unless low <= tissue <= high (features_percent()). */
+    const uint8_t *tissue;
+    int low, high;
+};
+/* The shares 0.05, 0.5 and 0.95. */
 extern const double features_shares[FEATURES_QUANTILES];
-int features_quantiles(const int16_t *values, int64_t n, int16_t none,
-                       double quantiles[FEATURES_QUANTILES]);
+/* The quantiles of the values at n_shares shares; between two values a quantile is interpolated.
+ * NaN without values. -1: out of memory. */
+int features_quantiles(const struct features_values *v, const double *shares, int n_shares,
+                       double *quantiles);
+
+/* --- tissue --- */
+
+enum {
+    FEATURES_HALF = 50,       /* of a window or more is tissue */
+    FEATURES_NO_TISSUE = 255, /* it is not known how much is: no tissue map */
+};
+/* The percent of `all` that `area` is, rounded down, but 1 where it would be 0 and is not: so 0
+ * means none, 50 at least half and 100 all. all > 0. */
+uint8_t features_percent(int64_t area, int64_t all);
 
 /* --- the sample of windows whose spectra are summed --- */
 

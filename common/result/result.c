@@ -3,6 +3,7 @@
 
 #include "common/codec/codec.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ int result_check_params(const struct result_params *p, struct err *e)
                        p->high_db);
     if (strcmp(p->features, "basic") && strcmp(p->features, "spectral"))
         return err_set(e, "invalid features %s: must be basic or spectral", p->features);
+    assert(!result_is_spectral(p) || (p->spectral >= 2 && p->spectral <= RESULT_VERSION));
     if (!(p->offset > 0 && p->offset <= MOST_OFFSET) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
         return err_set(e, "offset or min_tissue is out of range");
     if (!(p->min_roi >= 0 && p->min_roi <= 1))
@@ -86,7 +88,18 @@ bool result_selects(const struct result_params *p)
 
 int result_version_of(const struct result_params *p)
 {
-    return result_is_spectral(p) ? 2 : 1;
+    return result_is_spectral(p) ? p->spectral : 1;
+}
+
+int result_octaves(const struct result_params *p)
+{
+    const int version = result_version_of(p);
+    return version == 1 ? 0 : version == 2 ? FEATURES_OCTAVES - 1 : FEATURES_OCTAVES;
+}
+
+bool result_params_have_map(const struct result_params *p, int map)
+{
+    return result_map_kind(map)->since <= result_version_of(p);
 }
 
 /* --- counts --- */
@@ -208,6 +221,16 @@ void result_map_clear(struct result_map *m, int64_t first, int64_t n)
         memcpy(to + (size_t)done * bytes, to, (size_t)(done < n - done ? done : n - done) * bytes);
 }
 
+double result_map_value(const struct result_map *m, int64_t k)
+{
+    const enum result_type type = m->kind->type;
+    if (type == RESULT_FLOAT32)
+        return (double)((const float *)m->values)[k];
+    const int stored =
+        type == RESULT_INT16 ? ((const int16_t *)m->values)[k] : ((const uint8_t *)m->values)[k];
+    return stored == (int)m->kind->fill ? NAN : m->kind->scale * stored;
+}
+
 /* A NaN of any bits is "no value". */
 static bool is_fill(const struct result_map *m, const unsigned char *fill, int64_t k)
 {
@@ -247,6 +270,10 @@ static bool find_range(const struct result_params *p, enum result_formula formul
         *low = -span - slack;
         *high = span + slack;
         return true;
+    case RESULT_OF_TISSUE:
+        *low = 0;
+        *high = 100;
+        return true;
     case RESULT_NO_FORMULA: break;
     }
     return false;
@@ -256,17 +283,13 @@ int result_check_values(const struct result_params *p, const struct result_map *
                         struct err *e)
 {
     double low, high;
-    unsigned char fill[8];
     if (!find_range(p, m->kind->formula, &low, &high))
         return 0;
-    fill_of(m->kind, fill);
     for (int64_t k = 0; k < n; k++) {
-        const double x = m->kind->type == RESULT_FLOAT32
-                             ? (double)((const float *)m->values)[k]
-                             : ((const int16_t *)m->values)[k] * m->kind->scale;
-        if (!(x >= low && x <= high) && !is_fill(m, fill, k))
-            return err_set(e, "%s has %g dB, which is out of range; make the file again",
-                           m->kind->name, x);
+        const double x = result_map_value(m, k);
+        if (!isnan(x) && !(x >= low && x <= high))
+            return err_set(e, "%s has %g %s, which is out of range; make the file again",
+                           m->kind->name, x, m->kind->unit);
     }
     return 0;
 }
@@ -277,12 +300,13 @@ void result_profile(const struct result_params *p, const struct result_counts *c
                     double profile[FEATURES_OCTAVES])
 {
     const double width = (p->high_db - p->low_db) / (double)p->bins;
+    const int octaves = result_octaves(p);
     int64_t values[FEATURES_OCTAVES] = {0};
-    if (result_is_spectral(p))
+    if (octaves > 0)
         features_values(p->window, values);
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         profile[o] = features_level(p->low_db, width, c->octaves[o],
-                                    (uint64_t)values[o] * (uint64_t)c->windows);
+                                    o < octaves ? (uint64_t)values[o] * (uint64_t)c->windows : 0);
 }
 
 const char *result_quantile_name(char *name, size_t size, int map, int quantile)
@@ -292,15 +316,45 @@ const char *result_quantile_name(char *name, size_t size, int map, int quantile)
     return name;
 }
 
+bool result_has_quantiles(const struct result_params *p, int map)
+{
+    return kinds[map].quantiles && result_params_have_map(p, map);
+}
+
+bool result_has_glass(const struct result_params *p)
+{
+    return result_params_have_map(p, RESULT_TISSUE);
+}
+
+/* Over windows of which low to high percent are tissue. */
+static int find_quantiles(const struct result_slide *s, int map, int low, int high,
+                          const double *shares, int n_shares, double *quantiles, struct err *e)
+{
+    const struct result_map *m = &s->maps[map];
+    const struct features_values v = {.values = m->values,
+                                      .n = s->nx * s->ny,
+                                      .none = (int16_t)m->kind->fill,
+                                      .tissue = s->maps[RESULT_TISSUE].values,
+                                      .low = low,
+                                      .high = high};
+    if (features_quantiles(&v, shares, n_shares, quantiles))
+        return err_set(e, "out of memory");
+    for (int q = 0; q < n_shares; q++)
+        quantiles[q] /= 1 / m->kind->scale;
+    return 0;
+}
+
 int result_find_quantiles(const struct result_slide *s, int map,
                           double quantiles[FEATURES_QUANTILES], struct err *e)
 {
-    const struct result_map *m = &s->maps[map];
-    if (features_quantiles(m->values, s->nx * s->ny, (int16_t)m->kind->fill, quantiles))
-        return err_set(e, "out of memory");
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        quantiles[q] /= 1 / m->kind->scale;
-    return 0;
+    return find_quantiles(s, map, FEATURES_HALF, FEATURES_NO_TISSUE, features_shares,
+                          FEATURES_QUANTILES, quantiles, e);
+}
+
+int result_find_glass(const struct result_slide *s, double *glass, struct err *e)
+{
+    static const double share = 0.03;
+    return find_quantiles(s, RESULT_LEVEL, 0, 0, &share, 1, glass, e);
 }
 
 size_t result_spectrum_sums(const struct result_params *p)
@@ -401,15 +455,15 @@ void result_missing_text(const uint8_t *groups, int64_t n, char *out, size_t siz
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s)
 {
     const size_t windows = (size_t)s->nx * (size_t)s->ny;
-    const int version = result_version_of(p);
     uint32_t parts[RESULT_MAPS + FEATURES_SAMPLES + 3], n = 0;
     parts[n++] = codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t));
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (kinds[m].since <= version)
+        if (result_params_have_map(p, m))
             parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
     parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
-    if (version >= 2) {
-        parts[n++] = codec_crc32(s->counts.octaves, sizeof s->counts.octaves);
+    if (result_is_spectral(p)) {
+        parts[n++] = codec_crc32(s->counts.octaves,
+                                 (size_t)result_octaves(p) * sizeof *s->counts.octaves);
         for (int k = 0; k < FEATURES_SAMPLES; k++)
             parts[n++] =
                 codec_crc32(s->spectra[k].sums, result_spectrum_sums(p) * sizeof(uint64_t));

@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 #define RESULT_FORMAT "wsi-spectrum"
-enum { RESULT_VERSION = 2 }; /* the newest format_version that is written and read */
+enum { RESULT_VERSION = 3 }; /* the newest format_version that is written and read */
 
 /* How the numbers were computed; spectrum.h defines them. Results with different parameters
  * are never added. */
@@ -49,11 +49,15 @@ struct result_params {
     double min_roi;    /* of a window's area, inside */
     char roi_class[256]; /* classes of the regions, sorted, joined by ", "; "": all */
     char features[16];   /* "basic": what version 1 has; "spectral": all */
+    int spectral; /* the format_version of features "spectral": 2 or, of new results, 3 */
 };
-/* The format_version of a result with these parameters: 2 with features "spectral", else 1. */
+/* The format_version of a result with these parameters. What a result has and how long its arrays
+ * are follows from it, in result_has_map() and result_octaves(). */
 int result_version_of(const struct result_params *p);
-/* Are the features those of version 2? */
+/* Are the features those of version 2 or later? */
 bool result_is_spectral(const struct result_params *p);
+/* Octaves in its profile: FEATURES_OCTAVES, of version 2 one less (f < 1/2), of version 1 none. */
+int result_octaves(const struct result_params *p);
 /* Can windows that fit be left out: for tissue, damage or regions? Everything that keeps a list of
  * the windows that count asks this. */
 bool result_selects(const struct result_params *p);
@@ -77,8 +81,8 @@ struct result_counts {
     uint64_t *histogram;               /* [bins] */
     int64_t outside;                   /* windows outside of the regions; 0 without roi */
     int64_t touching[RESULT_TOUCHING]; /* by enum result_touching; -1: not known (older files) */
-    /* Sums of bin numbers over each octave and all windows that count (features.h); 0 in version 1
-     * and in the totals of a file. */
+    /* Sums of bin numbers over each octave and all windows that count (features.h); 0 beyond
+     * result_octaves() and in the totals of a file. */
     uint64_t octaves[FEATURES_OCTAVES];
 };
 
@@ -127,6 +131,7 @@ enum result_formula {
     RESULT_OF_STD,
     RESULT_OF_OCTAVE,  /* L(octave) of features.h; INT16 */
     RESULT_OF_OCTAVES, /* L(octave) - L(less); INT16 */
+    RESULT_OF_TISSUE,  /* percent; known before pixels are read */
 };
 
 struct result_map_kind {
@@ -155,11 +160,13 @@ size_t result_type_bytes(enum result_type type);
 void result_map_clear(struct result_map *m, int64_t first, int64_t n);
 /* Copies the n values of b into a, except those that are the fill value. Both are of one kind. */
 void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
+/* Value k in the map's unit; NaN where there is none. */
+double result_map_value(const struct result_map *m, int64_t k);
 /* Can n values of a map be those of windows? Whatever reads maps asks this. */
 int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
                         struct err *e);
 
-/* --- where a slide comes from, and what version 2 adds to it --- */
+/* --- where a slide comes from, and what later versions add to it --- */
 
 /* Copied from the store. Older files of version 1 lack all of it. */
 struct result_origin {
@@ -169,6 +176,10 @@ struct result_origin {
     double tissue_fraction; /* of the slide; NaN without a tissue map */
     int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out; /* -1 if unknown */
     char vendor[64];
+    /* How the slide's tiles were compressed, as in the store; absent from the file if unknown. */
+    int64_t jpeg_quality;     /* 1 to 100; 0 if unknown */
+    double jpeg_twice;        /* 0 to 1; NaN if unknown */
+    char jpeg_subsampling[8]; /* "" if unknown */
 };
 
 /* The sum of the spectra of some windows (features.h). */
@@ -206,6 +217,7 @@ struct result_slide {
     struct result_picture thumbnail;
     /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
     double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
+    double glass_p03; /* of a slide that was loaded: result_find_glass(); or NaN */
 };
 
 /* Checks that each parameter is in its range. */
@@ -228,15 +240,22 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
 /* Mean and population standard deviation of a histogram, bin centres, dB; NaN if it is empty. */
 void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
                     double *std);
-/* Levels of the octaves over all windows that count, dB; NaN where there is none, and in version 1.
- * features_slope() takes it. */
+/* Levels of the octaves over all windows that count, dB; NaN where there is none, and beyond
+ * result_octaves(). features_slope() takes it. */
 void result_profile(const struct result_params *p, const struct result_counts *c,
                     double profile[FEATURES_OCTAVES]);
 /* "focus_p05" and so on: the name of the attribute, put into name[size]. */
 const char *result_quantile_name(char *name, size_t size, int map, int quantile);
-/* Quantiles of a map of INT16, in its unit. */
+/* Quantiles of a map of INT16, in its unit, over the windows that count and of which at least half
+ * is tissue. Without a tissue map, and in version 2, over all that count. */
 int result_find_quantiles(const struct result_slide *s, int map,
                           double quantiles[FEATURES_QUANTILES], struct err *e);
+/* Does a result with these parameters have quantiles of this map, and glass_p03? */
+bool result_has_quantiles(const struct result_params *p, int map);
+bool result_has_glass(const struct result_params *p);
+/* The 3rd percentile of level_db over the windows that count and have no tissue: the noise of
+ * scanner and encoder. */
+int result_find_glass(const struct result_slide *s, double *glass, struct err *e);
 /* Sums of a spectrum: window * (window / 2 + 1). */
 size_t result_spectrum_sums(const struct result_params *p);
 /* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.
@@ -249,8 +268,8 @@ int64_t result_windows_along(int64_t size, const struct result_params *p);
 uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
 /* -1 unless the bins, underflow and overflow add up to result_samples(). */
 int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e);
-/* The attribute data_crc32: over the histogram, the maps and the groups; in version 2 also over the
- * sums of octaves and spectra. */
+/* The attribute data_crc32: over the histogram, the maps and the groups; from version 2 on also over
+ * the sums of octaves and spectra. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
 /* --- reading --- */
@@ -269,6 +288,8 @@ int64_t result_slides(const struct result *r);
 const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
 /* Does the file's version have this map? If not, loaded slides have its fill values. */
 bool result_has_map(const struct result *r, int map);
+/* The same of a result with these parameters. */
+bool result_params_have_map(const struct result_params *p, int map);
 /* Loads and checks slide k; free with result_slide_free(). */
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
 /* Loads attributes, counts with the histogram, groups, and of the rest what `parts` names: it is

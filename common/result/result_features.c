@@ -16,7 +16,7 @@ struct real {
     double *value;
     double low, high;
 };
-enum { REALS = 5 };
+enum { REALS = 6 };
 
 static void list_reals(struct result_origin *o, struct real reals[REALS])
 {
@@ -26,6 +26,7 @@ static void list_reals(struct result_origin *o, struct real reals[REALS])
         {"downsample", &o->downsample, 1e-9, 1e9},
         {"objective_power", &o->objective_power, 1e-9, 1e9},
         {"tissue_fraction", &o->tissue_fraction, 0, 1},
+        {"jpeg_twice", &o->jpeg_twice, 0, 1},
     };
     memcpy(reals, list, sizeof list);
 }
@@ -47,6 +48,13 @@ static void list_counts(struct result_origin *o, struct count counts[COUNTS])
 
 /* --- writing --- */
 
+static int put_jpeg(hid_t o, const struct result_origin *from, struct err *e)
+{
+    return from->jpeg_quality > 0 &&
+           (h5_put_int(o, "jpeg_quality", from->jpeg_quality, e) ||
+            h5_put_text(o, "jpeg_subsampling", from->jpeg_subsampling, e));
+}
+
 int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
 {
     struct result_origin copy = *from;
@@ -62,7 +70,13 @@ int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
     for (int k = 0; k < COUNTS; k++)
         if (h5_put_int(o, counts[k].name, *counts[k].value, e))
             return -1;
-    return h5_put_text(o, "vendor", copy.vendor, e);
+    return h5_put_text(o, "vendor", copy.vendor, e) || put_jpeg(o, from, e) ? -1 : 0;
+}
+
+static int put_glass(hid_t o, const struct result_slide *s, struct err *e)
+{
+    double glass;
+    return result_find_glass(s, &glass, e) || h5_put_real(o, "glass_p03", glass, e);
 }
 
 static int put_quantiles(hid_t o, const struct result_slide *s, int map, struct err *e)
@@ -80,7 +94,7 @@ static int put_quantiles(hid_t o, const struct result_slide *s, int map, struct 
 static int put_profile(hid_t o, const struct result_params *p, const struct result_slide *s,
                        struct err *e)
 {
-    const hsize_t dims[1] = {FEATURES_OCTAVES};
+    const hsize_t dims[1] = {(hsize_t)result_octaves(p)};
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
     if (h5_write_array(o, "profile", H5T_IEEE_F64LE, 1, dims, 0, profile, e) ||
@@ -91,6 +105,12 @@ static int put_profile(hid_t o, const struct result_params *p, const struct resu
     if (ds >= 0)
         H5Dclose(ds);
     return r;
+}
+
+/* Version 2 is not packed: older programs read no packed numbers. The levels of deflate. */
+static int packed(const struct result_params *p)
+{
+    return result_version_of(p) > 2 ? 1 : 0;
 }
 
 static void spectrum_shape(const struct result_params *p, hsize_t dims[2])
@@ -104,7 +124,7 @@ static int put_spectrum(hid_t o, const char *name, const struct result_params *p
 {
     hsize_t dims[2];
     spectrum_shape(p, dims);
-    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, 0, s->sums, e))
+    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, packed(p), s->sums, e))
         return -1;
     hid_t ds = h5_open_array(o, name, H5T_NATIVE_UINT64, 2, dims, e);
     const int r = ds < 0 || h5_put_int(ds, "windows", s->windows, e) ||
@@ -116,24 +136,27 @@ static int put_spectrum(hid_t o, const char *name, const struct result_params *p
     return r;
 }
 
-static int put_thumbnail(hid_t o, const struct result_picture *t, struct err *e)
+static int put_thumbnail(hid_t o, const struct result_params *p, const struct result_picture *t,
+                         struct err *e)
 {
     const hsize_t dims[3] = {(hsize_t)t->height, (hsize_t)t->width, 3};
-    return t->width == 0 ? 0 : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, 0, t->rgb, e);
+    return t->width == 0
+               ? 0
+               : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, packed(p), t->rgb, e);
 }
 
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_map_kind(m)->quantiles && put_quantiles(o, s, m, e))
+        if (result_has_quantiles(p, m) && put_quantiles(o, s, m, e))
             return -1;
-    if (put_profile(o, p, s, e))
+    if (put_profile(o, p, s, e) || (result_has_glass(p) && put_glass(o, s, e)))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
             return -1;
-    return put_thumbnail(o, &s->thumbnail, e);
+    return put_thumbnail(o, p, &s->thumbnail, e);
 }
 
 /* --- reading --- */
@@ -148,6 +171,7 @@ void result_no_features(struct result_slide *s)
         *reals[k].value = NAN;
     for (int k = 0; k < COUNTS; k++)
         *counts[k].value = -1;
+    s->glass_p03 = NAN;
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; q < FEATURES_QUANTILES; q++)
             s->quantiles[m][q] = NAN;
@@ -161,6 +185,19 @@ static int check_tiles(const struct result_slide *s, struct err *e)
                    o->tiles_missing + o->tiles_damaged + o->tiles_left_out <= o->tiles
                ? 0
                : err_set(e, "its counts of tiles are out of range");
+}
+
+/* How the slide's tiles were compressed, but for jpeg_twice. */
+static int get_jpeg(hid_t o, struct result_origin *to, struct err *e)
+{
+    const int has = h5_has(o, "jpeg_quality", e);
+    if (has <= 0)
+        return has;
+    return h5_get_int(o, "jpeg_quality", 1, 100, &to->jpeg_quality, e) ||
+                   h5_get_text(o, "jpeg_subsampling", to->jpeg_subsampling,
+                               sizeof to->jpeg_subsampling, e)
+               ? -1
+               : 0;
 }
 
 int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e)
@@ -186,7 +223,10 @@ int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct e
     for (int k = 0; k < COUNTS; k++)
         if (h5_get_int(o, counts[k].name, 0, INT64_MAX >> 8, counts[k].value, e))
             return -1;
-    return check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ? -1 : 0;
+    return check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ||
+                   get_jpeg(o, to, e)
+               ? -1
+               : 0;
 }
 
 /* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
@@ -194,27 +234,37 @@ static int get_quantiles(hid_t o, const struct result_params *p, int map, struct
                          struct err *e)
 {
     const double most = p->high_db - p->low_db + 0.01;
+    double *f = s->quantiles[map];
     char name[32];
     for (int q = 0; q < FEATURES_QUANTILES; q++) {
-        double *f = &s->quantiles[map][q];
-        if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), f, e))
+        if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), &f[q], e))
             return -1;
-        const bool good =
-            s->counts.windows ? fabs(*f) <= most && (q == 0 || *f >= f[-1]) : isnan(*f);
-        if (!good)
+        const bool none = !s->counts.windows || (result_has_glass(p) && isnan(f[0])); /* no tissue */
+        if (none ? !isnan(f[q]) : !(fabs(f[q]) <= most && (q == 0 || f[q] >= f[q - 1])))
             return err_set(e, "its %s is out of range", name);
     }
     return 0;
 }
 
+static int get_glass(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
+{
+    double *x = &s->glass_p03;
+    if (h5_get_real(o, "glass_p03", x, e))
+        return -1;
+    return isnan(*x) || (*x >= p->low_db - 0.01 && *x <= p->high_db + 0.01)
+               ? 0
+               : err_set(e, "its glass_p03 is out of range");
+}
+
 static int get_octaves(hid_t o, const struct result_params *p, struct result_counts *c,
                        struct err *e)
 {
-    const hsize_t dims[1] = {FEATURES_OCTAVES};
+    const int octaves = result_octaves(p);
+    const hsize_t dims[1] = {(hsize_t)octaves};
     const uint64_t most = result_samples(p, c) * (uint64_t)(p->bins - 1);
     if (h5_read_array(o, "profile_sums", H5T_NATIVE_UINT64, 1, dims, c->octaves, e))
         return -1;
-    for (int k = 0; k < FEATURES_OCTAVES; k++)
+    for (int k = 0; k < octaves; k++)
         if (c->octaves[k] > most)
             return err_set(e, "profile_sums is out of range");
     return 0;
@@ -265,9 +315,9 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_map_kind(m)->quantiles && get_quantiles(o, p, m, s, e))
+        if (result_has_quantiles(p, m) && get_quantiles(o, p, m, s, e))
             return -1;
-    if (get_octaves(o, p, &s->counts, e))
+    if ((result_has_glass(p) && get_glass(o, p, s, e)) || get_octaves(o, p, &s->counts, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))
@@ -285,12 +335,13 @@ static bool same_real(double a, double b)
 static int check_profile(hid_t o, const struct result_params *p, const struct result_slide *s,
                          struct err *e)
 {
-    const hsize_t dims[1] = {FEATURES_OCTAVES};
+    const int octaves = result_octaves(p);
+    const hsize_t dims[1] = {(hsize_t)octaves};
     double want[FEATURES_OCTAVES], have[FEATURES_OCTAVES], slope = 0;
     result_profile(p, &s->counts, want);
     if (h5_read_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, have, e))
         return -1;
-    for (int k = 0; k < FEATURES_OCTAVES; k++)
+    for (int k = 0; k < octaves; k++)
         if (!same_real(want[k], have[k]))
             return err_set(e, "profile does not match profile_sums");
     hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
@@ -316,25 +367,46 @@ static int check_quantiles(const struct result_slide *s, int map, struct err *e)
     return 0;
 }
 
-/* Does the window have a value in every map of INT16 exactly if it counts? */
-static bool agrees_with_maps(const struct result_slide *s, int64_t k)
+static int check_glass(const struct result_slide *s, struct err *e)
 {
-    const bool counts = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k] & RESULT_FLAG_COUNTED;
-    for (const struct result_map *m = s->maps; m < s->maps + RESULT_MAPS; m++)
-        if (m->kind->type == RESULT_INT16 &&
-            counts == (((const int16_t *)m->values)[k] == (int16_t)m->kind->fill))
+    double glass;
+    if (result_find_glass(s, &glass, e))
+        return -1;
+    return same_real(glass, s->glass_p03)
+               ? 0
+               : err_set(e, "glass_p03 does not match window_level_db and window_tissue");
+}
+
+static bool is_level(enum result_formula f)
+{
+    return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES;
+}
+
+/* Does the window have a value in every map of levels exactly if it counts, and of tissue exactly if
+ * its group is here and the slide has a tissue map? */
+static bool agrees_with_maps(const struct result_params *p, const struct result_slide *s, int64_t k)
+{
+    const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
+    const bool counts = flags & RESULT_FLAG_COUNTED;
+    const bool tissue = !(flags & RESULT_FLAG_NO_GROUP) && !isnan(s->origin.tissue_fraction);
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        const bool has = !isnan(result_map_value(&s->maps[m], k));
+        const enum result_formula formula = result_map_kind(m)->formula;
+        if (result_params_have_map(p, m) &&
+            ((formula == RESULT_OF_TISSUE && has != tissue) || (is_level(formula) && has != counts)))
             return false;
+    }
     return true;
 }
 
 /* Each window counts or has a reason, and only windows that count have values. */
-static int check_flags(const struct result_slide *s, struct err *e)
+static int check_flags(const struct result_params *p, const struct result_slide *s, struct err *e)
 {
     const uint8_t *flags = s->maps[RESULT_FLAGS].values;
     int64_t counted = 0;
     for (int64_t k = 0; k < s->nx * s->ny; k++) {
         counted += (flags[k] & RESULT_FLAG_COUNTED) != 0;
-        if (!(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(s, k))
+        if (!(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(p, s, k))
             return err_set(e, "window_flags contradicts the other maps");
     }
     return counted == s->counts.windows
@@ -347,17 +419,32 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
                           struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_map_kind(m)->quantiles && check_quantiles(s, m, e))
+        if (result_has_quantiles(p, m) && check_quantiles(s, m, e))
             return -1;
-    return check_profile(o, p, s, e) || check_flags(s, e) ? -1 : 0;
+    if (result_has_glass(p) && check_glass(s, e))
+        return -1;
+    return check_profile(o, p, s, e) || check_flags(p, s, e) ? -1 : 0;
 }
 
 /* --- adding up --- */
 
-static int add_origin(struct result_origin *sum, const struct result_origin *o, struct err *e)
+/* Older results do not have it. */
+static void take_jpeg(struct result_origin *to, const struct result_origin *from)
 {
+    if (to->jpeg_quality > 0)
+        return;
+    to->jpeg_quality = from->jpeg_quality;
+    to->jpeg_twice = from->jpeg_twice;
+    memcpy(to->jpeg_subsampling, from->jpeg_subsampling, sizeof to->jpeg_subsampling);
+}
+
+static int add_origin(struct result_origin *sum, const struct result_origin *from, struct err *e)
+{
+    struct result_origin copy = *from, *o = &copy;
     if (sum->tiles < 0)
         *sum = *o;
+    take_jpeg(sum, o);
+    take_jpeg(o, sum);
     return o->tiles < 0 || !memcmp(sum, o, sizeof *o)
                ? 0
                : err_set(e, "they are of different stores of one slide; run one store only");

@@ -69,6 +69,18 @@ static int list_slides(struct merge *m, int f, const struct result *r, struct er
     return 0;
 }
 
+/* Results of one version have the same maps. */
+static int check_version(const struct merge *m, const struct result *r, struct err *e)
+{
+    const int first = result_version_of(&m->params);
+    return result_version(r) == first
+               ? 0
+               : err_set(e,
+                         "format_version is %d and %" PRId64
+                         "; compute the older one again with this version of h5spec run",
+                         first, result_version(r));
+}
+
 static int list_all(struct merge *m, int n, struct err *e)
 {
     for (int f = 0; f < n; f++) {
@@ -77,7 +89,7 @@ static int list_all(struct merge *m, int n, struct err *e)
             return -1;
         if (f == 0)
             m->params = *result_params(r);
-        int bad = result_same_params(&m->params, result_params(r), e);
+        int bad = result_same_params(&m->params, result_params(r), e) || check_version(m, r, e);
         if (bad)
             err_add(e, "%s and %s have different parameters", m->paths[0], m->paths[f]);
         bad = bad || list_slides(m, f, r, e);

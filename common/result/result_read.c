@@ -42,6 +42,7 @@ int result_check_target(const char *path, struct err *e)
 static int get_features(hid_t file, int64_t version, struct result_params *p, struct err *e)
 {
     snprintf(p->features, sizeof p->features, "basic");
+    p->spectral = version == 1 ? RESULT_VERSION : (int)version;
     if (version == 1)
         return 0;
     if (h5_get_text(file, "features", p->features, sizeof p->features, e))
@@ -320,7 +321,7 @@ static int get_maps(hid_t o, const struct result *r, struct result_slide *s, str
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         struct result_map *map = &s->maps[m];
-        if (map->kind->since > r->version || !map->values)
+        if (!result_has_map(r, m) || !map->values)
             continue;
         if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values,
                           e) ||
@@ -385,7 +386,7 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
 
 bool result_has_map(const struct result *r, int map)
 {
-    return result_map_kind(map)->since <= r->version;
+    return result_params_have_map(&r->params, map);
 }
 
 /* --- everything --- */

@@ -134,12 +134,13 @@ static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t 
 }
 
 /* Not compressed: that would take several times as long as everything else. */
-static int put_maps(hid_t o, int version, const struct result_slide *s, struct err *e)
+static int put_maps(hid_t o, const struct result_params *p, const struct result_slide *s,
+                    struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = s->maps[m].kind;
-        if (kind->since > version)
+        if (!result_params_have_map(p, m))
             continue;
         if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values,
                            e) ||
@@ -193,7 +194,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
                     put_groups(o, s, e) || put_machine(o, s, e) ||
                     (p->roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
                     h5_put_int(o, "data_crc32", result_data_crc(p, s), e) ||
-                    put_maps(o, result_version_of(p), s, e) ||
+                    put_maps(o, p, s, e) ||
                     result_put_origin(o, &s->origin, e) ||
                     (result_is_spectral(p) && result_put_features(o, p, s, e));
     return bad ? -1 : 0;

@@ -40,20 +40,12 @@ static void add_change(struct compare_change *c, double a, double b)
     c->most = off > c->most ? off : c->most;
 }
 
-static double value_of(const struct result_map *m, int64_t k)
-{
-    if (m->kind->type == RESULT_FLOAT32)
-        return (double)((const float *)m->values)[k];
-    const int16_t v = ((const int16_t *)m->values)[k];
-    return v == (int16_t)m->kind->fill ? NAN : v * m->kind->scale;
-}
-
 static struct compare_change change_of(const struct result_slide *a, const struct result_slide *b,
                                        int map)
 {
     struct compare_change c = {0};
     for (int64_t k = 0; k < a->nx * a->ny; k++)
-        add_change(&c, value_of(&a->maps[map], k), value_of(&b->maps[map], k));
+        add_change(&c, result_map_value(&a->maps[map], k), result_map_value(&b->maps[map], k));
     c.mean = c.windows ? c.mean / (double)c.windows : NAN;
     c.most = c.windows ? c.most : NAN;
     return c;
@@ -74,7 +66,7 @@ static double w1_of(const struct both *r, const struct result_params *p,
 static bool same_map(const struct result_slide *a, const struct result_slide *b, int map)
 {
     for (int64_t k = 0; k < a->nx * a->ny; k++) {
-        const double x = value_of(&a->maps[map], k), y = value_of(&b->maps[map], k);
+        const double x = result_map_value(&a->maps[map], k), y = result_map_value(&b->maps[map], k);
         if (isnan(x) != isnan(y) || x < y || x > y)
             return false;
     }

@@ -87,6 +87,9 @@ static void put_origin(const struct result_origin *o)
     next_count(o->tiles_missing);
     next_count(o->tiles_damaged);
     next_count(o->tiles_left_out);
+    next_count(o->jpeg_quality > 0 ? o->jpeg_quality : -1);
+    next_text(o->jpeg_subsampling);
+    next_real(o->jpeg_twice);
 }
 
 /* The levels of the octaves from the coarsest to the finest: octave_7 is 1/128 <= f < 1/64. */
@@ -100,13 +103,14 @@ static void put_features(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             next_real(s->quantiles[m][q]);
+    next_real(s->glass_p03);
 }
 
 static const char source_columns[] =
     ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
     "kernel,io,tiles_on_host,"
     "mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
-    "tiles_damaged,tiles_left_out";
+    "tiles_damaged,tiles_left_out,jpeg_quality,jpeg_subsampling,jpeg_twice";
 
 /* Those of put_features(); without names, only their commas. */
 static void put_feature_columns(bool names)
@@ -120,6 +124,7 @@ static void put_feature_columns(bool names)
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             printf(",%s", names ? result_quantile_name(name, sizeof name, m, q) : "");
+    fputs(names ? ",glass_p03" : ",", stdout);
 }
 
 static void put_parameters(const struct result *r)

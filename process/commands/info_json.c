@@ -190,6 +190,11 @@ static void put_origin(const struct result_origin *o)
     put_int("tiles_missing", o->tiles_missing);
     put_int("tiles_damaged", o->tiles_damaged);
     put_int("tiles_left_out", o->tiles_left_out);
+    if (o->jpeg_quality > 0) {
+        put_int("jpeg_quality", o->jpeg_quality);
+        put_text("jpeg_subsampling", o->jpeg_subsampling);
+        put_real("jpeg_twice", o->jpeg_twice);
+    }
 }
 
 static void put_features(const struct result_params *p, const struct result_slide *s)
@@ -198,15 +203,17 @@ static void put_features(const struct result_params *p, const struct result_slid
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
     printf(", \"profile\": [");
-    for (int k = 0; k < FEATURES_OCTAVES; k++) {
+    for (int k = 0; k < result_octaves(p); k++) {
         fputs(k ? ", " : "", stdout);
         json_write_number(stdout, profile[k]);
     }
     putchar(']');
     put_real("slope", features_slope(profile));
     for (int m = 0; m < RESULT_MAPS; m++)
-        for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
+        for (int q = 0; result_has_quantiles(p, m) && q < FEATURES_QUANTILES; q++)
             put_real(result_quantile_name(name, sizeof name, m, q), s->quantiles[m][q]);
+    if (result_has_glass(p))
+        put_real("glass_p03", s->glass_p03);
     put_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
     put_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
 }

@@ -3,21 +3,13 @@
 
 #include <math.h>
 
-static double value(const struct result_map *m, int64_t k)
-{
-    if (m->kind->type == RESULT_FLOAT32)
-        return (double)((const float *)m->values)[k];
-    const int16_t x = ((const int16_t *)m->values)[k];
-    return x == (int16_t)m->kind->fill ? NAN : m->kind->scale * x;
-}
-
 double block_mean(const struct result_slide *s, int map, int64_t x, int64_t y, int64_t block)
 {
     double sum = 0;
     int64_t n = 0;
     for (int64_t j = y * block; j < s->ny && j < (y + 1) * block; j++)
         for (int64_t i = x * block; i < s->nx && i < (x + 1) * block; i++) {
-            const double v = value(&s->maps[map], j * s->nx + i);
+            const double v = result_map_value(&s->maps[map], j * s->nx + i);
             sum += isnan(v) ? 0 : v;
             n += !isnan(v);
         }

@@ -66,6 +66,7 @@ struct job {
     /* [ny][nx] of the slide (job_windows.h) */
     uint8_t *wanted; /* windows that count; NULL without result_selects() */
     uint8_t *tissue; /* windows with enough tissue; NULL: all */
+    uint8_t *percent; /* of each window that is tissue; with `tissue` */
     uint8_t *inside; /* windows inside the regions; NULL: all */
     uint8_t *sample; /* as of spectrum_features.sample */
     struct spectrum_features features;

@@ -42,6 +42,9 @@ static void copy_attributes(const struct store_info *i, struct result_origin *o)
     o->tiles_damaged = i->tiles_damaged;
     o->tiles_left_out = i->tiles_left_out;
     memcpy(o->vendor, i->vendor, sizeof o->vendor);
+    o->jpeg_quality = i->jpeg_quality;
+    o->jpeg_twice = i->jpeg_twice;
+    memcpy(o->jpeg_subsampling, i->jpeg_subsampling, sizeof o->jpeg_subsampling);
 }
 
 int job_describe_origin(struct job *j, struct err *e)

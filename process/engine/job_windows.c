@@ -28,6 +28,7 @@ void job_free_windows(struct job *j)
 {
     free(j->wanted);
     free(j->tissue);
+    free(j->percent);
     free(j->inside);
     free(j->sample);
 }
@@ -37,10 +38,12 @@ void job_free_windows(struct job *j)
 static int find_tissue(struct job *j, const struct store_tissue *t, struct err *e)
 {
     const struct result_slide *r = &j->result;
-    if (!(j->tissue = malloc(windows_of(j) + 1)))
+    j->tissue = malloc(windows_of(j) + 1);
+    j->percent = malloc(windows_of(j) + 1);
+    if (!j->tissue || !j->percent)
         return no_memory(j, e);
     return tissue_windows_find(params_of(j), t->mask, t->cols, t->rows, STORE_CELL, r->nx, r->ny,
-                               j->tissue, e)
+                               j->tissue, j->percent, e)
                ? err_add(e, "%s", j->path)
                : 0;
 }
@@ -124,6 +127,15 @@ static uint8_t *flags_of(const struct job *j)
     return j->result.maps[RESULT_FLAGS].values;
 }
 
+/* How much of each window is tissue, if it is known. */
+static void put_percent(struct job *j, int64_t first_wy, int64_t end_wy)
+{
+    const int64_t nx = j->result.nx;
+    uint8_t *map = j->result.maps[RESULT_TISSUE].values;
+    if (j->percent)
+        memcpy(map + first_wy * nx, j->percent + first_wy * nx, (size_t)((end_wy - first_wy) * nx));
+}
+
 /* What is known before the tables of tiles: the edge, too little tissue, and the regions. */
 static void begin_flags(struct job *j, int64_t first_wy, int64_t end_wy)
 {
@@ -198,6 +210,7 @@ int job_choose_windows(struct job *j, struct err *e)
     const int64_t first_wy = j->bands[0].geometry.first_wy;
     const int64_t end_wy = j->bands[j->n_bands - 1].geometry.end_wy;
     const bool spectral = result_is_spectral(params_of(j));
+    put_percent(j, first_wy, end_wy);
     begin_flags(j, first_wy, end_wy);
     if (count_filled(j, first_wy, end_wy, e))
         return -1;

@@ -61,8 +61,10 @@ static int64_t tissue_left(const int64_t *sums, struct place p, int64_t cell)
 }
 
 static int choose_rows(const struct result_params *p, struct tissue_rows *t, int64_t *sums,
-                       struct place *places, int64_t nx, int64_t ny, uint8_t *wanted, struct err *e)
+                       struct place *places, int64_t nx, int64_t ny, uint8_t *wanted,
+                       uint8_t *percent, struct err *e)
 {
+    const int64_t all = p->window * p->window;
     const double least = p->min_tissue * (double)p->window * (double)p->window;
     for (int64_t i = 0; i < nx; i++) {
         places[2 * i] = place_of(t, i * p->stride);
@@ -76,6 +78,7 @@ static int choose_rows(const struct result_params *p, struct tissue_rows *t, int
             const int64_t area = tissue_left(sums, places[2 * i + 1], t->cell) -
                                  tissue_left(sums, places[2 * i], t->cell);
             wanted[j * nx + i] = (double)area >= least;
+            percent[j * nx + i] = features_percent(area, all);
         }
         if (stop_check(e))
             return -1;
@@ -85,14 +88,15 @@ static int choose_rows(const struct result_params *p, struct tissue_rows *t, int
 
 int tissue_windows_find(const struct result_params *p, const uint8_t *mask, int64_t cols,
                         int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
-                        struct err *e)
+                        uint8_t *percent, struct err *e)
 {
     struct tissue_rows t = {mask, cols, rows, cell, .n = p->window / cell + 3};
     t.kept = calloc((size_t)(t.n * (cols + 1)), sizeof *t.kept);
     int64_t *sums = malloc((size_t)(cols + 1) * sizeof *sums);
     struct place *places = malloc((size_t)(2 * nx + 1) * sizeof *places);
-    const int r = t.kept && sums && places ? choose_rows(p, &t, sums, places, nx, ny, wanted, e)
-                                           : err_set(e, "out of memory");
+    const int r = t.kept && sums && places
+                      ? choose_rows(p, &t, sums, places, nx, ny, wanted, percent, e)
+                      : err_set(e, "out of memory");
     free(t.kept);
     free(sums);
     free(places);

@@ -151,8 +151,10 @@ static void set_metrics(const struct result_params *p, const struct result_slide
                         struct report_slide *row)
 {
     result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
-    result_profile(p, &s->counts, row->profile);
-    row->metric[REPORT_SLOPE] = features_slope(row->profile);
+    double profile[FEATURES_OCTAVES];
+    result_profile(p, &s->counts, profile);
+    memcpy(row->profile, profile, sizeof row->profile);
+    row->metric[REPORT_SLOPE] = features_slope(profile);
     row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REPORT_OCTAVES = FEATURES_OCTAVES };
+enum { REPORT_OCTAVES = FEATURES_OCTAVES - 1 };
 
 struct report_slide {
     char *name;   /* in the result; owned */

@@ -14,14 +14,22 @@ void cpu_octaves_free(struct cpu_octaves *c)
     *c = (struct cpu_octaves){0};
 }
 
+/* Where a frequency is added up, or FEATURES_NONE. */
+static int8_t place_of(int n, int v, int u)
+{
+    const int octave = features_octave(n, v, u);
+    if (v > n / 2 || octave == FEATURES_OCTAVES - 1)
+        return FEATURES_NONE;
+    return (int8_t)(octave == FEATURES_NONE ? CPU_BELOW : octave);
+}
+
 static void find_octaves(struct cpu_octaves *c, const struct lanes_plan *plan)
 {
     const int n = plan->n;
     for (int v = 0; v < lanes_blocks(n) * LANES; v++)
         for (int u = 0; u < n; u++) {
             const int at = v / LANES * n + plan->place[u];
-            const int octave = features_octave(n, v, u <= n / 2 ? u : u - n);
-            c->octaves[at * LANES + v % LANES] = (int8_t)(v > n / 2 ? FEATURES_NONE : octave);
+            c->octaves[at * LANES + v % LANES] = place_of(n, v, u <= n / 2 ? u : u - n);
         }
 }
 

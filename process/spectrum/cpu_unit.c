@@ -248,7 +248,8 @@ static void sum_octaves(const struct spectrum *b, struct scratch *w, int block)
         cpu_octaves_add_first(&b->octaves, block, classes, 1, w->once);
 }
 
-/* Adds the thread's counters to the counts and clears them. */
+/* Adds the thread's counters to the counts and clears them. In the place of the last octave the
+ * window has the sum of all bin numbers, clamped. */
 static struct spectrum_window collect(const struct spectrum *b, struct scratch *w,
                                       struct result_counts *counts)
 {
@@ -267,20 +268,33 @@ static struct spectrum_window collect(const struct spectrum *b, struct scratch *
         window.sum += here * k;
         window.squares += here * k * k;
     }
+    window.octaves[CPU_BELOW] = window.sum + c[classes - 1] * (uint64_t)(b->params.bins - 1);
     memset(w->inner, 0, CPU_COUNTERS * classes * sizeof *w->inner);
     memset(w->edge, 0, classes * sizeof *w->edge);
     counts->windows++;
     return window;
 }
 
-/* The sums over octaves, of bin numbers: classes less one. */
-static void collect_octaves(const struct spectrum_features *f, struct scratch *w,
-                            struct spectrum_window *window, struct result_counts *counts)
+/* The sum of bin numbers over a place of cpu_octaves.h: classes less one, n of them. */
+static uint64_t sum_of_place(const struct scratch *w, int place, int64_t n)
 {
-    for (int o = 0; o < FEATURES_OCTAVES; o++) {
-        window->octaves[o] = 2 * w->twice[o] + w->once[o] - (uint64_t)f->values[o];
-        counts->octaves[o] += window->octaves[o];
+    return 2 * w->twice[place] + w->once[place] - (uint64_t)n;
+}
+
+/* The sums over octaves. The last one is what is left of all values. */
+static void collect_octaves(const struct spectrum *b, const struct spectrum_features *f,
+                            struct scratch *w, struct spectrum_window *window,
+                            struct result_counts *counts)
+{
+    int64_t below = b->params.window * b->params.window - f->values[CPU_BELOW];
+    for (int o = 0; o < CPU_BELOW; o++) {
+        window->octaves[o] = sum_of_place(w, o, f->values[o]);
+        window->octaves[CPU_BELOW] -= window->octaves[o];
+        below -= f->values[o];
     }
+    window->octaves[CPU_BELOW] -= sum_of_place(w, CPU_BELOW, below);
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        counts->octaves[o] += window->octaves[o];
     memset(w->twice, 0, sizeof w->twice);
     memset(w->once, 0, sizeof w->once);
 }
@@ -309,7 +323,7 @@ static void put_window(const struct spectrum *b, const struct unit *u, struct sc
 {
     struct spectrum_window window = collect(b, w, counts);
     if (u->band->features)
-        collect_octaves(u->band->features, w, &window, counts);
+        collect_octaves(b, u->band->features, w, &window, counts);
     spectrum_put_window(&b->params, u->band, k, &window);
     if (sample)
         spectrum_add_sample(&b->params, u->band, (enum features_sample)(sample - 1), w->bins, 1);

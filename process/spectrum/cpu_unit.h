@@ -32,7 +32,7 @@ struct scratch {
     union cpu_value *values; /* [window][LANES]: of one block */
     uint32_t *inner;         /* [COUNTERS][bins + 2]: classes of the rows that count twice */
     uint32_t *edge;          /* [bins + 2]: of the two that count once */
-    /* Sums of classes, clamped to the histogram, over each octave. */
+    /* Sums of classes, clamped to the histogram, over the places of cpu_octaves.h. */
     uint64_t twice[FEATURES_OCTAVES]; /* of the rows that count twice */
     uint64_t once[FEATURES_OCTAVES];  /* of the two that count once, one less the other */
     uint32_t *bins; /* [window][window / 2 + 1]: bin numbers of a window of the sample */

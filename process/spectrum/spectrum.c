@@ -20,7 +20,8 @@ struct result_params spectrum_defaults(void)
                                   .high_db = 160,
                                   .min_tissue = 0.5,
                                   .min_roi = 0.5,
-                                  .features = "spectral"};
+                                  .features = "spectral",
+                                  .spectral = RESULT_VERSION};
 }
 
 int64_t spectrum_radius(double sigma)
@@ -160,7 +161,8 @@ void spectrum_put_window(const struct result_params *p, const struct spectrum_ba
         const struct result_map_kind *kind = result_map_kind(m);
         void *values = d->maps[m].values;
         switch (kind->formula) {
-        case RESULT_NO_FORMULA: break;
+        case RESULT_NO_FORMULA:
+        case RESULT_OF_TISSUE: break;
         case RESULT_OF_MEAN: ((float *)values)[k] = mean; break;
         case RESULT_OF_STD: ((float *)values)[k] = std; break;
         case RESULT_OF_OCTAVE:
