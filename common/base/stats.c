@@ -50,6 +50,12 @@ struct stats_summary stats_summarise(const double *v, int64_t n, double *work)
     return s;
 }
 
+double stats_flag(int64_t n)
+{
+    const double x = (double)n;
+    return STATS_FLAG * (1 + 9 / x + 55 / (x * x));
+}
+
 double stats_z(const struct stats_summary *s, double x)
 {
     if (s->n < STATS_LEAST || !(s->mad > 0))

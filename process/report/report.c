@@ -6,6 +6,7 @@
 #include "process/draw/page.h"
 #include "process/report/report_load.h"
 #include "process/report/report_page.h"
+#include "process/report/report_reasons.h"
 #include "process/report/report_tables.h"
 
 #include <inttypes.h>
@@ -80,6 +81,9 @@ struct values {
     struct report_limits limits;
     struct report_scores scores;
     struct report_cells cells;
+    struct report_clusters clusters;
+    struct report_places places;
+    uint8_t *verdicts;
     struct report_spool *spool;
 };
 
@@ -92,6 +96,9 @@ static void values_free(struct values *v)
     report_limits_free(&v->limits);
     report_scores_free(&v->scores);
     report_cells_free(&v->cells);
+    report_clusters_free(&v->clusters);
+    report_places_free(&v->places);
+    free(v->verdicts);
     report_spool_free(v->spool);
 }
 
@@ -103,24 +110,41 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
                    report_read_failed(o, &v->failures, e) ||
                    report_name(o, &v->slides, &v->groups, &v->failures, &v->names, e) ||
                    report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
-                   report_score(&v->slides, &v->groups, &v->limits, &v->scores, e) ||
+                   report_score(&v->slides, &v->groups, o->accepted, &v->scores, e) ||
+                   report_find_clusters(&v->slides, &v->scores, &v->clusters, e) ||
+                   report_find_places(o, &v->slides, &v->scores, &v->places, e) ||
                    report_cells(&v->slides, &v->scores, &v->cells, e)
                ? -1
                : 0;
 }
 
+static int write_values(const struct report_setup *o, struct values *v, int64_t *failing,
+                        struct err *e)
+{
+    struct report_view view = {.setup = o,
+                               .slides = &v->slides,
+                               .failures = &v->failures,
+                               .groups = &v->groups,
+                               .names = &v->names,
+                               .limits = &v->limits,
+                               .scores = &v->scores,
+                               .cells = &v->cells,
+                               .clusters = &v->clusters,
+                               .places = &v->places,
+                               .spool = v->spool};
+    if (!(view.verdicts = v->verdicts = report_judge(&view)))
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < v->slides.n; k++)
+        *failing += report_breaks_limit(&view, k);
+    return write_all(&view, e);
+}
+
 int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failing, struct err *e)
 {
     struct values v = {0};
-    struct report_view view = {setup,     &v.slides, &v.failures, &v.groups, &v.names,
-                               &v.limits, &v.scores, &v.cells,    NULL,      REPORT_WHOLE};
     *bad = *failing = 0;
-    int status = make_values(setup, &v, bad, e);
-    for (int64_t k = 0; v.scores.of && k < v.slides.n; k++)
-        *failing += v.scores.of[k].verdict == REPORT_FAIL;
-    view.spool = v.spool;
-    if (!status)
-        status = write_all(&view, e);
+    const int status =
+        make_values(setup, &v, bad, e) || write_values(setup, &v, failing, e) ? -1 : 0;
     values_free(&v);
     return status;
 }

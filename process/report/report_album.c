@@ -25,7 +25,7 @@ static int64_t total_bytes(const struct report_view *r, struct choice c)
     int64_t sum = 0;
     for (int64_t k = 0; k < r->slides->n; k++) {
         const struct report_picture *p = r->slides->slide[k].pictures;
-        if (p && (c.all || report_is_flagged(r, k)))
+        if (p && (c.all || r->verdicts[k] != REPORT_PASS))
             sum += report_pictures_bytes(p, c.size);
     }
     return sum;
@@ -69,16 +69,16 @@ static void put_head(FILE *f, struct choice c)
     if (c.size < 0)
         fputs("No pictures fit into --max-size.", f);
     else if (!c.all)
-        fputs("Pictures of slides without flags are left out: they do not fit into --max-size.", f);
+        fputs("Pictures of slides that pass are left out: they do not fit into --max-size.", f);
     fputs("\"}</script>\n", f);
 }
 
 /* A line: "MAP THUMB TISSUE GLASS". Spectra go as far as their bytes do. */
 static int put_slide(const struct report_view *r, int64_t k, FILE *f, struct choice *c,
-                     struct report_spectra *spectra, struct err *e)
+                     struct report_again *again, struct err *e)
 {
     const struct report_slide *s = &r->slides->slide[k];
-    const bool flagged = report_is_flagged(r, k);
+    const bool flagged = r->verdicts[k] != REPORT_PASS;
     if (!s->pictures || (!c->all && !flagged))
         return 0;
     if (report_pictures_put(r->spool, s->pictures, c->size, f, e))
@@ -86,24 +86,24 @@ static int put_slide(const struct report_view *r, int64_t k, FILE *f, struct cho
     if ((!c->all_spectra && !flagged) || c->spectra < SPECTRA_BYTES)
         return 0;
     const int64_t before = ftello(f);
-    const int bad = report_spectra_write(spectra, s, f, e);
+    const int bad = report_spectra_write(again, s, f, e);
     c->spectra -= ftello(f) - before;
     return bad;
 }
 
 static int put_blocks(const struct report_view *r, FILE *f, struct choice c, struct err *e)
 {
-    struct report_spectra *spectra = report_spectra_create(r->setup->files, e);
-    int bad = spectra ? 0 : -1;
+    struct report_again again = {.files = r->setup->files};
+    int bad = 0;
     for (int64_t k = 0; k < r->slides->n && !bad; k++) {
         if (k % PER_BLOCK == 0)
             fprintf(f, "%s<script type=\"text/plain\" id=\"p%" PRId64 "\">", k ? "</script>\n" : "",
                     k / PER_BLOCK);
-        bad = put_slide(r, k, f, &c, spectra, e);
+        bad = put_slide(r, k, f, &c, &again, e);
         putc('\n', f);
     }
     fputs(r->slides->n ? "</script>\n" : "", f);
-    report_spectra_free(spectra);
+    report_again_end(&again);
     return bad;
 }
 

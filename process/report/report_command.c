@@ -45,9 +45,13 @@ static const struct command_option rows[] = {
      "group slides by a column of --meta or, without it, by vendor, objective_power or result",
      COMMAND_TEXT(setup.group)},
     {"Limits", 0, "limits", "FILE.csv",
-     "columns metric,side,warn,fail and maybe group; side is below or above: slides pass, warn or "
-     "fail",
+     "columns metric,side,warn,fail and maybe group; side is below or above: slides beyond warn "
+     "are for review, beyond fail they fail",
      COMMAND_TEXT(setup.limits)},
+    {NULL, 0, "accepted", "LIST",
+     "file with names of slides that are good, one per line: the others are compared with these, "
+     "and nothing that these have is unusual",
+     COMMAND_TEXT(setup.accepted)},
     {NULL, 0, "strict", NULL, "end with status 1 if a slide fails a limit", COMMAND_FLAG(strict)},
     {"Privacy", 0, "names", "keep|number",
      "number: names of slides are replaced by numbers, also groups that are derived from names",

@@ -41,10 +41,13 @@ static void put_texts(FILE *f, char *const *texts, int64_t n)
 static void put_metrics(FILE *f)
 {
     fputs(",\n\"metrics\":[", f);
-    for (int m = 0; m <= REPORT_METRICS; m++) {
+    for (int m = 0; m < REPORT_NUMBERS; m++) {
         const struct report_metric *x = report_metric(m);
-        fprintf(f, "%s{\"name\":\"%s\",\"unit\":\"%s\",\"digits\":%d,\"scored\":%s}", m ? "," : "",
-                x->name, x->unit, x->digits, x->low ? "true" : "false");
+        fprintf(f,
+                "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"digits\":%d,"
+                "\"scored\":%s}",
+                m ? ",\n" : "", x->name, x->title, x->unit, x->digits,
+                report_is_scored(m) ? "true" : "false");
     }
     putc(']', f);
 }
@@ -121,7 +124,7 @@ static void put_shared(FILE *f, const struct report_view *r)
 static void put_metric_columns(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"m\":[", f);
-    for (int m = 0; m <= REPORT_METRICS; m++) {
+    for (int m = 0; m < REPORT_NUMBERS; m++) {
         fputs(m ? ",\n[" : "[", f);
         for (int64_t k = 0; k < r->slides->n; k++) {
             if (k)
@@ -149,21 +152,35 @@ static void put_histograms(FILE *f, const struct report_view *r)
     putc('"', f);
 }
 
+/* [text, picture that shows it, x, y], x and y as parts of the slide's size. */
+static void put_reason(FILE *f, const struct report_reason *x)
+{
+    putc('[', f);
+    html_json(f, x->text);
+    fprintf(f, ",%d", x->look);
+    if (!isnan(x->x))
+        fprintf(f, ",%.4f,%.4f", x->x, x->y);
+    putc(']', f);
+}
+
 static void put_reasons(FILE *f, const struct report_view *r)
 {
-    char text[1024];
+    struct report_reason reasons[REPORT_MOST_REASONS];
     bool any = false;
     fputs(",\n\"why\":{", f);
-    for (int64_t k = 0; k < r->slides->n; k++)
-        for (int n = 0; report_reason(r, k, n, text, sizeof text); n++) {
-            if (n == 0)
-                fprintf(f, "%s\"%" PRId64 "\":[", any ? "],\n" : "\n", k);
+    for (int64_t k = 0; k < r->slides->n; k++) {
+        const int n = report_reasons(r, k, reasons);
+        for (int i = 0; i < n; i++) {
+            if (i == 0)
+                fprintf(f, "%s\"%" PRId64 "\":[", any ? ",\n" : "\n", k);
             else
                 putc(',', f);
             any = true;
-            html_json(f, text);
+            put_reason(f, &reasons[i]);
         }
-    fputs(any ? "]}" : "}", f);
+        fputs(n > 0 ? "]" : "", f);
+    }
+    putc('}', f);
 }
 
 static void put_profiles(FILE *f, const struct report_view *r)
@@ -214,12 +231,12 @@ static void put_columns(FILE *f, const struct report_view *r)
     fputs("],\n\"pool\":[", f);
     for (int64_t k = 0; k < r->slides->n; k++)
         fprintf(f, "%s%d", k ? "," : "", r->scores->of[k].pool);
+    fputs("],\n\"other\":[", f);
+    for (int64_t k = 0; k < r->slides->n; k++)
+        fprintf(f, "%s%d", k ? "," : "", r->clusters->other[k]);
     fputs("],\n\"verdict\":[", f);
     for (int64_t k = 0; k < r->slides->n; k++)
-        fprintf(f, "%s%d", k ? "," : "", r->scores->of[k].verdict);
-    fputs("],\n\"flagged\":[", f);
-    for (int64_t k = 0; k < r->slides->n; k++)
-        fprintf(f, "%s%d", k ? "," : "", report_is_flagged(r, k));
+        fprintf(f, "%s%d", k ? "," : "", r->verdicts[k]);
     putc(']', f);
 }
 

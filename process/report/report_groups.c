@@ -28,31 +28,6 @@ static int32_t find_group(struct report_groups *g, const char *name, struct err 
 
 /* --- by a table --- */
 
-static int compare_name(const void *name, const void *slide)
-{
-    return strcmp(name, ((const struct report_slide *)slide)->name);
-}
-
-/* The number of a slide; -1: none. */
-static int64_t find_slide(const struct report_slides *s, const char *name)
-{
-    const struct report_slide *found =
-        s->n ? bsearch(name, s->slide, (size_t)s->n, sizeof *s->slide, compare_name) : NULL;
-    return found ? found - s->slide : -1;
-}
-
-/* A table may name the slide's file: "A.svs" is slide A. */
-static int64_t find_slide_or_file(const struct report_slides *s, const char *name)
-{
-    const int64_t k = find_slide(s, name);
-    const char *dot = strrchr(name, '.');
-    char stem[256];
-    if (k >= 0 || !dot || dot == name || (size_t)(dot - name) >= sizeof stem)
-        return k;
-    snprintf(stem, sizeof stem, "%.*s", (int)(dot - name), name);
-    return find_slide(s, stem);
-}
-
 /* What a grouping works on. */
 struct work {
     const struct report_setup *setup;
@@ -87,7 +62,7 @@ static int place_all(const struct work *w, const struct table *t, int64_t slide,
     int64_t *first = calloc((size_t)w->slides->n + 1, sizeof *first); /* lines; 0: none yet */
     int bad = first ? 0 : err_set(e, "out of memory");
     for (int64_t row = 1; !bad && row <= t->rows; row++) {
-        const int64_t k = find_slide_or_file(w->slides, table_cell(t, row, slide));
+        const int64_t k = report_find_slide(w->slides, table_cell(t, row, slide));
         unknown += k < 0;
         repeated += k >= 0 && first[k] > 0;
         bad = k >= 0 ? place(w, t, row, column, k, &first[k], e) : 0;

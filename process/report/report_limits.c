@@ -89,23 +89,36 @@ int report_limits_read(const char *path, struct report_limits *l, struct err *e)
 static void range_of(const struct result_params *p, int metric, double *least, double *most)
 {
     const double width = p->high_db - p->low_db;
-    *least = 0;
-    *most = width;
+    *least = -INFINITY;
+    *most = INFINITY;
     switch (metric) {
     case REPORT_MEAN:
         *least = p->low_db;
         *most = p->high_db;
         break;
-    case REPORT_STD: *most = width / 2; break;
+    case REPORT_STD:
+        *least = 0;
+        *most = width / 2;
+        break;
     case REPORT_FOCUS_P05:
     case REPORT_FOCUS_P50:
-    case REPORT_FOCUS_P95: *least = -width; break;
-    case REPORT_SLOPE:
-        *least = -INFINITY;
-        *most = INFINITY;
+    case REPORT_FOCUS_P95:
+    case REPORT_FINE_P50:
+    case REPORT_GRID:
+        *least = -width;
+        *most = width;
         break;
-    case REPORT_TISSUE: *most = 1; break;
-    default: break; /* w1_db */
+    case REPORT_BLURRED:
+    case REPORT_TISSUE:
+    case REPORT_TWICE:
+        *least = 0;
+        *most = 1;
+        break;
+    case REPORT_W1:
+        *least = 0;
+        *most = width;
+        break;
+    default: break;
     }
 }
 

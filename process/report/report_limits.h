@@ -9,7 +9,7 @@
 enum { REPORT_EVERY_GROUP = -1, REPORT_NO_GROUP = -2 };
 
 struct report_limit {
-    int metric;        /* REPORT_METRICS: w1_db */
+    int metric;        /* 0 .. REPORT_NUMBERS - 1 */
     bool above;        /* values above are bad */
     double warn, fail; /* NAN: none */
     char *group_name;  /* "": all; owned */

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Windows without tissue: for a number of the slide, and for telling two kinds apart. */
+enum { LEAST_GLASS = 10, SOME_GLASS = 3 };
+
 struct loader {
     const struct report_setup *setup;
     struct report_slides *slides;
@@ -30,23 +33,22 @@ struct load_item {
 
 /* --- source: the next slide that can be read --- */
 
-/* Results with basic and with spectral features go together: the former show fewer numbers. */
+/* Results of all versions go together: older ones show fewer numbers. */
 static int same_params(const struct result_params *a, const struct result_params *b, struct err *e)
 {
     struct result_params c = *b;
     memcpy(c.features, a->features, sizeof c.features);
+    c.spectral = a->spectral;
     return result_same_params(a, &c, e);
 }
 
-/* What is needed of each slide: the map that is shown, and the thumbnail. Spectra are read again
- * for the page, one slide at a time; here they are checked, so that a damaged slide has no row. */
-static unsigned parts_of(const struct loader *l, const struct result *file)
+/* What is needed of each slide. A slide whose data are damaged has no row. Spectra are read again
+ * for the page, one slide at a time. */
+static unsigned parts_of(const struct result *file)
 {
-    if (!l->spool)
-        return 0;
-    return RESULT_WITH_THUMBNAIL | RESULT_WITH_SPECTRA |
-           (result_has_map(file, RESULT_FOCUS) ? RESULT_WITH_MAP(RESULT_FOCUS)
-                                               : RESULT_WITH_MAP(RESULT_MEAN));
+    const int map = result_has_map(file, RESULT_FOCUS) ? RESULT_FOCUS : RESULT_MEAN;
+    return RESULT_WITH_THUMBNAIL | RESULT_WITH_SPECTRA | RESULT_WITH_MAP(map) |
+           (result_has_map(file, RESULT_TISSUE) ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
 }
 
 /* An input, or a slide of it, that cannot be used: it is reported and listed. The page does not
@@ -111,7 +113,7 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
         } else if (!l->open) {
             if (open_next(l, e))
                 return -1;
-        } else if (!result_load_parts(l->open, l->next++, parts_of(l, l->open), &it->slide, &why)) {
+        } else if (!result_load_parts(l->open, l->next++, parts_of(l->open), &it->slide, &why)) {
             it->row = (struct report_slide){.file = l->file, .version = result_version(l->open)};
             it->params = *result_params(l->open);
             return PIPE_ITEM;
@@ -140,10 +142,17 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
         row->metric[m] = NAN;
     for (int j = 0; j < REPORT_OCTAVES; j++)
         row->profile[j] = NAN;
+    for (int j = 0; j < REPORT_SPECTRUM_OCTAVES; j++)
+        row->octaves[j] = NAN;
+    row->some_glass = NAN;
     row->mpp = s->origin.mpp_x;
     row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
     row->objective = s->origin.objective_power;
     row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;
+    row->metric[REPORT_TWICE] = s->origin.jpeg_twice;
+    if (s->origin.jpeg_quality > 0)
+        row->metric[REPORT_QUALITY] = (double)s->origin.jpeg_quality;
+    memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
 }
 
 /* Of a slide with windows. */
@@ -158,6 +167,12 @@ static void set_metrics(const struct result_params *p, const struct result_slide
     row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
+    row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
+    row->metric[REPORT_GLASS] = report_glass(s, LEAST_GLASS);
+    row->some_glass = report_glass(s, SOME_GLASS);
+    report_octaves(p, s, row->octaves);
+    row->metric[REPORT_GRID] = report_grid(p, s);
+    report_stain(p, s, &row->metric[REPORT_STAIN], &row->metric[REPORT_HUE]);
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)
@@ -179,8 +194,10 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
         return 0;
     set_metrics(p, s, row);
     row->cdf = malloc((size_t)p->bins * sizeof *row->cdf);
-    if (!row->cdf)
+    row->sharp = calloc(REPORT_SHARP_BINS, sizeof *row->sharp);
+    if (!row->cdf || !row->sharp)
         return err_set(e, "out of memory");
+    report_count_sharp(s, row->sharp);
     stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, row->cdf);
     return 0;
 }

@@ -1,28 +1,152 @@
 /* report_metric.c - see report_metric.h. */
 #include "process/report/report_metric.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
-static const struct report_metric metrics[REPORT_METRICS + 1] = {
-    [REPORT_MEAN] = {"mean_db", "dB", "less detail and contrast", "more detail, contrast or noise",
-                     2, "mean of all log magnitudes of the slide"},
-    [REPORT_STD] = {"std_db", "dB", "log magnitudes differ less", "log magnitudes differ more", 2,
-                    "standard deviation of all log magnitudes of the slide"},
-    [REPORT_FOCUS_P05] = {"focus_p05", "dB", "its least sharp windows are less sharp",
-                          "even its least sharp windows are sharp", 2,
-                          "5 % of the counted windows have a lower focus_db"},
-    [REPORT_FOCUS_P50] = {"focus_p50", "dB", "less sharp overall", "sharper or noisier overall", 2,
-                          "median of focus_db over the counted windows"},
-    [REPORT_FOCUS_P95] = {"focus_p95", "dB", NULL, NULL, 2,
-                          "95 % of the counted windows have a lower focus_db"},
-    [REPORT_SLOPE] = {"slope", "", "its spectrum falls more slowly: noise or sharpening",
-                      "its spectrum falls more steeply: blur or smoothing", 3,
-                      "how steeply the level falls over four octaves of spatial frequency"},
-    [REPORT_TISSUE] = {"tissue_fraction", "", "less tissue", "more tissue", 3,
-                       "part of the slide's area that the tissue map marks"},
-    [REPORT_METRICS] = {"w1_db", "dB", NULL, NULL, 3,
-                        "W1 distance: area between the slide's cumulative histogram and the "
-                        "pointwise median of the pool's; it ranks slides and sets no flag"},
+#define OF_TISSUE "of the windows of which at least half is tissue"
+
+static const struct report_metric metrics[REPORT_NUMBERS] = {
+    [REPORT_MEAN] = {.name = "mean_db",
+                     .title = "amount of detail",
+                     .unit = " dB",
+                     .digits = 2,
+                     .most = NAN,
+                     .definition =
+                         "mean of all log magnitudes of the slide; more tissue gives more"},
+    [REPORT_STD] = {.name = "std_db",
+                    .title = "spread of detail",
+                    .unit = " dB",
+                    .digits = 2,
+                    .most = NAN,
+                    .definition = "standard deviation of all log magnitudes of the slide"},
+    [REPORT_FOCUS_P05] = {.name = "focus_p05",
+                          .title = "sharpness, worst 5 %",
+                          .unit = " dB",
+                          .digits = 2,
+                          .low = "the least sharp tissue is less sharp than that of the others",
+                          .high = "even the least sharp tissue is sharp",
+                          .most = NAN,
+                          .look = REPORT_LOOK_MAP,
+                          .definition = "5 % " OF_TISSUE " have a lower focus_db"},
+    [REPORT_FOCUS_P50] = {.name = "focus_p50",
+                          .title = "sharpness, typical",
+                          .unit = " dB",
+                          .digits = 2,
+                          .low = "tissue less sharp than in the others",
+                          .high = "tissue sharper or noisier than in the others",
+                          .most = NAN,
+                          .look = REPORT_LOOK_MAP,
+                          .definition = "median of focus_db " OF_TISSUE},
+    [REPORT_FOCUS_P95] = {.name = "focus_p95",
+                          .title = "sharpness, best 5 %",
+                          .unit = " dB",
+                          .digits = 2,
+                          .most = NAN,
+                          .definition = "95 % " OF_TISSUE " have a lower focus_db"},
+    [REPORT_FINE_P50] = {.name = "fine_p50",
+                         .title = "finest detail",
+                         .unit = " dB",
+                         .digits = 2,
+                         .most = NAN,
+                         .look = REPORT_LOOK_MAP,
+                         .definition = "median of fine_db " OF_TISSUE},
+    [REPORT_BLURRED] = {.name = "blurred_share",
+                        .title = "blurred part of the tissue",
+                        .unit = "",
+                        .digits = 3,
+                        .most = 0.01,
+                        .look = REPORT_LOOK_MAP,
+                        .definition = "part " OF_TISSUE " whose focus_db is below the median of "
+                                      "all such windows of the comparison group, less 3.5 robust "
+                                      "standard deviations"},
+    [REPORT_SLOPE] = {.name = "slope",
+                      .title = "fall of the spectrum",
+                      .unit = "",
+                      .digits = 3,
+                      .most = NAN,
+                      .look = REPORT_LOOK_SPECTRUM,
+                      .definition =
+                          "how steeply the level falls over four octaves of spatial frequency"},
+    [REPORT_TISSUE] = {.name = "tissue_fraction",
+                       .title = "tissue",
+                       .unit = "",
+                       .digits = 3,
+                       .low = "much less tissue than on the others",
+                       .high = "much more tissue than on the others",
+                       .most = NAN,
+                       .look = REPORT_LOOK_SLIDE,
+                       .definition = "part of the slide's area that the tissue map marks"},
+    [REPORT_GLASS] = {.name = "glass_p03",
+                      .title = "noise of the glass",
+                      .unit = " dB",
+                      .digits = 2,
+                      .low = "the glass is smoother than that of the others: other compression or "
+                             "scanner",
+                      .high = "the glass is noisier than that of the others: other compression or "
+                              "scanner",
+                      .most = NAN,
+                      .look = REPORT_LOOK_SLIDE,
+                      .definition = "3 % of the windows without tissue have a lower level_db, the "
+                                    "level at 1/8 to 1/4 cycles/px"},
+    [REPORT_STAIN] = {.name = "stain_density",
+                      .title = "stain density",
+                      .unit = "",
+                      .digits = 3,
+                      .low = "stain %s times as dense as that of the others",
+                      .high = "stain %s times as dense as that of the others, or pen",
+                      .ratio = true,
+                      .most = NAN,
+                      .look = REPORT_LOOK_SLIDE,
+                      .definition = "mean optical density -log10(value / 255) of the tissue in the "
+                                    "thumbnail, mean of the three channels"},
+    [REPORT_HUE] = {.name = "stain_hue",
+                    .title = "stain hue",
+                    .unit = " degrees",
+                    .digits = 1,
+                    .low = "another colour than the others: stain, pen or scanner",
+                    .high = "another colour than the others: stain, pen or scanner",
+                    .most = NAN,
+                    .look = REPORT_LOOK_SLIDE,
+                    .definition = "angle of the optical densities of the tissue in the thumbnail "
+                                  "in the plane of hue and saturation (van der Laak, 2000)"},
+    [REPORT_GRID] = {.name = "grid",
+                     .title = "lines of tiles or stripes",
+                     .unit = " dB",
+                     .digits = 2,
+                     .high = "vertical or horizontal lines, as of tiles or scan stripes",
+                     .most = NAN,
+                     .look = REPORT_LOOK_SPECTRUM,
+                     .definition =
+                         "by how much the mean spectrum of tissue on the axis of vertical "
+                         "or of horizontal lines is above that beside the axis, from "
+                         "1/8 to 1/2 cycle/px"},
+    [REPORT_QUALITY] = {.name = "jpeg_quality",
+                        .title = "JPEG quality",
+                        .unit = "",
+                        .digits = 0,
+                        .low = "compressed more strongly than the others",
+                        .high = "compressed less strongly than the others",
+                        .most = NAN,
+                        .definition =
+                            "from the quantisation tables of the slide's tiles, 1 to 100"},
+    [REPORT_TWICE] = {.name = "jpeg_twice",
+                      .title = "saved as JPEG twice",
+                      .unit = "",
+                      .digits = 2,
+                      .most = 0.2,
+                      .look = REPORT_LOOK_SLIDE,
+                      .definition = "0 to 1: how periodic the coefficients of the slide's tiles "
+                                    "are, which an earlier, stronger compression causes"},
+    [REPORT_W1] = {.name = "w1_db",
+                   .title = "difference from the others",
+                   .unit = " dB",
+                   .digits = 3,
+                   .most = NAN,
+                   .definition = "W1 distance: area between the slide's cumulative histogram and "
+                                 "the pointwise median of the comparison group's; it ranks slides "
+                                 "and sets no flag"},
 };
 
 const struct report_metric *report_metric(int metric)
@@ -30,9 +154,14 @@ const struct report_metric *report_metric(int metric)
     return &metrics[metric];
 }
 
+bool report_is_scored(int metric)
+{
+    return metrics[metric].low || metrics[metric].high;
+}
+
 int report_find_metric(const char *name)
 {
-    for (int m = 0; m <= REPORT_METRICS; m++)
+    for (int m = 0; m < REPORT_NUMBERS; m++)
         if (!strcmp(metrics[m].name, name))
             return m;
     return -1;

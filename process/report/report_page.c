@@ -21,7 +21,7 @@ static const char *plural(int64_t n)
 /* --- counts --- */
 
 struct tally {
-    int64_t flagged, empty, partial, damaged, old, glass, verdicts[4];
+    int64_t empty, partial, damaged, old, glass, other, verdicts[REPORT_FAIL + 1];
 };
 
 static struct tally count(const struct report_view *r)
@@ -29,13 +29,13 @@ static struct tally count(const struct report_view *r)
     struct tally t = {0};
     for (int64_t k = 0; k < r->slides->n; k++) {
         const struct report_slide *s = &r->slides->slide[k];
-        t.flagged += report_is_flagged(r, k);
         t.empty += s->windows == 0;
         t.partial += s->groups_missing > 0;
         t.damaged += s->damaged > 0;
         t.old += s->version < 2;
-        t.glass += s->metric[REPORT_TISSUE] < 0.5; /* false if it is not known */
-        t.verdicts[r->scores->of[k].verdict]++;
+        t.glass += s->version == 2;
+        t.other += r->clusters->other[k];
+        t.verdicts[r->verdicts[k]]++;
     }
     return t;
 }
@@ -53,18 +53,16 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
     fputs("<ul id=\"counts\">\n", f);
     fprintf(f, "<li data-show=\"all\"><b>%" PRId64 "</b> slide%s</li>\n", r->slides->n,
             plural(r->slides->n));
-    item(f, t->flagged + r->failures->n, "flagged", "needs a look", "need a look");
-    item(f, r->failures->n, "failed", "failed (listed below)", "failed (listed below)");
+    item(f, t->verdicts[REPORT_FAIL] + r->failures->n, "fail", "fails", "fail");
+    item(f, t->verdicts[REPORT_REVIEW], "review", "for review", "for review");
+    item(f, t->verdicts[REPORT_PASS], "pass", "passes", "pass");
+    item(f, r->failures->n, "failed", "without numbers (listed below)",
+         "without numbers (listed below)");
+    item(f, t->other, "other", "of another kind", "of another kind");
     item(f, t->empty, "empty", "without a counted window", "without a counted window");
     item(f, t->partial, "partial", "incomplete: groups are missing",
          "incomplete: groups are missing");
     item(f, t->damaged, "damaged", "with damaged tiles", "with damaged tiles");
-    if (r->limits->n > 0)
-        fprintf(f,
-                "<li>limits: <b>%" PRId64 "</b> pass, <b>%" PRId64 "</b> warn, <b>%" PRId64
-                "</b> fail, <b>%" PRId64 "</b> without a value</li>\n",
-                t->verdicts[REPORT_PASS], t->verdicts[REPORT_WARN], t->verdicts[REPORT_FAIL],
-                t->verdicts[REPORT_NO_VERDICT]);
     fputs("</ul>\n", f);
 }
 
@@ -75,14 +73,16 @@ static void put_too_few(FILE *f, const struct report_view *r)
     for (int32_t p = 0; p < r->scores->n_pools; p++)
         most = r->scores->pool[p].counted > most ? r->scores->pool[p].counted : most;
     if (most < STATS_LEAST)
-        fprintf(f,
-                "<p id=\"chance\">There are too few slides to score: a pool (one group, one "
-                "resolution) needs %d slides with windows, and the largest has %" PRId64
-                ". No slide is flagged as unusual, however it looks.</p>\n",
-                STATS_LEAST, most);
+        fprintf(
+            f,
+            "<p id=\"chance\">There are too few slides to compare: a comparison group (one group, "
+            "one resolution) needs %d slides with windows, and the largest has %" PRId64
+            ". No slide is unusual, however it looks.</p>\n",
+            STATS_LEAST, most);
     else
-        fputs("<p id=\"chance\">No value could be scored: in each pool, more than half of the "
-              "values of each metric are equal, or the pool has too few slides.</p>\n",
+        fputs("<p id=\"chance\">No number could be compared: in each comparison group, more than "
+              "half "
+              "of the values are equal, or there are too few slides.</p>\n",
               f);
 }
 
@@ -93,11 +93,12 @@ static void put_chance(FILE *f, const struct report_view *r)
         return;
     }
     fprintf(f,
-            "<p id=\"chance\">%" PRId64 " value%s of %" PRId64 " %s flagged (|z| &gt; %.1f). "
-            "Chance alone would flag about <b>%.1f</b>, if values were normally distributed. "
-            "A flag means \"look at this slide\". It is not a verdict.</p>\n",
+            "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: 3.5 times the usual "
+            "spread from the median or more, in groups of less than 100 slides up to 8.5 times. "
+            "Chance alone would make about <b>%.1f</b>, if numbers were normally distributed. "
+            "Review means \"look at this slide\".</p>\n",
             r->scores->flags, plural(r->scores->flags), r->scores->scored,
-            r->scores->flags == 1 ? "is" : "are", STATS_FLAG,
+            r->scores->flags == 1 ? "is" : "are",
             (double)r->scores->scored * STATS_BY_CHANCE);
 }
 
@@ -113,35 +114,50 @@ static void put_unscored(FILE *f, const struct report_view *r)
         }
     if (small > 0)
         fprintf(f,
-                "<li>%" PRId64 " slide%s in %" PRId64 " pool%s of fewer than %d slides with "
-                "windows: no scores, because so few say too little about what is usual.</li>\n",
+                "<li>%" PRId64 " slide%s in %" PRId64 " comparison group%s of fewer than %d slides "
+                "with windows: so few say too little about what is usual. Such slides pass "
+                "unless they are damaged or were saved twice.</li>\n",
                 slides, plural(slides), small, plural(small), STATS_LEAST);
     for (int32_t p = 0; p < r->scores->n_pools; p++)
         for (int m = 0; m < REPORT_METRICS; m++) {
             const struct stats_summary *s = &r->scores->pool[p].summary[m];
             char label[512];
-            if (!report_metric(m)->low || s->n < STATS_LEAST || s->mad > 0)
+            if (!report_is_scored(m) || s->n < STATS_LEAST || s->mad > 0)
                 continue;
             report_pool_label(r, p, label, sizeof label);
-            fprintf(f, "<li>%s has no scores in pool ", report_metric(m)->name);
+            fprintf(f, "<li>%s: not compared in ", report_metric(m)->title);
             html_text(f, label);
             fputs(": more than half of its values are equal (MAD = 0).</li>\n", f);
         }
 }
 
-/* Results do not say which of the counted windows are tissue: window_flags has that only for those
- * that --tissue-only left out. */
 static void put_glass(FILE *f, const struct tally *t)
 {
-    fputs("<li>How sharp the tissue of a slide with much glass is. All windows count: focus_p05, "
-          "focus_p50 and focus_p95 are quantiles over tissue and glass together, and glass has "
-          "high focus_db. Results do not say which windows are tissue; h5spec run --tissue-only "
-          "leaves the others out.",
-          f);
     if (t->glass > 0)
-        fprintf(f, " <b>%" PRId64 "</b> slide%s less than half tissue.", t->glass,
-                t->glass == 1 ? " is" : "s are");
-    fputs("</li>\n", f);
+        fprintf(f,
+                "<li>How sharp the tissue of %" PRId64 " slide%s is: the results are of "
+                "format_version 2, which does not say which windows are tissue. Glass counts, and "
+                "is sharp. Compute them again with h5spec run.</li>\n",
+                t->glass, plural(t->glass));
+}
+
+static void put_clusters(FILE *f, const struct report_view *r)
+{
+    for (int32_t p = 0; p < r->scores->n_pools; p++) {
+        const struct report_cluster *c = &r->clusters->of[p];
+        char label[512];
+        if (!c->number)
+            continue;
+        report_pool_label(r, p, label, sizeof label);
+        fputs("<p class=\"clusters\">The slides of <b>", f);
+        html_text(f, label);
+        fprintf(f,
+                "</b> are of two kinds: %" PRId64 " of %" PRId64 " differ in %s%s%s. Two scanners, "
+                "settings or stains? Slides of one kind hide what is unusual in the other; "
+                "--group compares them apart.</p>\n",
+                c->others, c->n, c->number, c->second ? " together with " : "",
+                c->second ? c->second : "");
+    }
 }
 
 static void put_cannot(FILE *f, const struct report_view *r, const struct tally *t)
@@ -149,15 +165,17 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
     fputs("<section id=\"cannot\"><h2>What this report cannot tell</h2>\n<ul>\n"
           "<li>Whether a slide is in focus in an absolute sense. A sharp slide of one tissue can "
           "have a lower focus_db than a blurred slide of another. Slides are compared with those "
-          "of their pool only: one group, one resolution.</li>\n"
+          "of their comparison group only: one group, one resolution.</li>\n"
+          "<li>Whether what is usual is good. If most slides are blurred, blur is usual; "
+          "--accepted names slides that are good.</li>\n"
           "<li>Why groups differ. Scanner, stain, tissue and laboratory change together.</li>\n"
           "<li>Anything about a diagnosis.</li>\n",
           f);
-    if (!r->slides->params.tissue_only)
-        put_glass(f, t);
+    put_glass(f, t);
     if (r->scores->n_pools > 1)
         fprintf(f,
-                "<li>Anything across its %d pools: slides of different resolution or group are "
+                "<li>Anything across its %d comparison groups: slides of different resolution or "
+                "group are "
                 "never pooled.</li>\n",
                 r->scores->n_pools);
     put_unscored(f, r);
@@ -178,23 +196,25 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
 
 static void put_plain_row(FILE *f, const struct report_view *r, int64_t k)
 {
-    char text[1024];
+    struct report_reason reasons[REPORT_MOST_REASONS];
+    const int n = report_reasons(r, k, reasons);
+    char text[512];
     fputs("<tr><td>", f);
     html_text(f, r->names->slide[k]);
     fputs("</td><td>", f);
     report_pool_label(r, r->scores->of[k].pool, text, sizeof text);
     html_text(f, text);
     fprintf(f, "</td><td>%" PRId64 "</td>", r->slides->slide[k].windows);
-    for (int m = 0; m <= REPORT_METRICS; m++)
+    for (int m = 0; m < REPORT_NUMBERS; m++)
         if (isnan(report_value(r->slides, r->scores, k, m)))
             fputs("<td></td>", f);
         else
             fprintf(f, "<td>%.*f</td>", report_metric(m)->digits,
                     report_value(r->slides, r->scores, k, m));
-    fputs("<td>", f);
-    for (int n = 0; report_reason(r, k, n, text, sizeof text); n++) {
-        fputs(n ? "; " : "", f);
-        html_text(f, text);
+    fprintf(f, "<td>%s</td><td>", report_verdict_name(r->verdicts[k]));
+    for (int i = 0; i < n; i++) {
+        fputs(i ? "; " : "", f);
+        html_text(f, reasons[i].text);
     }
     fputs("</td></tr>\n", f);
 }
@@ -202,16 +222,16 @@ static void put_plain_row(FILE *f, const struct report_view *r, int64_t k)
 static void put_plain_table(FILE *f, const struct report_view *r)
 {
     const bool all = r->slides->n <= MOST_PLAIN_ROWS && r->lean < REPORT_LESS_TABLE;
-    char text[1024];
     fprintf(f,
             "<noscript>\n<h2>Slides</h2>\n<p>JavaScript is off: this is a plain table%s.</p>\n"
-            "<table class=\"plain\">\n<tr><th>slide</th><th>pool</th><th>windows</th>",
-            all ? "" : " of the slides that have a reason to look at them or lack something");
-    for (int m = 0; m <= REPORT_METRICS; m++)
-        fprintf(f, "<th>%s</th>", report_metric(m)->name);
-    fputs("<th>reasons</th></tr>\n", f);
+            "<table class=\"plain\">\n<tr><th>slide</th><th>comparison group</th>"
+            "<th>windows</th>",
+            all ? "" : " of the slides that do not pass");
+    for (int m = 0; m < REPORT_NUMBERS; m++)
+        fprintf(f, "<th>%s</th>", report_metric(m)->title);
+    fputs("<th>verdict</th><th>reasons</th></tr>\n", f);
     for (int64_t k = 0; k < r->slides->n; k++)
-        if (all || report_reason(r, k, 0, text, sizeof text))
+        if (all || r->verdicts[k] != REPORT_PASS)
             put_plain_row(f, r, k);
     fputs("</table>\n</noscript>\n", f);
 }
@@ -240,34 +260,40 @@ static void define(FILE *f, const char *name, const char *text)
     fprintf(f, "<dt>%s</dt><dd>%s</dd>\n", name, text);
 }
 
-static void put_definitions(FILE *f, const struct report_view *r)
+static void put_definitions(FILE *f)
 {
     fputs("<dl>\n", f);
-    for (int m = 0; m <= REPORT_METRICS; m++) {
-        const bool glass =
-            m >= REPORT_FOCUS_P05 && m <= REPORT_FOCUS_P95 && !r->slides->params.tissue_only;
-        fprintf(f, "<dt>%s</dt><dd>%s%s</dd>\n", report_metric(m)->name,
-                report_metric(m)->definition, glass ? "; windows of glass count, too" : "");
+    for (int m = 0; m < REPORT_NUMBERS; m++) {
+        const struct report_metric *x = report_metric(m);
+        fprintf(f, "<dt>%s <code>%s</code></dt><dd>%s", x->title, x->name, x->definition);
+        if (!isnan(x->most))
+            fprintf(f, "; above %g for review", x->most);
+        fputs("</dd>\n", f);
     }
     define(f, "focus_db",
            "mean level at 1/8 to 1/4 cycles/px minus the mean level at 1/64 to 1/32 "
            "cycles/px, of one window: sharpness with contrast removed");
+    define(f, "fine_db",
+           "mean level at 1/4 to 1/2 cycles/px minus the mean level at 1/8 to 1/4 cycles/px, of "
+           "one window: the first that slight blur takes away");
     define(f, "profile", "mean level of the octaves 1/128 to 1/64, ... 1/4 to 1/2 cycles/px");
-    define(f, "pool",
+    define(f, "comparison group",
            "the slides of one group that have the same resolution in um/px of the "
            "computed level, with two significant digits");
-    define(f, "z",
-           "robust score 0.6745 (x - median) / MAD within the pool. MAD is the median of "
-           "|x - median|. A pool has scores from ten slides on, if its MAD is not 0");
+    define(
+        f, "times the usual spread",
+        "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
+        "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5 times, or above "
+        "what an accepted slide has, is for review");
     define(f, "median histogram",
            "in each cell, the median of the slides' shares; the bands hold "
            "25 to 75 % and 5 to 95 % of the slides");
     define(f, "eta&sup2;",
-           "between-pool part of a metric's sum of squares, 0 to 1. It says how much "
-           "pools differ, not why");
+           "part of a number's sum of squares that lies between comparison groups, 0 to 1. It says "
+           "how much they differ, not why");
     define(f, "map",
            "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
-           "windows; hatched where no window counts");
+           "windows of tissue; hatched where there is none");
     fputs("</dl>\n", f);
 }
 
@@ -303,7 +329,7 @@ static void put_limits(FILE *f, const struct report_view *r)
 {
     for (int64_t k = 0; k < r->limits->n; k++) {
         const struct report_limit *l = &r->limits->limit[k];
-        fprintf(f, k ? "<br>%s %s: " : "<p>Limits: %s %s: ", report_metric(l->metric)->name,
+        fprintf(f, k ? "<br>%s %s: " : "<p>Limits: %s %s: ", report_metric(l->metric)->title,
                 l->above ? "above" : "below");
         if (!isnan(l->warn))
             fprintf(f, "%g warns ", l->warn);
@@ -340,12 +366,13 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     put_title(f, r, title, sizeof title);
     put_counts(f, r, &t);
     put_chance(f, r);
+    put_clusters(f, r);
     fputs("<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
     put_failures(f, r);
     put_cannot(f, r, &t);
     fputs("<section id=\"definitions\"><h2>Definitions and parameters</h2>\n", f);
-    put_definitions(f, r);
+    put_definitions(f);
     put_parameters(f, r);
     put_limits(f, r);
     fputs("</section>\n<script type=\"application/json\" id=\"data\">", f);

@@ -5,6 +5,19 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Strengths of reasons that are no numbers: after those that are. */
+#define OF_LIMIT 1e6
+#define OF_NOTE 0.0
+
+const char *report_verdict_name(enum report_verdict v)
+{
+    static const char *const names[] = {"pass", "review", "fail"};
+    return names[v];
+}
 
 void report_pool_label(const struct report_view *r, int32_t pool, char *out, size_t size)
 {
@@ -18,120 +31,180 @@ const char *report_failure_reason(const struct report_view *r, int64_t failure)
                                   : r->failures->failure[failure].reason;
 }
 
-bool report_is_flagged(const struct report_view *r, int64_t k)
-{
-    const struct report_score *score = &r->scores->of[k];
-    for (int m = 0; m < REPORT_METRICS; m++)
-        if (fabs(score->z[m]) > STATS_FLAG)
-            return true;
-    return score->verdict > REPORT_PASS || r->slides->slide[k].damaged > 0;
-}
+/* --- a list of reasons --- */
 
-/* --- reasons --- */
-
-/* Collects the reason of number `left`. */
-struct wish {
-    int left;
-    char *out;
-    size_t size;
+struct list {
+    struct report_reason *reason;
+    int n;
 };
 
-static bool say(struct wish *w, const char *fmt, ...) ERR_PRINTF(2, 3);
-static bool say(struct wish *w, const char *fmt, ...)
+static struct report_reason *say(struct list *l, enum report_verdict verdict, double strength,
+                                 const char *fmt, ...) ERR_PRINTF(4, 5);
+static struct report_reason *say(struct list *l, enum report_verdict verdict, double strength,
+                                 const char *fmt, ...)
 {
+    struct report_reason *x = &l->reason[l->n < REPORT_MOST_REASONS - 1 ? l->n++ : l->n];
     va_list ap;
-    if (w->left-- > 0)
-        return false;
+    *x = (struct report_reason){.verdict = verdict, .strength = strength, .x = NAN, .y = NAN};
     va_start(ap, fmt);
-    vsnprintf(w->out, w->size, fmt, ap);
+    vsnprintf(x->text, sizeof x->text, fmt, ap);
     va_end(ap);
-    return true;
+    return x;
 }
 
-static const char *unit_of(int m)
+static int stronger_first(const void *a, const void *b)
 {
-    return *report_metric(m)->unit ? " dB" : "";
+    const struct report_reason *x = a, *y = b;
+    if (x->verdict != y->verdict)
+        return x->verdict > y->verdict ? -1 : 1;
+    return x->strength > y->strength ? -1 : x->strength < y->strength;
 }
 
-/* The flagged metric whose |z| comes after that of metric `last`, from large to small; the first if
- * `last` is -1. -1: no more. */
-static int next_score(const struct report_score *s, int last)
-{
-    int best = -1;
-    for (int m = 0; m < REPORT_METRICS; m++) {
-        const double z = fabs(s->z[m]), limit = last < 0 ? INFINITY : fabs(s->z[last]);
-        if (z > STATS_FLAG && (z < limit || (z == limit && m > last)) &&
-            (best < 0 || z > fabs(s->z[best])))
-            best = m;
-    }
-    return best;
-}
+/* --- numbers --- */
 
-/* The strongest first. */
-static bool say_scores(const struct report_view *r, int64_t k, struct wish *w)
+/* "sharpness, typical -33.1 dB, usually -27.0; 6.1 times the usual spread" */
+static void say_z(const struct report_view *r, int64_t k, int m, double excess, struct list *l)
 {
+    const struct report_metric *x = report_metric(m);
     const struct report_score *s = &r->scores->of[k];
-    for (int m = next_score(s, -1); m >= 0; m = next_score(s, m)) {
-        const struct report_metric *x = report_metric(m);
-        if (say(w, "%s: %s is %.*f%s, the median of its pool %.*f%s (robust z %+.1f)",
-                s->z[m] < 0 ? x->low : x->high, x->name, x->digits, r->slides->slide[k].metric[m],
-                unit_of(m), x->digits, r->scores->pool[s->pool].summary[m].q50, unit_of(m),
-                s->z[m]))
-            return true;
-    }
-    return false;
+    const double usually = r->scores->pool[s->pool].summary[m].q50;
+    const double value = report_value(r->slides, r->scores, k, m);
+    char ratio[32], words[128];
+    snprintf(ratio, sizeof ratio, "%.2g", value / usually);
+    const char *text = s->z[m] < 0 ? x->low : x->high,
+               *place = x->ratio ? strstr(text, "%s") : NULL;
+    if (place)
+        snprintf(words, sizeof words, "%.*s%s%s", (int)(place - text), text, ratio, place + 2);
+    else
+        snprintf(words, sizeof words, "%s", text);
+    say(l, REPORT_REVIEW, excess, "%s (%s %.*f%s, usually %.*f%s; %.1f times the usual spread)",
+        words, x->title, x->digits, value, x->unit, x->digits, usually, x->unit, fabs(s->z[m]))
+        ->look = x->look;
 }
 
-static bool say_limits(const struct report_view *r, int64_t k, struct wish *w)
+static void say_blur(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    const struct report_place *p = &r->places->of[k];
+    struct report_reason *x =
+        say(l, REPORT_REVIEW, excess, "tissue blurred %s, %.0f %% of it",
+            p->where ? p->where : "in places", ceil(100 * r->scores->of[k].blurred));
+    x->look = REPORT_LOOK_MAP;
+    x->x = p->x;
+    x->y = p->y;
+}
+
+static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
+{
+    for (int m = 0; m < REPORT_METRICS; m++) {
+        const double excess = report_excess(r->slides, r->scores, k, m);
+        if (!(excess > 1))
+            continue;
+        if (m == REPORT_BLURRED)
+            say_blur(r, k, excess, l);
+        else if (m == REPORT_TWICE)
+            say(l, REPORT_REVIEW, excess, "saved as JPEG twice (score %.2f of 1)",
+                r->slides->slide[k].metric[m])
+                ->look = REPORT_LOOK_SLIDE;
+        else
+            say_z(r, k, m, excess, l);
+    }
+}
+
+/* --- limits --- */
+
+static void say_limits(const struct report_view *r, int64_t k, struct list *l)
 {
     for (int64_t n = 0; n < r->limits->n; n++) {
-        const struct report_limit *l = &r->limits->limit[n];
-        const double x = report_value(r->slides, r->scores, k, l->metric);
-        const bool fail = report_limit_breaks(l, x, l->fail);
-        const bool warn = report_limit_breaks(l, x, l->warn);
-        const struct report_metric *m = report_metric(l->metric);
-        if (report_limit_holds(l, r->groups->of[k]) && (fail || warn) &&
-            say(w, "%s: %s is %.*f%s, %s the limit of %g", fail ? "fail" : "warn", m->name,
-                m->digits, x, unit_of(l->metric), l->above ? "above" : "below",
-                fail ? l->fail : l->warn))
+        const struct report_limit *x = &r->limits->limit[n];
+        const double value = report_value(r->slides, r->scores, k, x->metric);
+        const bool fail = report_limit_breaks(x, value, x->fail);
+        const bool warn = report_limit_breaks(x, value, x->warn);
+        const struct report_metric *m = report_metric(x->metric);
+        if (!report_limit_holds(x, r->groups->of[k]))
+            continue;
+        if (isnan(value))
+            say(l, REPORT_REVIEW, OF_LIMIT, "%s is not known, and has a limit", m->title);
+        else if (fail || warn)
+            say(l, fail ? REPORT_FAIL : REPORT_REVIEW, OF_LIMIT, "%s is %.*f%s, %s the limit of %g",
+                m->title, m->digits, value, m->unit, x->above ? "above" : "below",
+                fail ? x->fail : x->warn)
+                ->look = m->look;
+    }
+}
+
+bool report_breaks_limit(const struct report_view *r, int64_t k)
+{
+    for (int64_t n = 0; n < r->limits->n; n++) {
+        const struct report_limit *x = &r->limits->limit[n];
+        const double value = report_value(r->slides, r->scores, k, x->metric);
+        if (report_limit_holds(x, r->groups->of[k]) && report_limit_breaks(x, value, x->fail))
             return true;
     }
     return false;
 }
 
-/* What the slide lacks. Only damage is a flag. */
-static bool say_notes(const struct report_view *r, const struct report_slide *s, struct wish *w)
+/* --- what a slide lacks --- */
+
+static void say_empty(const struct report_view *r, const struct report_slide *s, struct list *l)
 {
     const struct result_params *p = &r->slides->params;
-    if (s->nx * s->ny == 0 &&
-        say(w,
-            "no numbers: %" PRId64 " x %" PRId64 " px, smaller than one window of %" PRId64 " px",
-            s->width, s->height, p->window))
-        return true;
-    if (s->nx * s->ny > 0 && s->windows == 0 &&
-        say(w, s->groups_missing ? "no numbers: no window of the groups at hand counted"
-               : p->roi          ? "no numbers: no window inside the regions counted"
-               : p->tissue_only  ? "no numbers: no window has enough tissue"
-                                 : "no numbers: no window counted"))
-        return true;
-    char shows[64];
-    if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows) &&
-        say(w, "the tissue map shows %s and may be wrong", shows))
-        return true;
-    if (s->version >= 2 && isnan(s->metric[REPORT_TISSUE]) && say(w, "there is no tissue map"))
-        return true;
-    if (s->groups_missing > 0 && say(w, "incomplete: %" PRId64 " of %" PRId64 " groups are missing",
-                                     s->groups_missing, s->groups))
-        return true;
-    if (s->damaged > 0 &&
-        say(w, "%" PRId64 " of %" PRId64 " windows touch damaged tiles", s->damaged, s->windows))
-        return true;
-    return s->version < 2 &&
-           say(w, "result of format_version 1: no focus, no slope; compute it again to add them");
+    if (s->nx * s->ny == 0)
+        say(l, REPORT_REVIEW, OF_LIMIT,
+            "too small to measure: %" PRId64 " x %" PRId64
+            " px, smaller than one window of %" PRId64 " px",
+            s->width, s->height, p->window);
+    else if (s->windows == 0)
+        say(l, REPORT_REVIEW, OF_LIMIT, "%s",
+            s->groups_missing ? "no numbers: no window of the groups at hand counted"
+            : p->roi          ? "no numbers: no window inside the regions counted"
+            : p->tissue_only  ? "no numbers: no window has enough tissue"
+                              : "no numbers: no window counted");
 }
 
-bool report_reason(const struct report_view *r, int64_t k, int n, char *out, size_t size)
+static void say_notes(const struct report_view *r, const struct report_slide *s, struct list *l)
 {
-    struct wish w = {n, out, size};
-    return say_scores(r, k, &w) || say_limits(r, k, &w) || say_notes(r, &r->slides->slide[k], &w);
+    char shows[64];
+    say_empty(r, s, l);
+    if (s->damaged > 0)
+        say(l, REPORT_FAIL, OF_LIMIT, "%" PRId64 " of %" PRId64 " windows touch damaged tiles",
+            s->damaged, s->windows);
+    if (s->groups_missing > 0)
+        say(l, REPORT_REVIEW, OF_LIMIT, "incomplete: %" PRId64 " of %" PRId64 " groups are missing",
+            s->groups_missing, s->groups);
+    if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows))
+        say(l, REPORT_REVIEW, OF_NOTE, "the tissue map shows %s and may be wrong", shows)->look =
+            REPORT_LOOK_SLIDE;
+    if (s->version >= 2 && isnan(s->metric[REPORT_TISSUE]))
+        say(l, REPORT_PASS, OF_NOTE, "there is no tissue map");
+    if (s->version >= 3 && s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50]))
+        say(l, REPORT_PASS, OF_NOTE, "sharpness is not known: no window is half tissue");
+    if (s->version < 2)
+        say(l, REPORT_PASS, OF_NOTE,
+            "result of format_version 1: no focus, no slope; compute it again to add them");
+    else if (s->version < 3)
+        say(l, REPORT_PASS, OF_NOTE,
+            "result of format_version 2: glass counts as tissue; compute it again");
+}
+
+/* --- all --- */
+
+int report_reasons(const struct report_view *r, int64_t k,
+                   struct report_reason reasons[REPORT_MOST_REASONS])
+{
+    struct list l = {reasons, 0};
+    say_limits(r, k, &l);
+    say_numbers(r, k, &l);
+    say_notes(r, &r->slides->slide[k], &l);
+    qsort(reasons, (size_t)l.n, sizeof *reasons, stronger_first);
+    return l.n;
+}
+
+uint8_t *report_judge(const struct report_view *r)
+{
+    struct report_reason reasons[REPORT_MOST_REASONS];
+    uint8_t *verdicts = calloc((size_t)r->slides->n + 1, 1);
+    for (int64_t k = 0; verdicts && k < r->slides->n; k++)
+        if (report_reasons(r, k, reasons) > 0)
+            verdicts[k] = (uint8_t)reasons[0].verdict;
+    return verdicts;
 }

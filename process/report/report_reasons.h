@@ -1,15 +1,33 @@
 /*
- * report_reasons.h - why to look at a slide, in words.
+ * report_reasons.h - the verdict on each slide, and the reasons in words.
+ *
+ * fail    the slide has no numbers, touches damaged tiles, or breaks a limit of --limits
+ * review  a number is beyond what is usual (report_scores.h), a limit warns, or numbers are missing
+ * pass    nothing of that
  */
 #ifndef WSI_REPORT_REASONS_H
 #define WSI_REPORT_REASONS_H
 
 #include "process/report/report_view.h"
 
-/* Is slide k unusual: a flag of its own, damage, or a verdict other than pass? */
-bool report_is_flagged(const struct report_view *r, int64_t k);
-/* Reason n = 0, 1 ... for looking at slide k, or what its numbers lack. False: no more. */
-bool report_reason(const struct report_view *r, int64_t k, int n, char *out, size_t size);
+const char *report_verdict_name(enum report_verdict v);
+
+struct report_reason {
+    enum report_verdict verdict; /* REPORT_PASS: only a note */
+    double strength;             /* how far beyond what is usual: above 1 */
+    enum report_look look;       /* the picture that shows it */
+    double x, y;                 /* where, as parts of the slide's width and height; NAN: nowhere */
+    char text[512];
+};
+
+enum { REPORT_MOST_REASONS = REPORT_METRICS + 16 };
+/* The reasons of slide k, the strongest first; returns their number. */
+int report_reasons(const struct report_view *r, int64_t k,
+                   struct report_reason reasons[REPORT_MOST_REASONS]);
+/* The verdicts on all slides; the view's own are not used. To be free()d; NULL: out of memory. */
+uint8_t *report_judge(const struct report_view *r);
+/* Does slide k break a limit that fails? */
+bool report_breaks_limit(const struct report_view *r, int64_t k);
 /* The reason as the page may show it. */
 const char *report_failure_reason(const struct report_view *r, int64_t failure);
 /* "group, 0.25 um/px". */

@@ -1,6 +1,8 @@
 /* report_scores.c - see report_scores.h. */
 #include "process/report/report_scores.h"
 
+#include "common/base/cli.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +13,6 @@
 struct work {
     const struct report_slides *slides;
     const struct report_groups *groups;
-    const struct report_limits *limits;
     struct report_scores *out;
 };
 
@@ -77,6 +78,30 @@ static void room_free(struct room *m)
 
 /* --- scores --- */
 
+/* Does slide k say what is usual in its pool? */
+static bool is_reference(const struct work *w, int64_t k, int32_t pool)
+{
+    const struct report_score *x = &w->out->of[k];
+    return x->pool == pool && (w->out->pool[pool].accepted == 0 || x->accepted);
+}
+
+/* What is usual, once z is known. */
+static void find_usual(const struct work *w, int32_t pool, int m)
+{
+    struct report_pool *q = &w->out->pool[pool];
+    q->usual[m][0] = q->usual[m][1] = stats_flag(q->summary[m].n);
+    q->most[m] = report_metric(m)->most;
+    for (int64_t k = 0; k < w->slides->n; k++) {
+        const struct report_score *x = &w->out->of[k];
+        if (x->pool != pool || !x->accepted)
+            continue;
+        q->usual[m][0] = fmax(q->usual[m][0], -x->z[m]);
+        q->usual[m][1] = fmax(q->usual[m][1], x->z[m]);
+        if (!isnan(q->most[m]))
+            q->most[m] = fmax(q->most[m], report_value(w->slides, w->out, k, m));
+    }
+}
+
 static void score_metric(const struct work *w, int32_t pool, int metric, struct room *m)
 {
     const struct report_slides *s = w->slides;
@@ -84,17 +109,80 @@ static void score_metric(const struct work *w, int32_t pool, int metric, struct 
     struct stats_summary *sum = &w->out->pool[pool].summary[metric];
     int64_t n = 0;
     for (int64_t k = 0; k < s->n; k++)
-        if (of[k].pool == pool)
-            m->values[n++] = s->slide[k].metric[metric];
+        if (is_reference(w, k, pool))
+            m->values[n++] = report_value(s, w->out, k, metric);
     *sum = stats_summarise(m->values, n, m->work);
-    for (int64_t k = 0; k < s->n && report_metric(metric)->low; k++) {
-        if (of[k].pool != pool)
-            continue;
-        const double z = stats_z(sum, s->slide[k].metric[metric]);
-        of[k].z[metric] = z;
-        w->out->scored += !isnan(z);
-        w->out->flags += fabs(z) > STATS_FLAG;
+    for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)
+        if (of[k].pool == pool) {
+            of[k].z[metric] = stats_z(sum, report_value(s, w->out, k, metric));
+            w->out->scored += !isnan(of[k].z[metric]);
+        }
+    find_usual(w, pool, metric);
+    for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)
+        w->out->flags += of[k].pool == pool && report_excess(s, w->out, k, metric) > 1;
+}
+
+/* --- blur --- */
+
+/* The bin that holds value number `rank` of those counted in bins, from 0. */
+static int find_rank(const uint64_t *bins, int n, uint64_t rank)
+{
+    uint64_t sum = 0;
+    for (int k = 0; k < n; k++)
+        if ((sum += bins[k]) > rank)
+            return k;
+    return n - 1;
+}
+
+/* Median less 3.5 robust standard deviations, as a bin: values in bins before it are blurred. -1:
+ * not known. */
+static int find_blurred(const uint64_t *bins)
+{
+    uint64_t away[REPORT_SHARP_BINS] = {0}, n = 0;
+    for (int k = 0; k < REPORT_SHARP_BINS; k++)
+        n += bins[k];
+    if (n == 0)
+        return -1;
+    const int middle = find_rank(bins, REPORT_SHARP_BINS, n / 2);
+    for (int k = 0; k < REPORT_SHARP_BINS; k++)
+        away[abs(k - middle)] += bins[k];
+    const int mad = find_rank(away, REPORT_SHARP_BINS, n / 2);
+    const double below = middle - STATS_FLAG * mad / 0.6745;
+    return mad == 0 ? -1 : below < 0 ? 0 : (int)below;
+}
+
+/* Part of a slide's windows in bins before `end`. */
+static double part_before(const uint32_t *bins, int end)
+{
+    uint64_t n = 0, blurred = 0;
+    for (int k = 0; k < REPORT_SHARP_BINS; k++) {
+        n += bins[k];
+        blurred += k < end ? bins[k] : 0;
     }
+    return n > 0 ? (double)blurred / (double)n : NAN;
+}
+
+static void measure_blur(const struct work *w, int32_t pool)
+{
+    struct report_pool *q = &w->out->pool[pool];
+    uint64_t bins[REPORT_SHARP_BINS] = {0};
+    int64_t slides = 0;
+    q->blurred_below = NAN;
+    for (int64_t k = 0; k < w->slides->n; k++) {
+        const uint32_t *own = w->slides->slide[k].sharp;
+        if (!own || !is_reference(w, k, pool))
+            continue;
+        slides++;
+        for (int b = 0; b < REPORT_SHARP_BINS; b++)
+            bins[b] += own[b];
+    }
+    const int end = slides < STATS_LEAST ? -1 : find_blurred(bins);
+    if (end < 0)
+        return;
+    q->blurred_below = REPORT_SHARP_LOW + REPORT_SHARP_STEP * end;
+    for (int64_t k = 0; k < w->slides->n; k++)
+        if (w->out->of[k].pool == pool && w->slides->slide[k].sharp)
+            w->out->of[k].blurred = part_before(w->slides->slide[k].sharp, end);
 }
 
 static void summarise_profile(const struct work *w, int32_t pool, struct room *m)
@@ -137,37 +225,34 @@ static int measure_distances(const struct work *w, int32_t pool, struct room *m,
     return 0;
 }
 
-/* --- verdicts --- */
+/* --- values --- */
 
 double report_value(const struct report_slides *s, const struct report_scores *scores, int64_t k,
-                    int metric)
+                    int m)
 {
-    return metric == REPORT_METRICS ? scores->of[k].w1 : s->slide[k].metric[metric];
+    return m == REPORT_W1        ? scores->of[k].w1
+           : m == REPORT_BLURRED ? scores->of[k].blurred
+                                 : s->slide[k].metric[m];
 }
 
-/* A slide without a value of a metric that has a limit has no verdict, unless another fails. */
-static enum report_verdict judge(const struct work *w, int64_t slide)
+double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                     int m)
 {
-    bool unknown = false;
-    int worst = REPORT_NO_VERDICT;
-    for (int64_t k = 0; k < w->limits->n; k++) {
-        const struct report_limit *l = &w->limits->limit[k];
-        const double x = report_value(w->slides, w->out, slide, l->metric);
-        if (!report_limit_holds(l, w->groups->of[slide]))
-            continue;
-        const int verdict = report_limit_breaks(l, x, l->fail)   ? REPORT_FAIL
-                            : report_limit_breaks(l, x, l->warn) ? REPORT_WARN
-                                                                 : REPORT_PASS;
-        unknown = unknown || isnan(x);
-        worst = verdict > worst ? verdict : worst;
-    }
-    return worst == REPORT_PASS && unknown ? REPORT_NO_VERDICT : (enum report_verdict)worst;
+    const struct report_pool *q = &scores->pool[scores->of[k].pool];
+    const struct report_metric *x = report_metric(m);
+    const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
+    if (!isnan(q->most[m]) && !isnan(value))
+        return value / q->most[m];
+    if (isnan(z) || !(z < 0 ? x->low : x->high))
+        return 0;
+    return fabs(z) / q->usual[m][z > 0];
 }
 
 /* --- all --- */
 
 static int score_pool(const struct work *w, int32_t pool, struct room *m, struct err *e)
 {
+    measure_blur(w, pool);
     for (int metric = 0; metric < REPORT_METRICS; metric++)
         score_metric(w, pool, metric, m);
     summarise_profile(w, pool, m);
@@ -179,7 +264,7 @@ static void measure_groups(const struct work *w, struct room *m)
     const int64_t n = w->slides->n;
     for (int metric = 0; metric < REPORT_METRICS; metric++) {
         for (int64_t k = 0; k < n; k++) {
-            m->values[k] = w->slides->slide[k].metric[metric];
+            m->values[k] = report_value(w->slides, w->out, k, metric);
             m->group[k] = w->out->of[k].pool;
         }
         w->out->eta[metric] = stats_eta_squared(m->values, m->group, n, w->out->n_pools, m->work);
@@ -192,27 +277,59 @@ static int find_pools(const struct work *w, struct err *e)
         struct report_score *x = &w->out->of[k];
         for (int m = 0; m < REPORT_METRICS; m++)
             x->z[m] = NAN;
-        x->w1 = NAN;
+        x->w1 = x->blurred = NAN;
         if ((x->pool = find_pool(w, k, e)) < 0)
             return -1;
     }
     return 0;
 }
 
-int report_score(const struct report_slides *s, const struct report_groups *g,
-                 const struct report_limits *l, struct report_scores *out, struct err *e)
+/* --- accepted slides --- */
+
+struct accepting {
+    const struct work *w;
+    int64_t unknown; /* names that no result has */
+};
+
+static int accept_one(void *ctx, const char *name, struct err *e)
 {
-    const struct work w = {s, g, l, out};
+    struct accepting *a = ctx;
+    struct report_scores *out = a->w->out;
+    const int64_t k = report_find_slide(a->w->slides, name);
+    (void)e;
+    a->unknown += k < 0;
+    if (k >= 0 && !out->of[k].accepted) {
+        out->of[k].accepted = true;
+        out->pool[out->of[k].pool].accepted++;
+    }
+    return 0;
+}
+
+static int accept(const struct work *w, const char *path, struct err *e)
+{
+    struct accepting a = {.w = w};
+    if (!path)
+        return 0;
+    if (cli_list(path, accept_one, &a, e))
+        return -1;
+    if (a.unknown > 0)
+        cli_say("%s: %" PRId64 " name%s that no result has", path, a.unknown,
+                a.unknown == 1 ? "" : "s");
+    return 0;
+}
+
+int report_score(const struct report_slides *s, const struct report_groups *g, const char *accepted,
+                 struct report_scores *out, struct err *e)
+{
+    const struct work w = {s, g, out};
     struct room m = {0};
     out->of = calloc((size_t)s->n + 1, sizeof *out->of);
     int bad = out->of ? find_pools(&w, e) : err_set(e, "out of memory");
-    bad = bad || room_alloc(&m, s->n, out->n_pools, e);
+    bad = bad || accept(&w, accepted, e) || room_alloc(&m, s->n, out->n_pools, e);
     for (int32_t p = 0; p < out->n_pools && !bad; p++)
         bad = score_pool(&w, p, &m, e);
     if (!bad)
         measure_groups(&w, &m);
-    for (int64_t k = 0; k < s->n && !bad; k++)
-        out->of[k].verdict = judge(&w, k);
     room_free(&m);
     return bad ? -1 : 0;
 }

@@ -1,19 +1,24 @@
 /*
- * report_scores.h - pools, robust z, distances between histograms, verdicts.
+ * report_scores.h - pools, robust z, blurred shares, distances between histograms.
+ *
+ * A tissue window is blurred if its focus_db is below the median of all tissue windows of its pool,
+ * less 3.5 robust standard deviations (MAD / 0.6745), rounded down to a bin of report_numbers.h.
+ *
+ * With accepted slides in a pool, medians, MADs and what is blurred come from these alone, and what
+ * is usual includes everything that an accepted slide has.
  */
 #ifndef WSI_REPORT_SCORES_H
 #define WSI_REPORT_SCORES_H
 
 #include "common/base/stats.h"
-#include "process/report/report_limits.h"
-
-enum report_verdict { REPORT_NO_VERDICT, REPORT_PASS, REPORT_WARN, REPORT_FAIL };
+#include "process/report/report_groups.h"
 
 struct report_score {
     int32_t pool;
-    enum report_verdict verdict;
-    double z[REPORT_METRICS];
-    double w1; /* dB to the pool's median; NAN without windows */
+    bool accepted;            /* it is in the list of --accepted */
+    double z[REPORT_METRICS]; /* NAN: none */
+    double blurred;           /* part of its tissue windows; NAN: not known */
+    double w1;                /* dB to the pool's median; NAN without windows */
 };
 
 /* A group's slides of one resolution. */
@@ -21,7 +26,11 @@ struct report_pool {
     int32_t group;
     char resolution[32]; /* "0.25 um/px" */
     int64_t n, counted;  /* slides; those with windows */
+    int64_t accepted;    /* slides in the list of --accepted; the summaries are of these, if any */
     struct stats_summary summary[REPORT_METRICS];
+    /* What is usual: z from -usual[m][0] to usual[m][1], and values up to most[m]. */
+    double usual[REPORT_METRICS][2], most[REPORT_METRICS];
+    double blurred_below;              /* dB of focus_db; NAN: not known */
     double profile[3][REPORT_OCTAVES]; /* quartiles of the octaves */
     float *median;                     /* [bins]: the median CDF; owned; NULL if counted is 0 */
 };
@@ -32,14 +41,18 @@ struct report_scores {
     struct report_pool *pool;   /* [n_pools], owned */
     struct report_score *of;    /* [slides], owned */
     double eta[REPORT_METRICS]; /* share of the variation between pools */
-    int64_t scored, flags;      /* values that have a z; those with |z| > STATS_FLAG */
+    int64_t scored, flags;      /* values that have a z; those beyond what is usual */
 };
 
-int report_score(const struct report_slides *s, const struct report_groups *g,
-                 const struct report_limits *l, struct report_scores *out, struct err *e);
+/* accepted: a file of names, or NULL. */
+int report_score(const struct report_slides *s, const struct report_groups *g, const char *accepted,
+                 struct report_scores *out, struct err *e);
 void report_scores_free(struct report_scores *s);
-/* Value of a metric of slide k; REPORT_METRICS is w1. */
+/* Number m, 0 .. REPORT_NUMBERS - 1, of slide k. */
 double report_value(const struct report_slides *s, const struct report_scores *scores, int64_t k,
-                    int metric);
+                    int m);
+/* How far number m of slide k is beyond what is usual: above 1 it is a flag. 0: it is not known. */
+double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                     int m);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "process/report/report_pictures.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,11 +46,35 @@ void report_slides_sort(struct report_slides *s)
         qsort(s->slide, (size_t)s->n, sizeof *s->slide, by_name);
 }
 
+static int compare_name(const void *name, const void *slide)
+{
+    return strcmp(name, ((const struct report_slide *)slide)->name);
+}
+
+static int64_t find_exactly(const struct report_slides *s, const char *name)
+{
+    const struct report_slide *found =
+        s->n ? bsearch(name, s->slide, (size_t)s->n, sizeof *s->slide, compare_name) : NULL;
+    return found ? found - s->slide : -1;
+}
+
+int64_t report_find_slide(const struct report_slides *s, const char *name)
+{
+    const int64_t k = find_exactly(s, name);
+    const char *dot = strrchr(name, '.');
+    char stem[256];
+    if (k >= 0 || !dot || dot == name || (size_t)(dot - name) >= sizeof stem)
+        return k;
+    snprintf(stem, sizeof stem, "%.*s", (int)(dot - name), name);
+    return find_exactly(s, stem);
+}
+
 void report_slide_free(struct report_slide *s)
 {
     free(s->name);
     free(s->vendor);
     free(s->cdf);
+    free(s->sharp);
     report_pictures_free(s->pictures);
 }
 

@@ -9,6 +9,7 @@
 #include "common/result/features.h"
 #include "common/result/result.h"
 #include "process/report/report_metric.h"
+#include "process/report/report_numbers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,13 +24,17 @@ struct report_slide {
     int64_t groups, groups_missing;    /* of the store */
     double mpp, downsample, objective; /* NAN: not known. mpp is that of level 0 */
     double metric[REPORT_METRICS], profile[REPORT_OCTAVES]; /* NAN: no value */
-    float *cdf;                      /* [bins], owned; NULL without windows */
+    double octaves[REPORT_SPECTRUM_OCTAVES];                /* report_numbers.h; the same */
+    double some_glass;   /* as REPORT_GLASS, but of fewer windows: only for telling kinds apart */
+    float *cdf;          /* [bins], owned; NULL without windows */
+    uint32_t *sharp;     /* [REPORT_SHARP_BINS]: sharpness of tissue windows; owned; NULL without */
+    char subsampling[8]; /* of the JPEG tiles; "" if not known */
     struct report_picture *pictures; /* see report_pictures.h; owned; NULL: none */
 };
 
 /* Starts as {0}. */
 struct report_slides {
-    struct result_params params; /* of all results */
+    struct result_params params; /* of all results, but for what features they have */
     bool begun;                  /* params are set */
     char **creators;             /* [n_creators], of the results; owned */
     int n_creators;
@@ -55,6 +60,8 @@ int report_slides_add(struct report_slides *s, const struct report_slide *row, s
 int report_slides_add_creator(struct report_slides *s, const char *creator, struct err *e);
 /* Sorts by name, then by file. */
 void report_slides_sort(struct report_slides *s);
+/* The number of a slide; -1: none. The name may be that of the slide's file: "A.svs" is slide A. */
+int64_t report_find_slide(const struct report_slides *s, const char *name);
 void report_slide_free(struct report_slide *s); /* what it owns, not s */
 void report_slides_free(struct report_slides *s);
 

@@ -6,34 +6,8 @@
 #include "process/draw/png_file.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SIDE = 128 }; /* px of a picture */
-
-struct report_spectra {
-    char *const *files;
-    struct result *open;
-    int64_t file; /* the result that is open */
-};
-
-struct report_spectra *report_spectra_create(char *const *files, struct err *e)
-{
-    struct report_spectra *s = calloc(1, sizeof *s);
-    if (!s) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
-    s->files = files;
-    s->file = -1;
-    return s;
-}
-
-void report_spectra_free(struct report_spectra *s)
-{
-    if (s)
-        result_close(s->open);
-    free(s);
-}
 
 /* Mean bin number of a frequency of the whole plane, -N/2 <= v, u < N/2. */
 static double mean_bin(const struct result_spectrum *x, int64_t n, int64_t v, int64_t u)
@@ -101,49 +75,17 @@ static int put_spectrum(FILE *f, const struct result_params *p, const struct res
     return bad;
 }
 
-/* The number of a slide in the open result. */
-static int64_t find_slide(const struct result *r, const char *name, struct err *e)
-{
-    int64_t low = 0, high = result_slides(r);
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        const int order = strcmp(result_slide_name(r, middle), name);
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return err_set(e, "slide %s is gone; run again", name);
-}
-
-static int load(struct report_spectra *s, const struct report_slide *slide,
-                struct result_slide *out, struct err *e)
-{
-    const char *path = s->files[slide->file];
-    if (s->file != slide->file) {
-        result_close(s->open);
-        s->open = result_open(path, e);
-        s->file = slide->file;
-    }
-    const int64_t k = s->open ? find_slide(s->open, slide->name, e) : -1;
-    if (k < 0)
-        return s->open ? err_add(e, "%s", path) : -1;
-    return result_load_parts(s->open, k, RESULT_WITH_SPECTRA, out, e);
-}
-
-int report_spectra_write(struct report_spectra *s, const struct report_slide *slide, FILE *f,
+int report_spectra_write(struct report_again *a, const struct report_slide *slide, FILE *f,
                          struct err *e)
 {
     struct result_slide loaded;
     int bad = 0;
     if (slide->version < 2)
         return 0;
-    if (load(s, slide, &loaded, e))
+    if (report_load_again(a, slide, RESULT_WITH_SPECTRA, &loaded, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES && !bad; k++)
-        bad = put_spectrum(f, result_params(s->open), &loaded.spectra[k], e);
+        bad = put_spectrum(f, result_params(a->open), &loaded.spectra[k], e);
     result_slide_free(&loaded);
     return bad;
 }

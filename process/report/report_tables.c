@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const verdicts[] = {"", "pass", "warn", "fail"};
-
 /* --- CSV --- */
 
 static void next_real(FILE *f, double x)
@@ -24,14 +22,14 @@ static void next_real(FILE *f, double x)
     csv_number(f, x);
 }
 
-static const char *reasons_of(const struct report_view *r, int64_t slide, char all[4096])
+static const char *reasons_of(const struct report_view *r, int64_t k, char all[4096])
 {
-    char text[1024];
+    struct report_reason reasons[REPORT_MOST_REASONS];
+    const int n = report_reasons(r, k, reasons);
+    size_t used = 0;
     *all = 0;
-    for (int k = 0; report_reason(r, slide, k, text, sizeof text); k++) {
-        const size_t n = strlen(all);
-        snprintf(all + n, 4096 - n, "%s%s", n ? "; " : "", text);
-    }
+    for (int i = 0; i < n && used < 4096; i++)
+        used += (size_t)snprintf(all + used, 4096 - used, "%s%s", i ? "; " : "", reasons[i].text);
     return all;
 }
 
@@ -48,12 +46,12 @@ static void put_slide(FILE *f, const struct report_view *r, int64_t k)
     fprintf(f, ",%" PRId64 ",%" PRId64 ",", s->windows, s->groups_missing);
     if (s->damaged >= 0)
         fprintf(f, "%" PRId64, s->damaged);
-    for (int m = 0; m <= REPORT_METRICS; m++)
+    for (int m = 0; m < REPORT_NUMBERS; m++)
         next_real(f, report_value(r->slides, r->scores, k, m));
     for (int m = 0; m < REPORT_METRICS; m++)
-        if (report_metric(m)->low)
+        if (report_is_scored(m))
             next_real(f, score->z[m]);
-    fprintf(f, ",0,%d,%s", report_is_flagged(r, k), verdicts[score->verdict]);
+    fprintf(f, ",%d,%s", r->clusters->other[k], report_verdict_name(r->verdicts[k]));
     putc(',', f);
     csv_text(f, reasons_of(r, k, reasons));
     putc('\n', f);
@@ -64,12 +62,12 @@ static void put_failed(FILE *f, const struct report_view *r, int64_t k)
 {
     csv_text(f, r->names->failure[k]);
     fputs(",,,,,", f);
-    for (int m = 0; m <= REPORT_METRICS; m++)
+    for (int m = 0; m < REPORT_NUMBERS; m++)
         putc(',', f);
     for (int m = 0; m < REPORT_METRICS; m++)
-        if (report_metric(m)->low)
+        if (report_is_scored(m))
             putc(',', f);
-    fputs(",1,1,,", f);
+    fputs(",,fail,", f);
     csv_text(f, report_failure_reason(r, k));
     putc('\n', f);
 }
@@ -78,12 +76,12 @@ int report_csv(const struct report_view *r, FILE *f, struct err *e)
 {
     (void)e;
     fputs("slide,group,resolution,windows,groups_missing,windows_damaged", f);
-    for (int m = 0; m <= REPORT_METRICS; m++)
+    for (int m = 0; m < REPORT_NUMBERS; m++)
         fprintf(f, ",%s", report_metric(m)->name);
     for (int m = 0; m < REPORT_METRICS; m++)
-        if (report_metric(m)->low)
+        if (report_is_scored(m))
             fprintf(f, ",z_%s", report_metric(m)->name);
-    fputs(",failed,flagged,verdict,reasons\n", f);
+    fputs(",other_kind,verdict,reasons\n", f);
     for (int64_t k = 0; k < r->slides->n; k++)
         put_slide(f, r, k);
     for (int64_t k = 0; k < r->failures->n; k++)
@@ -149,20 +147,27 @@ static void put_name(FILE *f, const char *name)
 /* Columns that are texts. */
 static void put_text_columns(FILE *f)
 {
-    fputs("\n{\"flagged\": {\"title\": \"look\", \"namespace\": \"h5spec\", \"description\": "
-          "\"needs a look: failed, damaged, unusual in its pool, or beyond a limit\"}},\n"
+    fputs("\n{\"verdict\": {\"title\": \"verdict\", \"namespace\": \"h5spec\", \"description\": "
+          "\"pass, review or fail\"}},\n"
           "{\"reasons\": {\"title\": \"reasons\", \"namespace\": \"h5spec\", \"description\": "
           "\"why to look at the slide, the strongest reason first\"}},",
           f);
 }
 
-static void begin_row(FILE *f, const char *name, bool first, const char *flagged,
+static void begin_row(FILE *f, const char *name, bool first, const char *verdict,
                       const char *reasons)
 {
     fputs(first ? "\n" : ",\n", f);
     put_name(f, name);
-    fprintf(f, ": {\"flagged\": \"%s\", \"reasons\": ", flagged);
+    fprintf(f, ": {\"verdict\": \"%s\", \"reasons\": ", verdict);
     put_name(f, reasons);
+}
+
+/* Without being asked for: what a reader wants first. */
+static bool is_shown(int metric)
+{
+    return metric == REPORT_FOCUS_P50 || metric == REPORT_BLURRED || metric == REPORT_STAIN ||
+           metric == REPORT_TISSUE || metric == REPORT_W1;
 }
 
 static void put_statistics(const struct report_view *r, FILE *f)
@@ -170,25 +175,24 @@ static void put_statistics(const struct report_view *r, FILE *f)
     char reasons[4096];
     fputs(MULTIQC_HEAD "statistics\", \"plot_type\": \"generalstats\", \"pconfig\": [", f);
     put_text_columns(f);
-    for (int m = 0; m <= REPORT_METRICS; m++) {
+    for (int m = 0; m < REPORT_NUMBERS; m++) {
         const struct report_metric *x = report_metric(m);
         fprintf(f,
                 "%s\n{\"%s\": {\"title\": \"%s\", \"namespace\": \"h5spec\", \"description\": "
-                "\"%s\", \"format\": \"{:,.%df}\"%s%s}}",
-                m ? "," : "", x->name, x->name, x->definition, x->digits,
-                *x->unit ? ", \"suffix\": \" dB\"" : "",
-                x->low || m == REPORT_METRICS ? "" : ", \"hidden\": true");
+                "\"%s\", \"format\": \"{:,.%df}\", \"suffix\": \"%s\"%s}}",
+                m ? "," : "", x->name, x->title, x->definition, x->digits, x->unit,
+                is_shown(m) ? "" : ", \"hidden\": true");
     }
     fputs("],\n\"data\": {", f);
     for (int64_t k = 0; k < r->slides->n; k++) {
-        begin_row(f, r->names->slide[k], k == 0, report_is_flagged(r, k) ? "yes" : "",
+        begin_row(f, r->names->slide[k], k == 0, report_verdict_name(r->verdicts[k]),
                   reasons_of(r, k, reasons));
-        for (int m = 0; m <= REPORT_METRICS; m++)
+        for (int m = 0; m < REPORT_NUMBERS; m++)
             put_value(f, report_metric(m)->name, report_value(r->slides, r->scores, k, m));
         putc('}', f);
     }
     for (int64_t k = 0; k < r->failures->n; k++) {
-        begin_row(f, r->names->failure[k], k + r->slides->n == 0, "failed",
+        begin_row(f, r->names->failure[k], k + r->slides->n == 0, "fail",
                   report_failure_reason(r, k));
         putc('}', f);
     }

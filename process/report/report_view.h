@@ -5,8 +5,11 @@
 #define WSI_REPORT_VIEW_H
 
 #include "process/report/report_cells.h"
+#include "process/report/report_clusters.h"
+#include "process/report/report_limits.h"
 #include "process/report/report_names.h"
 #include "process/report/report_pictures.h"
+#include "process/report/report_places.h"
 
 /* What is left out of a page that is too large, each with what comes before it. Pictures go first;
  * see report_album.h. */
@@ -15,6 +18,8 @@ enum report_lean {
     REPORT_LESS_TABLE, /* rows without a reason, of the table without JavaScript */
     REPORT_NO_CURVES,  /* histogram and profile of each slide */
 };
+
+enum report_verdict { REPORT_PASS, REPORT_REVIEW, REPORT_FAIL };
 
 struct report_view {
     const struct report_setup *setup;
@@ -25,6 +30,9 @@ struct report_view {
     const struct report_limits *limits;
     const struct report_scores *scores;
     const struct report_cells *cells;
+    const struct report_clusters *clusters;
+    const struct report_places *places;
+    const uint8_t *verdicts;    /* [slides], enum report_verdict; see report_reasons.h */
     struct report_spool *spool; /* NULL: no pictures */
     enum report_lean lean;
 };

@@ -1,0 +1,166 @@
+/* report_clusters.c - see report_clusters.h. */
+#include "process/report/report_clusters.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { METRICS = 8, NUMBERS = METRICS + REPORT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 4 };
+enum { DIRECTIONS = 18 };
+
+/* Numbers that say how a slide was made, more than what is on it. Pairs are of those from
+ * FIRST_OF_PAIRS on. */
+static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_GRID,     REPORT_QUALITY,
+                                     REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
+static const char *const steps[REPORT_SPECTRUM_OCTAVES - 1] = {
+    "step of the spectrum at 1/16", "step of the spectrum at 1/8", "step of the spectrum at 1/4"};
+
+static const char *name_of(int number)
+{
+    return number < METRICS ? report_metric(metrics[number])->title : steps[number - METRICS];
+}
+
+/* The slides of a pool. */
+struct pool {
+    const struct report_slides *slides;
+    const struct report_scores *scores;
+    int32_t pool;
+    double *v[NUMBERS]; /* [n]: numbers of the slides, less their median, over their MAD */
+    int64_t *slide;     /* [n] */
+    int64_t n;
+    double *x, *work; /* [n]: what is split; the same, sorted */
+};
+
+/* Where n sorted values are split best. */
+struct split {
+    double separation, above;
+    int64_t low, n;
+};
+
+static struct split split_sorted(const double *v, int64_t n)
+{
+    struct split best = {.n = n};
+    const int64_t least = n > 12 * REPORT_LEAST_KIND ? n / 12 : REPORT_LEAST_KIND;
+    double sum = 0, square = 0, low = 0, low_square = 0;
+    for (int64_t k = 0; k < n; k++) {
+        sum += v[k] - v[0];
+        square += (v[k] - v[0]) * (v[k] - v[0]);
+    }
+    for (int64_t k = 1; k <= n - least; k++) {
+        const double x = v[k - 1] - v[0];
+        low += x;
+        low_square += x * x;
+        if (k < least || !(v[k] > v[k - 1]))
+            continue;
+        const double a = low / (double)k, b = (sum - low) / (double)(n - k);
+        const double within = fmax(0, low_square - (double)k * a * a) +
+                              fmax(0, square - low_square - (double)(n - k) * b * b);
+        const double separation = (b - a) / sqrt(within / (double)n + 1e-18);
+        if (separation > best.separation)
+            best = (struct split){separation, (v[k - 1] + v[k]) / 2, k, n};
+    }
+    return best;
+}
+
+static struct split split_values(struct pool *p)
+{
+    for (int64_t k = 0; k < p->n; k++)
+        p->work[k] = p->x[k];
+    const int64_t n = stats_sort(p->work, p->n);
+    return n < REPORT_LEAST_OF_TWO ? (struct split){0} : split_sorted(p->work, n);
+}
+
+/* Takes the split of p->x for the pool, if it is the best so far. Separations are compared as parts
+ * of what is needed. */
+static void consider(struct pool *p, int number, int second, double *best, uint8_t *other,
+                     struct report_cluster *c)
+{
+    const double needed = second < 0 ? REPORT_SEPARATION : REPORT_SEPARATION_OF_PAIR;
+    const struct split s = split_values(p);
+    if (s.separation / needed <= *best)
+        return;
+    const bool high = s.n - s.low <= s.low;
+    *best = s.separation / needed;
+    *c = (struct report_cluster){.number = name_of(number),
+                                 .second = second < 0 ? NULL : name_of(second),
+                                 .separation = s.separation,
+                                 .n = s.n,
+                                 .others = high ? s.n - s.low : s.low};
+    for (int64_t k = 0; k < p->n; k++)
+        other[p->slide[k]] = high ? p->x[k] > s.above : p->x[k] < s.above; /* 0 for NaN */
+}
+
+static void find(struct pool *p, uint8_t *other, struct report_cluster *c)
+{
+    double best = 1;
+    for (int a = 0; a < NUMBERS; a++) {
+        for (int64_t k = 0; k < p->n; k++)
+            p->x[k] = p->v[a][k];
+        consider(p, a, -1, &best, other, c);
+    }
+    for (int a = FIRST_OF_PAIRS; a < NUMBERS; a++)
+        for (int b = a + 1; b < NUMBERS; b++)
+            for (int d = 1; d < DIRECTIONS; d++) {
+                const double angle = M_PI * d / DIRECTIONS, x = cos(angle), y = sin(angle);
+                if (2 * d == DIRECTIONS)
+                    continue;
+                for (int64_t k = 0; k < p->n; k++)
+                    p->x[k] = x * p->v[a][k] + y * p->v[b][k];
+                consider(p, a, b, &best, other, c);
+            }
+}
+
+static double number_of(const struct pool *p, int64_t slide, int number)
+{
+    const struct report_slide *s = &p->slides->slide[slide];
+    if (number >= METRICS)
+        return s->octaves[number - METRICS + 1] - s->octaves[number - METRICS];
+    return metrics[number] == REPORT_GLASS
+               ? s->some_glass
+               : report_value(p->slides, p->scores, slide, metrics[number]);
+}
+
+static void fill(struct pool *p)
+{
+    p->n = 0;
+    for (int64_t k = 0; k < p->slides->n; k++)
+        if (p->scores->of[k].pool == p->pool)
+            p->slide[p->n++] = k;
+    for (int a = 0; a < NUMBERS; a++) {
+        for (int64_t k = 0; k < p->n; k++)
+            p->v[a][k] = p->x[k] = number_of(p, p->slide[k], a);
+        const struct stats_summary s = stats_summarise(p->x, p->n, p->work);
+        for (int64_t k = 0; k < p->n; k++)
+            p->v[a][k] = s.mad > 0 ? (p->v[a][k] - s.q50) / s.mad : NAN;
+    }
+}
+
+int report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
+                         struct report_clusters *out, struct err *e)
+{
+    const size_t n = (size_t)s->n + 1;
+    double *room = malloc((NUMBERS + 2) * n * sizeof *room);
+    struct pool p = {.slides = s, .scores = scores, .slide = malloc(n * sizeof *p.slide)};
+    out->of = calloc((size_t)scores->n_pools + 1, sizeof *out->of);
+    out->other = calloc(n, 1);
+    const int bad = room && p.slide && out->of && out->other ? 0 : err_set(e, "out of memory");
+    for (int a = 0; room && a < NUMBERS; a++)
+        p.v[a] = room + (size_t)a * n;
+    if (room) {
+        p.x = room + NUMBERS * n;
+        p.work = p.x + n;
+    }
+    for (p.pool = 0; !bad && p.pool < scores->n_pools; p.pool++) {
+        fill(&p);
+        if (p.n >= REPORT_LEAST_OF_TWO)
+            find(&p, out->other, &out->of[p.pool]);
+    }
+    free(room);
+    free(p.slide);
+    return bad;
+}
+
+void report_clusters_free(struct report_clusters *c)
+{
+    free(c->of);
+    free(c->other);
+}

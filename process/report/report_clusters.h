@@ -1,0 +1,39 @@
+/*
+ * report_clusters.h - pools that are of two kinds, as from two scanners.
+ *
+ * Up to a third of the slides of a pool can come from another scanner without any of them having a
+ * large robust z: they are part of what is usual. So numbers that say how a slide was made are split
+ * in two at the value with the largest separation: the distance of the means of both sides in units
+ * of their common standard deviation. A side has at least REPORT_LEAST_KIND slides and
+ * a twelfth of them. Pairs of numbers
+ * are split, too, along 18 directions of their plane, after each was divided by its MAD.
+ *
+ * Without two kinds the separation is 2.7 to 3.5 for one number, and 3.4 to 4.9 for the best pair
+ * (process/FIGURES.md).
+ */
+#ifndef WSI_REPORT_CLUSTERS_H
+#define WSI_REPORT_CLUSTERS_H
+
+#include "process/report/report_scores.h"
+
+enum { REPORT_LEAST_KIND = 5, REPORT_LEAST_OF_TWO = 20 };
+#define REPORT_SEPARATION 5.0
+#define REPORT_SEPARATION_OF_PAIR 5.5
+
+struct report_cluster {
+    const char *number, *second; /* what tells them apart, in words; NULL: one kind; one number */
+    double separation;
+    int64_t n, others; /* slides with the numbers; those of the smaller kind */
+};
+
+/* Starts as {0}. */
+struct report_clusters {
+    struct report_cluster *of; /* [n_pools], owned */
+    uint8_t *other;            /* [slides], 1: of the smaller kind; owned */
+};
+
+int report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
+                         struct report_clusters *out, struct err *e);
+void report_clusters_free(struct report_clusters *c);
+
+#endif

@@ -1,0 +1,134 @@
+/* report_numbers.c - see report_numbers.h. */
+#include "process/report/report_numbers.h"
+
+#include "common/result/features.h"
+
+#include <math.h>
+
+/* --- tissue --- */
+
+static bool knows_tissue(const struct result_slide *s)
+{
+    return s->maps[RESULT_TISSUE].values != NULL;
+}
+
+bool report_is_tissue(const struct result_slide *s, int64_t k)
+{
+    if (!knows_tissue(s))
+        return true;
+    const uint8_t percent = ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k];
+    return percent >= FEATURES_HALF; /* FEATURES_NO_TISSUE, too */
+}
+
+void report_count_sharp(const struct result_slide *s, uint32_t *bins)
+{
+    const struct result_map *focus = &s->maps[RESULT_FOCUS];
+    for (int64_t k = 0; focus->values && k < s->nx * s->ny; k++) {
+        const double x = result_map_value(focus, k);
+        if (isnan(x) || !report_is_tissue(s, k))
+            continue;
+        const double at = floor((x - REPORT_SHARP_LOW) / REPORT_SHARP_STEP + 1e-9);
+        bins[at < 0 ? 0 : at > REPORT_SHARP_BINS - 1 ? REPORT_SHARP_BINS - 1 : (int)at]++;
+    }
+}
+
+/* --- stain --- */
+
+/* The window whose middle is nearest to a place, px of the stored level. */
+static int64_t nearest(double at, const struct result_params *p, int64_t n)
+{
+    const double w = floor((at - (double)(p->window - p->stride) / 2) / (double)p->stride);
+    return w < 0 ? 0 : w >= (double)n ? n - 1 : (int64_t)w;
+}
+
+void report_stain(const struct result_params *p, const struct result_slide *s, double *density,
+                  double *hue)
+{
+    const struct result_picture *t = &s->thumbnail;
+    double sum[3] = {0};
+    int64_t n = 0;
+    *density = *hue = NAN;
+    if (!t->rgb || !knows_tissue(s))
+        return;
+    for (int64_t y = 0; y < t->height; y++)
+        for (int64_t x = 0; x < t->width; x++) {
+            const double px = ((double)x + 0.5) * (double)s->width / (double)t->width;
+            const double py = ((double)y + 0.5) * (double)s->height / (double)t->height;
+            const int64_t k = nearest(py, p, s->ny) * s->nx + nearest(px, p, s->nx);
+            const uint8_t *rgb = t->rgb + 3 * (y * t->width + x);
+            if (((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == FEATURES_NO_TISSUE)
+                return;
+            if (!report_is_tissue(s, k))
+                continue;
+            for (int c = 0; c < 3; c++)
+                sum[c] -= log10((rgb[c] ? rgb[c] : 1) / 255.0);
+            n++;
+        }
+    const double d = (sum[0] + sum[1] + sum[2]) / 3;
+    if (n == 0 || d <= 0)
+        return;
+    *density = d / (double)n;
+    const double angle = atan2((sum[1] - sum[2]) / (sqrt(3) * d), sum[0] / d - 1);
+    *hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
+}
+
+double report_glass(const struct result_slide *s, int64_t least)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; knows_tissue(s) && k < s->nx * s->ny; k++)
+        n += ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == 0;
+    return n >= least ? s->glass_p03 : NAN;
+}
+
+/* --- the mean spectrum --- */
+
+void report_octaves(const struct result_params *p, const struct result_slide *s,
+                    double octaves[REPORT_SPECTRUM_OCTAVES])
+{
+    const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
+    const int64_t n = p->window, columns = n / 2 + 1;
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    double sum[REPORT_SPECTRUM_OCTAVES] = {0}, values[REPORT_SPECTRUM_OCTAVES] = {0};
+    for (int64_t v = 0; x->sums && x->windows > 0 && v < n; v++)
+        for (int64_t u = 0; u < columns; u++) {
+            const double rows = (double)(v < n / 2 ? v : n - v);
+            const double f = hypot(rows, (double)u) / (double)n;
+            const int o = (int)floor(log2(f) + 1 + REPORT_SPECTRUM_OCTAVES);
+            if (f <= 0 || o < 0 || o >= REPORT_SPECTRUM_OCTAVES)
+                continue;
+            const int twice = u > 0 && u < n / 2 ? 2 : 1;
+            sum[o] += twice * (double)x->sums[v * columns + u];
+            values[o] += twice;
+        }
+    for (int o = 0; o < REPORT_SPECTRUM_OCTAVES; o++)
+        octaves[o] = values[o] > 0 ? width * sum[o] / values[o] / (double)x->windows : NAN;
+}
+
+enum { LEAST_WINDOW = 64 };
+
+/* Sum of the spectrum at k frequencies from the axis, k from 1 to 3; along u or along v. */
+static double at(const struct result_spectrum *x, int64_t n, bool along_u, int64_t f, int64_t k)
+{
+    const int64_t columns = n / 2 + 1;
+    if (!along_u)
+        return (double)x->sums[f * columns + k];
+    const int64_t below = k ? n - k : 0;
+    return ((double)x->sums[k * columns + f] + (double)x->sums[below * columns + f]) / 2;
+}
+
+double report_grid(const struct result_params *p, const struct result_slide *s)
+{
+    const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
+    const double width = (p->high_db - p->low_db) / (double)p->bins;
+    const int64_t n = p->window;
+    double most = -INFINITY;
+    if (!x->sums || x->windows == 0 || n < LEAST_WINDOW)
+        return NAN;
+    for (int axis = 0; axis < 2; axis++) {
+        double sum = 0;
+        for (int64_t f = n / 8; f < n / 2; f++)
+            sum += at(x, n, axis, f, 0) - (at(x, n, axis, f, 2) + at(x, n, axis, f, 3)) / 2;
+        most = fmax(most, width * sum / (double)(n / 2 - n / 8) / (double)x->windows);
+    }
+    return most;
+}

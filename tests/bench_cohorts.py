@@ -1,0 +1,275 @@
+"""How many bad slides `h5spec report` finds: cohorts of made slides, of which some have a planted defect.
+
+bench_cohorts.py [options] TISSUE... [--pen PICTURE...]
+
+    TISSUE           pictures of sharp tissue at 0.5 um per px; the first is the tissue of the cohorts of one tissue
+    --pen PICTURE    pictures of pen, laid over tissue
+    --keep FOLDER    slides, stores and results stay here and are used again (a temporary folder)
+    --build FOLDER   the programs (build)
+    --seed N         another set of slides (1)
+
+A slide has 1,400 x 1,400 px: a mirrored mosaic of a random part of the picture inside of a random outline, the rest glass.
+Good slides differ in stain (optical density +-7 %), sharpness (Gaussian of 0 to 0.35 px) and noise (0.8 to 1.2 gray
+levels), and are JPEG tiles of quality 80, 4:2:0. Defects are planted before noise and compression. Prints one table per
+cohort, with every miss. Needs Pillow and SciPy. process/FIGURES.md has the tables and the pictures' licences.
+"""
+import argparse
+import csv
+import io
+import os
+import struct
+import subprocess
+import tempfile
+
+import numpy as np
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+
+SIZE, TILE = 1400, 256
+GLASS = 243.0
+GOOD, QUALITY = 50, 80
+
+
+# --- pictures ---
+
+def load(path):
+    return np.asarray(Image.open(path).convert("RGB"), np.float64)
+
+
+def mosaic(picture, rng):
+    """SIZE x SIZE of a random part of the picture, mirrored at its borders."""
+    part = picture
+    for axis in (0, 1):
+        n = part.shape[axis]
+        m = max(128, int(n * rng.uniform(0.6, 1)))
+        at = rng.integers(0, n - m + 1) if n > m else 0
+        part = np.take(part, range(at, at + min(n, m)), axis)
+    index = []
+    for n in part.shape[:2]:
+        k = (rng.integers(0, 2 * n) + np.arange(SIZE)) % (2 * n)
+        index.append(np.where(k < n, k, 2 * n - 1 - k))
+    return part[np.ix_(*index)]
+
+
+def outline(rng, share):
+    """True where tissue is: a smooth random shape of about this share of the area."""
+    field = gaussian_filter(rng.normal(size=(SIZE // 8, SIZE // 8)), 18, mode="nearest")
+    y, x = np.mgrid[-1:1:field.shape[0] * 1j, -1:1:field.shape[1] * 1j]
+    field = field / field.std() - 1.5 * (x * x + y * y)
+    mask = field > np.quantile(field, 1 - share)
+    return np.kron(mask, np.ones((8, 8), bool))[:SIZE, :SIZE]
+
+
+def density(rgb, factor):
+    return 255 * (np.maximum(rgb, 1) / 255) ** factor
+
+
+def blur(rgb, sigma):
+    return gaussian_filter(rgb, (sigma, sigma, 0), mode="nearest") if sigma else rgb
+
+
+def as_jpeg(rgb, quality):
+    packed = io.BytesIO()
+    Image.fromarray(rgb).save(packed, "JPEG", quality=quality, subsampling=2)
+    return packed.getvalue()
+
+
+def again(rgb, quality):
+    return np.asarray(Image.open(io.BytesIO(as_jpeg(rgb, quality))))
+
+
+# --- defects: of a picture without noise; `tissue` is where tissue is ---
+
+def disc(cy, cx, radius):
+    y, x = np.mgrid[:SIZE, :SIZE]
+    return (y - cy) ** 2 + (x - cx) ** 2 < radius ** 2
+
+
+def tissue_point(tissue, rng):
+    inner = np.argwhere(tissue[300:-300:8, 300:-300:8])
+    return inner[rng.integers(len(inner))] * 8 + 300 if len(inner) else np.array([SIZE // 2, SIZE // 2])
+
+
+def half(rgb, rng, sigma):
+    where = np.arange(SIZE)[:, None, None] >= SIZE // 2
+    return np.where(where, blur(rgb, sigma), rgb)
+
+
+def spot(rgb, tissue, rng, sigma=3):
+    return np.where(disc(*tissue_point(tissue, rng), 220)[..., None], blur(rgb, sigma), rgb)
+
+
+def pen(rgb, tissue, rng, pens):
+    cy, cx = tissue_point(tissue, rng)
+    y, x = np.mgrid[:SIZE, :SIZE]
+    stroke = np.abs((y - cy) + 0.6 * (x - cx)) < 90
+    ink = mosaic(pens[0], rng) if pens else np.array([60, 90, 190]) * np.ones_like(rgb)
+    return np.where((stroke & (np.abs(x - cx) < 500))[..., None], np.minimum(rgb, ink), rgb)
+
+
+def fold_and_bubble(rgb, tissue, rng):
+    cy, cx = tissue_point(tissue, rng)
+    y, x = np.mgrid[:SIZE, :SIZE]
+    fold = np.abs((y - cy) - 0.4 * (x - cx)) < 45
+    rgb = np.where(fold[..., None], density(rgb * np.roll(rgb, 60, 0) / 255, 1), rgb)
+    d = np.hypot(y - cy, x - cx - 250)
+    rgb = np.where((d < 200)[..., None], blur(rgb, 2), rgb)
+    return np.where((np.abs(d - 200) < 8)[..., None], rgb * 0.35, rgb)
+
+
+def scanner_2(rgb, strength):
+    rgb = blur(rgb, 0.7 * strength)
+    sharpened = rgb + strength * (rgb - blur(rgb, 1.0))
+    return 255 * (np.clip(sharpened, 0, 255) / 255) ** (1 - 0.1 * strength)
+
+
+BAD = ["blur 1.5", "blur 3", "half at 3", "saved at 30", "saved at 50", "overstained 1.5", "overstained 1.8", "mostly glass",
+       "pen", "fold and bubble"]
+
+
+def plant(defect, rgb, tissue, rng, pens):
+    if defect.startswith("blur "):
+        return blur(rgb, float(defect[5:]))
+    return {"half at 3": lambda: half(rgb, rng, 3), "pen": lambda: pen(rgb, tissue, rng, pens),
+            "fold and bubble": lambda: fold_and_bubble(rgb, tissue, rng), "disc": lambda: spot(rgb, tissue, rng),
+            "scanner 2": lambda: scanner_2(rgb, 1), "scanner 2, weak": lambda: scanner_2(rgb, 0.5)}.get(defect, lambda: rgb)()
+
+
+def slide(picture, defect, rng, pens):
+    share = rng.uniform(0.04, 0.06) if defect == "mostly glass" else rng.uniform(0.4, 0.75)
+    tissue = outline(rng, share)
+    stain = rng.uniform(0.93, 1.07) * (float(defect[12:]) if defect.startswith("overstained") else 1)
+    rgb = np.where(tissue[..., None], density(mosaic(picture, rng), stain), GLASS)
+    rgb = plant(defect, blur(rgb, rng.uniform(0, 0.35)), tissue, rng, pens)
+    extra = {"scanner 2": 2, "scanner 2, weak": 1}.get(defect, 0)
+    rgb = rgb + rng.normal(0, np.hypot(rng.uniform(0.8, 1.2), extra), rgb.shape)
+    rgb = np.clip(rgb + 0.5, 0, 255).astype(np.uint8)
+    return again(rgb, int(defect[9:])) if defect.startswith("saved at") else rgb
+
+
+# --- an Aperio slide with JPEG tiles ---
+
+def write_svs(path, rgb, quality=QUALITY):
+    n = -(-SIZE // TILE)
+    padded = np.pad(rgb, ((0, n * TILE - SIZE), (0, n * TILE - SIZE), (0, 0)), "edge")
+    tiles = [as_jpeg(padded[r * TILE:(r + 1) * TILE, c * TILE:(c + 1) * TILE], quality) for r in range(n) for c in range(n)]
+    text = b"Aperio Image Library v1.0 made\r\n%dx%d Q=%d|AppMag = 20|MPP = 0.5\0" % (SIZE, SIZE, quality)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<2sHI", b"II", 42, 0))
+        offsets = []
+        for t in tiles:
+            offsets.append(f.tell())
+            f.write(t + b"\0" * (len(t) % 2))
+        def block(fmt, values):
+            at = f.tell()
+            f.write(struct.pack("<%d%s" % (len(values), fmt), *values))
+            return at
+        at_text = f.tell()
+        f.write(text + b"\0" * (len(text) % 2))
+        at_bits, at_offsets, at_counts = block("H", [8, 8, 8, 0]), block("I", offsets), block("I", [len(t) for t in tiles])
+        entries = [(256, 4, 1, SIZE), (257, 4, 1, SIZE), (258, 3, 3, at_bits), (259, 3, 1, 7), (262, 3, 1, 6),
+                   (270, 2, len(text), at_text), (277, 3, 1, 3), (284, 3, 1, 1), (322, 4, 1, TILE), (323, 4, 1, TILE),
+                   (324, 4, len(tiles), at_offsets), (325, 4, len(tiles), at_counts), (530, 3, 2, 2 | 2 << 16)]
+        at = f.tell()
+        f.write(struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *e) for e in entries) + struct.pack("<I", 0))
+        f.seek(4)
+        f.write(struct.pack("<I", at))
+
+
+# --- cohorts ---
+
+class Work:
+    def __init__(self, o, tissues, pens):
+        self.o, self.tissues, self.pens = o, tissues, pens
+        for part in ("slides", "stores", "results"):
+            os.makedirs(os.path.join(o.keep, part), exist_ok=True)
+
+    def name(self, tissue, defect, k):
+        stem = os.path.splitext(os.path.basename(self.o.tissue[tissue]))[0]
+        return "%s=%s-%d-%02d" % (stem, defect.replace(" ", "_").replace(",", ""), self.o.seed, k)
+
+    def make(self, tissue, defect, k):
+        """The result of a slide; the slide is made once."""
+        name = self.name(tissue, defect, k)
+        path = os.path.join(self.o.keep, "slides", name + ".svs")
+        if not os.path.exists(path):
+            rng = np.random.default_rng([self.o.seed, tissue, k, sum(defect.encode())])
+            write_svs(path, slide(self.tissues[tissue], defect, rng, self.pens))
+        return name
+
+    def compute(self, names):
+        program = lambda p: os.path.join(self.o.build, p)
+        svs = [os.path.join(self.o.keep, "slides", n + ".svs") for n in names]
+        stores, results = os.path.join(self.o.keep, "stores"), os.path.join(self.o.keep, "results")
+        subprocess.run([program("wsi2h5"), "-q", "--codec", "jpeg", "-o", stores, *svs], check=True)
+        subprocess.run([program("h5spec"), "run", "-q", "--device", "cpu", "-o", results] +
+                       [os.path.join(stores, n + ".h5") for n in names], check=True, stderr=subprocess.DEVNULL)
+
+    def report(self, names, group):
+        page, table, meta = (os.path.join(self.o.keep, "report" + e) for e in (".html", ".csv", ".meta.csv"))
+        with open(meta, "w", encoding="ascii") as f:
+            f.write("slide,tissue\n" + "".join("%s,%s\n" % (n, n.split("=")[0]) for n in names))
+        subprocess.run([os.path.join(self.o.build, "h5spec"), "report", "-q", "-o", page, "--csv", table] +
+                       (["--meta", meta, "--group", "tissue"] if group else []) +
+                       [os.path.join(self.o.keep, "results", n + ".h5") for n in names], check=True)
+        with open(table, encoding="utf-8", newline="") as f:
+            rows = {r["slide"]: r for r in csv.DictReader(f)}
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        kinds = [p.split("</p>")[0].split(">", 1)[1] for p in text.split('<p class="clusters"')[1:]]
+        return rows, kinds
+
+
+def strongest(row):
+    """The largest |z|, with its number: what a miss is near to."""
+    z = {k[2:]: abs(float(v)) for k, v in row.items() if k.startswith("z_") and v}
+    best = max(z, key=z.get) if z else ""
+    blurred = row.get("blurred_share") or "0"
+    return "%s z %.1f, blurred %.3f, twice %s" % (best, z.get(best, 0), float(blurred), row.get("jpeg_twice") or "-")
+
+
+def judge(work, title, good, bad, group=False):
+    rows, kinds = work.report(good + bad, group)
+    found = [n for n in bad if rows[n]["verdict"] != "pass"]
+    false = [n for n in good if rows[n]["verdict"] != "pass"]
+    print("\n## %s: %d of %d found, %d false of %d" % (title, len(found), len(bad), len(false), len(good)))
+    for n in bad + false:
+        what = "found" if n in found else "FALSE" if n in false else "MISSED"
+        print("| %s | %s | %s |" % (n.replace("=", ": "), what, rows[n]["reasons"].split(" (")[0][:110] if what != "MISSED" else strongest(rows[n])))
+    for text in kinds:
+        print("two kinds: " + text[:200])
+    return len(found), len(false), kinds
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("tissue", nargs="+")
+    p.add_argument("--pen", nargs="*", default=[])
+    p.add_argument("--keep", default=None)
+    p.add_argument("--build", default="build")
+    p.add_argument("--seed", type=int, default=1)
+    o = p.parse_args()
+    o.keep = o.keep or tempfile.mkdtemp(prefix="cohorts-")
+    w = Work(o, [load(t) for t in o.tissue], [load(t) for t in o.pen])
+    many = min(3, len(w.tissues))
+    good = [w.make(0, "good", k) for k in range(52)]
+    bad = [w.make(0, d, 0) for d in BAD]
+    discs = [w.make(0, "disc", k) for k in range(8)]
+    second = [w.make(0, "scanner 2", k) for k in range(10)]
+    weak = [w.make(0, "scanner 2, weak", k) for k in range(10)]
+    slight = {s: [w.make(0, "blur %g" % s, k) for k in range(6)] for s in (0.75, 1.0)}
+    mixed = [w.make(k % many, "good", k // many) for k in range(GOOD)]
+    mixed_bad = [w.make(k % many, d, 1) for k, d in enumerate(BAD)]
+    w.compute(sorted(set(good + bad + discs + second + weak + slight[0.75] + slight[1.0] + mixed + mixed_bad)))
+    judge(w, "H, one tissue (at least 9 of 10, at most 1 false)", good[:GOOD], bad)
+    judge(w, "M, %d tissues" % many, mixed, mixed_bad)
+    judge(w, "M, grouped by tissue (10 of 10)", mixed, mixed_bad, True)
+    judge(w, "D, discs of 440 px at sigma 3 (7 of 8)", good, discs)
+    judge(w, "S, 10 of 60 from scanner 2 (said)", good[:GOOD], second)
+    judge(w, "S, scanner 2 weak (said)", good[:GOOD], weak)
+    judge(w, "B, slides blurred at sigma 0.75 (4 of 6)", good[:GOOD], slight[0.75])
+    judge(w, "B, slides blurred at sigma 1", good[:GOOD], slight[1.0])
+
+
+if __name__ == "__main__":
+    main()
