@@ -13,6 +13,7 @@
  *     --mpp M           um per px (0.25)
  *     --vendor V        (aperio)
  *     --basic           format_version 1
+ *     --version V       of the format, 2 or 3 (3)
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
  */
@@ -33,6 +34,7 @@ struct wish {
     double mpp;
     const char *names, *vendor;
     bool basic, constant, no_tissue;
+    int version;
 };
 
 static uint64_t state;
@@ -145,7 +147,7 @@ static void fill(const struct wish *w, const struct result_params *p, int64_t k,
         return;
     int64_t values[FEATURES_OCTAVES];
     features_values(p->window, values);
-    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+    for (int o = 0; o < result_octaves(p); o++) {
         const double level = 75 - 8 * o + by * normal() - (blurred ? 2 * o : 0);
         s->counts.octaves[o] = (uint64_t)((double)(values[o] * s->counts.windows) * level * 10);
     }
@@ -184,7 +186,8 @@ static int make(const struct wish *w, const char *path, struct err *e)
                               .taper = "rectangular",
                               .offset = 1,
                               .bins = 1600,
-                              .high_db = 160};
+                              .high_db = 160,
+                              .spectral = w->version};
     strcpy(p.features, w->basic ? "basic" : "spectral");
     FILE *names = w->names ? fopen(w->names, "r") : NULL;
     struct result_writer *out = result_create(path, &p, e);
@@ -219,6 +222,7 @@ int main(int argc, char **argv)
                                             {"mpp", 1, 0, 'm'},
                                             {"vendor", 1, 0, 'v'},
                                             {"basic", 0, 0, '1'},
+                                            {"version", 1, 0, 'V'},
                                             {"constant", 0, 0, 'c'},
                                             {"no-tissue", 0, 0, 't'},
                                             {0, 0, 0, 0}};
@@ -229,7 +233,8 @@ int main(int argc, char **argv)
                      .stride = 128,
                      .seed = 1,
                      .mpp = 0.25,
-                     .vendor = "aperio"};
+                     .vendor = "aperio",
+                     .version = RESULT_VERSION};
     struct err e = {""};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
@@ -246,6 +251,7 @@ int main(int argc, char **argv)
         case 'm': w.mpp = atof(optarg); break;
         case 'v': w.vendor = optarg; break;
         case '1': w.basic = true; break;
+        case 'V': w.version = atoi(optarg); break;
         case 'c': w.constant = true; break;
         case 't': w.no_tissue = true; break;
         default: return 2;

@@ -229,6 +229,15 @@ int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct e
                : 0;
 }
 
+/* Is there no number although windows count, because none of them is tissue? */
+static bool is_of_glass(const struct result_params *p, const double f[FEATURES_QUANTILES])
+{
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        if (!isnan(f[q]))
+            return false;
+    return result_has_glass(p);
+}
+
 /* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
 static int get_quantiles(hid_t o, const struct result_params *p, int map, struct result_slide *s,
                          struct err *e)
@@ -236,13 +245,14 @@ static int get_quantiles(hid_t o, const struct result_params *p, int map, struct
     const double most = p->high_db - p->low_db + 0.01;
     double *f = s->quantiles[map];
     char name[32];
-    for (int q = 0; q < FEATURES_QUANTILES; q++) {
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), &f[q], e))
             return -1;
-        const bool none = !s->counts.windows || (result_has_glass(p) && isnan(f[0])); /* no tissue */
+    const bool none = !s->counts.windows || is_of_glass(p, f);
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (none ? !isnan(f[q]) : !(fabs(f[q]) <= most && (q == 0 || f[q] >= f[q - 1])))
-            return err_set(e, "its %s is out of range", name);
-    }
+            return err_set(e, "its %s is out of range",
+                           result_quantile_name(name, sizeof name, map, q));
     return 0;
 }
 
