@@ -449,18 +449,43 @@ def test_results_of_version_2_are_read_and_merged():
     run(H5SPEC, "report", "-q", "-o", out + "/report.html", whole, os.path.join(HERE, "version1.h5"))
 
 
-def of_version_2s_store(*options):
-    """A result of today with the parameters of those of version 2."""
-    return spectrum(grouped(), "--window", "64", "--stride", "64", "--bins", "200", *options)
+def version_2s_store():
+    """The store that they were computed from."""
+    slide = made("--size", "420x560", "--tissue", "rect:0,0,230,560", "--mpp", "0.25", "--tile", "80", "--no-thumbnail", name="old")
+    return store(slide, "--stripe-rows", "160", "--group-bytes", "1")
+
+
+OF_VERSION_2 = ("--window", "64", "--stride", "64", "--bins", "200")
+
+
+def test_the_numbers_of_version_2_are_those_of_today():
+    old, new = slide_of(version_2("version2.h5")), slide_of(spectrum(version_2s_store(), *OF_VERSION_2))
+    for name in set(old[1]) - {"profile", "profile_sums"}:
+        expect(np.array_equal(old[1][name], new[1][name], equal_nan=old[1][name].dtype.kind == "f"), "%s differs", name)
+    for name in ("profile", "profile_sums"):
+        expect(np.array_equal(old[1][name], new[1][name][:6], equal_nan=name == "profile"), "%s: %s", name, new[1][name])
+    bins = (new[1]["histogram"] * np.arange(200)).sum()  # over all values; of 64 px, one belongs to no octave
+    expect(0 < bins - new[1]["profile_sums"].sum() < 200 * new[0]["windows"], "the octaves are not all values")
+
+
+def test_results_of_version_2_are_computed_again():
+    folder = tmp()
+    shutil.copy(version_2("version2.h5"), os.path.join(folder, "old.h5"))
+    for message in ("older version of the program", None):
+        p = run(H5SPEC, "run", "--device", "cpu", *OF_VERSION_2, "-o", folder + "/", version_2s_store())
+        says(p.err, *((message, "computed again") if message else ("up to date",)))
+        with h5py.File(os.path.join(folder, "old.h5"), "r") as f:
+            expect(f.attrs["format_version"] == 3, "version")
 
 
 def test_versions_are_not_mixed_by_a_merge():
-    out, old, new = os.path.join(tmp(), "sum.h5"), version_2("version2.h5"), of_version_2s_store()
+    out, old, new = os.path.join(tmp(), "sum.h5"), version_2("version2.h5"), spectrum(version_2s_store(), *OF_VERSION_2)
     for pair, words in (((old, new), "format_version is 2 and 3"), ((new, old), "format_version is 3 and 2")):
         p = run(H5SPEC, "merge", "-o", out, *pair, status=1)
         says(p.err, *pair, words, "compute the older one again")
-    run(H5SPEC, "report", "-q", "-o", out + ".html", old, new)
-    says(run(H5SPEC, "compare", old, new).out, "only in")
+    run(H5SPEC, "report", "-q", "-o", out + ".html", old, spectrum(plain(), *OF_VERSION_2))
+    line = json_lines(run(H5SPEC, "compare", "--json", old, new).out)[0]
+    expect(line["compared"] == line["identical"] == 1 and "window_fine_db" not in line["slides"][0], "%s", line)
 
 
 def test_unknown_features():

@@ -148,7 +148,8 @@ static void fill(const struct wish *w, const struct result_params *p, int64_t k,
     int64_t values[FEATURES_OCTAVES];
     features_values(p->window, values);
     for (int o = 0; o < result_octaves(p); o++) {
-        const double level = 75 - 8 * o + by * normal() - (blurred ? 2 * o : 0);
+        const double noise = o < FEATURES_OCTAVES - 1 ? by * normal() : 0;
+        const double level = 75 - 8 * o + noise - (blurred ? 2 * o : 0);
         s->counts.octaves[o] = (uint64_t)((double)(values[o] * s->counts.windows) * level * 10);
     }
     fill_maps(s, mean, focus);
@@ -212,20 +213,13 @@ static int make(const struct wish *w, const char *path, struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"slides", 1, 0, 'n'},
-                                            {"windows", 1, 0, 'w'},
-                                            {"seed", 1, 0, 's'},
-                                            {"blurred", 1, 0, 'b'},
-                                            {"names", 1, 0, 'N'},
-                                            {"window", 1, 0, 'W'},
-                                            {"stride", 1, 0, 'S'},
-                                            {"mpp", 1, 0, 'm'},
-                                            {"vendor", 1, 0, 'v'},
-                                            {"basic", 0, 0, '1'},
-                                            {"version", 1, 0, 'V'},
-                                            {"constant", 0, 0, 'c'},
-                                            {"no-tissue", 0, 0, 't'},
-                                            {0, 0, 0, 0}};
+    static const struct option options[] = {{"slides", 1, 0, 'n'},    {"windows", 1, 0, 'w'},
+                                            {"seed", 1, 0, 's'},      {"blurred", 1, 0, 'b'},
+                                            {"names", 1, 0, 'N'},     {"window", 1, 0, 'W'},
+                                            {"stride", 1, 0, 'S'},    {"mpp", 1, 0, 'm'},
+                                            {"vendor", 1, 0, 'v'},    {"basic", 0, 0, '1'},
+                                            {"version", 1, 0, 'V'},   {"constant", 0, 0, 'c'},
+                                            {"no-tissue", 0, 0, 't'}, {0, 0, 0, 0}};
     struct wish w = {.slides = 10,
                      .nx = 20,
                      .ny = 15,

@@ -392,8 +392,8 @@ static bool is_level(enum result_formula f)
     return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES;
 }
 
-/* Does the window have a value in every map of levels exactly if it counts, and of tissue exactly if
- * its group is here and the slide has a tissue map? */
+/* Does the window have a value in every map of levels exactly if it counts, and in that of tissue
+ * exactly if its group is here and the slide has a tissue map? */
 static bool agrees_with_maps(const struct result_params *p, const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
@@ -402,8 +402,8 @@ static bool agrees_with_maps(const struct result_params *p, const struct result_
     for (int m = 0; m < RESULT_MAPS; m++) {
         const bool has = !isnan(result_map_value(&s->maps[m], k));
         const enum result_formula formula = result_map_kind(m)->formula;
-        if (result_params_have_map(p, m) &&
-            ((formula == RESULT_OF_TISSUE && has != tissue) || (is_level(formula) && has != counts)))
+        if (result_params_have_map(p, m) && ((formula == RESULT_OF_TISSUE && has != tissue) ||
+                                             (is_level(formula) && has != counts)))
             return false;
     }
     return true;

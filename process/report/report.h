@@ -76,7 +76,7 @@ struct report_metric {
 const struct report_metric *report_metric(int metric);
 
 enum { REPORT_OCTAVES = FEATURES_OCTAVES - 1, REPORT_BANDS = 5 }; /* those of version 2, too */
-extern const double report_bands[REPORT_BANDS]; /* the quantiles of the bands */
+extern const double report_bands[REPORT_BANDS];                   /* the quantiles of the bands */
 enum report_verdict { REPORT_NO_VERDICT, REPORT_PASS, REPORT_WARN, REPORT_FAIL };
 
 struct report_slide {
