@@ -4,10 +4,10 @@
  *
  * An octave is the difference of two discs of frequencies: those within 2, 4, ... 128 of frequency
  * zero. The last octave, the corners, is what is left of all values; it is summed per block, from
- * the histogram. A column cuts each disc in an interval around vertical frequency 0, so a value takes one
- * comparison and one addition per disc that reaches that far; most values take one or two. How far
- * the discs reach in each column is computed once per block. After each window the sums of its
- * threads are added up.
+ * the histogram. A column cuts each disc in an interval around vertical frequency 0, so a value
+ * takes one comparison and one addition per disc that reaches that far; most values take one or
+ * two. How far the discs reach in each column is computed once per block. After each window the
+ * sums of its threads are added up.
  */
 #ifndef WSI_FEATURE_DISCS_CUH
 #define WSI_FEATURE_DISCS_CUH
@@ -88,8 +88,8 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
 }
 
-/* Adds the warp's sums of a window to the block's octaves (shared) and to the window's rings. In the
- * place of the corners is what lies below octave 0. */
+/* Adds the warp's sums of a window to the block's octaves (shared) and to the window's rings. In
+ * the place of the corners is what lies below octave 0. */
 __device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octaves,
                                           const struct counts_features &f, int window)
 {

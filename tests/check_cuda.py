@@ -87,10 +87,11 @@ def check_slide(slide, bins, window, counts=None, where=None, n_bins=BINS, high=
 
 
 def check_features(slide, bins, counts, width):
-    """All values of a window have one bin number, so every octave has its level and the focus is 0."""
+    """All values of a window have one bin number, so every octave has its level, focus and fine detail are 0."""
     level = np.where(counts, np.round((bins + 0.5) * width * 100), -32768)
     expect(np.array_equal(slide["window_level_db"][()], level), "%s: levels", slide.name)
-    expect(np.array_equal(slide["window_focus_db"][()], np.where(counts, 0, -32768)), "%s: focus", slide.name)
+    for name in ("window_focus_db", "window_fine_db"):
+        expect(np.array_equal(slide[name][()], np.where(counts, 0, -32768)), "%s: %s", slide.name, name)
     expect(np.array_equal(slide["window_flags"][()] & 1 != 0, counts), "%s: flags", slide.name)
     if counts.any():
         expect(np.allclose(slide["profile"][()][1:], (bins[counts].mean() + 0.5) * width), "%s: profile", slide.name)

@@ -1,4 +1,5 @@
 """Features: each against a float64 computation from its definition; merges, samples, flags, version 1."""
+import gzip
 import json
 
 import h5py
@@ -10,7 +11,9 @@ from lib import *
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILL = -32768
 COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE = (1 << k for k in range(7))
-FINE, COARSE = 3, 6  # the octaves of level_db and of what focus_db subtracts: 2^-j <= f < 2^-(j-1)
+# the octaves 2^-j <= f < 2^-(j-1): of level_db, of what focus_db subtracts, and of the finest detail
+MIDDLE, COARSE, FINE = 3, 6, 2
+HALF, UNKNOWN = 50, 255  # percent of a window that is tissue
 
 
 def picture(path):
@@ -55,17 +58,18 @@ def sample(tissue, most):
 
 
 class Features:
-    """Everything that version 2 adds, in float64. tissue, counted: [ny][nx] of truth."""
+    """Everything that versions 2 and 3 add, in float64. tissue, counted: [ny][nx] of truth."""
 
     def __init__(self, pixels, tissue, counted=None, filled=None, window=256, stride=128, sigma=1.0, bins=1600,
                  low=0.0, high=160.0, hann=False):
         taper = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window) if hann else None
         f, width = frequencies(window), (high - low) / bins
-        rings = {j: (f >= 2.0 ** -j) & (f < 2.0 ** (1 - j)) for j in range(7, 1, -1)}
+        rings = {j: (f >= 2.0 ** -j) & (f < 2.0 ** (1 - j)) for j in range(7, 0, -1)}
         counted = np.ones(tissue.shape, bool) if counted is None else counted
         filled = np.zeros(tissue.shape, bool) if filled is None else filled
         self.level = np.full(tissue.shape, np.nan)
         self.focus = np.full(tissue.shape, np.nan)
+        self.fine = np.full(tissue.shape, np.nan)
         self.samples, self.thresholds = zip(*(sample(of, most) for of, most in ((tissue, 4096), (~tissue, 1024))))
         self.spectra = [np.zeros((window, window // 2 + 1), np.int64) for _ in range(2)]
         self.windows = [0, 0]
@@ -75,7 +79,8 @@ class Features:
                 continue
             k = bins_of(db, bins, low, high)
             level = {r: low + width * (k[ring].mean() + 0.5) if ring.any() else np.nan for r, ring in rings.items()}
-            self.level[j, i], self.focus[j, i] = level[FINE], level[FINE] - level[COARSE]
+            self.level[j, i], self.focus[j, i] = level[MIDDLE], level[MIDDLE] - level[COARSE]
+            self.fine[j, i] = level[FINE] - level[MIDDLE]
             for r, ring in rings.items():
                 sums[r] += k[ring].sum()
             for kind in range(2):
@@ -100,15 +105,28 @@ def decibels(stored):
     return np.where(stored == FILL, np.nan, stored * 0.01)
 
 
-def tissue_windows(path, shape, window=256, stride=128, least=0.5):
-    """Which windows have enough tissue, from the store's map; True everywhere without one."""
+def tissue_areas(path, shape, window=256, stride=128):
+    """Px of each window that are tissue, from the store's map; None without one."""
     with h5py.File(path, "r") as f:
         if "tissue" not in f:
-            return np.ones(shape, bool)
+            return None
         mask = np.kron(f["tissue/mask"][()], np.ones((32, 32), np.int64))
     mask = np.pad(mask, ((0, window), (0, window)))
-    return np.array([[mask[j * stride:j * stride + window, i * stride:i * stride + window].sum() >=
-                      least * window * window for i in range(shape[1])] for j in range(shape[0])])
+    return np.array([[mask[j * stride:j * stride + window, i * stride:i * stride + window].sum()
+                      for i in range(shape[1])] for j in range(shape[0])]).reshape(shape)
+
+
+def tissue_windows(path, shape, window=256, stride=128, least=0.5):
+    """Which windows have enough tissue; True everywhere without a map."""
+    areas = tissue_areas(path, shape, window, stride)
+    return np.ones(shape, bool) if areas is None else areas >= least * window * window
+
+
+def percent_of(areas, shape, window=256):
+    """Rounded down, but 1 where there is any."""
+    if areas is None:
+        return np.full(shape, UNKNOWN)
+    return np.maximum(100 * areas // window ** 2, areas > 0)
 
 
 def compare(path, *options, **parameters):
@@ -120,6 +138,9 @@ def compare(path, *options, **parameters):
     want = Features(picture(path), tissue, flags & COUNTED != 0, flags & (MISSING | DAMAGED | LEFT_OUT) != 0, **parameters)
     near(decibels(data["window_level_db"]), want.level, 0.02, "level")
     near(decibels(data["window_focus_db"]), want.focus, 0.03, "focus")
+    near(decibels(data["window_fine_db"]), want.fine, 0.03, "fine")
+    areas = tissue_areas(path, flags.shape, **geometry)
+    expect(np.array_equal(data["window_tissue"], percent_of(areas, flags.shape, geometry.get("window", 256))), "tissue of windows")
     near(data["profile"], want.profile, 0.005, "profile")
     near(more["profile"]["slope"], want.slope, 0.001, "slope")
     for kind, name in enumerate(("spectrum_tissue", "spectrum_glass")):
@@ -129,10 +150,19 @@ def compare(path, *options, **parameters):
         near(data[name] / n, want.spectra[kind] / n, 2, name)
         off = np.abs(data[name] / n - want.spectra[kind] / n).mean()
         expect(off < 0.05, "%s: off by %g bins", name, off)
-    values = decibels(data["window_focus_db"])[flags & COUNTED != 0]
-    quantiles = np.quantile(values, (0.05, 0.5, 0.95)) if values.size else [np.nan] * 3
-    near([attrs["focus_p05"], attrs["focus_p50"], attrs["focus_p95"]], quantiles, 1e-6, "quantiles")
+    check_quantiles(attrs, data)
     return got
+
+
+def check_quantiles(attrs, data):
+    """Sharpness is that of tissue, noise that of glass, whichever windows count."""
+    def quantiles(name, where, shares):
+        values = decibels(data[name])[where & (data["window_flags"] & COUNTED != 0)]
+        return np.quantile(values, shares) if values.size else [np.nan] * len(shares)
+    for name in ("focus", "fine"):
+        want = quantiles("window_%s_db" % name, data["window_tissue"] >= HALF, (0.05, 0.5, 0.95))
+        near([attrs["%s_p%s" % (name, p)] for p in ("05", "50", "95")], want, 1e-6, "quantiles of " + name)
+    near(attrs["glass_p03"], quantiles("window_level_db", data["window_tissue"] == 0, (0.03,))[0], 1e-6, "glass")
 
 
 def plain(*options, name="plain"):
@@ -146,7 +176,8 @@ def test_rgb_slide():
     _, data, more = compare(plain())
     expect(more["spectrum_tissue"]["windows"] > 0 and more["spectrum_glass"]["windows"] > 0, "%s", more)
     expect(data["window_level_db"].dtype == np.int16 and data["window_flags"].dtype == np.uint8, "types")
-    expect(more["window_level_db"]["scale"] == more["window_focus_db"]["scale"] == 0.01, "scale")
+    expect(more["window_level_db"]["scale"] == more["window_focus_db"]["scale"] == more["window_fine_db"]["scale"] == 0.01, "scale")
+    expect(data["window_tissue"].dtype == np.uint8 and data["profile"].shape == (7,), "tissue and profile")
     expect(data["spectrum_tissue"].dtype == np.uint64 and data["profile"].dtype == np.float64, "types")
 
 
@@ -170,11 +201,13 @@ def test_without_smoothing_and_of_gray():
 def test_without_a_tissue_map_all_windows_count_as_tissue():
     attrs, _, more = compare(store(made("--size", "900x700", name="none"), "--no-tissue"))
     expect("tissue_fraction" not in attrs and more["spectrum_glass"]["windows"] == 0, "%s", attrs)
+    expect(np.isnan(attrs["glass_p03"]) and np.isfinite(attrs["focus_p50"]), "%s", attrs)
 
 
 def test_tissue_only_has_no_spectrum_of_glass():
     attrs, data, more = compare(plain(), "--tissue-only")
     expect(more["spectrum_glass"]["windows"] == 0 < more["spectrum_tissue"]["windows"], "%s", more)
+    expect(np.isnan(attrs["glass_p03"]) and (data["window_tissue"] == 0).any(), "tissue of windows that do not count")
     expect((data["window_flags"] & NO_TISSUE != 0).sum() == data["window_flags"].size - attrs["windows"], "flags")
 
 
@@ -288,8 +321,9 @@ def test_a_missing_group_is_flagged():
     _, data, _ = slide_of(out)
     flags, here = data["window_flags"], data["window_flags"] != NO_GROUP
     expect((~here).any() and here.any() and (flags[here] & COUNTED).all(), "%s", flags)
-    for name in ("window_level_db", "window_focus_db"):
+    for name in ("window_level_db", "window_focus_db", "window_fine_db"):
         expect(np.array_equal(data[name] != FILL, here), "%s", name)
+    expect(np.array_equal(data["window_tissue"] != UNKNOWN, here), "tissue of windows")
     run(H5SPEC, "verify", "-q", out)
 
 
@@ -392,6 +426,68 @@ def test_a_result_of_version_1_is_read():
     says(p.err, old, "features is basic and spectral")
 
 
+def version_2(name):
+    """These results of one store, whole and in two parts, were written before there was a version 3."""
+    path = os.path.join(tmp(), name)
+    with gzip.open(os.path.join(HERE, name + ".gz"), "rb") as f, open(path, "wb") as out:
+        out.write(f.read())
+    return path
+
+
+def test_results_of_version_2_are_read_and_merged():
+    whole, parts = version_2("version2.h5"), [version_2("version2.%s.h5" % g) for g in ("1-2", "3-4")]
+    run(H5SPEC, "verify", "-q", whole, *parts)
+    check_merge(parts, whole, "version 2")
+    (s,) = (j := json.loads(run(H5SPEC, "info", "--json", whole).out))["slides"]
+    expect(j["format_version"] == 2 and len(s["profile"]) == 6 and "fine_p50" not in s and "glass_p03" not in s, "%s", s)
+    attrs, data, _ = slide_of(whole)
+    expect(s["focus_p50"] == attrs["focus_p50"] and "window_tissue" not in data, "%s", s)
+    out = os.path.join(tmp(), "maps")
+    run(H5SPEC, "map", "-q", "--format", "csv", "-o", out + "/", whole)
+    p = run(H5SPEC, "map", "-q", "--feature", "fine", "-o", out + "/", whole, status=1)
+    says(p.err, whole, "has no fine_db", "compute it again")
+    run(H5SPEC, "report", "-q", "-o", out + "/report.html", whole, os.path.join(HERE, "version1.h5"))
+
+
+def version_2s_store():
+    """The store that they were computed from."""
+    slide = made("--size", "420x560", "--tissue", "rect:0,0,230,560", "--mpp", "0.25", "--tile", "80", "--no-thumbnail", name="old")
+    return store(slide, "--stripe-rows", "160", "--group-bytes", "1")
+
+
+OF_VERSION_2 = ("--window", "64", "--stride", "64", "--bins", "200")
+
+
+def test_the_numbers_of_version_2_are_those_of_today():
+    old, new = slide_of(version_2("version2.h5")), slide_of(spectrum(version_2s_store(), *OF_VERSION_2))
+    for name in set(old[1]) - {"profile", "profile_sums"}:
+        expect(np.array_equal(old[1][name], new[1][name], equal_nan=old[1][name].dtype.kind == "f"), "%s differs", name)
+    for name in ("profile", "profile_sums"):
+        expect(np.array_equal(old[1][name], new[1][name][:6], equal_nan=name == "profile"), "%s: %s", name, new[1][name])
+    bins = (new[1]["histogram"] * np.arange(200)).sum()  # over all values; of 64 px, one belongs to no octave
+    expect(0 < bins - new[1]["profile_sums"].sum() < 200 * new[0]["windows"], "the octaves are not all values")
+
+
+def test_results_of_version_2_are_computed_again():
+    folder = tmp()
+    shutil.copy(version_2("version2.h5"), os.path.join(folder, "old.h5"))
+    for message in ("older version of the program", None):
+        p = run(H5SPEC, "run", "--device", "cpu", *OF_VERSION_2, "-o", folder + "/", version_2s_store())
+        says(p.err, *((message, "computed again") if message else ("up to date",)))
+        with h5py.File(os.path.join(folder, "old.h5"), "r") as f:
+            expect(f.attrs["format_version"] == 3, "version")
+
+
+def test_versions_are_not_mixed_by_a_merge():
+    out, old, new = os.path.join(tmp(), "sum.h5"), version_2("version2.h5"), spectrum(version_2s_store(), *OF_VERSION_2)
+    for pair, words in (((old, new), "format_version is 2 and 3"), ((new, old), "format_version is 3 and 2")):
+        p = run(H5SPEC, "merge", "-o", out, *pair, status=1)
+        says(p.err, *pair, words, "compute the older one again")
+    run(H5SPEC, "report", "-q", "-o", out + ".html", old, spectrum(plain(), *OF_VERSION_2))
+    line = json_lines(run(H5SPEC, "compare", "--json", old, new).out)[0]
+    expect(line["compared"] == line["identical"] == 1 and "window_fine_db" not in line["slides"][0], "%s", line)
+
+
 def test_unknown_features():
     p = run(H5SPEC, "run", "--features", "all", "-o", os.path.join(tmp(), "x.h5"), plain(), status=2)
     says(p.err, "features all", "basic or spectral")
@@ -427,11 +523,18 @@ def test_damaged_features_are_found():
     def mpp(s):
         s.attrs.modify("mpp_x", -0.25)
 
+    def quality(s):
+        s.attrs["jpeg_quality"] = np.int64(101)
+
+    def glass(s):
+        s.attrs.modify("glass_p03", 1e6)
+
     def version(s):
         s.file.attrs.modify("format_version", np.int64(1))
 
     for change, words in ((sums, "profile_sums"), (shape, "windows"), (missing, "window_flags"),
-                          (fraction, "tissue_fraction"), (mpp, "mpp_x"), (version, "data_crc32")):
+                          (fraction, "tissue_fraction"), (mpp, "mpp_x"), (version, "data_crc32"),
+                          (quality, "jpeg_quality"), (glass, "glass_p03")):
         path = changed(change)
         says(run(H5SPEC, "info", path, status=1).err, path, words)
 

@@ -352,7 +352,7 @@ def test_a_slide_with_damaged_spectra_is_listed():
         shutil.copy(whole, path)
         with h5py.File(path, "r") as f:
             slide = sorted(f["slides"])[1]
-            at = f["slides"][slide][name].id.get_offset() + 1001
+            at = f["slides"][slide][name].id.get_chunk_info(0).byte_offset + 1001
         with open(path, "r+b") as f:
             f.seek(at)
             byte = f.read(1)[0]

@@ -43,7 +43,7 @@ def sealed(path, change):
     with h5py.File(copy, "r+") as f:
         change(f)
         for s in f["slides"].values():
-            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "flags")),
+            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "fine_db", "flags", "tissue")),
                      "groups_done", "profile_sums", "spectrum_tissue", "spectrum_glass"]
             crcs = []
             for name in names:
@@ -68,8 +68,9 @@ def test_numbers_out_of_range_are_rejected_by_every_reader():
 
     def value_of(name, value):
         return lambda f: f["slides/one"][name].__setitem__((0, 0), value)
-    cases = [(slide_attribute(name, x), name) for name in ("mean_db", "std_db", "focus_p05", "focus_p50", "focus_p95")
+    cases = [(slide_attribute(name, x), name) for name in ("mean_db", "std_db", "focus_p05", "focus_p50", "focus_p95", "fine_p50")
              for x in (np.nan, np.inf, 1e300)]
+    cases += [(slide_attribute("glass_p03", x), "glass_p03") for x in (np.inf, 1e300)]
     cases += [(file_attribute(name, x), name) for name in ("mean_db", "std_db", "offset") for x in (np.nan, np.inf, 1e300)]
     cases += [(slide_attribute("samples", -1), "samples"), (slide_attribute("samples", 5), "samples"),
               (file_attribute("samples", -1), "samples"), (slide_attribute("tiles_damaged", 2 ** 40), "tiles"),

@@ -13,6 +13,7 @@
  *     --mpp M           um per px (0.25)
  *     --vendor V        (aperio)
  *     --basic           format_version 1
+ *     --version V       of the format, 2 or 3 (3)
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
  */
@@ -33,6 +34,7 @@ struct wish {
     double mpp;
     const char *names, *vendor;
     bool basic, constant, no_tissue;
+    int version;
 };
 
 static uint64_t state;
@@ -145,8 +147,9 @@ static void fill(const struct wish *w, const struct result_params *p, int64_t k,
         return;
     int64_t values[FEATURES_OCTAVES];
     features_values(p->window, values);
-    for (int o = 0; o < FEATURES_OCTAVES; o++) {
-        const double level = 75 - 8 * o + by * normal() - (blurred ? 2 * o : 0);
+    for (int o = 0; o < result_octaves(p); o++) {
+        const double noise = o < FEATURES_OCTAVES - 1 ? by * normal() : 0;
+        const double level = 75 - 8 * o + noise - (blurred ? 2 * o : 0);
         s->counts.octaves[o] = (uint64_t)((double)(values[o] * s->counts.windows) * level * 10);
     }
     fill_maps(s, mean, focus);
@@ -184,7 +187,8 @@ static int make(const struct wish *w, const char *path, struct err *e)
                               .taper = "rectangular",
                               .offset = 1,
                               .bins = 1600,
-                              .high_db = 160};
+                              .high_db = 160,
+                              .spectral = w->version};
     strcpy(p.features, w->basic ? "basic" : "spectral");
     FILE *names = w->names ? fopen(w->names, "r") : NULL;
     struct result_writer *out = result_create(path, &p, e);
@@ -209,19 +213,13 @@ static int make(const struct wish *w, const char *path, struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"slides", 1, 0, 'n'},
-                                            {"windows", 1, 0, 'w'},
-                                            {"seed", 1, 0, 's'},
-                                            {"blurred", 1, 0, 'b'},
-                                            {"names", 1, 0, 'N'},
-                                            {"window", 1, 0, 'W'},
-                                            {"stride", 1, 0, 'S'},
-                                            {"mpp", 1, 0, 'm'},
-                                            {"vendor", 1, 0, 'v'},
-                                            {"basic", 0, 0, '1'},
-                                            {"constant", 0, 0, 'c'},
-                                            {"no-tissue", 0, 0, 't'},
-                                            {0, 0, 0, 0}};
+    static const struct option options[] = {{"slides", 1, 0, 'n'},    {"windows", 1, 0, 'w'},
+                                            {"seed", 1, 0, 's'},      {"blurred", 1, 0, 'b'},
+                                            {"names", 1, 0, 'N'},     {"window", 1, 0, 'W'},
+                                            {"stride", 1, 0, 'S'},    {"mpp", 1, 0, 'm'},
+                                            {"vendor", 1, 0, 'v'},    {"basic", 0, 0, '1'},
+                                            {"version", 1, 0, 'V'},   {"constant", 0, 0, 'c'},
+                                            {"no-tissue", 0, 0, 't'}, {0, 0, 0, 0}};
     struct wish w = {.slides = 10,
                      .nx = 20,
                      .ny = 15,
@@ -229,7 +227,8 @@ int main(int argc, char **argv)
                      .stride = 128,
                      .seed = 1,
                      .mpp = 0.25,
-                     .vendor = "aperio"};
+                     .vendor = "aperio",
+                     .version = RESULT_VERSION};
     struct err e = {""};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
@@ -246,6 +245,7 @@ int main(int argc, char **argv)
         case 'm': w.mpp = atof(optarg); break;
         case 'v': w.vendor = optarg; break;
         case '1': w.basic = true; break;
+        case 'V': w.version = atoi(optarg); break;
         case 'c': w.constant = true; break;
         case 't': w.no_tissue = true; break;
         default: return 2;

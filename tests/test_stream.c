@@ -132,9 +132,10 @@ static const char *difference(const struct result_slide *a, const struct result_
         return "no windows at all";
     if (memcmp(a->counts.histogram, b->counts.histogram, bins * sizeof(uint64_t)))
         return "histogram";
-    for (int m = 0; m < RESULT_MAPS; m++) /* flags come from the job, not from the backend */
-        if (m != RESULT_FLAGS && memcmp(a->maps[m].values, b->maps[m].values,
-                                        maps * result_type_bytes(a->maps[m].kind->type)) != 0)
+    for (int m = 0; m < RESULT_MAPS; m++) /* flags and tissue come from the job */
+        if (m != RESULT_FLAGS && m != RESULT_TISSUE &&
+            memcmp(a->maps[m].values, b->maps[m].values,
+                   maps * result_type_bytes(a->maps[m].kind->type)) != 0)
             return a->maps[m].kind->name;
     return NULL;
 }

@@ -26,8 +26,8 @@ hid_t h5_list(hid_t list, bool failed);
 hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e);
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
 /* Writes a dataset of rank 1 to 3 in one go: contiguous, or with deflate > 0 compressed at that
- * level in chunks of a few MiB, values of several bytes shuffled. Its attribute crc32 is the CRC-32 of the values, little-endian and
- * uncompressed. */
+ * level in chunks of a few MiB, values of several bytes after HDF5's shuffle. Its attribute crc32
+ * is the CRC-32 of the values, little-endian and uncompressed. */
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                    int deflate, const void *data, struct err *e);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of

@@ -14,10 +14,10 @@ struct strips {
     int64_t height;        /* rows of the dataset */
     struct codec_params p; /* of a strip of whole rows; each byte of a value is a channel */
     size_t most;           /* bytes that a stored strip may have */
-    size_t shuffled;       /* bytes of a value, if HDF5's filter of this name is the first; else 0 */
-    uint8_t *stored;       /* one strip */
-    size_t n;              /* bytes of it */
-    uint32_t skipped;      /* bit k: filter k was not applied to it */
+    size_t shuffled;  /* bytes of a value, if HDF5's filter of this name is the first; else 0 */
+    uint8_t *stored;  /* one strip */
+    size_t n;         /* bytes of it */
+    uint32_t skipped; /* bit k: filter k was not applied to it */
 };
 
 static const struct codec *codec_of_filter(int filter)

@@ -462,8 +462,8 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
             parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
     parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
     if (result_is_spectral(p)) {
-        parts[n++] = codec_crc32(s->counts.octaves,
-                                 (size_t)result_octaves(p) * sizeof *s->counts.octaves);
+        parts[n++] =
+            codec_crc32(s->counts.octaves, (size_t)result_octaves(p) * sizeof *s->counts.octaves);
         for (int k = 0; k < FEATURES_SAMPLES; k++)
             parts[n++] =
                 codec_crc32(s->spectra[k].sums, result_spectrum_sums(p) * sizeof(uint64_t));

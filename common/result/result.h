@@ -49,7 +49,7 @@ struct result_params {
     double min_roi;    /* of a window's area, inside */
     char roi_class[256]; /* classes of the regions, sorted, joined by ", "; "": all */
     char features[16];   /* "basic": what version 1 has; "spectral": all */
-    int spectral; /* the format_version of features "spectral": 2 or, of new results, 3 */
+    int spectral;        /* the format_version of features "spectral": 2 or, of new results, 3 */
 };
 /* The format_version of a result with these parameters. What a result has and how long its arrays
  * are follows from it, in result_has_map() and result_octaves(). */
@@ -268,8 +268,8 @@ int64_t result_windows_along(int64_t size, const struct result_params *p);
 uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
 /* -1 unless the bins, underflow and overflow add up to result_samples(). */
 int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e);
-/* The attribute data_crc32: over the histogram, the maps and the groups; from version 2 on also over
- * the sums of octaves and spectra. */
+/* The attribute data_crc32: over the histogram, the maps and the groups; from version 2 on also
+ * over the sums of octaves and spectra. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
 /* --- reading --- */

@@ -229,6 +229,15 @@ int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct e
                : 0;
 }
 
+/* Is there no number although windows count, because none of them is tissue? */
+static bool is_of_glass(const struct result_params *p, const double f[FEATURES_QUANTILES])
+{
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        if (!isnan(f[q]))
+            return false;
+    return result_has_glass(p);
+}
+
 /* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
 static int get_quantiles(hid_t o, const struct result_params *p, int map, struct result_slide *s,
                          struct err *e)
@@ -236,13 +245,14 @@ static int get_quantiles(hid_t o, const struct result_params *p, int map, struct
     const double most = p->high_db - p->low_db + 0.01;
     double *f = s->quantiles[map];
     char name[32];
-    for (int q = 0; q < FEATURES_QUANTILES; q++) {
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), &f[q], e))
             return -1;
-        const bool none = !s->counts.windows || (result_has_glass(p) && isnan(f[0])); /* no tissue */
+    const bool none = !s->counts.windows || is_of_glass(p, f);
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (none ? !isnan(f[q]) : !(fabs(f[q]) <= most && (q == 0 || f[q] >= f[q - 1])))
-            return err_set(e, "its %s is out of range", name);
-    }
+            return err_set(e, "its %s is out of range",
+                           result_quantile_name(name, sizeof name, map, q));
     return 0;
 }
 
@@ -382,8 +392,8 @@ static bool is_level(enum result_formula f)
     return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES;
 }
 
-/* Does the window have a value in every map of levels exactly if it counts, and of tissue exactly if
- * its group is here and the slide has a tissue map? */
+/* Does the window have a value in every map of levels exactly if it counts, and in that of tissue
+ * exactly if its group is here and the slide has a tissue map? */
 static bool agrees_with_maps(const struct result_params *p, const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
@@ -392,8 +402,8 @@ static bool agrees_with_maps(const struct result_params *p, const struct result_
     for (int m = 0; m < RESULT_MAPS; m++) {
         const bool has = !isnan(result_map_value(&s->maps[m], k));
         const enum result_formula formula = result_map_kind(m)->formula;
-        if (result_params_have_map(p, m) &&
-            ((formula == RESULT_OF_TISSUE && has != tissue) || (is_level(formula) && has != counts)))
+        if (result_params_have_map(p, m) && ((formula == RESULT_OF_TISSUE && has != tissue) ||
+                                             (is_level(formula) && has != counts)))
             return false;
     }
     return true;

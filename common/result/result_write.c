@@ -193,8 +193,7 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
     const int bad = put_params(o, p, e) || put_counts(o, p, &s->counts, e) || put_source(o, s, e) ||
                     put_groups(o, s, e) || put_machine(o, s, e) ||
                     (p->roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
-                    h5_put_int(o, "data_crc32", result_data_crc(p, s), e) ||
-                    put_maps(o, p, s, e) ||
+                    h5_put_int(o, "data_crc32", result_data_crc(p, s), e) || put_maps(o, p, s, e) ||
                     result_put_origin(o, &s->origin, e) ||
                     (result_is_spectral(p) && result_put_features(o, p, s, e));
     return bad ? -1 : 0;

@@ -64,11 +64,11 @@ struct job {
     struct spectrum_file *file; /* --io gds: the store as the devices read it; else NULL */
     struct result_slide result;
     /* [ny][nx] of the slide (job_windows.h) */
-    uint8_t *wanted; /* windows that count; NULL without result_selects() */
-    uint8_t *tissue; /* windows with enough tissue; NULL: all */
+    uint8_t *wanted;  /* windows that count; NULL without result_selects() */
+    uint8_t *tissue;  /* windows with enough tissue; NULL: all */
     uint8_t *percent; /* of each window that is tissue; with `tissue` */
-    uint8_t *inside; /* windows inside the regions; NULL: all */
-    uint8_t *sample; /* as of spectrum_features.sample */
+    uint8_t *inside;  /* windows inside the regions; NULL: all */
+    uint8_t *sample;  /* as of spectrum_features.sample */
     struct spectrum_features features;
 
     struct store_chunk *list;                   /* [rows][columns] of the groups that are needed */

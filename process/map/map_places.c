@@ -128,10 +128,16 @@ static int next_row(struct places *p, struct err *e)
     return p->flag_rows ? map_rows_next(p->flag_rows, p->flags, NULL, e) : 0;
 }
 
+/* How much of a window is tissue is known of windows that do not count, too. */
+static bool is_measured(const struct places *p, int k)
+{
+    return p->n == 1 || result_map_kind(p->maps[k])->formula != RESULT_OF_TISSUE;
+}
+
 static bool has_value(const struct places *p, int64_t i)
 {
     for (int k = 0; k < p->n; k++)
-        if (!isnan(p->values[k][i]))
+        if (is_measured(p, k) && !isnan(p->values[k][i]))
             return true;
     return false;
 }

@@ -98,8 +98,7 @@ static void put_chance(FILE *f, const struct report_view *r)
             "Chance alone would make about <b>%.1f</b>, if numbers were normally distributed. "
             "Review means \"look at this slide\".</p>\n",
             r->scores->flags, plural(r->scores->flags), r->scores->scored,
-            r->scores->flags == 1 ? "is" : "are",
-            (double)r->scores->scored * STATS_BY_CHANCE);
+            r->scores->flags == 1 ? "is" : "are", (double)r->scores->scored * STATS_BY_CHANCE);
 }
 
 /* --- what cannot be claimed --- */
@@ -283,8 +282,9 @@ static void put_definitions(FILE *f)
     define(
         f, "times the usual spread",
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
-        "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5 times, or above "
-        "what an accepted slide has, is for review");
+        "|x - median|. Ten slides are needed, and a MAD that is not 0. A |z| above 3.5 (1 + 9 / n "
+        "+ 55 / n<sup>2</sup>) of n slides "
+        "is for review");
     define(f, "median histogram",
            "in each cell, the median of the slides' shares; the bands hold "
            "25 to 75 % and 5 to 95 % of the slides");

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REPORT_OCTAVES = FEATURES_OCTAVES - 1 };
+enum { REPORT_OCTAVES = FEATURES_OCTAVES - 1 }; /* those that version 2 has, too */
 
 struct report_slide {
     char *name;   /* in the result; owned */
