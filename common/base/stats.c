@@ -50,10 +50,10 @@ struct stats_summary stats_summarise(const double *v, int64_t n, double *work)
     return s;
 }
 
-double stats_flag(int64_t n)
+double stats_by_chance(int64_t n)
 {
     const double x = (double)n;
-    return STATS_FLAG * (1 + 9 / x + 55 / (x * x));
+    return 4.6525815807105e-4 + 0.06 / x + 1.2 / (x * x);
 }
 
 double stats_z(const struct stats_summary *s, double x)

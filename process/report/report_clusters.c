@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 enum { METRICS = 8, NUMBERS = METRICS + REPORT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 4 };
+enum { KIND_SHARE = 8 }; /* one in so many slides is a kind of its own, not outliers */
 enum { DIRECTIONS = 18 };
 
 /* Numbers that say how a slide was made, more than what is on it. Pairs are of those from
- * FIRST_OF_PAIRS on. */
+ * FIRST_OF_PAIRS on. The last two say how sharp it is, too. */
 static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_GRID,     REPORT_QUALITY,
                                      REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
 static const char *const steps[REPORT_SPECTRUM_OCTAVES - 1] = {
@@ -80,11 +81,13 @@ static void consider(struct pool *p, int number, int second, double *best, uint8
         return;
     const bool high = s.n - s.low <= s.low;
     *best = s.separation / needed;
-    *c = (struct report_cluster){.number = name_of(number),
-                                 .second = second < 0 ? NULL : name_of(second),
-                                 .separation = s.separation,
-                                 .n = s.n,
-                                 .others = high ? s.n - s.low : s.low};
+    *c =
+        (struct report_cluster){.number = name_of(number),
+                                .second = second < 0 ? NULL : name_of(second),
+                                .metric = second < 0 && number < METRICS - 2 ? metrics[number] : -1,
+                                .separation = s.separation,
+                                .n = s.n,
+                                .others = high ? s.n - s.low : s.low};
     for (int64_t k = 0; k < p->n; k++)
         other[p->slide[k]] = high ? p->x[k] > s.above : p->x[k] < s.above; /* 0 for NaN */
 }
@@ -157,6 +160,12 @@ int report_find_clusters(const struct report_slides *s, const struct report_scor
     free(room);
     free(p.slide);
     return bad;
+}
+
+bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric)
+{
+    const struct report_cluster *x = &c->of[pool];
+    return x->number && x->metric == metric && x->others * KIND_SHARE >= x->n;
 }
 
 void report_clusters_free(struct report_clusters *c)

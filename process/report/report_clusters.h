@@ -16,12 +16,18 @@
 
 #include "process/report/report_scores.h"
 
+/* Does number `metric` alone tell the kinds of a pool apart, and is the smaller one too large to be a
+ * set of outliers? Then it sets no flags there. */
+struct report_clusters;
+bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric);
+
 enum { REPORT_LEAST_KIND = 5, REPORT_LEAST_OF_TWO = 20 };
 #define REPORT_SEPARATION 5.0
 #define REPORT_SEPARATION_OF_PAIR 5.5
 
 struct report_cluster {
     const char *number, *second; /* what tells them apart, in words; NULL: one kind; one number */
+    int metric; /* the number, if it is one of the page's and how a slide was made; -1 */
     double separation;
     int64_t n, others; /* slides with the numbers; those of the smaller kind */
 };

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Windows without tissue: for a number of the slide, and for telling two kinds apart. */
-enum { LEAST_GLASS = 10, SOME_GLASS = 3 };
+enum { LEAST_GLASS = 20, SOME_GLASS = 3 };
 
 struct loader {
     const struct report_setup *setup;

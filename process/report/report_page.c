@@ -93,12 +93,12 @@ static void put_chance(FILE *f, const struct report_view *r)
         return;
     }
     fprintf(f,
-            "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: 3.5 times the usual "
-            "spread from the median or more, in groups of less than 100 slides up to 8.5 times. "
+            "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: more than %.1f times "
+            "the usual spread from the median. "
             "Chance alone would make about <b>%.1f</b>, if numbers were normally distributed. "
             "Review means \"look at this slide\".</p>\n",
             r->scores->flags, plural(r->scores->flags), r->scores->scored,
-            r->scores->flags == 1 ? "is" : "are", (double)r->scores->scored * STATS_BY_CHANCE);
+            r->scores->flags == 1 ? "is" : "are", STATS_FLAG, r->scores->by_chance);
 }
 
 /* --- what cannot be claimed --- */
@@ -282,9 +282,8 @@ static void put_definitions(FILE *f)
     define(
         f, "times the usual spread",
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
-        "|x - median|. Ten slides are needed, and a MAD that is not 0. A |z| above 3.5 (1 + 9 / n "
-        "+ 55 / n<sup>2</sup>) of n slides "
-        "is for review");
+        "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5, or above what an "
+        "accepted slide has, is for review");
     define(f, "median histogram",
            "in each cell, the median of the slides' shares; the bands hold "
            "25 to 75 % and 5 to 95 % of the slides");

@@ -97,7 +97,7 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
     for (int m = 0; m < REPORT_METRICS; m++) {
         const double excess = report_excess(r->slides, r->scores, k, m);
-        if (!(excess > 1))
+        if (!(excess > 1) || report_is_kind(r->clusters, r->scores->of[k].pool, m))
             continue;
         if (m == REPORT_BLURRED)
             say_blur(r, k, excess, l);

@@ -89,7 +89,7 @@ static bool is_reference(const struct work *w, int64_t k, int32_t pool)
 static void find_usual(const struct work *w, int32_t pool, int m)
 {
     struct report_pool *q = &w->out->pool[pool];
-    q->usual[m][0] = q->usual[m][1] = stats_flag(q->summary[m].n);
+    q->usual[m][0] = q->usual[m][1] = STATS_FLAG;
     q->most[m] = report_metric(m)->most;
     for (int64_t k = 0; k < w->slides->n; k++) {
         const struct report_score *x = &w->out->of[k];
@@ -116,6 +116,7 @@ static void score_metric(const struct work *w, int32_t pool, int metric, struct 
         if (of[k].pool == pool) {
             of[k].z[metric] = stats_z(sum, report_value(s, w->out, k, metric));
             w->out->scored += !isnan(of[k].z[metric]);
+            w->out->by_chance += isnan(of[k].z[metric]) ? 0 : stats_by_chance(sum->n);
         }
     find_usual(w, pool, metric);
     for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)

@@ -41,6 +41,7 @@ struct report_scores {
     struct report_pool *pool;   /* [n_pools], owned */
     struct report_score *of;    /* [slides], owned */
     double eta[REPORT_METRICS]; /* share of the variation between pools */
+    double by_chance;           /* flags that chance alone would give */
     int64_t scored, flags;      /* values that have a z; those beyond what is usual */
 };
 
