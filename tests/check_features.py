@@ -1,5 +1,4 @@
 """Features: each against a float64 computation from its definition; merges, samples, flags, version 1."""
-import gzip
 import json
 
 import h5py
@@ -426,16 +425,9 @@ def test_a_result_of_version_1_is_read():
     says(p.err, old, "features is basic and spectral")
 
 
-def version_2(name):
-    """These results of one store, whole and in two parts, were written before there was a version 3."""
-    path = os.path.join(tmp(), name)
-    with gzip.open(os.path.join(HERE, name + ".gz"), "rb") as f, open(path, "wb") as out:
-        out.write(f.read())
-    return path
-
-
 def test_results_of_version_2_are_read_and_merged():
-    whole, parts = version_2("version2.h5"), [version_2("version2.%s.h5" % g) for g in ("1-2", "3-4")]
+    """These results of one store, whole and in two parts, were written before there was a version 3."""
+    whole, parts = unpacked("version2.h5"), [unpacked("version2.%s.h5" % g) for g in ("1-2", "3-4")]
     run(H5SPEC, "verify", "-q", whole, *parts)
     check_merge(parts, whole, "version 2")
     (s,) = (j := json.loads(run(H5SPEC, "info", "--json", whole).out))["slides"]
@@ -459,7 +451,7 @@ OF_VERSION_2 = ("--window", "64", "--stride", "64", "--bins", "200")
 
 
 def test_the_numbers_of_version_2_are_those_of_today():
-    old, new = slide_of(version_2("version2.h5")), slide_of(spectrum(version_2s_store(), *OF_VERSION_2))
+    old, new = slide_of(unpacked("version2.h5")), slide_of(spectrum(version_2s_store(), *OF_VERSION_2))
     for name in set(old[1]) - {"profile", "profile_sums"}:
         expect(np.array_equal(old[1][name], new[1][name], equal_nan=old[1][name].dtype.kind == "f"), "%s differs", name)
     for name in ("profile", "profile_sums"):
@@ -470,7 +462,7 @@ def test_the_numbers_of_version_2_are_those_of_today():
 
 def test_results_of_version_2_are_computed_again():
     folder = tmp()
-    shutil.copy(version_2("version2.h5"), os.path.join(folder, "old.h5"))
+    shutil.copy(unpacked("version2.h5"), os.path.join(folder, "old.h5"))
     for message in ("older version of the program", None):
         p = run(H5SPEC, "run", "--device", "cpu", *OF_VERSION_2, "-o", folder + "/", version_2s_store())
         says(p.err, *((message, "computed again") if message else ("up to date",)))
@@ -479,7 +471,7 @@ def test_results_of_version_2_are_computed_again():
 
 
 def test_versions_are_not_mixed_by_a_merge():
-    out, old, new = os.path.join(tmp(), "sum.h5"), version_2("version2.h5"), spectrum(version_2s_store(), *OF_VERSION_2)
+    out, old, new = os.path.join(tmp(), "sum.h5"), unpacked("version2.h5"), spectrum(version_2s_store(), *OF_VERSION_2)
     for pair, words in (((old, new), "format_version is 2 and 3"), ((new, old), "format_version is 3 and 2")):
         p = run(H5SPEC, "merge", "-o", out, *pair, status=1)
         says(p.err, *pair, words, "compute the older one again")

@@ -4,6 +4,7 @@ A test is a function whose name begins with test_. It passes when it returns, is
 raises Skip, fails when it raises anything else. main() prints one line per test:
 "ok NAME", "skip NAME: reason", "later NAME: ..." (see TIERS), "not ok NAME: why".
 """
+import gzip
 import hashlib
 import json
 import os
@@ -86,6 +87,14 @@ _made = {}
 def tmp(name=""):
     """A new folder."""
     return tempfile.mkdtemp(prefix=name + "-", dir=TMP)
+
+
+def unpacked(name):
+    """A copy of tests/NAME.gz."""
+    path = os.path.join(tmp(), name)
+    with gzip.open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".gz"), "rb") as f, open(path, "wb") as out:
+        out.write(f.read())
+    return path
 
 
 def expect(condition, why="", *values):

@@ -6,16 +6,16 @@ D.failed.forEach(f => addFailure(f[0], f[1]));
 const N = D.names.length, NS = 'http://www.w3.org/2000/svg';
 const W1 = D.metrics.length - 1, NARROW = window.matchMedia('(max-width: 40rem)');
 const CURVES = D.hist.length > 0; // false: histograms and profiles of slides did not fit
-const VERDICTS = ['', 'pass', 'warn', 'fail'];
+const VERDICTS = ['pass', 'review', 'fail'];
 const DIGITS = {};
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
 
 // An input without numbers is a row, too. It is in no pool, and has no picture.
 function addFailure(name, reason) {
   const k = D.names.push(name) - 1;
-  D.why[k] = ['failed: ' + reason];
+  D.why[k] = [['no numbers: ' + reason, 0]];
   D.m.forEach(column => column.push(null));
-  [['flagged', 1], ['pool', -1], ['version', 2], ['profile', 0], ['verdict', 0], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
+  [['other', 0], ['pool', -1], ['version', 3], ['profile', 0], ['verdict', 2], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
   ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'partial'].forEach(x => D[x].push(0));
 }
 
@@ -41,7 +41,8 @@ function svg(parent, name, attributes, text) {
 function clear(e) { while (e.firstChild) e.removeChild(e.firstChild); return e; }
 function fixed(x, digits) { return x === null || x === undefined ? '' : x.toFixed(digits); }
 function number(k, m) { return fixed(D.m[m][k], D.metrics[m].digits); }
-function reasons(k) { return D.why[k] || []; }
+function reasons(k) { return (D.why[k] || []).map(x => x[0]); }
+function stands(k) { return D.verdict[k] > 0; } // for review, or fails
 function old(k) { return D.version[k] < 2 ? 1 : 0; } // then the map is that of mean_db
 const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0]), profile: [[null]]};
 function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
@@ -59,31 +60,33 @@ function zscore(k, m) { // as in report_scores.c
 
 const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: -1, pictures: false, open: false};
 const ONLY = {
-  all: () => true, flagged: k => D.flagged[k], failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
+  all: () => true, look: stands, fail: k => D.verdict[k] === 2, review: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
+  other: k => D.other[k] > 0, failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
   partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0,
 };
 const marks = new Set();
 let view = [];
 
-// Failed and damaged slides come first, then those whose strongest score is largest; then those with a note.
+// Slides that fail come first, then those for review by how far they are from what is usual; then those with a note.
 function urgency(k) {
   if (D.pool[k] < 0) return 4e9;
   let most = 0;
   for (let m = 0; m < W1; m++) most = Math.max(most, Math.abs(zscore(k, m)) || 0);
-  return (D.damaged[k] > 0 ? 3e9 : D.verdict[k] > 1 ? 1e9 * (D.verdict[k] - 1) : 0) + (D.flagged[k] ? 1e3 + Math.min(most, 1e8) : reasons(k).length ? 1 : 0);
+  return 1e9 * D.verdict[k] + (stands(k) ? 1e3 + Math.min(most, 1e8) : reasons(k).length ? 1 : 0);
 }
 let COLUMNS = [
   {title: 'mark', cell: k => (marks.has(k) ? '\u2713' : ''), value: k => (marks.has(k) ? 1 : 0)},
+  {title: 'picture', thumb: true, cell: () => ''},
   {title: 'slide', cell: k => D.names[k], value: k => D.names[k]},
+  {title: 'verdict', cell: k => VERDICTS[D.verdict[k]], value: k => D.verdict[k]},
   {title: 'reasons', cell: k => reasons(k).join('; '), value: urgency},
 ];
-if (D.limits) COLUMNS.push({title: 'verdict', cell: k => VERDICTS[D.verdict[k]], value: k => D.verdict[k]});
 const FIRST = [D.metrics.findIndex(m => m.name === 'focus_p50'), W1];
 FIRST.concat(D.metrics.map((m, i) => i).filter(i => !FIRST.includes(i)))
-  .forEach(i => COLUMNS.push({title: D.metrics[i].name, metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
-COLUMNS.push({title: 'windows', cell: k => String(D.windows[k]), value: k => D.windows[k]});
-if (CURVES) COLUMNS.push({title: 'histogram', spark: true});
-COLUMNS.push({title: 'pool', cell: k => poolOf(k).label, value: k => poolOf(k).label});
+  .forEach(i => COLUMNS.push({title: D.metrics[i].title, name: D.metrics[i].name, more: !FIRST.includes(i), metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
+COLUMNS.push({title: 'windows', more: true, cell: k => String(D.windows[k]), value: k => D.windows[k]});
+if (CURVES) COLUMNS.push({title: 'histogram', more: true, spark: true});
+COLUMNS.push({title: 'group', more: D.pools.length < 2, cell: k => poolOf(k).label, value: k => poolOf(k).label});
 COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => x !== null));
 const BY_REASON = COLUMNS.findIndex(c => c.title === 'reasons');
 const BY_W1 = COLUMNS.findIndex(c => c.metric === W1);
@@ -95,12 +98,12 @@ function holds(text, word) {
     if (at === 0 || /^[0-9]/.test(word) || !/[\p{L}\p{N}]/u.test(text[at - 1]) || !/^[\p{L}\p{N}]/u.test(word)) return true;
   return false;
 }
-// "word" begins a word of a name, a pool or a reason; "focus_p50 < -40" compares a metric.
+// "word" begins a word of a name, a group or a reason; "focus_p50 < -40" compares a metric.
 function makeFilter(text) {
   state.unknown = '';
   const tests = text.toLowerCase().replace(/\s*(<=|>=|<|>|=)\s*/g, '$1').split(/\s+/).filter(Boolean).map(word => {
     const c = word.match(/^([a-z0-9_]+)(<=|>=|<|>|=)(-?[0-9.]+)$/);
-    const i = c ? D.metrics.findIndex(m => m.name === c[1]) : -1;
+    const i = c ? D.metrics.findIndex(m => m.name === c[1]) : -1; // by the short names, as in tables
     const column = i >= 0 ? D.m[i] : c && c[1] === 'windows' ? D.windows : null;
     if (c && !column) state.unknown = c[1];
     if (column) {
@@ -165,13 +168,14 @@ function controls() {
   show.filter = el(bar, 'input', {type: 'search', id: 'filter', placeholder: 'filter: words, or focus_p50 < -40',
     'aria-label': 'filter', on: {input: e => { state.filter = e.target.value; refresh(); }}});
   const label = el(bar, 'label');
-  show.flagged = el(label, 'input', {type: 'checkbox', id: 'flagged', on: {change: e => showOnly(e.target.checked ? 'flagged' : 'all')}});
-  label.appendChild(document.createTextNode(' only those to look at'));
+  show.flagged = el(label, 'input', {type: 'checkbox', id: 'flagged', on: {change: e => showOnly(e.target.checked ? 'look' : 'all')}});
+  label.appendChild(document.createTextNode(' only review and fail'));
   if (D.pools.length > 1) {
-    show.pool = el(bar, 'select', {id: 'pool', 'aria-label': 'pool', on: {change: e => { state.pool = Number(e.target.value); refresh(); drawHistogram(); }}});
-    el(show.pool, 'option', {value: -1}, 'all pools');
+    show.pool = el(bar, 'select', {id: 'pool', 'aria-label': 'comparison group', on: {change: e => { state.pool = Number(e.target.value); refresh(); drawHistogram(); }}});
+    el(show.pool, 'option', {value: -1}, 'all groups');
     D.pools.forEach((p, i) => el(show.pool, 'option', {value: i}, p.label + ' (' + p.n + ')'));
   }
+  show.more = el(bar, 'button', {id: 'more', type: 'button', 'aria-pressed': false, on: {click: toggleColumns}}, 'more columns');
   show.toggle = el(bar, 'button', {id: 'toggle', type: 'button', on: {click: togglePictures}}, 'pictures');
   el(bar, 'button', {id: 'download', type: 'button', on: {click: download}}, 'download list');
   show.count = el(bar, 'span', {id: 'count', role: 'status'});
@@ -187,9 +191,14 @@ function makeCounts() {
 }
 function showOnly(what) {
   state.only = what;
-  show.flagged.checked = what === 'flagged';
+  show.flagged.checked = what === 'look';
   show.only.forEach(b => b.setAttribute('aria-pressed', b.dataset.show === what));
   refresh();
+}
+function toggleColumns() {
+  const all = show.table.classList.toggle('wide-table');
+  show.more.setAttribute('aria-pressed', all);
+  show.more.textContent = all ? 'fewer columns' : 'more columns';
 }
 function togglePictures() {
   state.pictures = !state.pictures;
@@ -220,17 +229,17 @@ function makeTable() {
   show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides', 'aria-rowcount': N});
   show.head = el(show.table, 'div', {'class': 'row head', role: 'row'});
   COLUMNS.forEach((c, i) => (c.value ? el(show.head, 'button', {type: 'button', role: 'columnheader', 'class': classOf(c), 'data-column': i,
-    on: {click: () => sortBy(i)}}, c.title) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
+    title: c.name || '', on: {click: () => sortBy(i)}}, c.title) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
   show.space = el(show.table, 'div', {'class': 'space'});
   show.rows = el(show.space, 'div', {'class': 'rows'});
   show.table.addEventListener('scroll', drawRows);
 }
 function classOf(c) {
-  if (c.metric === undefined && c.title !== 'windows') return c.title;
-  return 'number' + (FIRST.includes(c.metric) ? ' first' : '');
+  const kind = c.metric === undefined && c.title !== 'windows' ? c.title : 'number' + (FIRST.includes(c.metric) ? ' first' : '');
+  return kind + (c.more ? ' more' : '');
 }
 function sortBy(i) {
-  state.down = state.sort === i ? !state.down : COLUMNS[i].title !== 'slide' && COLUMNS[i].title !== 'pool';
+  state.down = state.sort === i ? !state.down : COLUMNS[i].title !== 'slide' && COLUMNS[i].title !== 'group';
   state.sort = i;
   show.table.scrollTop = 0;
   refresh();
@@ -257,15 +266,16 @@ function drawRows() {
   clear(show.rows).style.top = first * ROW + 'px';
   for (let i = first; i < last; i++) {
     const k = view[i];
-    const row = el(show.rows, 'div', {'class': 'row' + (k === state.current ? ' current' : '') + (D.flagged[k] ? ' flag' : ''), role: 'row',
+    const row = el(show.rows, 'div', {'class': 'row' + (k === state.current ? ' current' : '') + (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''), role: 'row',
       'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
       const z = c.metric !== undefined && c.metric < W1 ? zscore(k, c.metric) : null;
-      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && Math.abs(z) > 3.5 ? ' odd' : '')}, c.spark ? undefined : c.cell(k));
-      if (z !== null) cell.title = 'z ' + z.toFixed(1);
+      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && Math.abs(z) > 3.5 ? ' odd' : '')}, c.spark || c.thumb ? undefined : c.cell(k));
+      if (z !== null) cell.title = c.name + ': ' + Math.abs(z).toFixed(1) + ' times the usual spread ' + (z < 0 ? 'below' : 'above');
       if (c.title === 'reasons' || c.title === 'slide') cell.title = c.cell(k);
       if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, c.cell(k));
       if (c.spark) spark(cell, k);
+      if (c.thumb) picture(cell, 'thumb', picturesOf(k).thumb, '');
     });
   }
   show.table.setAttribute('aria-activedescendant', document.getElementById('row' + state.current) ? 'row' + state.current : '');
@@ -291,7 +301,7 @@ function drawSheet() {
   view.slice(first * n, last * n).forEach(k => {
     const p = picturesOf(k);
     const card = el(show.cards, 'figure', {'class': 'card' + (k === state.current ? ' current' : '') + (marks.has(k) ? ' marked' : '') +
-      (D.flagged[k] ? ' flag' : ''), 'data-slide': k, on: {click: () => { state.current = k; openSlide(); }}});
+      (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''), 'data-slide': k, on: {click: () => { state.current = k; openSlide(); }}});
     const pair = el(card, 'div', {'class': 'pair'});
     registered(pair, k, p, 122, 108);
     if (!p.thumb && !p.map) el(pair, 'span', {'class': 'none'}, 'no picture');
@@ -427,9 +437,9 @@ function drawHistogram() {
   for (let k = 0; k < N; k++) if (D.pool[k] === pool && D.windows[k]) members.push(k);
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
   const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
-  show.histogramNote.textContent = 'Pool ' + D.pools[pool].label + ': median of ' + members.length +
+  show.histogramNote.textContent = 'Group ' + D.pools[pool].label + ': median of ' + members.length +
     (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: the ' + outliers.length +
-    ' slides that lie farthest from the median (W1). Click a line or a name to open its slide.' : '.');
+    ' slides that differ most from the others. Click a line or a name to open its slide.' : '.');
   histogramPanel(show.histogram, pool, outliers, 900, 300);
   if (!CURVES) return;
   const legend = el(show.histogram, 'ol', {'class': 'legend'});
@@ -443,10 +453,10 @@ function drawHistogram() {
 // --- groups ---
 
 function makePools() {
-  el(app, 'h2', {}, 'Pools');
-  el(app, 'p', {}, 'Median and quartiles. Slides are compared within their pool only.');
+  el(app, 'h2', {}, 'Comparison groups');
+  el(app, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
   const t = el(el(app, 'div', {'class': 'wide'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
-  ['pool', 'slides', 'with windows'].concat(D.metrics.slice(0, W1).map(m => m.name)).forEach(x => el(head, 'th', {}, x));
+  ['group', 'slides', 'with windows'].concat(D.metrics.slice(0, W1).map(m => m.title)).forEach(x => el(head, 'th', {}, x));
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
@@ -455,7 +465,7 @@ function makePools() {
   });
   if (D.pools.length > 1) {
     const row = el(t, 'tr');
-    el(row, 'th', {colspan: 3}, 'between pools (eta\u00b2)');
+    el(row, 'th', {colspan: 3}, 'between groups (eta\u00b2)');
     D.eta.forEach(x => el(row, 'td', {}, x === null ? '' : (100 * x).toFixed(0) + ' %'));
   }
 }
@@ -527,24 +537,40 @@ function openSlide() {
   if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' windows');
   if (reasons(k).length) {
     const list = el(d, 'ul', {'class': 'reasons'});
-    reasons(k).forEach(t => el(list, 'li', {}, t));
+    D.why[k].forEach(x => {
+      const item = el(list, 'li');
+      if (!x[1] || D.pool[k] < 0) item.textContent = x[0];
+      else el(item, 'button', {type: 'button', 'class': 'where', title: 'show where', on: {click: () => showPlace(x)}}, x[0]);
+    });
   }
   const grid = el(d, 'div', {'class': 'grid2'});
-  if (p.map || p.thumb) drawMap(section(grid, P.features[old(k)] + ' (dB)'), k, p);
+  if (p.map || p.thumb) drawMap(section(grid, old(k) ? 'Amount of detail' : 'Sharpness of the tissue'), k, p);
   if (D.pool[k] < 0) return d.focus({preventScroll: true});
-  if (D.windows[k] && D.cells.n) histogramPanel(section(grid, 'Histogram in its pool'), D.pool[k], [k], 520, 260);
-  if (D.profile[k]) drawProfile(section(grid, 'Profile in its pool'), k);
+  if (D.windows[k] && D.cells.n) histogramPanel(section(grid, 'Histogram in its group'), D.pool[k], [k], 520, 260);
+  if (D.profile[k]) drawProfile(section(grid, 'Profile in its group'), k);
   if (p.tissue || p.glass) drawSpectra(section(grid, 'Mean spectrum'), p);
   drawNumbers(section(grid, 'Numbers'), k);
   d.focus({preventScroll: true});
 }
+// The picture that shows a reason, and the place on it.
+function showPlace(x) {
+  const at = show.dialog.querySelector(x[1] === 3 ? '.spectrum' : x[1] === 2 ? 'img.thumb' : 'canvas.map');
+  if (!at) return;
+  at.scrollIntoView({block: 'center'});
+  if (x.length > 2) {
+    look.zoom = 2;
+    pointTo(x[2], x[3]);
+  }
+  at.classList.add('shown');
+  setTimeout(() => at.classList.remove('shown'), 1500);
+}
 function drawNumbers(parent, k) {
   const t = el(parent, 'table', {'class': 'plain'}), head = el(t, 'tr');
-  ['', 'slide', 'median of the pool', 'z'].forEach(x => el(head, 'th', {}, x));
+  ['', 'slide', 'usually', 'times the usual spread'].forEach(x => el(head, 'th', {}, x));
   D.metrics.forEach((m, i) => {
     const row = el(t, 'tr'), z = i < W1 ? zscore(k, i) : null;
-    [m.name + (m.unit ? ' (' + m.unit + ')' : ''), number(k, i), i < W1 ? fixed(poolOf(k).m[i][2], m.digits) : '', z === null ? '' : z.toFixed(1)]
-      .forEach(x => el(row, 'td', {}, x));
+    [m.title, number(k, i) + (number(k, i) && m.unit), i < W1 ? fixed(poolOf(k).m[i][2], m.digits) : '', z === null ? '' : z.toFixed(1)]
+      .forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
   });
 }
 function drawProfile(parent, k) {
@@ -688,9 +714,9 @@ function drawMap(parent, k, p) {
 }
 function drawScale(parent, k) {
   const bar = el(parent, 'div', {'class': 'colours'});
-  el(bar, 'span', {}, P.low[old(k)] + ' dB');
+  el(bar, 'span', {}, (old(k) ? '' : 'blurred ') + P.low[old(k)] + ' dB');
   const ramp = el(bar, 'canvas', {width: 256, height: 1, role: 'img', 'aria-label': 'colours of the map, from low to high'});
-  el(bar, 'span', {}, P.high[old(k)] + ' dB');
+  el(bar, 'span', {}, P.high[old(k)] + ' dB' + (old(k) ? '' : ' sharp') + '; hatched: no tissue');
   const colours = P.colours.match(/.{6}/g), g = ramp.getContext('2d');
   for (let x = 0; x < 256; x++) {
     g.fillStyle = '#' + colours[Math.floor(x * colours.length / 256)];
@@ -733,8 +759,8 @@ function readMarks() {
 
 const MOST_PRINTED = 500;
 function makePrint() {
-  const d = clear(show.print), chosen = view.filter(k => D.flagged[k]);
-  el(d, 'h2', {}, chosen.length + (chosen.length === 1 ? ' slide needs a look' : ' slides need a look'));
+  const d = clear(show.print), chosen = view.filter(stands);
+  el(d, 'h2', {}, chosen.length + (chosen.length === 1 ? ' slide for review' : ' slides for review'));
   chosen.slice(0, MOST_PRINTED).forEach(k => {
     const card = el(d, 'section', {'class': 'sheet'}), text = el(card, 'div');
     el(text, 'h3', {}, D.names[k]);
