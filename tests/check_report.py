@@ -137,7 +137,7 @@ def test_scores_and_distances():
 
 def test_reasons_are_in_words():
     rows = {r["slide"]: r for r in table_of(results("--slides", "37", "--blurred", "3"))}
-    says(rows["made-00001"]["reasons"], "tissue blurred in many places, ", "tissue less sharp than in the others (sharpness, typical -", "dB, usually -",
+    says(rows["made-00001"]["reasons"], "tissue blurred, ", "tissue less sharp than in the others (sharpness, typical -", "dB, usually -",
          " times the usual spread)")
 
 

@@ -85,9 +85,10 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
 static void say_blur(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
     const struct report_place *p = &r->places->of[k];
-    struct report_reason *x =
-        say(l, REPORT_REVIEW, excess, "tissue blurred %s, %.0f %% of it",
-            p->where ? p->where : "in places", ceil(100 * r->scores->of[k].blurred));
+    const double share = r->scores->of[k].blurred;
+    struct report_reason *x = say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %.0f %% of it",
+                                  share < 0.5 && p->where ? " " : "",
+                                  share < 0.5 && p->where ? p->where : "", ceil(100 * share));
     x->look = REPORT_LOOK_MAP;
     x->x = p->x;
     x->y = p->y;
