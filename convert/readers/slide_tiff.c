@@ -1,7 +1,7 @@
 /*
- * svs.c - Aperio SVS, read directly.
+ * slide_tiff.c - Aperio SVS, read directly.
  *
- * svs_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five
+ * tiff_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five
  * times as long for the same pixels, in its blitting.
  *
  * OpenSlide still describes the slide as a whole (slide_metadata.h). A slide that OpenSlide rejects
@@ -13,7 +13,7 @@
 #include "common/base/text.h"
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/svs_description.h"
-#include "convert/readers/svs_level.h"
+#include "convert/readers/tiff_level.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,35 +21,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct svs {
+struct tiff_slide {
     struct slide_tiles common;
     struct slide_info info;
     char *path;
-    struct svs_level level;
+    struct tiff_level level;
     struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
 };
 
-static struct svs *from_slide(struct slide *s)
+static struct tiff_slide *from_slide(struct slide *s)
 {
-    return (struct svs *)s;
+    return (struct tiff_slide *)s;
 }
 
 /* --- opening and closing --- */
 
-static void svs_close(struct slide *s)
+static void tiff_close(struct slide *s)
 {
-    struct svs *v = from_slide(s);
+    struct tiff_slide *v = from_slide(s);
     tile_file_close(v->common.tiles);
     slide_metadata_close(v->metadata);
-    svs_level_free(&v->level);
+    tiff_level_free(&v->level);
     free(v->path);
     free(v);
 }
 
 /* What the file itself says of the slide. */
-static void describe(struct svs *v, int64_t level)
+static void describe(struct tiff_slide *v, int64_t level)
 {
-    const struct svs_level *l = &v->level;
+    const struct tiff_level *l = &v->level;
     struct slide_info *i = &v->info;
     *i = (struct slide_info){.level = level,
                              .downsample = l->downsample,
@@ -73,7 +73,7 @@ static void describe(struct svs *v, int64_t level)
 }
 
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
-static int take_metadata(struct svs *v, const char *path, int64_t level, struct err *e)
+static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, struct err *e)
 {
     struct slide_info w;
     struct err why = {""};
@@ -108,9 +108,9 @@ static int take_metadata(struct svs *v, const char *path, int64_t level, struct 
     return 1;
 }
 
-static int open_tiles(struct svs *v, const char *path, int threads, struct err *e)
+static int open_tiles(struct tiff_slide *v, const char *path, int threads, struct err *e)
 {
-    const struct svs_level *l = &v->level;
+    const struct tiff_level *l = &v->level;
     struct tile_grid g = {
         .format = l->format, .cols = l->cols, .rows = l->rows, .places = l->places};
     memcpy(g.background, v->info.background, sizeof g.background);
@@ -118,14 +118,14 @@ static int open_tiles(struct svs *v, const char *path, int threads, struct err *
     return v->common.tiles ? 1 : -1;
 }
 
-static int svs_open(struct slide **out, const char *path, int64_t level, int threads,
+static int tiff_open(struct slide **out, const char *path, int64_t level, int threads,
                     struct slide_info *info, struct err *e)
 {
-    struct svs *v = calloc(1, sizeof *v);
+    struct tiff_slide *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
-    *v = (struct svs){.common.slide.reader = &slide_svs};
-    int r = svs_level_read(&v->level, path, level, e);
+    *v = (struct tiff_slide){.common.slide.reader = &slide_svs};
+    int r = tiff_level_read(&v->level, path, level, e);
     if (r > 0) {
         describe(v, level);
         r = take_metadata(v, path, level, e);
@@ -137,7 +137,7 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
         r = err_set(e, "out of memory");
     if (r <= 0) {
         const int code = errno;
-        svs_close(&v->common.slide);
+        tiff_close(&v->common.slide);
         errno = code;
         return r;
     }
@@ -148,23 +148,23 @@ static int svs_open(struct slide **out, const char *path, int64_t level, int thr
 
 /* --- metadata --- */
 
-static int svs_properties(struct slide *s,
+static int tiff_properties(struct slide *s,
                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
-    const struct svs *v = from_slide(s);
+    const struct tiff_slide *v = from_slide(s);
     return v->metadata ? slide_metadata_properties(v->metadata, put, ctx)
                        : svs_description_properties(v->level.description, put, ctx);
 }
 
-static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
                          struct err *e)
 {
-    const struct svs *v = from_slide(s);
+    const struct tiff_slide *v = from_slide(s);
     const int r = v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height, e) : 0;
     if (r != 0 || (v->metadata && *width > 0))
         return r;
     /* OpenSlide drops a thumbnail without a word when it cannot open the file once more */
-    if (svs_level_thumbnail(v->path, rgb, width, height))
+    if (tiff_level_thumbnail(v->path, rgb, width, height))
         return 1;
     if (slide_may_pass(errno))
         return err_sys(e, "cannot read its thumbnail");
@@ -172,15 +172,15 @@ static int svs_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t
     return SLIDE_DAMAGED;
 }
 
-static int svs_thumbnail_jpeg(struct slide *s, struct jpeg_strips *out, struct err *e)
+static int tiff_thumbnail_jpeg(struct slide *s, struct jpeg_strips *out, struct err *e)
 {
-    const struct svs *v = from_slide(s);
+    const struct tiff_slide *v = from_slide(s);
     return svs_thumbnail_keep(v->path, &v->level.thumbnail, out, e);
 }
 
-static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+static int tiff_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
-    const struct svs_level *l = &from_slide(s)->level;
+    const struct tiff_level *l = &from_slide(s)->level;
     if (l->lost_icc) {
         err_set(e, "its ICC profile cannot be read");
         return SLIDE_DAMAGED;
@@ -197,16 +197,16 @@ static int svs_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err
 
 const struct slide_reader slide_svs = {
     .name = "svs",
-    .open = svs_open,
+    .open = tiff_open,
     .read = slide_tiles_read,
     .read_eighth = slide_tiles_read_eighth,
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
     .contradiction = slide_tiles_contradiction,
     .prefetch = slide_tiles_prefetch,
-    .properties = svs_properties,
-    .thumbnail = svs_thumbnail,
-    .thumbnail_jpeg = svs_thumbnail_jpeg,
-    .icc = svs_icc,
-    .close = svs_close,
+    .properties = tiff_properties,
+    .thumbnail = tiff_thumbnail,
+    .thumbnail_jpeg = tiff_thumbnail_jpeg,
+    .icc = tiff_icc,
+    .close = tiff_close,
 };

@@ -1,5 +1,5 @@
-/* svs_level.c - see svs_level.h. The only file that uses libtiff. */
-#include "convert/readers/svs_level.h"
+/* tiff_level.c - see tiff_level.h. The only file that uses libtiff. */
+#include "convert/readers/tiff_level.h"
 
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
@@ -45,7 +45,7 @@ static double downsample(double width, double height, double level_width, double
 }
 
 /* Notes the downsamples of all levels. */
-static void list_levels(TIFF *t, struct svs_level *l, uint32_t width, uint32_t height)
+static void list_levels(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
 {
     int k = 0;
     do {
@@ -53,7 +53,7 @@ static void list_levels(TIFF *t, struct svs_level *l, uint32_t width, uint32_t h
         if (TIFFIsTiled(t) && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
             TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0)
             l->downsamples[l->levels++] = downsample(width, height, w, h);
-    } while (++k < MOST_DIRECTORIES && l->levels < SVS_LEVELS && TIFFReadDirectory(t));
+    } while (++k < MOST_DIRECTORIES && l->levels < TIFF_LEVELS && TIFFReadDirectory(t));
 }
 
 /* Goes to the directory of a level. Levels are the tiled directories, in the order of the file. */
@@ -69,7 +69,7 @@ static bool go_to_level(TIFF *t, int64_t level)
     return false;
 }
 
-static bool take_sizes(TIFF *t, struct svs_level *l)
+static bool take_sizes(TIFF *t, struct tiff_level *l)
 {
     uint32_t width = 0, height = 0, cols = 0, rows = 0;
     if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
@@ -107,7 +107,7 @@ static bool take_format(TIFF *t, struct tile_format *f, uint8_t **owned)
 }
 
 /* Compares the picture's size with the length of the file's own tables. */
-static int check_tables(const char *path, uint64_t directory, const struct svs_level *l,
+static int check_tables(const char *path, uint64_t directory, const struct tiff_level *l,
                         struct err *e)
 {
     struct tiff_file f;
@@ -124,7 +124,7 @@ static int check_tables(const char *path, uint64_t directory, const struct svs_l
 
 /* Compares the size of level 0 with the description. Only a size that needs as many tiles is
  * damage: some programs cut slides and keep the description. */
-static int check_description(const struct svs_level *l, struct err *e)
+static int check_description(const struct tiff_level *l, struct err *e)
 {
     int64_t width, height;
     const int64_t cols = l->format.cols, rows = l->format.rows;
@@ -139,7 +139,7 @@ static int check_description(const struct svs_level *l, struct err *e)
 }
 
 /* A file that lacks more than half of its tiles is rejected. */
-static int check_places(const struct svs_level *l, uint64_t file_bytes, struct err *e)
+static int check_places(const struct tiff_level *l, uint64_t file_bytes, struct err *e)
 {
     const int64_t n = l->cols * l->rows;
     int64_t outside = 0;
@@ -166,7 +166,7 @@ static int take_places_of(TIFF *t, int64_t n, struct tile_place **places, struct
     return 0;
 }
 
-static int take_places(TIFF *t, struct svs_level *l, struct err *e)
+static int take_places(TIFF *t, struct tiff_level *l, struct err *e)
 {
     const int64_t n = l->cols * l->rows;
     if (l->format.tables_bytes && !l->tables)
@@ -224,7 +224,7 @@ static bool states_icc(const char *path)
     return states;
 }
 
-static int read_directories(TIFF *t, struct svs_level *l, int64_t level, struct err *e)
+static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, struct err *e)
 {
     const char *description = NULL;
     const void *icc = NULL;
@@ -267,9 +267,9 @@ static void silence(void)
     TIFFSetWarningHandler(keep_quiet);
 }
 
-int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct err *e)
+int tiff_level_read(struct tiff_level *l, const char *path, int64_t level, struct err *e)
 {
-    *l = (struct svs_level){0};
+    *l = (struct tiff_level){0};
     silence();
     errno = 0;
     TIFF *t = TIFFOpen(path, "rm");
@@ -281,7 +281,7 @@ int svs_level_read(struct svs_level *l, const char *path, int64_t level, struct 
     if (slide_may_pass(code)) /* libtiff takes a failed read for the end of the file */
         r = err_sys(e, "cannot read its directories");
     if (r <= 0)
-        svs_level_free(l);
+        tiff_level_free(l);
     errno = code;
     return r;
 }
@@ -306,7 +306,7 @@ static uint8_t *read_rgb(TIFF *t, uint32_t width, uint32_t height)
     return NULL;
 }
 
-bool svs_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height)
+bool tiff_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height)
 {
     uint32_t w = 0, h = 0;
     silence();
@@ -325,12 +325,12 @@ bool svs_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_
     return *rgb != NULL;
 }
 
-void svs_level_free(struct svs_level *l)
+void tiff_level_free(struct tiff_level *l)
 {
     free(l->places);
     free(l->tables);
     svs_strips_free(&l->thumbnail);
     free(l->icc);
     free(l->description);
-    *l = (struct svs_level){0};
+    *l = (struct tiff_level){0};
 }
