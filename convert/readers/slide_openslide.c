@@ -87,7 +87,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         return err_set(e, "out of memory");
     }
     if (tiff_file_check_level(path, info, e) ||
-        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, e))) {
+        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, 0, e))) {
         reader_close(&r->slide);
         return -1;
     }

@@ -1,12 +1,14 @@
 /*
- * slide_tiff.c - Aperio SVS, read directly.
+ * slide_tiff.c - slides in tiled TIFF files, read directly: Aperio SVS, Philips TIFF, OME-TIFF and
+ * pyramids of no known scanner.
  *
  * tiff_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five
  * times as long for the same pixels, in its blitting.
  *
- * OpenSlide still describes the slide as a whole (slide_metadata.h). A slide that OpenSlide rejects
- * because of one damaged tile is read all the same, with what its own description says. Aperio
- * files with another compression are left to OpenSlide altogether.
+ * OpenSlide still describes the slide as a whole (slide_metadata.h). An Aperio or Philips slide
+ * that it rejects because of one damaged tile is read all the same, with what its own description
+ * says. So are OME-TIFF files that OpenSlide does not know; they have no quickhash. What has no
+ * JPEG tiles (Aperio: nor JPEG 2000) is left to OpenSlide altogether.
  */
 #include "convert/readers/slide_tiles.h"
 
@@ -17,6 +19,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,17 @@ static void tiff_close(struct slide *s)
     free(v);
 }
 
+static bool is_aperio(const struct tiff_level *l)
+{
+    return l->kind == TIFF_APERIO;
+}
+
+/* OpenSlide's name of the format. */
+static const char *vendor_of(const struct tiff_level *l)
+{
+    return is_aperio(l) ? "aperio" : l->kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
+}
+
 /* What the file itself says of the slide. */
 static void describe(struct tiff_slide *v, int64_t level)
 {
@@ -67,9 +81,39 @@ static void describe(struct tiff_slide *v, int64_t level)
     memset(i->background, 255, 3);
     i->levels = l->levels;
     memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
-    snprintf(i->vendor, sizeof i->vendor, "aperio");
-    i->mpp_x = i->mpp_y = svs_description_number(l->description, "MPP");
-    i->objective_power = svs_description_number(l->description, "AppMag");
+    snprintf(i->vendor, sizeof i->vendor, "%s", vendor_of(l));
+    i->mpp_x = l->mpp_x;
+    i->mpp_y = l->mpp_y;
+    i->objective_power = NAN;
+    if (is_aperio(l)) {
+        i->mpp_x = i->mpp_y = svs_description_number(l->description, "MPP");
+        i->objective_power = svs_description_number(l->description, "AppMag");
+    }
+}
+
+/* OpenSlide does not open the file: that is a problem of a scanner's file that it should know. */
+static void note_refusal(struct tiff_slide *v, const char *path, int known, struct err *why)
+{
+    struct slide_info *i = &v->info;
+    if (v->level.kind > TIFF_PHILIPS)
+        return;
+    text_replace(why->msg, sizeof why->msg, path, "the file"); /* stores keep no path */
+    snprintf(i->problem, sizeof i->problem, "%.200s",
+             known < 0 ? why->msg : "OpenSlide does not know it");
+}
+
+static void take_description(struct slide_info *i, const struct slide_info *w, bool levels)
+{
+    memcpy(i->quickhash, w->quickhash, sizeof i->quickhash);
+    memcpy(i->background, w->background, 3);
+    if (w->mpp_x > 0 && w->mpp_y > 0 && strcmp(w->vendor, "aperio") != 0) {
+        i->mpp_x = w->mpp_x;
+        i->mpp_y = w->mpp_y;
+    }
+    if (!levels)
+        return;
+    i->downsample = w->downsample;
+    memcpy(i->downsamples, w->downsamples, sizeof i->downsamples);
 }
 
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
@@ -78,9 +122,11 @@ static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, 
     struct slide_info w;
     struct err why = {""};
     struct slide_info *i = &v->info;
+    const struct tiff_level *l = &v->level;
+    const bool visible = level < l->visible;
     if (!slide_metadata_available())
         return 1;
-    const int known = slide_metadata_open(&v->metadata, path, level, &w, &why);
+    const int known = slide_metadata_open(&v->metadata, path, visible ? level : 0, &w, &why);
     if (known == -1 && slide_may_pass(errno))
         return err_set(e, "%s", why.msg);
     if (known == -1) { /* the file has the level: a call that failed has hidden it */
@@ -88,23 +134,18 @@ static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, 
         return err_set(e, "OpenSlide does not see its level %" PRId64 "; try again", level);
     }
     if (known <= 0) {
-        text_replace(why.msg, sizeof why.msg, path, "the file"); /* stores keep no path */
-        snprintf(i->problem, sizeof i->problem, "%.200s",
-                 known < 0 ? why.msg : "OpenSlide does not know it");
+        note_refusal(v, path, known, &why);
         return 1;
     }
-    if (strcmp(w.vendor, "aperio") || w.width != i->width || w.height != i->height)
+    if (strcmp(w.vendor, i->vendor) != 0 ||
+        (visible && (w.width != i->width || w.height != i->height)))
         return 0;
-    if (w.levels != v->level.levels) { /* a level that a failed call has hidden from OpenSlide */
+    if (w.levels != l->visible) { /* a level that a failed call has hidden from OpenSlide */
         errno = EIO;
         return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
-                       w.levels, v->level.levels);
+                       w.levels, l->visible);
     }
-    memcpy(i->quickhash, w.quickhash, sizeof i->quickhash);
-    memcpy(i->background, w.background, 3);
-    i->downsample = w.downsample;
-    i->levels = w.levels;
-    memcpy(i->downsamples, w.downsamples, sizeof i->downsamples);
+    take_description(i, &w, l->visible == l->levels);
     return 1;
 }
 
@@ -118,14 +159,14 @@ static int open_tiles(struct tiff_slide *v, const char *path, int threads, struc
     return v->common.tiles ? 1 : -1;
 }
 
-static int tiff_open(struct slide **out, const char *path, int64_t level, int threads,
-                    struct slide_info *info, struct err *e)
+static int open_as(const struct slide_reader *reader, struct slide **out, const char *path,
+                   int64_t level, int threads, struct slide_info *info, struct err *e)
 {
     struct tiff_slide *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
-    *v = (struct tiff_slide){.common.slide.reader = &slide_svs};
-    int r = tiff_level_read(&v->level, path, level, e);
+    *v = (struct tiff_slide){.common.slide.reader = reader};
+    int r = tiff_level_read(&v->level, path, level, reader == &slide_svs, e);
     if (r > 0) {
         describe(v, level);
         r = take_metadata(v, path, level, e);
@@ -146,14 +187,34 @@ static int tiff_open(struct slide **out, const char *path, int64_t level, int th
     return 1;
 }
 
+static int svs_open(struct slide **out, const char *path, int64_t level, int threads,
+                    struct slide_info *info, struct err *e)
+{
+    return open_as(&slide_svs, out, path, level, threads, info, e);
+}
+
+static int tiff_open(struct slide **out, const char *path, int64_t level, int threads,
+                     struct slide_info *info, struct err *e)
+{
+    return open_as(&slide_tiff, out, path, level, threads, info, e);
+}
+
+static const char *tiff_contradiction(const struct slide *s)
+{
+    if (((const struct tiff_slide *)s)->level.is_jfif)
+        return "the JPEG tiles are JFIF, so YCbCr, the photometric tag states RGB; read as YCbCr";
+    return slide_tiles_contradiction(s);
+}
+
 /* --- metadata --- */
 
 static int tiff_properties(struct slide *s,
                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     const struct tiff_slide *v = from_slide(s);
-    return v->metadata ? slide_metadata_properties(v->metadata, put, ctx)
-                       : svs_description_properties(v->level.description, put, ctx);
+    if (v->metadata)
+        return slide_metadata_properties(v->metadata, put, ctx);
+    return is_aperio(&v->level) ? svs_description_properties(v->level.description, put, ctx) : 0;
 }
 
 static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
@@ -161,7 +222,7 @@ static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_
 {
     const struct tiff_slide *v = from_slide(s);
     const int r = v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height, e) : 0;
-    if (r != 0 || (v->metadata && *width > 0))
+    if (r != 0 || (v->metadata && *width > 0) || !is_aperio(&v->level))
         return r;
     /* OpenSlide drops a thumbnail without a word when it cannot open the file once more */
     if (tiff_level_thumbnail(v->path, rgb, width, height))
@@ -197,16 +258,31 @@ static int tiff_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct er
 
 const struct slide_reader slide_svs = {
     .name = "svs",
+    .open = svs_open,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .contradiction = tiff_contradiction,
+    .prefetch = slide_tiles_prefetch,
+    .properties = tiff_properties,
+    .thumbnail = tiff_thumbnail,
+    .thumbnail_jpeg = tiff_thumbnail_jpeg,
+    .icc = tiff_icc,
+    .close = tiff_close,
+};
+
+const struct slide_reader slide_tiff = {
+    .name = "tiff",
     .open = tiff_open,
     .read = slide_tiles_read,
     .read_eighth = slide_tiles_read_eighth,
     .read_jpeg = slide_tiles_read_jpeg,
     .is_missing = slide_tiles_is_missing,
-    .contradiction = slide_tiles_contradiction,
+    .contradiction = tiff_contradiction,
     .prefetch = slide_tiles_prefetch,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
-    .thumbnail_jpeg = tiff_thumbnail_jpeg,
     .icc = tiff_icc,
     .close = tiff_close,
 };

@@ -298,7 +298,7 @@ static bool is_other_picture(const struct tiff_file *t, const struct tiff_direct
     return scale >= 1 || fabs(scale - other) * (double)(width < height ? width : height) > 2;
 }
 
-int tiff_file_check_pages(const char *path, struct err *e)
+int tiff_file_check_pages(const char *path, int others, struct err *e)
 {
     struct tiff_file t;
     struct tiff_directory d;
@@ -315,7 +315,7 @@ int tiff_file_check_pages(const char *path, struct err *e)
         tiff_directory_free(&d);
     }
     tiff_file_close(&t);
-    if (pages < 2)
+    if (pages < 2 + others)
         return 0;
     return err_set(e,
                    "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "

@@ -87,8 +87,9 @@ int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_
 /* The same for the open level of a TIFF slide, and: are its samples bytes? 0 for other files. */
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e);
 /* For a TIFF file of no known scanner, of which OpenSlide shows one picture: does it hold others
- * that are not levels of it (planes, channels, time points, series)? -1: it does; e says what. */
-int tiff_file_check_pages(const char *path, struct err *e);
+ * that are not levels of it (planes, channels, time points, series), besides so many `others` that
+ * may be there? -1: it does; e says what. */
+int tiff_file_check_pages(const char *path, int others, struct err *e);
 /* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
  * directory is not found. */
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i);

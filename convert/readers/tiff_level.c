@@ -5,10 +5,12 @@
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff_xml.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
@@ -44,29 +46,76 @@ static double downsample(double width, double height, double level_width, double
     return (width / level_width + height / level_height) / 2;
 }
 
-/* Notes the downsamples of all levels. */
+/* Is the current directory a level? */
+static bool is_level(TIFF *t, const struct tiff_level *l)
+{
+    uint32_t type = 0;
+    return TIFFIsTiled(t) && (l->kind == TIFF_APERIO || l->levels == 0 ||
+                              (TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type) &&
+                               (type & FILETYPE_REDUCEDIMAGE)));
+}
+
+/* Notes the current directory as a level. `sorted`: before the narrower ones. */
+static void add_level(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height, bool sorted)
+{
+    uint32_t w = 0, h = 0;
+    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) || !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) ||
+        w == 0 || h == 0)
+        return;
+    const double d = downsample(width, height, w, h);
+    int64_t k = l->levels++;
+    for (; sorted && k > 1 && l->downsamples[k - 1] > d; k--) {
+        l->downsamples[k] = l->downsamples[k - 1];
+        l->at[k] = l->at[k - 1];
+    }
+    l->downsamples[k] = d;
+    l->at[k] = TIFFCurrentDirOffset(t);
+}
+
+/* Levels in the first directory's tag 330: smaller copies of it. */
+static void list_subs(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
+{
+    uint64_t subs[TIFF_LEVELS];
+    const uint64_t *list = NULL;
+    uint16_t n = 0;
+    if (!TIFFSetDirectory(t, 0) || !TIFFGetField(t, TIFFTAG_SUBIFD, &n, &list) || !list)
+        return;
+    if (n > TIFF_LEVELS - 1)
+        n = TIFF_LEVELS - 1;
+    memcpy(subs, list, n * sizeof *subs);
+    for (int k = 0; k < n; k++) {
+        uint32_t w = 0;
+        if (TIFFSetSubDirectory(t, subs[k]) && is_level(t, l) &&
+            TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) && w < width)
+            add_level(t, l, width, height, true);
+    }
+}
+
+/* Philips: downsamples from the XML, if it has one for every level. */
+static void take_spacings(struct tiff_level *l)
+{
+    double x[TIFF_LEVELS], y[TIFF_LEVELS];
+    if (tiff_xml_spacings(l->description, x, y, TIFF_LEVELS) != l->levels)
+        return;
+    l->mpp_x = 1000 * x[0];
+    l->mpp_y = 1000 * y[0];
+    for (int64_t k = 0; k < l->levels; k++)
+        l->downsamples[k] = round((x[k] / x[0] + y[k] / y[0]) / 2);
+}
+
+/* Notes all levels. The first directory is the current one. */
 static void list_levels(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
 {
     int k = 0;
     do {
-        uint32_t w = 0, h = 0;
-        if (TIFFIsTiled(t) && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
-            TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0)
-            l->downsamples[l->levels++] = downsample(width, height, w, h);
+        if (is_level(t, l))
+            add_level(t, l, width, height, l->kind > TIFF_PHILIPS);
     } while (++k < MOST_DIRECTORIES && l->levels < TIFF_LEVELS && TIFFReadDirectory(t));
-}
-
-/* Goes to the directory of a level. Levels are the tiled directories, in the order of the file. */
-static bool go_to_level(TIFF *t, int64_t level)
-{
-    int64_t n = 0;
-    for (int k = 0; k < MOST_DIRECTORIES; k++) {
-        if (TIFFIsTiled(t) && n++ == level)
-            return true;
-        if (!TIFFReadDirectory(t))
-            return false;
-    }
-    return false;
+    l->visible = l->levels;
+    if (l->levels == 1 && l->kind > TIFF_PHILIPS)
+        list_subs(t, l, width, height);
+    if (l->kind == TIFF_PHILIPS)
+        take_spacings(l);
 }
 
 static bool take_sizes(TIFF *t, struct tiff_level *l)
@@ -224,40 +273,166 @@ static bool states_icc(const char *path)
     return states;
 }
 
-static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, struct err *e)
+/* The thumbnail of Aperio, in the second directory. Goes back to the first one. */
+static int take_aperio(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height,
+                       struct err *e)
 {
-    const char *description = NULL;
+    l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
+    if (l->has_thumbnail && take_strips(t, &l->thumbnail, e))
+        return -1;
+    /* a failed read leaves libtiff without a directory, so the first one is read again */
+    return TIFFSetDirectory(t, 0) ? 0 : err_set(e, "its first directory cannot be read again");
+}
+
+static int take_icc(TIFF *t, struct tiff_level *l, struct err *e)
+{
     const void *icc = NULL;
-    uint32_t n = 0, width = 0, height = 0;
-    if (!TIFFIsTiled(t) || !TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description))
-        return 0;
-    if (!description) /* libtiff had no memory for a value that it lists all the same */
-        return err_set(e, "out of memory");
-    if (strncmp(description, "Aperio", 6) || !TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
-        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height))
-        return 0;
-    if (!(l->description = strdup(description)))
-        return err_set(e, "out of memory");
+    uint32_t n = 0;
     if (!TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) || n == 0)
         l->lost_icc = states_icc(TIFFFileName(t));
     else if ((l->icc = copy_of(icc, n)))
         l->icc_bytes = n;
     else
         return err_set(e, "out of memory");
-    l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
-    if (l->has_thumbnail && take_strips(t, &l->thumbnail, e))
-        return -1;
-    /* a failed read leaves libtiff without a directory, so the first one is read again */
-    if (!TIFFSetDirectory(t, 0))
-        return err_set(e, "its first directory cannot be read again");
-    list_levels(t, l, width, height);
-    if (!TIFFSetDirectory(t, 0))
-        return err_set(e, "its first directory cannot be read again");
-    if (!go_to_level(t, level) || !take_sizes(t, l) || !take_format(t, &l->format, &l->tables))
+    return 0;
+}
+
+/* Does a text tag begin so? */
+static bool begins(TIFF *t, uint32_t tag, const char *with)
+{
+    const char *text = NULL;
+    return TIFFGetField(t, tag, &text) && text && !strncmp(text, with, strlen(with));
+}
+
+/* Scanners whose files only OpenSlide puts together. */
+static const char *foreign_scanner(TIFF *t, const char *description)
+{
+    const void *xmp = NULL;
+    uint32_t n = 0;
+    if (strstr(description, "www.leica-microsystems.com/scn"))
+        return "Leica SCN";
+    if (begins(t, TIFFTAG_SOFTWARE, "MedScan"))
+        return "Trestle";
+    if (TIFFGetField(t, TIFFTAG_XMLPACKET, &n, &xmp) && memmem(xmp, n, "iScan", 5))
+        return "Ventana BIF";
+    return NULL;
+}
+
+static enum tiff_kind kind_of(TIFF *t, const char *description)
+{
+    if (!strncmp(description, "Aperio", 6))
+        return TIFF_APERIO;
+    if (begins(t, TIFFTAG_SOFTWARE, "Philips") && tiff_xml_is_philips(description))
+        return TIFF_PHILIPS;
+    return tiff_xml_is_ome(description) ? TIFF_OME : TIFF_GENERIC;
+}
+
+/* um per pixel by the resolution tags. They often hold a resolution for print (72 or 300 per inch),
+ * or one in a wrong unit: only what a scanner can have is believed. */
+static double resolution(TIFF *t, uint32_t tag)
+{
+    float per_unit = 0;
+    const int unit = small_tag(t, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
+    if (unit == RESUNIT_NONE || !TIFFGetField(t, tag, &per_unit) || !(per_unit > 0))
+        return NAN;
+    const double um = (unit == RESUNIT_CENTIMETER ? 10000 : 25400) / (double)per_unit;
+    return um > 0.02 && um < 50 ? um : NAN;
+}
+
+static void take_mpp(TIFF *t, struct tiff_level *l)
+{
+    l->mpp_x = resolution(t, TIFFTAG_XRESOLUTION);
+    l->mpp_y = resolution(t, TIFFTAG_YRESOLUTION);
+    if (l->kind == TIFF_OME)
+        tiff_xml_ome_mpp(l->description, &l->mpp_x, &l->mpp_y);
+}
+
+/* Is the first tile that exists a JFIF stream? Those are YCbCr. */
+static bool has_jfif(TIFF *t, const struct tiff_level *l)
+{
+    uint8_t head[11];
+    const int64_t n = l->cols * l->rows;
+    int64_t k = 0;
+    while (k < n && l->places[k].bytes < sizeof head)
+        k++;
+    return k < n &&
+           TIFFGetSeekProc(t)(TIFFClientdata(t), l->places[k].offset, SEEK_SET) != (toff_t)-1 &&
+           TIFFGetReadProc(t)(TIFFClientdata(t), head, sizeof head) == sizeof head &&
+           !memcmp(head, "\xff\xd8\xff\xe0", 4) && !memcmp(head + 6, "JFIF", 5);
+}
+
+/* Bio-Formats writes YCbCr streams and states RGB; it and tifffile read such files as YCbCr. */
+static void correct_colours(TIFF *t, struct tiff_level *l)
+{
+    l->is_jfif = l->kind == TIFF_OME && l->format.compression == TILE_JPEG &&
+                 l->format.photometric == TILE_PHOTOMETRIC_RGB && has_jfif(t, l);
+    if (l->is_jfif)
+        l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
+}
+
+/* The first directory: whose file it is. 1, 0 or -1. */
+static int read_first(TIFF *t, struct tiff_level *l, bool aperio, struct err *e)
+{
+    const char *description = "", *scanner;
+    if (!TIFFIsTiled(t))
         return 0;
-    if ((level == 0 && check_description(l, e)) || take_places(t, l, e))
+    if (TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description) && !description)
+        return err_set(e, "out of memory"); /* for a value that libtiff lists all the same */
+    l->kind = kind_of(t, description);
+    if ((l->kind == TIFF_APERIO) != aperio)
+        return 0;
+    if ((scanner = foreign_scanner(t, description))) {
+        err_set(e, "its format is %s", scanner);
+        return 0;
+    }
+    if (!(l->description = strdup(description)))
+        return err_set(e, "out of memory");
+    return 1;
+}
+
+/* What one picture of RGB is not. */
+static int check_pictures(const char *path, const struct tiff_level *l, struct err *e)
+{
+    int others = 0;
+    if (l->kind == TIFF_OME && tiff_xml_ome_check(l->description, &others, e))
         return -1;
-    l->downsample = downsample(width, height, (double)l->width, (double)l->height);
+    return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(path, others, e) : 0;
+}
+
+static int no_level(const struct tiff_level *l, int64_t level, struct err *e)
+{
+    if (l->kind == TIFF_APERIO || l->levels < 2)
+        return 0; /* OpenSlide says so */
+    return err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
+                   l->levels - 1, level);
+}
+
+static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
+                            struct err *e)
+{
+    uint32_t width = 0, height = 0;
+    const int r = read_first(t, l, aperio, e);
+    if (r <= 0)
+        return r;
+    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height) || width == 0 || height == 0)
+        return 0;
+    take_mpp(t, l);
+    if (take_icc(t, l, e) || (aperio && take_aperio(t, l, width, height, e)))
+        return -1;
+    list_levels(t, l, width, height);
+    if (level >= l->levels)
+        return no_level(l, level, e);
+    if (!TIFFSetSubDirectory(t, l->at[level]))
+        return err_set(e, "its directory cannot be read again");
+    if (!take_sizes(t, l) || !take_format(t, &l->format, &l->tables) ||
+        (!aperio && l->format.compression != TILE_JPEG))
+        return 0;
+    if ((level == 0 && aperio && check_description(l, e)) ||
+        check_pictures(TIFFFileName(t), l, e) || take_places(t, l, e))
+        return -1;
+    correct_colours(t, l);
+    l->downsample = l->downsamples[level];
     return 1;
 }
 
@@ -267,13 +442,14 @@ static void silence(void)
     TIFFSetWarningHandler(keep_quiet);
 }
 
-int tiff_level_read(struct tiff_level *l, const char *path, int64_t level, struct err *e)
+int tiff_level_read(struct tiff_level *l, const char *path, int64_t level, bool aperio,
+                    struct err *e)
 {
-    *l = (struct tiff_level){0};
+    *l = (struct tiff_level){.mpp_x = NAN, .mpp_y = NAN};
     silence();
     errno = 0;
     TIFF *t = TIFFOpen(path, "rm");
-    int r = t ? read_directories(t, l, level, e) : 0;
+    int r = t ? read_directories(t, l, level, aperio, e) : 0;
     const int code = errno;
     if (t)
         TIFFClose(t);
