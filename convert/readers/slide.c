@@ -85,7 +85,7 @@ static void take_reader(const struct slide_reader *r, struct slide_info *info)
 {
     char list[96];
     info->reader = r->name;
-    if (!r->read_jpeg)
+    if (!r->read_jpeg && !info->no_jpeg[0])
         snprintf(info->no_jpeg, sizeof info->no_jpeg,
                  "only RGB and YCbCr JPEG tiles of %s files can be kept",
                  list_formats(true, list, sizeof list));

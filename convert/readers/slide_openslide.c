@@ -98,6 +98,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return -1;
     }
+    tiff_file_obstacle(path, info, info->no_jpeg, sizeof info->no_jpeg);
     *out = &r->slide;
     return 1;
 }
