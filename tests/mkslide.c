@@ -224,8 +224,8 @@ static void level_write(struct maker *m, uint32_t level)
                                           : PHOTOMETRIC_RGB;
     const struct container *in = o->container;
     char *text = level == 0 && o->description ? text_make("%s", o->description)
-                 : in->describe              ? level ? NULL : in->describe(m)
-                 : m->src.tif && level == 0   ? source_description(m)
+                 : in->describe               ? level ? NULL : in->describe(m)
+                               : m->src.tif && level == 0 ? source_description(m)
                                               : level_description(m, level);
     if ((uint64_t)cols * rows > MAX_TILES)
         die("%s: more than %d tiles", o->out, MAX_TILES);

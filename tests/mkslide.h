@@ -196,11 +196,11 @@ struct maker {
     const struct opts *o;
     struct tiff_out out;
     struct picture picture;
-    struct source src; /* tif NULL: a made picture */
-    char *tail;        /* of the descriptions: the fields */
+    struct source src;         /* tif NULL: a made picture */
+    char *tail;                /* of the descriptions: the fields */
     uint64_t subs[MAX_LEVELS]; /* offsets of the levels' directories that level 0 names */
-    struct mem bytes;  /* of the tile or strip being written */
-    uint8_t *pixels;   /* [tile_h][tile_w][3] */
+    struct mem bytes;          /* of the tile or strip being written */
+    uint8_t *pixels;           /* [tile_h][tile_w][3] */
     uint32_t tile_w, tile_h;
     const struct codec *codec;
     struct form form;

@@ -28,16 +28,19 @@ static char *describe_ome(const struct maker *m)
         "<Experimenter ID=\"Experimenter:0\" LastName=\"Patient^Doe^Jane\"/>"
         "<Image ID=\"Image:0\" Name=\"" WHO "\"><AcquisitionDate>12/29/09</AcquisitionDate>"
         "<Pixels ID=\"Pixels:0\" DimensionOrder=\"XYCZT\" Type=\"uint8\" SizeX=\"%u\" SizeY=\"%u\" "
-        "SizeZ=\"1\" SizeC=\"3\" SizeT=\"1\" PhysicalSizeX=\"%.6g\" PhysicalSizeXUnit=\"\xc2\xb5m\" "
+        "SizeZ=\"1\" SizeC=\"3\" SizeT=\"1\" PhysicalSizeX=\"%.6g\" "
+        "PhysicalSizeXUnit=\"\xc2\xb5m\" "
         "PhysicalSizeY=\"%.6g\"><Channel ID=\"Channel:0:0\" SamplesPerPixel=\"3\"/>"
         "<TiffData IFD=\"0\" PlaneCount=\"1\"/></Pixels></Image>"
         "<Image ID=\"Image:1\" Name=\"label image\"><Pixels SizeX=\"387\" SizeY=\"463\"/></Image>"
-        "<Image ID=\"Image:2\" Name=\"macro image\"><Pixels SizeX=\"9\" SizeY=\"9\"/></Image></OME>",
+        "<Image ID=\"Image:2\" Name=\"macro image\"><Pixels SizeX=\"9\" "
+        "SizeY=\"9\"/></Image></OME>",
         o->width, o->height, mpp_of(m), mpp_of(m));
 }
 
-#define SPACING "<Attribute Name=\"DICOM_PIXEL_SPACING\" Group=\"0x0028\" Element=\"0x0030\" " \
-                "PMSVR=\"IDoubleArray\">&quot;%.9g&quot; &quot;%.9g&quot;</Attribute>"
+#define SPACING                                                                                    \
+    "<Attribute Name=\"DICOM_PIXEL_SPACING\" Group=\"0x0028\" Element=\"0x0030\" "                 \
+    "PMSVR=\"IDoubleArray\">&quot;%.9g&quot; &quot;%.9g&quot;</Attribute>"
 
 static char *describe_philips(const struct maker *m)
 {

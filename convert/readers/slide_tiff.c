@@ -209,7 +209,7 @@ static const char *tiff_contradiction(const struct slide *s)
 /* --- metadata --- */
 
 static int tiff_properties(struct slide *s,
-                          int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     const struct tiff_slide *v = from_slide(s);
     if (v->metadata)
@@ -218,7 +218,7 @@ static int tiff_properties(struct slide *s,
 }
 
 static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
-                         struct err *e)
+                          struct err *e)
 {
     const struct tiff_slide *v = from_slide(s);
     const int r = v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height, e) : 0;

@@ -332,9 +332,11 @@ static void name_compression(uint64_t number, char *text, size_t size)
     static const struct {
         uint16_t number;
         const char *name;
-    } names[] = {{1, "uncompressed"}, {5, "LZW"},          {6, "old-style JPEG"}, {7, "JPEG"},
-                 {8, "deflate"},      {32773, "PackBits"}, {32946, "deflate"},    {33003, "JPEG 2000"},
-                 {33005, "JPEG 2000"}, {34712, "JPEG 2000"}, {50000, "zstd"},     {50001, "WebP"}};
+    } names[] = {
+        {1, "uncompressed"},  {5, "LZW"},           {6, "old-style JPEG"}, {7, "JPEG"},
+        {8, "deflate"},       {32773, "PackBits"},  {32946, "deflate"},    {33003, "JPEG 2000"},
+        {33005, "JPEG 2000"}, {34712, "JPEG 2000"}, {50000, "zstd"},       {50001, "WebP"},
+    };
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (names[k].number == number) {
             snprintf(text, size, "%s", names[k].name);

@@ -50,9 +50,9 @@ static double downsample(double width, double height, double level_width, double
 static bool is_level(TIFF *t, const struct tiff_level *l)
 {
     uint32_t type = 0;
-    return TIFFIsTiled(t) && (l->kind == TIFF_APERIO || l->levels == 0 ||
-                              (TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type) &&
-                               (type & FILETYPE_REDUCEDIMAGE)));
+    return TIFFIsTiled(t) &&
+           (l->kind == TIFF_APERIO || l->levels == 0 ||
+            (TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type) && (type & FILETYPE_REDUCEDIMAGE)));
 }
 
 /* Notes the current directory as a level. `sorted`: before the narrower ones. */

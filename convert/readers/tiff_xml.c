@@ -114,8 +114,9 @@ static int check_dimension(const char *pixels, const char *name, long most, cons
     const long n = attribute(pixels, name, value) ? strtol(value, NULL, 10) : 1;
     if (n <= most)
         return 0;
-    return err_set(e, "an OME-TIFF with %ld %s; write the one that matters to a file of its own "
-                      "first",
+    return err_set(e,
+                   "an OME-TIFF with %ld %s; write the one that matters to a file of its own "
+                   "first",
                    n, what);
 }
 
@@ -138,8 +139,9 @@ int tiff_xml_ome_check(const char *xml, int *others, struct err *e)
             pictures++;
     if (pictures == 1)
         return 0;
-    return err_set(e, "an OME-TIFF with %d pictures (scenes or series); write the one that matters "
-                      "to a file of its own first",
+    return err_set(e,
+                   "an OME-TIFF with %d pictures (scenes or series); write the one that matters "
+                   "to a file of its own first",
                    pictures);
 }
 
