@@ -114,7 +114,8 @@ def test_everything_but_pixels_is_read_without_the_plug_in():
 
 
 def make_install(*words, env=None):
-    return run("make", "-s", "-C", ROOT, *same_build(), *words, "install",
+    warnings = ["WERROR=" + os.environ["WERROR"]] if "WERROR" in os.environ else []
+    return run("make", "-s", "-C", ROOT, *same_build(), *warnings, *words, "install",
                env={k: v for k, v in (env or os.environ).items() if not k.startswith("MAKE")})
 
 

@@ -281,7 +281,7 @@ def test_errors_that_pass_are_not_recorded_as_damage():
 def test_a_failed_allocation_inside_openslide_makes_no_white_rows():
     """Allocations of every kind fail once: the store is as without, or there is none."""
     out, reported = os.path.join(tmp(), "s.h5"), 0
-    argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--description", "scanned elsewhere", "--bigtiff")]
+    argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x300", "--description", "scanned elsewhere", "--bigtiff", "--compression", "deflate")]
     run(*argv)
     with h5py.File(out, "r") as f:
         whole = f["groups/00001/pixels"][()].tobytes()
