@@ -212,7 +212,7 @@ def other_formats(canaries, work, base, profile):
     return dicom, ndpi, *tiffs(canaries, work, base)
 
 
-SPACING = '<Attribute Name="DICOM_PIXEL_SPACING">&quot;0.0005&quot; &quot;0.0005&quot;</Attribute>'
+SPACING = '<Attribute Name="DICOM_PIXEL_SPACING">&quot;0.00025&quot; &quot;0.00025&quot;</Attribute>'
 
 
 def tiffs(canaries, work, base):
@@ -221,7 +221,7 @@ def tiffs(canaries, work, base):
         return canaries.new("XML, " + what)
 
     ome = ('<OME Creator="%s"><Experimenter LastName="%s"/><Image Name="%s"><AcquisitionDate>%s</AcquisitionDate>'
-           '<Pixels SizeX="600" SizeY="500" SizeZ="1" SizeC="3" SizeT="1" PhysicalSizeX="0.5" PhysicalSizeY="0.5"/></Image>'
+           '<Pixels SizeX="600" SizeY="500" SizeZ="1" SizeC="3" SizeT="1" PhysicalSizeX="0.25" PhysicalSizeY="0.25"/></Image>'
            '<StructuredAnnotations>%s</StructuredAnnotations></OME>' % tuple(map(word, ("creator", "experimenter", "image", "date", "annotation"))))
     names = ("DICOM_DEVICE_SERIAL_NUMBER", "DICOM_ACQUISITION_DATETIME", "PIM_DP_UFS_BARCODE", "DICOM_DERIVATION_DESCRIPTION")
     philips = ('<DataObject ObjectType="DPUfsImport">%s<Attribute Name="PIM_DP_SCANNED_IMAGES"><Array><DataObject ObjectType="DPScannedImage">'
