@@ -9,6 +9,7 @@
 #include "common/base/task.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_plugin.h"
 #include "convert/inputs.h"
 #include "convert/readers/slide_metadata.h"
 #include "convert/tile/tile.h"
@@ -28,12 +29,21 @@ static int set_task(void *ctx, const char *arg, struct err *e)
     return task_parse("--task", arg, &o->task, &o->tasks, e);
 }
 
+/* What --codec accepts. jpeg is the only codec that keeps tiles so far. */
+static const char *codec_words(void)
+{
+    static char words[160];
+    snprintf(words, sizeof words, "keep|%s", codec_names());
+    return words;
+}
+
 static int set_codec(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *o = ctx;
-    const struct codec *codec = codec_find(arg);
+    o->convert.keep = !strcmp(arg, "keep");
+    const struct codec *codec = codec_find(o->convert.keep ? "jpeg" : arg);
     o->convert.codec = codec;
-    return codec ? 0 : err_set(e, "--codec %s: must be %s in this build", arg, codec_names());
+    return codec ? 0 : err_set(e, "--codec %s: must be %s in this build", arg, codec_words());
 }
 
 /* "H,S" */
@@ -82,9 +92,9 @@ static const struct command_option table[] = {
      COMMAND_REAL(convert.mpp, 0.001, 1000)},
     {NULL, 0, "gray", NULL, "8-bit gray instead of RGB", COMMAND_FLAG(convert.gray)},
     {NULL, 0, "codec", NULL,
-     "compression. jpeg keeps the slide's own JPEG tiles. Other programs need an HDF5 plug-in "
-     "for all but deflate and none",
-     .words = codec_names, .shown = "deflate", COMMAND_CALL(set_codec)},
+     "compression. keep: the slide's own JPEG tiles where possible (codec jpeg), else deflate; a "
+     "message says why. Other programs need an HDF5 plug-in for all but deflate and none",
+     .words = codec_words, .shown = "keep", COMMAND_CALL(set_codec)},
     {NULL, 0, "tissue-only", NULL, "omit tiles without tissue; they read as white",
      COMMAND_FLAG(convert.tissue_only)},
     {NULL, 0, "tissue-mask", "FILE",
@@ -114,7 +124,7 @@ static const struct command_option table[] = {
      "um per pixel of level 0, for slides that state none or a wrong one",
      COMMAND_REAL(convert.mpp_override, 0.001, 1000)},
     {NULL, 0, "strict-codec", NULL,
-     "reject slides whose tiles --codec jpeg cannot keep; without it, they get the default codec",
+     "reject slides whose tiles --codec keep or jpeg cannot keep; without it, they get deflate",
      COMMAND_FLAG(convert.strict_codec)},
     {NULL, 0, "no-tissue", NULL, "do not compute the tissue map", COMMAND_FLAG(convert.no_tissue)},
     {NULL, 0, "tissue-rule", "saturation|otsu-hs",
@@ -143,7 +153,8 @@ static const struct command_option table[] = {
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx = (struct arguments){.convert = {.codec = codec_find("deflate"),
+    *(struct arguments *)ctx = (struct arguments){.convert = {.codec = codec_find("jpeg"),
+                                                              .keep = true,
                                                               .group_bytes = INT64_C(256) << 20,
                                                               .stripe_rows = 1024,
                                                               .mpp_tolerance = 0.1,
@@ -154,8 +165,12 @@ static void set_defaults(void *ctx)
 
 static void print_version(void)
 {
-    printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n" WSI_BUGS "\n",
-           h5_library(), slide_metadata_library(), tile_libraries(), codec_library());
+    char folder[H5_PLUGIN_PATH];
+    printf("wsi2h5 " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s, %s\n", h5_library(),
+           slide_metadata_library(), tile_libraries(), codec_library());
+    if (h5_plugin_folder(folder))
+        printf("HDF5 plug-ins: %s\n", folder);
+    puts(WSI_BUGS);
 }
 
 static const struct command command = {

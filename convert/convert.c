@@ -346,7 +346,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (!c->is_ready && (plan(c, &st, e) || take_mask(c, e)))
         return -1;
     const int verdict =
-        plan_judge(c->path, &st, target, &c->info, &c->sources, c->o->force, &report->info, e);
+        plan_judge(c->path, &st, target, &c->info, &c->sources, c->o, &report->info, e);
     if (verdict < 0)
         return -1;
     if (verdict == PLAN_SKIP) {

@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 struct convert_options {
-    const struct codec *codec;
-    bool strict_codec; /* reject a slide that cannot have this codec */
+    const struct codec *codec; /* jpeg: where the tiles can be kept, else deflate */
+    bool keep;                 /* --codec keep: existing stores of codec deflate count, too */
+    bool strict_codec;         /* reject a slide that cannot have this codec */
     bool gray;
     int64_t level;
     double mpp;           /* um/px: takes the level that has it; 0: `level` */

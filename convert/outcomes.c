@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/number.h"
+#include "common/hdf5/h5_plugin.h"
 #include "convert/inputs.h"
 
 #include <inttypes.h>
@@ -185,6 +186,7 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
         r->skipped++;
     else {
         r->converted++;
+        r->kept += p->info.codec->id == CODEC_JPEG;
         r->source_bytes += (double)p->info.source_bytes;
         r->store_bytes += (double)p->store_bytes;
         r->pixels += (double)p->info.width * (double)p->info.height;
@@ -243,6 +245,9 @@ void outcomes_end(const struct outcomes *r)
                  r->pixels / 1e6 / (seconds > 0 ? seconds : 1));
     cli_say("%s; %s%s, peak memory %s", counts, rate, clock_text(time, seconds),
             number_size(memory, (double)cli_peak_memory()));
+    const char *advice = r->kept > 0 ? h5_plugin_advice() : "";
+    if (*advice)
+        cli_say("other programs read stores of codec jpeg after: %s", advice);
 }
 
 int outcomes_status(const struct outcomes *r)

@@ -111,6 +111,7 @@ static bool same_source(const struct store_info *a, const struct store_info *b)
 /* A store that exists, and the one that is to be made. */
 struct judged {
     const struct store_info *old, *new;
+    bool keep;                      /* --codec keep */
     const struct sources *sources;  /* of the new one */
     struct store_source *made_from; /* what the old one was made from */
     int64_t n_made_from;            /* 0: it does not say */
@@ -147,10 +148,15 @@ static bool is_stale(const struct judged *j, const struct stat *source, const ch
            is_later(&source->st_mtim, &st.st_mtim) || is_later(&source->st_ctim, &st.st_mtim);
 }
 
-/* Has the old store another codec than jpeg because of its slide? */
-static bool fell_back(const struct store_info *old, const struct store_info *new)
+/* Has the old store a codec that was not asked for: another than jpeg because of its slide, or with
+ * --codec keep any that this stands for? */
+static bool other_codec(const struct judged *j)
 {
-    return new->codec->id == CODEC_JPEG && old->codec_reason[0];
+    const struct store_info *old = j->old, *new = j->new;
+    const bool kept = new->codec->id == CODEC_JPEG || new->codec_reason[0];
+    if (old->codec == new->codec || (kept && old->codec_reason[0]))
+        return false;
+    return !j->keep || (old->codec->id != CODEC_JPEG && strcmp(old->codec->name, "deflate") != 0);
 }
 
 /* One of them has been given another resolution with --mpp-override. */
@@ -160,16 +166,16 @@ static bool other_mpp(const struct store_info *a, const struct store_info *b)
 }
 
 /* How two stores differ in an option; false when they do not. */
-static bool describe_difference(const struct store_info *old, const struct store_info *new,
-                                struct err *e)
+static bool describe_difference(const struct judged *j, struct err *e)
 {
+    const struct store_info *old = j->old, *new = j->new;
     if (old->level != new->level)
         err_set(e, "with --level %" PRId64, old->level);
     else if (other_mpp(old, new))
         err_set(e, "for %g um/px", old->mpp_x);
     else if (old->channels != new->channels)
         err_set(e, "%s --gray", old->channels == 1 ? "with" : "without");
-    else if (old->codec != new->codec && !fell_back(old, new))
+    else if (other_codec(j))
         err_set(e, "with --codec %s", old->codec->name);
     else if (old->stripe_rows != new->stripe_rows)
         err_set(e, "with --stripe-rows %" PRId64, old->stripe_rows);
@@ -200,7 +206,7 @@ static int judge_store(const char *path, const struct stat *source, const char *
                        "to replace it",
                        path, target, old->source_name);
     struct err how = {""};
-    if (describe_difference(old, new, &how))
+    if (describe_difference(j, &how))
         return err_set(e,
                        "%s: its store %s was made %s; use another folder, or --force to replace it",
                        path, target, how.msg);
@@ -220,10 +226,11 @@ static int judge_existing(const char *path, const struct stat *source, const cha
 }
 
 int plan_judge(const char *path, const struct stat *source, const char *target,
-               const struct store_info *new, const struct sources *sources, bool force,
-               struct store_info *old, struct err *e)
+               const struct store_info *new, const struct sources *sources,
+               const struct convert_options *o, struct store_info *old, struct err *e)
 {
-    struct judged j = {.old = old, .new = new, .sources = sources};
+    struct judged j = {.old = old, .new = new, .keep = o->keep, .sources = sources};
+    const bool force = o->force;
     struct err why = {""};
     switch (store_look(target, old, &why)) {
     case STORE_NONE: return PLAN_MAKE;

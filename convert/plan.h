@@ -27,10 +27,10 @@ enum plan_verdict {
     PLAN_SKIP,   /* the finished store exists; *old describes it */
 };
 
-/* Compares `target` with the store that is to be made of `sources`. -1: what exists must not be
- * replaced. */
+/* Compares `target` with the store that is to be made of `sources`. With --codec keep a store of
+ * codec deflate is as good as one of kept tiles. -1: what exists must not be replaced. */
 int plan_judge(const char *path, const struct stat *source, const char *target,
-               const struct store_info *new, const struct sources *sources, bool force,
-               struct store_info *old, struct err *e);
+               const struct store_info *new, const struct sources *sources,
+               const struct convert_options *o, struct store_info *old, struct err *e);
 
 #endif

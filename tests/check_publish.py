@@ -24,7 +24,7 @@ def small():
 
 def stop(argv, signal_number, after, folder):
     """Starts a program, sends it a signal after so many seconds; returns its status and words."""
-    p = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen(with_codec([str(a) for a in argv]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         p.wait(after)
     except subprocess.TimeoutExpired:
@@ -99,7 +99,7 @@ def test_two_signals_at_once_are_one():
     # as `timeout` and schedulers send them: to the process and to its group
     out = tmp()
     for k in range(6):
-        p = subprocess.Popen([WSI2H5, "-q", "-o", out, slide()], stderr=subprocess.PIPE)
+        p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-o", out, slide()], stderr=subprocess.PIPE)
         time.sleep(0.05 + 0.02 * k)
         p.send_signal(signal.SIGTERM)
         p.send_signal(signal.SIGTERM)
@@ -199,7 +199,7 @@ def test_store_without_its_mark_is_made_again():
 
 def test_remains_of_killed_runs_go_away():
     out = tmp()
-    p = subprocess.Popen([WSI2H5, "-q", "-o", out, slide()], stderr=subprocess.PIPE)
+    p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-o", out, slide()], stderr=subprocess.PIPE)
     for _ in range(2000):
         if any(f.endswith(".part") for f in stores_in(out)):
             break
@@ -226,7 +226,7 @@ def test_names_of_slides_as_long_as_a_file_system_allows():
     with h5py.File(result, "r") as f:
         expect(sorted(f["slides"]) == sorted(stems), "%s", list(f["slides"]))
     big, left = os.path.join(out, stems[2] + ".h5"), lambda: [f for f in os.listdir(out) if f.endswith(".part")]
-    p = subprocess.Popen([WSI2H5, "-q", "-o", big, "--force", slide()], stderr=subprocess.PIPE)
+    p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-o", big, "--force", slide()], stderr=subprocess.PIPE)
     while not left() and p.poll() is None:
         time.sleep(0.005)
     p.kill()
@@ -240,7 +240,7 @@ def test_names_of_slides_as_long_as_a_file_system_allows():
 
 def test_a_living_writer_s_file_is_not_taken_away():
     out = tmp()
-    p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)
+    p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)
     while not any(f.endswith(".part") for f in stores_in(out)) and p.poll() is None:
         time.sleep(0.005)
     run(WSI2H5, "-q", "-o", out, slide())
@@ -453,7 +453,7 @@ def is_locked(path):
 def test_a_writer_locks_its_temporary_file():
     """On one machine the process number is enough; on a file system of several machines the lock says that it lives."""
     out, seen = tmp(), False
-    p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", out, made("--size", "3000x2000")])
+    p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-j", "1", "-o", out, made("--size", "3000x2000")])
     while p.poll() is None and not seen:
         p.send_signal(signal.SIGSTOP)
         seen = any(is_locked(os.path.join(out, f)) for f in stores_in(out) if f.endswith(".part"))

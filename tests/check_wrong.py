@@ -556,7 +556,7 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["slide.svs"], "-o OUTPUT is missing"),
     (WSI2H5, ["-o", "x"], "no slide given"),
     (WSI2H5, ["-o", "x.h5", "a.svs", "b.svs"], "takes one slide"),
-    (WSI2H5, ["-o", "x", "--codec", "zip", "a.svs"], "must be deflate|"),
+    (WSI2H5, ["-o", "x", "--codec", "zip", "a.svs"], "must be keep|deflate|"),
     (WSI2H5, ["-o", "x", "-j", "0", "a.svs"], "--threads 0"),
     (WSI2H5, ["-o", "x", "--group-bytes", "1X", "a.svs"], "--group-bytes 1X"),
     (WSI2H5, ["-o", "x", "--group-bytes", "99999999999G", "a.svs"], "--group-bytes"),

@@ -16,6 +16,7 @@
  *                    the file). libtiff does LZW and deflate, and reads the source of --from
  *   mkslide_source   --from: the compressed tiles of a real slide, untouched, on a grid of any
  *                    size; coarser levels are made of its tiles, reduced
+ *   mkslide_containers  descriptions of TIFF files of other programs: --container
  *   mkslide_options  the command line
  *   mkslide          descriptions, damage, levels, associated images, main
  *
@@ -221,8 +222,10 @@ static void level_write(struct maker *m, uint32_t level)
                            : ycbcr        ? PHOTOMETRIC_YCBCR
                            : m->form.gray ? PHOTOMETRIC_MINISBLACK
                                           : PHOTOMETRIC_RGB;
+    const struct container *in = o->container;
     char *text = level == 0 && o->description ? text_make("%s", o->description)
-                 : m->src.tif && level == 0   ? source_description(m)
+                 : in->describe               ? level ? NULL : in->describe(m)
+                               : m->src.tif && level == 0 ? source_description(m)
                                               : level_description(m, level);
     if ((uint64_t)cols * rows > MAX_TILES)
         die("%s: more than %d tiles", o->out, MAX_TILES);
@@ -234,10 +237,16 @@ static void level_write(struct maker *m, uint32_t level)
         source_shrink(m, 1u << 2 * level);
     tiles_write(m, level, cols, rows, offsets, counts);
 
-    dir_image(&d, 0, w, h, m->codec->compression, photometric);
+    const bool reduced = in->describe && level > 0;
+    dir_image(&d, reduced, w, h, m->codec->compression, photometric);
     dir_short(&d, TIFFTAG_TILEWIDTH, 1, m->tile_w, 0, 0);
     dir_short(&d, TIFFTAG_TILELENGTH, 1, m->tile_h, 0, 0);
-    dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, text);
+    if (text)
+        dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, text);
+    if (in->software && level == 0)
+        dir_text(&d, TIFFTAG_SOFTWARE, in->software);
+    if (in->subs && level == 0 && o->n_levels > 1)
+        dir_add(&d, TIFFTAG_SUBIFD, TIFF_LONG8, o->n_levels - 1)->numbers = m->subs;
     dir_places(&d, &m->out, true, (uint64_t)cols * rows, offsets, counts);
     if (m->src.tif && level == 0)
         dir_form_source(&d, m->src.tif);
@@ -245,7 +254,10 @@ static void level_write(struct maker *m, uint32_t level)
         dir_form(&d, m, &m->form, &tables);
     if (level == 0)
         icc_add(m, &d, &icc);
-    dir_write(&m->out, &d);
+    if (in->subs && level > 0)
+        m->subs[level - 1] = dir_write_sub(&m->out, &d);
+    else
+        dir_write(&m->out, &d);
     free(tables.data);
     free(icc.data);
     free(offsets);
@@ -320,7 +332,8 @@ static void label_write(struct maker *m)
         for (uint32_t x = 40; x < 340; x++)
             memset(rgb + 3 * (y * W + x), hash3(m->o->seed + 400, x / 5, 0) & 1 ? 20 : 235, 3);
     const struct form plain = plain_form(m);
-    strips_write(m, &plain, rgb, W, H, 7, &codecs[N_CODECS - 1], 1, LIBRARY "\nlabel 387x463");
+    strips_write(m, &plain, rgb, W, H, 7, &codecs[N_CODECS - 1], 1,
+                 m->o->container->describe ? "Label" : LIBRARY "\nlabel 387x463");
     free(rgb);
 }
 
@@ -332,23 +345,28 @@ static void macro_write(struct maker *m)
     memset(rgb, 215, 3 * W * H);
     picture_sample(&m->picture, W - LEFT - 40, H - 40, W, rgb + 3 * (20 * W + LEFT));
     const struct form plain = plain_form(m);
-    strips_write(m, &plain, rgb, W, H, 16, &codecs[0], 9, LIBRARY "\nmacro 1280x431");
+    strips_write(m, &plain, rgb, W, H, 16, &codecs[0], 9,
+                 m->o->container->describe ? "Macro" : LIBRARY "\nmacro 1280x431");
     free(rgb);
 }
 
 static void slide_write(struct maker *m)
 {
     const struct opts *o = m->o;
+    const bool aperio = !o->container->describe, subs = o->container->subs;
     out_open(&m->out);
-    level_write(m, 0);
-    if (!o->no_thumbnail && m->src.tif) {
+    if (!subs)
+        level_write(m, 0);
+    if (aperio && !o->no_thumbnail && m->src.tif) {
         source_thumbnail_write(m);
         TIFFSetDirectory(m->src.tif, 0);
-    } else if (!o->no_thumbnail) {
+    } else if (aperio && !o->no_thumbnail) {
         thumbnail_write(m);
     }
     for (uint32_t level = 1; level < o->n_levels; level++)
         level_write(m, level);
+    if (subs)
+        level_write(m, 0);
     if (!o->no_label && !m->src.tif)
         label_write(m);
     if (!o->no_macro && !m->src.tif)
@@ -367,6 +385,7 @@ int main(int argc, char **argv)
                      .n_levels = 1,
                      .seed = 1,
                      .codec = &codecs[0],
+                     .container = container_find("aperio"),
                      .form = {.quality = 80},
                      .tissue_fraction = -1};
     opts_parse(&o, argc, argv);

@@ -129,12 +129,27 @@ void dir_long(struct dir *d, uint32_t tag, uint64_t v);
 void dir_bytes(struct dir *d, uint32_t tag, uint16_t type, const void *data, size_t n);
 void dir_text(struct dir *d, uint32_t tag, const char *text);
 void dir_write(struct tiff_out *o, struct dir *d);
+/* The same for a directory that no link names; returns its offset. */
+uint64_t dir_write_sub(struct tiff_out *o, struct dir *d);
 /* What every directory has. */
 void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t compression,
                uint16_t photometric);
 /* Where its n tiles or strips lie. */
 void dir_places(struct dir *d, const struct tiff_out *o, bool tiled, uint64_t n,
                 const uint64_t *offsets, const uint64_t *counts);
+
+/* --- containers (mkslide_containers.c) --- */
+
+struct maker;
+struct container {
+    const char *name, *software; /* software: of the first directory, or NULL */
+    bool subs;                   /* coarser levels are in tag 330 of the first directory */
+    /* The description of level 0, which the caller frees; others have none. NULL: Aperio's. */
+    char *(*describe)(const struct maker *m);
+};
+
+/* NULL: there is no such container. */
+const struct container *container_find(const char *name);
 
 /* --- options (mkslide_options.c) --- */
 
@@ -150,6 +165,7 @@ struct opts {
     const char *out, *from, *mpp, *appmag, *description, *icc;
     uint32_t width, height, tile_w, tile_h, n_levels, seed;
     const struct codec *codec;
+    const struct container *container;
     struct form form;
     bool big, big_endian, shuffle, lying, no_thumbnail, no_label, no_macro, empty;
     bool like_tiles; /* the thumbnail */
@@ -180,10 +196,11 @@ struct maker {
     const struct opts *o;
     struct tiff_out out;
     struct picture picture;
-    struct source src; /* tif NULL: a made picture */
-    char *tail;        /* of the descriptions: the fields */
-    struct mem bytes;  /* of the tile or strip being written */
-    uint8_t *pixels;   /* [tile_h][tile_w][3] */
+    struct source src;         /* tif NULL: a made picture */
+    char *tail;                /* of the descriptions: the fields */
+    uint64_t subs[MAX_LEVELS]; /* offsets of the levels' directories that level 0 names */
+    struct mem bytes;          /* of the tile or strip being written */
+    uint8_t *pixels;           /* [tile_h][tile_w][3] */
     uint32_t tile_w, tile_h;
     const struct codec *codec;
     struct form form;

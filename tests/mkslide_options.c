@@ -11,7 +11,7 @@
 #include <tiffio.h>
 
 static const char help[] =
-    "Usage: mkslide [options] OUT.svs\n"
+    "Usage: mkslide [options] OUT\n"
     "       mkslide --from REAL.svs --size WxH [options] OUT.svs\n"
     "Makes an Aperio slide for the tests. Equal arguments give equal bytes.\n"
     "\nPicture:\n"
@@ -38,6 +38,8 @@ static const char help[] =
     "  --lying-subsampling     YCbCrSubSampling 2,2 whatever the stream has\n"
     "  --shuffle-tiles         tiles lie in the file in another order than the grid's\n"
     "\nFile:\n"
+    "  --container NAME        aperio; generic, subifds: levels as directories, or in tag 330;\n"
+    "                          ome, ome-subifds: with OME-XML; philips (aperio)\n"
     "  --bigtiff, --big-endian\n"
     "  --no-thumbnail, --no-label, --no-macro\n"
     "  --thumbnail-like-tiles  its JPEGs have colours, tables and markers of the tiles'\n"
@@ -95,6 +97,7 @@ enum opt_id {
     OPT_PROGRESSIVE,
     OPT_COMMENTS,
     OPT_LIKE_TILES,
+    OPT_CONTAINER,
     OPT_HELP
 };
 
@@ -117,6 +120,7 @@ static const struct option long_opts[] = {{"size", 1, NULL, OPT_SIZE},
                                           {"bigtiff", 0, NULL, OPT_BIG},
                                           {"big-endian", 0, NULL, OPT_BIG_ENDIAN},
                                           {"no-thumbnail", 0, NULL, OPT_NO_THUMBNAIL},
+                                          {"container", 1, NULL, OPT_CONTAINER},
                                           {"no-label", 0, NULL, OPT_NO_LABEL},
                                           {"thumbnail-like-tiles", 0, NULL, OPT_LIKE_TILES},
                                           {"no-macro", 0, NULL, OPT_NO_MACRO},
@@ -281,6 +285,7 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_COMPLETE: return o->form.complete = true;
     case OPT_LYING: return o->lying = true;
     case OPT_SHUFFLE: return o->shuffle = true;
+    case OPT_CONTAINER: return (o->container = container_find(arg));
     case OPT_BIG: return o->big = true;
     case OPT_BIG_ENDIAN: return o->big_endian = true;
     case OPT_NO_THUMBNAIL: return o->no_thumbnail = true;

@@ -150,6 +150,15 @@ void dir_write(struct tiff_out *o, struct dir *d)
     o->link_at = next_at;
 }
 
+uint64_t dir_write_sub(struct tiff_out *o, struct dir *d)
+{
+    const uint64_t link_at = o->link_at, n = (uint64_t)d->n;
+    dir_write(o, d);
+    const uint64_t at = o->link_at - n * (o->big ? 20 : 12) - (o->big ? 8 : 2);
+    o->link_at = link_at; /* the next directory's offset replaces this one's */
+    return at;
+}
+
 /* What every directory has. */
 void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t compression,
                uint16_t photometric)

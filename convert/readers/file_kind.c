@@ -30,33 +30,24 @@ static int reject_strips(const char *path, const struct tiff_file *t,
 }
 
 static int reject_directory(const char *path, const struct tiff_file *t,
-                            const struct tiff_directory *d, struct err *e)
+                            const struct tiff_directory *d, const char *why, struct err *e)
 {
-    char text[2048];
+    char text[2048], tiles[160];
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
-    if (strstr(text, "<OME"))
-        return err_set(e,
-                       "%s: not a slide that OpenSlide reads: an OME-TIFF; write its picture as a "
-                       "plain tiled TIFF first, for example with vips tiffsave --tile --pyramid",
-                       path);
     if (!tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
         return reject_strips(path, t, d, e);
-    if (!slide_metadata_available())
-        return err_set(
-            e,
-            "%s: not a slide that this build reads: a tiled TIFF file that is no Aperio SVS; "
-            "build wsi2h5 with OpenSlide",
-            path);
-    return err_set(
-        e,
-        "%s: not a slide that this program reads: a tiled TIFF file with compression %" PRIu64
-        ", %" PRIu64 " samples of %" PRIu64 " bits; convert it first, for example "
-        "with vips",
-        path, tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1),
-        tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1), tiff_file_value(t, d, TIFF_FILE_BITS, 1));
+    tiff_file_name_tiles(t, d, tiles, sizeof tiles);
+    return err_set(e,
+                   "%s: not a slide that this %s reads: %s whose %s%s%s; write its picture as a "
+                   "pyramid of JPEG tiles first, for example with vips tiffsave --tile --pyramid "
+                   "--compression jpeg%s",
+                   path, slide_metadata_available() ? "program" : "build",
+                   strstr(text, "<OME") ? "an OME-TIFF" : "a tiled TIFF file", tiles,
+                   *why ? "; " : "", why,
+                   slide_metadata_available() ? "" : ", or build wsi2h5 with OpenSlide");
 }
 
-static int reject_tiff(const char *path, const struct tiff_file *t, struct err *e)
+static int reject_tiff(const char *path, const struct tiff_file *t, const char *why, struct err *e)
 {
     struct tiff_directory d;
     if (!tiff_file_directory(t, t->first, &d))
@@ -64,7 +55,7 @@ static int reject_tiff(const char *path, const struct tiff_file *t, struct err *
                        "%s: not a slide: a TIFF file whose first directory is damaged or cut off; "
                        "copy the slide again",
                        path);
-    const int r = reject_directory(path, t, &d, e);
+    const int r = reject_directory(path, t, &d, why, e);
     tiff_directory_free(&d);
     return r;
 }
@@ -144,7 +135,7 @@ int file_kind_reject(const char *path, const char *why, const char *only, struct
     if (dicom_is(path))
         return reject_dicom(path, why, e);
     if (tiff_file_open(&t, path)) {
-        const int r = reject_tiff(path, &t, e);
+        const int r = reject_tiff(path, &t, why, e);
         tiff_file_close(&t);
         return r;
     }

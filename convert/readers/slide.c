@@ -32,8 +32,8 @@ static const struct format formats[] = {
     {"Aperio SVS", ".svs", &slide_svs, false, NULL, NULL},
     {"DICOM", ".dcm", &slide_dicom, false, NULL, dicom_series},
     {"NDPI", ".ndpi", &slide_ndpi, true, ndpi_is, NULL},
-    {"OpenSlide's", ".tif .tiff .vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL,
-     NULL},
+    {"tiled TIFF", ".tif .tiff", &slide_tiff, false, NULL, NULL},
+    {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL, NULL},
 };
 static const struct format *const formats_end = formats + sizeof formats / sizeof *formats;
 _Static_assert((int)SLIDE_SERIES >= (int)DICOM_UID, "no room for the series of DICOM");
@@ -85,7 +85,7 @@ static void take_reader(const struct slide_reader *r, struct slide_info *info)
 {
     char list[96];
     info->reader = r->name;
-    if (!r->read_jpeg)
+    if (!r->read_jpeg && !info->no_jpeg[0])
         snprintf(info->no_jpeg, sizeof info->no_jpeg,
                  "only RGB and YCbCr JPEG tiles of %s files can be kept",
                  list_formats(true, list, sizeof list));

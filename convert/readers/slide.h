@@ -77,7 +77,7 @@ struct slide_reader {
     void (*close)(struct slide *s);
 };
 
-extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_openslide;
+extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_tiff, slide_openslide;
 
 /* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
  * the file otherwise; then slide_may_pass(errno) says whether the error may pass. */

@@ -87,7 +87,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         return err_set(e, "out of memory");
     }
     if (tiff_file_check_level(path, info, e) ||
-        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, e))) {
+        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, 0, e))) {
         reader_close(&r->slide);
         return -1;
     }
@@ -98,6 +98,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         reader_close(&r->slide);
         return -1;
     }
+    tiff_file_obstacle(path, info, info->no_jpeg, sizeof info->no_jpeg);
     *out = &r->slide;
     return 1;
 }

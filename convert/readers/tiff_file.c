@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -269,14 +270,14 @@ static int check_samples(const struct tiff_file *t, const struct tiff_directory 
 
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
 {
-    enum { PLANES = 284, SEPARATE = 2 };
+    enum { SEPARATE = 2 };
     struct tiff_file t;
     struct tiff_directory d;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
     const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
     if (!find_level(&t, path, i, &d))
         return 0;
-    const bool planes = tiff_file_value(&t, &d, PLANES, 1) == SEPARATE;
+    const bool planes = tiff_file_value(&t, &d, TIFF_FILE_PLANES, 1) == SEPARATE;
     int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
     if (r == 0)
         r = check_samples(&t, &d, e);
@@ -298,7 +299,7 @@ static bool is_other_picture(const struct tiff_file *t, const struct tiff_direct
     return scale >= 1 || fabs(scale - other) * (double)(width < height ? width : height) > 2;
 }
 
-int tiff_file_check_pages(const char *path, struct err *e)
+int tiff_file_check_pages(const char *path, int others, struct err *e)
 {
     struct tiff_file t;
     struct tiff_directory d;
@@ -315,13 +316,69 @@ int tiff_file_check_pages(const char *path, struct err *e)
         tiff_directory_free(&d);
     }
     tiff_file_close(&t);
-    if (pages < 2)
+    if (pages < 2 + others)
         return 0;
     return err_set(e,
                    "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "
                    "channels, time points or series); write the one that matters to a file of its "
                    "own first",
                    pages, at ? " or more" : "");
+}
+
+/* --- names --- */
+
+static void name_compression(uint64_t number, char *text, size_t size)
+{
+    static const struct {
+        uint16_t number;
+        const char *name;
+    } names[] = {
+        {1, "uncompressed"},  {5, "LZW"},           {6, "old-style JPEG"}, {7, "JPEG"},
+        {8, "deflate"},       {32773, "PackBits"},  {32946, "deflate"},    {33003, "JPEG 2000"},
+        {33005, "JPEG 2000"}, {34712, "JPEG 2000"}, {50000, "zstd"},       {50001, "WebP"},
+    };
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (names[k].number == number) {
+            snprintf(text, size, "%s", names[k].name);
+            return;
+        }
+    snprintf(text, size, "of compression %" PRIu64, number);
+}
+
+void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
+                          size_t size)
+{
+    enum { PALETTE = 3, SEPARATE = 2 };
+    char compression[64];
+    name_compression(tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1), compression,
+                     sizeof compression);
+    snprintf(text, size, "tiles are %s, %" PRIu64 " sample%s of %" PRIu64 " bits%s%s", compression,
+             tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
+             tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
+             tiff_file_value(t, d, TIFF_FILE_BITS, 1),
+             tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, 2) == PALETTE ? ", with a palette" : "",
+             tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE ? ", in separate planes" : "");
+}
+
+void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text, size_t size)
+{
+    enum { JPEG = 7 };
+    struct tiff_file t;
+    struct tiff_directory d;
+    char compression[64];
+    text[0] = 0;
+    if (!find_level(&t, path, i, &d))
+        return;
+    const uint64_t number = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
+    name_compression(number, compression, sizeof compression);
+    if (number != JPEG)
+        snprintf(text, size, "its tiles are %s", compression);
+    else if (tiff_file_value(&t, &d, TIFF_FILE_SAMPLES, 1) == 1)
+        snprintf(text, size, "its JPEG tiles are gray");
+    else if (tiff_file_value(&t, &d, TIFF_FILE_PLANES, 1) != 1)
+        snprintf(text, size, "its tiles are in separate planes");
+    tiff_directory_free(&d);
+    tiff_file_close(&t);
 }
 
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i)

@@ -23,8 +23,10 @@ enum {
     TIFF_FILE_LENGTH = 257,
     TIFF_FILE_BITS = 258,
     TIFF_FILE_COMPRESSION = 259,
+    TIFF_FILE_PHOTOMETRIC = 262, /* 3: a palette */
     TIFF_FILE_DESCRIPTION = 270,
     TIFF_FILE_SAMPLES = 277,
+    TIFF_FILE_PLANES = 284, /* 2: one plane per sample */
     TIFF_FILE_TILE_WIDTH = 322,
     TIFF_FILE_TILE_LENGTH = 323,
     TIFF_FILE_TILE_OFFSETS = 324,
@@ -87,8 +89,15 @@ int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_
 /* The same for the open level of a TIFF slide, and: are its samples bytes? 0 for other files. */
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e);
 /* For a TIFF file of no known scanner, of which OpenSlide shows one picture: does it hold others
- * that are not levels of it (planes, channels, time points, series)? -1: it does; e says what. */
-int tiff_file_check_pages(const char *path, struct err *e);
+ * that are not levels of it (planes, channels, time points, series), besides so many `others` that
+ * may be there? -1: it does; e says what. */
+int tiff_file_check_pages(const char *path, int others, struct err *e);
+/* "tiles are deflate, 3 samples of 8 bits". */
+void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
+                          size_t size);
+/* Why the tiles of the open level of a TIFF slide are no JPEG that can be kept: "its tiles are
+ * deflate"; "": they may be, or it is no TIFF file. */
+void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text, size_t size);
 /* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
  * directory is not found. */
 uint64_t tiff_file_compression(const char *path, const struct slide_info *i);

@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/number.h"
 #include "common/base/text.h"
+#include "common/hdf5/h5_plugin.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -96,6 +97,16 @@ static void print_pixels(const struct store_info *i)
     putchar('\n');
 }
 
+/* What other programs need to read the store. */
+static void print_advice(const struct store_info *i)
+{
+    const char *advice = i->codec->id == CODEC_JPEG ? h5_plugin_advice() : "";
+    if (!*advice)
+        return;
+    label("plug-in");
+    printf("other programs read it after: %s\n", advice);
+}
+
 static void print_layout(const struct info_store *s)
 {
     char stored[32];
@@ -113,6 +124,7 @@ static void print_layout(const struct info_store *s)
         cli_print_text(stdout, i->codec_reason);
     }
     putchar('\n');
+    print_advice(i);
 }
 
 static void print_reason(const char *before, const char *text)

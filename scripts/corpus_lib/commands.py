@@ -41,12 +41,11 @@ def check_options(corpus, settings):
 
 
 def with_codec(words):
-    """Options of wsi2h5 with codec jpeg, if they name no codec and h5spec can read it."""
-    if "--gray" in words or any(w.split("=")[0] == "--codec" for w in words):
+    """Options of wsi2h5 with a codec: keep, if they name none and h5spec can read kept tiles."""
+    if any(w.split("=")[0] == "--codec" for w in words):
         return words
-    if "without libjpeg" in ask(program("h5spec"), "--version").stdout:
-        return words
-    return ["--codec", "jpeg"] + words
+    kept = "--gray" not in words and "without libjpeg" not in ask(program("h5spec"), "--version").stdout
+    return ["--codec", "keep" if kept else "deflate"] + words
 
 
 def shared_settings(corpus, o):

@@ -69,7 +69,7 @@ def add_run(commands):
     for name in ("wsi2h5", "h5spec"):
         add("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of %s; the same in "
             "every run of a corpus%s" % (name, "" if name == "h5spec" else
-                                         " (--codec jpeg, unless you name a codec or --gray)"))
+                                         " (--codec keep, unless you name a codec or --gray)"))
     add("--allow-duplicates", action="store_true", help="merge slides that are the same slide "
         "(equal quickhash); by default only the first is merged")
     add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler "

@@ -1,5 +1,5 @@
 /*
- * fuzz_slide.c - an Aperio SVS or DICOM file from bytes: its directories or header, some tiles of
+ * fuzz_slide.c - a tiled TIFF or DICOM file from bytes: its directories or header, some tiles of
  * levels 0 and 1 as RGB, gray, at 1/8 and as chunks of codec jpeg, properties, thumbnail and ICC
  * profile. Without OpenSlide: only this project's readers. Of an NDPI file, which needs OpenSlide,
  * the tiles of the first level.

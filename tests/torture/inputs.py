@@ -58,6 +58,8 @@ OTHERS = {
     "TIFF": ("--size", "700x600", "--bigtiff", *FOREIGN),
     "gray TIFF": ("--size", "700x600", "--photometric", "gray", *FOREIGN),
     "uncompressed TIFF": ("--size", "300x260", "--tile", "256", "--compression", "none", *FOREIGN),
+    **{name: ("--container", name, "--size", "700x600", "--levels", "2", "--tile", "256", "--photometric", "ycbcr")
+       for name in ("generic", "subifds", "ome", "ome-subifds", "philips")},
 }
 DICOM = {"DICOM": {}, "DICOM in fragments": {"split": 2, "closed": False}, "DICOM, extended table": {"table": "extended"}}
 FIXED = ("--tissue-thresholds", "0.5,0.1")  # damage elsewhere does not move them

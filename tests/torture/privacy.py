@@ -194,7 +194,7 @@ def one_corpus(t, anonymous, codec):
 
 
 def other_formats(canaries, work, base, profile):
-    """A DICOM and an NDPI slide with canaries."""
+    """A DICOM, an NDPI and two TIFF slides with canaries."""
     tiles = os.path.join(os.path.dirname(work), "tiles.svs")
     subprocess.run([MKSLIDE, "--size", "600x500", "--complete-tiles", "--comments", tiles], check=True)
     change = {tag: dicomfile.element(tag, vr, canaries.new("DICOM %08x" % tag)) for tag, vr in DICOM_TAGS.items()}
@@ -209,7 +209,33 @@ def other_formats(canaries, work, base, profile):
     jpeg = ndpifile.picture(1024, 600, 64)
     ndpi = os.path.join(work, base + ".4.ndpi")
     ndpifile.Slide().add(jpeg, 1024, 600, 20.0, texts=texts).save(ndpi)
-    return dicom, ndpi
+    return dicom, ndpi, *tiffs(canaries, work, base)
+
+
+SPACING = '<Attribute Name="DICOM_PIXEL_SPACING">&quot;0.00025&quot; &quot;0.00025&quot;</Attribute>'
+
+
+def tiffs(canaries, work, base):
+    """An OME-TIFF and a Philips TIFF with canaries in every text of their XML."""
+    def word(what):
+        return canaries.new("XML, " + what)
+
+    ome = ('<OME Creator="%s"><Experimenter LastName="%s"/><Image Name="%s"><AcquisitionDate>%s</AcquisitionDate>'
+           '<Pixels SizeX="600" SizeY="500" SizeZ="1" SizeC="3" SizeT="1" PhysicalSizeX="0.25" PhysicalSizeY="0.25"/></Image>'
+           '<StructuredAnnotations>%s</StructuredAnnotations></OME>' % tuple(map(word, ("creator", "experimenter", "image", "date", "annotation"))))
+    names = ("DICOM_DEVICE_SERIAL_NUMBER", "DICOM_ACQUISITION_DATETIME", "PIM_DP_UFS_BARCODE", "DICOM_DERIVATION_DESCRIPTION")
+    philips = ('<DataObject ObjectType="DPUfsImport">%s<Attribute Name="PIM_DP_SCANNED_IMAGES"><Array><DataObject ObjectType="DPScannedImage">'
+               '<Attribute Name="PIM_DP_IMAGE_TYPE">WSI</Attribute>%s<Attribute Name="PIIM_PIXEL_DATA_REPRESENTATION_SEQUENCE"><Array>'
+               '<DataObject ObjectType="PixelDataRepresentation">%s</DataObject></Array></Attribute></DataObject>'
+               '<DataObject ObjectType="DPScannedImage"><Attribute Name="PIM_DP_IMAGE_TYPE">LABELIMAGE</Attribute>'
+               '<Attribute Name="PIM_DP_IMAGE_DATA">%s</Attribute></DataObject></Array></Attribute></DataObject>' %
+               ("".join('<Attribute Name="%s">%s</Attribute>' % (n, word(n)) for n in names), SPACING, SPACING, word("label image")))
+    paths = []
+    for number, (container, text) in enumerate((("ome", ome), ("philips", philips))):
+        paths.append(os.path.join(work, base + ".%d.tif" % (5 + number)))
+        subprocess.run([MKSLIDE, "--container", container, "--size", "600x500", "--description", text, "--seed", str(5 + number), paths[-1]],
+                       check=True)
+    return paths
 
 
 def profile_of(path):

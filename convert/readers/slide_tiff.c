@@ -1,0 +1,288 @@
+/*
+ * slide_tiff.c - slides in tiled TIFF files, read directly: Aperio SVS, Philips TIFF, OME-TIFF and
+ * pyramids of no known scanner.
+ *
+ * tiff_level.h says where each tile lies, and tile_file.h reads the tiles. OpenSlide takes five
+ * times as long for the same pixels, in its blitting.
+ *
+ * OpenSlide still describes the slide as a whole (slide_metadata.h). An Aperio or Philips slide
+ * that it rejects because of one damaged tile is read all the same, with what its own description
+ * says. So are OME-TIFF files that OpenSlide does not know; they have no quickhash. What has no
+ * JPEG tiles (Aperio: nor JPEG 2000) is left to OpenSlide altogether.
+ */
+#include "convert/readers/slide_tiles.h"
+
+#include "common/base/text.h"
+#include "convert/readers/slide_metadata.h"
+#include "convert/readers/svs_description.h"
+#include "convert/readers/tiff_level.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tiff_slide {
+    struct slide_tiles common;
+    struct slide_info info;
+    char *path;
+    struct tiff_level level;
+    struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
+};
+
+static struct tiff_slide *from_slide(struct slide *s)
+{
+    return (struct tiff_slide *)s;
+}
+
+/* --- opening and closing --- */
+
+static void tiff_close(struct slide *s)
+{
+    struct tiff_slide *v = from_slide(s);
+    tile_file_close(v->common.tiles);
+    slide_metadata_close(v->metadata);
+    tiff_level_free(&v->level);
+    free(v->path);
+    free(v);
+}
+
+static bool is_aperio(const struct tiff_level *l)
+{
+    return l->kind == TIFF_APERIO;
+}
+
+/* OpenSlide's name of the format. */
+static const char *vendor_of(const struct tiff_level *l)
+{
+    return is_aperio(l) ? "aperio" : l->kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
+}
+
+/* What the file itself says of the slide. */
+static void describe(struct tiff_slide *v, int64_t level)
+{
+    const struct tiff_level *l = &v->level;
+    struct slide_info *i = &v->info;
+    *i = (struct slide_info){.level = level,
+                             .downsample = l->downsample,
+                             .width = l->width,
+                             .height = l->height,
+                             .tile_cols = l->format.cols,
+                             .tile_rows = l->format.rows,
+                             .has_thumbnail = l->has_thumbnail};
+    i->has_eighth =
+        l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
+    i->gray_is_luma =
+        l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
+    if (l->format.compression != TILE_JPEG)
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are JPEG 2000");
+    memset(i->background, 255, 3);
+    i->levels = l->levels;
+    memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
+    snprintf(i->vendor, sizeof i->vendor, "%s", vendor_of(l));
+    i->mpp_x = l->mpp_x;
+    i->mpp_y = l->mpp_y;
+    i->objective_power = NAN;
+    if (is_aperio(l)) {
+        i->mpp_x = i->mpp_y = svs_description_number(l->description, "MPP");
+        i->objective_power = svs_description_number(l->description, "AppMag");
+    }
+}
+
+/* OpenSlide does not open the file: that is a problem of a scanner's file that it should know. */
+static void note_refusal(struct tiff_slide *v, const char *path, int known, struct err *why)
+{
+    struct slide_info *i = &v->info;
+    if (v->level.kind > TIFF_PHILIPS)
+        return;
+    text_replace(why->msg, sizeof why->msg, path, "the file"); /* stores keep no path */
+    snprintf(i->problem, sizeof i->problem, "%.200s",
+             known < 0 ? why->msg : "OpenSlide does not know it");
+}
+
+static void take_description(struct slide_info *i, const struct slide_info *w, bool levels)
+{
+    memcpy(i->quickhash, w->quickhash, sizeof i->quickhash);
+    memcpy(i->background, w->background, 3);
+    if (w->mpp_x > 0 && w->mpp_y > 0 && strcmp(w->vendor, "aperio") != 0) {
+        i->mpp_x = w->mpp_x;
+        i->mpp_y = w->mpp_y;
+    }
+    if (!levels)
+        return;
+    i->downsample = w->downsample;
+    memcpy(i->downsamples, w->downsamples, sizeof i->downsamples);
+}
+
+/* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
+static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, struct err *e)
+{
+    struct slide_info w;
+    struct err why = {""};
+    struct slide_info *i = &v->info;
+    const struct tiff_level *l = &v->level;
+    const bool visible = level < l->visible;
+    if (!slide_metadata_available())
+        return 1;
+    const int known = slide_metadata_open(&v->metadata, path, visible ? level : 0, &w, &why);
+    if (known == -1 && slide_may_pass(errno))
+        return err_set(e, "%s", why.msg);
+    if (known == -1) { /* the file has the level: a call that failed has hidden it */
+        errno = EIO;
+        return err_set(e, "OpenSlide does not see its level %" PRId64 "; try again", level);
+    }
+    if (known <= 0) {
+        note_refusal(v, path, known, &why);
+        return 1;
+    }
+    if (strcmp(w.vendor, i->vendor) != 0 ||
+        (visible && (w.width != i->width || w.height != i->height)))
+        return 0;
+    if (w.levels != l->visible) { /* a level that a failed call has hidden from OpenSlide */
+        errno = EIO;
+        return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
+                       w.levels, l->visible);
+    }
+    take_description(i, &w, l->visible == l->levels);
+    return 1;
+}
+
+static int open_tiles(struct tiff_slide *v, const char *path, int threads, struct err *e)
+{
+    const struct tiff_level *l = &v->level;
+    struct tile_grid g = {
+        .format = l->format, .cols = l->cols, .rows = l->rows, .places = l->places};
+    memcpy(g.background, v->info.background, sizeof g.background);
+    v->common.tiles = tile_file_open(path, &g, threads, e);
+    return v->common.tiles ? 1 : -1;
+}
+
+static int open_as(const struct slide_reader *reader, struct slide **out, const char *path,
+                   int64_t level, int threads, struct slide_info *info, struct err *e)
+{
+    struct tiff_slide *v = calloc(1, sizeof *v);
+    if (!v)
+        return err_set(e, "out of memory");
+    *v = (struct tiff_slide){.common.slide.reader = reader};
+    int r = tiff_level_read(&v->level, path, level, reader == &slide_svs, e);
+    if (r > 0) {
+        describe(v, level);
+        r = take_metadata(v, path, level, e);
+    }
+    if (r > 0)
+        r = open_tiles(v, path, threads, e);
+    v->path = strdup(path);
+    if (r > 0 && !v->path)
+        r = err_set(e, "out of memory");
+    if (r <= 0) {
+        const int code = errno;
+        tiff_close(&v->common.slide);
+        errno = code;
+        return r;
+    }
+    *info = v->info;
+    *out = &v->common.slide;
+    return 1;
+}
+
+static int svs_open(struct slide **out, const char *path, int64_t level, int threads,
+                    struct slide_info *info, struct err *e)
+{
+    return open_as(&slide_svs, out, path, level, threads, info, e);
+}
+
+static int tiff_open(struct slide **out, const char *path, int64_t level, int threads,
+                     struct slide_info *info, struct err *e)
+{
+    return open_as(&slide_tiff, out, path, level, threads, info, e);
+}
+
+static const char *tiff_contradiction(const struct slide *s)
+{
+    if (((const struct tiff_slide *)s)->level.is_jfif)
+        return "the JPEG tiles are JFIF, so YCbCr, the photometric tag states RGB; read as YCbCr";
+    return slide_tiles_contradiction(s);
+}
+
+/* --- metadata --- */
+
+static int tiff_properties(struct slide *s,
+                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    const struct tiff_slide *v = from_slide(s);
+    if (v->metadata)
+        return slide_metadata_properties(v->metadata, put, ctx);
+    return is_aperio(&v->level) ? svs_description_properties(v->level.description, put, ctx) : 0;
+}
+
+static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                          struct err *e)
+{
+    const struct tiff_slide *v = from_slide(s);
+    const int r = v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height, e) : 0;
+    if (r != 0 || (v->metadata && *width > 0) || !is_aperio(&v->level))
+        return r;
+    /* OpenSlide drops a thumbnail without a word when it cannot open the file once more */
+    if (tiff_level_thumbnail(v->path, rgb, width, height))
+        return 1;
+    if (slide_may_pass(errno))
+        return err_sys(e, "cannot read its thumbnail");
+    err_set(e, "its thumbnail cannot be read");
+    return SLIDE_DAMAGED;
+}
+
+static int tiff_thumbnail_jpeg(struct slide *s, struct jpeg_strips *out, struct err *e)
+{
+    const struct tiff_slide *v = from_slide(s);
+    return svs_thumbnail_keep(v->path, &v->level.thumbnail, out, e);
+}
+
+static int tiff_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    const struct tiff_level *l = &from_slide(s)->level;
+    if (l->lost_icc) {
+        err_set(e, "its ICC profile cannot be read");
+        return SLIDE_DAMAGED;
+    }
+    if (!l->icc)
+        return 0;
+    *bytes = l->icc_bytes;
+    *profile = malloc(l->icc_bytes);
+    if (!*profile)
+        return err_set(e, "out of memory");
+    memcpy(*profile, l->icc, l->icc_bytes);
+    return 1;
+}
+
+const struct slide_reader slide_svs = {
+    .name = "svs",
+    .open = svs_open,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .contradiction = tiff_contradiction,
+    .prefetch = slide_tiles_prefetch,
+    .properties = tiff_properties,
+    .thumbnail = tiff_thumbnail,
+    .thumbnail_jpeg = tiff_thumbnail_jpeg,
+    .icc = tiff_icc,
+    .close = tiff_close,
+};
+
+const struct slide_reader slide_tiff = {
+    .name = "tiff",
+    .open = tiff_open,
+    .read = slide_tiles_read,
+    .read_eighth = slide_tiles_read_eighth,
+    .read_jpeg = slide_tiles_read_jpeg,
+    .is_missing = slide_tiles_is_missing,
+    .contradiction = tiff_contradiction,
+    .prefetch = slide_tiles_prefetch,
+    .properties = tiff_properties,
+    .thumbnail = tiff_thumbnail,
+    .icc = tiff_icc,
+    .close = tiff_close,
+};

@@ -1,0 +1,512 @@
+/* tiff_level.c - see tiff_level.h. The only file that uses libtiff. */
+#include "convert/readers/tiff_level.h"
+
+#include "convert/readers/slide.h"
+#include "convert/readers/slide_damage.h"
+#include "convert/readers/svs_description.h"
+#include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff_xml.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tiffio.h>
+
+enum {
+    LEAST_TILE = 8,
+    MOST_TILE = 4096,
+    MOST_DIRECTORIES = 1024,
+    MOST_THUMBNAIL = 1 << 26,
+    MOST_SIDE = 1 << 14
+};
+
+static void keep_quiet(const char *module, const char *fmt, va_list ap)
+{
+    (void)module, (void)fmt, (void)ap;
+}
+
+static void *copy_of(const void *data, size_t n)
+{
+    void *copy = data && n ? malloc(n) : NULL;
+    return copy ? memcpy(copy, data, n) : NULL;
+}
+
+/* The tag, or `otherwise` when it is absent. */
+static int small_tag(TIFF *t, uint32_t tag, int otherwise)
+{
+    uint16_t v = 0;
+    return TIFFGetFieldDefaulted(t, tag, &v) ? v : otherwise;
+}
+
+static double downsample(double width, double height, double level_width, double level_height)
+{
+    return (width / level_width + height / level_height) / 2;
+}
+
+/* Is the current directory a level? */
+static bool is_level(TIFF *t, const struct tiff_level *l)
+{
+    uint32_t type = 0;
+    return TIFFIsTiled(t) &&
+           (l->kind == TIFF_APERIO || l->levels == 0 ||
+            (TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type) && (type & FILETYPE_REDUCEDIMAGE)));
+}
+
+/* Notes the current directory as a level. `sorted`: before the narrower ones. */
+static void add_level(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height, bool sorted)
+{
+    uint32_t w = 0, h = 0;
+    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) || !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) ||
+        w == 0 || h == 0)
+        return;
+    const double d = downsample(width, height, w, h);
+    int64_t k = l->levels++;
+    for (; sorted && k > 1 && l->downsamples[k - 1] > d; k--) {
+        l->downsamples[k] = l->downsamples[k - 1];
+        l->at[k] = l->at[k - 1];
+    }
+    l->downsamples[k] = d;
+    l->at[k] = TIFFCurrentDirOffset(t);
+}
+
+/* Levels in the first directory's tag 330: smaller copies of it. */
+static void list_subs(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
+{
+    uint64_t subs[TIFF_LEVELS];
+    const uint64_t *list = NULL;
+    uint16_t n = 0;
+    if (!TIFFSetDirectory(t, 0) || !TIFFGetField(t, TIFFTAG_SUBIFD, &n, &list) || !list)
+        return;
+    if (n > TIFF_LEVELS - 1)
+        n = TIFF_LEVELS - 1;
+    memcpy(subs, list, n * sizeof *subs);
+    for (int k = 0; k < n; k++) {
+        uint32_t w = 0;
+        if (TIFFSetSubDirectory(t, subs[k]) && is_level(t, l) &&
+            TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) && w < width)
+            add_level(t, l, width, height, true);
+    }
+}
+
+/* Philips: downsamples from the XML, if it has one for every level. */
+static void take_spacings(struct tiff_level *l)
+{
+    double x[TIFF_LEVELS], y[TIFF_LEVELS];
+    if (tiff_xml_spacings(l->description, x, y, TIFF_LEVELS) != l->levels)
+        return;
+    l->mpp_x = 1000 * x[0];
+    l->mpp_y = 1000 * y[0];
+    for (int64_t k = 0; k < l->levels; k++)
+        l->downsamples[k] = round((x[k] / x[0] + y[k] / y[0]) / 2);
+}
+
+/* Notes all levels. The first directory is the current one. */
+static void list_levels(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
+{
+    int k = 0;
+    do {
+        if (is_level(t, l))
+            add_level(t, l, width, height, l->kind > TIFF_PHILIPS);
+    } while (++k < MOST_DIRECTORIES && l->levels < TIFF_LEVELS && TIFFReadDirectory(t));
+    l->visible = l->levels;
+    if (l->levels == 1 && l->kind > TIFF_PHILIPS)
+        list_subs(t, l, width, height);
+    if (l->kind == TIFF_PHILIPS)
+        take_spacings(l);
+}
+
+static bool take_sizes(TIFF *t, struct tiff_level *l)
+{
+    uint32_t width = 0, height = 0, cols = 0, rows = 0;
+    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height) ||
+        !TIFFGetField(t, TIFFTAG_TILEWIDTH, &cols) || !TIFFGetField(t, TIFFTAG_TILELENGTH, &rows) ||
+        width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < LEAST_TILE ||
+        rows < LEAST_TILE || cols > MOST_TILE || rows > MOST_TILE)
+        return false;
+    l->width = width;
+    l->height = height;
+    l->cols = (l->width + cols - 1) / cols;
+    l->rows = (l->height + rows - 1) / rows;
+    l->format.cols = cols;
+    l->format.rows = rows;
+    return true;
+}
+
+/* The format of tiles or strips. False when this reader does not know it. */
+static bool take_format(TIFF *t, struct tile_format *f, uint8_t **owned)
+{
+    const void *tables = NULL;
+    uint32_t n = 0;
+    f->compression = small_tag(t, TIFFTAG_COMPRESSION, 0);
+    f->photometric = small_tag(t, TIFFTAG_PHOTOMETRIC, 0);
+    if (!tile_is_known(f->compression, f->photometric) ||
+        small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) != 3 ||
+        small_tag(t, TIFFTAG_BITSPERSAMPLE, 1) != 8 ||
+        small_tag(t, TIFFTAG_PLANARCONFIG, 1) != PLANARCONFIG_CONTIG)
+        return false;
+    if (f->compression == TILE_JPEG && TIFFGetField(t, TIFFTAG_JPEGTABLES, &n, &tables) && n > 0) {
+        f->tables = *owned = copy_of(tables, n);
+        f->tables_bytes = n;
+    }
+    return true;
+}
+
+/* Compares the picture's size with the length of the file's own tables. */
+static int check_tables(const char *path, uint64_t directory, const struct tiff_level *l,
+                        struct err *e)
+{
+    struct tiff_file f;
+    struct tiff_directory d;
+    if (!tiff_file_open(&f, path) || !tiff_file_directory(&f, directory, &d)) {
+        tiff_file_close(&f);
+        return err_set(e, "its directory cannot be read; copy the slide again");
+    }
+    const int r = tiff_file_check_tables(&d, l->width, l->height, l->cols * l->rows, e);
+    tiff_directory_free(&d);
+    tiff_file_close(&f);
+    return r;
+}
+
+/* Compares the size of level 0 with the description. Only a size that needs as many tiles is
+ * damage: some programs cut slides and keep the description. */
+static int check_description(const struct tiff_level *l, struct err *e)
+{
+    int64_t width, height;
+    const int64_t cols = l->format.cols, rows = l->format.rows;
+    if (!svs_description_size(l->description, &width, &height) ||
+        (width == l->width && height == l->height) || (width + cols - 1) / cols != l->cols ||
+        (height + rows - 1) / rows != l->rows)
+        return 0;
+    return err_set(e,
+                   "damaged: %" PRId64 " x %" PRId64 " px, but its description says %" PRId64
+                   " x %" PRId64 "; copy the slide again",
+                   l->width, l->height, width, height);
+}
+
+/* A file that lacks more than half of its tiles is rejected. */
+static int check_places(const struct tiff_level *l, uint64_t file_bytes, struct err *e)
+{
+    const int64_t n = l->cols * l->rows;
+    int64_t outside = 0;
+    for (int64_t k = 0; k < n; k++)
+        outside +=
+            l->places[k].bytes > 0 && (l->places[k].offset > file_bytes ||
+                                       l->places[k].bytes > file_bytes - l->places[k].offset);
+    if (2 * outside <= n)
+        return 0;
+    return err_set(e,
+                   "damaged: %" PRId64 " of %" PRId64
+                   " tiles lie beyond the end of the file; copy the "
+                   "slide again",
+                   outside, n);
+}
+
+static int take_places_of(TIFF *t, int64_t n, struct tile_place **places, struct err *e)
+{
+    if (!(*places = malloc((size_t)n * sizeof **places)))
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < n; k++)
+        (*places)[k] = (struct tile_place){TIFFGetStrileOffset(t, (uint32_t)k),
+                                           TIFFGetStrileByteCount(t, (uint32_t)k)};
+    return 0;
+}
+
+static int take_places(TIFF *t, struct tiff_level *l, struct err *e)
+{
+    const int64_t n = l->cols * l->rows;
+    if (l->format.tables_bytes && !l->tables)
+        return err_set(e, "out of memory");
+    if (check_tables(TIFFFileName(t), TIFFCurrentDirOffset(t), l, e))
+        return -1;
+    if (take_places_of(t, n, &l->places, e))
+        return -1;
+    return check_places(l, TIFFGetSizeProc(t)(TIFFClientdata(t)), e);
+}
+
+/* Is the current directory the thumbnail? It has strips, is not marked as label (1) or macro (9),
+ * and has the slide's proportions. */
+static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
+{
+    uint32_t type = 0, w = 0, h = 0;
+    TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type);
+    return !TIFFIsTiled(t) && type == 0 && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+           TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 &&
+           fabs((double)w / (double)h * ((double)height / (double)width) - 1) < 0.1;
+}
+
+/* The strips of the current directory, the thumbnail; none if they are no JPEG streams. */
+static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
+{
+    uint32_t width = 0, height = 0, rows = 0;
+    TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width);
+    TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height);
+    TIFFGetFieldDefaulted(t, TIFFTAG_ROWSPERSTRIP, &rows);
+    if (width > MOST_SIDE || height > MOST_SIDE || rows < 1 ||
+        !take_format(t, &s->format, &s->tables) || s->format.compression != TILE_JPEG)
+        return 0;
+    s->format.cols = width;
+    s->format.rows = rows < height ? rows : height;
+    s->height = height;
+    s->n = (s->height + s->format.rows - 1) / s->format.rows;
+    if ((s->format.tables_bytes && !s->tables) || take_places_of(t, s->n, &s->places, e))
+        return err_set(e, "out of memory");
+    return 0;
+}
+
+/* Does the first directory state an ICC profile? libtiff drops the tag when its bytes are not in
+ * the file. */
+static bool states_icc(const char *path)
+{
+    struct tiff_file f;
+    struct tiff_directory d;
+    if (!tiff_file_open(&f, path))
+        return false;
+    const bool found = tiff_file_directory(&f, f.first, &d);
+    const bool states = found && tiff_directory_tag(&d, TIFF_FILE_ICC);
+    if (found)
+        tiff_directory_free(&d);
+    tiff_file_close(&f);
+    return states;
+}
+
+/* The thumbnail of Aperio, in the second directory. Goes back to the first one. */
+static int take_aperio(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height,
+                       struct err *e)
+{
+    l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
+    if (l->has_thumbnail && take_strips(t, &l->thumbnail, e))
+        return -1;
+    /* a failed read leaves libtiff without a directory, so the first one is read again */
+    return TIFFSetDirectory(t, 0) ? 0 : err_set(e, "its first directory cannot be read again");
+}
+
+static int take_icc(TIFF *t, struct tiff_level *l, struct err *e)
+{
+    const void *icc = NULL;
+    uint32_t n = 0;
+    if (!TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) || n == 0)
+        l->lost_icc = states_icc(TIFFFileName(t));
+    else if ((l->icc = copy_of(icc, n)))
+        l->icc_bytes = n;
+    else
+        return err_set(e, "out of memory");
+    return 0;
+}
+
+/* Does a text tag begin so? */
+static bool begins(TIFF *t, uint32_t tag, const char *with)
+{
+    const char *text = NULL;
+    return TIFFGetField(t, tag, &text) && text && !strncmp(text, with, strlen(with));
+}
+
+/* Scanners whose files only OpenSlide puts together. */
+static const char *foreign_scanner(TIFF *t, const char *description)
+{
+    const void *xmp = NULL;
+    uint32_t n = 0;
+    if (strstr(description, "www.leica-microsystems.com/scn"))
+        return "Leica SCN";
+    if (begins(t, TIFFTAG_SOFTWARE, "MedScan"))
+        return "Trestle";
+    if (TIFFGetField(t, TIFFTAG_XMLPACKET, &n, &xmp) && memmem(xmp, n, "iScan", 5))
+        return "Ventana BIF";
+    return NULL;
+}
+
+static enum tiff_kind kind_of(TIFF *t, const char *description)
+{
+    if (!strncmp(description, "Aperio", 6))
+        return TIFF_APERIO;
+    if (begins(t, TIFFTAG_SOFTWARE, "Philips") && tiff_xml_is_philips(description))
+        return TIFF_PHILIPS;
+    return tiff_xml_is_ome(description) ? TIFF_OME : TIFF_GENERIC;
+}
+
+/* um per pixel by the resolution tags. They often hold a resolution for print (72 or 300 per inch),
+ * or one in a wrong unit: only what a scanner can have is believed. */
+static double resolution(TIFF *t, uint32_t tag)
+{
+    float per_unit = 0;
+    const int unit = small_tag(t, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
+    if (unit == RESUNIT_NONE || !TIFFGetField(t, tag, &per_unit) || !(per_unit > 0))
+        return NAN;
+    const double um = (unit == RESUNIT_CENTIMETER ? 10000 : 25400) / (double)per_unit;
+    return um > 0.02 && um < 50 ? um : NAN;
+}
+
+static void take_mpp(TIFF *t, struct tiff_level *l)
+{
+    l->mpp_x = resolution(t, TIFFTAG_XRESOLUTION);
+    l->mpp_y = resolution(t, TIFFTAG_YRESOLUTION);
+    if (l->kind == TIFF_OME)
+        tiff_xml_ome_mpp(l->description, &l->mpp_x, &l->mpp_y);
+}
+
+/* Is the first tile that exists a JFIF stream? Those are YCbCr. */
+static bool has_jfif(TIFF *t, const struct tiff_level *l)
+{
+    uint8_t head[11];
+    const int64_t n = l->cols * l->rows;
+    int64_t k = 0;
+    while (k < n && l->places[k].bytes < sizeof head)
+        k++;
+    return k < n &&
+           TIFFGetSeekProc(t)(TIFFClientdata(t), l->places[k].offset, SEEK_SET) != (toff_t)-1 &&
+           TIFFGetReadProc(t)(TIFFClientdata(t), head, sizeof head) == sizeof head &&
+           !memcmp(head, "\xff\xd8\xff\xe0", 4) && !memcmp(head + 6, "JFIF", 5);
+}
+
+/* Bio-Formats writes YCbCr streams and states RGB; it and tifffile read such files as YCbCr. */
+static void correct_colours(TIFF *t, struct tiff_level *l)
+{
+    l->is_jfif = l->kind == TIFF_OME && l->format.compression == TILE_JPEG &&
+                 l->format.photometric == TILE_PHOTOMETRIC_RGB && has_jfif(t, l);
+    if (l->is_jfif)
+        l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
+}
+
+/* The first directory: whose file it is. 1, 0 or -1. */
+static int read_first(TIFF *t, struct tiff_level *l, bool aperio, struct err *e)
+{
+    const char *description = "", *scanner;
+    if (!TIFFIsTiled(t))
+        return 0;
+    if (TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description) && !description)
+        return err_set(e, "out of memory"); /* for a value that libtiff lists all the same */
+    l->kind = kind_of(t, description);
+    if ((l->kind == TIFF_APERIO) != aperio)
+        return 0;
+    if ((scanner = foreign_scanner(t, description))) {
+        err_set(e, "its format is %s", scanner);
+        return 0;
+    }
+    if (!(l->description = strdup(description)))
+        return err_set(e, "out of memory");
+    return 1;
+}
+
+/* What one picture of RGB is not. */
+static int check_pictures(const char *path, const struct tiff_level *l, struct err *e)
+{
+    int others = 0;
+    if (l->kind == TIFF_OME && tiff_xml_ome_check(l->description, &others, e))
+        return -1;
+    return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(path, others, e) : 0;
+}
+
+static int no_level(const struct tiff_level *l, int64_t level, struct err *e)
+{
+    if (l->kind == TIFF_APERIO || l->levels < 2)
+        return 0; /* OpenSlide says so */
+    return err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
+                   l->levels - 1, level);
+}
+
+static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
+                            struct err *e)
+{
+    uint32_t width = 0, height = 0;
+    const int r = read_first(t, l, aperio, e);
+    if (r <= 0)
+        return r;
+    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height) || width == 0 || height == 0)
+        return 0;
+    take_mpp(t, l);
+    if (take_icc(t, l, e) || (aperio && take_aperio(t, l, width, height, e)))
+        return -1;
+    list_levels(t, l, width, height);
+    if (level >= l->levels)
+        return no_level(l, level, e);
+    if (!TIFFSetSubDirectory(t, l->at[level]))
+        return err_set(e, "its directory cannot be read again");
+    if (!take_sizes(t, l) || !take_format(t, &l->format, &l->tables) ||
+        (!aperio && l->format.compression != TILE_JPEG))
+        return 0;
+    if ((level == 0 && aperio && check_description(l, e)) ||
+        check_pictures(TIFFFileName(t), l, e) || take_places(t, l, e))
+        return -1;
+    correct_colours(t, l);
+    l->downsample = l->downsamples[level];
+    return 1;
+}
+
+static void silence(void)
+{
+    TIFFSetErrorHandler(keep_quiet);
+    TIFFSetWarningHandler(keep_quiet);
+}
+
+int tiff_level_read(struct tiff_level *l, const char *path, int64_t level, bool aperio,
+                    struct err *e)
+{
+    *l = (struct tiff_level){.mpp_x = NAN, .mpp_y = NAN};
+    silence();
+    errno = 0;
+    TIFF *t = TIFFOpen(path, "rm");
+    int r = t ? read_directories(t, l, level, aperio, e) : 0;
+    const int code = errno;
+    if (t)
+        TIFFClose(t);
+    errno = code;
+    if (slide_may_pass(code)) /* libtiff takes a failed read for the end of the file */
+        r = err_sys(e, "cannot read its directories");
+    if (r <= 0)
+        tiff_level_free(l);
+    errno = code;
+    return r;
+}
+
+/* The current directory as RGB; NULL on failure. */
+static uint8_t *read_rgb(TIFF *t, uint32_t width, uint32_t height)
+{
+    const size_t n = (size_t)width * height;
+    uint32_t *abgr = malloc(n * sizeof *abgr);
+    uint8_t *rgb = malloc(3 * n);
+    const bool good =
+        abgr && rgb && TIFFReadRGBAImageOriented(t, width, height, abgr, ORIENTATION_TOPLEFT, 1);
+    for (size_t k = 0; good && k < n; k++) {
+        rgb[3 * k] = (uint8_t)TIFFGetR(abgr[k]);
+        rgb[3 * k + 1] = (uint8_t)TIFFGetG(abgr[k]);
+        rgb[3 * k + 2] = (uint8_t)TIFFGetB(abgr[k]);
+    }
+    free(abgr);
+    if (good)
+        return rgb;
+    free(rgb);
+    return NULL;
+}
+
+bool tiff_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height)
+{
+    uint32_t w = 0, h = 0;
+    silence();
+    errno = 0;
+    TIFF *t = TIFFOpen(path, "rm");
+    *rgb = NULL;
+    if (t && TIFFReadDirectory(t) && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
+        TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 && w <= MOST_THUMBNAIL / h)
+        *rgb = read_rgb(t, w, h);
+    const int code = errno;
+    if (t)
+        TIFFClose(t);
+    errno = code;
+    *width = w;
+    *height = h;
+    return *rgb != NULL;
+}
+
+void tiff_level_free(struct tiff_level *l)
+{
+    free(l->places);
+    free(l->tables);
+    svs_strips_free(&l->thumbnail);
+    free(l->icc);
+    free(l->description);
+    *l = (struct tiff_level){0};
+}

@@ -1,0 +1,159 @@
+"""--codec keep, the default: kept tiles where possible; and where other programs find the plug-in for them."""
+import h5py
+import numpy as np
+
+from lib import *
+
+PLUGIN = os.path.join(BUILD, "libh5jpeg.so")
+KEPT = [(), ("--container", "generic"), ("--container", "ome-subifds", "--photometric", "ycbcr"), ("--container", "philips")]
+NOT_KEPT = [  # options of mkslide and of wsi2h5, the reason
+    (("--compression", "33005"), (), "its tiles are JPEG 2000"), ((), ("--gray",), "--gray needs other pixels"),
+    (("--progressive",), (), "JPEG that is not baseline"), (("--container", "generic", "--compression", "deflate"), (), "its tiles are deflate"),
+]
+
+
+def slide(*options):
+    return made("--size", "700x500", "--tile", "256", *options)
+
+
+def keep(path, *options, status=0, out=None, env=None):
+    """wsi2h5 without a codec, unless `options` name one."""
+    out = out or os.path.join(tmp(), "kept.h5")
+    p = run(WSI2H5, "--json", *options, "-o", out, path, status=status, default_codec=True, **({"env": env} if env else {}))
+    return out, p, (json_lines(p.out) or [{}])[-1]
+
+
+def bytes_of(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def test_the_default_keeps_tiles():
+    for options in KEPT:
+        path = slide(*options)
+        default, _, j = keep(path)
+        expect(j["codec"] == "jpeg" and "codec_reason" not in j, "%s: %s", options, j)
+        for codec in ("keep", "jpeg"):
+            expect(bytes_of(keep(path, "--codec", codec, "--strict-codec")[0]) == bytes_of(default), "%s: another store", codec)
+
+
+def test_what_is_not_kept_is_deflate_with_a_reason():
+    for options, more, reason in NOT_KEPT:
+        for codec in ((), ("--codec", "keep")):
+            _, p, j = keep(slide(*options), *more, *codec)
+            says(p.err, "stored with codec deflate, not jpeg: ", reason)
+            expect(j["codec"] == "deflate" and reason in j["codec_reason"], "%s", j)
+            _, p, _ = keep(slide(*options), *more, *codec, "--strict-codec", status=1)
+            says(p.err, reason, "--strict-codec")
+
+
+def test_existing_stores():
+    path = slide()
+    cases = [("deflate", "skipped"), ("jpeg", "skipped"), ("keep", "skipped"), ("none", "made with --codec none"), ("zstd", "made with --codec zstd")]
+    for codec, becomes in cases:
+        out, p, _ = keep(path, "--codec", codec)
+        before = bytes_of(out)
+        _, p, j = keep(path, out=out, status=None)
+        expect(j["status"] == becomes if becomes == "skipped" else becomes in p.err, "%s: %s", codec, p.err)
+        expect(bytes_of(out) == before, "%s: the store has changed", codec)
+    out, _, _ = keep(path)
+    _, p, _ = keep(path, "--codec", "deflate", out=out, status=1)
+    says(p.err, "made with --codec jpeg", "--force")
+    out, _, _ = keep(path, "--codec", "deflate")
+    _, p, _ = keep(path, "--codec", "jpeg", out=out, status=1)
+    says(p.err, "made with --codec deflate", "--force")
+
+
+# --- the plug-in ---
+
+READ = ("import sys, h5py, numpy\n"
+        "with h5py.File(sys.argv[1], 'r') as f: numpy.save(sys.argv[2], f['pixels'][()])")
+
+
+def without_plugin():
+    env = {k: v for k, v in os.environ.items() if k != "HDF5_PLUGIN_PATH"}
+    return dict(env, HDF5_PLUGIN_PATH=tmp("empty"))
+
+
+def check_read(path, want, env):
+    out = os.path.join(tmp(), "p.npy")
+    run(sys.executable, "-c", READ, path, out, env=env)
+    expect(np.array_equal(np.load(out), want), "h5py: pixels")
+    raw = os.path.join(tmp(), "raw")
+    run("h5dump", "-d", "/pixels", "-b", "LE", "-o", raw, path, env=env)
+    expect(bytes_of(raw) == want.tobytes(), "h5dump: pixels")
+
+
+def advice(text):
+    return re.search(r"export HDF5_PLUGIN_PATH='([^']+)'", text)
+
+
+def test_one_line_says_what_to_set():
+    path = slide()
+    with h5py.File(store(path), "r") as f:
+        want = f["pixels"][()]
+    out, p, _ = keep(path, env=without_plugin())
+    line = p.err.strip().splitlines()[-1]
+    says(line, "other programs read stores of codec jpeg after: export HDF5_PLUGIN_PATH='%s'" % os.path.realpath(BUILD))
+    info = run(H5SPEC, "info", out, env=without_plugin()).out
+    expect(advice(info).group(1) == advice(line).group(1), "%s", info)
+    if not SAN:
+        check_read(out, want, dict(os.environ, HDF5_PLUGIN_PATH=advice(line).group(1)))
+    found = dict(os.environ, HDF5_PLUGIN_PATH=os.pathsep.join((tmp("empty"), os.path.dirname(PLUGIN))))
+    _, p, _ = keep(path, env=found)
+    expect("HDF5_PLUGIN_PATH" not in p.err + run(H5SPEC, "info", out, env=found).out, "%s", p.err)
+    deflate, p, _ = keep(path, "--codec", "deflate", env=without_plugin())
+    expect("HDF5_PLUGIN_PATH" not in p.err + run(H5SPEC, "info", deflate, env=without_plugin()).out, "%s", p.err)
+    expect("HDF5_PLUGIN_PATH" not in keep(path, "-q", env=without_plugin())[1].err, "--quiet")
+
+
+def test_everything_but_pixels_is_read_without_the_plug_in():
+    out, _, _ = keep(slide())
+    says(run("h5dump", "-p", "-H", out, env=without_plugin()).out, "USER_DEFINED_FILTER", "32019", "DATASET \"pixels\"")
+    says(run("h5dump", "-d", "/tissue/mask", "-d", "/groups/00001/tile_crc32", out, env=without_plugin()).out, "DATA {")
+
+
+def make_install(*words, env=None):
+    warnings = ["WERROR=" + os.environ["WERROR"]] if "WERROR" in os.environ else []
+    return run("make", "-s", "-C", ROOT, *same_build(), *warnings, *words, "install",
+               env={k: v for k, v in (env or os.environ).items() if not k.startswith("MAKE")})
+
+
+def test_make_install_asks_hdf5_for_its_folder():
+    if SAN:
+        raise Skip("builds are tried without sanitizers")
+    folder = re.search("^HDF5 plug-ins: (.*)$", run(WSI2H5, "--version", env={k: v for k, v in os.environ.items() if k != "HDF5_PLUGIN_PATH"}).out,
+                       re.M).group(1)
+    d = tmp()
+    says(make_install("DESTDIR=" + d, "PREFIX=/usr").out, "the HDF5 plug-in is in " + d + folder)
+    expect(bytes_of(d + folder + "/libh5jpeg.so") == bytes_of(PLUGIN), "another plug-in")
+    d, blocked = tmp(), os.path.join(tmp(), "file")
+    open(blocked, "w").close()
+    out = make_install("PREFIX=" + d, "HDF5_PLUGINS=%s/plugins" % blocked).out
+    says(out, "cannot be written")
+    expect(advice(out).group(1) == d + "/lib/wsi2h5/plugin", "%s", out)
+
+
+def test_installed_plug_in_is_found_without_a_variable():
+    """In a mount namespace of its own, so that this machine stays as it is."""
+    if SAN or os.geteuid() != 0 or not shutil.which("unshare"):
+        raise Skip("needs root, unshare and a build without sanitizers")
+    env = {k: v for k, v in os.environ.items() if k != "HDF5_PLUGIN_PATH" and not k.startswith("MAKE")}
+    folder = os.path.dirname(re.search("^HDF5 plug-ins: (.*)$", run(WSI2H5, "--version", env=env).out, re.M).group(1))
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    if folder in ("/", "/usr", "/usr/lib", "/usr/local") or subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("HDF5's folder cannot be replaced here")
+    path, d = slide(), tmp()
+    out, _, _ = keep(path, env=without_plugin())
+    script = ("set -e; mount -t tmpfs none %s; make -s -C %s %s PREFIX=%s/usr install >/dev/null\n"
+              "h5dump -d /pixels -b LE -o %s/raw %s >/dev/null\n%s -c '%s' %s %s/p.npy\n%s/usr/bin/h5spec info %s" %
+              (folder, ROOT, " ".join(same_build()), d, d, out, sys.executable, READ.replace("'", '"'), out, d, d, out))
+    info = run("unshare", "-m", "sh", "-c", script, env=env).out
+    with h5py.File(store(path), "r") as f:
+        want = f["pixels"][()]
+    expect(np.array_equal(np.load(d + "/p.npy"), want) and bytes_of(d + "/raw") == want.tobytes(), "pixels")
+    expect("HDF5_PLUGIN_PATH" not in info, "%s", info)
+
+
+main(globals())

@@ -1,0 +1,348 @@
+"""Tiled TIFF of any program: OpenSlide's pixels, tiles that are kept, what is rejected, and hostile files."""
+import random
+import struct
+
+import h5py
+import numpy as np
+
+from lib import *
+from tiffpatch import *
+
+SLIDE_PIXELS = os.path.join(BUILD, "tests", "slide_pixels")
+IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302", "UGF0aWVudF5Eb2U="]
+SUBFILE, COMPRESSION, PHOTOMETRIC, SAMPLES, TILE_WIDTH, TILE_LENGTH, SUBS = 254, 259, 262, 277, 322, 323, 330
+SOFTWARE, PLANES = 305, 284
+
+CONTAINERS = {  # name, vendor, um per pixel
+    "generic": ("generic-tiff", None), "subifds": ("generic-tiff", None), "ome": ("generic-tiff", 0.499),
+    "ome-subifds": ("generic-tiff", 0.499), "philips": ("philips", 0.499),
+}
+FORMS = [  # how the tiles are stored
+    (), ("--photometric", "ycbcr", "--subsampling", "444"), ("--photometric", "ycbcr", "--subsampling", "422"),
+    ("--photometric", "ycbcr", "--subsampling", "420"), ("--complete-tiles",), ("--bigtiff", "--shuffle-tiles"),
+    ("--big-endian",), ("--bigtiff", "--big-endian", "--photometric", "ycbcr"), ("--restart", "7"),
+]
+SIZE = ("--size", "900x700", "--tile", "256", "--levels", "3")
+
+
+def tiff(container, *options, name="slide"):
+    return made("--container", container, *SIZE, *options, name=name)
+
+
+def openslide_pixels(slide, level=0):
+    p = run(SLIDE_PIXELS, slide, level)
+    width, height = map(int, p.err.split()[-2:])
+    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
+
+
+def pixels(path):
+    """Those of a store, decoded by h5spec's own code: a region of the whole picture."""
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def convert(slide, *options, status=0, timeout=60):
+    out = os.path.join(tmp(), "out.h5")
+    p = run(WSI2H5, "--json", *options, "-o", out, slide, status=status, timeout=timeout)
+    return out, p, (json_lines(p.out) or [{}])[-1]
+
+
+def text(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+# --- pixels ---
+
+def check_equal(slide, level, want, vendor):
+    out, _, j = convert(slide, "--codec", "none", "--level", level)
+    expect((j["reader"], j["vendor"]) == ("tiff", vendor), "%s: %s", slide, j)
+    got = pixels(out)
+    expect(got.shape == want.shape and np.array_equal(got, want), "%s, level %d: %d bytes differ from OpenSlide's", slide,
+           level, (got != want).sum() if got.shape == want.shape else -1)
+    kept, _, k = convert(slide, "--codec", "jpeg", "--level", level)
+    expect(k["codec"] == "jpeg" and "codec_reason" not in k, "%s", k)
+    run(H5SPEC, "verify", kept)
+    for store_ in (out, kept):
+        with h5py.File(store_, "r") as f:
+            expect(f.attrs["level"] == level and f.attrs["downsample"] >= 1, "level")
+    a, b = spectrum(out), spectrum(kept)
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        expect((f["histogram"][()] == g["histogram"][()]).all(), "%s: kept tiles have other pixels", slide)
+
+
+def test_every_container_and_form_equals_openslide():
+    for container, (vendor, mpp) in CONTAINERS.items():
+        for form in FORMS if container == "generic" else FORMS[3:6]:
+            slide = tiff(container, *form)
+            whole = tiff("generic", *form)  # OpenSlide sees no SubIFDs: the same levels as directories
+            for level in range(2):
+                check_equal(slide, level, openslide_pixels(whole, level), vendor)
+
+
+def test_what_openslide_says_of_the_slide_is_stored():
+    for container, (vendor, mpp) in CONTAINERS.items():
+        slide = tiff(container)
+        out, _, j = convert(slide)
+        with h5py.File(out, "r") as f:
+            properties = f["properties"].attrs
+            expect(text(f.attrs["quickhash"]) == text(properties["openslide.quickhash-1"]), "%s: quickhash", container)
+            expect(text(properties["openslide.vendor"]) == vendor == text(f.attrs["vendor"]), "%s: vendor", container)
+            levels = int(text(properties["openslide.level-count"]))
+            expect(levels == (1 if "subifds" in container else 3), "%s: %d levels", container, levels)
+        expect(j["mpp_x"] == j["mpp_y"] and (j["mpp_x"] is None if mpp is None else abs(j["mpp_x"] - mpp) < 1e-9),
+               "%s: %s", container, j["mpp_x"])
+
+
+def test_levels_and_scales():
+    for container in CONTAINERS:
+        for level, scale in enumerate((1, 4, 16)):
+            _, _, j = convert(tiff(container), "--level", level)
+            with h5py.File(j["store"], "r") as f:
+                got = f.attrs["downsample"]
+                expect(abs(got - scale) < 0.1 * scale and f.attrs["width"] == 900 >> 2 * level, "%s: %s", container, got)
+        _, p, _ = convert(tiff(container), "--level", "3", status=1)
+        says(p.err, "has levels 0 to 2; --level 3 is out of range")
+
+
+def test_levels_are_sorted_by_width():
+    """OpenSlide sorts those of generic files; the first directory need not be the next in width."""
+    t = Tiff(tiff("generic"))
+    first, second = t.links[1], t.links[2]
+    a, b, c = t.u32(t.links[0]), t.u32(first), t.u32(second)
+    t.put_u32(first, c)  # 0 -> 2 -> 1 -> what followed
+    rest = t.u32(t.links[3])
+    t.put_u32(t.links[3], b)
+    t.put_u32(second, rest)
+    slide = t.save(os.path.join(tmp(), "turned.tif"))
+    for level in range(2):
+        check_equal(slide, level, openslide_pixels(tiff("generic"), level), "generic-tiff")
+
+
+RESOLUTIONS = [  # X resolution as a fraction, unit, um per pixel
+    ((40000, 1), 3, 0.25), ((101600, 2), 2, 0.5), ((72, 1), 2, None), ((300, 1), 2, None), ((0, 1), 3, None),
+    ((40000, 1), 1, None), ((2004008, 1), 3, None),
+]
+
+
+def with_resolution(slide, fraction, unit):
+    """Puts three tags into a directory of its own at the end of the file."""
+    t = Tiff(slide)
+    entries = {k: bytes(t.data[at:at + 12]) for k, (_, _, at) in t.directories[0].items()}
+    at = len(t.data)
+    t.data += struct.pack("<II", *fraction)
+    for tag in (282, 283):
+        entries[tag] = struct.pack("<HHII", tag, 5, 1, at)
+    entries[296] = struct.pack("<HHIHH", 296, 3, 1, unit, 0)
+    t.put_u32(t.links[0], len(t.data))
+    t.data += struct.pack("<H", len(entries)) + b"".join(entries[k] for k in sorted(entries))
+    t.data += struct.pack("<I", t.u32(t.links[1]))
+    return t.save(os.path.join(tmp(), "resolution.tif"))
+
+
+def test_resolution_tags():
+    for fraction, unit, mpp in RESOLUTIONS:
+        _, _, j = convert(with_resolution(tiff("generic"), fraction, unit))
+        expect(j["mpp_x"] == j["mpp_y"] and (j["mpp_x"] is None if mpp is None else abs(j["mpp_x"] - mpp) < 1e-6),
+               "%s %s: %s", fraction, unit, j["mpp_x"])
+
+
+def test_philips_with_sparse_tiles():
+    for container in CONTAINERS:
+        whole, sparse = tiff(container), tiff(container, "--missing", "1,2", "--missing", "0,0", name="sparse")
+        for codec in ("none", "jpeg"):
+            out, p, j = convert(sparse, "--codec", codec)
+            expect((j["tiles_missing"], j["tiles_damaged"], j["codec"]) == (2, 0, codec), "%s: %s", container, j)
+        out, _, _ = convert(sparse, "--codec", "none")
+        want = openslide_pixels(whole).copy()
+        want[512:, 256:512] = want[:256, :256] = 255
+        expect(np.array_equal(pixels(out), want), "%s: pixels", container)
+
+
+def test_damaged_tiles():
+    for option, rest in (("--truncate", ":600"), ("--garbage", ""), ("--foreign", ""), ("--outside", "")):
+        for container in CONTAINERS:
+            for codec in ("none", "jpeg"):
+                _, p, j = convert(tiff(container, option, "1,2" + rest, name="damaged"), "--codec", codec, status=1)
+                expect((j["status"], j["tiles_damaged"], j["codec"]) == ("damaged", 1, codec), "%s %s: %s", container, option, j)
+
+
+# --- privacy ---
+
+def test_nobody_can_be_identified():
+    for container in CONTAINERS:
+        slide = tiff(container)
+        with open(slide, "rb") as f:
+            expect(b"Patient^Doe" in f.read(), "nothing to find")
+        for codec in ("none", "jpeg"):
+            out, p, _ = convert(slide, "--codec", codec)
+            with open(out, "rb") as f:
+                data = f.read()
+            for word in IDENTIFYING:
+                expect(word.encode() not in data and word not in p.out + p.err, "%s: %s is in the store", container, word)
+            with h5py.File(out, "r") as f:
+                expect(list(f["associated"]) in ([], ["thumbnail"]), "%s", list(f["associated"]))
+
+
+# --- what is not kept or not read, by name ---
+
+OTHER = [  # options, why the tiles are not kept
+    (("--compression", "deflate"), "its tiles are deflate"), (("--compression", "none"), "its tiles are uncompressed"),
+    (("--photometric", "gray"), "its JPEG tiles are gray"), (("--progressive",), "JPEG that is not baseline"),
+]
+
+
+def test_tiles_that_are_not_kept_are_named():
+    for options, words in OTHER:
+        slide = tiff("generic", *options)
+        out, p, j = convert(slide, "--codec", "jpeg")
+        says(p.err, "stored with codec deflate, not jpeg: ", words)
+        expect(words in j["codec_reason"] and j["codec"] == "deflate", "%s", j)
+        expect(np.array_equal(pixels(out), openslide_pixels(slide)), "%s: pixels", options)
+        _, p, _ = convert(slide, "--codec", "jpeg", "--strict-codec", status=1)
+        says(p.err, words, "--strict-codec")
+
+
+def changed(container, change, *options):
+    t = Tiff(tiff(container, *options))
+    change(t)
+    return t.save(os.path.join(tmp(), "changed.tif"))
+
+
+def replaced(container, old, new):
+    with open(tiff(container), "rb") as f:
+        data = f.read()
+    expect(old in data and len(new) == len(old), "%s is not in the file", old)
+    path = os.path.join(tmp(), "replaced.tif")
+    with open(path, "wb") as f:
+        f.write(data.replace(old, new, 1))
+    return path
+
+
+def unlinked(t):
+    """Coarser levels become pages of the size of the first one."""
+    t.set(SUBFILE, 0, 0, 1)
+    t.set(WIDTH, 900, 0, 1)
+    t.set(LENGTH, 700, 0, 1)
+
+
+def test_what_is_not_read_is_named():
+    def bits(t):
+        for k in range(3):
+            t.set(BITS, 16, k)
+    cases = [
+        (changed("generic", bits), "16 bits"), (changed("generic", unlinked), "2 pictures"),
+        (changed("ome", bits), "16 bits"),
+        (replaced("ome", b'SizeZ="1"', b'SizeZ="7"'), "7 focal planes"), (replaced("ome", b'SizeT="1"', b'SizeT="5"'), "5 time points"),
+        (replaced("ome", b'SizeC="3"', b'SizeC="4"'), "4 channels"), (replaced("ome", b"label image", b"second scan"), "2 pictures"),
+        (changed("generic", lambda t: t.set(PLANES, 2)), ""), (changed("generic", lambda t: t.set(PHOTOMETRIC, 3)), ""),
+    ]
+    for slide, words in cases:
+        out, p, j = convert(slide, status=None)
+        if words:
+            expect(p.returncode == 1 and not os.path.exists(out), "%s: status %d: %s", words, p.returncode, p.err)
+        expect(p.returncode in (0, 1), "status %d", p.returncode)
+        says(p.err, words)
+
+
+def test_scanners_that_only_openslide_reads():
+    for old, new in ((b"Philips DP v1.0", b"MedScan 1234567"),):
+        _, _, j = convert(replaced("philips", old, new), status=None)
+        expect(j.get("reader") != "tiff", "%s", j)
+    slide = made("--container", "generic", *SIZE, "--description",
+                 "<scn xmlns='http://www.leica-microsystems.com/scn/2010/10/01'/>")
+    _, _, j = convert(slide, status=None)
+    expect(j.get("reader") != "tiff", "%s", j)
+
+
+# --- hostile files ---
+
+def survives(slide, what):
+    for options in (("--codec", "jpeg"), ("--level", "1", "--codec", "none")):
+        out, p, j = convert(slide, "-j", "1", *options, status=None, timeout=30)
+        expect(p.returncode in (0, 1) and "crashed" not in p.err, "%s: status %d: %s", what, p.returncode, p.err[-300:])
+        expect(p.returncode == 0 or slide in p.err, "%s: the message does not name the file: %s", what, p.err)
+        if os.path.exists(out):
+            run(H5SPEC, "verify", out)
+
+
+HUGE = (0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff)
+
+
+def test_forged_directories():
+    for container in by_tier(("generic",), ("generic", "ome-subifds", "philips"), CONTAINERS):
+        good = Tiff(tiff(container))
+        for tag in sorted(good.directories[0]):
+            kind, count, entry = good.directories[0][tag]
+            for field, values in ((4, HUGE[3:4]), (8, HUGE[1::4])):  # the count, the values or their place
+                for value in values:
+                    t = Tiff(tiff(container))
+                    t.put_u32(entry + field, value)
+                    survives(t.save(os.path.join(tmp(), "forged.tif")), "%s: tag %d, %d = %#x" % (container, tag, field, value))
+
+
+def test_forged_sizes_are_bounded_by_the_file():
+    """A picture of 2^31 px a side needs tables that the file cannot hold."""
+    for container in CONTAINERS:
+        t = Tiff(tiff(container))
+        t.set(WIDTH, 0x7fffffff)
+        t.set(LENGTH, 0x7fffffff)
+        _, p, _ = convert(t.save(os.path.join(tmp(), "huge.tif")), "-j", "1", status=1)
+        peak = re.search(r"peak memory ([0-9.]+) (\w+)", p.err).groups()
+        expect(peak[1] == "MiB" and float(peak[0]) < (2000 if SAN else 100), "%s MiB", peak)
+        says(p.err, "huge.tif")
+
+
+def test_loops_of_directories():
+    for container in ("generic", "philips"):
+        for link in range(1, 4):
+            for to in range(4):
+                t = Tiff(tiff(container))
+                t.put_u32(t.links[link], t.u32(t.links[to]))
+                survives(t.save(os.path.join(tmp(), "loop.tif")), "%s: %d to %d" % (container, link, to))
+    for to in (0, 1):  # SubIFDs that name the first directory, or one another
+        t = Tiff(tiff("ome-subifds"))
+        at = t.place(SUBS)
+        first = t.u32(t.links[0]) if to == 0 else t.u32(at)
+        for k in range(2):
+            struct.pack_into("<Q", t.data, at + 8 * k, first)
+        survives(t.save(os.path.join(tmp(), "subs.tif")), "SubIFDs to %d" % to)
+
+
+def test_files_that_end_early():
+    for container in ("generic", "subifds", "philips"):
+        with open(tiff(container), "rb") as f:
+            data = f.read()
+        for part in (8, 100, len(data) // 4, len(data) // 2, len(data) - 3000, len(data) - 40):
+            path = os.path.join(tmp(), "cut.tif")
+            with open(path, "wb") as f:
+                f.write(data[:part])
+            survives(path, "%s cut to %d" % (container, part))
+
+
+def check_flips(n, seed):
+    r = random.Random(seed)
+    for k in range(n):
+        container = ("generic", "ome", "philips", "subifds", "ome-subifds")[k % 5]
+        t = Tiff(tiff(container))
+        d = r.randrange(len(t.directories))
+        for _ in range(r.randrange(1, 4)):
+            if r.random() < 0.7:  # in a directory
+                at = t.u32(t.links[d]) + r.randrange(2 + 12 * len(t.directories[d]) + 4)
+            else:  # in the description or the tables
+                kind, count, entry = r.choice(list(t.directories[0].values()))
+                at = t.u32(entry + 8) + r.randrange(max(1, count))
+            if at < len(t.data):
+                t.data[at] = r.choice((0, 1, 255, t.data[at] ^ 1 << r.randrange(8)))
+        survives(t.save(os.path.join(tmp(), "flipped.tif")), "%s, seed %d, file %d" % (container, seed, k))
+
+
+def test_flipped_bytes():
+    check_flips(100, 1)
+
+
+@later("all")
+def test_flipped_bytes_of_many_files():
+    check_flips(5000, 2)
+
+
+main(globals())
