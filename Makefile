@@ -193,7 +193,7 @@ FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(foreach p,h5spec wsi2h5,share/bash-completion/completions/$(p)=scripts/completion/tools.bash) \
             share/zsh/site-functions/_wsi2h5=scripts/completion/_wsi2h5
 # NAME=SCRIPT of every command wsi-NAME
-LINKS     = corpus=corpus plan=plan store=wsi_store.py
+LINKS     = corpus=corpus plan=plan store=wsi-store
 
 install: all
 	@set -e; for f in $(FILES); do \

@@ -3,7 +3,7 @@
 bench_python.py tifffile SLIDE OUT.h5     tifffile and imagecodecs decode, deflate packs, h5py's write_direct_chunk writes
 bench_python.py wsic SLIDE OUT.zarr       wsic transcode keeps the tiles
 bench_python.py patches-h5 STORE.h5       random patches of 256 x 256 px through h5py, per processor second
-bench_python.py patches-reader STORE.h5   the same through scripts/wsi_store.py
+bench_python.py patches-reader STORE.h5   the same through scripts/wsi_store
 bench_python.py patches-cucim SLIDE       the same through cuCIM
 
 wsic 0.9.0 does not run with zarr 3: its row was measured with wsic==0.8.2 zarr==2.18.7 numcodecs==0.13.1 numpy==1.26.4

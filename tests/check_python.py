@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python reader of stores, scripts/wsi_store.py: pixels of every codec, places, tissue, windows, processes."""
+"""The Python reader of stores, scripts/wsi_store: pixels of every codec, places, tissue, windows, processes."""
 import csv
 import importlib.util
 import multiprocessing
@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 import wsi_store
 from wsi_store import StoreError, open_store
 
-READER = os.path.join(ROOT, "scripts", "wsi_store.py")
+READER = os.path.join(ROOT, "scripts", "wsi-store")
 SIZE = "1500x1100"  # partial chunks at both edges
 SMALL_GROUPS = ("--stripe-rows", "240", "--group-bytes", "1")
 
@@ -281,7 +281,7 @@ def test_stores_that_cannot_be_used():
 
 
 def test_a_codec_that_only_hdf5_knows():
-    """A codec that is newer than wsi_store.py: its filter unpacks, or its name is in the error."""
+    """A codec that is newer than wsi_store: its filter unpacks, or its name is in the error."""
     path = changed(store(slide()), lambda f: f.attrs.__setitem__("codec", "zip"))
     with open_store(path) as s:
         expect((s.read_region(0, 0, 900, 700) == pixels(store(slide()))[:700, :900]).all(), "pixels")

@@ -65,8 +65,8 @@ static const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
                                     .name = "JPEG, wsi2h5's decoder",
                                     .filter = decode};
 
-/* Not for HDF5, but for readers of their own such as scripts/wsi_store.py: the first `top` rows of
- * a chunk of n bytes, with the filter's four values, into out u8 [top][columns][channels]. Stopping
+/* Not for HDF5, but for readers of their own such as scripts/wsi_store: the first `top` rows of a
+ * chunk of n bytes, with the filter's four values, into out u8 [top][columns][channels]. Stopping
  * there saves the decoding of what is below. 0, or -1 if those rows are damaged. Any thread. */
 __attribute__((visibility("default"))) int h5jpeg_decode_top(const unsigned values[4],
                                                              const void *chunk, size_t n,

@@ -1,199 +1,19 @@
-#!/usr/bin/env python3
-"""Reads the patch stores of wsi2h5 from Python. Needs numpy and h5py; this file is all there is.
-
-    from wsi_store import open_store
-
-    with open_store("slide.h5") as s:
-        print(s.width, s.height, s.channels, s.mpp)
-        pixels = s.read_region(1000, 2000, 256, 256)         # uint8 [256][256][3]
-        for x, y, pixels in s.patches(256, min_tissue=0.5):  # a grid; see also s.places()
-            ...
-
-    python3 wsi_store.py patches slide.h5 -o patches --size 256 --min-tissue 0.5 --format png
-    python3 wsi_store.py index slide.h5 >slide.json          # a reference file, with which Zarr reads the store
-
-Coordinates are pixels of the stored level, from its upper left corner; s.downsample gives those of level 0.
-Pixels are the bytes that h5spec computes from, for every codec:
-
-    codec     needs, the first that is installed
-    none      nothing
-    deflate   deflate (libdeflate), or zlib of Python
-    lz4       lz4, or hdf5plugin
-    zstd      zstandard, or hdf5plugin
-    jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
-    others    hdf5plugin
-
-libh5jpeg.so is found in HDF5_PLUGIN_PATH, or where `make install` puts it. It is the quickest, as it decodes only
-the upper part of a chunk if no more is needed, and the strictest: all damage is an error.
-
-A store can be pickled and used after a fork, so it fits into the workers of a PyTorch DataLoader: it holds
-a descriptor that is read at absolute positions, and no handle of HDF5. Several threads may read at once.
-
-Whatever is wrong raises StoreError, whose text names the file, the fault and a remedy.
-"""
-import argparse
+"""A store that is open for reading."""
 import collections
 import contextlib
-import csv
-import ctypes
 import functools
-import glob
 import json
 import os
 import random
-import struct
-import sys
 import threading
 import zlib
 
 import h5py
 import numpy as np
 
-MISSING, DAMAGED, LEFT_OUT = 1, 2, 3  # tile_status, besides 0: whole
-FORMAT, VERSIONS = "wsi-patch-store", (1, 2)
-WHITE = 255
+from .base import FORMAT, LEFT_OUT, VERSIONS, WHITE, StoreError, h5py_file, text_of
+from .codecs import ZARR, as_pixels, find_unpacker
 
-
-class StoreError(Exception):
-    """The file, what is wrong with it, and what to do."""
-
-
-# --- codecs: each function returns unpack(bytes, (rows, columns, channels)) -> uint8 array ---
-
-def _array(data, shape):
-    return np.frombuffer(data, np.uint8).reshape(shape)
-
-
-def _none():
-    return _array
-
-
-def _deflate():
-    try:
-        import deflate
-        return lambda data, shape: _array(deflate.zlib_decompress(data, shape[0] * shape[1] * shape[2]), shape)
-    except (ImportError, AttributeError):
-        return lambda data, shape: _array(zlib.decompress(data), shape)
-
-
-def _lz4():
-    import lz4.block
-
-    def unpack(data, shape):
-        n = shape[0] * shape[1] * shape[2]
-        whole, block, packed = struct.unpack_from(">QII", data)
-        if (whole, packed) != (n, len(data) - 16) or block < n:
-            raise ValueError("its LZ4 header does not match the chunk")
-        return _array(lz4.block.decompress(memoryview(data)[16:], uncompressed_size=n), shape)
-    return unpack
-
-
-def _zstd():
-    import zstandard
-    local = threading.local()  # an unpacker belongs to one thread
-
-    def unpack(data, shape):
-        if not hasattr(local, "unpacker"):
-            local.unpacker = zstandard.ZstdDecompressor()
-        return _array(local.unpacker.decompress(data, shape[0] * shape[1] * shape[2]), shape)
-    return unpack
-
-
-def _simplejpeg():
-    from simplejpeg import decode_jpeg
-    return lambda data, shape: decode_jpeg(data, "RGB", strict=True)
-
-
-def _turbojpeg():
-    import warnings
-
-    import turbojpeg
-    decode = turbojpeg.TurboJPEG().decode
-
-    def unpack(data, shape):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # damage is a warning there
-            return decode(data, pixel_format=turbojpeg.TJPF_RGB)
-    return unpack
-
-
-def _imagecodecs():
-    from imagecodecs import jpeg8_decode
-    return lambda data, shape: jpeg8_decode(data)
-
-
-def _opencv():
-    import cv2
-    flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-
-    def unpack(data, shape):
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        if pixels is None:
-            raise ValueError("OpenCV cannot decode it")
-        return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
-    return unpack
-
-
-def _plugin_paths():
-    here = os.path.dirname(os.path.realpath(__file__))
-    folders = os.environ.get("HDF5_PLUGIN_PATH", "").split(os.pathsep)
-    folders += [os.path.join(here, "..", "..", "lib", "wsi2h5", "plugin"), os.path.join(here, "..", "build"),
-                "/usr/local/lib/wsi2h5/plugin", "/usr/lib/wsi2h5/plugin"]
-    found = [p for f in folders if f for p in glob.glob(os.path.join(glob.escape(f), "libh5jpeg.so"))]
-    return found + glob.glob("/usr/lib/*/hdf5/serial/plugins/libh5jpeg.so")  # the package hdf5-plugin-h5jpeg
-
-
-def _plugin():
-    """Our own plug-in: it needs no HDF5, and has a function that decodes the upper rows only."""
-    paths = _plugin_paths()
-    if not paths:
-        raise ImportError("libh5jpeg.so")
-    library = ctypes.CDLL(paths[0])
-    decode = library.h5jpeg_decode_top
-    decode.argtypes = [ctypes.c_uint * 4, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p]
-
-    def unpack(data, shape, top=0):
-        out = np.empty((top or shape[0], *shape[1:]), np.uint8)
-        values = (ctypes.c_uint * 4)(90, shape[1], shape[0], 1)
-        if decode(values, data, len(data), len(out), out.ctypes.data):
-            raise ValueError("it is damaged")
-        return out
-    unpack.partly = True
-    return unpack
-
-
-JPEG = collections.OrderedDict(plugin=_plugin, simplejpeg=_simplejpeg, turbojpeg=_turbojpeg, imagecodecs=_imagecodecs,
-                               opencv=_opencv)
-CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
-# the compressor that Zarr calls for a codec; there is none for the chunks of lz4
-ZARR = {"none": None, "deflate": {"id": "zlib", "level": 1}, "zstd": {"id": "zstd", "level": 1},
-        "jpeg": {"id": "imagecodecs_jpeg"}}
-REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
-          "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
-
-
-def _unpacker(path, codec, jpeg):
-    """The first of the codec's functions that works here, or None: HDF5 must unpack."""
-    makers = JPEG if codec == "jpeg" else {None: CODECS[codec]} if codec in CODECS else {}
-    for make in [makers[jpeg]] if codec == "jpeg" and jpeg else makers.values():
-        try:
-            return make()
-        except (ImportError, OSError, RuntimeError, AttributeError):
-            continue
-    if codec != "jpeg" and _hdf5_unpacks(path):
-        return None
-    raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY.get(codec, "pip install hdf5plugin")))
-
-
-def _hdf5_unpacks(path):
-    with contextlib.suppress(ImportError):
-        import hdf5plugin  # noqa: F401
-    with _h5py_file(path) as f:
-        layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
-        return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))
-
-
-# --- the store ---
 
 def open_store(path, crc=True, jpeg=None, cache_bytes=4 << 20):
     """Opens a store. `crc`: the checksum of every chunk is checked when it is first read; without, damage may become
@@ -237,7 +57,7 @@ class Store:
         if not os.path.samestat(mine, path) or mine.st_mtime_ns != path.st_mtime_ns:
             raise StoreError("%s: was replaced while it was open; open it again" % self.path)
         try:
-            with _h5py_file(self.path) as f:
+            with h5py_file(self.path) as f:
                 yield f
         except StoreError:
             raise
@@ -246,20 +66,20 @@ class Store:
 
     def _read_head(self, f):
         a = dict(f.attrs)
-        if _text(a.get("format")) != FORMAT:
+        if text_of(a.get("format")) != FORMAT:
             raise StoreError("%s: not a store; wsi2h5 makes stores" % self.path)
         if a.get("format_version") not in VERSIONS:
-            raise StoreError("%s: format_version %s is unknown; a newer wsi_store.py is needed"
+            raise StoreError("%s: format_version %s is unknown; a newer wsi_store is needed"
                              % (self.path, a.get("format_version")))
         if a.get("complete") != 1:
             raise StoreError("%s: unfinished; run wsi2h5 again" % self.path)
-        self.attrs = {k: _text(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()}
+        self.attrs = {k: text_of(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()}
         self.width, self.height, self.channels = (int(a[k]) for k in ("width", "height", "channels"))
-        self.downsample, self.codec = float(a["downsample"]), _text(a["codec"])
+        self.downsample, self.codec = float(a["downsample"]), text_of(a["codec"])
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
         mpp = [a[k] * self.downsample if k in a else None for k in ("mpp_x", "mpp_y")]
         self.mpp = None if None in mpp else tuple(float(m) for m in mpp)
-        self.properties = {k: _text(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
+        self.properties = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
             if "properties" in f else {}
         self._read_groups(f)
 
@@ -306,7 +126,7 @@ class Store:
 
     @functools.cached_property
     def _unpack(self):
-        return _unpacker(self.path, self.codec, self._options[1])
+        return find_unpacker(self.path, self.codec, self._options[1])
 
     def _load(self, g):
         """Reads a group's tables."""
@@ -381,7 +201,7 @@ class Store:
             elif rows < self._chunk[0]:
                 pixels = self._unpack(data, self._chunk, rows)
             else:
-                pixels = (_array if g.mask[r][k] & 1 else self._unpack)(data, self._chunk)
+                pixels = (as_pixels if g.mask[r][k] & 1 else self._unpack)(data, self._chunk)
             if pixels.shape != (rows, *self._chunk[1:]):
                 raise ValueError("it has another size")
         except Exception as e:  # each library has its own kinds
@@ -394,7 +214,7 @@ class Store:
         """For codecs that only a plug-in of HDF5 unpacks; a forked process opens the file anew."""
         with self._lock:
             if self._pid != os.getpid():
-                self._h5, self._pid = _h5py_file(self.path), os.getpid()
+                self._h5, self._pid = h5py_file(self.path), os.getpid()
             rows, cols = self._chunk[:2]
             part = self._h5["groups"][g.name]["pixels"][r * rows:(r + 1) * rows, k * cols:(k + 1) * cols]
         pixels = np.full(self._chunk, WHITE, np.uint8)
@@ -508,7 +328,7 @@ class Store:
         if crc != t.attrs["stored_crc32"]:
             raise StoreError("%s: CRC mismatch in the thumbnail; copy or make the store again" % self.path)
         try:
-            strips = [(_array if mask & 1 else self._unpack)(data, shape) for mask, data in stored]
+            strips = [(as_pixels if mask & 1 else self._unpack)(data, shape) for mask, data in stored]
         except Exception as e:  # each library has its own kinds
             raise StoreError("%s: its thumbnail cannot be unpacked: %s; make the store again" % (self.path, e)) from e
         return np.concatenate(strips)[:t.shape[0]]
@@ -550,7 +370,7 @@ class Store:
         stored level), then each map of the result by its name without "window_", such as mean_db. The slide is found
         by its quickhash, or by its name in the result, `slide`. pandas.DataFrame(s.windows("result.h5")) is a table."""
         with h5py.File(os.fspath(result), "r") as f:
-            if _text(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
+            if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
                 raise StoreError("%s: not a finished result of h5spec" % result)
             s = self._slide_of(f, slide)
             maps = {k[len("window_"):]: _values(d) for k, d in s.items() if k.startswith("window_")}
@@ -564,23 +384,12 @@ class Store:
             return slides[name]
         mine = self.attrs.get("quickhash") or None
         for s in slides.values() if name is None else ():
-            if _text(s.attrs.get("quickhash", "")) == mine:
+            if text_of(s.attrs.get("quickhash", "")) == mine:
                 return s
         stem = name or os.path.basename(self.path)[:-len(".h5")]
         if stem in slides and not mine:
             return slides[stem]
         raise StoreError("%s: has no slide %s" % (f.filename, stem))
-
-
-def _h5py_file(path):
-    try:
-        return h5py.File(path, "r", locking=False)  # the disk may not know locks
-    except (TypeError, ValueError, OSError):  # unknown to this h5py, or open elsewhere with another choice
-        return h5py.File(path, "r")
-
-
-def _text(value):
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _values(d):
@@ -598,62 +407,3 @@ def _stored(pixels):
         d.chunk_iter(found.append)
         return found
     return [d.get_chunk_info(i) for i in range(d.get_num_chunks())]
-
-
-# --- the command ---
-
-def _write_patches(o):
-    import PIL.Image
-    with open_store(o.store) as s:
-        os.makedirs(o.output, exist_ok=True)
-        n = 0
-        with open(os.path.join(o.output, "patches.csv"), "w", newline="") as f:
-            table = csv.writer(f)
-            table.writerow(["file", "x", "y", "size", "downsample"])
-            for x, y, pixels in s.patches(o.size, o.stride, o.min_tissue, o.limit, o.seed):
-                name = "x%06d_y%06d.%s" % (x, y, "jpg" if o.format == "jpeg" else "png")
-                image = PIL.Image.fromarray(pixels if s.channels == 3 else pixels[:, :, 0])
-                image.save(os.path.join(o.output, name), **({"quality": o.quality} if o.format == "jpeg" else {}))
-                table.writerow([name, x, y, o.size, s.downsample])
-                n += 1
-    print("%d patches and patches.csv in %s" % (n, o.output), file=sys.stderr)
-
-
-def _write_index(o):
-    if o.url == "":
-        raise ValueError("--url: the address is empty")
-    with Store(o.store, True, None, 0) as s:
-        json.dump(s.references(o.url), sys.stdout)
-    print()
-
-
-def main():
-    p = argparse.ArgumentParser(description="Reads the patch stores of wsi2h5.",
-                                epilog="example: wsi_store.py patches slide.h5 -o patches --min-tissue 0.5 --limit 1000")
-    commands = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    c = commands.add_parser("patches", help="write patches as pictures, and their coordinates as patches.csv")
-    c.add_argument("store", metavar="STORE")
-    c.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder, created if it does not exist")
-    c.add_argument("--size", type=int, default=256, metavar="PX", help="of a patch (default: %(default)s)")
-    c.add_argument("--stride", type=int, metavar="PX", help="step between patches (default: the size)")
-    c.add_argument("--min-tissue", type=float, default=0.0, metavar="F", help="only patches with this fraction of tissue")
-    c.add_argument("--limit", type=int, metavar="N", help="at most N patches, the first ones")
-    c.add_argument("--seed", type=int, metavar="K", help="with --limit: a random choice instead of the first ones")
-    c.add_argument("--format", choices=("png", "jpeg"), default="png", help="default: %(default)s")
-    c.add_argument("--quality", type=int, default=90, metavar="Q", help="of JPEG (default: %(default)s)")
-    c.set_defaults(run=_write_patches)
-    c = commands.add_parser("index", help="print a reference file (kerchunk) with which Zarr reads the store without HDF5")
-    c.add_argument("store", metavar="STORE")
-    c.add_argument("--url", help="where readers will find the store, such as s3://bucket/slide.h5 (default: its path)")
-    c.set_defaults(run=_write_index)
-    o = p.parse_args()
-    try:
-        o.run(o)
-    except ImportError as e:
-        sys.exit("wsi_store.py: %s; pip install pillow" % e)
-    except (StoreError, ValueError, OSError) as e:
-        sys.exit("wsi_store.py: %s" % e)
-
-
-if __name__ == "__main__":
-    main()
