@@ -22,8 +22,9 @@ Pixels are the bytes that h5spec computes from, for every codec:
     jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
     others    hdf5plugin
 
-libh5jpeg.so is found in HDF5_PLUGIN_PATH, or where `make install` puts it. It is the quickest, as it decodes only
-the upper part of a chunk if no more is needed, and the strictest: all damage is an error.
+libh5jpeg.so is part of the wheel (`make wheel`). It is also found in HDF5_PLUGIN_PATH, and where `make install` puts
+it. It is the quickest, as it decodes only the part of a chunk that is needed, and the strictest: all damage is an error.
+It is HDF5's filter 32019 as well: after `import wsi_store`, h5py reads kept tiles.
 
 A store can be pickled and used after a fork, so it fits into the workers of a PyTorch DataLoader: it holds
 a descriptor that is read at absolute positions, and no handle of HDF5. Several threads may read at once.
@@ -31,7 +32,11 @@ a descriptor that is read at absolute positions, and no handle of HDF5. Several 
 Whatever is wrong raises StoreError, whose text names the file, the fault and a remedy.
 """
 from .base import DAMAGED, LEFT_OUT, MISSING, StoreError
+from .batches import Patches
 from .codecs import JPEG
+from .filters import register
 from .store import Store, open_store
 
-__all__ = ["DAMAGED", "JPEG", "LEFT_OUT", "MISSING", "Store", "StoreError", "open_store"]
+register()
+
+__all__ = ["DAMAGED", "JPEG", "LEFT_OUT", "MISSING", "Patches", "Store", "StoreError", "open_store", "register"]

@@ -1,28 +1,32 @@
 """Codecs of the chunks: each function returns unpack(bytes, (rows, columns, channels)) -> uint8 array."""
-import collections
+from __future__ import annotations
+
 import contextlib
 import ctypes
-import glob
-import os
 import struct
 import threading
 import zlib
+from typing import Any, Callable, ContextManager
 
 import h5py
 import numpy as np
 
-from .base import StoreError, h5py_file
+from .base import Array, StoreError
+from .filters import NAME, plugin_paths
+
+Shape = tuple[int, int, int]
+Unpack = Callable[..., Array]
 
 
-def as_pixels(data, shape):
+def as_pixels(data: Any, shape: Shape) -> Array:
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 
-def _none():
+def _none() -> Unpack:
     return as_pixels
 
 
-def _deflate():
+def _deflate() -> Unpack:
     try:
         import deflate
         return lambda data, shape: as_pixels(deflate.zlib_decompress(data, shape[0] * shape[1] * shape[2]), shape)
@@ -30,10 +34,10 @@ def _deflate():
         return lambda data, shape: as_pixels(zlib.decompress(data), shape)
 
 
-def _lz4():
+def _lz4() -> Unpack:
     import lz4.block
 
-    def unpack(data, shape):
+    def unpack(data: bytes, shape: Shape) -> Array:
         n = shape[0] * shape[1] * shape[2]
         whole, block, packed = struct.unpack_from(">QII", data)
         if (whole, packed) != (n, len(data) - 16) or block < n:
@@ -42,83 +46,83 @@ def _lz4():
     return unpack
 
 
-def _zstd():
+def _zstd() -> Unpack:
     import zstandard
     local = threading.local()  # an unpacker belongs to one thread
 
-    def unpack(data, shape):
+    def unpack(data: bytes, shape: Shape) -> Array:
         if not hasattr(local, "unpacker"):
             local.unpacker = zstandard.ZstdDecompressor()
         return as_pixels(local.unpacker.decompress(data, shape[0] * shape[1] * shape[2]), shape)
     return unpack
 
 
-def _simplejpeg():
+def _simplejpeg() -> Unpack:
     from simplejpeg import decode_jpeg
     return lambda data, shape: decode_jpeg(data, "RGB", strict=True)
 
 
-def _turbojpeg():
+def _turbojpeg() -> Unpack:
     import warnings
 
     import turbojpeg
     decode = turbojpeg.TurboJPEG().decode
 
-    def unpack(data, shape):
+    def unpack(data: bytes, shape: Shape) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # damage is a warning there
-            return decode(data, pixel_format=turbojpeg.TJPF_RGB)
+            return np.asarray(decode(data, pixel_format=turbojpeg.TJPF_RGB))
     return unpack
 
 
-def _imagecodecs():
+def _imagecodecs() -> Unpack:
     from imagecodecs import jpeg8_decode
     return lambda data, shape: jpeg8_decode(data)
 
 
-def _opencv():
+def _opencv() -> Unpack:
     import cv2
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
 
-    def unpack(data, shape):
+    def unpack(data: bytes, shape: Shape) -> Array:
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         if pixels is None:
             raise ValueError("OpenCV cannot decode it")
-        return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+        return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
     return unpack
 
 
-def _plugin_paths():
-    here = os.path.dirname(os.path.realpath(__file__))
-    folders = os.environ.get("HDF5_PLUGIN_PATH", "").split(os.pathsep)
-    folders += [os.path.join(here, "plugins"), os.path.join(here, "..", "..", "..", "lib", "wsi2h5", "plugin"),
-                os.path.join(here, "..", "..", "build"),
-                "/usr/local/lib/wsi2h5/plugin", "/usr/lib/wsi2h5/plugin"]
-    found = [p for f in folders if f for p in glob.glob(os.path.join(glob.escape(f), "libh5jpeg.so"))]
-    return found + glob.glob("/usr/lib/*/hdf5/serial/plugins/libh5jpeg.so")  # the package hdf5-plugin-h5jpeg
+class Plugin:
+    """Our own plug-in: it needs no HDF5, and has a function that decodes a part of a chunk."""
 
+    def __init__(self, path: str) -> None:
+        self._decode = ctypes.CDLL(path).h5jpeg_decode_part
+        four = ctypes.c_uint * 4
+        self._decode.argtypes = [four, ctypes.c_char_p, ctypes.c_size_t, four, ctypes.c_size_t, ctypes.c_void_p]
+        self._four = four
 
-def _plugin():
-    """Our own plug-in: it needs no HDF5, and has a function that decodes the upper rows only."""
-    paths = _plugin_paths()
-    if not paths:
-        raise ImportError("libh5jpeg.so")
-    library = ctypes.CDLL(paths[0])
-    decode = library.h5jpeg_decode_top
-    decode.argtypes = [ctypes.c_uint * 4, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p]
-
-    def unpack(data, shape, top=0):
-        out = np.empty((top or shape[0], *shape[1:]), np.uint8)
-        values = (ctypes.c_uint * 4)(90, shape[1], shape[0], 1)
-        if decode(values, data, len(data), len(out), out.ctypes.data):
-            raise ValueError("it is damaged")
+    def __call__(self, data: bytes, shape: Shape) -> Array:
+        out = np.empty(shape, np.uint8)
+        self.part(data, shape, 0, 0, out)
         return out
-    unpack.partly = True
-    return unpack
+
+    def part(self, data: bytes, shape: Shape, row: int, col: int, out: Array) -> None:
+        """Decodes out.shape pixels of the chunk, from (row, col) on. Rows of `out` may lie apart, pixels may not."""
+        rows, cols = out.shape[:2]
+        if self._decode(self._four(90, shape[1], shape[0], shape[2] == 3), data, len(data),
+                        self._four(col, row, cols, rows), out.strides[0], out.ctypes.data):
+            raise ValueError("it is damaged")
 
 
-JPEG = collections.OrderedDict(plugin=_plugin, simplejpeg=_simplejpeg, turbojpeg=_turbojpeg, imagecodecs=_imagecodecs,
-                               opencv=_opencv)
+def _plugin() -> Unpack:
+    for path in plugin_paths():
+        with contextlib.suppress(OSError, AttributeError):  # made for another machine, or older than this function
+            return Plugin(path)
+    raise ImportError(NAME)
+
+
+JPEG: dict[str, Callable[[], Unpack]] = {"plugin": _plugin, "simplejpeg": _simplejpeg, "turbojpeg": _turbojpeg,
+                                         "imagecodecs": _imagecodecs, "opencv": _opencv}
 CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
 # the compressor that Zarr calls for a codec; there is none for the chunks of lz4
 ZARR = {"none": None, "deflate": {"id": "zlib", "level": 1}, "zstd": {"id": "zstd", "level": 1},
@@ -127,22 +131,24 @@ REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
           "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
 
 
-def find_unpacker(path, codec, jpeg):
+def find_unpacker(path: str, codec: str, jpeg: str | None, file: Callable[[], ContextManager[h5py.File]]) -> Unpack | None:
     """The first of the codec's functions that works here, or None: HDF5 must unpack."""
-    makers = JPEG if codec == "jpeg" else {None: CODECS[codec]} if codec in CODECS else {}
-    for make in [makers[jpeg]] if codec == "jpeg" and jpeg else makers.values():
+    makers = [CODECS[codec]] if codec in CODECS else []
+    if codec == "jpeg":
+        makers = [JPEG[jpeg]] if jpeg else list(JPEG.values())
+    for make in makers:
         try:
             return make()
         except (ImportError, OSError, RuntimeError, AttributeError):
             continue
-    if codec != "jpeg" and _hdf5_unpacks(path):
+    if codec != "jpeg" and _hdf5_unpacks(file):
         return None
     raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY.get(codec, "pip install hdf5plugin")))
 
 
-def _hdf5_unpacks(path):
+def _hdf5_unpacks(file: Callable[[], ContextManager[h5py.File]]) -> bool:
     with contextlib.suppress(ImportError):
         import hdf5plugin  # noqa: F401
-    with h5py_file(path) as f:
+    with file() as f:
         layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
         return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))

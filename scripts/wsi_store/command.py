@@ -1,4 +1,6 @@
 """The command wsi-store."""
+from __future__ import annotations
+
 import argparse
 import csv
 import json
@@ -9,7 +11,7 @@ from .base import StoreError
 from .store import Store, open_store
 
 
-def _write_patches(o):
+def _write_patches(o: argparse.Namespace) -> None:
     import PIL.Image
     with open_store(o.store) as s:
         os.makedirs(o.output, exist_ok=True)
@@ -26,7 +28,7 @@ def _write_patches(o):
     print("%d patches and patches.csv in %s" % (n, o.output), file=sys.stderr)
 
 
-def _write_index(o):
+def _write_index(o: argparse.Namespace) -> None:
     if o.url == "":
         raise ValueError("--url: the address is empty")
     with Store(o.store, True, None, 0) as s:
@@ -34,7 +36,7 @@ def _write_index(o):
     print()
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(prog="wsi-store", description="Reads the patch stores of wsi2h5.",
                                 epilog="example: wsi-store patches slide.h5 -o patches --min-tissue 0.5 --limit 1000")
     commands = p.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -1,70 +1,91 @@
 """A store that is open for reading."""
+from __future__ import annotations
+
 import collections
 import contextlib
 import functools
 import json
+import mmap
 import os
 import random
 import threading
 import zlib
+from typing import Any, Callable, Iterator, Mapping, overload
 
 import h5py
 import numpy as np
 
-from .base import FORMAT, LEFT_OUT, VERSIONS, WHITE, StoreError, h5py_file, text_of
-from .codecs import ZARR, as_pixels, find_unpacker
+from .base import FORMAT, LEFT_OUT, VERSIONS, WHITE, Array, StoreError, text_of
+from .codecs import ZARR, Plugin, as_pixels, find_unpacker
+from .files import BLOCK_BYTES, CACHE_BYTES, Path, h5_of, is_url, open_file
+
+SEEN = 24  # chunks of which a part was decoded last: whoever comes back to one of them gets it whole, and it is kept
 
 
-def open_store(path, crc=True, jpeg=None, cache_bytes=4 << 20):
+def open_store(path: Path, crc: bool = True, jpeg: str | None = None, cache_bytes: int = 4 << 20, *,
+               storage_options: Mapping[str, Any] | None = None, block_bytes: int = BLOCK_BYTES,
+               block_cache_bytes: int = CACHE_BYTES) -> Store:
     """Opens a store. `crc`: the checksum of every chunk is checked when it is first read; without, damage may become
-    wrong pixels. `jpeg` names the decoder (one of JPEG; None: the
-    first that is installed). `cache_bytes` bounds the unpacked chunks that are kept for the next region."""
-    s = Store(path, crc, jpeg, cache_bytes)
+    wrong pixels. `jpeg` names the decoder (one of JPEG; None: the first that is installed). `cache_bytes` bounds the
+    unpacked chunks that are kept for the next region.
+
+    `path` may be a URL of fsspec, such as s3://bucket/slide.h5 or https://host/slide.h5, with `storage_options` for its
+    file system. It is read in blocks of `block_bytes`, of which the last `block_cache_bytes` are kept."""
+    s = Store(path, crc, jpeg, cache_bytes, storage_options, block_bytes, block_cache_bytes)
     s._unpack  # whether anything here unpacks the chunks shows now
     return s
 
 
 class _Group:
-    """Rows of the slide. The tables, [chunk row][chunk column], are read when they are first needed."""
+    """Rows of the slide. The tables, [chunk row][chunk column], are read when they are first needed. `trusted` says
+    which chunks had the right checksum, [chunk row * chunk columns + chunk column]; forked processes share it, so each
+    chunk is checked once for all workers of a loader."""
 
-    def __init__(self, name, first_row, rows):
-        self.name, self.first_row, self.rows = name, first_row, rows
-        self.at = self.bytes = self.mask = self.status = self.crc32 = self.trusted = None
+    def __init__(self, name: str, first_row: int, rows: int) -> None:
+        self.name, self.first_row, self.rows, self.cols = name, first_row, rows, 0
+        self.loaded = False
+        self.at: list[list[int]]
+        self.bytes: list[list[int]]
+        self.mask: list[list[int]]
+        self.status: list[list[int]]
+        self.crc32: list[list[int]]
+        self.trusted: mmap.mmap
 
 
 class Store:
     """A store that is open for reading. Attributes: path, width, height, channels, downsample, codec, attrs (all
     attributes of the root), mpp (x, y of the stored level, or None), properties (of the slide)."""
 
-    def __init__(self, path, crc, jpeg, cache_bytes):
-        self._fd, self._cache, self._cached, self._h5, self._pid = -1, collections.OrderedDict(), 0, None, 0
-        self.path, self._options, self._lock = os.fspath(path), (crc, jpeg, cache_bytes), threading.RLock()
-        self._crc = crc
+    def __init__(self, path: Path, crc: bool, jpeg: str | None, cache_bytes: int,
+                 storage_options: Mapping[str, Any] | None = None, block_bytes: int = BLOCK_BYTES,
+                 block_cache_bytes: int = CACHE_BYTES) -> None:
+        self._options = crc, jpeg, cache_bytes, storage_options, block_bytes, block_cache_bytes
+        self._cache: collections.OrderedDict[tuple[str, int, int], Array] = collections.OrderedDict()
+        self._cached, self._seen = 0, set[tuple[str, int, int]]()
+        self._h5: h5py.File | None = None
+        self.path, self._crc, self._pid, self._lock = os.fspath(path), crc, 0, threading.RLock()
+        self._source = open_file(path, storage_options, block_bytes, block_cache_bytes)
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             with self._file() as f:
                 self._read_head(f)
-        except OSError as e:
-            raise StoreError("%s: %s" % (self.path, e.strerror)) from e
         except StoreError:
             self.close()
             raise
 
     @contextlib.contextmanager
-    def _file(self):
+    def _file(self) -> Iterator[h5py.File]:
         """The file in h5py, for a moment, so that a fork never copies an open handle of HDF5."""
-        mine, path = os.fstat(self._fd), os.stat(self.path)
-        if not os.path.samestat(mine, path) or mine.st_mtime_ns != path.st_mtime_ns:
-            raise StoreError("%s: was replaced while it was open; open it again" % self.path)
         try:
-            with h5py_file(self.path) as f:
+            with self._source.open_h5() as f:
                 yield f
         except StoreError:
             raise
         except (OSError, KeyError, ValueError, RuntimeError, TypeError, IndexError) as e:
+            if isinstance(e, OSError) and e.strerror:
+                raise StoreError("%s: %s" % (self.path, e.strerror)) from e
             raise StoreError("%s: not a store, or damaged: %s; make it with wsi2h5" % (self.path, e)) from e
 
-    def _read_head(self, f):
+    def _read_head(self, f: h5py.File) -> None:
         a = dict(f.attrs)
         if text_of(a.get("format")) != FORMAT:
             raise StoreError("%s: not a store; wsi2h5 makes stores" % self.path)
@@ -73,18 +94,18 @@ class Store:
                              % (self.path, a.get("format_version")))
         if a.get("complete") != 1:
             raise StoreError("%s: unfinished; run wsi2h5 again" % self.path)
-        self.attrs = {k: text_of(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()}
+        self.attrs: dict[str, Any] = {k: text_of(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()}
         self.width, self.height, self.channels = (int(a[k]) for k in ("width", "height", "channels"))
         self.downsample, self.codec = float(a["downsample"]), text_of(a["codec"])
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
-        mpp = [a[k] * self.downsample if k in a else None for k in ("mpp_x", "mpp_y")]
-        self.mpp = None if None in mpp else tuple(float(m) for m in mpp)
-        self.properties = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
+        mpp = [float(a[k]) * self.downsample for k in ("mpp_x", "mpp_y") if k in a]
+        self.mpp = (mpp[0], mpp[1]) if len(mpp) == 2 else None
+        self.properties: dict[str, Any] = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
             if "properties" in f else {}
         self._read_groups(f)
 
-    def _read_groups(self, f):
-        self._groups = []
+    def _read_groups(self, f: h5py.File) -> None:
+        self._groups: list[_Group] = []
         self._group_rows, row = int(self.attrs["group_rows"]), 0
         for name in sorted(f["groups"], key=int):
             rows = min(self._group_rows, self.height - row)
@@ -99,40 +120,38 @@ class Store:
 
     # --- life ---
 
-    def close(self):
+    def close(self) -> None:
         """Releases the file. Closing twice is harmless."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._source.close()
         self._cache.clear()
 
-    def __enter__(self):
+    def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: object) -> None:
         self.close()
 
-    def __del__(self):
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
+    def __del__(self) -> None:
+        if hasattr(self, "_source"):
+            self._source.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Store, (self.path, *self._options)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<Store %s: %d x %d px, %s>" % (self.path, self.width, self.height, self.codec)
 
     # --- chunks ---
 
     @functools.cached_property
-    def _unpack(self):
-        return find_unpacker(self.path, self.codec, self._options[1])
+    def _unpack(self) -> Callable[..., Array] | None:
+        return find_unpacker(self.path, self.codec, self._options[1], self._file)
 
-    def _load(self, g):
+    def _load(self, g: _Group) -> None:
         """Reads a group's tables."""
         shape = -(-g.rows // self._chunk[0]), -(-self.width // self._chunk[1])
         with self._lock:
-            if g.at is not None:
+            if g.loaded:
                 return
             with self._file() as f:
                 h = f["groups"][g.name]
@@ -150,42 +169,48 @@ class Store:
                                  % (self.path, g.name))
             # Python's integers are quicker to use one by one than numpy's
             g.bytes, g.mask, g.status, g.crc32 = size.tolist(), mask.tolist(), status.tolist(), crc32.tolist()
-            g.trusted = [bytearray([not self._crc]) * shape[1] for _ in range(shape[0])]
-            g.at = at.tolist()
+            g.cols, g.trusted = shape[1], mmap.mmap(-1, max(shape[0] * shape[1], 1))
+            if not self._crc:
+                g.trusted[:] = b"\1" * len(g.trusted)
+            g.at, g.loaded = at.tolist(), True
 
-    def _stored_bytes(self, g, r, k, first=0, n=None):
+    def load_tables(self) -> None:
+        """Reads the tables of all groups. Before a fork, this lets all processes share them."""
+        for g in self._groups:
+            if not g.loaded:
+                self._load(g)
+
+    def _stored_bytes(self, g: _Group, r: int, k: int, first: int = 0, n: int | None = None) -> bytes:
         """n bytes of the chunk from byte `first` on, as stored; None: all of them."""
         n = g.bytes[r][k] if n is None else n
-        if self._fd < 0:
-            raise StoreError("%s: is closed" % self.path)
-        data = os.pread(self._fd, n, g.at[r][k] + first)
+        data = self._source.read(n, g.at[r][k] + first)
         if len(data) != n:
             raise StoreError("%s: ends inside chunk (%d, %d) of group %s; make the store again"
                              % (self.path, r, k, g.name))
         return data
 
-    def _trusted_bytes(self, g, r, k):
+    def _trusted_bytes(self, g: _Group, r: int, k: int) -> bytes:
         """All bytes of the chunk. Their CRC is checked once while the store is open."""
         data = self._stored_bytes(g, r, k)
-        if not g.trusted[r][k]:
+        if not g.trusted[r * g.cols + k]:
             if zlib.crc32(data) != g.crc32[r][k]:
                 raise StoreError("%s: CRC mismatch in chunk (%d, %d) of group %s; copy or make the store again"
                                  % (self.path, r, k, g.name))
-            g.trusted[r][k] = 1
+            g.trusted[r * g.cols + k] = 1
         return data
 
-    def chunk_bytes(self, row, column):
+    def chunk_bytes(self, row: int, column: int) -> tuple[bytes, int] | None:
         """The bytes of the slide's chunk (row, column) as stored, and HDF5's filter mask; None if it was left out."""
         g, r = self._group_of(row * self._chunk[0])
         return None if g.status[r][column] == LEFT_OUT else (self._trusted_bytes(g, r, column), g.mask[r][column])
 
-    def _group_of(self, y):
+    def _group_of(self, y: int) -> tuple[_Group, int]:
         g = self._groups[y // self._group_rows]
-        if g.at is None:
+        if not g.loaded:
             self._load(g)
         return g, (y - g.first_row) // self._chunk[0]
 
-    def _pixels(self, g, r, k, rows):
+    def _pixels(self, g: _Group, r: int, k: int, rows: int) -> Array:
         """The pixels of a chunk, at least its first `rows` rows, [.][chunk_cols][channels]: cached or unpacked."""
         key = g.name, r, k
         with self._lock:
@@ -193,35 +218,56 @@ class Store:
                 self._cache.move_to_end(key)
                 return self._cache[key]
         data = self._trusted_bytes(g, r, k)
-        if not getattr(self._unpack, "partly", False):
-            rows = self._chunk[0]
-        try:
-            if self._unpack is None and not g.mask[r][k] & 1:
+        with self._unpacking(g, r, k):
+            if g.mask[r][k] & 1:
+                pixels = as_pixels(data, self._chunk)
+            elif self._unpack is None:
                 pixels = self._through_hdf5(g, r, k)
-            elif rows < self._chunk[0]:
-                pixels = self._unpack(data, self._chunk, rows)
+            elif rows < self._chunk[0] and isinstance(self._unpack, Plugin):
+                pixels = np.empty((rows, *self._chunk[1:]), np.uint8)
+                self._unpack.part(data, self._chunk, 0, 0, pixels)
             else:
-                pixels = (as_pixels if g.mask[r][k] & 1 else self._unpack)(data, self._chunk)
-            if pixels.shape != (rows, *self._chunk[1:]):
+                pixels = self._unpack(data, self._chunk)
+            if len(pixels) < rows or pixels.shape[1:] != self._chunk[1:]:
                 raise ValueError("it has another size")
-        except Exception as e:  # each library has its own kinds
-            raise StoreError("%s: chunk (%d, %d) of group %s cannot be unpacked: %s; make the store again"
-                             % (self.path, r, k, g.name, e)) from e
         self._keep(key, pixels)
         return pixels
 
-    def _through_hdf5(self, g, r, k):
+    @contextlib.contextmanager
+    def _unpacking(self, g: _Group, r: int, k: int) -> Iterator[None]:
+        try:
+            yield
+        except Exception as e:  # each library has its own kinds
+            raise StoreError("%s: chunk (%d, %d) of group %s cannot be unpacked: %s; make the store again"
+                             % (self.path, r, k, g.name, e)) from e
+
+    def _decode_once(self, out: Array, g: _Group, r: int, k: int, row: int, col: int) -> bool:
+        """Decodes just what is wanted of a kept tile, which is not needed again soon as far as can be seen."""
+        if not isinstance(self._unpack, Plugin) or g.mask[r][k] & 1:
+            return False
+        key = g.name, r, k
+        if key in self._cache or key in self._seen:
+            return False
+        if len(self._seen) >= SEEN:
+            self._seen.clear()
+        self._seen.add(key)
+        data = self._trusted_bytes(g, r, k)
+        with self._unpacking(g, r, k):
+            self._unpack.part(data, self._chunk, row, col, out)
+        return True
+
+    def _through_hdf5(self, g: _Group, r: int, k: int) -> Array:
         """For codecs that only a plug-in of HDF5 unpacks; a forked process opens the file anew."""
         with self._lock:
-            if self._pid != os.getpid():
-                self._h5, self._pid = h5py_file(self.path), os.getpid()
+            if self._h5 is None or self._pid != os.getpid():
+                self._h5, self._pid = self._source.open_h5(), os.getpid()
             rows, cols = self._chunk[:2]
             part = self._h5["groups"][g.name]["pixels"][r * rows:(r + 1) * rows, k * cols:(k + 1) * cols]
         pixels = np.full(self._chunk, WHITE, np.uint8)
         pixels[:part.shape[0], :part.shape[1]] = part
         return pixels
 
-    def _keep(self, key, pixels):
+    def _keep(self, key: tuple[str, int, int], pixels: Array) -> None:
         most = self._options[2]
         with self._lock:
             if pixels.nbytes <= most:
@@ -230,7 +276,7 @@ class Store:
             while self._cached > most:
                 self._cached -= self._cache.popitem(last=False)[1].nbytes
 
-    def references(self, url=None):
+    def references(self, url: str | None = None) -> dict[str, Any]:
         """A dict in the reference format of kerchunk (version 1), which presents the pixels as the Zarr array `pixels`
         [height][width][channels] u8. Readers find the store at `url` (None: its full path). A chunk of Zarr is a chunk
         of the store, and one that the store left out has no entry."""
@@ -240,9 +286,9 @@ class Store:
                  "dtype": "|u1", "compressor": ZARR[self.codec], "fill_value": WHITE, "order": "C", "filters": None}
         attributes = {"_ARRAY_DIMENSIONS": ["y", "x", "c"], "level": self.attrs["level"],
                       "mpp_x": self.mpp and self.mpp[0], "mpp_y": self.mpp and self.mpp[1]}
-        refs = {".zgroup": json.dumps({"zarr_format": 2}), "pixels/.zarray": json.dumps(array),
+        refs: dict[str, Any] = {".zgroup": json.dumps({"zarr_format": 2}), "pixels/.zarray": json.dumps(array),
                 "pixels/.zattrs": json.dumps(attributes)}
-        raw, url = 0, url or os.path.realpath(self.path)
+        raw, url = 0, url or (self.path if is_url(self.path) else os.path.realpath(self.path))
         for row in range(-(-self.height // self._chunk[0])):
             g, r = self._group_of(row * self._chunk[0])
             for k, n in enumerate(g.bytes[r]):
@@ -256,53 +302,103 @@ class Store:
 
     # --- what users read ---
 
-    def read_region(self, x, y, width, height, edge="pad", fill=WHITE):
+    def read_region(self, x: int, y: int, width: int, height: int, edge: str = "pad", fill: int = WHITE) -> Array:
         """uint8 [height][width][channels] from column x, row y of the stored level. Beyond the slide: edge="pad" gives
         `fill`, edge="clip" a smaller array. Background that the store left out is white."""
         if width < 0 or height < 0 or edge not in ("pad", "clip"):
             raise ValueError('sizes are 0 or more, and edge is "pad" or "clip"')
         x, y, width, height = int(x), int(y), int(width), int(height)
-        x0, y0 = min(max(x, 0), self.width), min(max(y, 0), self.height)
-        x1, y1 = max(min(x + width, self.width), x0), max(min(y + height, self.height), y0)
         if edge == "clip":
-            x, y, width, height = x0, y0, x1 - x0, y1 - y0
-        inside = (x0, y0, x1, y1) == (x, y, x + width, y + height)
-        shape = height, width, self.channels
-        out = np.empty(shape, np.uint8) if inside else np.full(shape, fill, np.uint8)
+            x0, y0 = min(max(x, 0), self.width), min(max(y, 0), self.height)
+            width, height = max(min(x + width, self.width) - x0, 0), max(min(y + height, self.height) - y0, 0)
+            x, y = x0, y0
+        out = np.empty((height, width, self.channels), np.uint8)
+        self._fill(out, x, y, fill)
+        return out
+
+    def read_patches(self, at: Any, size: int = 256, out: Array | None = None) -> Array:
+        """uint8 [n][size][size][channels], the patches whose upper left corners are at[n] = x, y; beyond the slide white.
+        They are written into `out` if it is given. A chunk that several of the patches need is unpacked once, as far
+        as the store's cache has room. From a URL, all of them come with one round of requests."""
+        at = np.asarray(at, np.int64).reshape(-1, 2)
+        shape = len(at), size, size, self.channels
+        if size <= 0 or out is not None and (out.shape != shape or out.dtype != np.uint8):
+            raise ValueError("size is positive, and out is uint8 of the shape %s" % (shape,))
+        pixels = np.empty(shape, np.uint8) if out is None else out
+        places = at.tolist()
+        several = self._needed_by_several(places, size)
+        for k, (x, y) in enumerate(places):
+            self._fill(pixels[k], x, y, WHITE, several)
+        return pixels
+
+    def _chunks_of(self, places: list[list[int]], size: int) -> Iterator[tuple[_Group, int, int]]:
+        """The chunks that each patch needs, one after the other."""
         rows, cols, _ = self._chunk
-        row = y0
+        for x, y in places:
+            x0, y0, x1, y1 = max(x, 0), max(y, 0), min(x + size, self.width), min(y + size, self.height)
+            while y0 < y1 and x0 < x1:
+                g, r = self._group_of(y0)
+                for k in range(x0 // cols, -(-x1 // cols)):
+                    yield g, r, k
+                y0 = min(g.first_row + (r + 1) * rows, g.first_row + g.rows)
+
+    def _needed_by_several(self, places: list[list[int]], size: int) -> set[tuple[str, int, int]]:
+        """Those that are worth keeping. Chunks of a URL are fetched here."""
+        remote = is_url(self.path)
+        if len(places) < 2 and not remote or self.codec == "none" and not remote:
+            return set()
+        once: set[tuple[str, int, int]] = set()
+        several: set[tuple[str, int, int]] = set()
+        ranges = []
+        for g, r, k in self._chunks_of(places, size):
+            key = g.name, r, k
+            if key in once:
+                several.add(key)
+            elif remote and g.status[r][k] != LEFT_OUT:
+                ranges.append((g.bytes[r][k], g.at[r][k]))
+            once.add(key)
+        self._source.prefetch(ranges)
+        return several
+
+    def _fill(self, out: Array, x: int, y: int, fill: int, several: set[tuple[str, int, int]] | None = None) -> None:
+        """Writes the region that begins at column x, row y into `out` [height][width][channels]. `several`: chunks that
+        will be needed again."""
+        height, width = out.shape[:2]
+        x1, y1 = min(x + width, self.width), min(y + height, self.height)
+        x0, row = max(x, 0), max(y, 0)
+        if (x0, row, x1, y1) != (x, y, x + width, y + height):
+            out[...] = fill
+        rows, cols, _ = self._chunk
         while row < y1 and x0 < x1:
             g, r = self._group_of(row)
             top = g.first_row + r * rows
             end = min(y1, top + rows, g.first_row + g.rows)
             for k in range(x0 // cols, -(-x1 // cols)):
                 a, b = max(x0, k * cols), min(x1, (k + 1) * cols)
-                self._copy(out[row - y:end - y, a - x:b - x], g, r, k, row - top, a - k * cols)
+                self._copy(out[row - y:end - y, a - x:b - x], g, r, k, row - top, a - k * cols, several)
             row = end
-        return out
 
-    def _copy(self, out, g, r, k, row, col):
+    def _copy(self, out: Array, g: _Group, r: int, k: int, row: int, col: int,
+              several: set[tuple[str, int, int]] | None) -> None:
         """Fills `out` with the chunk's pixels from (row, col) on."""
         n, m = out.shape[:2]
         if g.status[r][k] == LEFT_OUT:
             out[...] = WHITE
-        elif self.codec == "none" and g.trusted[r][k]:  # only the rows that are needed
+        elif self.codec == "none" and g.trusted[r * g.cols + k]:  # only the rows that are needed
             line = self._chunk[1] * self.channels
             data = self._stored_bytes(g, r, k, row * line, n * line)
             out[...] = np.frombuffer(data, np.uint8).reshape(n, -1, self.channels)[:, col:col + m]
-        else:
+        elif several and (g.name, r, k) in several or not self._decode_once(out, g, r, k, row, col):
             out[...] = self._pixels(g, r, k, row + n)[row:row + n, col:col + m]
 
     @property
-    def tile_status(self):
+    def tile_status(self) -> Array:
         """uint8 [chunk rows][chunk columns] of the slide: 0 whole, MISSING, DAMAGED, LEFT_OUT."""
-        for g in self._groups:
-            if g.at is None:
-                self._load(g)
+        self.load_tables()
         return np.array([line for g in self._groups for line in g.status], np.uint8)
 
     @property
-    def tissue(self):
+    def tissue(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
         """bool [ceil(height / tissue_cell)][ceil(width / tissue_cell)], or None: the store has no map of tissue."""
         with self._file() as f:
             return f["tissue/mask"][()].astype(bool) if "tissue/mask" in f else None
@@ -310,7 +406,7 @@ class Store:
     tissue_cell = 32
 
     @property
-    def thumbnail(self):
+    def thumbnail(self) -> Array | None:
         """uint8 [h][w][3], or None."""
         with self._file() as f:
             if "associated/thumbnail" not in f:
@@ -318,7 +414,7 @@ class Store:
             t = f["associated/thumbnail"]
             return self._strips(t) if "stored_crc32" in t.attrs else t[()]
 
-    def _strips(self, t):
+    def _strips(self, t: h5py.Dataset) -> Array:
         """A thumbnail that is stored as JPEG files, one for each strip of rows. A short last one is its pixels."""
         shape = t.chunks
         stored = [t.id.read_direct_chunk((row, 0, 0)) for row in range(0, t.shape[0], shape[0])]
@@ -328,12 +424,13 @@ class Store:
         if crc != t.attrs["stored_crc32"]:
             raise StoreError("%s: CRC mismatch in the thumbnail; copy or make the store again" % self.path)
         try:
-            strips = [(as_pixels if mask & 1 else self._unpack)(data, shape) for mask, data in stored]
+            strips = [(as_pixels if mask & 1 or not self._unpack else self._unpack)(data, shape) for mask, data in stored]
         except Exception as e:  # each library has its own kinds
             raise StoreError("%s: its thumbnail cannot be unpacked: %s; make the store again" % (self.path, e)) from e
         return np.concatenate(strips)[:t.shape[0]]
 
-    def places(self, size=256, stride=None, min_tissue=0.0, limit=None, seed=None):
+    def places(self, size: int = 256, stride: int | None = None, min_tissue: float = 0.0, limit: int | None = None,
+               seed: int | None = None) -> np.ndarray[Any, np.dtype[np.int64]]:
         """int64 [n][2], the x and y of patches of size x size px that lie inside the slide: a grid with this stride
         (default: size), those with at least this fraction of tissue. `limit` takes the first, or with `seed` a
         random choice, of so many."""
@@ -350,7 +447,7 @@ class Store:
             at = at[np.fromiter(chosen, np.int64, limit)]
         return at
 
-    def _tissue_fraction(self, at, size):
+    def _tissue_fraction(self, at: Any, size: int) -> Any:
         tissue = self.tissue
         if tissue is None:
             raise StoreError("%s: has no map of tissue; convert the slide without --no-tissue" % self.path)
@@ -360,16 +457,37 @@ class Store:
         (x0, y0), (x1, y1) = a.T, b.T
         return (sums[y1, x1] - sums[y0, x1] - sums[y1, x0] + sums[y0, x0]) / ((x1 - x0) * (y1 - y0))
 
-    def patches(self, size=256, stride=None, min_tissue=0.0, limit=None, seed=None):
-        """Yields x, y and the pixels of each of places()."""
-        for x, y in self.places(size, stride, min_tissue, limit, seed).tolist():
-            yield x, y, self.read_region(x, y, size, size)
+    @overload
+    def patches(self, size: int = ..., stride: int | None = ..., min_tissue: float = ..., limit: int | None = ...,
+                seed: int | None = ..., batch: None = ...) -> Iterator[tuple[int, int, Array]]: ...
 
-    def windows(self, result, slide=None):
+    @overload
+    def patches(self, size: int = ..., stride: int | None = ..., min_tissue: float = ..., limit: int | None = ...,
+                seed: int | None = ..., *, batch: int) -> Iterator[tuple[Any, Any, Array]]: ...
+
+    def patches(self, size: int = 256, stride: int | None = None, min_tissue: float = 0.0, limit: int | None = None,
+                seed: int | None = None, batch: int | None = None) -> Iterator[tuple[Any, Any, Array]]:
+        """Yields x, y and the pixels of each of places(). With `batch`: of so many at a time, x and y int64 [n], pixels
+        uint8 [n][size][size][channels]; the last batch may be smaller."""
+        if batch is not None and batch <= 0:
+            raise ValueError("batch is positive")
+        at = self.places(size, stride, min_tissue, limit, seed)
+        n = batch or 1
+        for k in range(0, len(at), n):
+            some = at[k:k + n]
+            if batch:
+                yield some[:, 0], some[:, 1], self.read_patches(some, size)
+            else:
+                x, y = some[0].tolist()
+                yield x, y, self.read_region(x, y, size, size)
+
+    def windows(self, result: Path, slide: str | None = None,
+                storage_options: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The windows of this slide that count in a result of h5spec: a dict of equally long arrays, x and y (px of the
         stored level), then each map of the result by its name without "window_", such as mean_db. The slide is found
-        by its quickhash, or by its name in the result, `slide`. pandas.DataFrame(s.windows("result.h5")) is a table."""
-        with h5py.File(os.fspath(result), "r") as f:
+        by its quickhash, or by its name in the result, `slide`. pandas.DataFrame(s.windows("result.h5")) is a table.
+        The result may lie at a URL, as a store."""
+        with h5_of(result, storage_options) as f:
             if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
                 raise StoreError("%s: not a finished result of h5spec" % result)
             s = self._slide_of(f, slide)
@@ -378,7 +496,7 @@ class Store:
             stride = int(s.attrs["stride"])
             return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
 
-    def _slide_of(self, f, name):
+    def _slide_of(self, f: h5py.File, name: str | None) -> h5py.Group:
         slides = f["slides"]
         if name is not None and name in slides:
             return slides[name]
@@ -392,7 +510,7 @@ class Store:
         raise StoreError("%s: has no slide %s" % (f.filename, stem))
 
 
-def _values(d):
+def _values(d: h5py.Dataset) -> Any:
     """A map as floats, NaN where it has no value; flags stay integers."""
     v = d[()]
     if "scale" not in d.attrs:
@@ -400,9 +518,9 @@ def _values(d):
     return np.where(v == d.fillvalue, np.nan, v * float(np.ravel(d.attrs["scale"])[0]))
 
 
-def _stored(pixels):
+def _stored(pixels: h5py.Dataset) -> list[Any]:
     """What h5py says of every stored chunk: chunk_offset, filter_mask, byte_offset, size."""
-    d, found = pixels.id, []
+    d, found = pixels.id, list[Any]()
     if hasattr(d, "chunk_iter"):
         d.chunk_iter(found.append)
         return found
