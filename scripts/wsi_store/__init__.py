@@ -34,9 +34,10 @@ Whatever is wrong raises StoreError, whose text names the file, the fault and a 
 from .base import DAMAGED, LEFT_OUT, MISSING, StoreError
 from .batches import Patches
 from .codecs import JPEG
+from .export import coords, kept
 from .filters import register
 from .store import Store, open_store
 
 register()
 
-__all__ = ["DAMAGED", "JPEG", "LEFT_OUT", "MISSING", "Patches", "Store", "StoreError", "open_store", "register"]
+__all__ = ["DAMAGED", "JPEG", "LEFT_OUT", "MISSING", "Patches", "Store", "StoreError", "coords", "kept", "open_store", "register"]

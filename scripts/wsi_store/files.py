@@ -107,7 +107,7 @@ class RemoteFile:
             if len(runs) == 1:
                 parts = [fs.cat_file(self._path, start=starts[0], end=ends[0])]
             else:
-                parts = fs.cat_ranges([self._path] * len(runs), starts, ends, max_gap=0, on_error="raise")
+                parts = fs.cat_ranges([self._path] * len(runs), starts, ends, on_error="raise")
         except StoreError:
             raise
         except Exception as e:
