@@ -6,9 +6,8 @@ import ctypes
 import struct
 import threading
 import zlib
-from typing import Any, Callable, ContextManager
+from typing import Any, Callable
 
-import h5py
 import numpy as np
 
 from .base import Array, StoreError
@@ -131,7 +130,7 @@ REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
           "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
 
 
-def find_unpacker(path: str, codec: str, jpeg: str | None, file: Callable[[], ContextManager[h5py.File]]) -> Unpack | None:
+def find_unpacker(path: str, codec: str, jpeg: str | None, hdf5_unpacks: Callable[[], bool]) -> Unpack | None:
     """The first of the codec's functions that works here, or None: HDF5 must unpack."""
     makers = [CODECS[codec]] if codec in CODECS else []
     if codec == "jpeg":
@@ -141,14 +140,6 @@ def find_unpacker(path: str, codec: str, jpeg: str | None, file: Callable[[], Co
             return make()
         except (ImportError, OSError, RuntimeError, AttributeError):
             continue
-    if codec != "jpeg" and _hdf5_unpacks(file):
+    if codec != "jpeg" and hdf5_unpacks():
         return None
     raise StoreError("%s: nothing here unpacks codec %s; %s" % (path, codec, REMEDY.get(codec, "pip install hdf5plugin")))
-
-
-def _hdf5_unpacks(file: Callable[[], ContextManager[h5py.File]]) -> bool:
-    with contextlib.suppress(ImportError):
-        import hdf5plugin  # noqa: F401
-    with file() as f:
-        layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
-        return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))

@@ -5,17 +5,17 @@ Both kinds have the same methods. They can be pickled and used after a fork.
 from __future__ import annotations
 
 import collections
-import contextlib
 import io
 import os
 import threading
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Sequence, TypeVar, Union
 
 import h5py
 
 from .base import StoreError, h5py_file
 
 Path = Union[str, "os.PathLike[str]"]
+T = TypeVar("T")
 BLOCK_BYTES, CACHE_BYTES = 256 << 10, 64 << 20
 
 
@@ -38,6 +38,11 @@ class LocalFile:
 
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Nothing: the system reads ahead."""
+
+    def read_h5(self, work: Callable[[h5py.File], T]) -> T:
+        """What `work` makes of the file in h5py, which is open meanwhile."""
+        with self.open_h5() as f:
+            return work(f)
 
     def open_h5(self) -> h5py.File:
         if self._fd < 0:
@@ -156,8 +161,27 @@ class RemoteFile:
             self._forget()
             return data
 
-    def open_h5(self) -> h5py.File:
-        return h5py.File(_Reader(self), "r")
+    def read_h5(self, work: Callable[[h5py.File], T]) -> T:
+        """What `work` makes of the file in h5py. h5py holds a lock of the whole process while it reads, and a thread of
+        fsspec that collects garbage may need it. So nothing is fetched inside h5py: it fails at the first block that
+        is missing, which is fetched, and `work` begins again."""
+        kept: dict[int, bytes] = {}
+        while True:
+            reader = _Reader(self, kept)
+            try:
+                with h5py.File(reader, "r") as f:
+                    return work(f)
+            except Exception:
+                if not reader.missing:
+                    raise
+            with self._lock:
+                if self._most == 0:
+                    raise StoreError("%s: is closed" % self.name)
+                fresh = [b for b in reader.missing if b not in self._blocks]
+                if fresh:
+                    self._fetch(fresh)
+                kept.update((b, self._blocks[b]) for b in reader.missing)
+                self._forget()
 
     def close(self) -> None:
         self._blocks.clear()
@@ -165,10 +189,11 @@ class RemoteFile:
 
 
 class _Reader(io.RawIOBase):
-    """A RemoteFile as a file of Python, for h5py."""
+    """The blocks that are here as a file of Python, for h5py. A read that needs others fails and leaves their numbers."""
 
-    def __init__(self, file: RemoteFile) -> None:
-        self._file, self._at = file, 0
+    def __init__(self, file: RemoteFile, kept: dict[int, bytes]) -> None:
+        self._file, self._kept, self._at = file, kept, 0
+        self.missing: list[int] = []
 
     def readable(self) -> bool:
         return True
@@ -184,8 +209,15 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._file.read(len(view), self._at)
+        view, file = memoryview(buffer).cast("B"), self._file
+        numbers = file._numbers(len(view), self._at)
+        have = {b: self._kept.get(b) or file._blocks.get(b) for b in numbers}
+        self.missing = [b for b, data in have.items() if data is None]
+        if self.missing:
+            raise OSError("blocks are missing")
+        self._kept.update((b, data) for b, data in have.items() if data)
+        first = self._at - numbers[0] * file._block if numbers else 0
+        data = b"".join(d for d in have.values() if d)[first:first + len(view)]
         view[:len(data)] = data
         self._at += len(data)
         return len(data)
@@ -206,12 +238,10 @@ def open_file(path: Path, storage_options: Mapping[str, Any] | None = None, bloc
     return LocalFile(path)
 
 
-@contextlib.contextmanager
-def h5_of(path: Path, storage_options: Mapping[str, Any] | None = None) -> Iterator[h5py.File]:
-    """The file in h5py, for a moment."""
+def read_h5(path: Path, work: Callable[[h5py.File], T], storage_options: Mapping[str, Any] | None = None) -> T:
+    """What `work` makes of the file in h5py."""
     file = open_file(path, storage_options)
     try:
-        with file.open_h5() as f:
-            yield f
+        return file.read_h5(work)
     finally:
         file.close()

@@ -22,12 +22,13 @@ def plugin_paths() -> list[str]:
 
 
 def register() -> bool:
-    """Lets h5py read kept tiles, whichever libhdf5 it brings: the folder of the plug-in becomes the last one that HDF5
-    searches. A filter that is there already is kept. Returns whether h5py can read kept tiles now."""
+    """Lets h5py read kept tiles, whichever libhdf5 it brings: if HDF5 finds no such filter, the folder of the
+    plug-in becomes the first one that it searches (HDF5 1.10 ends its search at a folder that does not exist). Returns
+    whether h5py can read kept tiles now."""
     try:
         if not h5py.h5z.filter_avail(JPEG_FILTER):
             for path in plugin_paths()[:1]:
-                h5py.h5pl.append(os.path.dirname(os.path.realpath(path)).encode())
+                h5py.h5pl.prepend(os.path.dirname(os.path.realpath(path)).encode())
         return bool(h5py.h5z.filter_avail(JPEG_FILTER))
     except (AttributeError, RuntimeError, ValueError):  # an h5py or an HDF5 that loads no plug-ins
         return False

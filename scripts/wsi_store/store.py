@@ -17,7 +17,7 @@ import numpy as np
 
 from .base import FORMAT, LEFT_OUT, VERSIONS, WHITE, Array, StoreError, text_of
 from .codecs import ZARR, Plugin, as_pixels, find_unpacker
-from .files import BLOCK_BYTES, CACHE_BYTES, Path, h5_of, is_url, open_file
+from .files import BLOCK_BYTES, CACHE_BYTES, LocalFile, Path, T, is_url, open_file, read_h5
 
 SEEN = 24  # chunks of which a part was decoded last: whoever comes back to one of them gets it whole, and it is kept
 
@@ -66,18 +66,15 @@ class Store:
         self.path, self._crc, self._pid, self._lock = os.fspath(path), crc, 0, threading.RLock()
         self._source = open_file(path, storage_options, block_bytes, block_cache_bytes)
         try:
-            with self._file() as f:
-                self._read_head(f)
+            self._read_h5(self._read_head)
         except StoreError:
             self.close()
             raise
 
-    @contextlib.contextmanager
-    def _file(self) -> Iterator[h5py.File]:
-        """The file in h5py, for a moment, so that a fork never copies an open handle of HDF5."""
+    def _read_h5(self, work: Callable[[h5py.File], T]) -> T:
+        """What `work` makes of the file in h5py, open for a moment, so that a fork never copies a handle of HDF5."""
         try:
-            with self._source.open_h5() as f:
-                yield f
+            return self._source.read_h5(work)
         except StoreError:
             raise
         except (OSError, KeyError, ValueError, RuntimeError, TypeError, IndexError) as e:
@@ -143,9 +140,18 @@ class Store:
 
     # --- chunks ---
 
+    def _hdf5_unpacks(self) -> bool:
+        """Has HDF5 every filter of the pixels?"""
+        def check(f: h5py.File) -> bool:
+            layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
+            return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))
+        with contextlib.suppress(ImportError):
+            import hdf5plugin  # noqa: F401
+        return self._read_h5(check)
+
     @functools.cached_property
     def _unpack(self) -> Callable[..., Array] | None:
-        return find_unpacker(self.path, self.codec, self._options[1], self._file)
+        return find_unpacker(self.path, self.codec, self._options[1], self._hdf5_unpacks)
 
     def _load(self, g: _Group) -> None:
         """Reads a group's tables."""
@@ -153,16 +159,7 @@ class Store:
         with self._lock:
             if g.loaded:
                 return
-            with self._file() as f:
-                h = f["groups"][g.name]
-                status, crc32 = h["tile_status"][()], h["tile_crc32"][()]
-                if status.shape != shape or crc32.shape != shape:
-                    raise StoreError("%s: tables of group %s have another shape; make the store again"
-                                     % (self.path, g.name))
-                at, size, mask = (np.zeros(shape, np.int64) for _ in range(3))
-                for c in _stored(h["pixels"]):
-                    place = c.chunk_offset[0] // self._chunk[0], c.chunk_offset[1] // self._chunk[1]
-                    at[place], size[place], mask[place] = c.byte_offset, c.size, c.filter_mask
+            status, crc32, at, size, mask = self._read_h5(lambda f: self._tables(f["groups"][g.name], shape))
             most = 2 * self._chunk[0] * self._chunk[1] * self._chunk[2] + (128 << 10)
             if ((size == 0) != (status == LEFT_OUT)).any() or size.max() > most or at.min() < 0:
                 raise StoreError("%s: group %s lacks chunks, or has some of impossible size; make the store again"
@@ -173,6 +170,17 @@ class Store:
             if not self._crc:
                 g.trusted[:] = b"\1" * len(g.trusted)
             g.at, g.loaded = at.tolist(), True
+
+    def _tables(self, h: h5py.Group, shape: tuple[int, int]) -> tuple[Any, ...]:
+        status, crc32 = h["tile_status"][()], h["tile_crc32"][()]
+        if status.shape != shape or crc32.shape != shape:
+            raise StoreError("%s: tables of group %s have another shape; make the store again"
+                             % (self.path, os.path.basename(h.name)))
+        at, size, mask = (np.zeros(shape, np.int64) for _ in range(3))
+        for c in _stored(h["pixels"]):
+            place = c.chunk_offset[0] // self._chunk[0], c.chunk_offset[1] // self._chunk[1]
+            at[place], size[place], mask[place] = c.byte_offset, c.size, c.filter_mask
+        return status, crc32, at, size, mask
 
     def load_tables(self) -> None:
         """Reads the tables of all groups. Before a fork, this lets all processes share them."""
@@ -258,11 +266,17 @@ class Store:
 
     def _through_hdf5(self, g: _Group, r: int, k: int) -> Array:
         """For codecs that only a plug-in of HDF5 unpacks; a forked process opens the file anew."""
+        rows, cols = self._chunk[:2]
+
+        def read(f: h5py.File) -> Any:
+            return f["groups"][g.name]["pixels"][r * rows:(r + 1) * rows, k * cols:(k + 1) * cols]
         with self._lock:
-            if self._h5 is None or self._pid != os.getpid():
-                self._h5, self._pid = self._source.open_h5(), os.getpid()
-            rows, cols = self._chunk[:2]
-            part = self._h5["groups"][g.name]["pixels"][r * rows:(r + 1) * rows, k * cols:(k + 1) * cols]
+            if not isinstance(self._source, LocalFile):
+                part = self._source.read_h5(read)
+            else:
+                if self._h5 is None or self._pid != os.getpid():
+                    self._h5, self._pid = self._source.open_h5(), os.getpid()
+                part = read(self._h5)
         pixels = np.full(self._chunk, WHITE, np.uint8)
         pixels[:part.shape[0], :part.shape[1]] = part
         return pixels
@@ -400,19 +414,18 @@ class Store:
     @property
     def tissue(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
         """bool [ceil(height / tissue_cell)][ceil(width / tissue_cell)], or None: the store has no map of tissue."""
-        with self._file() as f:
-            return f["tissue/mask"][()].astype(bool) if "tissue/mask" in f else None
+        return self._read_h5(lambda f: f["tissue/mask"][()].astype(bool) if "tissue/mask" in f else None)
 
     tissue_cell = 32
 
     @property
     def thumbnail(self) -> Array | None:
         """uint8 [h][w][3], or None."""
-        with self._file() as f:
-            if "associated/thumbnail" not in f:
-                return None
-            t = f["associated/thumbnail"]
-            return self._strips(t) if "stored_crc32" in t.attrs else t[()]
+        def read(f: h5py.File) -> Array | None:
+            t = f.get("associated/thumbnail")
+            pixels: Array | None = None if t is None else self._strips(t) if "stored_crc32" in t.attrs else t[()]
+            return pixels
+        return self._read_h5(read)
 
     def _strips(self, t: h5py.Dataset) -> Array:
         """A thumbnail that is stored as JPEG files, one for each strip of rows. A short last one is its pixels."""
@@ -439,13 +452,14 @@ class Store:
             raise ValueError("size and stride are positive, min_tissue is 0 to 1")
         x = np.arange(0, max(self.width - size + 1, 0), stride)
         y = np.arange(0, max(self.height - size + 1, 0), stride)
-        at = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(np.int64)
+        at: Any = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(np.int64)
         if min_tissue > 0:
             at = at[self._tissue_fraction(at, size) >= min_tissue]
         if limit is not None and limit < len(at):
             chosen = range(limit) if seed is None else sorted(random.Random(seed).sample(range(len(at)), limit))
             at = at[np.fromiter(chosen, np.int64, limit)]
-        return at
+        places: np.ndarray[Any, np.dtype[np.int64]] = at
+        return places
 
     def _tissue_fraction(self, at: Any, size: int) -> Any:
         tissue = self.tissue
@@ -487,16 +501,17 @@ class Store:
         stored level), then each map of the result by its name without "window_", such as mean_db. The slide is found
         by its quickhash, or by its name in the result, `slide`. pandas.DataFrame(s.windows("result.h5")) is a table.
         The result may lie at a URL, as a store."""
-        with h5_of(result, storage_options) as f:
+        def read(f: h5py.File) -> dict[str, Any]:
             if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
                 raise StoreError("%s: not a finished result of h5spec" % result)
-            s = self._slide_of(f, slide)
+            s = self._slide_of(f, slide, os.fspath(result))
             maps = {k[len("window_"):]: _values(d) for k, d in s.items() if k.startswith("window_")}
             j, i = np.nonzero(~np.isnan(maps["mean_db"]))
             stride = int(s.attrs["stride"])
             return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
+        return read_h5(result, read, storage_options)
 
-    def _slide_of(self, f: h5py.File, name: str | None) -> h5py.Group:
+    def _slide_of(self, f: h5py.File, name: str | None, result: str) -> h5py.Group:
         slides = f["slides"]
         if name is not None and name in slides:
             return slides[name]
@@ -507,7 +522,7 @@ class Store:
         stem = name or os.path.basename(self.path)[:-len(".h5")]
         if stem in slides and not mine:
             return slides[stem]
-        raise StoreError("%s: has no slide %s" % (f.filename, stem))
+        raise StoreError("%s: has no slide %s" % (result, stem))
 
 
 def _values(d: h5py.Dataset) -> Any:
