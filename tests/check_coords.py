@@ -136,6 +136,9 @@ def test_slides_that_pass_the_report():
     fails("--report", options=("--keep", "pass"))
     fails("good", "verdicts are pass, review, fail", options=("--report", report, "--keep", "good"))
     with open(report, "w") as f:
+        f.write("slide,verdict\n'-a,pass\n'b,fail\n")
+    expect(wsi_store.export.verdicts_of(report) == {"-a": "pass", "'b": "fail"}, "%s", wsi_store.export.verdicts_of(report))
+    with open(report, "w") as f:
         f.write("slide,windows\ngood,1\n")
     fails(report, "no columns slide and verdict", "h5spec report --csv")
     with open(report, "w") as f:

@@ -171,7 +171,7 @@ def test_dockerfiles():
 # --- manual pages of the scripts ---
 
 PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("run", "status", "cancel")], "wsi-plan": [("scripts/plan",)],
-         "wsi-store": [("scripts/wsi-store", "patches"), ("scripts/wsi-store", "index")]}
+         "wsi-store": [("scripts/wsi-store", c) for c in ("patches", "coords", "index")]}
 
 
 def test_manual_pages_of_the_scripts():

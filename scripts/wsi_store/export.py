@@ -141,9 +141,15 @@ def verdicts_of(report: Path) -> dict[str, str]:
             table = csv.DictReader(f)
             if not {"slide", "verdict"} <= set(table.fieldnames or ()):
                 raise StoreError("%s: has no columns slide and verdict; make it with h5spec report --csv" % name)
-            return {row["slide"]: row["verdict"] or "" for row in table}
+            return {_unquoted(row["slide"]): row["verdict"] or "" for row in table}
     except (OSError, UnicodeDecodeError, csv.Error) as e:
         raise StoreError("%s: cannot be read: %s" % (name, e)) from e
+
+
+def _unquoted(text: str) -> str:
+    """Without the apostrophe that h5spec writes before texts that a spreadsheet would compute."""
+    formula = text.lstrip("'")[:1] in tuple("=+-@\t\r\n")
+    return text[1:] if text[:1] == "'" and formula else text
 
 
 def kept(stores: Iterable[Path], report: Path, keep: Collection[str] = ("pass",)) -> list[Path]:
