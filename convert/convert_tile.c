@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    PAST_TILES = 64, /* so many tiles show how a slide was compressed */
+    PAST_TILES = 64,  /* tiles that are looked at to learn how a slide was compressed */
+    SAMPLED_ROWS = 4, /* every fourth row is enough for a cell's mean colour */
 };
-enum { SAMPLED_ROWS = 4 }; /* every fourth row is enough for a cell's mean colour */
 
 /* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
 static void blank_padding(const struct store_info *i, struct item *it)
@@ -127,9 +127,9 @@ static int look_at_past(const struct convert *c, struct item *it, int thread, st
 {
     struct err why = {""};
     enum store_status status = it->status;
-    it->past = (struct jpeg_past){0};
     if (!c->decoders || it->status != STORE_WHOLE || !is_in_sample(c, it))
         return 0;
+    it->past = (struct jpeg_past){0};
     if (c->info.codec->id != CODEC_JPEG) {
         const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
                                                   NULL, &status, e);

@@ -104,9 +104,18 @@ class Page:
         expect("exceptionDetails" not in r, "%s: %s", expression, r.get("exceptionDetails"))
         return r["result"].get("value")
 
+    def holds(self, expression):
+        """False, too, if the page is just being replaced."""
+        try:
+            return self.run("!!(%s)" % expression)
+        except Failed as e:
+            if "navigated" not in str(e):
+                raise
+            return False
+
     def wait_for(self, expression, seconds=60):
         end = time.time() + seconds
-        while not self.run("!!(%s)" % expression):
+        while not self.holds(expression):
             expect(time.time() < end, "not so after %s s: %s", seconds, expression)
             time.sleep(0.02)
 

@@ -766,7 +766,7 @@ def test_crcs_of_jpeg_tiles():
 
 
 def test_without_libjpeg():
-    # what the kernels leave to the host fails its store, and says what is missing
+    # a tile that the kernels leave to the host fails its store; the message names libjpeg
     program = STUB + "_no_jpeg"
     if not os.path.exists(program):
         raise Skip("this build has no CUDA part")

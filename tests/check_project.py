@@ -77,7 +77,6 @@ def test_rooms_include_one_another_in_one_direction():
                     expect((room, os.path.dirname(inc)) not in ((a, b), (b, a)), "%s includes %s", name, inc)
 
 MOST_IN_A_CIRCLE = 3
-LARGER_CIRCLES = {"process/report/report": 14}  # a module of each, and its size; to be dissolved
 
 def module_of(name):
     return os.path.splitext(name)[0]
@@ -110,9 +109,7 @@ def test_circles_of_modules_are_small():
     reach = {module: reachable(needs, module) for module in needs}
     circles = {frozenset(b for b in reach[a] if a in reach[b]) for a in needs if a in reach[a]}
     expect(circles, "none is found at all")
-    def most(circle):
-        return max([MOST_IN_A_CIRCLE] + [n for module, n in LARGER_CIRCLES.items() if module in circle])
-    no_offences(["%d: %s" % (len(c), " ".join(sorted(c))) for c in circles if len(c) > most(c)])
+    no_offences(["%d: %s" % (len(c), " ".join(sorted(c))) for c in circles if len(c) > MOST_IN_A_CIRCLE])
 
 def test_endings_of_slides_are_those_of_the_formats():
     """Scripts search for the files that wsi2h5 searches for."""

@@ -335,6 +335,15 @@ def test_results_of_version_1():
     expect(len(data["names"]) == 24 and sum(x is None for x in data["m"][3]) == 12, "both versions")
 
 
+def test_numbers_of_a_slide_do_not_depend_on_the_next_result():
+    """The threads still work on slides of one result when the next one, of basic features, is opened."""
+    new = results("--slides", "30", "--names", names("new-%d" % k for k in range(30)), name="before.h5")
+    old = results("--basic", "--slides", "12")
+    for _ in range(10):
+        rows = table_of("-j", "8", "--pictures", "none", new, old)
+        expect(sum(not row["slope"] for row in rows) == 12, "%s", [row["slide"] for row in rows if not row["slope"]])
+
+
 def test_a_slide_with_damaged_spectra_is_listed():
     """One bit of the data that only the page's pictures of spectra use."""
     whole = results("--slides", "3")

@@ -241,8 +241,10 @@ int command_help(const struct command *c)
 {
     char name[64];
     void *defaults = malloc(c->bytes);
-    if (!defaults)
-        return cli_say("out of memory"), EXIT_PART;
+    if (!defaults) {
+        cli_say("out of memory");
+        return EXIT_PART;
+    }
     set_defaults(c, defaults);
     full_name(c, name);
     printf("Usage: %s %s\n\n", name, c->usage);
@@ -358,8 +360,10 @@ int command_parse(const struct command *c, int argc, char **argv, void *ctx, int
         }
         if (row->kind == COMMAND_IS_HELP)
             return command_help(c);
-        if (row->kind == COMMAND_IS_VERSION)
-            return c->version(), EXIT_DONE;
+        if (row->kind == COMMAND_IS_VERSION) {
+            c->version();
+            return EXIT_DONE;
+        }
         if (set_option(row, optarg, ctx, &e))
             return command_usage_error(c, &e);
     }

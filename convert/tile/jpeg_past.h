@@ -7,16 +7,16 @@
  *              the lowest.
  * subsampling  "4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1" or "gray"; "other" for other factors, or
  *              if the tiles differ.
- * twice        0 to 1. Whoever decodes a JPEG and compresses it again on the same grid of blocks,
- *              less strongly, leaves gaps at regular distances among the quantised coefficients.
+ * twice        0 to 1. A JPEG that was decoded and compressed again less strongly, on the same grid
+ *              of blocks, has gaps at regular distances among its quantised coefficients.
  *              Let n_k be the number of luma blocks in which coefficient z is k or -k, k = 1..64,
  *              and S(f) = sum n_k cos(2 pi f k) / sum n_k for f = 0, 1/256 .. 1/2. S falls for
  *              coefficients that were quantised once, and rises towards f = (second quantiser) /
  *              (first one) for others. The score is the mean over z = 1..9 of the largest rise,
  *              among those z with at least 500 blocks; at most 1. (T. Pevny and J. Fridrich,
  *              Detection of double-compression in JPEG images, IEEE Trans. Inf. Forensics Secur.
- *              3, 247, 2008, describes such histograms.) It cannot be seen if the first
- *              compression was the finer one, or its grid was another one.
+ *              3, 247, 2008, describes such histograms.) An earlier compression leaves
+ *              no trace if it was finer than the last one or used another grid of blocks.
  *
  * One thread at a time.
  */

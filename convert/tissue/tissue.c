@@ -411,36 +411,41 @@ static bool takes_part(const struct tissue *t, int64_t k)
     return !t->damaged || !t->damaged[k];
 }
 
-/* The cells that could be glass, by gray level; returns their number. */
-static int64_t count_glass(const struct tissue *t, int64_t n, int64_t grays[BINS])
+/* The gray levels of cells: of all, and of those that could be glass. */
+struct grays {
+    uint64_t all[BINS], glass[BINS];
+    int64_t cells, glass_cells;
+};
+
+static void count_grays(const struct tissue *t, int64_t n, struct grays *g)
 {
-    int64_t glass = 0;
-    for (int64_t k = 0; k < n; k++)
-        if (takes_part(t, k) && t->mask[k] >= GLASS_LEAST && t->saturation[k] < GLASS_SATURATION) {
-            grays[t->mask[k]]++;
-            glass++;
+    for (int64_t k = 0; k < n; k++) {
+        const int gray = t->mask[k];
+        if (!takes_part(t, k))
+            continue;
+        g->all[gray]++;
+        g->cells++;
+        if (gray >= GLASS_LEAST && t->saturation[k] < GLASS_SATURATION) {
+            g->glass[gray]++;
+            g->glass_cells++;
         }
-    return glass;
+    }
 }
 
 /* The gray level that tissue is below. */
 static double find_dark(struct tissue *t, int64_t n)
 {
-    uint64_t all[BINS] = {0};
-    int64_t grays[BINS] = {0}, seen = 0, sum = 0;
-    const int64_t glass = count_glass(t, n, grays);
+    struct grays g = {0};
+    uint64_t sum = 0;
     double share;
-    for (int64_t k = 0; k < n; k++)
-        if (takes_part(t, k)) {
-            all[t->mask[k]]++;
-            seen++;
-        }
+    count_grays(t, n, &g);
     t->glass = GLASS;
-    if (glass == 0 || glass * GLASS_SHARE < seen)
+    if (g.glass_cells == 0 || g.glass_cells * GLASS_SHARE < g.cells)
         return t->glass * exp(-density);
-    for (t->glass = GLASS_LEAST; (sum += grays[t->glass]) * 10 < glass * 9; t->glass++)
+    for (t->glass = GLASS_LEAST; (sum += g.glass[t->glass]) * 10 < (uint64_t)g.glass_cells * 9;
+         t->glass++)
         ;
-    const int split = otsu(all, &share);
+    const int split = otsu(g.all, &share);
     const double pale = share >= two_classes ? log((double)t->glass / split) : density;
     return t->glass * exp(-fmin(fmax(pale, pale_density), density));
 }

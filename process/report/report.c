@@ -4,51 +4,15 @@
 #include "common/base/cli.h"
 #include "common/base/text_file.h"
 #include "process/draw/page.h"
-#include "process/report/report_pictures.h"
+#include "process/report/report_load.h"
+#include "process/report/report_page.h"
+#include "process/report/report_tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define CSV_HEAD "slide,group,resolution,windows,"
 #define KEY_HEAD "number,slide,result"
-
-void report_lists_free(struct report *r)
-{
-    for (int32_t k = 0; k < r->n_groups; k++) {
-        free(r->groups[k]);
-        if (r->group_names)
-            free(r->group_names[k]);
-    }
-    for (int64_t k = 0; k < r->n_failures; k++) {
-        free(r->failures[k].name);
-        free(r->failures[k].path);
-        free(r->failures[k].reason);
-        free(r->failures[k].shown);
-    }
-    for (int64_t k = 0; k < r->n_limits; k++)
-        free(r->limits[k].group_name);
-    free(r->groups);
-    free(r->group_names);
-    free(r->failures);
-    free(r->limits);
-}
-
-static void report_free(struct report *r)
-{
-    for (int64_t k = 0; k < r->n; k++)
-        report_slide_free(&r->slides[k]);
-    for (int32_t p = 0; p < r->n_pools; p++) {
-        free(r->pools[p].median);
-        free(r->pools[p].bands);
-    }
-    for (int k = 0; k < r->n_creators; k++)
-        free(r->creators[k]);
-    report_spool_free(r->spool);
-    free(r->slides);
-    free(r->pools);
-    free(r->creators);
-    report_lists_free(r);
-}
 
 /* All files that are to be written, known before anything is read. */
 static int check_targets(const struct report_setup *o, struct err *e)
@@ -61,8 +25,8 @@ static int check_targets(const struct report_setup *o, struct err *e)
                                      : 0;
 }
 
-static int write_one(const struct report *r, const char *path,
-                     int (*put)(const struct report *r, FILE *f, struct err *e), struct err *e)
+static int write_one(const struct report_view *r, const char *path,
+                     int (*put)(const struct report_view *r, FILE *f, struct err *e), struct err *e)
 {
     struct text_file t;
     if (text_file_begin(&t, path, e))
@@ -74,7 +38,7 @@ static int write_one(const struct report *r, const char *path,
 }
 
 /* Writes the page, with less and less in it until it fits. */
-static int write_page(struct report *r, struct err *e)
+static int write_page(struct report_view *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
     for (r->lean = REPORT_WHOLE;; r->lean++) {
@@ -98,7 +62,7 @@ static int write_page(struct report *r, struct err *e)
 }
 
 /* The page comes last: when it is there, so is the rest. */
-static int write_all(struct report *r, struct err *e)
+static int write_all(struct report_view *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
     if ((o->number_names && write_one(r, o->key, report_key, e)) ||
@@ -107,23 +71,56 @@ static int write_all(struct report *r, struct err *e)
     return write_page(r, e);
 }
 
-static int make(struct report *r, struct err *e)
+/* The values of a report, which a view shows. */
+struct values {
+    struct report_slides slides;
+    struct report_failures failures;
+    struct report_groups groups;
+    struct report_names names;
+    struct report_limits limits;
+    struct report_scores scores;
+    struct report_cells cells;
+    struct report_spool *spool;
+};
+
+static void values_free(struct values *v)
 {
-    if (check_targets(r->setup, e) || report_read_limits(r, e) || report_load(r, e) ||
-        report_group(r, e) || report_name(r, e) || report_place_limits(r, e) ||
-        report_score(r, e) || report_cells(r, e))
-        return -1;
-    return write_all(r, e);
+    report_slides_free(&v->slides);
+    report_failures_free(&v->failures);
+    report_groups_free(&v->groups);
+    report_names_free(&v->names);
+    report_limits_free(&v->limits);
+    report_scores_free(&v->scores);
+    report_cells_free(&v->cells);
+    report_spool_free(v->spool);
+}
+
+static int make_values(const struct report_setup *o, struct values *v, int64_t *bad, struct err *e)
+{
+    return check_targets(o, e) || report_limits_read(o->limits, &v->limits, e) ||
+                   report_load(o, &v->slides, &v->failures, &v->spool, bad, e) ||
+                   report_group(o, &v->slides, &v->groups, e) ||
+                   report_read_failed(o, &v->failures, e) ||
+                   report_name(o, &v->slides, &v->groups, &v->failures, &v->names, e) ||
+                   report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
+                   report_score(&v->slides, &v->groups, &v->limits, &v->scores, e) ||
+                   report_cells(&v->slides, &v->scores, &v->cells, e)
+               ? -1
+               : 0;
 }
 
 int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failing, struct err *e)
 {
-    struct report r = {.setup = setup};
-    const int status = make(&r, e);
-    *bad = r.bad;
-    *failing = 0;
-    for (int64_t k = 0; k < r.n; k++)
-        *failing += r.slides[k].verdict == REPORT_FAIL;
-    report_free(&r);
+    struct values v = {0};
+    struct report_view view = {setup,     &v.slides, &v.failures, &v.groups, &v.names,
+                               &v.limits, &v.scores, &v.cells,    NULL,      REPORT_WHOLE};
+    *bad = *failing = 0;
+    int status = make_values(setup, &v, bad, e);
+    for (int64_t k = 0; v.scores.of && k < v.slides.n; k++)
+        *failing += v.scores.of[k].verdict == REPORT_FAIL;
+    view.spool = v.spool;
+    if (!status)
+        status = write_all(&view, e);
+    values_free(&v);
     return status;
 }

@@ -1,15 +1,8 @@
-/*
- * report_data.c - the numbers of a page, as JSON for process/draw/page.js; see report.h.
- *
- * Slides are columns: arrays with one element per slide, in the order of `names`. Histograms are
- * one text: two characters per cell, which count from 0 to 4095 in base 64; 4095 is `max` per dB.
- * The text is empty if they do not fit into --max-size.
- */
-#include "process/report/report.h"
+/* report_data.c - see report_data.h. */
+#include "process/report/report_data.h"
 
-#include "common/base/version.h"
 #include "process/draw/html.h"
-#include "process/report/report_pictures.h"
+#include "process/report/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -67,10 +60,12 @@ static void put_summary(FILE *f, const struct stats_summary *s)
     putc(']', f);
 }
 
-static void put_pool(FILE *f, const struct report *r, const struct report_pool *p)
+static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
 {
+    const struct report_pool *p = &r->scores->pool[pool];
+    const float *bands = r->cells->bands[pool];
     char label[512];
-    report_pool_label(r, p, label, sizeof label);
+    report_pool_label(r, pool, label, sizeof label);
     fputs("{\"label\":", f);
     html_json(f, label);
     fprintf(f, ",\"n\":%" PRId64 ",\"counted\":%" PRId64 ",\"m\":[", p->n, p->counted);
@@ -88,64 +83,65 @@ static void put_pool(FILE *f, const struct report *r, const struct report_pool *
     fputs("],\"bands\":[", f);
     for (int b = 0; b < REPORT_BANDS; b++) {
         fputs(b ? ",[" : "[", f);
-        for (int64_t c = 0; c < r->cells; c++) {
+        for (int64_t c = 0; c < r->cells->n; c++) {
             if (c)
                 putc(',', f);
-            html_number(f, (double)p->bands[b * r->cells + c], 4);
+            html_number(f, (double)bands[b * r->cells->n + c], 4);
         }
         putc(']', f);
     }
     fputs("]}", f);
 }
 
-static void put_shared(FILE *f, const struct report *r)
+static void put_shared(FILE *f, const struct report_view *r)
 {
-    const struct result_params *p = &r->params;
-    const double bin = r->begun ? (p->high_db - p->low_db) / (double)p->bins : 1;
+    const struct result_params *p = &r->slides->params;
+    const struct report_cells *c = r->cells;
+    const double bin = r->slides->begun ? (p->high_db - p->low_db) / (double)p->bins : 1;
     put_metrics(f);
     fputs(",\n\"eta\":", f);
-    put_array(f, r->eta, REPORT_METRICS, 3);
+    put_array(f, r->scores->eta, REPORT_METRICS, 3);
     fprintf(f, ",\n\"window\":%" PRId64 ",\"stride\":%" PRId64 ",\"limits\":%s,\"cells\":{\"low\":",
-            p->window, p->stride, r->n_limits ? "true" : "false");
-    html_number(f, p->low_db + bin * (double)(r->first_cell * r->cell_bins), 9);
+            p->window, p->stride, r->limits->n ? "true" : "false");
+    html_number(f, p->low_db + bin * (double)(c->first * c->bins), 9);
     fputs(",\"step\":", f);
-    html_number(f, bin * (double)r->cell_bins, 9);
-    fprintf(f, ",\"n\":%" PRId64 ",\"max\":", r->cells);
-    html_number(f, r->most_share, 6);
+    html_number(f, bin * (double)c->bins, 9);
+    fprintf(f, ",\"n\":%" PRId64 ",\"max\":", c->n);
+    html_number(f, c->most_share, 6);
     fputs("},\n\"pools\":[", f);
-    for (int32_t k = 0; k < r->n_pools; k++) {
+    for (int32_t k = 0; k < r->scores->n_pools; k++) {
         fputs(k ? ",\n" : "\n", f);
-        put_pool(f, r, &r->pools[k]);
+        put_pool(f, r, k);
     }
     putc(']', f);
 }
 
 /* --- slides --- */
 
-static void put_metric_columns(FILE *f, const struct report *r)
+static void put_metric_columns(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"m\":[", f);
     for (int m = 0; m <= REPORT_METRICS; m++) {
         fputs(m ? ",\n[" : "[", f);
-        for (int64_t k = 0; k < r->n; k++) {
+        for (int64_t k = 0; k < r->slides->n; k++) {
             if (k)
                 putc(',', f);
-            put_fixed(f, report_value(&r->slides[k], m), report_metric(m)->digits);
+            put_fixed(f, report_value(r->slides, r->scores, k, m), report_metric(m)->digits);
         }
         putc(']', f);
     }
     putc(']', f);
 }
 
-static void put_histograms(FILE *f, const struct report *r)
+static void put_histograms(FILE *f, const struct report_view *r)
 {
     static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    const double scale = r->most_share > 0 ? 4095 / r->most_share : 0;
+    const double scale = r->cells->most_share > 0 ? 4095 / r->cells->most_share : 0;
     fputs(",\n\"hist\":\"", f);
-    for (int64_t k = 0; k < r->n && r->lean < REPORT_NO_CURVES; k++)
-        for (int64_t c = 0; c < r->cells; c++) {
-            const struct report_slide *s = &r->slides[k];
-            const double x = s->cdf ? fmin(4095, round(scale * report_share(r, s, c))) : 0;
+    for (int64_t k = 0; k < r->slides->n && r->lean < REPORT_NO_CURVES; k++)
+        for (int64_t c = 0; c < r->cells->n; c++) {
+            const float *cdf = r->slides->slide[k].cdf;
+            const double x = cdf ? fmin(4095, round(scale * report_share(r->cells, cdf, c))) : 0;
             const unsigned at = (unsigned)x;
             putc(set[at >> 6], f);
             putc(set[at & 63], f);
@@ -153,13 +149,13 @@ static void put_histograms(FILE *f, const struct report *r)
     putc('"', f);
 }
 
-static void put_reasons(FILE *f, const struct report *r)
+static void put_reasons(FILE *f, const struct report_view *r)
 {
     char text[1024];
     bool any = false;
     fputs(",\n\"why\":{", f);
-    for (int64_t k = 0; k < r->n; k++)
-        for (int n = 0; report_reason(r, &r->slides[k], n, text, sizeof text); n++) {
+    for (int64_t k = 0; k < r->slides->n; k++)
+        for (int n = 0; report_reason(r, k, n, text, sizeof text); n++) {
             if (n == 0)
                 fprintf(f, "%s\"%" PRId64 "\":[", any ? "],\n" : "\n", k);
             else
@@ -170,16 +166,16 @@ static void put_reasons(FILE *f, const struct report *r)
     fputs(any ? "]}" : "}", f);
 }
 
-static void put_profiles(FILE *f, const struct report *r)
+static void put_profiles(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"profile\":[", f);
-    for (int64_t k = 0; k < r->n; k++) {
+    for (int64_t k = 0; k < r->slides->n; k++) {
         if (k)
             putc(',', f);
-        if (r->lean >= REPORT_NO_CURVES || isnan(r->slides[k].profile[REPORT_OCTAVES - 1]))
+        if (r->lean >= REPORT_NO_CURVES || isnan(r->slides->slide[k].profile[REPORT_OCTAVES - 1]))
             putc('0', f);
         else
-            put_array(f, r->slides[k].profile, REPORT_OCTAVES, 4);
+            put_array(f, r->slides->slide[k].profile, REPORT_OCTAVES, 4);
     }
     putc(']', f);
 }
@@ -199,41 +195,41 @@ static const struct {
     {"partial", offsetof(struct report_slide, groups_missing)},
 };
 
-static void put_columns(FILE *f, const struct report *r)
+static void put_columns(FILE *f, const struct report_view *r)
 {
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
         fprintf(f, ",\n\"%s\":", columns[c].name);
-        for (int64_t k = 0; k < r->n; k++) {
-            const char *at = (const char *)&r->slides[k] + columns[c].offset;
+        for (int64_t k = 0; k < r->slides->n; k++) {
+            const char *at = (const char *)&r->slides->slide[k] + columns[c].offset;
             fprintf(f, "%c%" PRId64, k ? ',' : '[', *(const int64_t *)(const void *)at);
         }
-        fputs(r->n ? "]" : "[]", f);
+        fputs(r->slides->n ? "]" : "[]", f);
     }
     fputs(",\n\"downsample\":[", f);
-    for (int64_t k = 0; k < r->n; k++) {
+    for (int64_t k = 0; k < r->slides->n; k++) {
         if (k)
             putc(',', f);
-        html_number(f, r->slides[k].downsample, 9);
+        html_number(f, r->slides->slide[k].downsample, 9);
     }
     fputs("],\n\"pool\":[", f);
-    for (int64_t k = 0; k < r->n; k++)
-        fprintf(f, "%s%d", k ? "," : "", r->slides[k].pool);
+    for (int64_t k = 0; k < r->slides->n; k++)
+        fprintf(f, "%s%d", k ? "," : "", r->scores->of[k].pool);
     fputs("],\n\"verdict\":[", f);
-    for (int64_t k = 0; k < r->n; k++)
-        fprintf(f, "%s%d", k ? "," : "", r->slides[k].verdict);
+    for (int64_t k = 0; k < r->slides->n; k++)
+        fprintf(f, "%s%d", k ? "," : "", r->scores->of[k].verdict);
     fputs("],\n\"flagged\":[", f);
-    for (int64_t k = 0; k < r->n; k++)
-        fprintf(f, "%s%d", k ? "," : "", report_is_flagged(&r->slides[k]));
+    for (int64_t k = 0; k < r->slides->n; k++)
+        fprintf(f, "%s%d", k ? "," : "", report_is_flagged(r, k));
     putc(']', f);
 }
 
-static void put_slides(FILE *f, const struct report *r)
+static void put_slides(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"names\":[", f);
-    for (int64_t k = 0; k < r->n; k++) {
+    for (int64_t k = 0; k < r->slides->n; k++) {
         if (k)
             putc(',', f);
-        html_json(f, r->slides[k].shown);
+        html_json(f, r->names->slide[k]);
     }
     putc(']', f);
     put_columns(f, r);
@@ -244,23 +240,23 @@ static void put_slides(FILE *f, const struct report *r)
 }
 
 /* Inputs without numbers: [name, reason]. */
-static void put_failures(FILE *f, const struct report *r)
+static void put_failures(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"failed\":[", f);
-    for (int64_t k = 0; k < r->n_failures; k++) {
+    for (int64_t k = 0; k < r->failures->n; k++) {
         fputs(k ? ",\n[" : "[", f);
-        html_json(f, r->failures[k].shown);
+        html_json(f, r->names->failure[k]);
         putc(',', f);
-        html_json(f, report_failure_reason(r, &r->failures[k]));
+        html_json(f, report_failure_reason(r, k));
         putc(']', f);
     }
     putc(']', f);
 }
 
-void report_data(const struct report *r, FILE *f)
+void report_data(const struct report_view *r, FILE *f)
 {
     fputs("{\"format\":1,\n\"creators\":", f);
-    put_texts(f, r->creators, r->n_creators);
+    put_texts(f, r->slides->creators, r->slides->n_creators);
     put_shared(f, r);
     put_slides(f, r);
     put_failures(f, r);

@@ -1,5 +1,5 @@
-/* report_limits.c - the file of --limits; see report.h. */
-#include "process/report/report.h"
+/* report_limits.c - see report_limits.h. */
+#include "process/report/report_limits.h"
 
 #include "common/base/cli.h"
 #include "common/base/number.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool report_limit_holds(const struct report_limit *l, const struct report_slide *s)
+bool report_limit_holds(const struct report_limit *l, int32_t group)
 {
-    return l->group == REPORT_EVERY_GROUP || l->group == s->group;
+    return l->group == REPORT_EVERY_GROUP || l->group == group;
 }
 
 bool report_limit_breaks(const struct report_limit *l, double x, double threshold)
@@ -62,10 +62,9 @@ static int read_limit(const struct table *t, int64_t row, const int64_t at[COLUM
                : 0;
 }
 
-int report_read_limits(struct report *r, struct err *e)
+int report_limits_read(const char *path, struct report_limits *l, struct err *e)
 {
     static const char *const names[COLUMNS] = {"metric", "side", "warn", "fail", "group"};
-    const char *path = r->setup->limits;
     struct table t = {0};
     int64_t at[COLUMNS];
     int bad = path ? table_read(&t, path, e) : 0;
@@ -75,10 +74,10 @@ int report_read_limits(struct report *r, struct err *e)
             bad = err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
                           path, names[k]);
     }
-    if (path && !bad && !(r->limits = calloc((size_t)t.rows + 1, sizeof *r->limits)))
+    if (path && !bad && !(l->limit = calloc((size_t)t.rows + 1, sizeof *l->limit)))
         bad = err_set(e, "out of memory");
     for (int64_t k = 1; path && !bad && k <= t.rows; k++)
-        if (read_limit(&t, k, at, &r->limits[r->n_limits++], e))
+        if (read_limit(&t, k, at, &l->limit[l->n++], e))
             bad = err_add(e, "%s: line %" PRId64, path, t.lines[k]);
     table_free(&t);
     return bad ? -1 : 0;
@@ -110,37 +109,46 @@ static void range_of(const struct result_params *p, int metric, double *least, d
     }
 }
 
-static int check_reach(const struct report *r, const struct report_limit *l, struct err *e)
+static int check_reach(const char *path, const struct result_params *p,
+                       const struct report_limit *l, struct err *e)
 {
     double least, most;
-    range_of(&r->params, l->metric, &least, &most);
+    range_of(p, l->metric, &least, &most);
     const double thresholds[] = {l->warn, l->fail};
     for (int k = 0; k < 2; k++)
         if (l->above ? thresholds[k] >= most : thresholds[k] <= least)
-            return err_set(e, "%s: line %" PRId64 ": %s lies between %g and %g, never %s %g",
-                           r->setup->limits, l->line, report_metric(l->metric)->name, least, most,
+            return err_set(e, "%s: line %" PRId64 ": %s lies between %g and %g, never %s %g", path,
+                           l->line, report_metric(l->metric)->name, least, most,
                            l->above ? "above" : "below", thresholds[k]);
     return 0;
 }
 
-static int32_t group_of(const struct report *r, const char *name)
+static int32_t group_of(const struct report_groups *g, const char *name)
 {
-    for (int32_t k = 0; k < r->n_groups; k++)
-        if (!strcmp(r->group_names[k], name))
+    for (int32_t k = 0; k < g->n; k++)
+        if (!strcmp(g->name[k], name))
             return k;
     return REPORT_NO_GROUP;
 }
 
-int report_place_limits(struct report *r, struct err *e)
+int report_limits_place(const char *path, const struct report_slides *s,
+                        const struct report_groups *g, struct report_limits *l, struct err *e)
 {
-    for (int64_t k = 0; k < r->n_limits; k++) {
-        struct report_limit *l = &r->limits[k];
-        l->group = *l->group_name ? group_of(r, l->group_name) : REPORT_EVERY_GROUP;
-        if (l->group == REPORT_NO_GROUP)
+    for (int64_t k = 0; k < l->n; k++) {
+        struct report_limit *x = &l->limit[k];
+        x->group = *x->group_name ? group_of(g, x->group_name) : REPORT_EVERY_GROUP;
+        if (x->group == REPORT_NO_GROUP)
             cli_say("%s: line %" PRId64 ": no slide is in group %s; this limit holds for none",
-                    r->setup->limits, l->line, l->group_name);
-        if (r->begun && check_reach(r, l, e))
+                    path, x->line, x->group_name);
+        if (s->begun && check_reach(path, &s->params, x, e))
             return -1;
     }
     return 0;
+}
+
+void report_limits_free(struct report_limits *l)
+{
+    for (int64_t k = 0; k < l->n; k++)
+        free(l->limit[k].group_name);
+    free(l->limit);
 }

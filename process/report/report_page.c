@@ -1,10 +1,12 @@
-/* report_page.c - the page of a report; see report.h. */
-#include "process/report/report.h"
+/* report_page.c - see report_page.h. */
+#include "process/report/report_page.h"
 
 #include "common/base/version.h"
 #include "process/draw/html.h"
 #include "process/draw/page.h"
-#include "process/report/report_pictures.h"
+#include "process/report/report_album.h"
+#include "process/report/report_data.h"
+#include "process/report/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,18 +24,18 @@ struct tally {
     int64_t flagged, empty, partial, damaged, old, glass, verdicts[4];
 };
 
-static struct tally count(const struct report *r)
+static struct tally count(const struct report_view *r)
 {
     struct tally t = {0};
-    for (int64_t k = 0; k < r->n; k++) {
-        const struct report_slide *s = &r->slides[k];
-        t.flagged += report_is_flagged(s);
+    for (int64_t k = 0; k < r->slides->n; k++) {
+        const struct report_slide *s = &r->slides->slide[k];
+        t.flagged += report_is_flagged(r, k);
         t.empty += s->windows == 0;
         t.partial += s->groups_missing > 0;
         t.damaged += s->damaged > 0;
         t.old += s->version < 2;
         t.glass += s->metric[REPORT_TISSUE] < 0.5; /* false if it is not known */
-        t.verdicts[s->verdict]++;
+        t.verdicts[r->scores->of[k].verdict]++;
     }
     return t;
 }
@@ -46,17 +48,18 @@ static void item(FILE *f, int64_t n, const char *show, const char *one, const ch
                 n == 1 ? one : many);
 }
 
-static void put_counts(FILE *f, const struct report *r, const struct tally *t)
+static void put_counts(FILE *f, const struct report_view *r, const struct tally *t)
 {
     fputs("<ul id=\"counts\">\n", f);
-    fprintf(f, "<li data-show=\"all\"><b>%" PRId64 "</b> slide%s</li>\n", r->n, plural(r->n));
-    item(f, t->flagged + r->n_failures, "flagged", "needs a look", "need a look");
-    item(f, r->n_failures, "failed", "failed (listed below)", "failed (listed below)");
+    fprintf(f, "<li data-show=\"all\"><b>%" PRId64 "</b> slide%s</li>\n", r->slides->n,
+            plural(r->slides->n));
+    item(f, t->flagged + r->failures->n, "flagged", "needs a look", "need a look");
+    item(f, r->failures->n, "failed", "failed (listed below)", "failed (listed below)");
     item(f, t->empty, "empty", "without a counted window", "without a counted window");
     item(f, t->partial, "partial", "incomplete: groups are missing",
          "incomplete: groups are missing");
     item(f, t->damaged, "damaged", "with damaged tiles", "with damaged tiles");
-    if (r->n_limits > 0)
+    if (r->limits->n > 0)
         fprintf(f,
                 "<li>limits: <b>%" PRId64 "</b> pass, <b>%" PRId64 "</b> warn, <b>%" PRId64
                 "</b> fail, <b>%" PRId64 "</b> without a value</li>\n",
@@ -66,11 +69,11 @@ static void put_counts(FILE *f, const struct report *r, const struct tally *t)
 }
 
 /* Why no value has a score. */
-static void put_too_few(FILE *f, const struct report *r)
+static void put_too_few(FILE *f, const struct report_view *r)
 {
     int64_t most = 0;
-    for (int32_t p = 0; p < r->n_pools; p++)
-        most = r->pools[p].counted > most ? r->pools[p].counted : most;
+    for (int32_t p = 0; p < r->scores->n_pools; p++)
+        most = r->scores->pool[p].counted > most ? r->scores->pool[p].counted : most;
     if (most < STATS_LEAST)
         fprintf(f,
                 "<p id=\"chance\">There are too few slides to score: a pool (one group, one "
@@ -83,9 +86,9 @@ static void put_too_few(FILE *f, const struct report *r)
               f);
 }
 
-static void put_chance(FILE *f, const struct report *r)
+static void put_chance(FILE *f, const struct report_view *r)
 {
-    if (r->scored == 0) {
+    if (r->scores->scored == 0) {
         put_too_few(f, r);
         return;
     }
@@ -93,32 +96,33 @@ static void put_chance(FILE *f, const struct report *r)
             "<p id=\"chance\">%" PRId64 " value%s of %" PRId64 " %s flagged (|z| &gt; %.1f). "
             "Chance alone would flag about <b>%.1f</b>, if values were normally distributed. "
             "A flag means \"look at this slide\". It is not a verdict.</p>\n",
-            r->flags, plural(r->flags), r->scored, r->flags == 1 ? "is" : "are", STATS_FLAG,
-            (double)r->scored * STATS_BY_CHANCE);
+            r->scores->flags, plural(r->scores->flags), r->scores->scored,
+            r->scores->flags == 1 ? "is" : "are", STATS_FLAG,
+            (double)r->scores->scored * STATS_BY_CHANCE);
 }
 
 /* --- what cannot be claimed --- */
 
-static void put_unscored(FILE *f, const struct report *r)
+static void put_unscored(FILE *f, const struct report_view *r)
 {
     int64_t small = 0, slides = 0;
-    for (int32_t p = 0; p < r->n_pools; p++)
-        if (r->pools[p].counted < STATS_LEAST) {
+    for (int32_t p = 0; p < r->scores->n_pools; p++)
+        if (r->scores->pool[p].counted < STATS_LEAST) {
             small++;
-            slides += r->pools[p].n;
+            slides += r->scores->pool[p].n;
         }
     if (small > 0)
         fprintf(f,
                 "<li>%" PRId64 " slide%s in %" PRId64 " pool%s of fewer than %d slides with "
                 "windows: no scores, because so few say too little about what is usual.</li>\n",
                 slides, plural(slides), small, plural(small), STATS_LEAST);
-    for (int32_t p = 0; p < r->n_pools; p++)
+    for (int32_t p = 0; p < r->scores->n_pools; p++)
         for (int m = 0; m < REPORT_METRICS; m++) {
-            const struct stats_summary *s = &r->pools[p].summary[m];
+            const struct stats_summary *s = &r->scores->pool[p].summary[m];
             char label[512];
             if (!report_metric(m)->low || s->n < STATS_LEAST || s->mad > 0)
                 continue;
-            report_pool_label(r, &r->pools[p], label, sizeof label);
+            report_pool_label(r, p, label, sizeof label);
             fprintf(f, "<li>%s has no scores in pool ", report_metric(m)->name);
             html_text(f, label);
             fputs(": more than half of its values are equal (MAD = 0).</li>\n", f);
@@ -140,7 +144,7 @@ static void put_glass(FILE *f, const struct tally *t)
     fputs("</li>\n", f);
 }
 
-static void put_cannot(FILE *f, const struct report *r, const struct tally *t)
+static void put_cannot(FILE *f, const struct report_view *r, const struct tally *t)
 {
     fputs("<section id=\"cannot\"><h2>What this report cannot tell</h2>\n<ul>\n"
           "<li>Whether a slide is in focus in an absolute sense. A sharp slide of one tissue can "
@@ -149,13 +153,13 @@ static void put_cannot(FILE *f, const struct report *r, const struct tally *t)
           "<li>Why groups differ. Scanner, stain, tissue and laboratory change together.</li>\n"
           "<li>Anything about a diagnosis.</li>\n",
           f);
-    if (!r->params.tissue_only)
+    if (!r->slides->params.tissue_only)
         put_glass(f, t);
-    if (r->n_pools > 1)
+    if (r->scores->n_pools > 1)
         fprintf(f,
                 "<li>Anything across its %d pools: slides of different resolution or group are "
                 "never pooled.</li>\n",
-                r->n_pools);
+                r->scores->n_pools);
     put_unscored(f, r);
     if (t->old > 0)
         fprintf(f,
@@ -172,31 +176,32 @@ static void put_cannot(FILE *f, const struct report *r, const struct tally *t)
 
 /* --- the table without JavaScript --- */
 
-static void put_plain_row(FILE *f, const struct report *r, const struct report_slide *s)
+static void put_plain_row(FILE *f, const struct report_view *r, int64_t k)
 {
     char text[1024];
     fputs("<tr><td>", f);
-    html_text(f, s->shown);
+    html_text(f, r->names->slide[k]);
     fputs("</td><td>", f);
-    report_pool_label(r, &r->pools[s->pool], text, sizeof text);
+    report_pool_label(r, r->scores->of[k].pool, text, sizeof text);
     html_text(f, text);
-    fprintf(f, "</td><td>%" PRId64 "</td>", s->windows);
+    fprintf(f, "</td><td>%" PRId64 "</td>", r->slides->slide[k].windows);
     for (int m = 0; m <= REPORT_METRICS; m++)
-        if (isnan(report_value(s, m)))
+        if (isnan(report_value(r->slides, r->scores, k, m)))
             fputs("<td></td>", f);
         else
-            fprintf(f, "<td>%.*f</td>", report_metric(m)->digits, report_value(s, m));
+            fprintf(f, "<td>%.*f</td>", report_metric(m)->digits,
+                    report_value(r->slides, r->scores, k, m));
     fputs("<td>", f);
-    for (int k = 0; report_reason(r, s, k, text, sizeof text); k++) {
-        fputs(k ? "; " : "", f);
+    for (int n = 0; report_reason(r, k, n, text, sizeof text); n++) {
+        fputs(n ? "; " : "", f);
         html_text(f, text);
     }
     fputs("</td></tr>\n", f);
 }
 
-static void put_plain_table(FILE *f, const struct report *r)
+static void put_plain_table(FILE *f, const struct report_view *r)
 {
-    const bool all = r->n <= MOST_PLAIN_ROWS && r->lean < REPORT_LESS_TABLE;
+    const bool all = r->slides->n <= MOST_PLAIN_ROWS && r->lean < REPORT_LESS_TABLE;
     char text[1024];
     fprintf(f,
             "<noscript>\n<h2>Slides</h2>\n<p>JavaScript is off: this is a plain table%s.</p>\n"
@@ -205,26 +210,26 @@ static void put_plain_table(FILE *f, const struct report *r)
     for (int m = 0; m <= REPORT_METRICS; m++)
         fprintf(f, "<th>%s</th>", report_metric(m)->name);
     fputs("<th>reasons</th></tr>\n", f);
-    for (int64_t k = 0; k < r->n; k++)
-        if (all || report_reason(r, &r->slides[k], 0, text, sizeof text))
-            put_plain_row(f, r, &r->slides[k]);
+    for (int64_t k = 0; k < r->slides->n; k++)
+        if (all || report_reason(r, k, 0, text, sizeof text))
+            put_plain_row(f, r, k);
     fputs("</table>\n</noscript>\n", f);
 }
 
 /* --- failures, definitions --- */
 
-static void put_failures(FILE *f, const struct report *r)
+static void put_failures(FILE *f, const struct report_view *r)
 {
-    if (r->n_failures == 0)
+    if (r->failures->n == 0)
         return;
     fputs("<section id=\"failed\"><h2>Failed</h2>\n<p>These have no numbers.</p>\n"
           "<table class=\"plain\">\n<tr><th>slide or file</th><th>reason</th></tr>\n",
           f);
-    for (int64_t k = 0; k < r->n_failures; k++) {
+    for (int64_t k = 0; k < r->failures->n; k++) {
         fputs("<tr><td>", f);
-        html_text(f, r->failures[k].shown);
+        html_text(f, r->names->failure[k]);
         fputs("</td><td>", f);
-        html_text(f, report_failure_reason(r, &r->failures[k]));
+        html_text(f, report_failure_reason(r, k));
         fputs("</td></tr>\n", f);
     }
     fputs("</table></section>\n", f);
@@ -235,11 +240,12 @@ static void define(FILE *f, const char *name, const char *text)
     fprintf(f, "<dt>%s</dt><dd>%s</dd>\n", name, text);
 }
 
-static void put_definitions(FILE *f, const struct report *r)
+static void put_definitions(FILE *f, const struct report_view *r)
 {
     fputs("<dl>\n", f);
     for (int m = 0; m <= REPORT_METRICS; m++) {
-        const bool glass = m >= REPORT_FOCUS_P05 && m <= REPORT_FOCUS_P95 && !r->params.tissue_only;
+        const bool glass =
+            m >= REPORT_FOCUS_P05 && m <= REPORT_FOCUS_P95 && !r->slides->params.tissue_only;
         fprintf(f, "<dt>%s</dt><dd>%s%s</dd>\n", report_metric(m)->name,
                 report_metric(m)->definition, glass ? "; windows of glass count, too" : "");
     }
@@ -265,10 +271,10 @@ static void put_definitions(FILE *f, const struct report *r)
     fputs("</dl>\n", f);
 }
 
-static void put_parameters(FILE *f, const struct report *r)
+static void put_parameters(FILE *f, const struct report_view *r)
 {
-    const struct result_params *p = &r->params;
-    if (!r->begun)
+    const struct result_params *p = &r->slides->params;
+    if (!r->slides->begun)
         return;
     fprintf(f,
             "<p id=\"parameters\">Window %" PRId64 " px, stride %" PRId64 " px, Gaussian "
@@ -286,17 +292,17 @@ static void put_parameters(FILE *f, const struct report *r)
     html_text(f, p->roi_class);
     fprintf(f, "%s.</p>\n<p>Results made by ",
             p->skip_damaged ? ", without those that touch damaged tiles" : "");
-    for (int k = 0; k < r->n_creators; k++) {
+    for (int k = 0; k < r->slides->n_creators; k++) {
         fputs(k ? ", " : "", f);
-        html_text(f, r->creators[k]);
+        html_text(f, r->slides->creators[k]);
     }
     fputs("; report made by h5spec " WSI_VERSION ".</p>\n", f);
 }
 
-static void put_limits(FILE *f, const struct report *r)
+static void put_limits(FILE *f, const struct report_view *r)
 {
-    for (int64_t k = 0; k < r->n_limits; k++) {
-        const struct report_limit *l = &r->limits[k];
+    for (int64_t k = 0; k < r->limits->n; k++) {
+        const struct report_limit *l = &r->limits->limit[k];
         fprintf(f, k ? "<br>%s %s: " : "<p>Limits: %s %s: ", report_metric(l->metric)->name,
                 l->above ? "above" : "below");
         if (!isnan(l->warn))
@@ -305,29 +311,29 @@ static void put_limits(FILE *f, const struct report *r)
             fprintf(f, "%g fails ", l->fail);
         if (l->group >= 0) {
             fputs("in group ", f);
-            html_text(f, r->groups[l->group]);
+            html_text(f, r->names->group[l->group]);
         }
         if (l->group == REPORT_NO_GROUP)
             fputs("in a group that no slide is in", f);
     }
-    fputs(r->n_limits ? "</p>\n" : "", f);
+    fputs(r->limits->n ? "</p>\n" : "", f);
 }
 
 /* --- the page --- */
 
-static void put_title(FILE *f, const struct report *r, char *out, size_t size)
+static void put_title(FILE *f, const struct report_view *r, char *out, size_t size)
 {
     if (r->setup->title)
         snprintf(out, size, "%s", r->setup->title);
     else
-        snprintf(out, size, "Spectra of %" PRId64 " slide%s", r->n, plural(r->n));
+        snprintf(out, size, "Spectra of %" PRId64 " slide%s", r->slides->n, plural(r->slides->n));
     page_begin(f, PAGE_REPORT, out);
     fputs("<h1>", f);
     html_text(f, out);
     fputs("</h1>\n", f);
 }
 
-int report_page(const struct report *r, FILE *f, struct err *e)
+int report_page(const struct report_view *r, FILE *f, struct err *e)
 {
     const struct tally t = count(r);
     char title[1024];
@@ -347,7 +353,7 @@ int report_page(const struct report *r, FILE *f, struct err *e)
     fputs("</script>\n", f);
     if (!r->spool)
         page_script(f, PAGE_REPORT);
-    else if (report_pictures_write(r, f, e))
+    else if (report_album_write(r, f, e))
         return -1;
     fputs("</body>\n</html>\n", f);
     return 0;

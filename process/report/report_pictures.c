@@ -5,10 +5,8 @@
 #include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
-#include "process/draw/page.h"
 #include "process/draw/png_file.h"
 #include "process/draw/shrink.h"
-#include "process/report/report_spectra.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +14,7 @@
 #include <string.h>
 
 enum { MAP, THUMB, KINDS }; /* what a slide has in each size */
-enum { SIZES = 5, TRIED = 3, PER_BLOCK = 64, QUALITY = 60 };
+enum { SIZES = 5, TRIED = 3, QUALITY = 60 };
 
 /* Longest side of the map and of the thumbnail in px, and about how many bytes both take. */
 static const struct {
@@ -220,83 +218,31 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
     return 0;
 }
 
-/* --- into the page --- */
+/* --- out of the spool --- */
 
-/* Which slides get pictures, and of which size. */
-struct choice {
-    int size; /* 0 .. TRIED - 1; -1: none */
-    bool all; /* of all slides, not only of those to look at */
-    bool all_spectra;
-    int64_t spectra; /* bytes that spectra may take */
-};
+int report_spool_sizes(const struct report_spool *s)
+{
+    return s->tried;
+}
 
-enum { SPECTRA_BYTES = 40000 }; /* about what the two spectra of a slide take */
-
-static int64_t total_bytes(const struct report *r, struct choice c)
+int64_t report_pictures_bytes(const struct report_picture *p, int size)
 {
     int64_t sum = 0;
-    for (int64_t k = 0; k < r->n; k++) {
-        const struct report_picture *p = r->slides[k].pictures;
-        if (p && (c.all || report_is_flagged(&r->slides[k])))
-            for (int i = 0; i < KINDS; i++)
-                sum += ((int64_t)p->bytes[c.size][i] + 2) / 3 * 4 + 1;
-    }
+    for (int k = 0; k < KINDS; k++)
+        sum += ((int64_t)p->bytes[size][k] + 2) / 3 * 4 + 1;
     return sum;
 }
 
-static struct choice choose(const struct report *r, int64_t room)
+int report_pictures_put(const struct report_spool *s, const struct report_picture *p, int size,
+                        FILE *f, struct err *e)
 {
-    const bool whatever = r->setup->pictures == REPORT_ALL;
-    struct choice c = {.size = 0, .all = true, .all_spectra = true, .spectra = INT64_MAX};
-    bool fits = whatever;
-    for (int all = 1; all >= 0 && !fits; all--)
-        for (int size = 0; size < r->spool->tried && !fits; size++) {
-            c.size = size;
-            c.all = all;
-            fits = total_bytes(r, c) <= room;
-        }
-    if (!fits)
-        return (struct choice){.size = -1};
-    if (!whatever) {
-        c.spectra = room - total_bytes(r, c);
-        c.all_spectra = c.all && c.spectra / SPECTRA_BYTES >= r->n;
-    }
-    return c;
-}
-
-static void put_head(FILE *f, struct choice c)
-{
-    const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS),
-                                 *mean = result_map_kind(RESULT_MEAN);
-    fprintf(f,
-            "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
-            "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
-            "\"spectrumLow\":%d,\"spectrumHigh\":%d,\"colours\":\"",
-            PER_BLOCK, focus->low, mean->low, focus->high, mean->high, REPORT_SPECTRUM_LOW,
-            REPORT_SPECTRUM_HIGH);
-    uint32_t palette[COLOURS_PALETTE];
-    colours_palette(palette, 255);
-    for (int k = 0; k < COLOURS_MAP; k++)
-        fprintf(f, "%06" PRIx32, palette[k] >> 8);
-    fputs("\",\"note\":\"", f);
-    if (c.size < 0)
-        fputs("No pictures fit into --max-size.", f);
-    else if (!c.all)
-        fputs("Pictures of slides without flags are left out: they do not fit into --max-size.", f);
-    fputs("\"}</script>\n", f);
-}
-
-static int put_one(const struct report *r, const struct report_slide *s, FILE *f, int size,
-                   struct err *e)
-{
-    const struct report_picture *p = s->pictures;
     int64_t at = p->at;
     for (int k = 0; k < size; k++)
         at += (int64_t)p->bytes[k][MAP] + p->bytes[k][THUMB];
     const size_t n = (size_t)p->bytes[size][MAP] + p->bytes[size][THUMB];
     uint8_t *bytes = malloc(n + 1);
     int bad = bytes ? 0 : err_set(e, "out of memory");
-    if (!bad && (fseeko(r->spool->f, at, SEEK_SET) || fread(bytes, 1, n, r->spool->f) != n))
+    if (!bad && (fseeko(s->f, at, SEEK_SET) || fread(bytes, 1, n, s->f) != n))
         bad = err_sys(e, "the temporary file for pictures cannot be read");
     if (!bad) {
         html_base64(f, bytes, p->bytes[size][MAP]);
@@ -305,46 +251,4 @@ static int put_one(const struct report *r, const struct report_slide *s, FILE *f
     }
     free(bytes);
     return bad;
-}
-
-/* A line: "MAP THUMB TISSUE GLASS". Spectra go as far as their bytes do. */
-static int put_slide(const struct report *r, const struct report_slide *s, FILE *f,
-                     struct choice *c, struct report_spectra *spectra, struct err *e)
-{
-    const bool flagged = report_is_flagged(s);
-    if (!s->pictures || (!c->all && !flagged))
-        return 0;
-    if (put_one(r, s, f, c->size, e))
-        return -1;
-    if ((!c->all_spectra && !flagged) || c->spectra < SPECTRA_BYTES)
-        return 0;
-    const int64_t before = ftello(f);
-    const int bad = report_spectra_write(spectra, s, f, e);
-    c->spectra -= ftello(f) - before;
-    return bad;
-}
-
-static int put_blocks(const struct report *r, FILE *f, struct choice c, struct err *e)
-{
-    struct report_spectra *spectra = report_spectra_create(r, e);
-    int bad = spectra ? 0 : -1;
-    for (int64_t k = 0; k < r->n && !bad; k++) {
-        if (k % PER_BLOCK == 0)
-            fprintf(f, "%s<script type=\"text/plain\" id=\"p%" PRId64 "\">", k ? "</script>\n" : "",
-                    k / PER_BLOCK);
-        bad = put_slide(r, &r->slides[k], f, &c, spectra, e);
-        putc('\n', f);
-    }
-    fputs(r->n ? "</script>\n" : "", f);
-    report_spectra_free(spectra);
-    return bad;
-}
-
-int report_pictures_write(const struct report *r, FILE *f, struct err *e)
-{
-    const int64_t others = 48000 + 2 * r->n; /* bytes of script and elements */
-    const struct choice c = choose(r, r->setup->max_size - ftello(f) - others);
-    put_head(f, c);
-    page_script(f, PAGE_REPORT);
-    return c.size < 0 ? 0 : put_blocks(r, f, c, e);
 }

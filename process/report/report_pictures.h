@@ -9,7 +9,10 @@
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H
 
-#include "process/report/report.h"
+#include "common/result/result.h"
+#include "process/report/report_setup.h"
+
+#include <stdio.h>
 
 struct report_picture; /* where a slide's pictures are in the spool */
 struct report_spool;
@@ -26,7 +29,12 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
 int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e);
 void report_pictures_free(struct report_picture *p); /* NULL is fine */
 
-/* Writes the script elements with the pictures that fit, given what the page has already. */
-int report_pictures_write(const struct report *r, FILE *f, struct err *e);
+/* How many sizes each picture has: 0 is the largest. */
+int report_spool_sizes(const struct report_spool *s);
+/* Bytes that a slide's pictures of this size take in a page. */
+int64_t report_pictures_bytes(const struct report_picture *p, int size);
+/* Writes "MAP THUMB", each in base64. */
+int report_pictures_put(const struct report_spool *s, const struct report_picture *p, int size,
+                        FILE *f, struct err *e);
 
 #endif

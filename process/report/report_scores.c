@@ -1,10 +1,19 @@
-/* report_scores.c - pools, scores, distances and verdicts; see report.h. */
-#include "process/report/report.h"
+/* report_scores.c - see report_scores.h. */
+#include "process/report/report_scores.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a report is scored from, and the scores. */
+struct work {
+    const struct report_slides *slides;
+    const struct report_groups *groups;
+    const struct report_limits *limits;
+    struct report_scores *out;
+};
 
 /* --- pools --- */
 
@@ -18,21 +27,23 @@ static void name_resolution(const struct report_slide *s, char *out, size_t size
         snprintf(out, size, "unknown um/px, level %" PRId64, s->level);
 }
 
-static int find_pool(struct report *r, struct report_slide *s, struct err *e)
+/* The pool of slide k, which may be new; -1: out of memory. */
+static int32_t find_pool(const struct work *w, int64_t k, struct err *e)
 {
-    char resolution[sizeof r->pools->resolution];
-    name_resolution(s, resolution, sizeof resolution);
-    for (int32_t k = 0; k < r->n_pools; k++)
-        if (r->pools[k].group == s->group && !strcmp(r->pools[k].resolution, resolution))
-            return s->pool = k, 0;
-    struct report_pool *more = realloc(r->pools, ((size_t)r->n_pools + 1) * sizeof *more);
+    struct report_scores *out = w->out;
+    const int32_t group = w->groups->of[k];
+    char resolution[sizeof out->pool->resolution];
+    name_resolution(&w->slides->slide[k], resolution, sizeof resolution);
+    for (int32_t p = 0; p < out->n_pools; p++)
+        if (out->pool[p].group == group && !strcmp(out->pool[p].resolution, resolution))
+            return p;
+    struct report_pool *more = realloc(out->pool, ((size_t)out->n_pools + 1) * sizeof *more);
     if (!more)
         return err_set(e, "out of memory");
-    r->pools = more;
-    more[r->n_pools] = (struct report_pool){.group = s->group};
-    memcpy(more[r->n_pools].resolution, resolution, sizeof resolution);
-    s->pool = r->n_pools++;
-    return 0;
+    out->pool = more;
+    more[out->n_pools] = (struct report_pool){.group = group};
+    memcpy(more[out->n_pools].resolution, resolution, sizeof resolution);
+    return out->n_pools++;
 }
 
 /* Work memory for all pools. */
@@ -66,48 +77,53 @@ static void room_free(struct room *m)
 
 /* --- scores --- */
 
-static void score_metric(struct report *r, int32_t pool, int metric, struct room *m)
+static void score_metric(const struct work *w, int32_t pool, int metric, struct room *m)
 {
-    struct stats_summary *sum = &r->pools[pool].summary[metric];
+    const struct report_slides *s = w->slides;
+    struct report_score *of = w->out->of;
+    struct stats_summary *sum = &w->out->pool[pool].summary[metric];
     int64_t n = 0;
-    for (int64_t k = 0; k < r->n; k++)
-        if (r->slides[k].pool == pool)
-            m->values[n++] = r->slides[k].metric[metric];
+    for (int64_t k = 0; k < s->n; k++)
+        if (of[k].pool == pool)
+            m->values[n++] = s->slide[k].metric[metric];
     *sum = stats_summarise(m->values, n, m->work);
-    for (int64_t k = 0; k < r->n && report_metric(metric)->low; k++) {
-        struct report_slide *s = &r->slides[k];
-        if (s->pool != pool)
+    for (int64_t k = 0; k < s->n && report_metric(metric)->low; k++) {
+        if (of[k].pool != pool)
             continue;
-        s->z[metric] = stats_z(sum, s->metric[metric]);
-        r->scored += !isnan(s->z[metric]);
-        r->flags += fabs(s->z[metric]) > STATS_FLAG;
+        const double z = stats_z(sum, s->slide[k].metric[metric]);
+        of[k].z[metric] = z;
+        w->out->scored += !isnan(z);
+        w->out->flags += fabs(z) > STATS_FLAG;
     }
 }
 
-static void summarise_profile(struct report *r, int32_t pool, struct room *m)
+static void summarise_profile(const struct work *w, int32_t pool, struct room *m)
 {
+    struct report_pool *q = &w->out->pool[pool];
     for (int j = 0; j < REPORT_OCTAVES; j++) {
         int64_t n = 0;
-        for (int64_t k = 0; k < r->n; k++)
-            if (r->slides[k].pool == pool)
-                m->values[n++] = r->slides[k].profile[j];
+        for (int64_t k = 0; k < w->slides->n; k++)
+            if (w->out->of[k].pool == pool)
+                m->values[n++] = w->slides->slide[k].profile[j];
         const struct stats_summary s = stats_summarise(m->values, n, m->work);
-        r->pools[pool].profile[0][j] = s.q25;
-        r->pools[pool].profile[1][j] = s.q50;
-        r->pools[pool].profile[2][j] = s.q75;
+        q->profile[0][j] = s.q25;
+        q->profile[1][j] = s.q50;
+        q->profile[2][j] = s.q75;
     }
 }
 
 /* The pool's median histogram, and the distance of each slide to it. */
-static int measure_distances(struct report *r, int32_t pool, struct room *m, struct err *e)
+static int measure_distances(const struct work *w, int32_t pool, struct room *m, struct err *e)
 {
-    const struct result_params *p = &r->params;
+    const struct report_slides *s = w->slides;
+    const struct result_params *p = &s->params;
     const double width = (p->high_db - p->low_db) / (double)p->bins;
-    struct report_pool *q = &r->pools[pool];
-    for (int64_t k = 0; k < r->n; k++) {
-        q->n += r->slides[k].pool == pool;
-        if (r->slides[k].pool == pool && r->slides[k].cdf)
-            m->cdfs[q->counted++] = r->slides[k].cdf;
+    struct report_pool *q = &w->out->pool[pool];
+    struct report_score *of = w->out->of;
+    for (int64_t k = 0; k < s->n; k++) {
+        q->n += of[k].pool == pool;
+        if (of[k].pool == pool && s->slide[k].cdf)
+            m->cdfs[q->counted++] = s->slide[k].cdf;
     }
     if (q->counted == 0)
         return 0;
@@ -115,23 +131,29 @@ static int measure_distances(struct report *r, int32_t pool, struct room *m, str
     if (!q->median)
         return err_set(e, "out of memory");
     stats_median_cdf(m->cdfs, q->counted, p->bins, q->median, m->columns);
-    for (int64_t k = 0; k < r->n; k++)
-        if (r->slides[k].pool == pool && r->slides[k].cdf)
-            r->slides[k].w1 = stats_w1(r->slides[k].cdf, q->median, p->bins, width);
+    for (int64_t k = 0; k < s->n; k++)
+        if (of[k].pool == pool && s->slide[k].cdf)
+            of[k].w1 = stats_w1(s->slide[k].cdf, q->median, p->bins, width);
     return 0;
 }
 
 /* --- verdicts --- */
 
+double report_value(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                    int metric)
+{
+    return metric == REPORT_METRICS ? scores->of[k].w1 : s->slide[k].metric[metric];
+}
+
 /* A slide without a value of a metric that has a limit has no verdict, unless another fails. */
-static void judge(struct report *r, struct report_slide *s)
+static enum report_verdict judge(const struct work *w, int64_t slide)
 {
     bool unknown = false;
     int worst = REPORT_NO_VERDICT;
-    for (int64_t k = 0; k < r->n_limits; k++) {
-        const struct report_limit *l = &r->limits[k];
-        const double x = report_value(s, l->metric);
-        if (!report_limit_holds(l, s))
+    for (int64_t k = 0; k < w->limits->n; k++) {
+        const struct report_limit *l = &w->limits->limit[k];
+        const double x = report_value(w->slides, w->out, slide, l->metric);
+        if (!report_limit_holds(l, w->groups->of[slide]))
             continue;
         const int verdict = report_limit_breaks(l, x, l->fail)   ? REPORT_FAIL
                             : report_limit_breaks(l, x, l->warn) ? REPORT_WARN
@@ -139,42 +161,66 @@ static void judge(struct report *r, struct report_slide *s)
         unknown = unknown || isnan(x);
         worst = verdict > worst ? verdict : worst;
     }
-    s->verdict = worst == REPORT_PASS && unknown ? REPORT_NO_VERDICT : (enum report_verdict)worst;
+    return worst == REPORT_PASS && unknown ? REPORT_NO_VERDICT : (enum report_verdict)worst;
 }
+
 /* --- all --- */
 
-static int score_pool(struct report *r, int32_t pool, struct room *m, struct err *e)
+static int score_pool(const struct work *w, int32_t pool, struct room *m, struct err *e)
 {
     for (int metric = 0; metric < REPORT_METRICS; metric++)
-        score_metric(r, pool, metric, m);
-    summarise_profile(r, pool, m);
-    return measure_distances(r, pool, m, e);
+        score_metric(w, pool, metric, m);
+    summarise_profile(w, pool, m);
+    return measure_distances(w, pool, m, e);
 }
 
-static void measure_groups(struct report *r, struct room *m)
+static void measure_groups(const struct work *w, struct room *m)
 {
+    const int64_t n = w->slides->n;
     for (int metric = 0; metric < REPORT_METRICS; metric++) {
-        for (int64_t k = 0; k < r->n; k++) {
-            m->values[k] = r->slides[k].metric[metric];
-            m->group[k] = r->slides[k].pool;
+        for (int64_t k = 0; k < n; k++) {
+            m->values[k] = w->slides->slide[k].metric[metric];
+            m->group[k] = w->out->of[k].pool;
         }
-        r->eta[metric] = stats_eta_squared(m->values, m->group, r->n, r->n_pools, m->work);
+        w->out->eta[metric] = stats_eta_squared(m->values, m->group, n, w->out->n_pools, m->work);
     }
 }
 
-int report_score(struct report *r, struct err *e)
+static int find_pools(const struct work *w, struct err *e)
 {
+    for (int64_t k = 0; k < w->slides->n; k++) {
+        struct report_score *x = &w->out->of[k];
+        for (int m = 0; m < REPORT_METRICS; m++)
+            x->z[m] = NAN;
+        x->w1 = NAN;
+        if ((x->pool = find_pool(w, k, e)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int report_score(const struct report_slides *s, const struct report_groups *g,
+                 const struct report_limits *l, struct report_scores *out, struct err *e)
+{
+    const struct work w = {s, g, l, out};
     struct room m = {0};
-    int bad = 0;
-    for (int64_t k = 0; k < r->n && !bad; k++)
-        bad = find_pool(r, &r->slides[k], e);
-    bad = bad || room_alloc(&m, r->n, r->n_pools, e);
-    for (int32_t p = 0; p < r->n_pools && !bad; p++)
-        bad = score_pool(r, p, &m, e);
+    out->of = calloc((size_t)s->n + 1, sizeof *out->of);
+    int bad = out->of ? find_pools(&w, e) : err_set(e, "out of memory");
+    bad = bad || room_alloc(&m, s->n, out->n_pools, e);
+    for (int32_t p = 0; p < out->n_pools && !bad; p++)
+        bad = score_pool(&w, p, &m, e);
     if (!bad)
-        measure_groups(r, &m);
-    for (int64_t k = 0; k < r->n && !bad; k++)
-        judge(r, &r->slides[k]);
+        measure_groups(&w, &m);
+    for (int64_t k = 0; k < s->n && !bad; k++)
+        out->of[k].verdict = judge(&w, k);
     room_free(&m);
     return bad ? -1 : 0;
+}
+
+void report_scores_free(struct report_scores *s)
+{
+    for (int32_t p = 0; p < s->n_pools; p++)
+        free(s->pool[p].median);
+    free(s->pool);
+    free(s->of);
 }

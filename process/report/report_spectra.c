@@ -11,19 +11,19 @@
 enum { SIDE = 128 }; /* px of a picture */
 
 struct report_spectra {
-    const struct report *r;
+    char *const *files;
     struct result *open;
     int64_t file; /* the result that is open */
 };
 
-struct report_spectra *report_spectra_create(const struct report *r, struct err *e)
+struct report_spectra *report_spectra_create(char *const *files, struct err *e)
 {
     struct report_spectra *s = calloc(1, sizeof *s);
     if (!s) {
         err_set(e, "out of memory");
         return NULL;
     }
-    s->r = r;
+    s->files = files;
     s->file = -1;
     return s;
 }
@@ -121,7 +121,7 @@ static int64_t find_slide(const struct result *r, const char *name, struct err *
 static int load(struct report_spectra *s, const struct report_slide *slide,
                 struct result_slide *out, struct err *e)
 {
-    const char *path = s->r->setup->files[slide->file];
+    const char *path = s->files[slide->file];
     if (s->file != slide->file) {
         result_close(s->open);
         s->open = result_open(path, e);

@@ -7,14 +7,16 @@
 #ifndef WSI_REPORT_SPECTRA_H
 #define WSI_REPORT_SPECTRA_H
 
-#include "process/report/report.h"
+#include "process/report/report_slides.h"
+
+#include <stdio.h>
 
 /* The range of the colours, dB. */
 enum { REPORT_SPECTRUM_LOW = 10, REPORT_SPECTRUM_HIGH = 90 };
 
 struct report_spectra;
-/* The reader of a report's results. NULL: out of memory. */
-struct report_spectra *report_spectra_create(const struct report *r, struct err *e);
+/* The reader of a report's results, which must outlive it. NULL: out of memory. */
+struct report_spectra *report_spectra_create(char *const *files, struct err *e);
 void report_spectra_free(struct report_spectra *s); /* NULL is fine */
 
 /* Writes " TISSUE GLASS", each the base64 of a PNG picture or nothing, for a slide. The middle of a

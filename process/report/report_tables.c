@@ -1,10 +1,11 @@
-/* report_tables.c - a report as tables for other programs: --csv, --multiqc; see report.h. */
-#include "process/report/report.h"
+/* report_tables.c - see report_tables.h. */
+#include "process/report/report_tables.h"
 
 #include "common/base/csv.h"
 #include "common/base/text_file.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
+#include "process/report/report_reasons.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,43 +24,45 @@ static void next_real(FILE *f, double x)
     csv_number(f, x);
 }
 
-static const char *reasons_of(const struct report *r, const struct report_slide *s, char all[4096])
+static const char *reasons_of(const struct report_view *r, int64_t slide, char all[4096])
 {
     char text[1024];
     *all = 0;
-    for (int k = 0; report_reason(r, s, k, text, sizeof text); k++) {
+    for (int k = 0; report_reason(r, slide, k, text, sizeof text); k++) {
         const size_t n = strlen(all);
         snprintf(all + n, 4096 - n, "%s%s", n ? "; " : "", text);
     }
     return all;
 }
 
-static void put_slide(FILE *f, const struct report *r, const struct report_slide *s)
+static void put_slide(FILE *f, const struct report_view *r, int64_t k)
 {
+    const struct report_slide *s = &r->slides->slide[k];
+    const struct report_score *score = &r->scores->of[k];
     char reasons[4096];
-    csv_text(f, s->shown);
+    csv_text(f, r->names->slide[k]);
     putc(',', f);
-    csv_text(f, r->groups[s->group]);
+    csv_text(f, r->names->group[r->groups->of[k]]);
     putc(',', f);
-    csv_text(f, r->pools[s->pool].resolution);
+    csv_text(f, r->scores->pool[score->pool].resolution);
     fprintf(f, ",%" PRId64 ",%" PRId64 ",", s->windows, s->groups_missing);
     if (s->damaged >= 0)
         fprintf(f, "%" PRId64, s->damaged);
     for (int m = 0; m <= REPORT_METRICS; m++)
-        next_real(f, report_value(s, m));
+        next_real(f, report_value(r->slides, r->scores, k, m));
     for (int m = 0; m < REPORT_METRICS; m++)
         if (report_metric(m)->low)
-            next_real(f, s->z[m]);
-    fprintf(f, ",0,%d,%s", report_is_flagged(s), verdicts[s->verdict]);
+            next_real(f, score->z[m]);
+    fprintf(f, ",0,%d,%s", report_is_flagged(r, k), verdicts[score->verdict]);
     putc(',', f);
-    csv_text(f, reasons_of(r, s, reasons));
+    csv_text(f, reasons_of(r, k, reasons));
     putc('\n', f);
 }
 
 /* Without numbers: only the name, failed and the reason. */
-static void put_failed(FILE *f, const struct report *r, const struct report_failure *x)
+static void put_failed(FILE *f, const struct report_view *r, int64_t k)
 {
-    csv_text(f, x->shown);
+    csv_text(f, r->names->failure[k]);
     fputs(",,,,,", f);
     for (int m = 0; m <= REPORT_METRICS; m++)
         putc(',', f);
@@ -67,11 +70,11 @@ static void put_failed(FILE *f, const struct report *r, const struct report_fail
         if (report_metric(m)->low)
             putc(',', f);
     fputs(",1,1,,", f);
-    csv_text(f, report_failure_reason(r, x));
+    csv_text(f, report_failure_reason(r, k));
     putc('\n', f);
 }
 
-int report_csv(const struct report *r, FILE *f, struct err *e)
+int report_csv(const struct report_view *r, FILE *f, struct err *e)
 {
     (void)e;
     fputs("slide,group,resolution,windows,groups_missing,windows_damaged", f);
@@ -81,10 +84,41 @@ int report_csv(const struct report *r, FILE *f, struct err *e)
         if (report_metric(m)->low)
             fprintf(f, ",z_%s", report_metric(m)->name);
     fputs(",failed,flagged,verdict,reasons\n", f);
-    for (int64_t k = 0; k < r->n; k++)
-        put_slide(f, r, &r->slides[k]);
-    for (int64_t k = 0; k < r->n_failures; k++)
-        put_failed(f, r, &r->failures[k]);
+    for (int64_t k = 0; k < r->slides->n; k++)
+        put_slide(f, r, k);
+    for (int64_t k = 0; k < r->failures->n; k++)
+        put_failed(f, r, k);
+    return 0;
+}
+
+/* --- the key --- */
+
+static void put_row(FILE *f, const char *const *cells, int n)
+{
+    for (int k = 0; k < n; k++) {
+        if (k)
+            putc(',', f);
+        csv_exact(f, cells[k]);
+    }
+    putc('\n', f);
+}
+
+int report_key(const struct report_view *r, FILE *f, struct err *e)
+{
+    (void)e;
+    fputs("number,slide,result,group,group_name,reason\n", f);
+    for (int64_t k = 0; k < r->slides->n; k++) {
+        const struct report_slide *s = &r->slides->slide[k];
+        const int32_t group = r->groups->of[k];
+        put_row(f,
+                (const char *[]){r->names->slide[k], s->name, r->setup->files[s->file],
+                                 r->names->group[group], r->groups->name[group], ""},
+                6);
+    }
+    for (int64_t k = 0; k < r->failures->n; k++) {
+        const struct report_failure *x = &r->failures->failure[k];
+        put_row(f, (const char *[]){r->names->failure[k], x->name, x->path, "", "", x->reason}, 6);
+    }
     return 0;
 }
 
@@ -131,7 +165,7 @@ static void begin_row(FILE *f, const char *name, bool first, const char *flagged
     put_name(f, reasons);
 }
 
-static void put_statistics(const struct report *r, FILE *f)
+static void put_statistics(const struct report_view *r, FILE *f)
 {
     char reasons[4096];
     fputs(MULTIQC_HEAD "statistics\", \"plot_type\": \"generalstats\", \"pconfig\": [", f);
@@ -146,31 +180,31 @@ static void put_statistics(const struct report *r, FILE *f)
                 x->low || m == REPORT_METRICS ? "" : ", \"hidden\": true");
     }
     fputs("],\n\"data\": {", f);
-    for (int64_t k = 0; k < r->n; k++) {
-        const struct report_slide *s = &r->slides[k];
-        begin_row(f, s->shown, k == 0, report_is_flagged(s) ? "yes" : "",
-                  reasons_of(r, s, reasons));
+    for (int64_t k = 0; k < r->slides->n; k++) {
+        begin_row(f, r->names->slide[k], k == 0, report_is_flagged(r, k) ? "yes" : "",
+                  reasons_of(r, k, reasons));
         for (int m = 0; m <= REPORT_METRICS; m++)
-            put_value(f, report_metric(m)->name, report_value(s, m));
+            put_value(f, report_metric(m)->name, report_value(r->slides, r->scores, k, m));
         putc('}', f);
     }
-    for (int64_t k = 0; k < r->n_failures; k++) {
-        const struct report_failure *x = &r->failures[k];
-        begin_row(f, x->shown, k + r->n == 0, "failed", report_failure_reason(r, x));
+    for (int64_t k = 0; k < r->failures->n; k++) {
+        begin_row(f, r->names->failure[k], k + r->slides->n == 0, "failed",
+                  report_failure_reason(r, k));
         putc('}', f);
     }
     fputs("}}\n", f);
 }
 
-static double cell_middle(const struct report *r, int64_t cell)
+static double cell_middle(const struct report_view *r, int64_t cell)
 {
-    const double width = (r->params.high_db - r->params.low_db) / (double)r->params.bins;
-    return r->params.low_db + width * (double)r->cell_bins * ((double)(r->first_cell + cell) + 0.5);
+    const struct report_cells *c = r->cells;
+    return r->slides->params.low_db +
+           c->width * (double)c->bins * ((double)(c->first + cell) + 0.5);
 }
 
 /* In JSON the keys of an object are texts, which some versions of MultiQC sort as such, and not all
  * take pairs. So this is YAML, of which JSON is a part: there a key can be a number. */
-static void put_lines(const struct report *r, FILE *f)
+static void put_lines(const struct report_view *r, FILE *f)
 {
     bool first = true;
     fputs(MULTIQC_HEAD
@@ -180,23 +214,24 @@ static void put_lines(const struct report *r, FILE *f)
           "histograms\", \"xlab\": \"log magnitude (dB)\", \"ylab\": \"share per dB\"},\n"
           "\"data\": {",
           f);
-    for (int64_t k = 0; k < r->n; k++) {
-        const struct report_slide *s = &r->slides[k];
-        if (!s->cdf)
+    for (int64_t k = 0; k < r->slides->n; k++) {
+        const float *cdf = r->slides->slide[k].cdf;
+        if (!cdf)
             continue;
         fputs(first ? "\n" : ",\n", f);
         first = false;
-        put_name(f, s->shown);
+        put_name(f, r->names->slide[k]);
         fputs(": {", f);
-        for (int64_t c = 0; c < r->cells; c++)
-            fprintf(f, "%s%.6g: %.5g", c ? ", " : "", cell_middle(r, c), report_share(r, s, c));
+        for (int64_t c = 0; c < r->cells->n; c++)
+            fprintf(f, "%s%.6g: %.5g", c ? ", " : "", cell_middle(r, c),
+                    report_share(r->cells, cdf, c));
         putc('}', f);
     }
     fputs("}}\n", f);
 }
 
-static int write_one(const struct report *r, const char *name,
-                     void (*put)(const struct report *r, FILE *f), struct err *e)
+static int write_one(const struct report_view *r, const char *name,
+                     void (*put)(const struct report_view *r, FILE *f), struct err *e)
 {
     struct text_file t = {0};
     char *path;
@@ -212,7 +247,7 @@ static int write_one(const struct report *r, const char *name,
     return bad ? -1 : 0;
 }
 
-int report_multiqc(const struct report *r, struct err *e)
+int report_multiqc(const struct report_view *r, struct err *e)
 {
     if (mkdir(r->setup->multiqc, 0777) && errno != EEXIST)
         return err_sys(e, "%s: cannot be made", r->setup->multiqc);

@@ -1,8 +1,8 @@
 """The merged results, and which slides go into which.
 
-Frequencies are in cycles per pixel, so slides of different resolution are not pooled: if there are
-several, each has a file of its own, named by it, and there is no corpus.h5. The rule is that of h5spec
-merge (common/result/same_resolution.h). h5spec run --mix-mpp pools all.
+Frequencies are in cycles per pixel, so slides of different resolution are not pooled. With several
+resolutions each gets its own file, such as corpus-0.25um.h5, and no corpus.h5 is written. The rule is
+that of h5spec merge (common/result/same_resolution.h). h5spec run --mix-mpp pools all.
 """
 import json
 import math

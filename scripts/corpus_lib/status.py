@@ -218,7 +218,7 @@ def print_status(st):
             reason = row["reason"].replace(row["slide"] + ": ", "", 1)
             print("%s%s: %s: %s" % (what, stage, printable(row["slide"]), printable(reason)))
     if st["kept_apart"]:
-        print("the slides have different resolutions: each has a result of its own")
+        print("the slides have different resolutions: each resolution has its own result")
     for row in st["merged"]:
         print("%s: %s%s%s" % (row["file"], counted(row["slides"], "slide"),
                               resolution_text(row["um_per_px"]) if st["kept_apart"] else "",

@@ -5,7 +5,8 @@
 #include "common/base/table.h"
 #include "tests/fuzz/fuzz.h"
 #ifdef HAVE_PNG
-#include "process/report/report.h"
+#include "process/report/report_limits.h"
+#include "process/report/report_names.h"
 #endif
 
 #include <math.h>
@@ -45,62 +46,63 @@ static void table(const char *path, size_t n)
 }
 
 #ifdef HAVE_PNG
-/* A report of three slides, by name, as report_load() leaves them. */
+/* Three slides, by name, as report_load() leaves them. */
 enum { SLIDES = 3 };
-static void begin(struct report *r, struct report_slide slides[SLIDES],
-                  const struct report_setup *setup)
+static void begin(struct report_slides *s, struct report_slide slide[SLIDES])
 {
     static char *const names[SLIDES] = {(char *)"A", (char *)"A.b", (char *)"slide 3"};
     static char nobody[] = "";
-    *r = (struct report){.setup = setup, .n = SLIDES, .slides = slides};
+    *s = (struct report_slides){.n = SLIDES, .slide = slide};
     for (int k = 0; k < SLIDES; k++) {
-        slides[k] = (struct report_slide){.name = names[k], .vendor = nobody, .objective = NAN};
-        slides[k].mpp = slides[k].downsample = slides[k].w1 = NAN;
+        slide[k] = (struct report_slide){.name = names[k], .vendor = nobody, .objective = NAN};
+        slide[k].mpp = slide[k].downsample = NAN;
     }
-}
-
-static void end(struct report *r)
-{
-    for (int64_t k = 0; k < r->n; k++)
-        free(r->slides[k].shown);
-    report_lists_free(r);
 }
 
 static void limits(const char *path)
 {
     const struct report_setup setup = {.limits = path};
-    struct report_slide slides[SLIDES];
-    struct report r;
+    struct report_slide slide[SLIDES];
+    struct report_slides s;
+    struct report_groups g = {0};
+    struct report_limits l = {0};
     struct err e = {""};
-    begin(&r, slides, &setup);
-    if (report_read_limits(&r, &e) || report_group(&r, &e) || report_name(&r, &e) ||
-        report_place_limits(&r, &e))
+    begin(&s, slide);
+    if (report_limits_read(path, &l, &e) || report_group(&setup, &s, &g, &e) ||
+        report_limits_place(path, &s, &g, &l, &e))
         FUZZ_MUST(e.msg[0]);
     else
         fuzz_accepted++;
-    for (int64_t k = 0; k < r.n_limits && !e.msg[0]; k++) {
-        const struct report_limit *l = &r.limits[k];
-        FUZZ_MUST(l->metric >= 0 && l->metric <= REPORT_METRICS);
-        FUZZ_MUST(!isinf(l->warn) && !isinf(l->fail));
-        FUZZ_MUST(l->group >= REPORT_NO_GROUP && l->group < r.n_groups);
+    for (int64_t k = 0; k < l.n && !e.msg[0]; k++) {
+        const struct report_limit *x = &l.limit[k];
+        FUZZ_MUST(x->metric >= 0 && x->metric <= REPORT_METRICS);
+        FUZZ_MUST(!isinf(x->warn) && !isinf(x->fail));
+        FUZZ_MUST(x->group >= REPORT_NO_GROUP && x->group < g.n);
     }
-    end(&r);
+    report_groups_free(&g);
+    report_limits_free(&l);
 }
 
-/* Every slide has a group that exists. */
+/* Every slide has a name and a group that exists. */
 static void groups(const struct report_setup *setup)
 {
-    struct report_slide slides[SLIDES];
-    struct report r;
+    struct report_slide slide[SLIDES];
+    struct report_slides s;
+    struct report_groups g = {0};
+    struct report_failures f = {0};
+    struct report_names names = {0};
     struct err e = {""};
-    begin(&r, slides, setup);
-    if (report_group(&r, &e) || report_name(&r, &e))
+    begin(&s, slide);
+    if (report_group(setup, &s, &g, &e) || report_read_failed(setup, &f, &e) ||
+        report_name(setup, &s, &g, &f, &names, &e))
         FUZZ_MUST(e.msg[0]);
     else
         fuzz_accepted++;
-    for (int64_t k = 0; k < r.n && !e.msg[0]; k++)
-        FUZZ_MUST(slides[k].shown && slides[k].group >= 0 && slides[k].group < r.n_groups);
-    end(&r);
+    for (int64_t k = 0; k < s.n && !e.msg[0]; k++)
+        FUZZ_MUST(names.slide[k] && g.of[k] >= 0 && g.of[k] < g.n);
+    report_groups_free(&g);
+    report_failures_free(&f);
+    report_names_free(&names);
 }
 
 /* The C library copies what stands before a + or a count, so that a few dozen of them need

@@ -1,0 +1,16 @@
+/*
+ * report_load.h - reads every slide of the results once: numbers, histogram, pictures.
+ */
+#ifndef WSI_REPORT_LOAD_H
+#define WSI_REPORT_LOAD_H
+
+#include "process/report/report_pictures.h"
+#include "process/report/report_setup.h"
+#include "process/report/report_slides.h"
+
+/* *s and *f start as {0} and are to be freed in any case; *spool (NULL: no pictures), too. Inputs
+ * that cannot be used go to *f, and *bad gets their number. -1: out of memory, or stopped. */
+int report_load(const struct report_setup *o, struct report_slides *s, struct report_failures *f,
+                struct report_spool **spool, int64_t *bad, struct err *e);
+
+#endif

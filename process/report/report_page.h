@@ -1,0 +1,13 @@
+/*
+ * report_page.h - the page of a report.
+ */
+#ifndef WSI_REPORT_PAGE_H
+#define WSI_REPORT_PAGE_H
+
+#include "process/report/report_view.h"
+
+#include <stdio.h>
+
+int report_page(const struct report_view *r, FILE *f, struct err *e);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * report_setup.h - what a report is asked for. See report.h.
+ */
+#ifndef WSI_REPORT_SETUP_H
+#define WSI_REPORT_SETUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum report_pictures { REPORT_AUTO, REPORT_ALL, REPORT_MAPS, REPORT_NONE };
+
+struct report_setup {
+    const char *output, *title;
+    char *const *files; /* results */
+    int n_files;
+    char *const *folders; /* searched for results: their lists of failed slides are shown */
+    int n_folders;
+    const char *meta, *group, *group_regex, *limits, *failed; /* NULL: not given */
+    const char *csv, *multiqc, *key;
+    bool number_names; /* names are replaced by numbers; `key` is where they are written */
+    enum report_pictures pictures;
+    int64_t max_size; /* bytes of the page */
+    int threads;
+};
+
+#endif

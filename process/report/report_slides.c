@@ -1,0 +1,87 @@
+/* report_slides.c - see report_slides.h. */
+#include "process/report/report_slides.h"
+
+#include "process/report/report_pictures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int report_slides_add(struct report_slides *s, const struct report_slide *row, struct err *e)
+{
+    if (s->n == s->room) {
+        const int64_t room = s->room ? 2 * s->room : 64;
+        struct report_slide *more = realloc(s->slide, (size_t)room * sizeof *more);
+        if (!more)
+            return err_set(e, "out of memory");
+        s->slide = more;
+        s->room = room;
+    }
+    s->slide[s->n++] = *row;
+    return 0;
+}
+
+int report_slides_add_creator(struct report_slides *s, const char *creator, struct err *e)
+{
+    for (int k = 0; k < s->n_creators; k++)
+        if (!strcmp(s->creators[k], creator))
+            return 0;
+    char **more = realloc(s->creators, ((size_t)s->n_creators + 1) * sizeof *more);
+    if (!more || !(s->creators = more, more[s->n_creators] = strdup(creator)))
+        return err_set(e, "out of memory");
+    s->n_creators++;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct report_slide *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : x->file < y->file ? -1 : x->file > y->file;
+}
+
+void report_slides_sort(struct report_slides *s)
+{
+    if (s->n > 0)
+        qsort(s->slide, (size_t)s->n, sizeof *s->slide, by_name);
+}
+
+void report_slide_free(struct report_slide *s)
+{
+    free(s->name);
+    free(s->vendor);
+    free(s->cdf);
+    report_pictures_free(s->pictures);
+}
+
+void report_slides_free(struct report_slides *s)
+{
+    for (int64_t k = 0; k < s->n; k++)
+        report_slide_free(&s->slide[k]);
+    for (int k = 0; k < s->n_creators; k++)
+        free(s->creators[k]);
+    free(s->slide);
+    free(s->creators);
+}
+
+int report_failures_add(struct report_failures *f, const char *name, const char *path,
+                        const char *reason, struct err *e)
+{
+    struct report_failure *more = realloc(f->failure, (size_t)(f->n + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, "out of memory");
+    f->failure = more;
+    struct report_failure *x = &more[f->n++];
+    *x = (struct report_failure){
+        .name = strdup(name), .path = strdup(path), .reason = strdup(reason)};
+    return x->name && x->path && x->reason ? 0 : err_set(e, "out of memory");
+}
+
+void report_failures_free(struct report_failures *f)
+{
+    for (int64_t k = 0; k < f->n; k++) {
+        free(f->failure[k].name);
+        free(f->failure[k].path);
+        free(f->failure[k].reason);
+    }
+    free(f->failure);
+}

@@ -1,0 +1,65 @@
+/*
+ * report_slides.h - what a report knows of each slide from its result, and the inputs without
+ * numbers.
+ */
+#ifndef WSI_REPORT_SLIDES_H
+#define WSI_REPORT_SLIDES_H
+
+#include "common/base/err.h"
+#include "common/result/features.h"
+#include "common/result/result.h"
+#include "process/report/report_metric.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { REPORT_OCTAVES = FEATURES_OCTAVES };
+
+struct report_slide {
+    char *name;   /* in the result; owned */
+    char *vendor; /* owned; "" if not known */
+    int64_t file; /* number of its result */
+    int64_t version, width, height, nx, ny, windows, damaged, missing, level;
+    int64_t groups, groups_missing;    /* of the store */
+    double mpp, downsample, objective; /* NAN: not known. mpp is that of level 0 */
+    double metric[REPORT_METRICS], profile[REPORT_OCTAVES]; /* NAN: no value */
+    float *cdf;                      /* [bins], owned; NULL without windows */
+    struct report_picture *pictures; /* see report_pictures.h; owned; NULL: none */
+};
+
+/* Starts as {0}. */
+struct report_slides {
+    struct result_params params; /* of all results */
+    bool begun;                  /* params are set */
+    char **creators;             /* [n_creators], of the results; owned */
+    int n_creators;
+    int64_t n, room;
+    struct report_slide *slide; /* [n], by name; owned */
+};
+
+/* An input, or a slide of it, without numbers. */
+struct report_failure {
+    char *name;   /* of the slide or of the file; owned */
+    char *path;   /* of the input; "" if it is not known; owned */
+    char *reason; /* without folders; owned */
+};
+
+/* Starts as {0}. */
+struct report_failures {
+    int64_t n;
+    struct report_failure *failure; /* [n], owned */
+};
+
+/* Takes over what the row owns. */
+int report_slides_add(struct report_slides *s, const struct report_slide *row, struct err *e);
+int report_slides_add_creator(struct report_slides *s, const char *creator, struct err *e);
+/* Sorts by name, then by file. */
+void report_slides_sort(struct report_slides *s);
+void report_slide_free(struct report_slide *s); /* what it owns, not s */
+void report_slides_free(struct report_slides *s);
+
+int report_failures_add(struct report_failures *f, const char *name, const char *path,
+                        const char *reason, struct err *e);
+void report_failures_free(struct report_failures *f);
+
+#endif

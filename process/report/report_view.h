@@ -1,0 +1,32 @@
+/*
+ * report_view.h - all that is known of a corpus, for those who write it down.
+ */
+#ifndef WSI_REPORT_VIEW_H
+#define WSI_REPORT_VIEW_H
+
+#include "process/report/report_cells.h"
+#include "process/report/report_names.h"
+#include "process/report/report_pictures.h"
+
+/* What is left out of a page that is too large, each with what comes before it. Pictures go first;
+ * see report_album.h. */
+enum report_lean {
+    REPORT_WHOLE,
+    REPORT_LESS_TABLE, /* rows without a reason, of the table without JavaScript */
+    REPORT_NO_CURVES,  /* histogram and profile of each slide */
+};
+
+struct report_view {
+    const struct report_setup *setup;
+    const struct report_slides *slides;
+    const struct report_failures *failures;
+    const struct report_groups *groups;
+    const struct report_names *names;
+    const struct report_limits *limits;
+    const struct report_scores *scores;
+    const struct report_cells *cells;
+    struct report_spool *spool; /* NULL: no pictures */
+    enum report_lean lean;
+};
+
+#endif
