@@ -182,18 +182,18 @@ def test_what_cannot_be_read():
     says(run(sys.executable, "-c", code, os.path.join(ROOT, "scripts")).out, "s3://bucket/slide.h5", "pip install fsspec", "s3fs")
     has("fsspec")
     rejects(["nothing://x", "nothing"], open_store, "nothing://x")
-    rejects(["memory://absent.h5", "cannot be read"], open_store, "memory://absent.h5")
+    rejects(["memory://absent.h5", "No such file"], open_store, "memory://absent.h5")
     has("aiohttp")
     path = store(slide())
     folder = folder_with(path)
     with open(os.path.join(folder, "text.h5"), "w") as f:
         f.write("no store at all")
     with Server(folder) as server:
-        rejects([server.url + "absent.h5", "cannot be read"], open_store, server.url + "absent.h5")
+        rejects([server.url + "absent.h5", "No such file"], open_store, server.url + "absent.h5")
         rejects(["text.h5", "not a store"], open_store, server.url + "text.h5")
         s = open_store(server.url + "remote.h5", **SMALL)
         os.unlink(os.path.join(folder, "remote.h5"))
-        rejects([server.url, "cannot be read"], s.read_region, 700, 700, 10, 10)
+        rejects([server.url, "No such file"], s.read_region, 700, 700, 10, 10)
     with Server(folder_with(path), ranges=False) as server:
         rejects(["range requests"], open_store, server.url + "remote.h5", **SMALL)
 

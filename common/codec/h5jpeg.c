@@ -65,10 +65,11 @@ static const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
                                     .name = "JPEG, wsi2h5's decoder",
                                     .filter = decode};
 
-/* Not for HDF5, but for readers of their own such as scripts/wsi_store: a part {x, y, columns, rows}
- * of a chunk of n bytes, with the filter's four values, into out u8 [rows][columns][channels], whose
- * rows begin every `pitch` bytes. This saves most of the work on the pixels around the part. 0, or
- * -1 if the part is damaged; damage elsewhere may not be found. Any thread. */
+/* Not for HDF5, but for readers of their own such as scripts/wsi_store: a part {x, y, columns,
+ * rows} of a chunk of n bytes, with the filter's four values, into out u8
+ * [rows][columns][channels], whose rows begin every `pitch` bytes. This saves most of the work on
+ * the pixels around the part. 0, or -1 if the part is damaged; damage elsewhere may not be found.
+ * Any thread. */
 __attribute__((visibility("default"))) int h5jpeg_decode_part(const unsigned values[4],
                                                               const void *chunk, size_t n,
                                                               const unsigned part[4], size_t pitch,

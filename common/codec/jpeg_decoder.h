@@ -60,9 +60,9 @@ void jpeg_decoder_free(struct jpeg_decoder *d); /* NULL is allowed */
 
 enum { JPEG_DAMAGED = -1, JPEG_NO_MEMORY = -2 }; /* -1 is what err_set returns */
 
-/* Decodes into out u8 [rows][cols][channels], without padding (with `part`: of that). 0, JPEG_DAMAGED or JPEG_NO_MEMORY.
- * After a failure out is undefined, and the next stream is not affected. With `eighth` out may be
- * NULL: the stream is only checked for damage, in less time. */
+/* Decodes into out u8 [rows][cols][channels], without padding (with `part`: of that). 0,
+ * JPEG_DAMAGED or JPEG_NO_MEMORY. After a failure out is undefined, and the next stream is not
+ * affected. With `eighth` out may be NULL: the stream is only checked for damage, in less time. */
 int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
                 uint8_t *out, struct err *e);
 /* How often each quantised coefficient of luma occurs. */

@@ -80,6 +80,8 @@ class RemoteFile:
         self.size = int(size)
 
     def _failed(self, e: BaseException) -> StoreError:
+        if isinstance(e, FileNotFoundError):
+            return StoreError("%s: No such file" % self.name)
         return StoreError("%s: cannot be read: %s" % (self.name, e if str(e) else type(e).__name__))
 
     def _connect(self) -> Any:
