@@ -137,7 +137,7 @@ man: $(PROGRAMS)
 lint: lint-shell lint-c lint-gcc lint-man lint-format
 lint-shell:
 	shellcheck -e SC2034 .ci/run $(addprefix tests/,check python bench bench_gpu) \
-	  $(addprefix scripts/,demo install-deps build-state make-deb make-portable) \
+	  $(addprefix scripts/,demo install-deps build-state make-deb make-portable make-wheel) \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -185,8 +185,8 @@ DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) \
             $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
-SCRIPTS   = $(filter-out $(patsubst %,scripts/%,README.md FIGURES.md config.mk demo install-deps build-state \
-              man-options make-deb make-portable completion/% man/% debian/% conda/% container/% gallery/%) %.pyc, \
+SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk demo install-deps build-state man-options make-deb \
+              make-portable make-wheel completion/% man/% debian/% conda/% container/% gallery/%) %.pyc, \
               $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
@@ -197,7 +197,7 @@ FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(foreach p,h5spec wsi2h5,share/bash-completion/completions/$(p)=scripts/completion/tools.bash) \
             share/zsh/site-functions/_wsi2h5=scripts/completion/_wsi2h5
 # NAME=SCRIPT of every command wsi-NAME
-LINKS     = corpus=corpus plan=plan store=wsi_store.py
+LINKS     = corpus=corpus plan=plan store=wsi-store
 
 install: all
 	@set -e; for f in $(FILES); do \
@@ -226,6 +226,10 @@ deb:
 portable:
 	@MAKE="$(MAKE)" scripts/make-portable $(if $(filter command environment,$(origin CUDA)),CUDA=$(CUDA))
 
+# the Python package with the plug-in inside, for pip
+wheel: $(if $(PLUGIN),$(PLUGIN),needs)
+	@$(if $(PLUGIN),scripts/make-wheel $(PLUGIN),echo 'make wheel needs libjpeg $(HINT)' >&2; exit 1)
+
 clean:
 	rm -rf build demo
 
@@ -249,12 +253,13 @@ help:
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make portable      programs with their libraries in one folder below build/portable, for other distributions'
+	@echo 'make wheel         the Python package wsi_store with the plug-in of codec jpeg, for pip, into build/wheel'
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: JOBS=N or -jN (files and tests at the same time: $(JOBS)), CC CFLAGS NVCC ARCH V=1 WERROR=1,' \
 	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
         lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall \
-        deb portable clean help
+        deb portable wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -3,7 +3,8 @@
 bench_python.py tifffile SLIDE OUT.h5     tifffile and imagecodecs decode, deflate packs, h5py's write_direct_chunk writes
 bench_python.py wsic SLIDE OUT.zarr       wsic transcode keeps the tiles
 bench_python.py patches-h5 STORE.h5       random patches of 256 x 256 px through h5py, per processor second
-bench_python.py patches-reader STORE.h5   the same through scripts/wsi_store.py
+bench_python.py patches-reader STORE.h5   the same through scripts/wsi_store
+bench_python.py patches-loader STORE.h5   the same through its dataset and PyTorch's DataLoader, all processes together
 bench_python.py patches-cucim SLIDE       the same through cuCIM
 
 wsic 0.9.0 does not run with zarr 3: its row was measured with wsic==0.8.2 zarr==2.18.7 numcodecs==0.13.1 numpy==1.26.4
@@ -65,6 +66,27 @@ def patches_reader(store):
     patches(lambda x, y: s.read_region(x, y, PATCH, PATCH), s.width, s.height)
 
 
+def patches_loader(store):
+    import resource
+    import numpy
+    from torch.utils.data import DataLoader
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+    import wsi_store
+    s = wsi_store.open_store(store)
+    n = 30000 if s.codec == "none" else 5000
+    places = numpy.random.default_rng(1).integers(0, (s.width - PATCH, s.height - PATCH), (n, 2))
+    data = wsi_store.Patches([s], PATCH, places=[places])
+
+    def used():
+        return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    begun = used()
+    loader = iter(DataLoader(data, batch_size=64, num_workers=2, collate_fn=data.collate))
+    if sum(len(pixels) for pixels, _ in loader) != n:
+        sys.exit("patches are missing")
+    del loader  # the workers have ended and their time is counted
+    print("%.0f" % (n / (used() - begun)))
+
+
 def patches_cucim(slide):
     import numpy
     from cucim import CuImage
@@ -75,7 +97,7 @@ def patches_cucim(slide):
 
 def main(how, *paths):
     {"tifffile": tifffile_h5, "wsic": wsic, "patches-h5": patches_h5,
-     "patches-reader": patches_reader, "patches-cucim": patches_cucim}[how](*paths)
+     "patches-reader": patches_reader, "patches-loader": patches_loader, "patches-cucim": patches_cucim}[how](*paths)
 
 
 main(*sys.argv[1:])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""wsi_store.py index: a reference file that presents a store as Zarr gives the store's pixels."""
+"""wsi-store index: a reference file that presents a store as Zarr gives the store's pixels."""
 import zlib
 
 import h5py
@@ -10,7 +10,7 @@ from lib import *
 sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
 
 
-STORE = os.path.join(ROOT, "scripts", "wsi_store.py")
+STORE = os.path.join(ROOT, "scripts", "wsi-store")
 
 
 def slide():

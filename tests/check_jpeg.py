@@ -370,7 +370,7 @@ def check_thumbnail(name, height=700):
     expect(zlib.crc32(b"".join(data for _, data in strips)) == attrs["stored_crc32"], "CRC")
     expect(b"Jane Doe" not in b"".join(data for _, data in strips), "a text")
     with wsi_store.open_store(kept) as s:
-        expect(np.array_equal(s.thumbnail, want), "%s through wsi_store.py", name)
+        expect(np.array_equal(s.thumbnail, want), "%s through wsi_store", name)
     equal(*(without_tissue(content(spectrum(s))) for s in (kept, packed)), name)
     says(run(H5SPEC, "verify", kept).out, "valid")
     says(run(H5SPEC, "info", kept).out, "thumbnail")
@@ -432,7 +432,7 @@ def check_rejected_thumbnail(path, *words):
     try:
         with wsi_store.open_store(path) as s:
             s.thumbnail
-        expect(False, "wsi_store.py reads it")
+        expect(False, "wsi_store reads it")
     except wsi_store.StoreError as e:
         says(str(e), path, "thumbnail")
 

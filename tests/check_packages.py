@@ -113,7 +113,7 @@ def test_deb():
     says(" ".join(files["wsi2h5"]), "./usr/bin/wsi2h5 ", "./usr/bin/h5spec ", "./usr/bin/wsi-corpus ", "wsi-plan.1.gz",
          "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_wsi2h5", "./usr/share/wsi2h5/slurm/process.sh")
     says(" ".join(files["hdf5-plugin-h5jpeg"]), "/hdf5/serial/plugins/libh5jpeg.so")
-    says(" ".join(files["python3-wsi-store"]), "/dist-packages/wsi_store.py", "./usr/bin/wsi-store", "wsi-store.1.gz")
+    says(" ".join(files["python3-wsi-store"]), "/dist-packages/wsi_store/store.py", "./usr/bin/wsi-store", "wsi-store.1.gz")
     depends = run("dpkg-deb", "-f", os.path.join(tree, "build/deb", [p[0] for p in packages if p[1] == "wsi2h5"][0]), "Depends").out
     says(depends, "libhdf5", "libopenslide", "libtiff", "libdeflate", "libzstd", "liblz4", "libpng", "python3")
 
@@ -171,7 +171,7 @@ def test_dockerfiles():
 # --- manual pages of the scripts ---
 
 PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("run", "status", "cancel")], "wsi-plan": [("scripts/plan",)],
-         "wsi-store": [("scripts/wsi_store.py", "patches"), ("scripts/wsi_store.py", "index")]}
+         "wsi-store": [("scripts/wsi-store", c) for c in ("patches", "coords", "index")]}
 
 
 def test_manual_pages_of_the_scripts():

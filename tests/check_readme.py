@@ -159,7 +159,7 @@ def check(name):
 
 def readmes():
     return ["README.md"] + sorted(os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "*/README.md"))) + \
-           [n for n in ("CONTRIBUTING.md",) if os.path.exists(os.path.join(ROOT, n))]
+           [n for n in ("CONTRIBUTING.md", "scripts/PYTHON.md") if os.path.exists(os.path.join(ROOT, n))]
 
 
 def test_links():

@@ -92,6 +92,67 @@ static void test_gray(void)
     check(1);
 }
 
+/* --- parts --- */
+
+/* Decodes a random part, whose rows lie 7 bytes apart; are its pixels those of the whole? */
+static bool part_fits(const unsigned char *bytes, size_t n, int components, const uint8_t *whole)
+{
+    const unsigned values[4] = {90, SIDE, SIDE, components == 3};
+    const unsigned x = number(SIDE), y = number(SIDE);
+    const unsigned part[4] = {x, y, 1 + number(SIDE - x), 1 + number(SIDE - y)};
+    const size_t line = (size_t)part[2] * (size_t)components, pitch = line + 7;
+    uint8_t *out = malloc(pitch * (part[3] - 1) + line); /* a sanitizer sees what is beyond */
+    bool same = out && h5jpeg_decode_part(values, bytes, n, part, pitch, out) == 0;
+    for (unsigned k = 0; same && k < part[3]; k++)
+        same = !memcmp(out + k * pitch, whole + ((y + k) * SIDE + x) * (size_t)components, line);
+    free(out);
+    return same;
+}
+
+static void check_parts(int components)
+{
+    const unsigned values[4] = {90, SIDE, SIDE, components == 3}, all[4] = {0, 0, SIDE, SIDE};
+    unsigned char *bytes;
+    const size_t n = encode(components, &bytes), line = (size_t)SIDE * (size_t)components;
+    uint8_t *whole = malloc(SIDE * line);
+    unsigned char *copy = malloc(n);
+    int wrong = 0;
+    EXPECT(whole && copy && h5jpeg_decode_part(values, bytes, n, all, line, whole) == 0);
+    for (int k = 0; k < RUNS / 4; k++)
+        wrong += !part_fits(bytes, n, components, whole);
+    EXPECT(wrong == 0);
+    for (int k = 0; k < RUNS / 4; k++) { /* any answer, but within the bounds */
+        memcpy(copy, bytes, n);
+        copy[number((uint32_t)n)] = (unsigned char)number(256);
+        part_fits(copy, n, components, whole);
+    }
+    free(copy);
+    free(whole);
+    free(bytes);
+}
+
+static void test_parts(void)
+{
+    check_parts(3);
+    check_parts(1);
+}
+
+static void test_parts_outside(void)
+{
+    static const unsigned wrong[][4] = {{SIDE, 0, 1, 1},  {0, SIDE, 1, 1}, {1, 0, SIDE, 1},
+                                        {0, 1, 1, SIDE},  {0, 0, 0, 1},    {0, 0, 1, 0},
+                                        {0U - 1, 0, 2, 1}};
+    const unsigned values[4] = {90, SIDE, SIDE, 1}, one[4] = {0, 0, 2, 1};
+    unsigned char *bytes;
+    const size_t n = encode(3, &bytes);
+    uint8_t out[6];
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+        EXPECT(h5jpeg_decode_part(values, bytes, n, wrong[k], sizeof out, out) == -1);
+    EXPECT(h5jpeg_decode_part(values, bytes, n, one, 5, out) == -1);
+    EXPECT(h5jpeg_decode_part(values, bytes, n, one, 6, out) == 0);
+    free(bytes);
+}
+
 /* --- checking without pixels --- */
 
 /* 0: libjpeg finds no damage in a chunk of so many px, either with its pixels at full size or
@@ -238,6 +299,8 @@ int main(void)
     static const struct unit_test tests[] = {
         {"rgb", test_rgb},
         {"gray", test_gray},
+        {"parts", test_parts},
+        {"parts outside", test_parts_outside},
         {"sampling that libjpeg cannot enlarge", test_sampling_that_libjpeg_cannot_enlarge},
         {"sums that overflow", test_sums_that_overflow},
         {"damage shows without pixels", test_damage_shows_without_pixels}};

@@ -24,16 +24,16 @@ static bool are_valid(size_t n_values, const unsigned *values)
            values[2] >= 1 && values[2] <= MOST_SIDE;
 }
 
-/* Decodes the first `top` rows, or all with 0, into out [rows][columns][channels] u8. */
-static int decode_rows(const unsigned *values, const void *chunk, size_t n, int64_t top,
-                       uint8_t *out)
+/* Decodes the part, or all with NULL, into out u8 [rows][columns][channels]. */
+static int decode_part(const unsigned *values, const void *chunk, size_t n,
+                       const struct jpeg_part *part, uint8_t *out)
 {
     const struct jpeg_stream stream = {.bytes = chunk, .n = n};
     const struct jpeg_picture picture = {.cols = values[1],
                                          .rows = values[2],
                                          .channels = values[3] ? 3 : 1,
                                          .colours = JPEG_FILE,
-                                         .top = top};
+                                         .part = part};
     struct jpeg_decoder *d = jpeg_decoder_create(NULL);
     const int r = d ? jpeg_decode(d, &picture, &stream, out, NULL) : -1;
     jpeg_decoder_free(d);
@@ -48,7 +48,7 @@ static size_t decode(unsigned flags, size_t n_values, const unsigned *values, si
         return 0;
     const size_t bytes = (size_t)values[1] * values[2] * (values[3] ? 3 : 1);
     uint8_t *pixels = malloc(bytes);
-    if (!pixels || decode_rows(values, *buffer, n, 0, pixels)) {
+    if (!pixels || decode_part(values, *buffer, n, NULL, pixels)) {
         free(pixels);
         return 0;
     }
@@ -65,18 +65,24 @@ static const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
                                     .name = "JPEG, wsi2h5's decoder",
                                     .filter = decode};
 
-/* Not for HDF5, but for readers of their own such as scripts/wsi_store.py: the first `top` rows of
- * a chunk of n bytes, with the filter's four values, into out u8 [top][columns][channels]. Stopping
- * there saves the decoding of what is below. 0, or -1 if those rows are damaged. Any thread. */
-__attribute__((visibility("default"))) int h5jpeg_decode_top(const unsigned values[4],
-                                                             const void *chunk, size_t n,
-                                                             unsigned top, uint8_t *out);
-int h5jpeg_decode_top(const unsigned values[4], const void *chunk, size_t n, unsigned top,
-                      uint8_t *out)
+/* Not for HDF5, but for readers of their own such as scripts/wsi_store: a part {x, y, columns,
+ * rows} of a chunk of n bytes, with the filter's four values, into out u8
+ * [rows][columns][channels], whose rows begin every `pitch` bytes. This saves most of the work on
+ * the pixels around the part. 0, or -1 if the part is damaged; damage elsewhere may not be found.
+ * Any thread. */
+__attribute__((visibility("default"))) int h5jpeg_decode_part(const unsigned values[4],
+                                                              const void *chunk, size_t n,
+                                                              const unsigned part[4], size_t pitch,
+                                                              uint8_t *out);
+int h5jpeg_decode_part(const unsigned values[4], const void *chunk, size_t n,
+                       const unsigned part[4], size_t pitch, uint8_t *out)
 {
-    if (!are_valid(4, values) || top < 1 || top > values[2])
+    const struct jpeg_part p = {
+        .x = part[0], .y = part[1], .cols = part[2], .rows = part[3], .pitch = pitch};
+    if (!are_valid(4, values) || p.cols < 1 || p.rows < 1 || p.x + p.cols > values[1] ||
+        p.y + p.rows > values[2] || pitch < (size_t)p.cols * (values[3] ? 3 : 1))
         return -1;
-    return decode_rows(values, chunk, n, top, out) ? -1 : 0;
+    return decode_part(values, chunk, n, &p, out) ? -1 : 0;
 }
 
 __attribute__((visibility("default"))) H5PL_type_t H5PLget_plugin_type(void)

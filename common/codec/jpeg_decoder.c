@@ -35,6 +35,8 @@ struct jpeg_decoder {
     uint8_t **lines;       /* pointers for `rows` rows */
     int64_t rows;
     uint8_t unseen[3 * MOST_EIGHTHS]; /* every row of a picture that nobody wants */
+    uint8_t *line;                    /* one row of a picture of which a part is wanted */
+    size_t line_room;                 /* bytes */
     uint8_t *padded; /* a copy of the stream, with PADDING bytes of 0xff behind it */
     size_t room;     /* of padded */
 };
@@ -131,6 +133,7 @@ void jpeg_decoder_free(struct jpeg_decoder *d)
     if (d->made)
         jpeg_destroy_decompress(&d->jpeg);
     free(d->lines);
+    free(d->line);
     free(d->padded);
     free(d);
 }
@@ -223,18 +226,69 @@ static int grow_lines(struct jpeg_decoder *d, int64_t rows, struct err *e)
     return 0;
 }
 
-static void read_lines(struct jpeg_decoder *d, int64_t top, uint8_t *out)
+static void read_lines(struct jpeg_decoder *d, uint8_t *out)
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     const size_t pitch = (size_t)j->output_width * (size_t)j->output_components;
-    const bool all = top <= 0 || top >= (int64_t)j->output_height;
-    const JDIMENSION rows = all ? j->output_height : (JDIMENSION)top;
-    for (JDIMENSION k = 0; k < rows; k++)
+    for (JDIMENSION k = 0; k < j->output_height; k++)
         d->lines[k] = out ? out + k * pitch : d->unseen;
-    while (j->output_scanline < rows)
-        jpeg_read_scanlines(j, d->lines + j->output_scanline, rows - j->output_scanline);
-    if (all)
+    while (j->output_scanline < j->output_height)
+        jpeg_read_scanlines(j, d->lines + j->output_scanline,
+                            j->output_height - j->output_scanline);
+    jpeg_finish_decompress(j);
+}
+
+static bool is_subsampled(const struct jpeg_decompress_struct *j)
+{
+    for (int c = 0; c < j->num_components; c++)
+        if (j->comp_info[c].h_samp_factor != j->max_h_samp_factor ||
+            j->comp_info[c].v_samp_factor != j->max_v_samp_factor)
+            return true;
+    return false;
+}
+
+/* Leaves out what libjpeg need not compute of the rows and columns around the part. Where chroma is
+ * interpolated, pixels depend on their neighbours, so nothing is left out. Returns the column of
+ * the picture at which the rows then begin. */
+static JDIMENSION leave_out(struct jpeg_decompress_struct *j, const struct jpeg_part *part)
+{
+    JDIMENSION first = (JDIMENSION)part->x, n = (JDIMENSION)part->cols;
+    if (is_subsampled(j))
+        return 0;
+    jpeg_crop_scanline(j, &first, &n);
+    if (part->y > 0)
+        jpeg_skip_scanlines(j, (JDIMENSION)part->y);
+    return first;
+}
+
+static void read_part(struct jpeg_decoder *d, const struct jpeg_part *part, uint8_t *out)
+{
+    struct jpeg_decompress_struct *j = &d->jpeg;
+    const size_t channels = (size_t)j->output_components;
+    const uint8_t *wanted = d->line + ((size_t)part->x - leave_out(j, part)) * channels;
+    const JDIMENSION end = (JDIMENSION)(part->y + part->rows);
+    while (j->output_scanline < end) {
+        const int64_t row = (int64_t)j->output_scanline - part->y;
+        jpeg_read_scanlines(j, &d->line, 1);
+        if (row >= 0)
+            memcpy(out + (size_t)row * part->pitch, wanted, (size_t)part->cols * channels);
+    }
+    if (end == j->output_height)
         jpeg_finish_decompress(j);
+}
+
+/* Room for one row of the picture. */
+static int grow_line(struct jpeg_decoder *d, const struct jpeg_picture *p, struct err *e)
+{
+    const size_t bytes = 3 * (size_t)p->cols;
+    if (!p->part || bytes <= d->line_room)
+        return 0;
+    free(d->line);
+    d->line_room = 0;
+    if (!(d->line = malloc(bytes)))
+        return no_memory(e);
+    d->line_room = bytes;
+    return 0;
 }
 
 /* Makes the padded copy of n bytes. */
@@ -263,7 +317,7 @@ static int judge(struct jpeg_decoder *d, const struct jpeg_picture *p, struct er
         d->manager.format_message((j_common_ptr)j, d->message);
         return err_set(e, "%s", d->message);
     }
-    if (j->output_scanline < j->output_height) { /* only its top was wanted */
+    if (j->output_scanline < j->output_height) { /* only a part was wanted */
         jpeg_abort_decompress(j);
         return 0;
     }
@@ -292,7 +346,10 @@ static int decode(struct jpeg_decoder *d, const struct jpeg_picture *p, size_t n
     if (!out && j->num_components == 3 && is_enough(j))
         set_first_only(j);
     jpeg_start_decompress(j);
-    read_lines(d, p->top, out);
+    if (p->part)
+        read_part(d, p->part, out);
+    else
+        read_lines(d, out);
     return judge(d, p, e);
 }
 
@@ -302,6 +359,8 @@ int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const stru
     if (s->n < 4 || s->bytes[0] != 0xff || s->bytes[1] != MARKER_SOI)
         return err_set(e, "not a JPEG stream");
     int r = grow_lines(d, p->rows, e);
+    if (r == 0)
+        r = grow_line(d, p, e);
     if (r == 0 && (!d->made || d->own_tables || d->loaded != s->tables))
         r = restart(d, s->tables, s->tables_bytes, e);
     if (r == 0)

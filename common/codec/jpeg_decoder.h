@@ -36,6 +36,12 @@ struct jpeg_stream {
     size_t n;
 };
 
+/* A rectangle of a picture, in px. */
+struct jpeg_part {
+    int64_t x, y, cols, rows; /* inside the picture, at least 1 x 1 px */
+    size_t pitch;             /* bytes from row to row of out, at least cols * channels */
+};
+
 /* What the stream must be, and what is wanted of it. */
 struct jpeg_picture {
     int64_t cols, rows; /* px, at most 65,500 */
@@ -43,8 +49,8 @@ struct jpeg_picture {
     int channels; /* 3: RGB. 1: the luma of a YCbCr stream, or of a whole file that must
                      have one component. Else the stream has three components */
     bool eighth;  /* at 1/8, the mean of each block of 8 x 8: ceil(cols/8) x ceil(rows/8) px */
-    int64_t top;  /* only so many rows of the picture are wanted, and damage below them is not
-                     found; 0: all */
+    const struct jpeg_part *part; /* only these pixels are wanted, and damage elsewhere may not be
+                                     found; NULL: all. Not with `eighth` */
 };
 
 struct jpeg_decoder;
@@ -54,9 +60,9 @@ void jpeg_decoder_free(struct jpeg_decoder *d); /* NULL is allowed */
 
 enum { JPEG_DAMAGED = -1, JPEG_NO_MEMORY = -2 }; /* -1 is what err_set returns */
 
-/* Decodes into out u8 [rows][cols][channels], without padding. 0, JPEG_DAMAGED or JPEG_NO_MEMORY.
- * After a failure out is undefined, and the next stream is not affected. With `eighth` out may be
- * NULL: the stream is only checked for damage, in less time. */
+/* Decodes into out u8 [rows][cols][channels], without padding (with `part`: of that). 0,
+ * JPEG_DAMAGED or JPEG_NO_MEMORY. After a failure out is undefined, and the next stream is not
+ * affected. With `eighth` out may be NULL: the stream is only checked for damage, in less time. */
 int jpeg_decode(struct jpeg_decoder *d, const struct jpeg_picture *p, const struct jpeg_stream *s,
                 uint8_t *out, struct err *e);
 /* How often each quantised coefficient of luma occurs. */

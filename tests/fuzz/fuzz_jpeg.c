@@ -40,6 +40,17 @@ static void check_plugin(const struct jpeg_chunk *c, int decoded, const uint8_t 
     free(buffer);
 }
 
+/* A part of a chunk that decodes is that part of its pixels. */
+static void check_part(const struct jpeg_chunk *c, const uint8_t *pixels)
+{
+    enum { X = 13, Y = 9, W = 21, H = 17 };
+    static const unsigned values[4] = {90, COLS, ROWS, 1}, part[4] = {X, Y, W, H};
+    uint8_t out[3 * W * H];
+    const int r = h5jpeg_decode_part(values, c->bytes, c->n, part, (size_t)3 * W, out);
+    for (size_t y = 0; pixels && y < H; y++)
+        FUZZ_MUST(r == 0 && !memcmp(out + 3 * W * y, pixels + 3 * ((Y + y) * COLS + X), 3 * W));
+}
+
 /* Damage shows at 1/8, and without pixels, as it does in full size. */
 static void check_chunk(const struct jpeg_chunk *c)
 {
@@ -48,6 +59,7 @@ static void check_chunk(const struct jpeg_chunk *c)
     FUZZ_MUST((decode_chunk(c, true, eighth) == 0) == (decoded == 0));
     FUZZ_MUST((decode_chunk(c, true, NULL) == 0) == (decoded == 0));
     check_plugin(c, decoded, pixels);
+    check_part(c, decoded == 0 ? pixels : NULL);
     fuzz_accepted += decoded == 0;
 }
 

@@ -1,0 +1,43 @@
+"""Reads the patch stores of wsi2h5 from Python. Needs numpy and h5py.
+
+    from wsi_store import open_store
+
+    with open_store("slide.h5") as s:
+        print(s.width, s.height, s.channels, s.mpp)
+        pixels = s.read_region(1000, 2000, 256, 256)         # uint8 [256][256][3]
+        for x, y, pixels in s.patches(256, min_tissue=0.5):  # a grid; see also s.places()
+            ...
+
+    wsi-store patches slide.h5 -o patches --size 256 --min-tissue 0.5 --format png
+    wsi-store index slide.h5 >slide.json  # a reference file, with which Zarr reads the store
+
+Coordinates are pixels of the stored level, from its upper left corner; s.downsample gives those of level 0.
+Pixels are the bytes that h5spec computes from, for every codec:
+
+    codec     needs, the first that is installed
+    none      nothing
+    deflate   deflate (libdeflate), or zlib of Python
+    lz4       lz4, or hdf5plugin
+    zstd      zstandard, or hdf5plugin
+    jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
+    others    hdf5plugin
+
+libh5jpeg.so is part of the wheel (`make wheel`). It is also found in HDF5_PLUGIN_PATH, and where `make install` puts
+it. It is the quickest, as it decodes only the part of a chunk that is needed, and the strictest: all damage is an error.
+It is HDF5's filter 32019 as well: after `import wsi_store`, h5py reads kept tiles.
+
+A store can be pickled and used after a fork, so it fits into the workers of a PyTorch DataLoader: it holds
+a descriptor that is read at absolute positions, and no handle of HDF5. Several threads may read at once.
+
+Whatever is wrong raises StoreError, whose text names the file, the fault and a remedy.
+"""
+from .base import DAMAGED, LEFT_OUT, MISSING, StoreError
+from .batches import Patches
+from .codecs import JPEG
+from .export import coords, kept
+from .filters import register
+from .store import Store, open_store
+
+register()
+
+__all__ = ["DAMAGED", "JPEG", "LEFT_OUT", "MISSING", "Patches", "Store", "StoreError", "coords", "kept", "open_store", "register"]

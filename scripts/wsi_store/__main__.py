@@ -1,0 +1,4 @@
+"""python3 -m wsi_store"""
+from .command import main
+
+main()

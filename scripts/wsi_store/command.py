@@ -1,0 +1,100 @@
+"""The command wsi-store."""
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from typing import Any
+
+from .base import StoreError
+from .export import coords, kept, slide_name
+from .files import is_url
+from .store import Store, open_store
+
+
+def _write_patches(o: argparse.Namespace) -> None:
+    import PIL.Image
+    with open_store(o.store) as s:
+        os.makedirs(o.output, exist_ok=True)
+        n = 0
+        with open(os.path.join(o.output, "patches.csv"), "w", newline="") as f:
+            table = csv.writer(f)
+            table.writerow(["file", "x", "y", "size", "downsample"])
+            for x, y, pixels in s.patches(o.size, o.stride, o.min_tissue, o.limit, o.seed):
+                name = "x%06d_y%06d.%s" % (x, y, "jpg" if o.format == "jpeg" else "png")
+                image = PIL.Image.fromarray(pixels if s.channels == 3 else pixels[:, :, 0])
+                image.save(os.path.join(o.output, name), **({"quality": o.quality} if o.format == "jpeg" else {}))
+                table.writerow([name, x, y, o.size, s.downsample])
+                n += 1
+    print("%d patches and patches.csv in %s" % (n, o.output), file=sys.stderr)
+
+
+def _write_coords(o: argparse.Namespace) -> None:
+    if o.keep and not o.report:
+        raise ValueError("--keep needs --report FILE, the table of h5spec report --csv")
+    chosen = kept(o.stores, o.report, (o.keep or "pass").split(",")) if o.report else o.stores
+    ending = "_patches.h5" if o.names == "trident" else ".h5"
+    done: dict[str, Any] = {}
+    for path in chosen:
+        with Store(path, True, None, 0) as s:
+            output = os.path.join(o.output, slide_name(s) + ending)
+            if output in done:
+                raise ValueError("%s and %s are of slides of one name" % (done[output], path))
+            done[output] = path
+            if not is_url(path) and os.path.exists(output) and os.path.samefile(path, output):
+                raise ValueError("%s: the coordinates would replace the store; choose another folder" % path)
+            n = len(coords(s, output, o.size, o.step, o.min_tissue, o.mpp, o.magnification))
+        print("%s: %d patches" % (output, n), file=sys.stderr)
+    if len(chosen) < len(o.stores):
+        print("%d of %d slides left out by %s" % (len(o.stores) - len(chosen), len(o.stores), o.report), file=sys.stderr)
+
+
+def _write_index(o: argparse.Namespace) -> None:
+    if o.url == "":
+        raise ValueError("--url: the address is empty")
+    with Store(o.store, True, None, 0) as s:
+        json.dump(s.references(o.url), sys.stdout)
+    print()
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(prog="wsi-store", description="Reads the patch stores of wsi2h5.",
+                                epilog="example: wsi-store patches slide.h5 -o patches --min-tissue 0.5 --limit 1000")
+    commands = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    c = commands.add_parser("patches", help="write patches as pictures, and their coordinates as patches.csv")
+    c.add_argument("store", metavar="STORE")
+    c.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder, created if it does not exist")
+    c.add_argument("--size", type=int, default=256, metavar="PX", help="of a patch (default: %(default)s)")
+    c.add_argument("--stride", type=int, metavar="PX", help="step between patches (default: the size)")
+    c.add_argument("--min-tissue", type=float, default=0.0, metavar="F", help="only patches with this fraction of tissue")
+    c.add_argument("--limit", type=int, metavar="N", help="at most N patches, the first ones")
+    c.add_argument("--seed", type=int, metavar="K", help="with --limit: a random choice instead of the first ones")
+    c.add_argument("--format", choices=("png", "jpeg"), default="png", help="default: %(default)s")
+    c.add_argument("--quality", type=int, default=90, metavar="Q", help="of JPEG (default: %(default)s)")
+    c.set_defaults(run=_write_patches)
+    c = commands.add_parser("coords", help="write the coordinates of patches for TRIDENT and CLAM")
+    c.add_argument("stores", metavar="STORE", nargs="+")
+    c.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder of the files, created if it does not exist")
+    c.add_argument("--size", type=int, default=256, metavar="PX", help="of a patch (default: %(default)s)")
+    c.add_argument("--step", type=int, metavar="PX", help="between patches (default: the size)")
+    c.add_argument("--mpp", type=float, metavar="UM", help="um per px of the patches (default: the store's)")
+    c.add_argument("--magnification", type=float, metavar="X", help="of the patches, instead of --mpp")
+    c.add_argument("--min-tissue", type=float, default=0.5, metavar="F", help="least fraction of tissue (default: %(default)s)")
+    c.add_argument("--report", metavar="CSV", help="only slides with a verdict of --keep in this table of h5spec report")
+    c.add_argument("--keep", metavar="LIST", help="pass, review, fail, separated by commas (default: pass)")
+    c.add_argument("--names", choices=("trident", "clam"), default="trident",
+                   help="of the files: SLIDE_patches.h5 or SLIDE.h5 (default: %(default)s)")
+    c.set_defaults(run=_write_coords)
+    c = commands.add_parser("index", help="print a reference file (kerchunk) with which Zarr reads the store without HDF5")
+    c.add_argument("store", metavar="STORE")
+    c.add_argument("--url", help="where readers will find the store, such as s3://bucket/slide.h5 (default: its path)")
+    c.set_defaults(run=_write_index)
+    o = p.parse_args()
+    try:
+        o.run(o)
+    except ImportError as e:
+        sys.exit("wsi-store: %s; pip install pillow" % e)
+    except (StoreError, ValueError, OSError) as e:
+        sys.exit("wsi-store: %s" % e)
