@@ -37,8 +37,8 @@ void features_values(int64_t window, int64_t values[FEATURES_OCTAVES]);
 /* The level of a ring from the sum of k over n values; NaN without values. */
 double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n);
 /*
- * sharp_db: how sharp a window is, from the levels of its octaves: the octave j = 3, which blur takes
- * away first, less three quarters of the next coarser one and a quarter of octave 6,
+ * sharp_db: how sharp a window is, from the levels of its octaves: the octave j = 3, which blur
+ * takes away first, less three quarters of the next coarser one and a quarter of octave 6,
  *
  *   L(1/8, 1/4) - 3/4 L(1/16, 1/8) - 1/4 L(1/64, 1/32) = sum of weight[o] L[o]
  *

@@ -29,7 +29,7 @@
         .octave = FEATURES_OCTAVE(3), .less = FEATURES_OCTAVE(6),                                  \
         .meaning = "sharpness of each window", .change = "focus dB", .quantiles = "focus")         \
     ROW(FINE, .name = "window_fine_db", .type = RESULT_INT16, .unit = "dB", .scale = 0.01,         \
-        .fill = INT16_MIN, .since = 3, .low = -30, .high = -15, .formula = RESULT_OF_OCTAVES,        \
+        .fill = INT16_MIN, .since = 3, .low = -30, .high = -15, .formula = RESULT_OF_OCTAVES,      \
         .octave = FEATURES_OCTAVE(2), .less = FEATURES_OCTAVE(3),                                  \
         .meaning = "finest detail in each window, which slight blur removes first",                \
         .change = "fine dB", .quantiles = "fine")                                                  \
