@@ -24,6 +24,8 @@ static void choose_rings(const struct result_params *p, struct counts_features *
             used[kind->octave] = true;
         if (kind->formula == RESULT_OF_OCTAVES)
             used[kind->less] = true;
+        for (int o = 0; o < FEATURES_OCTAVES && kind->formula == RESULT_OF_SHARPNESS; o++)
+            used[o] = used[o] || features_sharpness_weights[o] != 0;
     }
     assert(!used[FEATURES_OCTAVES - 1]); /* the fused kernel does not know it of each window */
     f->rings = f->slots = 0;

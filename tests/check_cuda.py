@@ -90,7 +90,7 @@ def check_features(slide, bins, counts, width):
     """All values of a window have one bin number, so every octave has its level, focus and fine detail are 0."""
     level = np.where(counts, np.round((bins + 0.5) * width * 100), -32768)
     expect(np.array_equal(slide["window_level_db"][()], level), "%s: levels", slide.name)
-    for name in ("window_focus_db", "window_fine_db"):
+    for name in ("window_focus_db", "window_fine_db", "window_sharp_db"):
         expect(np.array_equal(slide[name][()], np.where(counts, 0, -32768)), "%s: %s", slide.name, name)
     expect(np.array_equal(slide["window_flags"][()] & 1 != 0, counts), "%s: flags", slide.name)
     if counts.any():

@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FILL = -32768
 COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE = (1 << k for k in range(7))
 # the octaves 2^-j <= f < 2^-(j-1): of level_db, of what focus_db subtracts, and of the finest detail
-MIDDLE, COARSE, FINE = 3, 6, 2
+MIDDLE, NEXT, COARSE, FINE = 3, 4, 6, 2
 HALF, UNKNOWN = 50, 255  # percent of a window that is tissue
 
 
@@ -69,6 +69,7 @@ class Features:
         self.level = np.full(tissue.shape, np.nan)
         self.focus = np.full(tissue.shape, np.nan)
         self.fine = np.full(tissue.shape, np.nan)
+        self.sharp = np.full(tissue.shape, np.nan)
         self.samples, self.thresholds = zip(*(sample(of, most) for of, most in ((tissue, 4096), (~tissue, 1024))))
         self.spectra = [np.zeros((window, window // 2 + 1), np.int64) for _ in range(2)]
         self.windows = [0, 0]
@@ -80,6 +81,7 @@ class Features:
             level = {r: low + width * (k[ring].mean() + 0.5) if ring.any() else np.nan for r, ring in rings.items()}
             self.level[j, i], self.focus[j, i] = level[MIDDLE], level[MIDDLE] - level[COARSE]
             self.fine[j, i] = level[FINE] - level[MIDDLE]
+            self.sharp[j, i] = level[MIDDLE] - 0.75 * level[NEXT] - 0.25 * level[COARSE]
             for r, ring in rings.items():
                 sums[r] += k[ring].sum()
             for kind in range(2):
@@ -138,6 +140,7 @@ def compare(path, *options, **parameters):
     near(decibels(data["window_level_db"]), want.level, 0.02, "level")
     near(decibels(data["window_focus_db"]), want.focus, 0.03, "focus")
     near(decibels(data["window_fine_db"]), want.fine, 0.03, "fine")
+    near(decibels(data["window_sharp_db"]), want.sharp, 0.03, "sharpness")
     areas = tissue_areas(path, flags.shape, **geometry)
     expect(np.array_equal(data["window_tissue"], percent_of(areas, flags.shape, geometry.get("window", 256))), "tissue of windows")
     near(data["profile"], want.profile, 0.005, "profile")
@@ -158,7 +161,7 @@ def check_quantiles(attrs, data):
     def quantiles(name, where, shares):
         values = decibels(data[name])[where & (data["window_flags"] & COUNTED != 0)]
         return np.quantile(values, shares) if values.size else [np.nan] * len(shares)
-    for name in ("focus", "fine"):
+    for name in ("focus", "fine", "sharp"):
         want = quantiles("window_%s_db" % name, data["window_tissue"] >= HALF, (0.05, 0.5, 0.95))
         near([attrs["%s_p%s" % (name, p)] for p in ("05", "50", "95")], want, 1e-6, "quantiles of " + name)
     near(attrs["glass_p03"], quantiles("window_level_db", data["window_tissue"] == 0, (0.03,))[0], 1e-6, "glass")
@@ -219,24 +222,6 @@ def test_no_window_and_one_window():
 
 
 # --- what focus is for ---
-
-
-def painted(gray):
-    """A store without compression whose pixels are this picture, [height][width] of uint8."""
-    h, w = gray.shape
-    path = os.path.join(tmp(), "painted.h5")
-    run(WSI2H5, "-q", "-o", path, "--gray", "--codec", "none", made("--size", "%dx%d" % (w, h), name="canvas"))
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-        for g in f["groups"].values():
-            px, rows = g["pixels"], g.attrs["first_row"]
-            px[...] = gray[rows:rows + px.shape[0], :, None]
-            crc32 = g["tile_crc32"][()]
-            for r, k in np.ndindex(crc32.shape):
-                _, data = px.id.read_direct_chunk((r * px.chunks[0], k * px.chunks[1], 0))
-                crc32[r, k] = zlib.crc32(data)
-            g["tile_crc32"][...] = crc32
-        reseal(f)
-    return path
 
 
 def texture(shape, rng):
@@ -320,7 +305,7 @@ def test_a_missing_group_is_flagged():
     _, data, _ = slide_of(out)
     flags, here = data["window_flags"], data["window_flags"] != NO_GROUP
     expect((~here).any() and here.any() and (flags[here] & COUNTED).all(), "%s", flags)
-    for name in ("window_level_db", "window_focus_db", "window_fine_db"):
+    for name in ("window_level_db", "window_focus_db", "window_fine_db", "window_sharp_db"):
         expect(np.array_equal(data[name] != FILL, here), "%s", name)
     expect(np.array_equal(data["window_tissue"] != UNKNOWN, here), "tissue of windows")
     run(H5SPEC, "verify", "-q", out)

@@ -64,7 +64,7 @@ def close_features(gpu, cpu, options):
     """Maps of hundredths of a dB, profile, spectra; windows are the same ones, exactly."""
     for key in ("window_flags", "window_tissue"):
         expect(np.array_equal(gpu[key][()], cpu[key][()]), "%s: %s", options, key)
-    for key, most in (("window_level_db", 3), ("window_focus_db", 8), ("window_fine_db", 8)):
+    for key, most in (("window_level_db", 3), ("window_focus_db", 8), ("window_fine_db", 8), ("window_sharp_db", 8)):
         off = np.abs(gpu[key][()].astype(int) - cpu[key][()])
         expect(off.max() <= most, "%s: %s is off by %d hundredths", options, key, off.max())
     a, b = gpu["profile"][()], cpu["profile"][()]

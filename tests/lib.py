@@ -384,6 +384,26 @@ def reseal(f):
     f.visititems(visit)
 
 
+def painted(picture):
+    """A store without compression whose pixels are this picture, uint8 [height][width] or [height][width][3]."""
+    import h5py
+    h, w = picture.shape[:2]
+    path = os.path.join(tmp(), "painted.h5")
+    run(WSI2H5, "-q", "-o", path, *(["--gray"] if picture.ndim == 2 else []), "--codec", "none",
+        made("--size", "%dx%d" % (w, h), name="canvas"))
+    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        for g in f["groups"].values():
+            px, rows = g["pixels"], g.attrs["first_row"]
+            px[...] = picture.reshape(h, w, -1)[rows:rows + px.shape[0]]
+            crc32 = g["tile_crc32"][()]
+            for r, k in ((r, k) for r in range(crc32.shape[0]) for k in range(crc32.shape[1])):
+                _, data = px.id.read_direct_chunk((r * px.chunks[0], k * px.chunks[1], 0))
+                crc32[r, k] = zlib.crc32(data)
+            g["tile_crc32"][...] = crc32
+        reseal(f)
+    return path
+
+
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
     return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]

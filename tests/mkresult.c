@@ -79,7 +79,8 @@ static void put_value(const struct result_map *m, int64_t k, double mean, double
     case RESULT_OF_MEAN: ((float *)m->values)[k] = (float)mean; break;
     case RESULT_OF_STD: ((float *)m->values)[k] = 18; break;
     case RESULT_OF_OCTAVE: ((int16_t *)m->values)[k] = features_hundredths(mean + 6); break;
-    case RESULT_OF_OCTAVES: ((int16_t *)m->values)[k] = features_hundredths(focus); break;
+    case RESULT_OF_OCTAVES:
+    case RESULT_OF_SHARPNESS: ((int16_t *)m->values)[k] = features_hundredths(focus); break;
     }
 }
 

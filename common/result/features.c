@@ -33,6 +33,18 @@ double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n)
     return n ? low_db + bin_width * ((double)sum / (double)n + 0.5) : NAN;
 }
 
+const double features_sharpness_weights[FEATURES_OCTAVES] = {
+    [FEATURES_OCTAVE(3)] = 1, [FEATURES_OCTAVE(4)] = -0.75, [FEATURES_OCTAVE(6)] = -0.25};
+
+double features_sharpness(const double levels[FEATURES_OCTAVES])
+{
+    double sum = 0;
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        if (features_sharpness_weights[o] != 0)
+            sum += features_sharpness_weights[o] * levels[o];
+    return sum;
+}
+
 int16_t features_hundredths(double db)
 {
     const long long v = llround(100 * db);

@@ -36,6 +36,21 @@ void features_values(int64_t window, int64_t values[FEATURES_OCTAVES]);
 
 /* The level of a ring from the sum of k over n values; NaN without values. */
 double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n);
+/*
+ * sharp_db: how sharp a window is, from the levels of its octaves: the octave j = 3, which blur
+ * takes away first, less three quarters of the next coarser one and a quarter of octave 6,
+ *
+ *   L(1/8, 1/4) - 3/4 L(1/16, 1/8) - 1/4 L(1/64, 1/32) = sum of weight[o] L[o]
+ *
+ * The weights add up to 0, so contrast cancels out. Octave 4 alone sees slight blur best, but rises
+ * again where strong blur leaves nothing but noise in octave 3; octave 6 keeps it falling. Octave 2
+ * is noise of sensor and encoder in pictures of real scanners, and so tells nothing of slight blur.
+ * Beyond a sigma of 6 px it rises again; focus_db does not. Chosen on pictures of tissue with
+ * tests/bench_sharpness.py; process/FIGURES.md has the table.
+ */
+extern const double features_sharpness_weights[FEATURES_OCTAVES];
+/* NaN where an octave that has a weight has no level. */
+double features_sharpness(const double levels[FEATURES_OCTAVES]);
 /* In hundredths of a dB, as maps store them. Beyond +-327.67 dB it is the nearest one. */
 int16_t features_hundredths(double db);
 /* Minus the least-squares slope of the levels on 20 log10 f, f the geometric middle of the octave,

@@ -29,10 +29,14 @@
         .octave = FEATURES_OCTAVE(3), .less = FEATURES_OCTAVE(6),                                  \
         .meaning = "sharpness of each window", .change = "focus dB", .quantiles = "focus")         \
     ROW(FINE, .name = "window_fine_db", .type = RESULT_INT16, .unit = "dB", .scale = 0.01,         \
-        .fill = INT16_MIN, .since = 3, .low = -30, .high = 0, .formula = RESULT_OF_OCTAVES,        \
+        .fill = INT16_MIN, .since = 3, .low = -30, .high = -15, .formula = RESULT_OF_OCTAVES,      \
         .octave = FEATURES_OCTAVE(2), .less = FEATURES_OCTAVE(3),                                  \
         .meaning = "finest detail in each window, which slight blur removes first",                \
         .change = "fine dB", .quantiles = "fine")                                                  \
+    ROW(SHARP, .name = "window_sharp_db", .type = RESULT_INT16, .unit = "dB", .scale = 0.01,       \
+        .fill = INT16_MIN, .since = 3, .low = -32, .high = -12, .formula = RESULT_OF_SHARPNESS,    \
+        .meaning = "sharpness of each window, slight blur included", .change = "sharp dB",         \
+        .quantiles = "sharp")                                                                      \
     ROW(FLAGS, .name = "window_flags", .type = RESULT_UINT8, .unit = "", .scale = 1,               \
         .fill = RESULT_FLAG_NO_GROUP, .since = 2, .low = 0, .high = 255,                           \
         .meaning = "why a window counts or not")                                                   \

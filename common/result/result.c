@@ -267,6 +267,7 @@ static bool find_range(const struct result_params *p, enum result_formula formul
         *high = span / 2 + slack;
         return true;
     case RESULT_OF_OCTAVES:
+    case RESULT_OF_SHARPNESS:
         *low = -span - slack;
         *high = span + slack;
         return true;

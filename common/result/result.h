@@ -129,9 +129,10 @@ enum result_formula {
     RESULT_NO_FORMULA, /* known before pixels are read; all that the type can hold is valid */
     RESULT_OF_MEAN,    /* of the window's histogram */
     RESULT_OF_STD,
-    RESULT_OF_OCTAVE,  /* L(octave) of features.h; INT16 */
-    RESULT_OF_OCTAVES, /* L(octave) - L(less); INT16 */
-    RESULT_OF_TISSUE,  /* percent; known before pixels are read */
+    RESULT_OF_OCTAVE,    /* L(octave) of features.h; INT16 */
+    RESULT_OF_OCTAVES,   /* L(octave) - L(less); INT16 */
+    RESULT_OF_SHARPNESS, /* features_sharpness(); INT16 */
+    RESULT_OF_TISSUE,    /* percent; known before pixels are read */
 };
 
 struct result_map_kind {

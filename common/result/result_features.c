@@ -389,7 +389,7 @@ static int check_glass(const struct result_slide *s, struct err *e)
 
 static bool is_level(enum result_formula f)
 {
-    return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES;
+    return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES || f == RESULT_OF_SHARPNESS;
 }
 
 /* Does the window have a value in every map of levels exactly if it counts, and in that of tissue

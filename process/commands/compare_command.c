@@ -47,8 +47,9 @@ const struct command compare_options = {
                "another codec change anything? Slides are matched by name, and those that are left "
                "by OpenSlide's quickhash. For each slide, worst first, it prints the Wasserstein-1 "
                "distance W1 between the histograms, the change of mean and std from A to B, and "
-               "the mean over all windows of how much window_mean_db and window_focus_db differ "
-               "(windows of glass are among them; --tissue-only of h5spec run leaves them out). "
+               "the mean over all windows of how much window_mean_db, window_focus_db, "
+               "window_fine_db and window_sharp_db differ (windows of glass are among them; "
+               "--tissue-only of h5spec run leaves them out). "
                "The parameters of both results must be equal. The results of a folder are compared "
                "after h5spec merge.",
     .example = "h5spec compare --limit 0.1 before.h5 after.h5",

@@ -139,24 +139,32 @@ void spectrum_window_moments(const struct result_params *p, const struct spectru
     *std_db = (float)(width * sqrt(variance > 0 ? variance : 0));
 }
 
-/* The level of one octave, less that of another one where the formula has two. */
-static double octaves_of(const struct result_params *p, const struct spectrum_features *f,
-                         const struct result_map_kind *kind, const struct spectrum_window *w)
+/* The levels of a window's octaves. Those that no map needs may be wrong. */
+static void find_levels(const struct result_params *p, const struct spectrum_features *f,
+                        const struct spectrum_window *w, double levels[FEATURES_OCTAVES])
 {
     const double width = (p->high_db - p->low_db) / (double)p->bins;
-    const double level = features_level(p->low_db, width, w->octaves[kind->octave],
-                                        (uint64_t)f->values[kind->octave]);
-    if (kind->formula == RESULT_OF_OCTAVE)
-        return level;
-    return level - features_level(p->low_db, width, w->octaves[kind->less],
-                                  (uint64_t)f->values[kind->less]);
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        levels[o] = features_level(p->low_db, width, w->octaves[o], (uint64_t)f->values[o]);
+}
+
+/* A map's value in dB. */
+static double value_of(const struct result_map_kind *kind, const double levels[FEATURES_OCTAVES])
+{
+    if (kind->formula == RESULT_OF_SHARPNESS)
+        return features_sharpness(levels);
+    const double level = levels[kind->octave];
+    return kind->formula == RESULT_OF_OCTAVE ? level : level - levels[kind->less];
 }
 
 void spectrum_put_window(const struct result_params *p, const struct spectrum_band *d, int64_t k,
                          const struct spectrum_window *w)
 {
     float mean, std;
+    double levels[FEATURES_OCTAVES];
     spectrum_window_moments(p, w, &mean, &std);
+    if (d->features)
+        find_levels(p, d->features, w, levels);
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = result_map_kind(m);
         void *values = d->maps[m].values;
@@ -167,8 +175,9 @@ void spectrum_put_window(const struct result_params *p, const struct spectrum_ba
         case RESULT_OF_STD: ((float *)values)[k] = std; break;
         case RESULT_OF_OCTAVE:
         case RESULT_OF_OCTAVES:
+        case RESULT_OF_SHARPNESS:
             if (d->features)
-                ((int16_t *)values)[k] = features_hundredths(octaves_of(p, d->features, kind, w));
+                ((int16_t *)values)[k] = features_hundredths(value_of(kind, levels));
         }
     }
 }
