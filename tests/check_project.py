@@ -283,7 +283,7 @@ OTHER_OPTIONS = {
     "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--feature", "--blend", "--cell",
                           "--colours", "--width", "--opacity"]),
     "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
-                             "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
+                             "--accepted", "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}

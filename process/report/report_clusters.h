@@ -2,9 +2,9 @@
  * report_clusters.h - pools that are of two kinds, as from two scanners.
  *
  * Up to a third of the slides of a pool can come from another scanner without any of them having a
- * large robust z: they are part of what is usual. So numbers that say how a slide was made are split
- * in two at the value with the largest separation: the distance of the means of both sides in units
- * of their common standard deviation. A side has at least REPORT_LEAST_KIND slides and
+ * large robust z: they are part of what is usual. So numbers that say how a slide was made are
+ * split in two at the value with the largest separation: the distance of the means of both sides in
+ * units of their common standard deviation. A side has at least REPORT_LEAST_KIND slides and
  * a twelfth of them. Pairs of numbers
  * are split, too, along 18 directions of their plane, after each was divided by its MAD.
  *
@@ -16,8 +16,8 @@
 
 #include "process/report/report_scores.h"
 
-/* Does number `metric` alone tell the kinds of a pool apart, and is the smaller one too large to be a
- * set of outliers? Then it sets no flags there. */
+/* Does number `metric` alone separate the kinds of a pool, and is the smaller kind too large to be a
+ * set of outliers? Then this number sets no flags there. */
 struct report_clusters;
 bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric);
 
@@ -26,8 +26,9 @@ enum { REPORT_LEAST_KIND = 5, REPORT_LEAST_OF_TWO = 20 };
 #define REPORT_SEPARATION_OF_PAIR 5.5
 
 struct report_cluster {
-    const char *number, *second; /* what tells them apart, in words; NULL: one kind; one number */
-    int metric; /* the number, if it is one of the page's and how a slide was made; -1 */
+    const char *number,
+        *second; /* in which numbers they differ, in words; NULL: one kind; one number */
+    int metric;  /* the number, if it is one of the page's and how a slide was made; -1 */
     double separation;
     int64_t n, others; /* slides with the numbers; those of the smaller kind */
 };

@@ -4,12 +4,12 @@
  *
  * stain   From the pixels of the thumbnail that lie in windows of which at least half is tissue.
  *         The optical density of a channel is -log10(value / 255), value at least 1. stain_density
- *         is the mean over pixels and channels. With the mean densities R, G and B and their mean D,
- *         x = R/D - 1 and y = (G - B) / (sqrt(3) D); stain_hue is the angle of (x, y), 0 to 360
- *         degrees. (J. van der Laak et al., Hue-saturation-density (HSD) model for stain recognition
- *         in digital images from transmitted light microscopy, Cytometry 39, 275, 2000.)
- * grid    A line that goes through a window raises the spectrum along one axis: a vertical line that
- *         of the frequencies (v, u) with v = 0. For both axes, the mean level on the axis from f =
+ *         is the mean over pixels and channels. With the mean densities R, G and B and their mean
+ *         D, x = R/D - 1 and y = (G - B) / (sqrt(3) D); stain_hue is the angle of (x, y), 0 to 360
+ *         degrees. (J. van der Laak et al., Hue-saturation-density (HSD) model for stain
+ *         recognition in digital images from transmitted light microscopy, Cytometry 39, 275, 2000)
+ * grid    A line that goes through a window raises the spectrum along one axis: a vertical line
+ *         that of the frequencies (v, u) with v = 0. For both axes, the mean level on the axis from f =
  *         1/8 to 1/2 less that of the lines at distance 2 and 3 beside it; the larger of the two.
  *         From spectrum_tissue. Windows have such lines at their own borders, so only differences
  *         between slides mean something.
@@ -26,8 +26,8 @@
 
 #include <stdint.h>
 
-/* Sharpness of windows, counted: bin k is focus_db from LOW + k * STEP dB on; the first and the last
- * also take what lies beyond. */
+/* Sharpness of windows, counted: bin k is focus_db from LOW + k * STEP dB on; the first and the
+ * last also take what lies beyond. */
 enum { REPORT_SHARP_BINS = 350 };
 #define REPORT_SHARP_LOW (-60.0)
 #define REPORT_SHARP_STEP 0.2
