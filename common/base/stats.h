@@ -13,10 +13,11 @@
 enum { STATS_LEAST = 10 };
 /* |z| above this: look at the slide. Iglewicz & Hoaglin, 1993. */
 #define STATS_FLAG 3.5
-/* The share of |z| > STATS_FLAG among n values with a normal distribution, if z comes from their own
- * median and MAD: 2 (1 - Phi(3.5)) + 0.06 / n + 1.2 / n^2. Median and MAD of few values are
- * uncertain: with n = 20 the share is fourteen times that of many. The formula follows two million simulated values
- * (0.0167, 0.0065, 0.0039, 0.0022, 0.0011 for n = 10, 20, 30, 50, 100) within 12 %. */
+/* The share of |z| > STATS_FLAG among n values with a normal distribution, if z comes from their
+ * own median and MAD: 2 (1 - Phi(3.5)) + 0.06 / n + 1.2 / n^2. Median and MAD of few values are
+ * uncertain: with n = 20 the share is fourteen times that of many. The formula follows two million
+ * simulated values (0.0167, 0.0065, 0.0039, 0.0022, 0.0011 for n = 10, 20, 30, 50, 100) within
+ * 12 %. */
 double stats_by_chance(int64_t n);
 
 /* Moves the NaNs of v[n] behind the numbers and sorts these. Returns how many numbers there are. */

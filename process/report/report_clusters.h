@@ -16,8 +16,8 @@
 
 #include "process/report/report_scores.h"
 
-/* Does number `metric` alone separate the kinds of a pool, and is the smaller kind too large to be a
- * set of outliers? Then this number sets no flags there. */
+/* Does number `metric` alone separate the kinds of a pool, and is the smaller kind too large to be
+ * a set of outliers? Then this number sets no flags there. */
 struct report_clusters;
 bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric);
 

@@ -7,7 +7,8 @@
  *         is the mean over pixels and channels. With the mean densities R, G and B and their mean
  *         D, x = R/D - 1 and y = (G - B) / (sqrt(3) D); stain_hue is the angle of (x, y), 0 to 360
  *         degrees. (J. van der Laak et al., Hue-saturation-density (HSD) model for stain
- *         recognition in digital images from transmitted light microscopy, Cytometry 39, 275, 2000)
+ *         recognition in digital images from transmitted light microscopy, Cytometry 39, 275,
+ *         2000.)
  * grid    A line that goes through a window raises the spectrum along one axis: a vertical line
  *         that of the frequencies (v, u) with v = 0. For both axes, the mean level on the axis from f =
  *         1/8 to 1/2 less that of the lines at distance 2 and 3 beside it; the larger of the two.
