@@ -67,7 +67,8 @@ static struct split split_values(struct pool *p)
     for (int64_t k = 0; k < p->n; k++)
         p->work[k] = p->x[k];
     const int64_t n = stats_sort(p->work, p->n);
-    return n < REPORT_LEAST_OF_TWO ? (struct split){0} : split_sorted(p->work, n);
+    const struct split none = {0};
+    return n < REPORT_LEAST_OF_TWO ? none : split_sorted(p->work, n);
 }
 
 /* Takes the split of p->x for the pool, if it is the best so far. Separations are compared as parts
