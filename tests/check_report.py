@@ -196,6 +196,127 @@ def test_share_between_pools():
     expect(abs(data["eta"][0] - between / ((x - x.mean()) ** 2).sum()) < 0.01, "%s", data["eta"])
 
 
+# --- numbers of slides ---
+
+
+def changed(path, change):
+    """A copy of a result, changed by change(slides)."""
+    out = os.path.join(tmp(), "changed.h5")
+    shutil.copy(path, out)
+    with h5py.File(out, "r+") as f:
+        change(f["slides"])
+        reseal(f)
+    return out
+
+
+def test_stain_and_lines():
+    """stain_density, stain_hue and grid against their definitions in report_numbers.h."""
+    path = results("--slides", "12")
+    rows = {r["slide"]: r for r in table_of(path)}
+    with h5py.File(path, "r") as f:
+        for name, s in f["slides"].items():
+            expect((s["window_tissue"][()] >= 50).all(), "the whole slide is tissue")
+            density = -np.log10(np.maximum(s["thumbnail"][()], 1) / 255).reshape(-1, 3).mean(0)
+            d = density.mean()
+            hue = np.degrees(np.arctan2((density[1] - density[2]) / (np.sqrt(3) * d), density[0] / d - 1)) % 360
+            k = 0.1 * s["spectrum_tissue"][()] / s["spectrum_tissue"].attrs["windows"]
+            beside = lambda a: (a[2] + a[3]) / 2
+            u, v = (k + np.roll(k[::-1], 1, 0)) / 2, k.T  # rows: distance from the axis
+            grid = max((x[0, 32:128] - beside(x)[32:128]).mean() for x in (u, v))
+            for column, want in (("stain_density", d), ("stain_hue", hue), ("grid", grid)):
+                expect(abs(number(rows[name][column]) - want) < 1e-6, "%s of %s: %s, not %g", column, name, rows[name][column], want)
+
+
+def test_slides_that_were_saved_twice():
+    def twice(slides):
+        slides["made-00004"].attrs["jpeg_twice"] = 0.7
+    rows = {r["slide"]: r for r in table_of(changed(results("--slides", "12"), twice))}
+    expect(rows["made-00004"]["verdict"] == "review" and "saved as JPEG twice (score 0.70 of 1)" in rows["made-00004"]["reasons"], "%s", rows["made-00004"])
+    expect(sum("twice" in r["reasons"] for r in rows.values()) == 1, "others")
+
+
+def blurred_corner(slides):
+    """One slide has a blurred corner; its quantiles follow."""
+    s = slides["made-00007"]
+    focus = s["window_focus_db"][()]
+    focus[11:, :4] = -6000
+    s["window_focus_db"][()] = focus
+    for name, q in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):
+        s.attrs["focus_" + name] = 0.01 * np.quantile(focus, q)
+
+
+def test_blurred_tissue_has_a_place():
+    path = changed(results("--slides", "30"), blurred_corner)
+    page = report(path)[0]
+    data = data_of(page)
+    k = data["names"].index("made-00007")
+    text, look, x, y = next(r for r in data["why"][str(k)] if r[0].startswith("tissue blurred"))
+    expect(text == "tissue blurred in the lower left, 6 % of it" and look == 1 and x < 0.25 and y > 0.7, "%s", data["why"][str(k)])
+    with opened(page) as b:
+        b.run("location.hash = '#slide=made-00007'")
+        b.wait_for("!document.getElementById('dialog').hidden && document.querySelector('#dialog canvas.map').dataset.ready")
+        b.run("[...document.querySelectorAll('#dialog .reasons .where')].find(e => e.textContent.startsWith('tissue blurred')).click()")
+        left, top = b.run("[...['left', 'top'].map(s => parseFloat(document.querySelector('#dialog .cross').style[s]))]")
+        expect(left < 25 and top > 70, "the cross is at %s, %s", left, top)
+        b.is_clean()
+
+
+def test_glass_takes_no_part_in_blur():
+    """The same windows, but they are glass: nothing is blurred, and the map is hatched there."""
+    def glass(slides):
+        blurred_corner(slides)
+        s = slides["made-00007"]
+        tissue, focus = s["window_tissue"][()], s["window_focus_db"][()]
+        tissue[11:, :4] = 0
+        s["window_tissue"][()] = tissue
+        for name, q in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):
+            for map_ in ("focus", "fine", "sharp"):
+                s.attrs["%s_%s" % (map_, name)] = 0.01 * np.quantile(s["window_%s_db" % map_][()][tissue >= 50], q)
+        s.attrs["glass_p03"] = 0.01 * np.quantile(s["window_level_db"][()][tissue == 0], 0.03)
+    path = changed(results("--slides", "30"), glass)
+    row = next(r for r in table_of(path) if r["slide"] == "made-00007")
+    expect("blurred" not in row["reasons"] and number(row["blurred_share"]) == 0, "%s", row)
+    page = text_of(report(path)[0])
+    k = data_of(report(path)[0])["names"].index("made-00007")
+    pixels = png(base64.b64decode(block(page, "p0").split("\n")[k].split(" ")[0]))[0]
+    clear = np.zeros((15, 20), bool)
+    clear[11:, :4] = True
+    expect(np.array_equal(pixels == pixels.max(), clear), "hatched: %s", np.argwhere(pixels == pixels.max()))
+
+
+def test_two_kinds_of_slides_are_said():
+    path = results("--slides", "40", "--blurred", "10")
+    page, _ = report(path)
+    text, _ = plain(page)
+    says(text, "are of two kinds: 10 of 40 differ in")
+    rows = table_of(path)
+    expect([r["slide"] for r in rows if r["other_kind"] == "1"] == ["made-%05d" % k for k in range(1, 11)], "%s", rows)
+    expect("two kinds" not in plain(report(results("--slides", "40"))[0])[0], "one kind")
+    with opened(page) as b:
+        b.run("document.querySelector('#counts [data-show=other] button').click()")
+        expect(b.text("#count") == ["10 of 40 slides"], "%s", b.text("#count"))
+
+
+def test_accepted_slides_are_what_is_usual():
+    path = results("--slides", "37", "--blurred", "3")
+    accepted = os.path.join(tmp(), "accepted.txt")
+
+    def verdicts(names_):
+        with open(accepted, "w") as f:
+            f.writelines(n + "\n" for n in names_)
+        out = os.path.join(tmp(), "t.csv")
+        _, p = report("--accepted", accepted, "--csv", out, path)
+        with open(out, newline="") as f:
+            return {r["slide"]: r["verdict"] for r in csv.DictReader(f)}, p.err
+    good = ["made-%05d" % k for k in range(4, 20)]
+    rows, err = verdicts(good + ["gone.svs"])
+    expect(all(rows["made-%05d" % k] == "review" for k in (1, 2, 3)) and all(rows[n] == "pass" for n in good), "%s", rows)
+    says(err, accepted + ": 1 name that no result has")
+    rows, _ = verdicts(good + ["made-00001.svs", "made-00002", "made-00003"])
+    expect(all(rows["made-%05d" % k] == "pass" for k in (1, 2, 3)), "accepted slides pass: %s", rows)
+    says(report("--accepted", "/nonexistent", path, status=1)[1].err, "/nonexistent")
+
+
 # --- groups, limits ---
 
 
