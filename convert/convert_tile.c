@@ -60,15 +60,39 @@ static int read_pixels(const struct convert *c, struct item *it, int thread, str
     return 0;
 }
 
+/* Sums a tile's pixels at 1/8 for the tissue map. */
+static int sum_eighth(const struct convert *c, struct item *it, const uint8_t *eighth,
+                      struct err *e)
+{
+    const struct store_info *i = &c->info;
+    const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
+    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
+    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
+    return tissue_sum(&it->sums, eighth, (cols + 7) / 8, (rows + 7) / 8, i->chunk_cols / 8, x / 8,
+                      y / 8, 8, 1, e);
+}
+
+/* A tile that was decoded. Where tiles can be decoded at 1/8 the map is made from that, as that of
+ * codec jpeg is: a slide has one tissue map, whatever the codec. */
+static int sum_decoded(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
+    enum store_status status;
+    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
+        return sum_tissue(c, it, x, y, e);
+    if (c->slide->reader->read_eighth(c->slide, thread, it->col, it->row, it->packed, &status, e))
+        return -1;
+    return sum_eighth(c, it, it->packed, e);
+}
+
 /* Decodes a tile and packs its pixels. */
 static int pack_tile(const struct convert *c, struct item *it, int thread, struct err *e)
 {
-    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
     const struct codec_params params = store_codec_params(&c->info);
     size_t packed;
     if (read_pixels(c, it, thread, e) || check_damage(c, it, e))
         return -1;
-    if (c->tissue_origin == TISSUE_TILES && sum_tissue(c, it, x, y, e))
+    if (c->tissue_origin == TISSUE_TILES && sum_decoded(c, it, thread, e))
         return -1;
     blank_padding(&c->info, it);
     if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
@@ -79,18 +103,15 @@ static int pack_tile(const struct convert *c, struct item *it, int thread, struc
     return 0;
 }
 
-/* As sum_tissue, from pixels at 1/8; tiles whose sides are no multiples of 8 are decoded as a
- * whole. */
-static int sum_tissue_eighth(const struct convert *c, struct item *it, int thread, struct err *e)
+/* As sum_tissue, of a tile that is kept, whose pixels at 1/8 are in it->pixels; tiles whose sides
+ * are no multiples of 8 are decoded as a whole. */
+static int sum_kept(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     const struct store_info *i = &c->info;
     const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
-    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
-    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
     if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
         return read_pixels(c, it, thread, e) || sum_tissue(c, it, x, y, e) ? -1 : 0;
-    return tissue_sum(&it->sums, it->pixels, (cols + 7) / 8, (rows + 7) / 8, i->chunk_cols / 8,
-                      x / 8, y / 8, 8, 1, e);
+    return sum_eighth(c, it, it->pixels, e);
 }
 
 /* Takes a tile as it is; it is decoded at 1/8, which shows damage. Its pixels are needed only for a
@@ -111,7 +132,7 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
     const struct jpeg_chunk *stored = it->status == STORE_WHOLE ? &it->chunk : &c->flat;
     it->stored = stored->bytes;
     it->bytes = stored->n;
-    return c->tissue_origin == TISSUE_TILES ? sum_tissue_eighth(c, it, thread, e) : 0;
+    return c->tissue_origin == TISSUE_TILES ? sum_kept(c, it, thread, e) : 0;
 }
 
 /* Is the tile one of PAST_TILES that lie evenly among all? */

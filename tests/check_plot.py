@@ -533,7 +533,7 @@ def test_picture_of_the_readme():
     """process/example.svg is what the commands in process/README.md draw."""
     result = spectrum(store(real("CMU-1-Small-Region.svs")))
     picture = os.path.join(tmp(), "example.svg")
-    run(H5SPEC, "plot", "--map", "--feature", "mean", "-o", picture, result)
+    run(H5SPEC, "plot", "--map", "--feature", "focus", "-o", picture, result)
     same = open(picture).read() == open(os.path.join(ROOT, "process/example.svg")).read()
     expect(same, "process/example.svg: draw it again, as process/README.md says")
 
