@@ -906,6 +906,7 @@ def test_sort_filter_and_keys():
         expect(page.text("#count") == ["300 of 300 slides"], "%s", page.text("#count"))
         expect(len(page.text(".rows .row")) < 60, "only rows in sight exist")
         w1 = np.array(data["m"][-1])
+        page.wait_for("document.querySelectorAll('.rows .row .picture img').length > 5")
         first = page.text(".rows .row .slide")[0]
         expect(first in data["names"][:4], "a blurred slide needs the first look: %s", first)
         page.run("[...document.querySelectorAll('.head button')].find(b => b.title == 'w1_db').click()")

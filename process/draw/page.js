@@ -805,7 +805,7 @@ function begin() {
   window.addEventListener('popstate', followHash);
   window.addEventListener('beforeprint', makePrint);
   window.addEventListener('afterprint', () => clear(show.print));
-  document.addEventListener('DOMContentLoaded', () => { drawSheet(); if (state.open) openSlide(); document.documentElement.dataset.loaded = Math.round(performance.now()); });
+  document.addEventListener('DOMContentLoaded', () => { drawRows(); drawSheet(); if (state.open) openSlide(); document.documentElement.dataset.loaded = Math.round(performance.now()); });
   window.addEventListener('resize', () => { drawRows(); drawSheet(); });
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
