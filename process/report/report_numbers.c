@@ -45,11 +45,13 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
                   double *hue)
 {
     const struct result_picture *t = &s->thumbnail;
-    double sum[3] = {0};
+    double sum[3] = {0}, od[256];
     int64_t n = 0;
     *density = *hue = NAN;
     if (!t->rgb || !knows_tissue(s))
         return;
+    for (int k = 0; k < 256; k++)
+        od[k] = -log10((k ? k : 1) / 255.0);
     for (int64_t y = 0; y < t->height; y++)
         for (int64_t x = 0; x < t->width; x++) {
             const double px = ((double)x + 0.5) * (double)s->width / (double)t->width;
@@ -61,7 +63,7 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
             if (!report_is_tissue(s, k))
                 continue;
             for (int c = 0; c < 3; c++)
-                sum[c] -= log10((rgb[c] ? rgb[c] : 1) / 255.0);
+                sum[c] += od[rgb[c]];
             n++;
         }
     const double d = (sum[0] + sum[1] + sum[2]) / 3;
@@ -82,6 +84,16 @@ double report_glass(const struct result_slide *s, int64_t least)
 
 /* --- the mean spectrum --- */
 
+/* The octave of frequency sqrt(square) / n: -1 below the first, REPORT_SPECTRUM_OCTAVES above the
+ * last, which ends at 1/2. */
+static int octave_of(int64_t square, int64_t n)
+{
+    int o = -1;
+    for (int64_t edge = n >> (REPORT_SPECTRUM_OCTAVES + 1); edge <= n / 2; edge *= 2)
+        o += square >= edge * edge;
+    return o;
+}
+
 void report_octaves(const struct result_params *p, const struct result_slide *s,
                     double octaves[REPORT_SPECTRUM_OCTAVES])
 {
@@ -91,10 +103,9 @@ void report_octaves(const struct result_params *p, const struct result_slide *s,
     double sum[REPORT_SPECTRUM_OCTAVES] = {0}, values[REPORT_SPECTRUM_OCTAVES] = {0};
     for (int64_t v = 0; x->sums && x->windows > 0 && v < n; v++)
         for (int64_t u = 0; u < columns; u++) {
-            const double rows = (double)(v < n / 2 ? v : n - v);
-            const double f = hypot(rows, (double)u) / (double)n;
-            const int o = (int)floor(log2(f) + 1 + REPORT_SPECTRUM_OCTAVES);
-            if (f <= 0 || o < 0 || o >= REPORT_SPECTRUM_OCTAVES)
+            const int64_t rows = v < n / 2 ? v : n - v;
+            const int o = octave_of(rows * rows + u * u, n);
+            if (o < 0 || o >= REPORT_SPECTRUM_OCTAVES)
                 continue;
             const int twice = u > 0 && u < n / 2 ? 2 : 1;
             sum[o] += twice * (double)x->sums[v * columns + u];
