@@ -125,6 +125,22 @@ def test_pictures_show_one_pixel_per_window():
         says(picture.info["Description"], feature, "%d x %d places of 128 px" % (cols, rows), "(64, 64)")
 
 
+def test_pictures_of_sharpness_hatch_glass():
+    """Files for programs keep the values of glass."""
+    image = pillow()
+    result = result_of("pictures-glass", "1500x1100")
+    name, _, maps = slide_of(result)
+    out = draw(result, "--format", "png,csv")
+    glass = maps["tissue"] < 50
+    expect(0 < glass.sum() < glass.size, "a useless slide")
+    for feature in ("focus_db", "fine_db", "sharp_db", "level_db"):
+        places = places_of(image.open(os.path.join(out, "%s.%s.png" % (name, feature))), glass.shape[1], glass.shape[0])
+        expect(((places == -1) == (glass & (feature != "level_db"))).all(), "%s", feature)
+    with open(os.path.join(out, name + ".csv"), newline="") as f:
+        rows = list(csv.DictReader(f))
+    expect(len(rows) == glass.size and all(row["focus_db"] for row in rows), "%s", rows[:2])
+
+
 def test_the_colour_bar_runs_from_high_to_low_and_has_numbers():
     image = pillow()
     result = result_of("pictures", "1500x1100", "--tissue-only")

@@ -221,6 +221,12 @@ void result_map_clear(struct result_map *m, int64_t first, int64_t n)
         memcpy(to + (size_t)done * bytes, to, (size_t)(done < n - done ? done : n - done) * bytes);
 }
 
+bool result_is_sharpness(int map)
+{
+    const enum result_formula formula = result_map_kind(map)->formula;
+    return formula == RESULT_OF_OCTAVES || formula == RESULT_OF_SHARPNESS;
+}
+
 double result_map_value(const struct result_map *m, int64_t k)
 {
     const enum result_type type = m->kind->type;

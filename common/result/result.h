@@ -163,6 +163,8 @@ void result_map_clear(struct result_map *m, int64_t first, int64_t n);
 void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
 /* Value k in the map's unit; NaN where there is none. */
 double result_map_value(const struct result_map *m, int64_t k);
+/* Does a map say how sharp windows are? Glass has no sharpness: pictures leave it out. */
+bool result_is_sharpness(int map);
 /* Can n values of a map be those of windows? Whatever reads maps asks this. */
 int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
                         struct err *e);

@@ -250,7 +250,7 @@ static int draw(struct picture *o, FILE *f, struct err *e)
     o->row = malloc((size_t)o->width);
     if (!o->values || !o->row)
         return err_set(e, "out of memory");
-    if (!(o->source = map_rows_open(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
+    if (!(o->source = map_rows_open_picture(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
         return -1;
     for (int64_t y = 0; y < o->height; y++) {
         if (y == o->foot)

@@ -1,6 +1,8 @@
 /* map_source.c - see map_source.h. */
 #include "process/map/map_source.h"
 
+#include "common/result/features.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -79,11 +81,13 @@ struct map_rows {
     const struct map_slide *m;
     const struct result_map_kind *kind;
     struct result_rows *stored;
-    void *read;              /* [READ_ROWS][nx] as stored */
-    float *windows;          /* [nx] */
-    struct map_blend *blend; /* NULL for a raw map */
-    int64_t next;            /* row of the map */
-    int64_t next_stored;     /* row of windows */
+    struct result_rows *tissue; /* NULL: all windows have values */
+    uint8_t *percent;           /* [nx], of tissue */
+    void *read;                 /* [READ_ROWS][nx] as stored */
+    float *windows;             /* [nx] */
+    struct map_blend *blend;    /* NULL for a raw map */
+    int64_t next;               /* row of the map */
+    int64_t next_stored;        /* row of windows */
 };
 
 static struct map_blend *begin_blend(const struct map_slide *m, struct err *e)
@@ -119,11 +123,28 @@ fail:
     return NULL;
 }
 
+struct map_rows *map_rows_open_picture(const struct map_slide *m, int map, struct err *e)
+{
+    struct map_rows *r = map_rows_open(m, map, e);
+    if (!r || !result_is_sharpness(map) || !result_params_have_map(&m->params, RESULT_TISSUE))
+        return r;
+    r->percent = malloc((size_t)m->s.nx);
+    r->tissue = result_open_rows(m->result, m->k, RESULT_TISSUE, &m->s, e);
+    if (r->percent && r->tissue)
+        return r;
+    if (!r->percent)
+        err_set(e, "out of memory");
+    map_rows_close(r);
+    return NULL;
+}
+
 void map_rows_close(struct map_rows *r)
 {
     if (!r)
         return;
     result_close_rows(r->stored);
+    result_close_rows(r->tissue);
+    free(r->percent);
     map_blend_free(r->blend);
     free(r->read);
     free(r->windows);
@@ -156,6 +177,11 @@ static int next_windows(struct map_rows *r, float *out, struct err *e)
     }
     const char *row = (const char *)r->read + (size_t)at * result_rows_bytes(r->stored);
     convert(r->kind, row, r->m->s.nx, out);
+    if (r->tissue && result_read_rows(r->tissue, r->next_stored, 1, r->percent, e))
+        return -1;
+    for (int64_t i = 0; r->tissue && i < r->m->s.nx; i++)
+        if (r->percent[i] < FEATURES_HALF)
+            out[i] = NAN;
     for (int64_t i = 0; i < r->m->s.nx; i++)
         if (fabsf(out[i]) > MAP_BLEND_MOST) /* a NaN is not */
             return err_set(e, "%s is damaged: it has a value of %g %s; make the result again",

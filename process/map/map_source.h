@@ -47,6 +47,8 @@ int64_t map_cell(const struct result_params *p, int64_t cell, struct err *e);
 struct map_rows;
 /* Begins at the top. NULL on failure. */
 struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e);
+/* The same for a picture: windows of which less than half is tissue have no sharpness. */
+struct map_rows *map_rows_open_picture(const struct map_slide *m, int map, struct err *e);
 /* The next row: values[cols], NaN where there is none, and coverage[cols] (may be NULL): the share
  * of the weights of all windows there that have a value. */
 int map_rows_next(struct map_rows *r, float *values, float *coverage, struct err *e);
