@@ -70,8 +70,8 @@ static int add_directories(const struct tiff_file *t, uint64_t at, int *left, ui
         const struct tiff_tag *subs = tiff_directory_tag(&d, TIFF_FILE_SUBS);
         const uint64_t n = subs ? subs->count : 0;
         r = add_directory(t, &d, crc, e);
-        for (uint64_t k = 0; r == 0 && k < n && *left > 0; k++) {
-            if (!tiff_file_values(t, subs, k, 1, &sub) || sub == 0)
+        for (uint64_t k = 0; r == 0 && k < n; k++) {
+            if (*left <= 0 || !tiff_file_values(t, subs, k, 1, &sub) || sub == 0)
                 break; /* the count may be any number */
             r = add_directories(t, sub, left, crc, e);
         }
