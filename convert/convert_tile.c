@@ -25,16 +25,26 @@ static void blank_padding(const struct store_info *i, struct item *it)
     }
 }
 
-/* Sums the tile at (x, y) px for the tissue map. */
-static int sum_tissue(const struct convert *c, struct item *it, int64_t x, int64_t y, struct err *e)
+/* Where a tile is and how much of it lies on the slide, px. */
+struct part {
+    int64_t x, y, cols, rows;
+};
+
+static struct part part_of(const struct store_info *i, const struct item *it)
 {
-    const struct store_info *i = &c->info;
-    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
-    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
+    const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
+    return (struct part){x, y, i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols,
+                         i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows};
+}
+
+/* Sums a tile for the tissue map. */
+static int sum_tissue(const struct convert *c, struct item *it, struct err *e)
+{
+    const struct part p = part_of(&c->info, it);
     if (it->status == STORE_DAMAGED)
-        return tissue_sum_damaged(&it->sums, cols, rows, x, y, 1, e);
-    return tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, cols, rows, i->chunk_cols, x, y, 1,
-                      SAMPLED_ROWS, e);
+        return tissue_sum_damaged(&it->sums, p.cols, p.rows, p.x, p.y, 1, e);
+    return tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, p.cols, p.rows, c->info.chunk_cols,
+                      p.x, p.y, 1, SAMPLED_ROWS, e);
 }
 
 static int check_damage(const struct convert *c, const struct item *it, struct err *e)
@@ -64,22 +74,18 @@ static int read_pixels(const struct convert *c, struct item *it, int thread, str
 static int sum_eighth(const struct convert *c, struct item *it, const uint8_t *eighth,
                       struct err *e)
 {
-    const struct store_info *i = &c->info;
-    const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
-    const int64_t cols = i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols;
-    const int64_t rows = i->height - y < i->chunk_rows ? i->height - y : i->chunk_rows;
-    return tissue_sum(&it->sums, eighth, (cols + 7) / 8, (rows + 7) / 8, i->chunk_cols / 8, x / 8,
-                      y / 8, 8, 1, e);
+    const struct part p = part_of(&c->info, it);
+    return tissue_sum(&it->sums, eighth, (p.cols + 7) / 8, (p.rows + 7) / 8, c->info.chunk_cols / 8,
+                      p.x / 8, p.y / 8, 8, 1, e);
 }
 
 /* A tile that was decoded. Where tiles can be decoded at 1/8 the map is made from that, as that of
  * codec jpeg is: a slide has one tissue map, whatever the codec. */
 static int sum_decoded(const struct convert *c, struct item *it, int thread, struct err *e)
 {
-    const int64_t x = it->col * c->info.chunk_cols, y = it->row * c->info.chunk_rows;
     enum store_status status;
     if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
-        return sum_tissue(c, it, x, y, e);
+        return sum_tissue(c, it, e);
     if (c->slide->reader->read_eighth(c->slide, thread, it->col, it->row, it->packed, &status, e))
         return -1;
     return sum_eighth(c, it, it->packed, e);
@@ -107,10 +113,8 @@ static int pack_tile(const struct convert *c, struct item *it, int thread, struc
  * are no multiples of 8 are decoded as a whole. */
 static int sum_kept(const struct convert *c, struct item *it, int thread, struct err *e)
 {
-    const struct store_info *i = &c->info;
-    const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
     if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
-        return read_pixels(c, it, thread, e) || sum_tissue(c, it, x, y, e) ? -1 : 0;
+        return read_pixels(c, it, thread, e) || sum_tissue(c, it, e) ? -1 : 0;
     return sum_eighth(c, it, it->pixels, e);
 }
 

@@ -14,6 +14,7 @@
 #ifndef WSI_FEATURES_H
 #define WSI_FEATURES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -79,6 +80,11 @@ enum {
     FEATURES_HALF = 50,       /* of a window or more is tissue */
     FEATURES_NO_TISSUE = 255, /* it is not known how much is: no tissue map */
 };
+/* Is so much of a window tissue that its sharpness counts? FEATURES_NO_TISSUE counts. */
+static inline bool features_is_tissue(uint8_t percent)
+{
+    return percent >= FEATURES_HALF;
+}
 /* The percent of `all` that `area` is, rounded down, but 1 where it would be 0 and is not: so 0
  * means none, 50 at least half and 100 all. all > 0. */
 uint8_t features_percent(int64_t area, int64_t all);

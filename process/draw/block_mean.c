@@ -9,7 +9,7 @@
 static bool is_glass(const struct result_slide *s, int map, int64_t k)
 {
     const uint8_t *tissue = s->maps[RESULT_TISSUE].values;
-    return result_is_sharpness(map) && tissue && tissue[k] < FEATURES_HALF;
+    return result_is_sharpness(map) && tissue && !features_is_tissue(tissue[k]);
 }
 
 double block_mean(const struct result_slide *s, int map, int64_t x, int64_t y, int64_t block)

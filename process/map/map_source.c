@@ -180,7 +180,7 @@ static int next_windows(struct map_rows *r, float *out, struct err *e)
     if (r->tissue && result_read_rows(r->tissue, r->next_stored, 1, r->percent, e))
         return -1;
     for (int64_t i = 0; r->tissue && i < r->m->s.nx; i++)
-        if (r->percent[i] < FEATURES_HALF)
+        if (!features_is_tissue(r->percent[i]))
             out[i] = NAN;
     for (int64_t i = 0; i < r->m->s.nx; i++)
         if (fabsf(out[i]) > MAP_BLEND_MOST) /* a NaN is not */

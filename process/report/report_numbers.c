@@ -16,8 +16,7 @@ bool report_is_tissue(const struct result_slide *s, int64_t k)
 {
     if (!knows_tissue(s))
         return true;
-    const uint8_t percent = ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k];
-    return percent >= FEATURES_HALF; /* FEATURES_NO_TISSUE, too */
+    return features_is_tissue(((const uint8_t *)s->maps[RESULT_TISSUE].values)[k]);
 }
 
 void report_count_sharp(const struct result_slide *s, uint32_t *bins)
