@@ -43,6 +43,16 @@ static long number_of(const char *name, long otherwise)
     return text ? strtol(text, NULL, 10) : otherwise;
 }
 
+static void read_memory(void)
+{
+    const char *text = getenv("WSI_STUB_MEMORY");
+    char *end = NULL;
+    for (int k = 0; text && k < MOST_DEVICES; k++) {
+        stub.memory[k] = k > 0 && *text == 0 ? stub.memory[k - 1] : strtoull(text, &end, 10);
+        text = *text ? end + (*end == ',') : text;
+    }
+}
+
 static void begin(void)
 {
     const char *fail = getenv("WSI_STUB_FAIL"), *colon = fail ? strchr(fail, ':') : NULL;
@@ -51,7 +61,8 @@ static void begin(void)
     stub_check(stub.devices >= 0 && stub.devices <= MOST_DEVICES, "WSI_STUB_DEVICES");
     stub.fail_at = number_of("WSI_STUB_FAIL", 0);
     stub.fail_code = colon ? atoi(colon + 1) : 0;
-    stub.memory = (size_t)number_of("WSI_STUB_MEMORY", 0);
+    read_memory();
+    stub.quick = getenv("WSI_STUB_QUICK") != NULL;
     stub.queued = getenv("WSI_STUB_ORDER") != NULL;
     stub.seed = (unsigned)number_of("WSI_STUB_ORDER", 0);
     stub.late = stub.seed == 0;

@@ -11,11 +11,12 @@
  *   WSI_STUB_DEVICES=N      number of devices (1)
  *   WSI_STUB_FAIL=K:CODE    the K-th call fails; with any code but 2 (out of memory) all later
  *                           calls for that device fail, too
- *   WSI_STUB_MEMORY=BYTES   memory of each device
+ *   WSI_STUB_MEMORY=BYTES,  memory of device 0, 1, ...; those after the last one have as much as it
  *   WSI_STUB_ODD=WHAT,...   of device 0, 1, ...: "busy" (cannot be used), "old" (no kernel image),
  *                           "small" (little shared memory), "full" (little free memory)
  *   WSI_STUB_ORDER=SEED     work is queued and runs as late, or in between, as the seed decides and
  *                           CUDA allows (0: as late as possible); without it, at once
+ *   WSI_STUB_QUICK=1        kernels look at no pixel, so that a run takes the time of the host
  *   WSI_STUB_REFUSE=N       JPEG tiles at every N-th place of a slab are left to the host
  *   WSI_STUB_GDS=WHAT       cuFile: "none" cannot be opened, "refuse" takes no file, "compat" reads
  *                           through the host, "broken" and "misused" fail at each file
@@ -140,11 +141,11 @@ struct kernel {
 };
 
 struct stub_state {
-    bool begun, queued, late;
+    bool begun, queued, late, quick;
     int devices, fail_code;
     long calls, fail_at, run[WHATS];
     unsigned *sites; /* of every call, if WSI_STUB_CALLS is set */
-    size_t memory, used[MOST_DEVICES];
+    size_t memory[MOST_DEVICES], used[MOST_DEVICES]; /* memory 0: unlimited */
     size_t locked, most_locked;         /* page-locked memory that the runtime has allocated */
     size_t registered, most_registered; /* page-locked memory of the program's own */
     cudaError_t lost[MOST_DEVICES];

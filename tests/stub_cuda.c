@@ -118,7 +118,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
     cudaError_t r = stub_enter(stub_device);
-    *all = stub.memory ? stub.memory : (size_t)64 << 30;
+    *all = stub.memory[stub_device] ? stub.memory[stub_device] : (size_t)64 << 30;
     *free_bytes = is_odd(stub_device, "full") ? 100 << 20 : *all - stub.used[stub_device];
     return stub_leave(r);
 }
@@ -151,7 +151,8 @@ const char *cudaGetErrorString(cudaError_t code)
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     cudaError_t r = stub_enter(stub_device);
-    if (!r && stub.memory && stub.used[stub_device] + bytes > stub.memory)
+    const size_t most = stub.memory[stub_device];
+    if (!r && most && stub.used[stub_device] + bytes > most)
         r = cudaErrorMemoryAllocation;
     if (!r && !(*p = new_block(bytes, stub_device)))
         r = cudaErrorMemoryAllocation;
