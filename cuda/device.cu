@@ -226,16 +226,17 @@ static bool may_halve(struct spectrum *d)
 }
 
 /* A device that has had room for other bands lacks it for this one only. A device that never had
- * room, such as one that somebody else uses, is of no use. */
-static int no_room(struct spectrum *d, int halved, struct err *e)
+ * room, not even with the lowest slabs, such as one that somebody else uses, is of no use. */
+static int no_room(struct spectrum *d, const struct spectrum_band *b, int halved, struct err *e)
 {
-    if (d->check.last != cudaErrorMemoryAllocation || !d->has_had_room)
+    if (d->check.last != cudaErrorMemoryAllocation || (b->lowest && !d->has_had_room))
         return check_give_up(&d->check, e);
+    cudaGetLastError();
     buffers_release_slabs(&d->buffers);
     sums_release(&d->sums);
     release_most(d);
     d->buffers.halved = halved;
-    return -1;
+    return SPECTRUM_NO_ROOM;
 }
 
 static int reserve_all(struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes,
@@ -261,7 +262,7 @@ int device_reserve(struct spectrum *d, const struct spectrum_band *b, size_t buf
     const int halved = d->buffers.halved;
     while (reserve_all(d, b, buffer_bytes, e))
         if (!may_halve(d))
-            return no_room(d, halved, e);
+            return no_room(d, b, halved, e);
     d->has_had_room = true;
     return 0;
 }

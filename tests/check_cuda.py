@@ -509,6 +509,24 @@ def test_growing_when_device_memory_is_little():
         right(wide, "--memory", "8M", memory=least_memory(wide[-1:], "--memory", "8M", **options), **options)
 
 
+def test_slabs_are_lower_when_device_memory_is_little():
+    tall = [store(made("--size", "3000x2600", "--seed", str(k), name="tall-%d" % k)) for k in (1, 2)]
+    for stores in (tall, [jpeg(kind("420"))]):
+        least = least_memory(stores, "--memory", "4M")  # slabs as low as they can be
+        right(stores, memory=least)
+
+
+def test_a_band_without_room_goes_to_another_device():
+    wide = store(made("--size", "2400x700", name="wide-8"))
+    little = least_memory([wide], "--memory", "4M") - (1 << 20)
+    for memory in ("%d,0", "0,%d", "%d,0,%d"):
+        for first in ([], small(4)):  # a device that has had no room yet, and one that has
+            p = right(first + [wide], devices=memory.count(",") + 1, memory=memory.replace("%d", str(little)), order=1)
+            expect("another device computes it again" not in p.err or "out of memory" in p.err, p.err)
+    p = stub([wide] + small(4), devices=2, memory=little, status=1)
+    says(p.err, "wide-8", "out of memory", "4 done, 1 failed")
+
+
 # --- which device ---
 
 def test_words_for_devices():

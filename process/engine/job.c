@@ -37,15 +37,22 @@ void job_fail(struct job *j, const struct err *e)
         j->err = *e;
 }
 
+void job_no_room(struct band *band, const struct err *e)
+{
+    bool no = false;
+    if (atomic_compare_exchange_strong(&band->lost, &no, true))
+        band->why = *e;
+}
+
 void job_device_error(struct band *band, const struct err *e)
 {
     struct err named = *e;
-    bool no = false;
-    if (band->job->terms->setup->use->backend->alive(job_device(band))) {
-        err_add(&named, "%s", band->job->path);
-        job_fail(band->job, &named);
-    } else if (atomic_compare_exchange_strong(&band->lost, &no, true))
-        band->why = *e;
+    if (!band->job->terms->setup->use->backend->alive(job_device(band))) {
+        job_no_room(band, e);
+        return;
+    }
+    err_add(&named, "%s", band->job->path);
+    job_fail(band->job, &named);
 }
 
 bool job_is_gone(const struct band *band)
@@ -164,26 +171,32 @@ bool job_sends_packed(const struct job_terms *t, const struct codec *codec)
     return codec->id != CODEC_NONE && (t->setup->use->backend->unpacks >> codec->id & 1);
 }
 
-/* Rows of a slab: whole chunks, as many as the memory allows, but at least half of what a row of
- * windows needs: then two slabs hold it, and buffers can be reused two slabs later. */
+/* The fewest rows of a slab: half of what a row of windows needs. Then two slabs hold it, and
+ * buffers can be reused two slabs later. */
+static int64_t lowest_slab(const struct job_terms *t, const struct spectrum_band *d)
+{
+    const struct result_params *p = &t->setup->params;
+    const int64_t need = (p->window + 2 * p->radius + 1) / 2;
+    return (need + d->chunk_rows - 1) / d->chunk_rows * d->chunk_rows;
+}
+
+/* Rows of a slab: whole chunks, as many as the memory allows. */
 static int choose_slab(const struct job *j, struct spectrum_band *d, struct err *e)
 {
     const struct job_terms *t = j->terms;
     const struct spectrum_backend *b = t->setup->use->backend;
-    const struct result_params *p = &t->setup->params;
-    const int64_t chunk = d->chunk_rows, each = job_row_bytes(t, d);
-    const int64_t need = (p->window + 2 * p->radius + 1) / 2;
-    const int64_t least = (need + chunk - 1) / chunk * chunk;
+    const int64_t chunk = d->chunk_rows, each = job_row_bytes(t, d), lowest = lowest_slab(t, d);
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
     const bool packed = job_sends_packed(t, store_info(j->store)->codec);
     int64_t rows = (packed ? t->packed_memory : t->memory) / b->buffers / each;
     rows = (rows < most ? rows : most) / chunk * chunk;
-    rows = rows < all ? rows : all > least ? all : least;
-    if (rows < least && t->setup->memory && b->layout == SPECTRUM_ROWS)
+    rows = rows < all ? rows : all > lowest ? all : lowest;
+    if (rows < lowest && t->setup->memory && b->layout == SPECTRUM_ROWS)
         return err_set(e, "%s: a slide of this width needs --memory %" PRId64 "M", j->path,
-                       (least * each * b->buffers * t->setup->use->n >> 20) + 1);
-    d->slab_rows = rows < least ? least : rows;
+                       (lowest * each * b->buffers * t->setup->use->n >> 20) + 1);
+    d->lowest = rows <= lowest;
+    d->slab_rows = d->lowest ? lowest : rows;
     return 0;
 }
 
@@ -322,6 +335,20 @@ static int64_t most_stored(const struct band *band)
         most = sum > most ? sum : most;
     }
     return most;
+}
+
+bool job_lower_slabs(struct band *band)
+{
+    struct spectrum_band *d = &band->geometry;
+    const int64_t lowest = lowest_slab(band->job->terms, d),
+                  half = d->slab_rows / 2 / d->chunk_rows * d->chunk_rows;
+    if (d->lowest)
+        return false;
+    d->lowest = half <= lowest;
+    d->slab_rows = d->lowest ? lowest : half;
+    if (d->packed_bytes)
+        d->packed_bytes = most_stored(band);
+    return true;
 }
 
 /* The store's groups are listed: which windows count, and what the bands will send. */

@@ -47,12 +47,13 @@ struct band {
 
     atomic_llong rows_final; /* rows of windows before this one have their values; 0: none */
 
-    atomic_bool lost;  /* its device has failed: its remaining items do nothing */
+    atomic_bool lost;  /* its device has failed or lacks memory: its remaining items do nothing */
     struct err why;    /* the device's error; written by the thread that sets `lost` */
-    int losses;        /* how often it was lost */
+    int losses;        /* devices that have failed with it */
+    uint64_t lost_to;  /* bits of these, and of devices that lacked memory */
     struct band *next; /* in the schedule's list of lost bands */
 
-    atomic_bool noted; /* `note` is to be reported */
+    atomic_bool noted; /* `note` is to be reported, and stays as it is until then */
     struct err note;
 };
 
@@ -105,11 +106,18 @@ static inline struct spectrum *job_device(const struct band *band)
  */
 void job_device_error(struct band *band, const struct err *e);
 
+/* The device has no room for the band, but maybe another one has. */
+void job_no_room(struct band *band, const struct err *e);
+
 /* Is there nothing more to do for the band? Any thread. */
 bool job_is_gone(const struct band *band);
 
 /* Does the backend unpack the chunks of this codec? */
 bool job_sends_packed(const struct job_terms *t, const struct codec *codec);
+
+/* Makes the slabs of a band that has not begun about half as high. False: they are as low as they
+ * can be. */
+bool job_lower_slabs(struct band *band);
 
 /* Bytes of one row of pixels in a device's buffer. */
 int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d);

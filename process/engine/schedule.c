@@ -17,10 +17,8 @@
 enum {
     EXTENT_BYTES = 4 << 20, /* pixels of a LOAD: large, so that 64 threads rarely meet in source */
     PACKED_EXTENT_BYTES = 16 << 20, /* the same for chunks that are sent as they are stored */
-    MOST_LOSSES = 2, /* devices that a band may lose; then the store itself is the reason */
+    MOST_LOSSES = 2, /* devices that fail with a band; then the store itself is the reason */
 };
-
-_Static_assert(MOST_LOSSES == 2, "a band has room for one note");
 
 struct feed {
     atomic_int loading;        /* LOADs in progress */
@@ -28,6 +26,7 @@ struct feed {
     struct spectrum_slab slab; /* slab.band NULL: the slab at slab.row has not begun */
     enum item_kind kind;
     int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
+    int lowered;   /* how often slabs had to be lower, because memory was short */
     int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
     int64_t items; /* produced so far; the loop's queue of the device has them */
@@ -77,18 +76,38 @@ static const struct spectrum_backend *backend(const struct schedule *s)
 
 /* --- bands --- */
 
-/* Is there a band that no device has? */
-static bool bands_left(const struct schedule *s)
+/* Is there a device that may still compute the band, because it has not lost it? */
+static bool another_device(const struct schedule *s, const struct band *band)
 {
-    return s->lost || s->dealing || job_line_ready(s->line);
+    const struct spectrum_use *u = s->terms->setup->use;
+    for (int k = 0; k < u->n; k++)
+        if (!(band->lost_to >> k & 1) && u->backend->alive(u->devices[k]))
+            return true;
+    return false;
+}
+
+/* Where the list of lost bands has the first one that the device may take; NULL: it has none. */
+static struct band **lost_band(struct schedule *s, int device)
+{
+    for (struct band **at = &s->lost; *at; at = &(*at)->next)
+        if (!((*at)->lost_to >> device & 1) || !another_device(s, *at))
+            return at;
+    return NULL;
+}
+
+/* Is there a band that no device has, and that this one may take? */
+static bool bands_left(struct schedule *s, int device)
+{
+    return lost_band(s, device) || s->dealing || job_line_ready(s->line);
 }
 
 /* The next of these. */
-static struct band *take_band(struct schedule *s)
+static struct band *take_band(struct schedule *s, int device)
 {
-    struct band *lost = s->lost;
-    if (lost) {
-        s->lost = lost->next;
+    struct band **at = lost_band(s, device);
+    if (at) {
+        struct band *lost = *at;
+        *at = lost->next;
         return lost;
     }
     s->bands_out++;
@@ -116,14 +135,21 @@ static void lose_band(struct band *band)
     atomic_store(&band->lost, true);
 }
 
-/* The device's memory must hold the band. Returns LOOP_DRAIN if buffers must grow first, which they
- * can only when nothing is in progress; else LOOP_ITEM. */
-static int make_room(struct schedule *s, struct band *band, bool drained)
+/* The device's memory must hold the band, if need be with lower slabs. Returns LOOP_DRAIN if
+ * buffers must grow first, which they can only when nothing is in progress; else LOOP_ITEM. */
+static int make_room(struct schedule *s, struct feed *f, bool drained)
 {
+    struct band *band = f->band;
     const struct spectrum_band *d = &band->geometry;
     struct err why = {""};
-    const int r = backend(s)->reserve(job_device(band), d, buffer_bytes(s, d), drained, &why);
-    if (r < 0)
+    int r;
+    while ((r = backend(s)->reserve(job_device(band), d, buffer_bytes(s, d), drained, &why)) ==
+               SPECTRUM_NO_ROOM &&
+           job_lower_slabs(band))
+        f->lowered++;
+    if (r == SPECTRUM_NO_ROOM)
+        job_no_room(band, &why);
+    else if (r < 0)
         job_device_error(band, &why);
     return r == SPECTRUM_DRAIN ? LOOP_DRAIN : LOOP_ITEM;
 }
@@ -179,9 +205,12 @@ static int begin_band(struct schedule *s, struct feed *f)
     const bool drained = s->drained;
     s->drained = false;
     if (!f->band) {
-        f->band = take_band(s);
-        f->band->geometry.assigned.device = (int)(f - s->feeds);
+        const int device = (int)(f - s->feeds);
+        f->band = take_band(s, device);
+        f->band->geometry.assigned.device = device;
         f->band->geometry.assigned.number = f->bands++;
+        for (int k = 0; k < f->lowered; k++) /* what was too high for an earlier band */
+            job_lower_slabs(f->band);
     }
     if (job_devices_alive(s->terms) == 0)
         lose_band(f->band);
@@ -189,7 +218,7 @@ static int begin_band(struct schedule *s, struct feed *f)
     f->kind = ITEM_FINISH;
     if (job_is_gone(f->band) || f->band->geometry.end_row == 0)
         return LOOP_ITEM;
-    if (make_room(s, f->band, drained) == LOOP_DRAIN) {
+    if (make_room(s, f, drained) == LOOP_DRAIN) {
         s->drained = true;
         return LOOP_DRAIN;
     }
@@ -277,12 +306,12 @@ enum need {
     NEEDS_COMPUTE, /* or a FINISH */
 };
 
-static enum need need_of(const struct schedule *s, int number)
+static enum need need_of(struct schedule *s, int number)
 {
     const struct spectrum_backend *b = backend(s);
     const struct spectrum *device = s->terms->setup->use->devices[number];
     const struct feed *f = &s->feeds[number];
-    if (!f->band && !bands_left(s))
+    if (!f->band && !bands_left(s, number))
         return NEEDS_NOTHING;
     if (!f->band && !b->alive(device) && job_devices_alive(s->terms) > 0)
         return NEEDS_NOTHING; /* the other devices take its bands */
@@ -299,7 +328,7 @@ static enum need need_of(const struct schedule *s, int number)
 
 /* The device with the most urgent need; among equals the next in turn. -1: none needs an item now.
  */
-static int next_device(const struct schedule *s)
+static int next_device(struct schedule *s)
 {
     const int n = s->terms->setup->use->n;
     enum need most = NEEDS_NOTHING;
@@ -368,9 +397,11 @@ bool schedule_finished(struct schedule *s, struct band *band)
     const struct spectrum_assignment *was = &band->geometry.assigned;
     s->feeds[was->device].finishing[was->number % SPECTRUM_SUMS] = false;
     if (atomic_load(&band->lost) && !atomic_load(&j->failed)) {
-        if (job_devices_alive(s->terms) > 0 && ++band->losses < MOST_LOSSES) {
-            err_set(&band->note, "%.900s; another device computes it again", band->why.msg);
-            atomic_store(&band->noted, true);
+        band->lost_to |= UINT64_C(1) << was->device;
+        band->losses += !backend(s)->alive(job_device(band));
+        if (another_device(s, band) && band->losses < MOST_LOSSES) {
+            if (!atomic_load(&band->noted))
+                err_set(&band->note, "%.900s; another device computes it again", band->why.msg);
             j->rows_done -= band->rows_done;
             band->rows_done = 0;
             atomic_store(&band->left, 0);

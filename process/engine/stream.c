@@ -43,11 +43,12 @@ static void report_notes(struct stream *s)
     for (int64_t k = atomic_load(&s->line.reported); k < end && atomic_load(&s->notes) > 0; k++)
         for (int64_t b = 0; b < s->line.jobs[k]->n_bands; b++) {
             struct band *band = &s->line.jobs[k]->bands[b];
-            if (!atomic_exchange(&band->noted, false))
+            if (!atomic_load(&band->noted))
                 continue;
-            atomic_fetch_sub(&s->notes, 1);
             if (s->setup->note)
                 s->setup->note(s->setup->ctx, k, band->note.msg);
+            atomic_store(&band->noted, false);
+            atomic_fetch_sub(&s->notes, 1);
         }
 }
 
@@ -244,7 +245,7 @@ static void sink_finish(struct stream *s, struct item *it)
 {
     struct job *j = it->band->job;
     if (!schedule_finished(s->schedule, it->band)) {
-        atomic_fetch_add(&s->notes, 1);
+        atomic_fetch_add(&s->notes, !atomic_exchange(&it->band->noted, true));
         return;
     }
     if (!atomic_load(&j->failed)) {

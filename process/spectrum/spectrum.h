@@ -94,6 +94,7 @@ struct spectrum_band {
     /* Rows of pixels that are streamed for them; first_row begins a chunk. */
     int64_t first_row, end_row;
     int64_t slab_rows; /* rows of every slab but the last; whole chunks */
+    bool lowest;       /* slab_rows cannot be fewer */
     int64_t pitch;     /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
     float scale;                              /* value of a pixel / gray level: 1000 or 1 */
@@ -169,6 +170,7 @@ struct spectrum_use {
 
 enum {
     SPECTRUM_BAD_STORE = -2, /* a store cannot be read; the message names it */
+    SPECTRUM_NO_ROOM = -3,   /* memory is short; lower slabs may fit */
     SPECTRUM_DRAIN = 1,      /* buffers must grow first */
 };
 
@@ -209,7 +211,7 @@ struct spectrum_backend {
     bool (*alive)(const struct spectrum *d);
     /* Has the device room for all buffers of so many bytes, and for all that follows from the band?
      * If not, it makes room if everything is `drained`, that is, nothing is in progress on any
-     * device; else it returns SPECTRUM_DRAIN. */
+     * device; else it returns SPECTRUM_DRAIN. SPECTRUM_NO_ROOM: not with slabs of so many rows. */
     int (*reserve)(struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes,
                    bool drained, struct err *e);
     /* Could buffer number k be filled at once? */
