@@ -208,11 +208,12 @@ int store_check(struct store *s, struct err *e);
 /* Reads n bytes at an offset; any thread. */
 int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
 enum { STORE_PAGE = 4096 };
-/* Is the page with this byte in the page cache? 1, 0, or -1 if the kernel does not say. mincore()
- * answers for files that the process owns or may write; since Linux 5.2 it calls every page of
- * another file resident. Other files are asked with RWF_NOWAIT. Newer kernels (seen with 6.18) then
- * start to read the page, and call it cached if it arrives at once. Any thread. */
-int store_page_is_cached(const struct store *s, uint64_t offset);
+/* How many of n pages, spread evenly over a range of the file, are in the page cache? -1 if the
+ * kernel does not say. mincore() answers for files that the process owns or may write; since Linux
+ * 5.2 it calls every page of another file resident. Other files are asked with RWF_NOWAIT. Newer
+ * kernels (seen with 6.18) then start to read the page, and call it cached if it arrives at once.
+ * Any thread. */
+int store_cached_pages(const struct store *s, uint64_t offset, uint64_t bytes, int n);
 /* Is most of the file known to be in the page cache? */
 bool store_is_cached(const struct store *s);
 /* From now on reads bypass the page cache (O_DIRECT). -1 if the file system cannot do that. */

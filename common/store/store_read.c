@@ -207,43 +207,49 @@ int store_read_pages(const struct store *s, uint64_t offset, unsigned char *room
                     (skip + n + STORE_PAGE - 1) / STORE_PAGE * STORE_PAGE, e);
 }
 
-/* The answer of mincore(); -1 if this process gets none. */
-static int page_is_resident(const struct store *s, uint64_t offset)
+/* Does mincore() tell this process which pages of the file are resident? */
+static bool may_ask(const struct store *s)
 {
     struct stat st;
     char same[64];
-    unsigned char in = 0;
     snprintf(same, sizeof same, "/proc/self/fd/%d", s->fd);
-    if ((fstat(s->fd, &st) || st.st_uid != geteuid()) &&
-        faccessat(AT_FDCWD, same, W_OK, AT_EACCESS))
-        return -1;
-    void *map =
-        mmap(NULL, 1, PROT_READ, MAP_SHARED, s->fd, (off_t)(offset / STORE_PAGE * STORE_PAGE));
-    if (map == MAP_FAILED)
-        return -1;
-    const int r = mincore(map, 1, &in) ? -1 : in & 1;
-    munmap(map, 1);
-    return r;
+    return (fstat(s->fd, &st) == 0 && st.st_uid == geteuid()) ||
+           faccessat(AT_FDCWD, same, W_OK, AT_EACCESS) == 0;
 }
 
-int store_page_is_cached(const struct store *s, uint64_t offset)
+/* Is the page that begins at `offset` cached? 1, 0 or -1. `map`: the file; NULL: mincore() does not
+ * answer. */
+static int page_is_cached(const struct store *s, unsigned char *map, uint64_t offset)
 {
-    const int resident = page_is_resident(s, offset);
-    if (resident >= 0)
-        return resident;
+    unsigned char in = 0;
     char byte;
     struct iovec one = {&byte, 1};
+    if (map && mincore(map + offset, 1, &in) == 0)
+        return in & 1;
     const ssize_t got = preadv2(s->fd, &one, 1, (off_t)offset, RWF_NOWAIT);
     return got >= 0 ? got > 0 : errno == EAGAIN ? 0 : -1;
+}
+
+int store_cached_pages(const struct store *s, uint64_t offset, uint64_t bytes, int n)
+{
+    unsigned char *map = MAP_FAILED;
+    int cached = 0;
+    if (may_ask(s))
+        map = mmap(NULL, s->bytes, PROT_READ, MAP_SHARED, s->fd, 0);
+    for (int k = 0; k < n && cached >= 0; k++) {
+        const uint64_t at = (offset + bytes / (uint64_t)n * (uint64_t)k) / STORE_PAGE * STORE_PAGE;
+        const int is = page_is_cached(s, map == MAP_FAILED ? NULL : map, at);
+        cached = is < 0 ? -1 : cached + is;
+    }
+    if (map != MAP_FAILED)
+        munmap(map, s->bytes);
+    return cached;
 }
 
 bool store_is_cached(const struct store *s)
 {
     enum { ASKED = 256 };
-    int cached = 0;
-    for (uint64_t k = 0; k < ASKED; k++)
-        cached += store_page_is_cached(s, s->bytes / ASKED * k) > 0;
-    return 2 * cached > ASKED;
+    return 2 * store_cached_pages(s, 0, s->bytes, ASKED) > ASKED;
 }
 
 int store_read_directly(struct store *s, struct err *e)

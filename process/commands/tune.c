@@ -132,18 +132,14 @@ static double read_windows(struct tune *t, int64_t row, int64_t n, struct err *e
 
 enum { ASKED = 64, DROPS = 5 };
 
-/* Are these rows of chunks in memory, as far as the kernel says? Few pages are asked, and one that
- * is not there is enough: the question itself may read a page of another user's file, and from a
- * fast disk the page may be there at once. */
+/* Are these rows of chunks in memory, as far as the kernel says? Few pages are asked: the question
+ * itself may read a page of another user's file, and from a fast disk it may be there at once. */
 static bool are_resident(const struct tune *t, int64_t row, int64_t n)
 {
     uint64_t offset, bytes;
     if (!chunks_range(&t->chunks, row, n, &offset, &bytes))
         return true;
-    for (uint64_t k = 0; k < ASKED; k++)
-        if (store_page_is_cached(t->store, offset + bytes / ASKED * k) <= 0)
-            return false;
-    return true;
+    return store_cached_pages(t->store, offset, bytes, ASKED) == ASKED;
 }
 
 /* Drops the file's pages, so that reading is cold. False if they stay, on a file system in memory,
