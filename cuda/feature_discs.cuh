@@ -88,8 +88,21 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
 }
 
-/* Adds the warp's sums of a window to the block's octaves (shared) and to the window's rings. In
- * the place of the corners is what lies below octave 0. */
+/* Adds the warp's sum over an octave of a window to the block's octaves (shared) and to the window's
+ * rings: `own` of lane o is that of octave o. In the place of the corners is what lies below
+ * octave 0. Sums wrap around on the way. */
+__device__ __forceinline__ void octaves_add(unsigned own, unsigned *octaves,
+                                            const struct counts_features &f, int window)
+{
+    const int lane = (int)threadIdx.x & 31;
+    if (own == 0) /* as in all lanes but one per octave */
+        return;
+    atomicAdd(&octaves[lane], own);
+    if (unsigned *ring = counts_ring(&f, window, lane))
+        atomicAdd(ring, own);
+}
+
+/* All discs but the largest, which the columns beyond them reach, too. */
 __device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octaves,
                                           const struct counts_features &f, int window)
 {
@@ -97,16 +110,21 @@ __device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octav
     unsigned before = __reduce_add_sync(~0u, d.sum[0]);
     unsigned own = lane == FEATURE_CORNERS ? before : 0;
 #pragma unroll
-    for (int o = 0; o < FEATURE_CORNERS; o++) {
+    for (int o = 0; o + 1 < FEATURE_CORNERS; o++) {
         const unsigned within = __reduce_add_sync(~0u, d.sum[o + 1]);
         own = lane == o ? within - before : own;
         before = within;
     }
-    if (own == 0) /* as in all lanes but one per octave */
-        return;
-    atomicAdd(&octaves[lane], own);
-    if (unsigned *ring = counts_ring(&f, window, lane))
-        atomicAdd(ring, own);
+    own = lane == FEATURE_CORNERS - 1 ? 0 - before : own;
+    octaves_add(own, octaves, f, window);
+}
+
+/* The largest disc. */
+__device__ __forceinline__ void discs_put_largest(unsigned sum, unsigned *octaves,
+                                                  const struct counts_features &f, int window)
+{
+    const unsigned all = __reduce_add_sync(~0u, sum);
+    octaves_add(((int)threadIdx.x & 31) == FEATURE_CORNERS - 1 ? all : 0, octaves, f, window);
 }
 
 /* Adds the block's octaves to the band's. all: what the thread has of the sum of all bin numbers of

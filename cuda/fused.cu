@@ -162,7 +162,9 @@ __device__ __forceinline__ void transform_column(struct shared &s, int team, int
 /* What a thread counts of a window. */
 struct counters {
     struct tally twice, once;
-    struct discs discs;
+    struct discs discs; /* of the columns of a round */
+    unsigned largest;   /* the sum over the largest disc */
+    int window;
     unsigned sample; /* that the window belongs to, or 0 */
 };
 
@@ -226,6 +228,30 @@ __device__ __forceinline__ void load_ahead(struct rows_ahead *next, int kind, in
         next->share = load_share(next->rows, pitch, kind < 2 ? row_of<true>(0) : row_of<false>(0));
 }
 
+template <bool CLAMP, bool FEATURES>
+__device__ __forceinline__ void count_column(const struct shared &s, const struct fused_args &a,
+                                             const c32 *v, int kind, int k, int u,
+                                             unsigned histogram, struct counters *to)
+{
+    int bins[16];
+#pragma unroll
+    for (int p = 0; p < 16; p++)
+        bins[p] = count<CLAMP>(histogram, a.bins, v[p], &to->twice);
+    if (FEATURES)
+        add_features(s, a, bins, kind, k, u, to);
+}
+
+/* The discs of a round of columns: only the first round reaches all of them, so no sum of the
+ * smaller ones takes a register during the next transform. */
+__device__ __forceinline__ void put_round(struct shared &s, const struct fused_args &a, bool first,
+                                          struct counters *to)
+{
+    __syncwarp();
+    if (first)
+        discs_put(to->discs, s.octaves, a.sums.features, to->window);
+    to->largest += to->discs.sum[FEATURE_DISCS - 1];
+}
+
 /* Counts all columns of a window whose upper half is half `top` of the ring. */
 template <bool CLAMP, bool FEATURES>
 __device__ __forceinline__ void count_columns(struct shared &s, const struct fused_args &a,
@@ -247,16 +273,13 @@ __device__ __forceinline__ void count_columns(struct shared &s, const struct fus
             __syncthreads(); /* now the upper half may be overwritten */
         }
         transform_column(s, team, u, v);
-        if (kind == 0 && k == 0) {
+        to->discs = {};
+        if (kind == 0 && k == 0)
             count_real_columns<CLAMP, FEATURES>(s, a, v, u, mean, to);
-            continue;
-        }
-        int bins[16];
-#pragma unroll
-        for (int p = 0; p < 16; p++)
-            bins[p] = count<CLAMP>(histogram, a.bins, v[p], &to->twice);
+        else
+            count_column<CLAMP, FEATURES>(s, a, v, kind, k, u, histogram, to);
         if (FEATURES)
-            add_features(s, a, bins, kind, k, u, to);
+            put_round(s, a, it == 0, to);
     }
 }
 
@@ -298,12 +321,13 @@ __device__ __forceinline__ void count_window(struct shared &s, const struct fuse
                                              int window, int top, struct rows_ahead *next)
 {
     struct counters c = {};
+    c.window = window;
     if (FEATURES)
         c.sample = a.sums.features.d_sample[window];
     count_columns<CLAMP, FEATURES>(s, a, kind, top, &c, next);
     add_window<CLAMP>(c.twice, c.once, a.sums.d_windows + 2 * window);
     if (FEATURES)
-        discs_put(c.discs, s.octaves, a.sums.features, window);
+        discs_put_largest(c.largest, s.octaves, a.sums.features, window);
 }
 
 /* Windows wy to end_wy - 1 of column wx. */
