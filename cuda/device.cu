@@ -42,14 +42,29 @@ struct spectrum {
 
 /* --- opening and closing --- */
 
+/* The driver is too old for the toolkit that built the program. CUDA writes 12020 for 12.2. */
+static int old_driver(struct err *e)
+{
+    int has = 0, needs = 0;
+    cudaDriverGetVersion(&has);
+    cudaRuntimeGetVersion(&needs);
+    return err_set(e,
+                   "the GPU driver of this machine supports CUDA %d.%d, and this program was built "
+                   "with CUDA %d.%d: install a newer driver, or build with an older toolkit",
+                   has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
+}
+
 int device_count(struct err *e)
 {
     int n = 0;
     const cudaError_t code = cudaGetDeviceCount(&n);
     if (code == cudaSuccess && n > 0)
         return n;
-    err_set(e, "this machine has no CUDA device that can be used (CUDA: %s)",
-            code == cudaSuccess ? "none found" : cudaGetErrorString(code));
+    if (code == cudaErrorInsufficientDriver)
+        old_driver(e);
+    else
+        err_set(e, "this machine has no CUDA device that can be used (CUDA: %s)",
+                code == cudaSuccess ? "none found" : cudaGetErrorString(code));
     return 0;
 }
 

@@ -552,6 +552,7 @@ def test_auto():
     with h5py.File(p.result, "r") as f:
         expect(f["slides/gray"].attrs["backend"] == b"cpu" or f["slides/gray"].attrs["backend"] == "cpu", "backend")
     says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected")
+    says(stub(gray(), device="cuda", fail="1:35", status=1).err, "supports CUDA 12.2, and this program was built with CUDA ", "newer driver")
 
 
 def attributes(result, slide="gray"):

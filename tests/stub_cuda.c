@@ -78,6 +78,18 @@ cudaError_t cudaGetDeviceCount(int *n)
     return stub_leave(r ? r : *n ? cudaSuccess : cudaErrorNoDevice);
 }
 
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 12020;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
 /* Is this the device's word in WSI_STUB_ODD? */
 static bool is_odd(int device, const char *what)
 {
