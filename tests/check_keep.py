@@ -1,4 +1,6 @@
 """--codec keep, the default: kept tiles where possible; and where other programs find the plug-in for them."""
+import shlex
+
 import h5py
 import numpy as np
 
@@ -148,7 +150,7 @@ def test_installed_plug_in_is_found_without_a_variable():
     out, _, _ = keep(path, env=without_plugin())
     script = ("set -e; mount -t tmpfs none %s; make -s -C %s %s PREFIX=%s/usr install >/dev/null\n"
               "h5dump -d /pixels -b LE -o %s/raw %s >/dev/null\n%s -c '%s' %s %s/p.npy\n%s/usr/bin/h5spec info %s" %
-              (folder, ROOT, " ".join(same_build()), d, d, out, sys.executable, READ.replace("'", '"'), out, d, d, out))
+              (folder, ROOT, shlex.join(same_build()), d, d, out, sys.executable, READ.replace("'", '"'), out, d, d, out))
     info = run("unshare", "-m", "sh", "-c", script, env=env).out
     with h5py.File(store(path), "r") as f:
         want = f["pixels"][()]

@@ -44,8 +44,9 @@ def same_build():
     with open(os.path.join(BUILD, "config")) as f:
         config = f.read()
     arch = re.findall(r" -arch=(\S+)", config)
-    return (["B=" + os.path.relpath(BUILD, ROOT)] + ([] if "-DHAVE_CUDA" in config else ["CUDA=0"]) +
-            ["ARCH=" + a for a in arch])
+    compiler, flags = re.match(r"(\S+) (.*?) -std=", config).groups()
+    return (["B=" + os.path.relpath(BUILD, ROOT), "CC=" + compiler, "CFLAGS=" + flags] +
+            ([] if "-DHAVE_CUDA" in config else ["CUDA=0"]) + ["ARCH=" + a for a in arch])
 
 
 class Skip(Exception):
