@@ -42,12 +42,15 @@ struct spectrum {
 
 /* --- opening and closing --- */
 
-/* The driver is too old for the toolkit that built the program. CUDA writes 12020 for 12.2. */
+/* There is no driver, or it is too old for the toolkit that built the program. CUDA writes 12020
+ * for 12.2. */
 static int old_driver(struct err *e)
 {
     int has = 0, needs = 0;
     cudaDriverGetVersion(&has);
     cudaRuntimeGetVersion(&needs);
+    if (has == 0)
+        return err_set(e, "this machine has no GPU driver");
     return err_set(e,
                    "the GPU driver of this machine supports CUDA %d.%d, and this program was built "
                    "with CUDA %d.%d: install a newer driver, or build with an older toolkit",
