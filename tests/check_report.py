@@ -819,17 +819,57 @@ def test_scores_of_other_programs_are_another_map():
     says(report("--scores", tmp(), path, status=1)[1].err, "has no NAME.csv")
 
 
+def limited(metric):
+    """Options that put every slide with this number up for review."""
+    path = os.path.join(tmp(), "limits.csv")
+    with open(path, "w") as f:
+        f.write("metric,side,warn,fail\n%s,above,-999,\n" % metric)
+    return "--limits", path
+
+
 def test_the_map_of_the_noise_goes_with_its_reason():
-    path = os.path.join(tmp(), "noise.h5")
-    shutil.copy(results("--slides", "20", "--windows", "40x30"), path)
-    with h5py.File(path, "r") as f:
-        if "window_tissue" not in next(iter(f["slides"].values())):
-            raise Failed("a useless result")
-    page = text_of(report("--csv", os.path.join(tmp(), "a.csv"), path)[0])
-    data = json.loads(block(page, "data"))
-    noisy = {int(k) for k, why in data["why"].items() if any(x[1] == 4 for x in why)}
-    lines = block(page, "p0").split("\n")
-    expect({k for k in range(20) if lines[k].split(" ")[0].split(",")[1]} == noisy, "%s", noisy)
+    """The glass is coloured and the tissue hatched; only slides that need it have it."""
+    needs_report()
+    result = spectrum(store(made("--size", "2600x1900", "--tissue", "rect:0,0,1300,1900", name="glassy")))
+    plain_page = text_of(report(result)[0])
+    expect(block(plain_page, "p0").split("\n")[0].split(" ")[0].split(",")[1] == "", "a map that nothing asks for")
+    path, _ = report(*limited("glass_p03"), result)
+    data = data_of(path)
+    expect([x[1] for x in data["why"]["0"]] == [4], "%s", data["why"])
+    pixels, _ = png(base64.b64decode(block(text_of(path), "p0").split("\n")[0].split(" ")[0].split(",")[1]))
+    with h5py.File(result, "r") as f:
+        (s,) = f["slides"].values()
+        tissue, level = s["window_tissue"][()], 0.01 * s["window_level_db"][()]
+    want = np.where(tissue > 0, 254, np.round(np.clip((level - 10) / 30, 0, 1) * 249))
+    expect(pixels.shape == tissue.shape and 0 < (tissue > 0).mean() < 1, "a useless slide")
+    expect(np.abs(pixels.astype(int) - want).max() <= 1 and ((pixels == 254) == (tissue > 0)).all(), "the map of the noise")
+    with opened(path) as page:
+        page.run("document.getElementById('table').focus()")
+        page.key("Enter")
+        expect(page.text("#maps h3") == ["Sharpness of the tissue"], "%s", page.text("#maps h3"))
+        page.run("document.querySelector('#dialog .reasons .where').click()")
+        expect(page.text("#maps h3") == ["Noise of the glass"], "%s", page.text("#maps h3"))
+        says(page.text("#maps .colours")[0], "smooth 10 dB", "40 dB noisy", "hatched: tissue")
+        page.run("document.querySelector('#which button').click()")
+        expect(page.text("#maps h3") == ["Sharpness of the tissue"], "back")
+
+
+def test_the_map_of_scores_in_the_slide_view():
+    path = results("--slides", "3", "--windows", "70x40")
+    folder, values = scores_of(path)
+    with opened(report("--scores", folder, path)[0]) as page:
+        page.run("document.querySelector('#app .row[data-slide]').click()")
+        expect(page.text("#which button") == ["Sharpness of the tissue", "tumour"], "%s", page.text("#which button"))
+        page.run("document.querySelectorAll('#which button')[1].click()")
+        says(page.text("#maps .colours")[0], "0", "1; hatched: no score")
+        page.run("new Promise(r => { const t = setInterval(() => { if (document.querySelector('#maps canvas.map').dataset.ready) { clearInterval(t); r(1); } }, 20); })")
+        box = "document.querySelector('#maps canvas.map')"
+        expect(page.run("Math.abs(parseFloat(%s.style.left)) < 0.01 && parseFloat(%s.style.width) >= 99.9" % (box, box)), "cells begin at the slide's corner")
+        page.run(box + ".focus()")
+        page.key("ArrowRight")
+        says(page.text("#under")[0], "level-0 px x ")
+        shown = float(re.search(r": ([0-9.]+)", page.text("#under")[0]).group(1))
+        expect(0 <= shown <= 1, "%s", page.text("#under"))
 
 
 def test_the_map_of_a_lower_level_covers_the_slide():

@@ -112,29 +112,16 @@ static void add_line(struct picture *o, int line, const char *fmt, ...)
     add_label(o, MARGIN, o->foot + MARGIN + line * LINE, "%s", fitted);
 }
 
-/* "1,200 patches of 256 px, box" into text; returns text. */
-static const char *patches_of(const struct map_slide *m, char text[160])
-{
-    const struct score_map *s = m->scores;
-    char n[64], most[32] = "";
-    if (s->largest > s->smallest)
-        snprintf(most, sizeof most, " to %" PRId64, s->largest);
-    snprintf(text, 160, "%s patches of %" PRId64 "%s px, %s", axis_number(n, (double)s->patches, 0),
-             s->smallest, most, weights_name(m->weights));
-    return text;
-}
-
 static void add_places(struct picture *o, int line)
 {
     const struct map_slide *m = o->m;
-    char scale[64] = "", place[64] = "1 pixel", text[160];
+    char scale[64] = "", place[64] = "1 pixel";
     if (o->zoom > 1)
         snprintf(place, sizeof place, "%" PRId64 " x %" PRId64 " pixels", o->zoom, o->zoom);
     if (!isnan(m->mpp_x))
         snprintf(scale, sizeof scale, " = %.4g um", m->pitch * m->mpp_x);
     if (m->scores)
-        add_line(o, line, "%s = 1 cell of %g px%s; %s", place, m->pitch, scale,
-                 patches_of(m, text));
+        add_line(o, line, "%s = 1 cell of %g px%s", place, m->pitch, scale);
     else if (m->weights == WEIGHTS_NONE)
         add_line(o, line, "%s = 1 window of %" PRId64 " px, every %g px%s", place, m->params.window,
                  m->pitch, scale);
@@ -143,16 +130,31 @@ static void add_places(struct picture *o, int line)
                  scale, m->params.window, weights_name(m->weights));
 }
 
+/* " of 1,200 patches of 256 px (box)" for scores, else "", into text; returns text. */
+static const char *patches_of(const struct map_slide *m, char text[160])
+{
+    const struct score_map *s = m->scores;
+    char n[64], most[32] = "";
+    text[0] = 0;
+    if (!s)
+        return text;
+    if (s->largest > s->smallest)
+        snprintf(most, sizeof most, " to %" PRId64, s->largest);
+    snprintf(text, 160, " of %s patches of %" PRId64 "%s px (%s)",
+             axis_number(n, (double)s->patches, 0), s->smallest, most, weights_name(m->weights));
+    return text;
+}
+
 /* The text is complete when the map's last row is drawn. */
 static void add_lines(struct picture *o)
 {
     const struct statistics *s = &o->found;
     const char *unit = map_feature_unit(o->m, o->p->map);
-    char count[64];
+    char count[64], of[160];
     const double n = s->values ? (double)s->values : 1;
     add_line(o, 0, "%s", o->m->s.name);
-    add_line(o, 1, "%s, colours from %g to %g %s", map_feature_name(o->m, o->p->map), o->p->low,
-             o->p->high, unit);
+    add_line(o, 1, "%s%s, colours from %g to %g %s", map_feature_name(o->m, o->p->map),
+             patches_of(o->m, of), o->p->low, o->p->high, unit);
     add_places(o, 2);
     axis_number(count, (double)s->values, 0);
     if (s->values)
