@@ -469,17 +469,17 @@ function makePools() {
   el(app, 'h2', {}, 'Comparison groups');
   el(app, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
   const t = el(el(app, 'div', {'class': 'wide'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
-  ['group', 'slides', 'with windows'].concat(D.metrics.slice(0, W1).map(m => m.title)).forEach(x => el(head, 'th', {}, x));
+  const some = D.metrics.map((m, i) => i).filter(i => i < W1 && D.pools.some(p => p.m[i][0])); // numbers that a group has
+  ['group', 'slides', 'with windows'].concat(some.map(i => D.metrics[i].title)).forEach(x => el(head, 'th', {}, x));
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
-    p.m.forEach((s, i) => el(row, 'td', {}, s[0] ? fixed(s[2], D.metrics[i].digits) + ' (' + fixed(s[1], D.metrics[i].digits) + ' to ' +
-      fixed(s[3], D.metrics[i].digits) + ')' : ''));
+    some.map(i => [p.m[i], D.metrics[i].digits]).forEach(([s, n]) => el(row, 'td', {}, s[0] ? fixed(s[2], n) + ' (' + fixed(s[1], n) + ' to ' + fixed(s[3], n) + ')' : ''));
   });
   if (D.pools.length > 1) {
     const row = el(t, 'tr');
     el(row, 'th', {colspan: 3}, 'between groups (eta\u00b2)');
-    D.eta.forEach(x => el(row, 'td', {}, x === null ? '' : (100 * x).toFixed(0) + ' %'));
+    some.map(i => D.eta[i]).forEach(x => el(row, 'td', {}, x === null ? '' : (100 * x).toFixed(0) + ' %'));
   }
 }
 
