@@ -130,12 +130,16 @@ def test_pictures_of_sharpness_hatch_glass():
     image = pillow()
     result = result_of("pictures-glass", "1500x1100")
     name, _, maps = slide_of(result)
-    out = draw(result, "--format", "png,csv")
+    out = draw(result, "--format", "png,csv,overlay")
     glass = maps["tissue"] < 50
     expect(0 < glass.sum() < glass.size, "a useless slide")
     for feature in ("focus_db", "fine_db", "sharp_db", "level_db"):
         places = places_of(image.open(os.path.join(out, "%s.%s.png" % (name, feature))), glass.shape[1], glass.shape[0])
         expect(((places == -1) == (glass & (feature != "level_db"))).all(), "%s", feature)
+        entries = np.asarray(image.open(os.path.join(out, "%s.%s.overlay.png" % (name, feature)))).astype(int)
+        middles = [128 * (np.arange(n) + 1) * px // size for n, px, size in zip(glass.shape, entries.shape, (1100, 1500))]
+        shown = entries[np.ix_(*middles)]
+        expect((((shown == CLEAR) | (shown == STROKE)) == (glass & (feature != "level_db"))).all(), "overlay of %s", feature)
     with open(os.path.join(out, name + ".csv"), newline="") as f:
         rows = list(csv.DictReader(f))
     expect(len(rows) == glass.size and all(row["focus_db"] for row in rows), "%s", rows[:2])

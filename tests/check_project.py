@@ -22,7 +22,7 @@ LAYERS = [  # folder, what of ours it may include
 ROOMS = {  # of each folder, in their order: a room includes itself and rooms to its left; the folder's own files all
     "common": "base codec hdf5 store result regions",
     "convert": "tile readers tissue privacy",
-    "process": "draw spectrum engine options run commands map plot report",
+    "process": "draw spectrum engine options scores run commands map plot report",
     "cuda": "jpeg",
 }
 APART = [  # rooms that know nothing of each other, beyond the order above
@@ -281,8 +281,9 @@ OTHER_OPTIONS = {
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
     "compare": dict.fromkeys(["--limit", "--json", "--quiet"]),  # check_compare.py
     "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--feature", "--blend", "--cell",
-                          "--colours", "--width", "--opacity"]),
-    "report": dict.fromkeys(["--output", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
+                          "--colours", "--width", "--opacity", "--scores", "--patch", "--slide-size", "--patches", "--follow", "--idle",
+                          "--memory"]),  # check_map.py, check_scores.py
+    "report": dict.fromkeys(["--output", "--title", "--csv", "--scores", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
                              "--accepted", "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }

@@ -14,7 +14,7 @@ import threading
 import h5py
 import numpy as np
 
-from lib import BUILD, ROOT, SAN, Skip, expect, made, main, real, run, says, spectrum, store, tmp
+from lib import BUILD, H5SPEC, ROOT, SAN, Skip, expect, made, main, real, run, says, spectrum, store, tmp
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
@@ -498,6 +498,19 @@ def test_example_table_of_windows():
     run(sys.executable, os.path.join(ROOT, "scripts", "examples", "windows_table.py"), path, spectrum(path), table)
     rows = list(csv.DictReader(open(table)))
     expect(len(rows) == 70 and float(rows[1]["x_level0"]) == 128, "%s", rows[:2])
+
+
+def test_example_scores():
+    """Of a lower level, in px of level 0; h5spec maps them. Blue stain is haematoxylin, pink is eosin."""
+    path, table = store(made("--size", "4200x3000", "--levels", "2", name="scored"), "--level", "1"), os.path.join(tmp(), "scores.csv")
+    run(sys.executable, os.path.join(ROOT, "scripts", "examples", "stain_scores.py"), path, table)
+    rows = list(csv.DictReader(line for line in open(table) if line[0] != "#"))
+    expect(rows and {r["size"] for r in rows} == {"1024"} and all(int(r["x"]) % 512 == 0 for r in rows), "%s", rows[:2])
+    expect(all(0 < float(r["haematoxylin"]) < 2 for r in rows), "%s", rows[:2])
+    if "map" in run(H5SPEC, "--help").out:
+        out = tmp("maps")
+        run(H5SPEC, "map", "--scores", table, "-o", out, path)
+        expect(sorted(os.listdir(out)) == ["scored.eosin.png", "scored.haematoxylin.png"], "%s", os.listdir(out))
 
 
 def test_example_dataset():

@@ -455,7 +455,7 @@ def test_merge_refuses_two_slides_of_one_name():
 
 def test_merge_refuses_a_damaged_result():
     path = os.path.join(tmp(), "r.h5")
-    shutil.copy(spectrum(store(good())), path)
+    shutil.copy(spectrum(store(good()), "--features", "basic"), path)
     with h5py.File(path, "r") as f:
         at = f["slides/good/histogram"].id.get_offset()
     with open(path, "r+b") as f:
@@ -638,7 +638,7 @@ def move_a_count(path, where):
 
 def test_merge_rejects_a_moved_count():
     path = os.path.join(tmp(), "r.h5")
-    shutil.copy(spectrum(store(good())), path)
+    shutil.copy(spectrum(store(good()), "--features", "basic"), path)
     move_a_count(path, "slides/good/histogram")
     merge = [H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), path]
     says(run(*merge, status=1).err, path, "histogram is damaged (CRC mismatch)")
@@ -678,7 +678,7 @@ def test_thumbnail_has_the_slide_s_colours():
 
 
 def test_verify_of_stores_and_results():
-    good_result, bad = spectrum(store(good())), os.path.join(tmp(), "bad.h5")
+    good_result, bad = spectrum(store(good()), "--features", "basic"), os.path.join(tmp(), "bad.h5")
     shutil.copy(good_result, bad)
     move_a_count(bad, "slides/good/histogram")
     p = run(H5SPEC, "verify", store(good()), bad, good_result, status=1)

@@ -32,20 +32,20 @@ static int limit_metadata(hid_t fapl)
     return H5Pset_mdc_config(fapl, &c) < 0 ? -1 : 0;
 }
 
-static hid_t access_list(void)
+static hid_t access_list(int64_t metadata)
 {
     h5_init();
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
-    /* metadata together: chunks stay one after the other */
+    const hsize_t block = metadata > 0 ? (hsize_t)metadata : 2048; /* the library's */
     return h5_list(fapl, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0 ||
-                             H5Pset_meta_block_size(fapl, 1 << 16) < 0 ||
+                             H5Pset_meta_block_size(fapl, block) < 0 ||
                              H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG) < 0 ||
                              limit_metadata(fapl));
 }
 
-static hid_t create(const char *path, struct err *e)
+static hid_t create(const char *path, int64_t metadata, struct err *e)
 {
-    hid_t fapl = access_list(), fcpl = h5_creation(H5P_FILE_CREATE);
+    hid_t fapl = access_list(metadata), fcpl = h5_creation(H5P_FILE_CREATE);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
     if (file < 0)
         h5_error(e, "cannot create %s", path);
@@ -60,7 +60,7 @@ int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *
     *f = (struct h5_file){.id = -1};
     if (publish_begin(&f->publish, path, e))
         return -1;
-    f->id = create(f->publish.temp_path, e);
+    f->id = create(f->publish.temp_path, format->metadata, e);
     if (f->id >= 0 && !h5_put_text(f->id, "format", format->name, e) &&
         !h5_put_int(f->id, "format_version", format->version, e) &&
         !h5_put_text(f->id, "creator", format->creator, e))
@@ -142,7 +142,7 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
                 path);
         goto out;
     }
-    hid_t fapl = access_list();
+    hid_t fapl = access_list(0);
     if ((file = H5Fopen(path, H5F_ACC_RDONLY, fapl)) < 0) {
         h5_error(e, "%s: HDF5 cannot open it", path);
         h.kind = h5_system_failed() ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED);

@@ -107,8 +107,7 @@ static int put_profile(hid_t o, const struct result_params *p, const struct resu
     return r;
 }
 
-/* Version 2 is not packed: older programs read no packed numbers. The levels of deflate. */
-static int packed(const struct result_params *p)
+int result_packed(const struct result_params *p)
 {
     return result_version_of(p) > 2 ? 1 : 0;
 }
@@ -124,7 +123,7 @@ static int put_spectrum(hid_t o, const char *name, const struct result_params *p
 {
     hsize_t dims[2];
     spectrum_shape(p, dims);
-    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, packed(p), s->sums, e))
+    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, result_packed(p), s->sums, e))
         return -1;
     hid_t ds = h5_open_array(o, name, H5T_NATIVE_UINT64, 2, dims, e);
     const int r = ds < 0 || h5_put_int(ds, "windows", s->windows, e) ||
@@ -142,7 +141,7 @@ static int put_thumbnail(hid_t o, const struct result_params *p, const struct re
     const hsize_t dims[3] = {(hsize_t)t->height, (hsize_t)t->width, 3};
     return t->width == 0
                ? 0
-               : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, packed(p), t->rgb, e);
+               : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, result_packed(p), t->rgb, e);
 }
 
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,

@@ -175,7 +175,7 @@ static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info
     return r->names[r->count] ? (r->count++, 0) : -1;
 }
 
-static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, ""};
+static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "", 0};
 
 struct result *result_open(const char *path, struct err *e)
 {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 enum { MISSING_TEXT = 8192, SLIDE_LINKS = 32 };
+enum { METADATA = 4096 }; /* bytes of a block; a slide has about 11,000 */
 
 struct result_writer {
     struct result_params params;
@@ -23,7 +24,8 @@ struct result_writer {
 
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
 {
-    const struct h5_format format = {RESULT_FORMAT, result_version_of(p), "h5spec " WSI_VERSION};
+    const struct h5_format format = {RESULT_FORMAT, result_version_of(p), "h5spec " WSI_VERSION,
+                                     METADATA};
     struct result_writer *w = calloc(1, sizeof *w);
     if (!w) {
         err_set(e, "out of memory");
@@ -91,7 +93,7 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
         (p->roi && h5_put_int(o, "windows_outside", c->outside, e)) ||
         h5_put_int(o, "bins", p->bins, e) || h5_put_real(o, "mean_db", mean, e) ||
         h5_put_real(o, "std_db", std, e) ||
-        h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, 0, c->histogram, e))
+        h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, result_packed(p), c->histogram, e))
         return -1;
     hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 || h5_put_real(ds, "low_db", p->low_db, e) ||

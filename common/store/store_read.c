@@ -115,7 +115,7 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
     return get_jpeg(f, i, e) || store_check_info(i, e) ? -1 : 0;
 }
 
-static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, ""};
+static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};
 
 struct store *store_open(const char *path, struct err *e)
 {

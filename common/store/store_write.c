@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { METADATA = 1 << 16 }; /* bytes of a block: chunks stay one after the other */
 enum { WRITEBACK_BYTES = 64 << 20 };
 
 struct store_writer {
@@ -111,7 +112,7 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
         goto fail;
     }
     const struct h5_format format = {STORE_FORMAT, (int)store_version_of(info->codec),
-                                     "wsi2h5 " WSI_VERSION};
+                                     "wsi2h5 " WSI_VERSION, METADATA};
     if (h5_file_create(&w->file, path, &format, e))
         goto fail;
     w->file.failed = true; /* until the head is in */

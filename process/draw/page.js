@@ -143,7 +143,7 @@ function refresh() {
 
 const P = document.getElementById('pictures') ? JSON.parse(document.getElementById('pictures').textContent) : null;
 const blocks = {};
-function picturesOf(k) { // {map, thumb, tissue, glass}: base64 texts, "" where there is none
+function picturesOf(k) { // {map, noise, scores, thumb, tissue, glass}: base64 texts, "" where there is none
   const b = Math.floor(k / (P ? P.per : 1));
   if (!P) return {};
   if (!blocks[b]) {
@@ -152,7 +152,20 @@ function picturesOf(k) { // {map, thumb, tissue, glass}: base64 texts, "" where 
     blocks[b] = e.textContent.split('\n');
   }
   const f = (D.pool[k] >= 0 && blocks[b][k % P.per] || '').split(' ');
-  return {map: f[0] || '', thumb: f[1] || '', tissue: f[2] || '', glass: f[3] || ''};
+  const maps = (f[0] || '').split(',');
+  return {map: maps[0] || '', noise: maps[1] || '', scores: maps[2] || '', thumb: f[1] || '', tissue: f[2] || '', glass: f[3] || ''};
+}
+// The maps of a slide: what their colours mean, and where their places are, in px of level 0.
+function mapsOf(k, p) {
+  if (!P) return [];
+  const ds = D.downsample[k], o = old(k), s = P.scored[k] || [1, ''];
+  const windows = {corner: (D.window - D.stride) / 2 * ds, step: D.stride * ds, nx: D.nx[k], ny: D.ny[k], unit: ' dB', digits: 1, of: 'windows'};
+  return [
+    {kind: 'map', title: o ? 'Amount of detail' : 'Sharpness of the tissue', low: P.low[o], high: P.high[o], ends: o ? ['', ''] : ['blurred ', ' sharp'], none: 'no tissue', ...windows},
+    {kind: 'noise', title: 'Noise of the glass', low: P.noise[0], high: P.noise[1], ends: ['smooth ', ' noisy'], none: 'tissue', ...windows},
+    {kind: 'scores', title: s[1], low: P.scores[0], high: P.scores[1], ends: ['', ''], none: 'no score',
+      corner: 0, step: s[0], nx: Math.ceil(D.width[k] / s[0]), ny: Math.ceil(D.height[k] / s[0]), unit: '', digits: 3, of: 'cells'},
+  ].filter(m => p[m.kind]);
 }
 function picture(parent, kind, text, alt) {
   if (!text) return null;
@@ -456,17 +469,17 @@ function makePools() {
   el(app, 'h2', {}, 'Comparison groups');
   el(app, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
   const t = el(el(app, 'div', {'class': 'wide'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
-  ['group', 'slides', 'with windows'].concat(D.metrics.slice(0, W1).map(m => m.title)).forEach(x => el(head, 'th', {}, x));
+  const some = D.metrics.map((m, i) => i).filter(i => i < W1 && D.pools.some(p => p.m[i][0])); // numbers that a group has
+  ['group', 'slides', 'with windows'].concat(some.map(i => D.metrics[i].title)).forEach(x => el(head, 'th', {}, x));
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
-    p.m.forEach((s, i) => el(row, 'td', {}, s[0] ? fixed(s[2], D.metrics[i].digits) + ' (' + fixed(s[1], D.metrics[i].digits) + ' to ' +
-      fixed(s[3], D.metrics[i].digits) + ')' : ''));
+    some.map(i => [p.m[i], D.metrics[i].digits]).forEach(([s, n]) => el(row, 'td', {}, s[0] ? fixed(s[2], n) + ' (' + fixed(s[1], n) + ' to ' + fixed(s[3], n) + ')' : ''));
   });
   if (D.pools.length > 1) {
     const row = el(t, 'tr');
     el(row, 'th', {colspan: 3}, 'between groups (eta\u00b2)');
-    D.eta.forEach(x => el(row, 'td', {}, x === null ? '' : (100 * x).toFixed(0) + ' %'));
+    some.map(i => D.eta[i]).forEach(x => el(row, 'td', {}, x === null ? '' : (100 * x).toFixed(0) + ' %'));
   }
 }
 
@@ -544,7 +557,7 @@ function openSlide() {
     });
   }
   const grid = el(d, 'div', {'class': 'grid2'});
-  if (p.map || p.thumb) drawMap(section(grid, old(k) ? 'Amount of detail' : 'Sharpness of the tissue'), k, p);
+  if (p.map || p.thumb) drawMaps(el(grid, 'section', {id: 'maps'}), k, p, 'map');
   if (D.pool[k] < 0) return d.focus({preventScroll: true});
   if (D.windows[k] && D.cells.n) histogramPanel(section(grid, 'Histogram in its group'), D.pool[k], [k], 520, 260);
   if (D.profile[k]) drawProfile(section(grid, 'Profile in its group'), k);
@@ -554,7 +567,9 @@ function openSlide() {
 }
 // The picture that shows a reason, and the place on it.
 function showPlace(x) {
-  const at = show.dialog.querySelector(x[1] === 3 ? '.spectrum' : x[1] === 2 ? 'img.thumb' : 'canvas.map');
+  const maps = show.dialog.querySelector('#maps'), p = picturesOf(state.current), kind = x[1] === 4 && p.noise ? 'noise' : 'map';
+  if (maps && x[1] !== 3 && look.map && look.map.kind !== kind) drawMaps(maps, state.current, p, kind);
+  const at = show.dialog.querySelector(x[1] === 3 ? '.spectrum' : x[1] === 2 || (x[1] === 4 && !p.noise) ? 'img.thumb' : 'canvas.map');
   if (!at) return;
   at.scrollIntoView({block: 'center'});
   if (x.length > 2) {
@@ -617,22 +632,21 @@ function frame(parent, k, width, height) {
   f.style.aspectRatio = D.width[k] + ' / ' + D.height[k];
   return el(f, 'div', {'class': 'inner-frame'});
 }
-function place(e, k) {
-  const ds = D.downsample[k], off = (D.window - D.stride) / 2;
-  e.style.left = 100 * off * ds / D.width[k] + '%';
-  e.style.top = 100 * off * ds / D.height[k] + '%';
-  e.style.width = 100 * D.nx[k] * D.stride * ds / D.width[k] + '%';
-  e.style.height = 100 * D.ny[k] * D.stride * ds / D.height[k] + '%';
+function place(e, k, m) {
+  e.style.left = 100 * m.corner / D.width[k] + '%';
+  e.style.top = 100 * m.corner / D.height[k] + '%';
+  e.style.width = 100 * m.nx * m.step / D.width[k] + '%';
+  e.style.height = 100 * m.ny * m.step / D.height[k] + '%';
 }
 function registered(parent, k, p, width, height) {
   const inner = ['thumb', 'map'].map(kind => (p[kind] ? frame(parent, k, width, height) : null));
   if (inner[0]) picture(inner[0], 'thumb', p.thumb, 'thumbnail of ' + D.names[k]);
-  if (inner[1]) place(picture(inner[1], 'map', p.map, 'map of ' + D.names[k]), k);
+  if (inner[1]) place(picture(inner[1], 'map', p.map, 'map of ' + D.names[k]), k, mapsOf(k, p)[0]);
   return inner.filter(Boolean);
 }
 
 // Both pictures have one zoom and one cross.
-const look = {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null};
+const look = {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null, map: null};
 function drawLook() {
   look.frames.forEach(f => {
     f.style.transform = 'scale(' + look.zoom + ')';
@@ -651,12 +665,12 @@ const STEPS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 function zoomKey(e) { // with the focus on a map, arrows move the cross
   const map = document.activeElement.classList.contains('map'), k = state.current;
   if (e.key === '+' || e.key === '-') zoomBy(e.key === '+' ? 2 : 0.5);
-  else if (map && STEPS[e.key]) pointTo(look.x + STEPS[e.key][0] * stepOf(k) / D.width[k], look.y + STEPS[e.key][1] * stepOf(k) / D.height[k]);
+  else if (map && STEPS[e.key]) pointTo(look.x + STEPS[e.key][0] * stepOf() / D.width[k], look.y + STEPS[e.key][1] * stepOf() / D.height[k]);
   else return false;
   e.preventDefault();
   return true;
 }
-function stepOf(k) { return D.stride * D.downsample[k] * (look.block || 1); }
+function stepOf() { return look.map.step * (look.block || 1); }
 function pointTo(x, y) { // parts of the slide's width and height
   look.x = Math.max(0, Math.min(1, x));
   look.y = Math.max(0, Math.min(1, y));
@@ -670,14 +684,24 @@ function follow(e) {
   look.at = [look.x + (x - look.x) / look.zoom, look.y + (y - look.y) / look.zoom];
   if (look.tell) look.tell(look.at);
 }
-function drawMap(parent, k, p) {
+function drawMaps(parent, k, p, kind) {
+  const maps = mapsOf(k, p), m = maps.find(x => x.kind === kind);
+  el(clear(parent), 'h3', {}, m ? m.title : 'Picture');
+  if (maps.length > 1) {
+    const bar = el(parent, 'div', {'class': 'bar', id: 'which'});
+    maps.forEach(x => el(bar, 'button', {type: 'button', 'data-kind': x.kind, 'aria-pressed': x === m, on: {click: () => drawMaps(parent, k, p, x.kind)}}, x.title));
+  }
+  look.map = m || null;
+  drawMap(parent, k, p, m);
+}
+function drawMap(parent, k, p, m) {
   const pair = el(parent, 'div', {'class': 'big'});
   Object.assign(look, {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null, block: 1});
   if (p.thumb) {
     look.frames.push(frame(pair, k, 460, 460));
     picture(look.frames[0], 'thumb', p.thumb, 'thumbnail of ' + D.names[k]);
   }
-  if (p.map) look.frames.push(frame(pair, k, 460, 460));
+  if (m) look.frames.push(frame(pair, k, 460, 460));
   look.frames.forEach(f => {
     el(f.parentNode, 'div', {'class': 'cross'});
     f.parentNode.addEventListener('mousemove', follow);
@@ -685,55 +709,54 @@ function drawMap(parent, k, p) {
   });
   const zooms = el(parent, 'div', {'class': 'bar'});
   [['zoom in (+)', 2], ['zoom out (-)', 0.5]].forEach(z => el(zooms, 'button', {type: 'button', on: {click: () => zoomBy(z[1])}}, z[0]));
-  if (!p.map) return drawLook();
+  if (!m) return drawLook();
   const canvas = el(look.frames[look.frames.length - 1], 'canvas', {'class': 'map hatched', tabindex: 0, role: 'img',
-    'aria-label': 'map of ' + D.names[k] + '; arrow keys move the cross, + and - zoom', 'aria-describedby': 'under'});
-  place(canvas, k);
-  drawScale(parent, k);
+    'aria-label': m.title + ' of ' + D.names[k] + '; arrow keys move the cross, + and - zoom', 'aria-describedby': 'under'});
+  place(canvas, k, m);
+  drawScale(parent, m);
   const out = el(parent, 'output', {id: 'under'}, 'Point at the map for its values; arrow keys move the cross.');
   const image = new Image();
   image.onload = () => {
     canvas.width = image.width;
     canvas.height = image.height;
-    look.block = Math.ceil(D.nx[k] / image.width);
+    look.block = Math.ceil(m.nx / image.width);
     const c = canvas.getContext('2d', {willReadFrequently: true});
     c.drawImage(image, 0, 0);
     const pixels = c.getImageData(0, 0, image.width, image.height).data;
     let begun = false;
     look.tell = at => {
-      const [u, v] = at || [look.x, look.y], ds = D.downsample[k], off = (D.window - D.stride) / 2, size = D.stride * look.block * ds;
-      const x = Math.floor((u * D.width[k] - off * ds) / size), y = Math.floor((v * D.height[k] - off * ds) / size);
+      const [u, v] = at || [look.x, look.y], size = m.step * look.block;
+      const x = Math.floor((u * D.width[k] - m.corner) / size), y = Math.floor((v * D.height[k] - m.corner) / size);
       if (!begun) return void (begun = true);
       out.textContent = x < 0 || y < 0 || x >= image.width || y >= image.height ? 'outside of the map' :
-        under(k, image.width, x, y, pixels.subarray(4 * (y * image.width + x), 4 * (y * image.width + x) + 4));
+        under(k, m, look.block, x, y, pixels.subarray(4 * (y * image.width + x), 4 * (y * image.width + x) + 4));
     };
     drawLook();
     canvas.dataset.ready = '1';
   };
-  image.src = 'data:image/png;base64,' + p.map;
+  image.src = 'data:image/png;base64,' + p[m.kind];
 }
-function drawScale(parent, k) {
+function drawScale(parent, m) {
   const bar = el(parent, 'div', {'class': 'colours'});
-  el(bar, 'span', {}, (old(k) ? '' : 'blurred ') + P.low[old(k)] + ' dB');
+  el(bar, 'span', {}, m.ends[0] + m.low + m.unit);
   const ramp = el(bar, 'canvas', {width: 256, height: 1, role: 'img', 'aria-label': 'colours of the map, from low to high'});
-  el(bar, 'span', {}, P.high[old(k)] + ' dB' + (old(k) ? '' : ' sharp') + '; hatched: no tissue');
+  el(bar, 'span', {}, m.high + m.unit + m.ends[1] + '; hatched: ' + m.none);
   const colours = P.colours.match(/.{6}/g), g = ramp.getContext('2d');
   for (let x = 0; x < 256; x++) {
     g.fillStyle = '#' + colours[Math.floor(x * colours.length / 256)];
     g.fillRect(x, 0, 1, 1);
   }
 }
-// A picture's pixel is a block of windows; its place is that of the S x S squares round their centres.
-function under(k, width, x, y, rgba) {
-  const block = Math.ceil(D.nx[k] / width), ds = D.downsample[k], S = D.stride, off = (D.window - S) / 2;
-  const a = v => Math.round((v * block * S + off) * ds), b = (v, n) => Math.round((Math.min((v + 1) * block, n) * S + off) * ds);
-  const place = 'level-0 px x ' + a(x) + ' to ' + b(x, D.nx[k]) + ', y ' + a(y) + ' to ' + b(y, D.ny[k]) + ': ';
+// A picture's pixel is a block of places: the S x S squares round the windows' centres, or cells of scores.
+function under(k, m, block, x, y, rgba) {
+  const a = v => Math.round(m.corner + v * block * m.step), b = (v, n, most) => Math.min(most, Math.round(m.corner + Math.min((v + 1) * block, n) * m.step));
+  const place = 'level-0 px x ' + a(x) + ' to ' + b(x, m.nx, D.width[k]) + ', y ' + a(y) + ' to ' + b(y, m.ny, D.height[k]) + ': ';
   if (rgba[3] === 0) return place + 'no value';
   const i = colourSteps().get(rgba[0] << 16 | rgba[1] << 8 | rgba[2]), n = P.colours.length / 6;
   if (i === undefined) return place + 'this browser changes the colours of pictures, so the value is not known';
-  const low = P.low[old(k)], value = low + (P.high[old(k)] - low) * i / (n - 1);
-  return place + (i === 0 ? 'at most ' : i === n - 1 ? 'at least ' : '') + value.toFixed(1) + ' dB' +
-    (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' windows)' : '');
+  const value = m.low + (m.high - m.low) * i / (n - 1), share = m.kind === 'scores' && m.low === 0 && m.high === 1;
+  return place + (share ? '' : i === 0 ? 'at most ' : i === n - 1 ? 'at least ' : '') + value.toFixed(m.digits) + m.unit +
+    (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' ' + m.of + ')' : '');
 }
 
 // --- marks stay in the browser, for this report ---

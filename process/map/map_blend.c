@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PI 3.14159265358979323846
-
 struct map_blend {
     struct map_blend_setup s;
     int64_t k, t, rows; /* cells along a window and along a stride; rows of windows in memory */
@@ -16,36 +14,6 @@ struct map_blend {
     int64_t *fits;      /* [cols]: sums of weights of the windows of a row */
     int64_t *a, *b;     /* [rows][cols]: of weight * Q and of weight, where there are values */
 };
-
-static const char *const names[MAP_WEIGHTS] = {"none", "box", "tent", "cos", "gauss"};
-
-const char *map_weights_name(enum map_weights w)
-{
-    return names[w];
-}
-
-int map_weights_find(const char *name)
-{
-    for (int k = 0; k < MAP_WEIGHTS; k++)
-        if (!strcmp(name, names[k]))
-            return k;
-    return -1;
-}
-
-static int64_t weight(enum map_weights kind, int64_t m, int64_t k)
-{
-    const double at = (double)m, n = (double)k;
-    switch (kind) {
-    case MAP_TENT: return 2 * m + 1 < 2 * k - 2 * m - 1 ? 2 * m + 1 : 2 * k - 2 * m - 1;
-    case MAP_COS: return llround(4096 * pow(sin(PI * (at + 0.5) / n), 2));
-    case MAP_GAUSS: {
-        const double z = (at - (n - 1) / 2) / (n / 8);
-        const int64_t w = llround(4096 * exp(-z * z / 2));
-        return w > 4 ? w : 4;
-    }
-    default: return 1;
-    }
-}
 
 static void add_fits(struct map_blend *b)
 {
@@ -76,7 +44,7 @@ struct map_blend *map_blend_create(const struct map_blend_setup *setup, struct e
         return NULL;
     }
     for (int64_t m = 0; m < b->k; m++)
-        b->weights[m] = weight(setup->weights, m, b->k);
+        b->weights[m] = weights_of_cell(setup->weights, m, b->k);
     add_fits(b);
     return b;
 }

@@ -7,7 +7,7 @@
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
-#include "process/map/map_source.h"
+#include "process/map/map_scores.h"
 #include "process/map/map_tiff.h"
 #include "process/options/choice.h"
 #include "process/options/list.h"
@@ -24,6 +24,7 @@ struct arguments {
     struct list files;
     const char **patterns;              /* [setup.n_patterns], owned; the words belong to argv */
     bool format, width, opacity, quiet; /* given */
+    bool blend, memory, idle;           /* the same */
 };
 
 /* --- options that take more than a value --- */
@@ -80,6 +81,19 @@ static int add_feature(struct arguments *a, const char *word, struct err *e)
     return err_set(e, "--feature %s: unknown; the features are %sand all", word, names);
 }
 
+/* A column of scores. */
+static int add_name(struct arguments *a, const char *word, struct err *e)
+{
+    struct map_scores_setup *s = &a->setup.scores;
+    char **names = realloc(s->names, (size_t)(s->n_names + 1) * sizeof *names);
+    if (names)
+        s->names = names;
+    if (!names || !(names[s->n_names] = strdup(word)))
+        return err_set(e, "out of memory");
+    s->n_names++;
+    return 0;
+}
+
 static int set_formats(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
@@ -87,9 +101,15 @@ static int set_formats(void *ctx, const char *arg, struct err *e)
     return each_word("--format", arg, a, add_format, e);
 }
 
-static int set_features(void *ctx, const char *arg, struct err *e)
+/* WIDTHxHEIGHT */
+static int set_size(void *ctx, const char *arg, struct err *e)
 {
-    return each_word("--feature", arg, ctx, add_feature, e);
+    struct map_scores_setup *s = &((struct arguments *)ctx)->setup.scores;
+    const char *at = arg;
+    if (number_digits(&at, &s->width) || *at++ != 'x' || number_digits(&at, &s->height) || *at ||
+        s->width < 1 || s->height < 1 || s->width > SCORES_MOST_PX || s->height > SCORES_MOST_PX)
+        return err_set(e, "--slide-size %s: not WIDTHxHEIGHT in px, such as 65000x43000", arg);
+    return 0;
 }
 
 static int add_pattern(void *ctx, const char *arg, struct err *e)
@@ -115,33 +135,60 @@ static const struct command_option rows[] = {
      COMMAND_CALL(add_pattern)},
     {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
      COMMAND_SET(files, list_add_file)},
-    {NULL, 0, "partial", NULL, "also map slides with missing groups; files are marked as partial",
+    {NULL, 0, "partial", NULL,
+     "also map slides with missing groups; with --scores, leave out rows that cannot be used; "
+     "files are marked as partial",
      COMMAND_FLAG(setup.partial)},
     {NULL, 0, "lenient", NULL, NULL, COMMAND_FLAG(setup.partial)},
-    {"Map", 0, "feature", "LIST", "features, separated by commas: mean_db, std_db ... or all",
-     .shown = "all", COMMAND_CALL(set_features)},
+    {"Map", 0, "feature", "LIST",
+     "features, separated by commas: mean_db, std_db ... or all; with --scores, its columns",
+     .shown = "all", COMMAND_TEXT(setup.feature_list)},
     {NULL, 0, "blend", "none|box|tent|cos|gauss",
-     "blend windows that overlap into cells, with these weights; none: one value per window",
-     COMMAND_WORD(setup.weights)},
+     "blend windows that overlap into cells, with these weights; none: one value per window "
+     "(scores: box)",
+     COMMAND_WORD(setup.weights), COMMAND_GIVEN(blend)},
     {NULL, 0, "colours", "LOW:HIGH",
-     "dB at the ends of the colours of a single feature (default: fixed for each feature, the same "
-     "for all slides)",
-     COMMAND_SPAN(setup.low, -1000, 1000), COMMAND_GIVEN(setup.range)},
-    {NULL, 0, "range", "LOW:HIGH", NULL, COMMAND_SPAN(setup.low, -1000, 1000),
-     COMMAND_GIVEN(setup.range)},
+     "values at the ends of the colours of a single feature, dB (default: fixed for each feature, "
+     "the same for all slides; scores: 0:1, or their range if it is larger)",
+     COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
+    {NULL, 0, "range", "LOW:HIGH", NULL,
+     COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
+    {"Scores", 0, "scores", "FILE",
+     "map values that another program gave to patches: CSV, npy or HDF5 with x, y, size and one "
+     "value or more, in px of level 0. RESULT is then a store or result with the slide, or absent",
+     COMMAND_TEXT(setup.scores.path)},
+    {NULL, 0, "patch", "PX", "size of the patches, where FILE does not state it",
+     COMMAND_INT(setup.scores.patch, 1, SCORES_MOST_SIZE)},
+    {NULL, 0, "slide-size", "WxH",
+     "size of the slide at level 0, px, without a RESULT (default: as far as the patches go)",
+     COMMAND_CALL(set_size)},
+    {NULL, 0, "patches", "N",
+     "FILE has N patches when it is complete; without them it is rejected, or partial",
+     COMMAND_INT(setup.scores.patches, 1, 1e15)},
+    {NULL, 0, "follow", NULL,
+     "wait while FILE, a CSV table, grows: until it has N patches, a line #end, or has not grown "
+     "for --idle seconds. With --partial the maps are written again and again meanwhile",
+     COMMAND_FLAG(setup.scores.follow)},
+    {NULL, 0, "idle", "SECONDS", "how long a file that is complete does not grow",
+     COMMAND_REAL(setup.scores.idle, 0.1, 1e6), COMMAND_GIVEN(idle)},
     {"Advanced", 0, "cell", "PX",
      "size of the cells of --blend; must divide window and stride (default: the largest, with "
-     "which all weights give the same if the stride is half a window)",
-     COMMAND_INT(setup.cell, 1, 1024)},
+     "which all weights give the same if the stride is half a window). Scores: any (default: 32 px "
+     "or more, with which a map has at most 1,024 cells per side)",
+     COMMAND_INT(setup.cell, 1, SCORES_MOST_SIZE)},
     {NULL, 0, "width", "PX", "width of overlays, at most", COMMAND_INT(setup.width, 16, 65536),
      COMMAND_GIVEN(width)},
+    {NULL, 0, "memory", "BYTES",
+     "for the cells of --scores; where they need more, FILE is read several times",
+     COMMAND_BYTES(setup.scores.memory, 1 << 16, INT64_C(1) << 40), COMMAND_GIVEN(memory)},
     {NULL, 0, "opacity", "PERCENT", "opacity of overlays", COMMAND_INT(setup.opacity, 0, 100),
      COMMAND_GIVEN(opacity)},
     COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx = (struct arguments){.setup = {.width = 2048, .opacity = 60}};
+    *(struct arguments *)ctx = (struct arguments){
+        .setup = {.width = 2048, .opacity = 60, .scores = {.idle = 60, .memory = 64 << 20}}};
 }
 
 const struct command map_options = {
@@ -154,7 +201,7 @@ const struct command map_options = {
                "CSV, and OME-TIFF with one channel per feature. Colours mean the same for all "
                "slides. Slides with missing groups are rejected unless --partial is given. A "
                "RESULT is a file made by h5spec run or merge, or a folder that is searched for "
-               "results.",
+               "results. With --scores it maps the scores of another program, such as a network.",
     .example = "h5spec map --format all -o maps result.h5",
     .options = rows,
     .bytes = sizeof(struct arguments),
@@ -175,9 +222,21 @@ static int check_file_name(const char *path, struct err *e)
                    path);
 }
 
+/* Calls add() for the words of --feature: names of features, or of columns of --scores. */
+static int read_features(struct arguments *a, struct err *e)
+{
+    struct map_setup *s = &a->setup;
+    if (!s->feature_list)
+        return 0;
+    if (!s->scores.path)
+        return each_word("--feature", s->feature_list, a, add_feature, e);
+    return strcmp(s->feature_list, "all") ? each_word("--feature", s->feature_list, a, add_name, e)
+                                          : 0;
+}
+
 static int n_features(const struct map_setup *s)
 {
-    int n = 0;
+    int n = s->scores.n_names;
     for (int m = 0; m < RESULT_MAPS; m++)
         n += s->features[m];
     return n;
@@ -197,10 +256,52 @@ static int check_single(struct arguments *a, int format, struct err *e)
     return 0;
 }
 
+/* What is for scores only. */
+static int check_no_scores(const struct arguments *a, struct err *e)
+{
+    const struct map_scores_setup *s = &a->setup.scores;
+    const char *option = s->patch     ? "--patch"
+                         : s->width   ? "--slide-size"
+                         : s->patches ? "--patches"
+                         : s->follow  ? "--follow"
+                         : a->idle    ? "--idle"
+                         : a->memory  ? "--memory"
+                                      : NULL;
+    if (option)
+        return err_set(e, "%s has no effect without --scores", option);
+    if (a->files.n == 0)
+        return err_set(e, "no input file given");
+    return a->setup.cell && a->setup.weights == WEIGHTS_NONE
+               ? err_set(e, "--cell has no effect without --blend")
+               : 0;
+}
+
+static int check_scores(struct arguments *a, struct err *e)
+{
+    struct map_setup *s = &a->setup;
+    if (a->blend && s->weights == WEIGHTS_NONE)
+        return err_set(e, "--blend none: scores are blended; box is the mean of the patches that "
+                          "cover a cell");
+    if (!a->blend)
+        s->weights = WEIGHTS_BOX;
+    if (a->files.n > 1)
+        return err_set(e, "--scores is for one slide, but %d stores or results are given",
+                       a->files.n);
+    if (s->scores.width && a->files.n)
+        return err_set(e, "--slide-size is for scores without a store or result");
+    if (s->n_patterns > 1)
+        return err_set(e, "--scores is for one slide; give --slide once");
+    if (a->idle && !s->scores.follow)
+        return err_set(e, "--idle has no effect without --follow");
+    return 0;
+}
+
 /* -1 for a wrong combination of options. */
 static int check(struct arguments *a, struct err *e)
 {
     struct map_setup *s = &a->setup;
+    if (read_features(a, e))
+        return -1;
     if (!s->output || !s->output[0])
         return err_set(e, "-o OUT is missing");
     const int format = map_format_of_file(s->output);
@@ -208,15 +309,14 @@ static int check(struct arguments *a, struct err *e)
         return -1;
     if (format < 0 && !a->format)
         s->formats[MAP_PNG] = true;
-    if (a->files.n == 0)
-        return err_set(e, "no input file given");
-    if (s->cell && s->weights == MAP_RAW)
-        return err_set(e, "--cell has no effect without --blend");
+    if (s->scores.path ? check_scores(a, e) : check_no_scores(a, e))
+        return -1;
     if (s->range && n_features(s) != 1)
         return err_set(e, "--colours is for one feature; name it with --feature");
-    if (s->range && !(s->high - s->low >= 0.01))
-        return err_set(e, "--colours %g:%g: HIGH must be above LOW by 0.01 dB or more", s->low,
-                       s->high);
+    const double least = s->scores.path ? 1e-6 : 0.01;
+    if (s->range && !(s->high - s->low >= least))
+        return err_set(e, "--colours %g:%g: HIGH must be above LOW by %g%s or more", s->low,
+                       s->high, least, s->scores.path ? "" : " dB");
     if (s->range && !s->formats[MAP_PNG] && !s->formats[MAP_OVERLAY])
         return err_set(e, "--colours has no effect without pictures");
     if ((a->width || a->opacity) && !s->formats[MAP_OVERLAY])
@@ -260,11 +360,14 @@ static int run(struct arguments *a, int argc, char **argv)
     int bad = list_add_words(&a->files, argv + first, argc - first, &e);
     if (!bad && check(a, &e))
         return command_usage_error(&map_options, &e);
-    bad = bad || list_expand(&a->files, LIST_RESULTS, &e);
+    bad = bad || list_expand(&a->files, a->setup.scores.path ? LIST_BOTH : LIST_RESULTS, &e);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
-    if (bad || check_one_slide(a, &e) || map_write(&a->setup, &done, &e)) {
+    const bool scores = a->setup.scores.path != NULL;
+    bad = bad || (scores ? map_scores_write(&a->setup, &done, &e)
+                         : check_one_slide(a, &e) || map_write(&a->setup, &done, &e));
+    if (bad) {
         cli_say("%s", e.msg);
         return stop_signal() ? EXIT_STOPPED : EXIT_PART;
     }
@@ -277,5 +380,8 @@ int map_main(int argc, char **argv)
     const int status = run(&a, argc, argv);
     list_free(&a.files);
     free(a.patterns);
+    for (int k = 0; k < a.setup.scores.n_names; k++)
+        free(a.setup.scores.names[k]);
+    free(a.setup.scores.names);
     return status;
 }

@@ -4,7 +4,6 @@
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/draw/colours.h"
-#include "process/draw/feature.h"
 #include "process/draw/png_file.h"
 
 #include <math.h>
@@ -66,7 +65,8 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
     map_overlay_size(m->s.width, m->s.height, p->width, &o->width, &o->height);
     colours_palette(palette, p->opacity);
     text_fit(title, sizeof title, m->s.name, text_columns(m->s.name));
-    const struct png_file_text texts[] = {{"Title", title}, {"Description", feature_name(p->map)}};
+    const struct png_file_text texts[] = {{"Title", title},
+                                          {"Description", map_feature_name(m, p->map)}};
     const struct png_file_setup setup = {.width = o->width,
                                          .height = o->height,
                                          .kind = PNG_FILE_PALETTE,

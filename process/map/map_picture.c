@@ -5,7 +5,6 @@
 #include "common/base/text.h"
 #include "process/draw/axis.h"
 #include "process/draw/colours.h"
-#include "process/draw/feature.h"
 #include "process/draw/png_file.h"
 #include "process/map/map_font.h"
 
@@ -95,7 +94,7 @@ static void lay_out(struct picture *o)
     for (int k = 0; axis_tick(&o->axis, k, &value, label); k++)
         add_label(o, o->bar_x + BAR_WIDTH + 8,
                   llround(axis_px(&o->axis, value)) - MAP_FONT_HEIGHT / 2, "%s%s%s", label,
-                  k ? "" : " ", k ? "" : result_map_kind(o->p->map)->unit);
+                  k ? "" : " ", k ? "" : map_feature_unit(o->m, o->p->map));
     add_label(o, o->bar_x + SWATCH + 10, BAR_TOP + o->bar_height + 15, "no value");
 }
 
@@ -121,35 +120,52 @@ static void add_places(struct picture *o, int line)
         snprintf(place, sizeof place, "%" PRId64 " x %" PRId64 " pixels", o->zoom, o->zoom);
     if (!isnan(m->mpp_x))
         snprintf(scale, sizeof scale, " = %.4g um", m->pitch * m->mpp_x);
-    if (m->weights == MAP_RAW)
+    if (m->scores)
+        add_line(o, line, "%s = 1 cell of %g px%s", place, m->pitch, scale);
+    else if (m->weights == WEIGHTS_NONE)
         add_line(o, line, "%s = 1 window of %" PRId64 " px, every %g px%s", place, m->params.window,
                  m->pitch, scale);
     else
         add_line(o, line, "%s = 1 cell of %g px%s; windows of %" PRId64 " px, %s", place, m->pitch,
-                 scale, m->params.window, map_weights_name(m->weights));
+                 scale, m->params.window, weights_name(m->weights));
+}
+
+/* " of 1,200 patches of 256 px (box)" for scores, else "", into text; returns text. */
+static const char *patches_of(const struct map_slide *m, char text[160])
+{
+    const struct score_map *s = m->scores;
+    char n[64], most[32] = "";
+    text[0] = 0;
+    if (!s)
+        return text;
+    if (s->largest > s->smallest)
+        snprintf(most, sizeof most, " to %" PRId64, s->largest);
+    snprintf(text, 160, " of %s patches of %" PRId64 "%s px (%s)",
+             axis_number(n, (double)s->patches, 0), s->smallest, most, weights_name(m->weights));
+    return text;
 }
 
 /* The text is complete when the map's last row is drawn. */
 static void add_lines(struct picture *o)
 {
     const struct statistics *s = &o->found;
-    const char *unit = result_map_kind(o->p->map)->unit;
-    char count[64];
+    const char *unit = map_feature_unit(o->m, o->p->map);
+    char count[64], of[160];
     const double n = s->values ? (double)s->values : 1;
     add_line(o, 0, "%s", o->m->s.name);
-    add_line(o, 1, "%s, colours from %g to %g %s", feature_name(o->p->map), o->p->low, o->p->high,
-             unit);
+    add_line(o, 1, "%s%s, colours from %g to %g %s", map_feature_name(o->m, o->p->map),
+             patches_of(o->m, of), o->p->low, o->p->high, unit);
     add_places(o, 2);
     axis_number(count, (double)s->values, 0);
     if (s->values)
         add_line(o, 3, "%s values from %.2f to %.2f, mean %.2f %s", count, s->low, s->high,
                  s->sum / n, unit);
     else
-        add_line(o, 3, "no window has a value");
+        add_line(o, 3, "no %s has a value", o->m->scores ? "patch" : "window");
     add_line(o, 4, "outside the colours: %.2f %% below, %.2f %% above", 100 * (double)s->below / n,
              100 * (double)s->above / n);
     if (o->m->partial)
-        add_line(o, 5, "PARTIAL: missing groups %s", o->m->missing);
+        add_line(o, 5, "PARTIAL: %s", o->m->lacks);
 }
 
 /* --- rows --- */
@@ -228,9 +244,9 @@ static struct png_file *begin_file(const struct picture *o, FILE *f, struct err 
     snprintf(text, sizeof text,
              "%s; %" PRId64 " x %" PRId64 " places of %g px, the first at (%g, %g) px of level "
              "%" PRId64 ", %" PRId64 " x %" PRId64 " px; colours from %g to %g %s%s%s",
-             feature_name(o->p->map), m->cols, m->rows, m->pitch, m->left, m->top, m->s.level,
-             m->s.width, m->s.height, o->p->low, o->p->high, result_map_kind(o->p->map)->unit,
-             m->partial ? "; partial, missing groups " : "", m->partial ? m->missing : "");
+             map_feature_name(o->m, o->p->map), m->cols, m->rows, m->pitch, m->left, m->top,
+             m->s.level, m->s.width, m->s.height, o->p->low, o->p->high,
+             map_feature_unit(o->m, o->p->map), m->partial ? "; partial, " : "", m->lacks);
     const struct png_file_text texts[] = {{"Title", title}, {"Description", text}};
     const struct png_file_setup setup = {.width = o->width,
                                          .height = o->height,

@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 struct map_picture_setup {
-    int map;          /* enum result_map_number */
+    int map;          /* a feature (map_source.h) */
     double low, high; /* ends of the colours */
     int64_t width;    /* of an overlay, px; at most (map_overlay_size) */
     int opacity;      /* of an overlay, 0 to 255 */

@@ -5,7 +5,6 @@
 #include "common/base/json.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
-#include "process/draw/feature.h"
 #include "process/map/map_files.h"
 
 #include <inttypes.h>
@@ -13,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER = 24, RECORD = 1024 };
+enum { NUMBER = 24, RECORD = 2048 };
 
-/* --- numbers: three decimals at most, without trailing zeros --- */
+/* --- numbers: a few decimals, without trailing zeros --- */
 
 static char *put_whole(char *out, uint64_t n)
 {
@@ -29,24 +28,26 @@ static char *put_whole(char *out, uint64_t n)
     return out;
 }
 
-/* |x| < 1e15. Returns the end; there is no NUL. */
-static char *put_number(char *out, double x)
+/* |x| < 9e12. `digits` behind the point, 3 or 6. Returns the end; there is no NUL. */
+static char *put_digits(char *out, double x, int digits)
 {
-    const int64_t q = llround(1000 * x);
+    const uint64_t one = digits == 3 ? 1000 : 1000000;
+    const int64_t q = llround((double)one * x);
     const uint64_t n = (uint64_t)(q < 0 ? -q : q);
     if (q < 0)
         *out++ = '-';
-    out = put_whole(out, n / 1000);
-    if (n % 1000 == 0)
+    out = put_whole(out, n / one);
+    if (n % one == 0)
         return out;
-    const unsigned part = (unsigned)(n % 1000);
     *out++ = '.';
-    *out++ = (char)('0' + part / 100);
-    *out++ = (char)('0' + part / 10 % 10);
-    *out++ = (char)('0' + part % 10);
-    while (out[-1] == '0')
-        out--;
+    for (uint64_t at = one / 10, rest = n % one; rest; rest %= at, at /= 10)
+        *out++ = (char)('0' + rest / at);
     return out;
+}
+
+static char *put_number(char *out, double x)
+{
+    return put_digits(out, x, 3);
 }
 
 static char *put_text(char *out, const char *text)
@@ -63,8 +64,8 @@ struct places {
     const int *maps; /* [n] */
     int n;
     FILE *f;
-    struct map_rows *rows[RESULT_MAPS];
-    float *values[RESULT_MAPS]; /* [cols] each */
+    struct map_rows *rows[MAP_MOST];
+    float *values[MAP_MOST];    /* [cols] each */
     struct map_rows *flag_rows; /* NULL: no flags */
     float *flags;               /* [cols]; NaN: the fill value */
     float *coverage;            /* [cols], of the first feature */
@@ -98,7 +99,8 @@ static int begin(struct places *p, struct err *e)
 
 static int begin_flags(struct places *p, struct err *e)
 {
-    if (p->m->weights != MAP_RAW || !result_has_map(p->m->result, RESULT_FLAGS))
+    if (p->m->scores || p->m->weights != WEIGHTS_NONE ||
+        !result_has_map(p->m->result, RESULT_FLAGS))
         return 0;
     if (!(p->flags = malloc((size_t)p->m->cols * sizeof *p->flags)))
         return err_set(e, "out of memory");
@@ -131,7 +133,7 @@ static int next_row(struct places *p, struct err *e)
 /* How much of a window is tissue is known of windows that do not count, too. */
 static bool is_measured(const struct places *p, int k)
 {
-    return p->n == 1 || result_map_kind(p->maps[k])->formula != RESULT_OF_TISSUE;
+    return p->n == 1 || p->m->scores || result_map_kind(p->maps[k])->formula != RESULT_OF_TISSUE;
 }
 
 static bool has_value(const struct places *p, int64_t i)
@@ -145,7 +147,7 @@ static bool has_value(const struct places *p, int64_t i)
 /* Is there a coverage that is neither 0 nor 1? */
 static bool has_coverage(const struct places *p)
 {
-    return p->m->weights != MAP_RAW;
+    return p->m->weights != WEIGHTS_NONE;
 }
 
 /* --- GeoJSON --- */
@@ -157,8 +159,11 @@ static void put_head(const struct places *p)
     text_fit(name, sizeof name, m->s.name, text_columns(m->s.name));
     fprintf(p->f, MAP_GEOJSON_HEAD " " WSI_VERSION "\",\"slide\":");
     json_write_string(p->f, name);
-    fprintf(p->f, ",\"blend\":\"%s\",\"partial\":%s,\"missing_groups\":\"%s\",\n\"features\":[",
-            map_weights_name(m->weights), m->partial ? "true" : "false", m->missing);
+    fprintf(p->f, ",\"blend\":\"%s\",\"partial\":%s,\"missing_groups\":\"%s\"",
+            weights_name(m->weights), m->partial ? "true" : "false", m->missing);
+    if (m->scores)
+        fprintf(p->f, ",\"patches\":%" PRId64 ",\"lacks\":\"%s\"", m->scores->patches, m->lacks);
+    fputs(",\n\"features\":[", p->f);
 }
 
 static char *put_corner(char *out, const char *x, const char *y, char after)
@@ -184,14 +189,21 @@ static char *put_polygon(char *out, const char *x0, const char *x1, const char *
     return put_corner(out, x0, y0, ']');
 }
 
-static char *put_measurement(char *out, bool first, const char *name, double value)
+/* Features have 0.01 dB; scores may be small shares. */
+static char *put_value(char *out, const struct places *p, double value)
+{
+    return put_digits(out, value, p->m->scores ? 6 : 3);
+}
+
+static char *put_measurement(char *out, const struct places *p, bool first, const char *name,
+                             double value)
 {
     if (!first)
         *out++ = ',';
     *out++ = '"';
     out = put_text(out, name);
     out = put_text(out, "\":");
-    return put_number(out, value);
+    return put_value(out, p, value);
 }
 
 static void put_tile(const struct places *p, int64_t i, const char *y0, const char *y1, bool first)
@@ -204,11 +216,12 @@ static void put_tile(const struct places *p, int64_t i, const char *y0, const ch
     out = put_text(out, "]},\"properties\":{\"objectType\":\"tile\",\"measurements\":{");
     for (int k = 0; k < p->n; k++)
         if (!isnan(p->values[k][i])) {
-            out = put_measurement(out, none, feature_name(p->maps[k]), (double)p->values[k][i]);
+            out = put_measurement(out, p, none, map_feature_name(p->m, p->maps[k]),
+                                  (double)p->values[k][i]);
             none = false;
         }
     if (has_coverage(p))
-        out = put_measurement(out, none, "coverage", (double)p->coverage[i]);
+        out = put_measurement(out, p, none, "coverage", (double)p->coverage[i]);
     out = put_text(out, "}}}");
     fwrite(record, 1, (size_t)(out - record), p->f);
 }
@@ -261,7 +274,7 @@ static void put_line(const struct places *p, int64_t i, int64_t j, const char *y
     for (int k = 0; k < p->n; k++) {
         *out++ = ',';
         if (!isnan(p->values[k][i]))
-            out = put_number(out, (double)p->values[k][i]);
+            out = put_value(out, p, (double)p->values[k][i]);
     }
     *out++ = ',';
     out = put_number(out, (double)p->coverage[i]);
@@ -278,7 +291,7 @@ static int put_lines(struct places *p, struct err *e)
 {
     fputs(MAP_CSV_HEAD, p->f);
     for (int k = 0; k < p->n; k++)
-        fprintf(p->f, ",%s", feature_name(p->maps[k]));
+        fprintf(p->f, ",%s", map_feature_name(p->m, p->maps[k]));
     fprintf(p->f, ",coverage%s\n", p->flag_rows ? ",flags" : "");
     for (int64_t j = 0; j < p->m->rows; j++) {
         char y0[NUMBER];

@@ -2,9 +2,11 @@
 #include "process/map/map_source.h"
 
 #include "common/result/features.h"
+#include "process/draw/feature.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ int64_t map_cell(const struct result_params *p, int64_t cell, struct err *e)
 static int set_grid(struct map_slide *m, int64_t cell, struct err *e)
 {
     const struct result_params *p = &m->params;
-    if (m->weights == MAP_RAW) {
+    if (m->weights == WEIGHTS_NONE) {
         m->cols = m->s.nx;
         m->rows = m->s.ny;
         m->left = m->top = (double)(p->window - p->stride) / 2;
@@ -58,7 +60,7 @@ static void set_scale(struct map_slide *m)
     m->mpp_y = o->mpp_y * m->downsample;
 }
 
-int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum map_weights weights,
+int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum weights weights,
                    int64_t cell, struct err *e)
 {
     *m = (struct map_slide){.result = r, .k = k, .params = *result_params(r), .weights = weights};
@@ -66,8 +68,27 @@ int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum map_we
         return -1;
     m->partial = memchr(m->s.groups, 0, (size_t)m->s.group_count) != NULL;
     result_missing_text(m->s.groups, m->s.group_count, m->missing, sizeof m->missing);
+    if (m->partial)
+        snprintf(m->lacks, sizeof m->lacks, "missing groups %s", m->missing);
     set_scale(m);
     return set_grid(m, cell, e);
+}
+
+void map_slide_of_scores(struct map_slide *m, const struct score_map *scores, const char *name,
+                         enum weights weights, double mpp_x, double mpp_y)
+{
+    *m = (struct map_slide){.scores = scores,
+                            .s = {.width = scores->width, .height = scores->height},
+                            .weights = weights,
+                            .cols = scores->cols,
+                            .rows = scores->rows,
+                            .pitch = (double)scores->cell,
+                            .downsample = 1,
+                            .mpp_x = mpp_x,
+                            .mpp_y = mpp_y,
+                            .partial = scores->missing[0] != 0};
+    snprintf(m->s.name, sizeof m->s.name, "%s", name);
+    snprintf(m->lacks, sizeof m->lacks, "%s", scores->missing);
 }
 
 void map_slide_free(struct map_slide *m)
@@ -75,11 +96,34 @@ void map_slide_free(struct map_slide *m)
     result_slide_free(&m->s);
 }
 
+/* --- features --- */
+
+const char *map_feature_name(const struct map_slide *m, int map)
+{
+    return m->scores ? m->scores->name[map] : feature_name(map);
+}
+
+const char *map_feature_unit(const struct map_slide *m, int map)
+{
+    return m->scores ? "" : result_map_kind(map)->unit;
+}
+
+void map_feature_range(const struct map_slide *m, int map, double *low, double *high)
+{
+    if (m->scores) {
+        score_map_range(m->scores, map, low, high);
+        return;
+    }
+    *low = result_map_kind(map)->low;
+    *high = result_map_kind(map)->high;
+}
+
 /* --- rows --- */
 
 struct map_rows {
     const struct map_slide *m;
-    const struct result_map_kind *kind;
+    int map;
+    const struct result_map_kind *kind; /* the rest: NULL of scores */
     struct result_rows *stored;
     struct result_rows *tissue; /* NULL: all windows have values */
     uint8_t *percent;           /* [nx], of tissue */
@@ -106,6 +150,9 @@ struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e
         return NULL;
     }
     r->m = m;
+    r->map = map;
+    if (m->scores)
+        return r;
     r->kind = result_map_kind(map);
     r->stored = result_open_rows(m->result, m->k, map, &m->s, e);
     if (!r->stored)
@@ -116,7 +163,7 @@ struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e
         err_set(e, "out of memory");
         goto fail;
     }
-    if (m->weights == MAP_RAW || (r->blend = begin_blend(m, e)))
+    if (m->weights == WEIGHTS_NONE || (r->blend = begin_blend(m, e)))
         return r;
 fail:
     map_rows_close(r);
@@ -126,7 +173,8 @@ fail:
 struct map_rows *map_rows_open_picture(const struct map_slide *m, int map, struct err *e)
 {
     struct map_rows *r = map_rows_open(m, map, e);
-    if (!r || !result_is_sharpness(map) || !result_params_have_map(&m->params, RESULT_TISSUE))
+    if (!r || m->scores || !result_is_sharpness(map) ||
+        !result_params_have_map(&m->params, RESULT_TISSUE))
         return r;
     r->percent = malloc((size_t)m->s.nx);
     r->tissue = result_open_rows(m->result, m->k, RESULT_TISSUE, &m->s, e);
@@ -193,6 +241,8 @@ static int next_windows(struct map_rows *r, float *out, struct err *e)
 int map_rows_next(struct map_rows *r, float *values, float *coverage, struct err *e)
 {
     const int64_t row = r->next++;
+    if (r->m->scores)
+        return score_map_row(r->m->scores, r->map, row, values, coverage, e);
     if (!r->blend) {
         if (next_windows(r, values, e))
             return -1;

@@ -3,7 +3,6 @@
 
 #include "common/base/cli.h"
 #include "common/base/stop.h"
-#include "process/draw/feature.h"
 #include "process/draw/html.h"
 #include "process/map/map_files.h"
 
@@ -73,11 +72,11 @@ static void put_size(FILE *f, const char *name, double places, double mpp)
         fprintf(f, " %s=\"%.9g\" %sUnit=\"\xc2\xb5m\"", name, places * mpp, name);
 }
 
-static void put_channels(FILE *f, const int *maps, int n)
+static void put_channels(FILE *f, const struct map_slide *m, const int *maps, int n)
 {
     for (int c = 0; c < n; c++)
         fprintf(f, "<Channel ID=\"Channel:0:%d\" Name=\"%s\" SamplesPerPixel=\"1\"/>", c,
-                feature_name(maps[c]));
+                map_feature_name(m, maps[c]));
     for (int c = 0; c < n; c++)
         fprintf(f,
                 "<TiffData IFD=\"%d\" FirstC=\"%d\" FirstZ=\"0\" FirstT=\"0\" PlaneCount=\"1\"/>",
@@ -113,7 +112,7 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
     html_text(f, m->s.name);
     fputs("\">", f);
     if (m->partial)
-        fprintf(f, "<Description>partial: missing groups %s</Description>", m->missing);
+        fprintf(f, "<Description>partial: %s</Description>", m->lacks);
     fprintf(f,
             "<Pixels ID=\"Pixels:0\" DimensionOrder=\"XYCZT\" Type=\"float\" SizeX=\"%" PRId64
             "\" SizeY=\"%" PRId64 "\" SizeC=\"%d\" SizeZ=\"1\" SizeT=\"1\"",
@@ -121,7 +120,7 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
     put_size(f, "PhysicalSizeX", m->pitch, m->mpp_x);
     put_size(f, "PhysicalSizeY", m->pitch, m->mpp_y);
     fputs(" BigEndian=\"false\" Interleaved=\"false\">", f);
-    put_channels(f, maps, n);
+    put_channels(f, m, maps, n);
     put_planes(f, m, n);
     fputs("</Pixels></Image></OME>", f);
     const bool bad = ferror(f) != 0;

@@ -1,14 +1,11 @@
-/* map_write.c - see map.h: slide by slide, format by format. */
+/* map_write.c - see map.h: slide by slide. */
 #include "process/map/map.h"
 
 #include "common/base/cli.h"
 #include "common/base/folder.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
-#include "process/map/map_picture.h"
-#include "process/map/map_places.h"
-#include "process/map/map_source.h"
-#include "process/map/map_tiff.h"
+#include "process/map/map_output.h"
 #include "process/options/choice.h"
 
 #include <inttypes.h>
@@ -25,82 +22,13 @@ struct run {
     struct result_params params; /* of the first result */
     bool begun;                  /* params are set */
     void *names;                 /* of the slides so far (tsearch); each owned */
-    bool single;                 /* the output is a file */
 };
-
-/* --- one file --- */
-
-/* What goes into a file. */
-struct content {
-    const struct map_slide *m;
-    enum map_format format;
-    int maps[RESULT_MAPS]; /* [n] features */
-    int n;
-};
-
-static int write_content(const struct map_setup *o, const struct content *c, struct map_file *file,
-                         struct err *e)
-{
-    struct map_picture_setup p = {.map = c->maps[0],
-                                  .low = o->low,
-                                  .high = o->high,
-                                  .width = o->width,
-                                  .opacity = (int)(o->opacity * 255 + 50) / 100};
-    if (!o->range)
-        p.low = result_map_kind(p.map)->low, p.high = result_map_kind(p.map)->high;
-    switch (c->format) {
-    case MAP_PNG: return map_picture_draw(c->m, &p, file->f, e);
-    case MAP_OVERLAY: return map_picture_overlay(c->m, &p, file->f, e);
-    case MAP_GEOJSON: return map_write_geojson(c->m, c->maps, c->n, file->f, e);
-    case MAP_CSV: return map_write_csv(c->m, c->maps, c->n, file->f, e);
-    default: return map_write_tiff(c->m, c->maps, c->n, file->publish.fd, e);
-    }
-}
-
-static int write_file(struct run *r, const struct content *c, const char *feature, struct err *e)
-{
-    struct map_file file;
-    char *path = r->single ? strdup(r->setup->output)
-                           : map_file_name(r->setup->output, c->m->s.name, feature, c->format);
-    if (!path)
-        return err_set(e, "out of memory");
-    int bad = map_file_begin(&file, path, c->format, e);
-    if (!bad && write_content(r->setup, c, &file, e)) {
-        map_file_abort(&file);
-        bad = err_add(e, "%s", path);
-    } else if (!bad) {
-        bad = map_file_commit(&file, e);
-    }
-    free(path);
-    r->done->files += !bad;
-    return bad;
-}
-
-static bool is_picture(enum map_format f)
-{
-    return f == MAP_PNG || f == MAP_OVERLAY;
-}
-
-/* One file, or for pictures one per feature. */
-static int write_format(struct run *r, const struct content *all, struct err *e)
-{
-    struct content one = *all;
-    if (!is_picture(all->format))
-        return write_file(r, all, NULL, e);
-    one.n = 1;
-    for (int k = 0; k < all->n; k++) {
-        one.maps[0] = all->maps[k];
-        if (write_file(r, &one, feature_name(all->maps[k]), e))
-            return -1;
-    }
-    return 0;
-}
 
 /* --- one slide --- */
 
 /* The features that are wanted and that the result has. */
-static int choose_features(const struct map_setup *o, const struct result *r, struct content *c,
-                           struct err *e)
+static int choose_features(const struct map_setup *o, const struct result *r, int maps[RESULT_MAPS],
+                           int *n, struct err *e)
 {
     bool any = false;
     for (int m = 0; m < RESULT_MAPS; m++)
@@ -109,7 +37,7 @@ static int choose_features(const struct map_setup *o, const struct result *r, st
         if (!feature_is(m) || (any && !o->features[m]))
             continue;
         if (result_has_map(r, m))
-            c->maps[c->n++] = m;
+            maps[(*n)++] = m;
         else if (any)
             return err_set(e,
                            "the result has no %s; compute it again with h5spec run --features "
@@ -135,8 +63,8 @@ static int check_slide(const struct map_setup *o, const struct map_slide *m, str
 
 static int write_slide(struct run *r, struct map_slide *m, struct err *e)
 {
-    struct content c = {.m = m};
-    if (check_slide(r->setup, m, e) || choose_features(r->setup, m->result, &c, e))
+    int maps[RESULT_MAPS], n = 0;
+    if (check_slide(r->setup, m, e) || choose_features(r->setup, m->result, maps, &n, e))
         return -1;
     if (m->cols < 1 || m->rows < 1) {
         cli_say("slide %s: no window of %" PRId64 " px fits into %" PRId64 " x %" PRId64
@@ -144,13 +72,7 @@ static int write_slide(struct run *r, struct map_slide *m, struct err *e)
                 m->s.name, m->params.window, m->s.width, m->s.height);
         return 0;
     }
-    for (int f = 0; f < MAP_FORMATS; f++) {
-        c.format = (enum map_format)f;
-        if (r->setup->formats[f] && write_format(r, &c, e))
-            return -1;
-    }
-    r->done->slides++;
-    return 0;
+    return map_output(r->setup, m, maps, n, r->done, e);
 }
 
 static int by_name(const void *a, const void *b)
@@ -204,7 +126,7 @@ static int check_params(struct run *r, const struct result_params *p, const char
                        "%s: parameters differ from those of the results before it; map it by "
                        "itself",
                        file);
-    if (r->setup->weights != MAP_RAW && map_cell(p, r->setup->cell, e) < 0)
+    if (r->setup->weights != WEIGHTS_NONE && map_cell(p, r->setup->cell, e) < 0)
         return err_add(e, "%s", file);
     return 0;
 }
@@ -265,9 +187,8 @@ int map_write(const struct map_setup *setup, struct map_done *done, struct err *
 {
     struct run r = {.setup = setup, .done = done};
     *done = (struct map_done){0};
-    r.single = map_format_of_file(setup->output) >= 0;
     int bad = choice_begin(&r.choice, setup->patterns, setup->n_patterns, e) ||
-                      (!r.single && folder_make(setup->output, e))
+                      (map_format_of_file(setup->output) < 0 && folder_make(setup->output, e))
                   ? -1
                   : 0;
     for (int k = 0; k < setup->n_files && !bad; k++)

@@ -5,6 +5,7 @@
 #include "common/base/text_file.h"
 #include "process/draw/page.h"
 #include "process/report/report_load.h"
+#include "process/report/report_more.h"
 #include "process/report/report_page.h"
 #include "process/report/report_reasons.h"
 #include "process/report/report_tables.h"
@@ -85,6 +86,7 @@ struct values {
     struct report_places places;
     uint8_t *verdicts;
     struct report_spool *spool;
+    struct report_more more;
 };
 
 static void values_free(struct values *v)
@@ -100,6 +102,7 @@ static void values_free(struct values *v)
     report_places_free(&v->places);
     free(v->verdicts);
     report_spool_free(v->spool);
+    report_more_free(&v->more);
 }
 
 static int make_values(const struct report_setup *o, struct values *v, int64_t *bad, struct err *e)
@@ -118,8 +121,8 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
                : 0;
 }
 
-static int write_values(const struct report_setup *o, struct values *v, int64_t *failing,
-                        struct err *e)
+static int write_values(const struct report_setup *o, struct values *v, int64_t *bad,
+                        int64_t *failing, struct err *e)
 {
     struct report_view view = {.setup = o,
                                .slides = &v->slides,
@@ -134,6 +137,9 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
                                .spool = v->spool};
     if (!(view.verdicts = v->verdicts = report_judge(&view)))
         return err_set(e, "out of memory");
+    if (report_add_maps(&view, &v->more, bad, e))
+        return -1;
+    view.more = &v->more;
     for (int64_t k = 0; k < v->slides.n; k++)
         *failing += report_breaks_limit(&view, k);
     return write_all(&view, e);
@@ -144,7 +150,7 @@ int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failin
     struct values v = {0};
     *bad = *failing = 0;
     const int status =
-        make_values(setup, &v, bad, e) || write_values(setup, &v, failing, e) ? -1 : 0;
+        make_values(setup, &v, bad, e) || write_values(setup, &v, bad, failing, e) ? -1 : 0;
     values_free(&v);
     return status;
 }

@@ -2,7 +2,9 @@
 #include "process/report/report_album.h"
 
 #include "process/draw/colours.h"
+#include "process/draw/html.h"
 #include "process/draw/page.h"
+#include "process/report/report_more.h"
 #include "process/report/report_reasons.h"
 #include "process/report/report_spectra.h"
 
@@ -51,7 +53,25 @@ static struct choice choose(const struct report_view *r, int64_t room)
     return c;
 }
 
-static void put_head(FILE *f, struct choice c)
+/* The noise's and the scores' ends of the colours; of each slide with scores [cell, name]. */
+static void put_more(FILE *f, const struct report_view *r)
+{
+    const struct report_more *m = r->more;
+    bool any = false;
+    fprintf(f, ",\"noise\":[%d,%d],\"scores\":[%.9g,%.9g],\"scored\":{", REPORT_NOISE_LOW,
+            REPORT_NOISE_HIGH, m->low, m->high);
+    for (int64_t k = 0; m->of && k < r->slides->n; k++) {
+        if (!m->of[k].cell)
+            continue;
+        fprintf(f, "%s\"%" PRId64 "\":[%" PRId64 ",", any ? "," : "", k, m->of[k].cell);
+        html_json(f, m->of[k].name);
+        putc(']', f);
+        any = true;
+    }
+    putc('}', f);
+}
+
+static void put_head(FILE *f, const struct report_view *r, struct choice c)
 {
     const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS),
                                  *mean = result_map_kind(RESULT_MEAN);
@@ -70,7 +90,9 @@ static void put_head(FILE *f, struct choice c)
         fputs("No pictures fit into --max-size.", f);
     else if (!c.all)
         fputs("Pictures of slides that pass are left out: they do not fit into --max-size.", f);
-    fputs("\"}</script>\n", f);
+    putc('"', f);
+    put_more(f, r);
+    fputs("}</script>\n", f);
 }
 
 /* A line: "MAP THUMB TISSUE GLASS". Spectra go as far as their bytes do. */
@@ -109,9 +131,9 @@ static int put_blocks(const struct report_view *r, FILE *f, struct choice c, str
 
 int report_album_write(const struct report_view *r, FILE *f, struct err *e)
 {
-    const int64_t others = 48000 + 2 * r->slides->n; /* bytes of script and elements */
+    const int64_t others = 50000 + 2 * r->slides->n; /* bytes of script and elements */
     const struct choice c = choose(r, r->setup->max_size - ftello(f) - others);
-    put_head(f, c);
+    put_head(f, r, c);
     page_script(f, PAGE_REPORT);
     return c.size < 0 ? 0 : put_blocks(r, f, c, e);
 }

@@ -64,6 +64,11 @@ static const struct command_option rows[] = {
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
      "whatever the size; maps: as auto, without thumbnails",
      COMMAND_WORD(setup.pictures)},
+    {NULL, 0, "scores", "DIR",
+     "also show scores of another program as a map: DIR has NAME.csv, NAME.npy or NAME.h5 of "
+     "slides, "
+     "as h5spec map --scores takes them, or is one such file; the first value is shown",
+     COMMAND_TEXT(setup.scores)},
     {"Advanced", 0, "group-regex", "RE",
      "group slides by what RE, an extended regular expression, matches in their names; by its "
      "first parenthesis if it has one",
@@ -123,6 +128,8 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "--meta has no effect without --group COLUMN");
     if (o->group_regex && (o->group || o->meta))
         return err_set(e, "--group-regex and --group exclude each other");
+    if (o->scores && o->pictures == REPORT_NONE)
+        return err_set(e, "--scores has no effect with --pictures none");
     if (o->key && !o->number_names)
         return err_set(e, "--key has no effect without --names number");
     if (a->strict && !o->limits)

@@ -197,19 +197,20 @@ static void put_profiles(FILE *f, const struct report_view *r)
     putc(']', f);
 }
 
-/* The whole-number columns. */
+/* The whole-number columns; `px`: of the stored level in the result, of level 0 on the page. */
 static const struct {
     const char *name;
     size_t offset;
+    bool px;
 } columns[] = {
-    {"windows", offsetof(struct report_slide, windows)},
-    {"width", offsetof(struct report_slide, width)},
-    {"height", offsetof(struct report_slide, height)},
-    {"nx", offsetof(struct report_slide, nx)},
-    {"ny", offsetof(struct report_slide, ny)},
-    {"version", offsetof(struct report_slide, version)},
-    {"damaged", offsetof(struct report_slide, damaged)},
-    {"partial", offsetof(struct report_slide, groups_missing)},
+    {"windows", offsetof(struct report_slide, windows), false},
+    {"width", offsetof(struct report_slide, width), true},
+    {"height", offsetof(struct report_slide, height), true},
+    {"nx", offsetof(struct report_slide, nx), false},
+    {"ny", offsetof(struct report_slide, ny), false},
+    {"version", offsetof(struct report_slide, version), false},
+    {"damaged", offsetof(struct report_slide, damaged), false},
+    {"partial", offsetof(struct report_slide, groups_missing), false},
 };
 
 static void put_columns(FILE *f, const struct report_view *r)
@@ -217,8 +218,11 @@ static void put_columns(FILE *f, const struct report_view *r)
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
         fprintf(f, ",\n\"%s\":", columns[c].name);
         for (int64_t k = 0; k < r->slides->n; k++) {
-            const char *at = (const char *)&r->slides->slide[k] + columns[c].offset;
-            fprintf(f, "%c%" PRId64, k ? ',' : '[', *(const int64_t *)(const void *)at);
+            const struct report_slide *s = &r->slides->slide[k];
+            const char *at = (const char *)s + columns[c].offset;
+            const int64_t n = *(const int64_t *)(const void *)at;
+            fprintf(f, "%c%" PRId64, k ? ',' : '[',
+                    columns[c].px ? (int64_t)llround((double)n * s->downsample) : n);
         }
         fputs(r->slides->n ? "]" : "[]", f);
     }

@@ -87,7 +87,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                       .high = "the glass is noisier than that of the others: other compression or "
                               "scanner",
                       .most = NAN,
-                      .look = REPORT_LOOK_SLIDE,
+                      .look = REPORT_LOOK_NOISE,
                       .definition = "3 % of the windows without tissue have a lower level_db, the "
                                     "level at 1/8 to 1/4 cycles/px"},
     [REPORT_STAIN] = {.name = "stain_density",

@@ -31,7 +31,13 @@ enum report_metric_number {
 };
 
 /* Which picture of a slide shows what a number says. */
-enum report_look { REPORT_LOOK_NONE, REPORT_LOOK_MAP, REPORT_LOOK_SLIDE, REPORT_LOOK_SPECTRUM };
+enum report_look {
+    REPORT_LOOK_NONE,
+    REPORT_LOOK_MAP,
+    REPORT_LOOK_SLIDE,
+    REPORT_LOOK_SPECTRUM,
+    REPORT_LOOK_NOISE /* the map of report_more.h */
+};
 
 struct report_metric {
     const char *name;       /* in tables of --csv */

@@ -290,9 +290,11 @@ static void put_definitions(FILE *f)
     define(f, "eta&sup2;",
            "part of a number's sum of squares that lies between comparison groups, 0 to 1. It says "
            "how much they differ, not why");
-    define(f, "map",
-           "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
-           "windows of tissue; hatched where there is none");
+    define(
+        f, "map",
+        "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
+        "windows of tissue; hatched where there is none. A slide whose glass is unusual also has "
+        "a map of level_db over windows without tissue");
     fputs("</dl>\n", f);
 }
 

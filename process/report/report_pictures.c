@@ -28,6 +28,10 @@ struct report_picture {
     int64_t at;    /* in the spool */
     uint8_t *data; /* [data_bytes] until they are in the spool; owned */
     size_t data_bytes;
+    struct {
+        int64_t at;
+        uint32_t bytes[TRIED];
+    } more[REPORT_MORE_MAPS];
 };
 
 struct report_spool {
@@ -150,6 +154,59 @@ static int put_map(FILE *f, const struct result_slide *s, int side, struct err *
     return bad;
 }
 
+/* --- more maps --- */
+
+static uint8_t raster_colour(const struct report_raster *r, int64_t x, int64_t y, int64_t block)
+{
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t j = y * block; j < r->rows && j < (y + 1) * block; j++)
+        for (int64_t i = x * block; i < r->cols && i < (x + 1) * block; i++) {
+            const float v = r->values[j * r->cols + i];
+            sum += isnan(v) ? 0 : (double)v;
+            n += !isnan(v);
+        }
+    return (uint8_t)(n ? colours_number(sum / (double)n, r->low, r->high, COLOURS_MAP)
+                       : COLOURS_CLEAR);
+}
+
+static int put_raster(FILE *f, const struct report_raster *r, int side, struct err *e)
+{
+    const int64_t longest = r->cols > r->rows ? r->cols : r->rows;
+    const int64_t block = (longest + side - 1) / side;
+    const int64_t width = (r->cols + block - 1) / block, height = (r->rows + block - 1) / block;
+    uint8_t *pixels = malloc((size_t)(width * height));
+    if (!pixels)
+        return err_set(e, "out of memory");
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            pixels[y * width + x] = raster_colour(r, x, y, block);
+    const int bad = put_png(f, pixels, width, height, e);
+    free(pixels);
+    return bad;
+}
+
+int report_pictures_add(struct report_spool *s, struct report_picture *p,
+                        enum report_more_map which, const struct report_raster *r, struct err *e)
+{
+    if (fseeko(s->f, 0, SEEK_END))
+        return err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)");
+    p->more[which].at = ftello(s->f);
+    for (int k = 0; k < s->tried; k++) {
+        const int64_t before = ftello(s->f);
+        if (put_raster(s->f, r, sizes[s->first_size + k].map, e))
+            return -1;
+        p->more[which].bytes[k] = (uint32_t)(ftello(s->f) - before);
+    }
+    return ferror(s->f) ? err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)")
+                        : 0;
+}
+
+int report_spool_side(const struct report_spool *s)
+{
+    return sizes[s->first_size].map;
+}
+
 /* --- thumbnails --- */
 
 /* Nothing is written if the slide has no thumbnail, or the program no libjpeg. */
@@ -230,7 +287,31 @@ int64_t report_pictures_bytes(const struct report_picture *p, int size)
     int64_t sum = 0;
     for (int k = 0; k < KINDS; k++)
         sum += ((int64_t)p->bytes[size][k] + 2) / 3 * 4 + 1;
+    for (int k = 0; k < REPORT_MORE_MAPS; k++)
+        sum += ((int64_t)p->more[k].bytes[size] + 2) / 3 * 4 + 1;
     return sum;
+}
+
+/* n bytes of the spool in base64. */
+static int put_bytes(const struct report_spool *s, int64_t at, size_t n, FILE *f, struct err *e)
+{
+    uint8_t *bytes = malloc(n + 1);
+    int bad = bytes ? 0 : err_set(e, "out of memory");
+    if (!bad && (fseeko(s->f, at, SEEK_SET) || fread(bytes, 1, n, s->f) != n))
+        bad = err_sys(e, "the temporary file for pictures cannot be read");
+    if (!bad)
+        html_base64(f, bytes, n);
+    free(bytes);
+    return bad;
+}
+
+/* Where this size of a map beside the first lies. */
+static int64_t place_of_more(const struct report_picture *p, int which, int size)
+{
+    int64_t at = p->more[which].at;
+    for (int k = 0; k < size; k++)
+        at += p->more[which].bytes[k];
+    return at;
 }
 
 int report_pictures_put(const struct report_spool *s, const struct report_picture *p, int size,
@@ -239,16 +320,11 @@ int report_pictures_put(const struct report_spool *s, const struct report_pictur
     int64_t at = p->at;
     for (int k = 0; k < size; k++)
         at += (int64_t)p->bytes[k][MAP] + p->bytes[k][THUMB];
-    const size_t n = (size_t)p->bytes[size][MAP] + p->bytes[size][THUMB];
-    uint8_t *bytes = malloc(n + 1);
-    int bad = bytes ? 0 : err_set(e, "out of memory");
-    if (!bad && (fseeko(s->f, at, SEEK_SET) || fread(bytes, 1, n, s->f) != n))
-        bad = err_sys(e, "the temporary file for pictures cannot be read");
-    if (!bad) {
-        html_base64(f, bytes, p->bytes[size][MAP]);
-        putc(' ', f);
-        html_base64(f, bytes + p->bytes[size][MAP], p->bytes[size][THUMB]);
+    int bad = put_bytes(s, at, p->bytes[size][MAP], f, e);
+    for (int k = 0; k < REPORT_MORE_MAPS && !bad; k++) {
+        putc(',', f);
+        bad = put_bytes(s, place_of_more(p, k, size), p->more[k].bytes[size], f, e);
     }
-    free(bytes);
-    return bad;
+    putc(' ', f);
+    return bad || put_bytes(s, at + p->bytes[size][MAP], p->bytes[size][THUMB], f, e) ? -1 : 0;
 }

@@ -15,6 +15,7 @@ struct report_setup {
     int n_files;
     char *const *folders; /* searched for results: their lists of failed slides are shown */
     int n_folders;
+    const char *scores; /* folder or file with scores of another program; NULL: none */
     const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
     const char *csv, *multiqc, *key;
     bool number_names; /* names are replaced by numbers; `key` is where they are written */

@@ -19,6 +19,8 @@ enum report_lean {
     REPORT_NO_CURVES,  /* histogram and profile of each slide */
 };
 
+struct report_more;
+
 enum report_verdict { REPORT_PASS, REPORT_REVIEW, REPORT_FAIL };
 
 struct report_view {
@@ -32,8 +34,9 @@ struct report_view {
     const struct report_cells *cells;
     const struct report_clusters *clusters;
     const struct report_places *places;
-    const uint8_t *verdicts;    /* [slides], enum report_verdict; see report_reasons.h */
-    struct report_spool *spool; /* NULL: no pictures */
+    const uint8_t *verdicts;        /* [slides], enum report_verdict; see report_reasons.h */
+    struct report_spool *spool;     /* NULL: no pictures */
+    const struct report_more *more; /* NULL until they are made; see report_more.h */
     enum report_lean lean;
 };
 

@@ -1,0 +1,169 @@
+/* map_scores.c - see map_scores.h. */
+#include "process/map/map_scores.h"
+
+#include "common/base/folder.h"
+#include "common/base/path.h"
+#include "common/store/store.h"
+#include "process/map/map_follow.h"
+#include "process/map/map_output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* The slide that the scores are of. */
+struct scored {
+    char name[256];
+    int64_t width, height; /* px of level 0; 0: not known */
+    double mpp_x, mpp_y;   /* of level 0; NaN: not known */
+};
+
+/* --- the slide --- */
+
+/* The file's name without folder and ending. */
+static void name_of_file(const char *path, char name[256])
+{
+    const char *base = path_base_name(path), *dot = strrchr(base, '.');
+    const int n = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
+    snprintf(name, 256, "%.*s", n < 255 ? n : 255, base);
+}
+
+static void set_size(struct scored *s, int64_t width, int64_t height, double downsample)
+{
+    s->width = llround((double)width * downsample);
+    s->height = llround((double)height * downsample);
+}
+
+static int of_store(const char *path, struct scored *s, struct err *e)
+{
+    struct store *store = store_open(path, e);
+    if (!store)
+        return -1;
+    const struct store_info *i = store_info(store);
+    name_of_file(path, s->name);
+    set_size(s, i->width, i->height, i->downsample);
+    s->mpp_x = i->mpp_x;
+    s->mpp_y = i->mpp_y;
+    store_close(store);
+    return 0;
+}
+
+/* The number of the slide of a result; -1: none, or it is not clear which. */
+static int64_t find_slide(const struct result *r, const struct map_setup *setup, const char *name,
+                          struct err *e)
+{
+    const char *wanted = setup->n_patterns ? setup->patterns[0] : name;
+    const int64_t n = result_slides(r);
+    for (int64_t k = 0; k < n; k++)
+        if (!strcmp(result_slide_name(r, k), wanted))
+            return k;
+    if (n == 1 && !setup->n_patterns)
+        return 0;
+    return err_set(e, "%s: has no slide %s, as the scores are called; name the slide with --slide",
+                   setup->files[0], wanted);
+}
+
+static int of_result(const struct map_setup *setup, struct scored *s, struct err *e)
+{
+    struct map_slide m = {0};
+    struct result *r = result_open(setup->files[0], e);
+    const int64_t k = r ? find_slide(r, setup, s->name, e) : -1;
+    int bad = k < 0 || map_slide_open(&m, r, k, WEIGHTS_NONE, 0, e) ? -1 : 0;
+    if (!bad && isnan(m.downsample))
+        bad = err_set(e, "%s: does not say where its level lies on level 0; give --slide-size",
+                      setup->files[0]);
+    if (!bad) {
+        snprintf(s->name, sizeof s->name, "%s", m.s.name);
+        set_size(s, m.s.width, m.s.height, m.downsample);
+        s->mpp_x = m.s.origin.mpp_x;
+        s->mpp_y = m.s.origin.mpp_y;
+    }
+    map_slide_free(&m);
+    result_close(r);
+    return bad;
+}
+
+static int find_scored(const struct map_setup *setup, struct scored *s, struct err *e)
+{
+    *s = (struct scored){
+        .width = setup->scores.width, .height = setup->scores.height, .mpp_x = NAN, .mpp_y = NAN};
+    name_of_file(setup->scores.path, s->name);
+    if (setup->n_files == 0) {
+        if (setup->n_patterns)
+            snprintf(s->name, sizeof s->name, "%s", setup->patterns[0]);
+        return 0;
+    }
+    return store_is(setup->files[0]) ? of_store(setup->files[0], s, e) : of_result(setup, s, e);
+}
+
+/* --- maps --- */
+
+static struct score_map_setup map_setup_of(const struct map_setup *setup, const struct scored *s)
+{
+    const struct map_scores_setup *o = &setup->scores;
+    return (struct score_map_setup){.path = o->path,
+                                    .file = {o->names, o->n_names, o->patch, -1},
+                                    .weights = setup->weights,
+                                    .width = s->width,
+                                    .height = s->height,
+                                    .cell = setup->cell,
+                                    .side = SCORES_SIDE,
+                                    .memory = o->memory,
+                                    .patches = o->patches,
+                                    .lenient = setup->partial};
+}
+
+/* Makes and writes the maps of the file's first `limit` bytes; -1: of all of it, which is
+ * complete. */
+static int write_maps(const struct map_setup *setup, const struct scored *s, int64_t limit,
+                      struct map_done *done, struct err *e)
+{
+    struct score_map map;
+    struct map_slide m;
+    int maps[SCORES_MOST];
+    struct score_map_setup o = map_setup_of(setup, s);
+    o.file.limit = limit;
+    int bad = score_map_make(&o, &map, e);
+    if (!bad && map.cols * map.rows == 0)
+        bad = err_set(e, "%s: has no patches, and the size of the slide is not known", o.path);
+    if (!bad && limit >= 0 && !map.missing[0])
+        snprintf(map.missing, sizeof map.missing, "%" PRId64 " patches so far", map.patches);
+    if (!bad) {
+        for (int k = 0; k < map.n; k++)
+            maps[k] = k;
+        map_slide_of_scores(&m, &map, s->name, setup->weights, s->mpp_x, s->mpp_y);
+        bad = map_output(setup, &m, maps, map.n, done, e);
+    }
+    score_map_free(&map);
+    return bad;
+}
+
+/* Waits for the file to be complete, and writes maps meanwhile. */
+static int follow(const struct map_setup *setup, const struct scored *s, struct err *e)
+{
+    struct map_done done;
+    struct map_follow f;
+    int got = map_follow_begin(&f, &setup->scores);
+    while (got == 0 && (got = map_follow_wait(&f, e)) == 0) {
+        struct err why = {""};
+        if (setup->partial && f.rows && write_maps(setup, s, f.whole, &done, &why))
+            map_follow_say(&f, why.msg);
+    }
+    map_follow_end(&f);
+    return got < 0 ? -1 : 0;
+}
+
+int map_scores_write(const struct map_setup *setup, struct map_done *done, struct err *e)
+{
+    struct scored s;
+    *done = (struct map_done){0};
+    if (find_scored(setup, &s, e))
+        return -1;
+    if (map_format_of_file(setup->output) < 0 && folder_make(setup->output, e))
+        return -1;
+    if (setup->scores.follow && follow(setup, &s, e))
+        return -1;
+    return write_maps(setup, &s, -1, done, e);
+}

@@ -1,0 +1,247 @@
+/* score_file.c - see score_file.h: which format a file has, and what is the same in all. */
+#include "process/scores/score_file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct score_file {
+    const struct score_reader *reader;
+    void *state;
+    char *path;
+    struct score_options o;
+    struct score_columns columns;
+};
+
+/* --- columns --- */
+
+static bool is_called(const char *name, const char *word)
+{
+    const size_t n = strlen(word);
+    return !strncasecmp(name, word, n) && (!name[n] || !strcasecmp(name + n, "_px"));
+}
+
+static int place_of(const char *name)
+{
+    static const char *const words[] = {"x", "y", "size"};
+    for (int k = SCORES_X; k < SCORES_VALUE; k++)
+        if (is_called(name, words[k]))
+            return k;
+    return -1;
+}
+
+/* The name as all formats may show it; one that another column has gets a number. */
+static void clean_name(struct score_columns *c, const char *name)
+{
+    char *out = c->name[c->n_values];
+    int n = 0;
+    for (const unsigned char *s = (const unsigned char *)name; *s && n < SCORES_NAME - 5; s++)
+        if (*s < 0x80 || *s >= 0xc0) { /* one sign for each character */
+            const bool plain = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
+                               (*s >= '0' && *s <= '9') || (n && strchr("_.-+", *s));
+            out[n++] = plain ? (char)*s : '_';
+        }
+    out[n] = 0;
+    const int bare = n;
+    for (int again = 2, k = 0; k < c->n_values; k++)
+        if (!strcmp(c->name[k], out) || !n) {
+            snprintf(out + bare, (size_t)(SCORES_NAME - bare), "_%d", again++);
+            k = -1, n = 1;
+        }
+    if (!out[0])
+        strcpy(out, "value");
+}
+
+static int add_value(struct score_columns *c, int column, const char *name, struct err *e)
+{
+    if (c->n_values == SCORES_MOST)
+        return err_set(e, "more than %d values per patch; choose some with --feature", SCORES_MOST);
+    clean_name(c, name);
+    c->role[column] = (int8_t)(SCORES_VALUE + c->n_values++);
+    return 0;
+}
+
+static int find(char *const *names, int n, const char *name)
+{
+    for (int k = 0; k < n; k++)
+        if (!strcmp(names[k], name))
+            return k;
+    return -1;
+}
+
+static int add_values(struct score_columns *c, char *const *names, int n,
+                      const struct score_options *o, struct err *e)
+{
+    for (int k = 0; k < o->n_names; k++) {
+        const int at = find(names, n, o->names[k]);
+        if (at < 0)
+            return err_set(e, "has no column %s", o->names[k]);
+        if (c->role[at] < 0 && add_value(c, at, names[at], e))
+            return -1;
+    }
+    for (int k = 0; k < n && !o->n_names; k++)
+        if (c->role[k] < 0 && add_value(c, k, names[k], e))
+            return -1;
+    return c->n_values ? 0 : err_set(e, "has no column of values beside x, y and size");
+}
+
+int score_columns_set(struct score_columns *c, char *const *names, int n,
+                      const struct score_options *o, struct err *e)
+{
+    bool found[SCORES_VALUE] = {false};
+    *c = (struct score_columns){.n = n};
+    if (n > SCORES_COLUMNS)
+        return err_set(e, "has %d columns; at most %d are read", n, SCORES_COLUMNS);
+    memset(c->role, -1, sizeof c->role);
+    for (int k = 0; k < n; k++) {
+        const int place = place_of(names[k]);
+        if (place >= 0 && found[place])
+            return err_set(e, "has two columns %s", names[k]);
+        if (place >= 0)
+            found[place] = true, c->role[k] = (int8_t)place;
+    }
+    c->has_size = found[SCORES_SIZE];
+    if (!found[SCORES_X] || !found[SCORES_Y])
+        return err_set(e,
+                       "has no column %s; the columns are x, y, size and values, named by a "
+                       "header line",
+                       found[SCORES_X] ? "y" : "x");
+    if (!c->has_size && !o->patch)
+        return err_set(e, "does not say the size of its patches; give it with --patch PX");
+    return add_values(c, names, n, o, e);
+}
+
+static int take_px(const char *what, double v, double low, double high, int64_t *out, struct err *e)
+{
+    if (!(v >= low && v <= high)) /* NaN is not */
+        return err_set(e, "%s is %g; it must be from %.0f to %.0f px", what, v, low, high);
+    *out = llround(v);
+    return 0;
+}
+
+static int take_value(const char *name, double v, double *out, struct err *e)
+{
+    if (fabs(v) > SCORES_MOST_VALUE)
+        return err_set(e, "%s is %g; values must be from %g to %g", name, v, -SCORES_MOST_VALUE,
+                       SCORES_MOST_VALUE);
+    *out = v;
+    return 0;
+}
+
+int score_columns_take(const struct score_columns *c, const double *row,
+                       const struct score_options *o, struct score_patch *p, struct err *e)
+{
+    const double most = SCORES_MOST_PX;
+    p->size = o->patch;
+    for (int k = 0; k < c->n; k++) {
+        const int role = c->role[k];
+        int bad = 0;
+        if (role == SCORES_X)
+            bad = take_px("x", row[k], -most, most, &p->x, e);
+        else if (role == SCORES_Y)
+            bad = take_px("y", row[k], -most, most, &p->y, e);
+        else if (role == SCORES_SIZE)
+            bad = take_px("size", row[k], 1, SCORES_MOST_SIZE, &p->size, e);
+        else if (role >= SCORES_VALUE)
+            bad =
+                take_value(c->name[role - SCORES_VALUE], row[k], &p->value[role - SCORES_VALUE], e);
+        if (bad)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- files --- */
+
+static const struct score_reader *reader_of(const unsigned char *head, size_t n)
+{
+    static const unsigned char hdf5[8] = "\x89HDF\r\n\x1a\n";
+    if (n >= 6 && !memcmp(head, "\x93NUMPY", 6))
+        return &score_npy;
+    return n >= 8 && !memcmp(head, hdf5, 8) ? &score_h5 : &score_csv;
+}
+
+static const struct score_reader *look(const char *path, struct err *e)
+{
+    unsigned char head[8];
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st)) {
+        err_sys(e, "cannot open it");
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    const ssize_t n = S_ISREG(st.st_mode) ? read(fd, head, sizeof head) : -1;
+    close(fd);
+    if (n >= 0)
+        return reader_of(head, (size_t)n);
+    err_set(e, "not a file; write the scores to a file first, which is read more than once");
+    return NULL;
+}
+
+bool score_file_grows(const char *path)
+{
+    struct err e;
+    return look(path, &e) == &score_csv;
+}
+
+struct score_file *score_file_open(const char *path, const struct score_options *o, struct err *e)
+{
+    struct score_file *f = calloc(1, sizeof *f);
+    if (!f || !(f->path = strdup(path))) {
+        free(f);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    f->o = *o;
+    if ((f->reader = look(path, e)) && (f->state = f->reader->open(path, &f->o, &f->columns, e)))
+        return f;
+    err_add(e, "%s", path);
+    score_file_close(f);
+    return NULL;
+}
+
+void score_file_close(struct score_file *f)
+{
+    if (!f)
+        return;
+    if (f->state)
+        f->reader->close(f->state);
+    free(f->path);
+    free(f);
+}
+
+int score_file_values(const struct score_file *f)
+{
+    return f->columns.n_values;
+}
+
+const char *score_file_name(const struct score_file *f, int value)
+{
+    return f->columns.name[value];
+}
+
+enum score_next score_file_next(struct score_file *f, struct score_patch *p, struct err *e)
+{
+    double row[SCORES_COLUMNS];
+    enum score_next n = f->reader->next(f->state, row, &p->number, e);
+    if (n == SCORE_PATCH && score_columns_take(&f->columns, row, &f->o, p, e))
+        n = SCORE_BAD;
+    if (n == SCORE_BAD)
+        err_add(e, "%s: %s %" PRId64, f->path, f->reader == &score_csv ? "line" : "row", p->number);
+    else if (n == SCORE_FAILED)
+        err_add(e, "%s", f->path);
+    return n;
+}
+
+int score_file_rewind(struct score_file *f, struct err *e)
+{
+    return f->reader->rewind(f->state, e) ? err_add(e, "%s", f->path) : 0;
+}

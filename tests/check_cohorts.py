@@ -1,0 +1,69 @@
+"""tests/bench_cohorts.py finds what it plants: small cohorts of made pictures."""
+import contextlib
+import io
+
+import numpy as np
+
+from lib import *
+
+if "report" not in run(H5SPEC, "--help").out:
+    print("skip cohorts: h5spec is built without libpng")
+    sys.exit(0)
+
+
+def bench():
+    """The tool, with slides of 640 px and 14 good ones."""
+    try:
+        import bench_cohorts
+        from PIL import Image
+    except ImportError as e:
+        raise Skip("%s is not installed" % e.name)
+    bench_cohorts.SIZE, bench_cohorts.GOOD = 640, 14
+    if not hasattr(bench, "path"):
+        rng = np.random.default_rng(1)
+        rgb = np.array([200.0, 120, 170]) + bench_cohorts.gaussian_filter(rng.normal(size=(700, 700)), 1.2)[..., None] * np.array([90.0, 130, 80])
+        bench.path = os.path.join(tmp("cohorts"), "made.png")
+        Image.fromarray(np.clip(rgb, 0, 255).astype(np.uint8)).save(bench.path)
+    return bench_cohorts
+
+
+def judged(defects):
+    """What judge() returns and prints of 14 good slides and these."""
+    cohorts = bench()
+    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path]})
+    work = cohorts.Work(o, [cohorts.load(bench.path)], [])
+    good = [work.make(0, "good", k) for k in range(cohorts.GOOD)]
+    bad = [work.make(0, d, 50 + k) for k, d in enumerate(defects)]
+    work.compute(good + bad)
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        found = cohorts.judge(work, "title", good, bad)
+    return found, text.getvalue()
+
+
+def test_planted_defects_are_counted():
+    (found, false, kinds), text = judged(["blur 3", "mostly glass", "good", "saved at 30"])
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    names = {r[0].split(": ")[1].rsplit("-", 2)[0]: r[1] for r in rows if r[1] != "FALSE"}
+    expect(names == {"blur_3": "found", "mostly_glass": "found", "good": "MISSED", "saved_at_30": names["saved_at_30"]}, "%s", text)
+    expect(found == sum(r[1] == "found" for r in rows) and false == sum(r[1] == "FALSE" for r in rows) <= 1 and not kinds, "%d, %d: %s", found, false, text)
+    says(text, "## title: %d of 4 found, %d false of 14" % (found, false))
+    says([r for r in rows if r[1] == "found" and "blur" in r[0]][0][2], "tissue")
+    says([r for r in rows if r[1] == "MISSED"][0][2], " z ", "blurred ")
+
+
+def test_defects_are_what_they_are_called():
+    cohorts = bench()
+    sharp = cohorts.load(bench.path)[:640, :640]
+    everywhere = np.ones((640, 640), bool)
+    rng = np.random.default_rng(1)
+    fine = lambda rgb: float(np.abs(np.diff(rgb.mean(2), axis=0)).mean())
+    expect(fine(cohorts.plant("blur 3", sharp, everywhere, rng, [])) < fine(sharp) / 2, "blur")
+    half = cohorts.plant("half at 3", sharp, everywhere, rng, [])
+    expect((half[:320] == sharp[:320]).all() and fine(half[340:]) < fine(sharp[340:]) / 2, "half")
+    expect(0 < (cohorts.plant("disc", sharp, everywhere, rng, []) != sharp).any(2).mean() < 0.5, "disc")
+    expect((cohorts.plant("good", sharp, everywhere, rng, []) == sharp).all(), "good")
+    expect(0.02 < cohorts.outline(rng, 0.05).mean() < 0.08, "share of tissue")
+
+
+main(globals(), "ci")
