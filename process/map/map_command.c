@@ -264,10 +264,8 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
-    if (bad || check_one_slide(a, &e) || map_write(&a->setup, &done, &e)) {
-        cli_say("%s", e.msg);
-        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
-    }
+    if (bad || check_one_slide(a, &e) || map_write(&a->setup, &done, &e))
+        return cli_failed(&e);
     return print_done(a, &done, begun);
 }
 
