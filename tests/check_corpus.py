@@ -208,7 +208,7 @@ def near(got, want):
 def test_plan_by_numbers_computed_by_hand():
     # 100 Mpx per slide; 10 Mpx/s per core; converting reads and writes 2 GB per slide
     rates = ["--size", "10000x10000", "--mp-per-core", "10", "--windows-per-core", "100", "--slide-bytes", "10",
-             "--store-bytes", "10", "--start", "0", "--task-cores", "1"]
+             "--store-bytes", "10", "--start", "0", "--per-slide", "0", "--lookup", "0", "--merge", "0", "--task-cores", "1"]
     n = 77 * 77
     p = planned("--slides", "8", "--cores", "4", "--storage", "1T", *rates)
     near(p["convert"][0], 2 * 10)
@@ -219,8 +219,13 @@ def test_plan_by_numbers_computed_by_hand():
     expect(p["convert"][1] == "storage", "%s", p)
     p = planned("--slides", "5", "--cores", "4", "--storage", "1T", *rates)  # the fifth is alone
     near(p["convert"][0], 20)
-    p = planned("--slides", "4", "--cores", "4", "--storage", "1T", *rates[:-4], "--start", "3", "--task-cores", "1")
+    p = planned("--slides", "4", "--cores", "4", "--storage", "1T", *rates, "--start", "3")
     near(p["convert"][0], 13)
+    p = planned("--slides", "10", "--tasks", "2", "--cores", "4", "--storage", "1T", *rates, "--start", "3")
+    near(p["convert"][0], 3 + 5 * 10)  # a start per task, and two of four places are idle
+    p = planned("--slides", "10", "--tasks", "2", "--cores", "2", "--storage", "1T", *rates, "--lookup", "2", "--merge", "3",
+                "--per-slide", "1")
+    near(p["all"][0], 5 * 11 + 10 * 2 + 5 * n / 100 + 10 * 3)
     p = planned("--slides", "8", "--gpus", "2", "--gpu-nodes", "2", "--windows-per-gpu", "1000", "--storage", "1T", *rates)
     near(p["process"][0], 2 * n / 1000)
     sizes = os.path.join(tmp(), "sizes")

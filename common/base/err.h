@@ -36,8 +36,8 @@ int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* Puts "context: " before the existing message; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-/* Is the machine to blame (disk, memory, network, GPU) and not the input? Then another try, elsewhere
- * or later, may succeed. Judged by the message, because those of libraries have no errno. */
+/* Is the machine to blame (disk, memory, network, GPU) and not the input? Then another try,
+ * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
 bool err_is_trouble(const struct err *e);
 
 /* How many bytes the character at `s` has if it must not reach a terminal, else 0: control

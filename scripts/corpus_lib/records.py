@@ -13,8 +13,8 @@ slides.txt. The files themselves are the state. A line says of which files the r
   same           the slide of which this one is another copy
 
 Files are named by BYTES:NANOSECONDS, their size and time of change: any difference makes what is
-known about them out of date. Without a line a file counts while it is not older than what it was
-made from.
+known about them out of date. What has no
+line yet counts while it is not older than what it was made from.
 """
 import hashlib
 import os
