@@ -1619,6 +1619,40 @@ def test_file_systems_that_cannot_sync():
         os.fsync = real
 
 
+def test_a_full_disk_and_a_file_system_that_fails_end_with_a_message():
+    """No traceback, nothing counted as missing that may only be unreachable."""
+    import errno
+    import resource
+    (slide,), out = slides(1), os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, slide)
+    before = content(out + "/corpus.h5")
+    for limit in (0, 40, 400):  # Python sees EFBIG, as it would see ENOSPC
+        def lower():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        for where, given in ((out, slides(2)), (os.path.join(tmp(), "new"), slides(1))):
+            p = run(sys.executable, CORPUS, "run", "--scheduler", "local", "-o", where, *given, status=None, preexec_fn=lower,
+                    env=dict(os.environ, **TOOLS))
+            expect(p.returncode in (1, 5) and "Traceback" not in p.err and p.err.startswith("corpus: "), "%d: %s", p.returncode, p.err)
+    corpus("run", "--scheduler", "local", "-o", out, slide, slides(2)[1])
+    expect(slides_in(out + "/corpus.h5") == ["s00", "s01"], "after the disk was full")
+    equal(content(spectrum(store(slide))), before, "the first slide")
+    state, real = library("state"), os.stat
+    for code, found in ((errno.ESTALE, None), (errno.EIO, None), (errno.ENOENT, "convert")):
+        def failing(path, *a, **k):
+            if str(path).endswith("stores/s00.h5"):
+                raise OSError(code, os.strerror(code), path)
+            return real(path, *a, **k)
+        known = state.Corpus(out)
+        s, os.stat = known.slides[0], failing
+        try:
+            remains = known.now(s).remains
+            expect(remains == found, "errno %d: %s remains", code, remains)
+        except OSError as e:
+            expect(e.errno == code and not found, "errno %d", code)
+        finally:
+            os.stat = real
+
+
 def test_a_clock_that_was_set_back():
     folder, out = tmp(), os.path.join(tmp(), "out")
     for s in slides(2):

@@ -43,4 +43,6 @@ def sick_nodes(scheduler, states):
         nodes = patient(scheduler.nodes, 600)
     except Away:
         return []
-    return [host for host, _ in trouble.most_common() if host in nodes][:len(nodes) // 2]
+    names = {name.split(".")[0]: name for name in nodes}
+    sick = (names.get(host.split(".")[0]) for host, _ in trouble.most_common())
+    return [name for name in sick if name][:len(nodes) // 2]

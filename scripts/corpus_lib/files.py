@@ -122,25 +122,28 @@ def write_list(path, lines):
 
 # --- ages ---
 
+def look(path):
+    """os.stat(path); None if the file cannot be found. An error that may pass, such as ESTALE of NFS, does not
+    say that a file is missing: it is raised."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except OSError as e:
+        if e.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+            return None
+        raise
+
+
 def age(path):
     """Time of the last change in ns; None if the file does not exist."""
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
+    at = look(path)
+    return at.st_mtime_ns if at else None
 
 
 def stamp_of(at):
     """BYTES:NANOSECONDS of what os.stat() gave; "" for None."""
     return "%d:%d" % (at.st_size, at.st_mtime_ns) if at else ""
-
-
-def look(path):
-    """os.stat(path); None if the file cannot be found."""
-    try:
-        return os.stat(path)
-    except OSError:
-        return None
 
 
 def stamp(path):

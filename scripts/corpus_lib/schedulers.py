@@ -125,8 +125,8 @@ class Slurm:
     def ends(ids):
         """{(job, task or None): End}"""
         found = {}
-        p = question("sacct", "-n", "-X", "-P", "-j", ",".join(ids), "-o", "JobID,State,ExitCode,NodeList") \
-            if shutil.which("sacct") else None
+        p = ask("sacct", "-n", "-X", "-P", "-j", ",".join(ids), "-o", "JobID,State,ExitCode,NodeList",
+                timeout=ANSWER_SECONDS) if shutil.which("sacct") else None  # its database may be away alone
         for line in p.stdout.split("\n") if p and p.returncode == 0 else []:
             words = line.split("|")
             job = re.fullmatch(r"(\d+)(?:_(\d+))?", words[0])
