@@ -150,6 +150,7 @@ static void note_state(const struct batch *b)
                                      .skipped = o->skipped,
                                      .damaged = o->damaged,
                                      .failed = o->failed,
+                                     .trouble = o->trouble,
                                      .source_bytes = o->source_bytes,
                                      .store_bytes = o->store_bytes,
                                      .pixels = o->pixels,
@@ -179,7 +180,7 @@ static int sink(void *ctx, void *slot, struct err *e)
         return -1;
     }
     if (bad)
-        outcomes_failure(&b->outcomes, &o, e->msg);
+        outcomes_failure(&b->outcomes, &o, e);
     else
         outcomes_slide(&b->outcomes, &o, &report);
     note_state(b);
@@ -233,15 +234,11 @@ static int run_batch(struct batch *b, char **words, int n)
 {
     struct err e = {""};
     const bool to_file = inputs_is_file(b->o->output);
-    if (!to_file && folder_make(b->o->output, &e)) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (!to_file && folder_make(b->o->output, &e))
+        return cli_failed(&e);
     clean_output(b->o->output, to_file);
-    if (gather(b, words, n, &e)) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (gather(b, words, n, &e))
+        return cli_failed(&e);
     list_skipped(b);
     if (to_file && b->in.n > 1) {
         err_set(&e, "-o %s takes one slide; name a folder for several", b->o->output);
@@ -253,10 +250,9 @@ static int run_batch(struct batch *b, char **words, int n)
     const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || convert_all(b, &e) ||
                     outcomes_list_failures(&b->outcomes, &e);
     progress_end();
-    if (bad && !stop_signal())
-        cli_say("%s", e.msg);
+    const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
     outcomes_end(&b->outcomes);
-    return !bad ? outcomes_status(&b->outcomes) : stop_signal() ? EXIT_STOPPED : EXIT_PART;
+    return bad ? failed : outcomes_status(&b->outcomes);
 }
 
 int batch_run(const struct arguments *o, int argc, char **argv, int first)

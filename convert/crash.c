@@ -67,9 +67,9 @@ static void on_crash(int number)
 static void take_over(const char *text, struct crash_state *s)
 {
     int used = 0;
-    if (sscanf(text, "%zu %lld %lld %lld %lld %lf %lf %lf %lf %d;%n", &s->next, &s->converted,
-               &s->skipped, &s->damaged, &s->failed, &s->source_bytes, &s->store_bytes, &s->pixels,
-               &s->seconds, &failures, &used) != 10 ||
+    if (sscanf(text, "%zu %lld %lld %lld %lld %lld %lf %lf %lf %lf %d;%n", &s->next, &s->converted,
+               &s->skipped, &s->damaged, &s->failed, &s->trouble, &s->source_bytes, &s->store_bytes,
+               &s->pixels, &s->seconds, &failures, &used) != 11 ||
         !used)
         return;
     for (text += used;
@@ -114,9 +114,9 @@ void crash_note(const struct crash_state *s)
     if (!arguments)
         return;
     snprintf(note, sizeof VARIABLE + STATE,
-             VARIABLE "=%zu %lld %lld %lld %lld %.0f %.0f %.0f %.3f %d;", s->next, s->converted,
-             s->skipped, s->damaged, s->failed, s->source_bytes, s->store_bytes, s->pixels,
-             s->seconds, failures);
+             VARIABLE "=%zu %lld %lld %lld %lld %lld %.0f %.0f %.0f %.3f %d;", s->next,
+             s->converted, s->skipped, s->damaged, s->failed, s->trouble, s->source_bytes,
+             s->store_bytes, s->pixels, s->seconds, failures);
     for (int k = 0; k < n_crashes; k++) {
         append(note, crashes[k].slide, ':');
         append(note, (size_t)crashes[k].signal, ';');

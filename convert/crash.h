@@ -18,7 +18,7 @@
 /* What a run hands on to the next one. */
 struct crash_state {
     size_t next; /* the first slide that is not done */
-    long long converted, skipped, damaged, failed;
+    long long converted, skipped, damaged, failed, trouble;
     double source_bytes, store_bytes, pixels, seconds;
 };
 

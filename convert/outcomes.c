@@ -26,6 +26,7 @@ int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct c
                            .skipped = s->skipped,
                            .damaged = s->damaged,
                            .failed = s->failed,
+                           .trouble = s->trouble,
                            .source_bytes = s->source_bytes,
                            .store_bytes = s->store_bytes,
                            .pixels = s->pixels};
@@ -103,21 +104,22 @@ static void json_store(const struct convert_report *p)
     printf(", \"seconds\": %.3f", p->seconds);
 }
 
-/* `message` and `p` may be NULL. */
+/* `why` and `p` may be NULL. */
 static void json_line(const struct outcome *i, const char *status, const struct convert_report *p,
-                      const char *message)
+                      const struct err *why)
 {
     fputs("{\"slide\": ", stdout);
     json_write_string(stdout, i->path);
     if (i->target)
         json_text("store", i->target);
     json_text("status", status);
-    if (message)
-        json_text("message", message);
+    if (why)
+        json_text("message", why->msg);
+    if (why && !p)
+        json_text("cause", err_is_trouble(why) ? "trouble" : "input");
     if (p)
         json_store(p);
-    puts("}");
-    fflush(stdout);
+    json_end_line(stdout);
 }
 
 /* --- slides --- */
@@ -192,17 +194,18 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
         r->pixels += (double)p->info.width * (double)p->info.height;
     }
     if (r->o->json)
-        json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? e.msg : NULL);
+        json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? &e : NULL);
 }
 
-void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message)
+void outcomes_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
 {
     r->failed++;
-    failed_list_add(r->failures, i->path, message);
-    crash_failure(i->path, message);
-    cli_say("%s", message);
+    r->trouble += err_is_trouble(why);
+    failed_list_add(r->failures, i->path, why->msg);
+    crash_failure(i->path, why->msg);
+    cli_say("%s", why->msg);
     if (r->o->json)
-        json_line(i, "failed", NULL, message);
+        json_line(i, "failed", NULL, why);
 }
 
 void outcomes_stop(struct outcomes *r, bool begun, size_t left)
@@ -252,5 +255,8 @@ void outcomes_end(const struct outcomes *r)
 
 int outcomes_status(const struct outcomes *r)
 {
-    return r->failed || (r->damaged && !r->o->accept_damage) ? EXIT_PART : EXIT_DONE;
+    return r->trouble                               ? EXIT_TROUBLE
+           : r->failed                              ? EXIT_PART
+           : r->damaged > 0 && !r->o->accept_damage ? EXIT_DAMAGED
+                                                    : EXIT_DONE;
 }

@@ -23,8 +23,9 @@ struct outcomes {
     const struct arguments *o;
     double begun;
     int64_t kept, converted, skipped, damaged, failed, stopped, not_begun; /* slides */
-    double source_bytes, store_bytes, pixels;                              /* of converted slides */
-    struct failed_list *failures; /* NULL: the output is a file */
+    int64_t trouble;                          /* of those failed: err_is_trouble */
+    double source_bytes, store_bytes, pixels; /* of converted slides */
+    struct failed_list *failures;             /* NULL: the output is a file */
 };
 
 /* `s`: what a run that crashed has done; see crash.h. -1: out of memory. */
@@ -33,7 +34,7 @@ int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct c
 /* A slide that is converted or skipped; p describes its store. */
 void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct convert_report *p);
 /* A slide without a store. The message names it. */
-void outcomes_failure(struct outcomes *r, const struct outcome *i, const char *message);
+void outcomes_failure(struct outcomes *r, const struct outcome *i, const struct err *why);
 /* A signal: `left` slides are not done, the first of which was begun or not. */
 void outcomes_stop(struct outcomes *r, bool begun, size_t left);
 /* Writes the list of slides that failed into the output folder, unless a signal stopped the run. */

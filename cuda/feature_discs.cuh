@@ -88,9 +88,9 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
 }
 
-/* Adds the warp's sum over an octave of a window to the block's octaves (shared) and to the window's
- * rings: `own` of lane o is that of octave o. In the place of the corners is what lies below
- * octave 0. Sums wrap around on the way. */
+/* Adds the warp's sum over an octave of a window to the block's octaves (shared) and to the
+ * window's rings: `own` of lane o is that of octave o. In the place of the corners is what lies
+ * below octave 0. Sums wrap around on the way. */
 __device__ __forceinline__ void octaves_add(unsigned own, unsigned *octaves,
                                             const struct counts_features &f, int window)
 {

@@ -37,8 +37,7 @@ static int info_main(struct options *o)
     for (int k = 0; k < o->files.n; k++)
         if (info_print(o->files.paths[k], form, o->files.n, &e)) {
             fflush(stdout);
-            cli_say("%s", e.msg);
-            status = EXIT_PART;
+            status = cli_worst(status, cli_failed(&e));
         }
     return status;
 }
@@ -51,10 +50,8 @@ static int lookup_main(struct options *o)
     if (!o->json)
         lookup_begin();
     for (int k = 0; k < o->files.n; k++)
-        if (lookup_print(o->files.paths[k], o->json, &groups, &e)) {
-            cli_say("%s", e.msg);
-            status = EXIT_PART;
-        }
+        if (lookup_print(o->files.paths[k], o->json, &groups, &e))
+            status = cli_worst(status, cli_failed(&e));
     return status;
 }
 
@@ -66,8 +63,7 @@ static int tune_main(struct options *o)
     for (int k = 0; k < o->files.n && !stop_signal(); k++)
         if (tune_print(o->files.paths[k], o->threads, o->json, &e)) {
             fflush(stdout);
-            cli_say("%s", e.msg);
-            status = EXIT_PART;
+            status = cli_worst(status, cli_failed(&e));
         }
     return stop_signal() ? EXIT_STOPPED : status;
 }

@@ -208,7 +208,7 @@ def near(got, want):
 def test_plan_by_numbers_computed_by_hand():
     # 100 Mpx per slide; 10 Mpx/s per core; converting reads and writes 2 GB per slide
     rates = ["--size", "10000x10000", "--mp-per-core", "10", "--windows-per-core", "100", "--slide-bytes", "10",
-             "--store-bytes", "10", "--start", "0", "--task-cores", "1"]
+             "--store-bytes", "10", "--start", "0", "--per-slide", "0", "--lookup", "0", "--merge", "0", "--task-cores", "1"]
     n = 77 * 77
     p = planned("--slides", "8", "--cores", "4", "--storage", "1T", *rates)
     near(p["convert"][0], 2 * 10)
@@ -219,8 +219,13 @@ def test_plan_by_numbers_computed_by_hand():
     expect(p["convert"][1] == "storage", "%s", p)
     p = planned("--slides", "5", "--cores", "4", "--storage", "1T", *rates)  # the fifth is alone
     near(p["convert"][0], 20)
-    p = planned("--slides", "4", "--cores", "4", "--storage", "1T", *rates[:-4], "--start", "3", "--task-cores", "1")
+    p = planned("--slides", "4", "--cores", "4", "--storage", "1T", *rates, "--start", "3")
     near(p["convert"][0], 13)
+    p = planned("--slides", "10", "--tasks", "2", "--cores", "4", "--storage", "1T", *rates, "--start", "3")
+    near(p["convert"][0], 3 + 5 * 10)  # a start per task, and two of four places are idle
+    p = planned("--slides", "10", "--tasks", "2", "--cores", "2", "--storage", "1T", *rates, "--lookup", "2", "--merge", "3",
+                "--per-slide", "1")
+    near(p["all"][0], 5 * 11 + 10 * 2 + 5 * n / 100 + 10 * 3)
     p = planned("--slides", "8", "--gpus", "2", "--gpu-nodes", "2", "--windows-per-gpu", "1000", "--storage", "1T", *rates)
     near(p["process"][0], 2 * n / 1000)
     sizes = os.path.join(tmp(), "sizes")
@@ -406,7 +411,7 @@ def test_local_run_again_does_only_what_is_missing():
     check_corpus(out, direct_stores(out))
     with open(out + "/stores/s05.h5", "r+b") as f:  # damaged later: converted again by the second run
         f.truncate(100000)
-    says(local(out, folder).out, "s05.svs", "truncated")
+    says(local(out, folder, status=5).out, "s05.svs", "truncated")
     local(out, folder)
     check_corpus(out, direct_stores(out))
     says(local(out, folder, "--h5spec", "--window 128").err, "was started with no --h5spec", "--stores")
@@ -433,7 +438,7 @@ def test_local_changed_regions():
     first = state()
     draw("a", 300)
     draw("b", 600)
-    says(corpus("status", "-o", out, status=1).out, "2 to do")
+    says(corpus("status", "-o", out, status=5).out, "2 to do")
     second = state()
     expect(second["a"][1] != first["a"][1] and second["b"] == first["b"], "a: changed, b: not")
     says(corpus("status", "-o", out).out, "2 of 2")
@@ -542,18 +547,18 @@ done <"$list"
 def test_local_cancel_and_two_runs_at_once():
     folder, good = folder_of_slides(s00="6000x5000")
     out = os.path.join(tmp(), "out")
-    argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, "--wsi2h5", GROUPS] + begin(folder)
+    argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, "--wsi2h5", GROUPS + " --codec deflate"] + begin(folder)
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **TOOLS))
     while not glob.glob(out + "/stores/.*.part") and p.poll() is None:
         time.sleep(0.01)
-    says(local(out, folder).err, "a run is going on")
+    says(local(out, folder, "--wsi2h5", GROUPS + " --codec deflate").err, "a run is going on")
     expect(status_of(out)["active_tasks"] == 1, "it is not seen")
     corpus("cancel", "-o", out)
     p.communicate(timeout=TIMEOUT)
     expect(p.returncode == 3, "status %d", p.returncode)
     expect(not glob.glob(out + "/stores/.*"), "left %s", os.listdir(out + "/stores"))
     says(corpus("cancel", "-o", out).err, "nothing is running")
-    local(out, folder)
+    local(out, folder, "--wsi2h5", GROUPS + " --codec deflate")
     check_corpus(out, direct_stores(out))
 
 
@@ -564,11 +569,11 @@ def test_wrong_use_of_scripts_corpus():
                                (["run", "-o", out, "--wsi2h5", "--keep-tree", "x.svs"], "one folder of stores", 2),
                                (["run", "-o", out, "--wsi2h5", "--anonymous --key k.csv", "x.svs"], "by the names of their slides", 2),
                                (["run", "-o", out], "no slides given", 2), (["status", "-o", out], "not a corpus", 1),
-                               (["run", "-o", out, tmp()], "contains no slides", 1), ([], "run, status or cancel", 2),
+                               (["run", "-o", out, tmp()], "contains no slides", 1), ([], "run, status, cancel or remove", 2),
                                (["run", "-o", out, "--tasks", "0", "x.svs"], "1 or more", 2)):
         p = corpus(*argv, *(["--scheduler", "local"] if "run" in argv else []), status=status)
         says(p.err, word)
-    for name in ([], ["run"], ["status"], ["cancel"], ["step"]):
+    for name in ([], ["run"], ["status"], ["cancel"], ["remove"], ["step"]):
         says(corpus(*name, "--help").out, "usage: ")
 
 
@@ -607,7 +612,7 @@ def test_a_corpus_of_another_user_can_be_looked_at_and_says_what_it_forbids():
         os.chmod(top, 0o755)
         out = os.path.join(top, "out")
         corpus("run", "--scheduler", "local", "-o", out, slides(1)[0])
-        os.unlink(out + "/checked.json")  # results that nobody has read
+        os.unlink(out + "/records.txt")  # results that nobody has read
         for path, _, _ in list(os.walk(out)):
             os.chmod(path, 0o555)
         p = as_nobody("status", "-o", out)
@@ -691,10 +696,10 @@ def test_status_counts_what_is_to_do_apart_from_what_failed():
     wait_for_file(out + "/stores/s01.h5")
     p.send_signal(signal.SIGINT)
     expect(p.wait(TIMEOUT) == 3, "status %d", p.returncode)
-    st = status_of(out, 1)
+    st = status_of(out, 5)
     expect([os.path.basename(f["slide"]) for f in st["failed"]] == ["s001.svs"], "%s", st["failed"])
     expect(st["slides"] == 5 and len(st["to_do"]) == 4 and st["converted"] in (2, 3), "%s", st)
-    says(corpus("status", "-o", out, status=1).out, "4 to do, 1 failed")
+    says(corpus("status", "-o", out, status=5).out, "4 to do, 1 failed")
     os.unlink(folder + "/s001.svs")
     corpus("run", "--scheduler", "local", "-o", out, folder, status=1)
     st = status_of(out, 1)
@@ -716,10 +721,10 @@ def test_status_reports_why_the_scheduler_refused():
         p = corpus("run", "-o", out, "--scheduler", "slurm", *slides(3), env=slurm.env, status=1)
         says(p.err, "Slurm refused the %s job" % kind, "invalid partition", "run again")
         expect(len(slurm.cancelled()) == jobs, "%s", slurm.cancelled())
-        st = status_of(out, 1, slurm.env)
+        st = status_of(out, 5, slurm.env)
         expect(len(st["to_do"]) == 3 and st["failed"] == [], "%s", st)
         says(st["problems"][0], "Slurm refused the %s job" % kind, "invalid partition")
-        says(corpus("status", "-o", out, env=slurm.env, status=1).out, "3 to do, 0 failed", "problem: Slurm refused")
+        says(corpus("status", "-o", out, env=slurm.env, status=5).out, "3 to do, 0 failed", "problem: Slurm refused")
 
 
 def test_status_shows_rate_and_time_left_and_watches():
@@ -874,7 +879,7 @@ def test_a_slide_that_was_replaced_by_an_older_file_is_converted_again():
     expect(os.path.getmtime(out + "/stores/x.h5") > 2 ** 30, "the store is new")
     other = os.stat(out + "/results/y.h5").st_mtime_ns
     replaced(folder + "/x.svs", s[2], 10 ** 9)
-    st = status_of(out, 1)
+    st = status_of(out, 5)
     expect([(os.path.basename(row["slide"]), row["stage"]) for row in st["to_do"]] == [("x.svs", "convert")], "%s", st)
     corpus("run", "--scheduler", "local", "-o", out, folder)
     equal(content(out + "/corpus.h5"), direct(direct_stores(out)), "the new slide")
@@ -899,13 +904,13 @@ def test_a_store_that_was_replaced_by_an_older_one_is_processed_again():
     corpus("run", "--scheduler", "local", "-o", out, folder)  # makes the store again
     os.utime(out + "/stores/x.h5", (10 ** 9, 10 ** 9))
     os.utime(folder + "/x.svs", (10 ** 9 - 9, 10 ** 9 - 9))
-    expect(len(status_of(other, 1)["to_do"]) == 1, "the result is that of a store that is gone")
+    expect(len(status_of(other, 5)["to_do"]) == 1, "the result is that of a store that is gone")
 
 
 def test_any_changed_file_of_a_slide_with_several_is_noticed():
     sys.path.insert(0, os.path.join(ROOT, "scripts"))
     sys.dont_write_bytecode = True
-    from corpus_lib.sources import Sources
+    from corpus_lib import records
     folder = tmp()
     for slide, part in (("a.dcm", "level1.DCM"), ("m.mrxs", "m/Data0001.dat"), ("v.vms", "v(1,0).jpg")):
         for name in (slide, part):
@@ -913,11 +918,14 @@ def test_any_changed_file_of_a_slide_with_several_is_noticed():
             open(os.path.join(folder, name), "w").write("1")
         slide, part, store = (os.path.join(folder, name) for name in (slide, part, slide + ".h5"))
         open(store, "w").write("store")
-        state = Sources(folder + "/sources.json")
-        state.settle({slide: store})
-        expect(Sources(state.path).store_is_current(slide, store), slide)
+        row = records.Record(slide, "name")
+        records.settle([row], lambda r: store, records.Files())
+
+        def is_current():
+            return records.store_is_current(row, records.Files().of(slide, os.stat(slide)), os.stat(slide), os.stat(store))
+        expect(is_current(), slide)
         os.utime(part, (10 ** 9, 10 ** 9))
-        expect(not Sources(state.path).store_is_current(slide, store), "%s was touched", part)
+        expect(not is_current(), "%s was touched", part)
 
 
 def slides_in(result):
@@ -1060,7 +1068,7 @@ exec %s "$@"''' % (log, H5SPEC, H5SPEC))
     expect(status_of(out, 0, env)["failed"] == [] and not os.path.exists(log), "merged results were read again")
     flip(path, "slides/s01/window_mean_db")
     for _ in range(2):
-        (bad,) = status_of(out, 1, env)["failed"]
+        (bad,) = status_of(out, 5, env)["failed"]
         says(bad["reason"], "the result is damaged: ", "window_mean_db", "run again")
     expect(open(log).read() == path + "\n", "verified: %s", open(log).read())
     corpus("run", "--scheduler", "local", "-o", out, *slides(3), env=env)
@@ -1075,7 +1083,7 @@ def test_damage_that_the_merge_finds_is_repaired_by_the_next_run():
     flip(path, "slides/s01/window_mean_db")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a failing disk does it
     os.unlink(out + "/corpus.h5")
-    says(corpus("run", "--scheduler", "local", "-o", out, *slides(3), status=1).out, "the result is damaged", "run again")
+    says(corpus("run", "--scheduler", "local", "-o", out, *slides(3), status=5).out, "the result is damaged", "run again")
     corpus("run", "--scheduler", "local", "-o", out, *slides(3))
     equal(content(out + "/corpus.h5"), want, "the repaired corpus")
 
@@ -1189,6 +1197,472 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
     says(p.err, "contradict")
 
 
+# --- the contract for workflow engines (scripts/ENGINES.md) ---
+
+def in_trouble(program):
+    """The program with a limit of open files that it soon reaches: trouble of the machine."""
+    return ["sh", "-c", 'ulimit -n 5; exec "$0" "$@"', program]
+
+
+def test_exit_statuses_and_json_lines_are_those_of_the_contract():
+    text = open(os.path.join(ROOT, "scripts", "ENGINES.md")).read()
+    table = {row[0] for row in re.findall(r"^\| (\d+|128 \+ N) \| (.*)$", text, re.M)}
+    expect(table == {"0", "1", "2", "3", "4", "5", "128 + N"}, "%s", table)
+    fields = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", text, re.M))))
+    (good,), bad = slides(1), os.path.join(tmp(), "bad.svs")
+    hurt = made("--size", "600x500", "--garbage", "1,1", name="hurt")
+    open(bad, "w").close()
+    stores, broken = store(good), os.path.join(tmp(), "broken.h5")
+    open(broken, "w").write("no store")
+    for argv, status, state, cause in (
+            ([WSI2H5, good], 0, "done", None), ([WSI2H5, bad], 1, "failed", "input"), ([WSI2H5, "--nonsense"], 2, None, None),
+            ([WSI2H5, hurt], 4, "damaged", None), ([WSI2H5, "--accept-damage", hurt], 0, "damaged", None),
+            ([WSI2H5, "--on-damage", "fail", hurt], 1, "failed", "input"), ([WSI2H5, hurt, bad], 1, "damaged", None),
+            (in_trouble(WSI2H5) + [good], 5, "failed", "trouble"), (in_trouble(WSI2H5) + [good, bad], 5, "failed", "trouble"),
+            ([H5SPEC, "run", stores], 0, "done", None), ([H5SPEC, "run", broken], 1, "failed", "input"),
+            (in_trouble(H5SPEC) + ["run", stores], 5, "failed", "trouble"), ([H5SPEC, "run", "--nonsense"], 2, None, None)):
+        p = run(*argv, "--json", "-o", tmp(), status=status, env=dict(os.environ))
+        lines = json_lines(p.out)
+        expect([j["status"] for j in lines][:1] == ([state] if state else []), "%s: %s", argv, p.out)
+        for j in lines:
+            expect(set(j) & {"status", "host", "time"} == {"status", "host", "time"}, "%s", j)
+            expect(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", j["time"]) and j["host"], "%s", j)
+            expect(("cause" in j) == (j["status"] == "failed"), "%s", j)
+        expect(not cause or lines[0]["cause"] == cause, "%s: %s", argv, lines)
+    expect({"status", "cause", "message", "seconds", "host", "time"} <= fields, "%s", fields)
+    p = subprocess.Popen([WSI2H5, "--codec", "deflate", "-o", tmp(), made("--size", "6000x5000", name="large")], stderr=subprocess.DEVNULL)
+    time.sleep(0.4)
+    p.send_signal(signal.SIGTERM)
+    expect(p.wait(TIMEOUT) == 3, "stopped: %d", p.returncode)
+    for given, status in (([good], 0), ([good, bad], 1), ([good, hurt], 4)):
+        corpus("run", "--scheduler", "local", "-o", os.path.join(tmp(), "out"), *given, status=status)
+    out = os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, good)
+    os.unlink(out + "/results/s00.h5")
+    corpus("status", "-o", out, status=5)
+
+
+def test_merge_leaves_copies_out_or_refuses():
+    (s,) = slides(1)
+    twin = os.path.join(tmp(), "twin.svs")
+    shutil.copy(s, twin)
+    a, b = spectrum(store(s)), spectrum(store(twin))
+    out = os.path.join(tmp(), "c.h5")
+    says(run(H5SPEC, "merge", "-o", out, a, b, status=1).err, "are the same slide", "--skip-duplicates")
+    expect(not os.path.exists(out), "written")
+    p = run(H5SPEC, "merge", "--json", "--skip-duplicates", "-o", out, a, b)
+    says(p.err, "the second is left out")
+    expect(json_lines(p.out)[0]["duplicates"] == 1 and slides_in(out) == ["s00"], "%s", p.out)
+    equal(content(out), content(a), "the first")
+
+
+# --- states, retries: a Slurm that runs its jobs at once, one after the other ---
+
+RUNNING_SBATCH = r"""
+import json, os, re, subprocess, sys
+folder, nodes = %r, %r
+argv, options = sys.argv[1:], {}
+while argv and argv[0].startswith("-"):
+    name, _, value = argv.pop(0).partition("=")
+    if name in ("--wrap", "-c"):
+        value = argv.pop(0)
+    options[name] = value
+with open(folder + "/noted", "a") as f:
+    f.write(json.dumps(sys.argv[1:]) + "\n")
+    f.flush()
+    number = sum(1 for _ in open(folder + "/noted"))
+tasks = int(re.search(r"1-(\d+)", options["--array"]).group(1)) if "--array" in options else 0
+left = [n for n in nodes if n not in options.get("--exclude", "").split(",")]
+for t in range(1, tasks + 1) if tasks else [None]:
+    node = left[(t or 0) %% len(left)]
+    env = dict(os.environ, SLURMD_NODENAME=node, SLURM_ARRAY_TASK_ID=str(t), SLURM_ARRAY_TASK_MIN="1",
+               SLURM_ARRAY_TASK_MAX=str(tasks), SLURM_ARRAY_TASK_STEP="1", SLURM_CPUS_PER_TASK="1")
+    out, err = (open(options[o].replace("%%a", str(t)), "a") for o in ("--output", "--error"))
+    code = subprocess.call(["sh", "-c", options["--wrap"]] if "--wrap" in options else argv, stdout=out, stderr=err, env=env)
+    state = ("FAILED|%%d:0" %% code if code > 0 else "FAILED|0:%%d" %% -code) if code else "COMPLETED|0:0"
+    with open(folder + "/ends", "a") as f:
+        f.write("%%d%%s|%%s|%%s\n" %% (number, "_%%d" %% t if t else "", state, node))
+print(number)
+"""
+RUNNING_SACCT = """import sys
+open(%r, "a").write("asked\\n")
+ids = sys.argv[sys.argv.index("-j") + 1].split(",")
+for line in open(%r):
+    if line.split("_")[0].split("|")[0] in ids:
+        print(line, end="")
+"""
+
+
+class RunningSlurm(ImitatedSlurm):
+    def __init__(self, nodes=("n1", "n2", "n3", "n4")):
+        super().__init__()
+        self.command("sbatch", RUNNING_SBATCH % (self.folder, nodes))
+        self.command("sacct", RUNNING_SACCT % (self.folder + "/asked", self.folder + "/ends"))
+        self.command("sinfo", "print(%r)" % "\n".join(nodes))
+
+    def asked(self):
+        path = self.folder + "/asked"
+        return len(open(path).readlines()) if os.path.exists(path) else 0
+
+
+def sick_on(node, program):
+    """The program, which on one node cannot be started, as if its folder were not mounted."""
+    return wrapper('[ "$SLURMD_NODENAME" != %s ] || { echo "h5: command not found" >&2; exit 127; }\nexec %s "$@"\n' % (node, program))
+
+
+def a_weekend(*options, status, crash="nothing"):
+    """Twelve slides, three of them bad, on four nodes, one of them sick. h5spec dies of one slide."""
+    folder, out, slurm = tmp("slides"), os.path.join(tmp(), "out"), RunningSlurm()
+    for s in slides(9):
+        shutil.copy(s, folder)
+    for name, data in (("cut", b"II*\0"), ("empty", b""), ("page", b"<html>")):
+        open(os.path.join(folder, name + ".svs"), "wb").write(data)
+    h5spec = wrapper('''case "$*" in *"--task auto"*) for l; do [ "$p" != --list ] || list=$l; p=$l; done
+case $(sed -n "${SLURM_ARRAY_TASK_ID}p" "$list") in *%s.h5) kill -SEGV $$ ;; esac ;; esac
+exec %s "$@"''' % (crash, H5SPEC))
+    env = dict(slurm.env, WSI2H5=sick_on("n3", WSI2H5), H5SPEC=h5spec)
+    corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "0", *options, folder, env=env)
+    return folder, out, slurm, status_of(out, status, env), corpus("status", "-o", out, env=env, status=status).out
+
+
+def test_a_sick_node_costs_no_slide_and_hides_none():
+    folder, out, slurm, st, text = a_weekend(status=1, crash="s04")
+    expect(st["states"] == {"done": 8, "damaged": 0, "bad slide": 4, "interrupted": 0, "node trouble": 0, "to do": 0}, "%s", st["states"])
+    bad = {os.path.basename(f["slide"]): f for f in st["failed"]}
+    expect(set(bad) == {"cut.svs", "empty.svs", "page.svs", "s04.svs"} and {f["state"] for f in bad.values()} == {"bad slide"}, "%s", bad)
+    says(bad["s04.svs"]["reason"], "signal 11", "failed on n")
+    for f in bad.values():
+        expect(f["host"] and f["time"] and f["task"] > 0 and os.path.exists(os.path.join(out, f["log"])), "%s", f)
+    expect(["failed (" in line for line in text.splitlines()[1:5]] == [True] * 4, "the first lines: %s", text)
+    again = [argv for argv in map(json.loads, open(slurm.noted)) if any(a.startswith("--exclude=") for a in argv)]
+    expect(again and all([a for a in argv if a.startswith("--exclude=")][0].split("=")[1].split(",")[0] == "n3" for argv in again), "%s", again)
+    expect(status_of(out, 1, slurm.env)["run"] == 2, "runs")
+    equal(content(out + "/corpus.h5"), direct([s for s in glob.glob(out + "/stores/*.h5") if "s04" not in s]), "8 slides")
+    before = slurm.asked()
+    status_of(out, 1, slurm.env)
+    expect(slurm.asked() == before <= 8, "the scheduler was asked %d times", before)
+
+
+def test_status_groups_what_is_not_the_slides_fault_by_node():
+    folder, out, slurm, st, text = a_weekend("--retries", "0", status=5)
+    expect(st["states"]["node trouble"] == 3 and st["states"]["bad slide"] < 4 and st["run"] == 1, "%s", st["states"])
+    expect(st["nodes"] == {"n3": {"node trouble": 3, "interrupted": 0}}, "%s", st["nodes"])
+    (row,) = [r for r in st["reasons"] if r["state"] == "node trouble"]
+    expect(row["host"] == "n3" and row["slides"] == 3, "%s", row)
+    says(text, "node trouble (convert): 3 slides on n3: h5: command not found", "node n3: 3 node trouble")
+    metrics = corpus("status", "--prometheus", "-o", out, env=slurm.env, status=5).out
+    says(metrics, 'state="node trouble"} 3\n', 'node="n3",state="node trouble"} 3\n', "# TYPE wsi_corpus_slides gauge\n")
+    for line in metrics.splitlines():
+        expect(re.fullmatch(r'# TYPE \w+ gauge|\w+\{(\w+="[^"]*",?)+\} [\d.e+]+', line), "%s", line)
+    env = dict(slurm.env, WSI2H5=WSI2H5)  # repaired
+    corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "0", folder, env=env)
+    expect(status_of(out, 1, env)["states"]["done"] == 9, "after the repair")
+
+
+def test_how_ends_of_tasks_are_judged():
+    """The table of what the end of a task shows."""
+    attempts, states = library("attempts"), library("states")
+    for text, what in (("(Slurm: TIMEOUT)", "interrupted"), ("(Slurm: CANCELLED, signal 15)", "interrupted"), ("(Slurm: NODE_FAIL)", "trouble"),
+                       ("(Slurm: OUT_OF_MEMORY, signal 9)", "trouble"), ("(Slurm: FAILED, exit status 127)", "trouble"),
+                       ("(Slurm: FAILED, signal 11)", "crash"), ("ended by signal 11 (SIGSEGV)", "crash"), ("(Slurm: PREEMPTED)", "interrupted"),
+                       ("(Grid Engine: failed 0, exit status 1)", "trouble"), ("(Grid Engine: failed 100 : assumedly after job, exit status 137)", "interrupted"),
+                       ("perhaps killed", "interrupted")):
+        expect(attempts.what_ended(text) == what, "%s: %s, not %s", text, attempts.what_ended(text), what)
+
+    def tried(*rows):
+        return states.decide([attempts.Attempt("convert", what, "m", host, 1, 1, "", "", "") for what, host in rows])[0]
+    for rows, state in (((), "to do"), ((("input", "n1"),), "bad slide"), ((("trouble", "n1"),), "node trouble"),
+                        ((("trouble", "n1"), ("trouble", "n1")), "node trouble"), ((("trouble", "n1"), ("trouble", "n2")), "bad slide"),
+                        ((("interrupted", "n1"),), "interrupted"), ((("interrupted", "n1"), ("trouble", "n2")), "bad slide"),
+                        ((("crash", "n1"),), "node trouble"), ((("crash", "n1"), ("crash", "n1")), "bad slide")):
+        expect(tried(*rows) == state, "%s: %s", rows, tried(*rows))
+
+
+def library(name):
+    """A module of scripts/corpus."""
+    import importlib
+    sys.dont_write_bytecode = True
+    if os.path.join(ROOT, "scripts") not in sys.path:
+        sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    return importlib.import_module("corpus_lib." + name)
+
+
+# --- a scheduler that is away ---
+
+def test_a_controller_that_is_away_for_half_an_hour_ends_nothing():
+    schedulers, asked, clock, real = library("schedulers"), [], [0.0], time
+    class Clock:
+        time = staticmethod(lambda: clock[0])
+        @staticmethod
+        def sleep(seconds):
+            clock[0] += seconds
+
+    def squeue():
+        asked.append(clock[0])
+        if clock[0] < 1800:
+            raise schedulers.Away("squeue: timed out")
+        return 7
+    try:
+        schedulers.time = Clock
+        expect(schedulers.patient(squeue) == 7 and 20 < len(asked) < 60, "asked %d times in half an hour", len(asked))
+        asked.clear()
+        clock[0] = 0
+        try:
+            schedulers.patient(squeue, 600)
+            raise Failed("patience without end")
+        except schedulers.Away:
+            expect(600 < clock[0] < 700, "%g s", clock[0])
+    finally:
+        schedulers.time = real
+
+
+def failing_at_first(slurm, name, times, message):
+    """The command fails so often before it works."""
+    path, n = os.path.join(slurm.folder, name), os.path.join(slurm.folder, name + ".n")
+    for left in (n, path + ".works"):
+        if os.path.exists(left):
+            os.unlink(left)
+    os.rename(path, path + ".works")
+    slurm.command(name, """import os, sys
+open(%r, "a").write("x")
+if os.path.getsize(%r) <= %d:
+    sys.exit(%r)
+os.execv(%r, sys.argv)
+""" % (n, n, times, message, path + ".works"))
+
+
+def test_a_scheduler_that_does_not_answer_is_asked_again():
+    slurm, out = RunningSlurm(), os.path.join(tmp(), "out")
+    failing_at_first(slurm, "squeue", 2, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    failing_at_first(slurm, "sbatch", 1, "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)")
+    p = corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "0", "--wait", *slides(2), env=slurm.env)
+    says(p.err, "the scheduler does not answer, asking again")
+    says(p.out, "2 of 2 slides converted, 2 processed")
+    expect(len(slurm.submitted("convert")) == 1, "submitted twice")
+    os.rename(slurm.folder + "/squeue.works", slurm.folder + "/squeue")
+    failing_at_first(slurm, "squeue", 1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    text = corpus("status", "-o", out, env=slurm.env).out
+    says(text, "2 of 2 slides converted, 2 processed", "the scheduler does not answer")
+    # the controller took the job, and its answer was lost
+    slurm, out = RunningSlurm(), os.path.join(tmp(), "out")
+    works = os.path.join(slurm.folder, "sbatch.works")
+    os.rename(os.path.join(slurm.folder, "sbatch"), works)
+    slurm.command("sbatch", """import subprocess, sys
+p = subprocess.run([%r] + sys.argv[1:], stdout=subprocess.PIPE)
+comment = [a for a in sys.argv if a.startswith("--comment=")][0].split("=", 1)[1]
+open(%r, "a").write(p.stdout.decode().strip() + "|" + comment + "\\n")
+sys.exit("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")
+""" % (works, slurm.folder + "/queue"))
+    slurm.command("squeue", "import sys\nif '%%F|%%k' in sys.argv: print(open(%r).read())" % (slurm.folder + "/queue"))
+    corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "0", "--wait", *slides(2), env=slurm.env)
+    expect(len(open(slurm.noted).readlines()) == 4, "jobs: %s", open(slurm.noted).read())
+
+
+# --- what status costs ---
+
+def test_status_looks_at_three_files_per_slide():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    for s in slides(12, "300x300"):
+        shutil.copy(s, folder)
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    state, status, real, calls = library("state"), library("status"), os.stat, []
+
+    def counted_stat(path, *a, **k):
+        calls.append(path)
+        return real(path, *a, **k)
+    try:
+        os.stat = counted_stat
+        st = status.look(state.Corpus(out), time.time())
+    finally:
+        os.stat = real
+    of_slides = [str(p) for p in calls if str(p).endswith((".svs", ".h5")) and "corpus" not in os.path.basename(str(p))]
+    expect(st["states"]["done"] == 12 and len(of_slides) == 36, "%d calls of stat for 12 slides", len(of_slides))
+    expect(len(calls) - len(of_slides) < 20, "%d other calls", len(calls) - len(of_slides))
+
+
+# --- slides that are taken out, or have moved ---
+
+def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
+    folder, out = tmp("slides"), os.path.join(tmp(), "out")
+    for name, s in zip(("anna", "bert", "carl", "dora"), slides(4)):
+        shutil.copy(s, os.path.join(folder, name + ".svs"))
+    corpus("run", "--scheduler", "local", "-o", out, "--wsi2h5", GROUPS, "--group-tasks", folder)
+    corpus("run", "--scheduler", "local", "-o", out, folder)
+    says(corpus("remove", "-o", out, "nobody", status=1).err, "nobody: not a slide of this corpus")
+    says(corpus("remove", "-o", out, folder + "/bert.svs", "carl").err, "2 slides removed", "not reached: ", "backups")
+    for path, _, names in os.walk(out):
+        for name in names:
+            data = open(os.path.join(path, name), "rb").read()
+            for gone in ("bert", "carl"):
+                expect(gone not in name and gone.encode() not in data, "%s is in %s/%s", gone, path, name)
+    st = status_of(out, 0)
+    expect(st["slides"] == 2 and st["withdrawn"] == 2 and st["corpus"]["slides"] == 2 and st["corpus"]["current"], "%s", st)
+    equal(content(out + "/corpus.h5"), direct([out + "/stores/anna.h5", out + "/stores/dora.h5"]), "the others")
+    shutil.copy(folder + "/bert.svs", folder + "/other.svs")  # a copy under another name
+    for _ in range(2):
+        p = corpus("run", "--scheduler", "local", "-o", out, folder)
+        expect(status_of(out)["slides"] == 2 and slides_in(out + "/corpus.h5") == ["anna", "dora"], "%s", p.out)
+    corpus("remove", "-o", out, "anna", "dora")
+    expect(not glob.glob(out + "/*.h5") and not os.path.exists(out + "/report.html"), "%s", os.listdir(out))
+
+
+def test_moved_slides_are_the_same_slides():
+    top, out = tmp("slides"), os.path.join(tmp(), "out")
+    os.mkdir(top + "/a")
+    for s in slides(3):
+        shutil.copy(s, top + "/a")
+    corpus("run", "--scheduler", "local", "-o", out, top + "/a")
+    before = {f: os.stat(f).st_mtime_ns for f in glob.glob(out + "/*/*.h5")}
+    os.rename(top + "/a", top + "/b")
+    p = corpus("run", "--scheduler", "local", "-o", out, top + "/b")
+    says(p.err, "nothing to do")
+    expect({f: os.stat(f).st_mtime_ns for f in glob.glob(out + "/*/*.h5")} == before, "made again")
+    expect([os.path.dirname(s) for s in open(out + "/slides.txt").read().split()] == [top + "/b"] * 3, "paths")
+    os.rename(top + "/b/s01.svs", top + "/b/renamed.svs")  # known by its quickhash
+    p = corpus("run", "--scheduler", "local", "-o", out, top + "/b")
+    says(p.err, "s01.svs: moved to " + top + "/b/renamed.svs")
+    says(p.out, "3 of 3 slides converted, 3 processed, 0 to do, 0 failed")
+    expect(slides_in(out + "/corpus.h5") == ["renamed", "s00", "s02"], "%s", slides_in(out + "/corpus.h5"))
+
+
+# --- staging ---
+
+def staged_corpus(folder, scratch, *options, status=1, env=TOOLS):
+    out = os.path.join(tmp(), "out")
+    p = local(out, folder, "--stage", scratch, *options, env=env, status=status)
+    return out, p
+
+
+def left_in(scratch):
+    return [os.path.join(d, f) for d, _, names in os.walk(scratch) for f in names]
+
+
+def test_staging_gives_the_same_corpus_and_leaves_nothing():
+    folder, good = folder_of_slides()
+    scratch = tmp("scratch")
+    out, _ = staged_corpus(folder, scratch, "--tasks", "2")
+    check_corpus(out, direct_stores(out))
+    expect(left_in(scratch) == [] and glob.glob(scratch + "/*/*") == [], "left: %s", left_in(scratch))
+    lines = [j for f in glob.glob(out + "/logs/*.json") for j in json_lines(open(f).read())]
+    expect(all((j.get("slide") or j["store"]).startswith((folder, out)) and scratch not in str(j) for j in lines), "%s", lines)
+    local(out, folder, "--stage", scratch)
+    check_corpus(out, direct_stores(out))
+
+
+def test_staging_without_room_or_rights_reads_in_place():
+    folder, good = folder_of_slides()
+    for scratch, words in (("/proc/nowhere", "nothing is staged"), (__file__, "nothing is staged")):
+        out, _ = staged_corpus(folder, scratch)
+        says(open(out + "/logs/1.convert.1.err").read(), words)
+        check_corpus(out, direct_stores(out))
+    stage, scratch = library("stage"), tmp("scratch")
+    env = dict(os.environ, WSI_STAGE_DIR=scratch, TESTING_FULL="1")
+    code = ("import sys; sys.path.insert(0, %r); sys.dont_write_bytecode = True\n"
+            "from corpus_lib import stage\nimport os, shutil, errno\n"
+            "if %r == 'room': stage.Scratch.has_room = lambda self, need: False\n"
+            "def full(*a, **k): raise OSError(errno.ENOSPC, 'No space left on device')\n"
+            "if %r == 'copy': shutil.copy2 = full\n"
+            "if %r == 'back': stage.put_back = full\n"
+            "sys.exit(stage.Stage(sys.argv[1:]).run())")
+    names = os.path.join(tmp(), "list")
+    open(names, "w").write("".join(s + "\n" for s in slides(3)))
+    for what in ("room", "copy", "back"):
+        out = tmp()
+        p = run(sys.executable, "-c", code % (os.path.join(ROOT, "scripts"), what, what, what), WSI2H5, "--codec", "keep", "--task", "1/1",
+                "--list", names, "--json", "-o", out, env=env)
+        expect(sorted(os.listdir(out)) == ["s00.h5", "s01.h5", "s02.h5"], "%s: %s", what, os.listdir(out))
+        expect([j["status"] for j in json_lines(p.out)] == ["done"] * 3, "%s: %s", what, p.out)
+        expect("Traceback" not in p.err and left_in(scratch) == [], "%s: %s %s", what, p.err, left_in(scratch))
+
+
+def test_kills_while_staging_lose_nothing_and_the_next_task_cleans():
+    folder, good = folder_of_slides(s00="2400x2000", s05="2600x2600")
+    out, scratch = os.path.join(tmp(), "out"), tmp("scratch")
+    for k in range(by_tier(4, 8, 30)):
+        argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, "--tasks", "2", "--stage", scratch, "--wsi2h5", GROUPS]
+        p = subprocess.Popen(argv + begin(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **TOOLS),
+                             start_new_session=True)
+        time.sleep(random.uniform(0.2, 1.5))
+        if k % 2:
+            p.send_signal(signal.SIGTERM)
+        else:
+            os.killpg(p.pid, signal.SIGKILL)
+        text = p.communicate(timeout=TIMEOUT)[0].decode()
+        expect("Traceback" not in text, "%s", text)
+    local(out, folder, "--stage", scratch)
+    check_corpus(out, direct_stores(out))
+    expect(left_in(scratch) == [], "left: %s", left_in(scratch))
+
+
+def test_file_systems_that_cannot_sync():
+    stage, files, real, here = library("stage"), library("files"), os.fsync, tmp()
+    def failing(code):
+        def fsync(fd):
+            raise OSError(code, os.strerror(code))
+        return fsync
+    try:
+        for code, passes in ((22, True), (116, False), (5, False)):  # EINVAL, ESTALE, EIO
+            os.fsync = failing(code)
+            made, to = os.path.join(here, "x%d.h5" % code), tmp()
+            open(made, "w").write("store")
+            try:
+                stage.put_back(made, to)
+                expect(passes and os.listdir(to) == ["x%d.h5" % code], "errno %d passed", code)
+            except OSError:
+                expect(not passes and os.listdir(to) == [], "errno %d: %s", code, os.listdir(to))
+            try:
+                files.write_whole(os.path.join(to, "t"), "text")
+                expect(passes, "errno %d passed", code)
+            except OSError:
+                expect(not passes and not [f for f in os.listdir(to) if f.startswith("t")], "errno %d", code)
+    finally:
+        os.fsync = real
+
+
+def test_a_full_disk_and_a_file_system_that_fails_end_with_a_message():
+    """No traceback, nothing counted as missing that may only be unreachable."""
+    import errno
+    import resource
+    (slide,), out = slides(1), os.path.join(tmp(), "out")
+    corpus("run", "--scheduler", "local", "-o", out, slide)
+    before = content(out + "/corpus.h5")
+    for limit in (0, 40, 400):  # Python sees EFBIG, as it would see ENOSPC
+        def lower():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        for where, given in ((out, slides(2)), (os.path.join(tmp(), "new"), slides(1))):
+            p = run(sys.executable, CORPUS, "run", "--scheduler", "local", "-o", where, *given, status=None, preexec_fn=lower,
+                    env=dict(os.environ, **TOOLS))
+            expect(p.returncode in (1, 5) and "Traceback" not in p.err and p.err.startswith("corpus: "), "%d: %s", p.returncode, p.err)
+    corpus("run", "--scheduler", "local", "-o", out, slide, slides(2)[1])
+    expect(slides_in(out + "/corpus.h5") == ["s00", "s01"], "after the disk was full")
+    equal(content(spectrum(store(slide))), before, "the first slide")
+    state, real = library("state"), os.stat
+    for code, found in ((errno.ESTALE, None), (errno.EIO, None), (errno.ENOENT, "convert")):
+        def failing(path, *a, **k):
+            if str(path).endswith("stores/s00.h5"):
+                raise OSError(code, os.strerror(code), path)
+            return real(path, *a, **k)
+        known = state.Corpus(out)
+        s, os.stat = known.slides[0], failing
+        try:
+            remains = known.now(s).remains
+            expect(remains == found, "errno %d: %s remains", code, remains)
+        except OSError as e:
+            expect(e.errno == code and not found, "errno %d", code)
+        finally:
+            os.stat = real
+
+
+def test_a_clock_that_was_set_back():
+    folder, out = tmp(), os.path.join(tmp(), "out")
+    for s in slides(2):
+        os.utime(shutil.copy(s, folder), (2 ** 31 - 1, 2 ** 31 - 1))  # later than all that is made from them
+    for _ in range(2):
+        p = corpus("run", "--scheduler", "local", "-o", out, folder)
+        says(p.out, "2 of 2 slides converted, 2 processed, 0 to do, 0 failed")
+    says(p.err, "nothing to do")
+
+
 # --- schedulers ---
 
 def cluster_script(name):
@@ -1298,7 +1772,7 @@ def test_slurm_with_kills_requeues_and_a_time_limit():
                      H5SPEC=recorded(h5spec_with("cpu"), notes["process"], False))
         # deflate takes long enough to be caught in the middle
         c.corpus("run", "-o", out, "--scheduler", "slurm", "--wsi2h5", GROUPS + " --codec deflate", "--convert-job",
-                 "-c 1 --time 1", "--process-job", "-c 1", *begin(folder))
+                 "-c 1 --time 1", "--process-job", "-c 1", "--retries", "0", *begin(folder))
         converting, processing = job_of(out, "convert"), job_of(out, "process")
         requeued, late = line_of(out, "convert", "s01"), line_of(out, "convert", "s02")
         expect((requeued, late) == ("4", "5"), "%s", (requeued, late))

@@ -13,7 +13,7 @@ NAMES = ("windows_missing", "windows_damaged", "windows_left_out", "windows_skip
 
 def damaged(*options):
     path = os.path.join(tmp(), "bad.h5")
-    run(WSI2H5, "-q", "-o", path, *options, made(*BAD, name="bad"), status=1)
+    run(WSI2H5, "-q", "-o", path, *options, made(*BAD, name="bad"), status=4)
     return path
 
 

@@ -147,7 +147,7 @@ def test_lost_fragment_shifts_no_tile():
     items = [frames[0][:1000], frames[0][1000:]] + frames[1:-1]
     rejected(with_pixels(items, table="none"),
              "damaged: it has 14 frames, but states 15, and which are missing is unknown; copy the file again")
-    path, _, j = convert(with_pixels(items, table="none", end=b""), status=1)  # cut off: the last one is missing
+    path, _, j = convert(with_pixels(items, table="none", end=b""), status=4)  # cut off: the last one is missing
     expect(statuses(path) == 14 * [0] + [2] and j["tiles_damaged"] == 1, "%s", statuses(path))
     want = pixels(store(svs(), "--codec", "none"))
     expect((pixels(path)[:480] == want[:480]).all(), "tiles are shifted")
@@ -159,7 +159,7 @@ def test_lost_item_between_others_shifts_no_tile():
     rejected(with_pixels(table="none", split=2, lost=[6, 7]), words)
     rejected(with_pixels(Level(svs()).tiles + Level(svs()).tiles[:1], table="none"), "it has more frames than the 15 that it states")
     for lost, damaged in ((7, 3), (9, 4)):  # the second fragment of a frame: only its tile suffers
-        path, _, _ = convert(with_pixels(table="none", split=2, lost=[lost]), status=1)
+        path, _, _ = convert(with_pixels(table="none", split=2, lost=[lost]), status=4)
         expect([k for k, s in enumerate(statuses(path)) if s] == [damaged], "%s", statuses(path))
 
 
@@ -171,11 +171,11 @@ def test_table_that_names_a_frame_twice_is_not_believed():
         for k, wrong in ((4, right[3]), (3, right[4]), (14, right[13]), (14, right[15])):
             offsets = right[:15]
             offsets[k] = wrong
-            path, _, j = convert(with_pixels(table=table, offsets=offsets), status=1)
+            path, _, j = convert(with_pixels(table=table, offsets=offsets), status=4)
             expect(groups(path) == want and j["status"] == "damaged", "%s, entry %d: %s", table, k, j)
             says(attributes(path)["source_problem"], "its table of the frames' offsets is damaged")
         skips = right[:1] + right[2:]  # the entry of frame 1 is lost, and the last one is no frame
-        expect(groups(convert(with_pixels(table=table, offsets=skips), status=1)[0]) == want, "%s: a lost entry", table)
+        expect(groups(convert(with_pixels(table=table, offsets=skips), status=4)[0]) == want, "%s: a lost entry", table)
 
 
 def test_damaged_table_of_offsets_is_not_needed():
@@ -185,13 +185,13 @@ def test_damaged_table_of_offsets_is_not_needed():
     for k, value in ((0, 4), (1, 0), (5, 0xffffffff), (3, 1)):
         bad = bytearray(data)
         struct.pack_into("<I", bad, at + 4 * k, value)
-        path, _, j = convert(write(os.path.join(tmp(), "a.dcm"), bad), status=1)
+        path, _, j = convert(write(os.path.join(tmp(), "a.dcm"), bad), status=4)
         expect(groups(path) == want and j["status"] == "damaged", "entry %d: %s", k, j)
         says(attributes(path)["source_problem"], "its table of the frames' offsets is damaged")
     level = Level(svs())
     short = instance(level, pixels=dicomfile.element(0x7fe00010, b"OB", item(b"\0" * 8) + b"".join(
         dicomfile.fragments(level.tiles, 1)) + dicomfile.END, dicomfile.UNDEFINED))
-    expect(groups(convert(write(os.path.join(tmp(), "a.dcm"), short), status=1)[0]) == want, "a short table")
+    expect(groups(convert(write(os.path.join(tmp(), "a.dcm"), short), status=4)[0]) == want, "a short table")
 
 
 def test_sparse_tiles():
@@ -353,7 +353,7 @@ def test_folder_of_many_slides_is_opened_in_linear_time():
 def test_slide_without_its_level_0_is_reported():
     slide = dicom("--levels", "2")
     os.remove(slide)
-    path, p, j = convert(slide.replace("level0", "level1"), status=1)
+    path, p, j = convert(slide.replace("level0", "level1"), status=4)
     says(attributes(path)["source_problem"], "the file of level 0 is missing")
     expect(j["status"] == "damaged", "%s", j)
 
@@ -414,7 +414,7 @@ def test_thumbnail():
     damaged = list(small.tiles)
     damaged[0] = damaged[0][:-200]
     thumbnail(os.path.dirname(slide), small, frames=damaged)
-    expect((stored_thumbnail(slide, status=1) == made_of_cells).all(), "a damaged thumbnail is stored")
+    expect((stored_thumbnail(slide, status=4) == made_of_cells).all(), "a damaged thumbnail is stored")
 
 
 def test_label_and_overview_are_never_stored():
@@ -455,7 +455,7 @@ def test_profile_that_is_too_large_is_lost():
     with open(slide, "r+b") as f:
         f.seek(at + (65 << 20))  # a hole
         f.write(data[at + 400:])
-    path, _, j = convert(slide, status=1)
+    path, _, j = convert(slide, status=4)
     says(attributes(path)["source_problem"], "its ICC profile is larger than 64 MiB")
     expect(groups(path) == groups(store(svs())), "pixels")
 
@@ -486,7 +486,7 @@ def test_damaged_frames():
     frames[6] = Level(svs("--tile", "128")).tiles[0]  # of another size
     for codec in ("none", "jpeg"):
         for table in ("basic", "none", "extended"):
-            path, p, j = convert(one(frames=frames, table=table), "--codec", codec, status=1)
+            path, p, j = convert(one(frames=frames, table=table), "--codec", codec, status=4)
             expect([k for k, s in enumerate(statuses(path)) if s == 2] == [2, 5, 6], "%s %s: %s", codec, table, statuses(path))
             expect(j["tiles_damaged"] == 3 and j["codec"] == codec, "%s", j)
             run(H5SPEC, "verify", path)
@@ -499,10 +499,10 @@ def test_truncated_files():
         whole = instance(Level(svs()), table=table)
         for part in (0.6, 0.75, 0.9, 0.999):
             n = begin + int((len(whole) - begin) * part)
-            path, p, j = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), status=1)
+            path, p, j = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), status=4)
             s = statuses(path)
             expect(s == sorted(s) and set(s) == {0, 2}, "%s %g: %s", table, part, s)
-            lost = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), "--codec", "jpeg", status=1)[0]
+            lost = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), "--codec", "jpeg", status=4)[0]
             expect(statuses(lost) == s, "codec jpeg: %s, not %s", statuses(lost), s)
         rejected(write(os.path.join(tmp(), "a.dcm"), whole[:begin + (len(whole) - begin) // 4]), "tiles lie beyond the end")
     for n in list(range(0, 400, 37)) + list(range(400, begin + 30, 113)):

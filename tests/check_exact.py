@@ -61,7 +61,7 @@ def converted(slides, *options):
     """Bytes of all stores, and what the run said of each slide."""
     out = os.path.join(tmp(), "o")
     p = run(WSI2H5, "--json", "-o", out, *options, *slides, status=1)
-    lines = [{k: str(v).replace(out, "OUT") for k, v in j.items() if k != "seconds"} for j in json_lines(p.out)]
+    lines = [{k: str(v).replace(out, "OUT") for k, v in j.items() if k not in ("seconds", "time")} for j in json_lines(p.out)]
     said = [line for line in p.err.replace(out, "OUT").splitlines() if "peak memory" not in line]
     return {n: open(os.path.join(out, n), "rb").read() for n in sorted(stores_in(out))}, lines, said
 

@@ -48,7 +48,7 @@ def damaged_store():
     damage = ("--missing", "1,1", "--garbage", "0,1", "--mpp", "none", "--appmag", "none")
     path = os.path.join(tmp(), "damaged.h5")
     slide = made(*SMALL, *damage, "--no-thumbnail", name="damaged")
-    run(os.path.join(os.path.dirname(H5SPEC), "wsi2h5"), "-q", "-o", path, slide, status=1)
+    run(os.path.join(os.path.dirname(H5SPEC), "wsi2h5"), "-q", "-o", path, slide, status=4)
     return path
 
 

@@ -37,7 +37,7 @@ def check_damage(kind, option, status, rest, *convert_options):
     size = ("--size", "800x700")
     whole = store(made(*size, *kind, name="whole"), *convert_options)
     slide = made(*size, *kind, option, "1,2" + rest, name="damaged")
-    path, p, j = convert(slide, *convert_options, status=0 if status == 1 else 1)
+    path, p, j = convert(slide, *convert_options, status=0 if status == 1 else 4)
     reader = "openslide" if "none" in kind or "deflate" in kind else "svs"
     expect(j["status"] == ("done" if status == 1 else "damaged") and j["reader"] == reader, "%s %s: %s", kind, option,
            j)
@@ -90,7 +90,7 @@ def test_a_tile_without_tables_is_not_decoded_with_another_s():
             t.data[at:at + len(stream)] = bytes(t.data[at:at + len(stream)]).replace(marker, b"\xff\xef")
         slide = t.save(os.path.join(tmp(), "bare.svs"))
         for options in (("-j", "1"), ("-j", "2"), ("-j", "1", "--gray")):
-            out, _, j = convert(slide, *options, status=1)
+            out, _, j = convert(slide, *options, status=4)
             with h5py.File(out, "r") as f:
                 status = f["groups/00001/tile_status"][()].flatten()
             expect(status[5] == 2 and (status != 0).sum() == 1, "%s", status)
@@ -121,7 +121,7 @@ def test_jpeg_2000_header_is_checked_before_memory_is_allocated():
         t = Tiff(slide)
         for k in range(12):
             t.replace_tile(k, stream[:4] + header + stream[51:])
-        _, p, j = convert(t.save(os.path.join(tmp(), "x.svs")), "-j", "2", status=1)
+        _, p, j = convert(t.save(os.path.join(tmp(), "x.svs")), "-j", "2", status=4)
         expect(j["tiles_damaged"] == 12, "%s", j)
         peak = re.search(r"peak memory ([0-9.]+) (\w+)", p.err).groups()
         expect(peak[1] == "MiB" and float(peak[0]) < (2000 if SAN else 200), "%s MiB", peak)
@@ -234,8 +234,8 @@ def test_a_better_copy_of_a_damaged_slide_is_converted():
         folder, out = tmp("in"), tmp("out")
         slide = os.path.join(folder, "slide.svs")
         open(slide, "wb").write(bad)
-        run(WSI2H5, "-o", out, slide, status=1)
-        says(run(WSI2H5, "-o", out, slide, status=1).err, "0 converted, 1 skipped (up to date), 1 with damaged tiles")
+        run(WSI2H5, "-o", out, slide, status=4)
+        says(run(WSI2H5, "-o", out, slide, status=4).err, "0 converted, 1 skipped (up to date), 1 with damaged tiles")
         shutil.copy2(good, slide)  # keeps the old time
         says(run(WSI2H5, "-o", out, slide).err, "has changed since", "1 converted")
         says(run(WSI2H5, "-o", out, slide).err, "1 skipped (up to date)")
@@ -244,7 +244,7 @@ def test_a_better_copy_of_a_damaged_slide_is_converted():
 def test_damage_is_reported_by_every_run():
     slide = made("--size", "800x700", "--garbage", "1,1", name="bad")
     out = os.path.join(tmp(), "bad.h5")
-    for status, options in ((1, ()), (1, ()), (0, ("--accept-damage",)), (1, ("-q",))):
+    for status, options in ((4, ()), (4, ()), (0, ("--accept-damage",)), (4, ("-q",))):
         p = run(WSI2H5, *options, "-o", out, slide, status=status)
         says(p.err, slide + ": 1 damaged tile, filled with the background", "copy the slide again")
     p = run(WSI2H5, "--on-damage", "fail", "-o", out, slide, status=1)
@@ -272,7 +272,7 @@ def test_errors_that_pass_are_not_recorded_as_damage():
             p = run(WSI2H5, "-o", out, slide, env=dict(env, TORTURE_AT=str(k), TORTURE_DO="24" if k % 2 else "5"), status=None)
             same = os.path.exists(out) and open(out, "rb").read() == whole
             expect(same or not os.path.exists(out), "%s %d: another store: %s", call, k, p.err)
-            expect(p.returncode == 0 and same or p.returncode == 1 and slide in p.err, "%s %d: %s", call, k, p.err)
+            expect(p.returncode == 0 and same or p.returncode in (1, 5) and slide in p.err, "%s %d: %s", call, k, p.err)
             tried += 1
     expect(tried > 30, "only %d tries", tried)  # OpenSlide 4 opens the slide less often than OpenSlide 3
 
@@ -327,7 +327,7 @@ def test_what_a_lock_leaves_in_errno_is_no_error():
     run("cc", "-shared", "-fPIC", "-o", library, source, "-ldl")
     slide = made("--size", "800x700", "--compression", "deflate", "--garbage", "1,1", name="bad")
     out = os.path.join(tmp(), "x.h5")
-    p = run(WSI2H5, "-o", out, slide, status=1, env=dict(os.environ, LD_PRELOAD=library))
+    p = run(WSI2H5, "-o", out, slide, status=4, env=dict(os.environ, LD_PRELOAD=library))
     says(p.err, slide, "1 damaged tile")
     expect(os.path.exists(out), "no store: %s", p.err)
 
@@ -453,7 +453,7 @@ def test_thumbnail_or_profile_that_is_lost_is_damage():
     t = Tiff(made("--size", "800x700", "--icc", "fake:5000"))
     t.put_u32(t.directories[0][ICC][2] + 8, len(t.data) + 10)
     slide = t.save(os.path.join(tmp(), "noicc.svs"))
-    path, p, j = convert(slide, status=1)
+    path, p, j = convert(slide, status=4)
     says(p.err, slide, "the file is damaged (its ICC profile cannot be read)")
     with h5py.File(path, "r") as f:
         expect("icc_profile" not in f, "a profile")
@@ -461,7 +461,7 @@ def test_thumbnail_or_profile_that_is_lost_is_damage():
     says(convert(slide, "--on-damage", "fail", status=1)[1].err, "ICC profile cannot be read; rejected")
     t = Tiff(made("--size", "800x700"))
     t.set(273, len(t.data) + 10, 0, 1)  # the thumbnail's first strip
-    path, p, j = convert(t.save(os.path.join(tmp(), "nothumb.svs")), status=1)
+    path, p, j = convert(t.save(os.path.join(tmp(), "nothumb.svs")), status=4)
     says(p.err, "its thumbnail cannot be read")
 
 
@@ -478,7 +478,7 @@ def test_label_and_macro_never():
 
 def test_properties_where_openslide_cannot_open():
     slide = made("--size", "800x700", "--outside", "1,1", "--mpp", "0,5", name="outside")
-    path, p, _ = convert(slide, status=1)
+    path, p, _ = convert(slide, status=4)
     with h5py.File(path, "r") as f:
         expect(f.attrs["mpp_x"] == 0.5 and f["properties"].attrs["aperio.AppMag"] in ("20", b"20"), "properties")
         expect("Patient" not in str(dict(f["properties"].attrs)), "a name")
@@ -487,7 +487,7 @@ def test_properties_where_openslide_cannot_open():
 def test_description_that_repeats_a_key():
     text = "Aperio Image|A = 1|MPP = 0.5|A = 2|AppMag = 20|MPP = 0.5|" + "k" * 500 + " = 1"
     slide = made("--size", "800x700", "--description", text, "--outside", "1,1", name="repeats")
-    path, p, j = convert(slide, "--keep-identifiers", status=1)
+    path, p, j = convert(slide, "--keep-identifiers", status=4)
     expect(j["status"] == "damaged", "%s", j)
     with h5py.File(path, "r") as f:
         expect(str(f["properties"].attrs["aperio.A"]) in ("2", "b'2'"), "%s", f["properties"].attrs["aperio.A"])
@@ -496,7 +496,7 @@ def test_description_that_repeats_a_key():
 def test_second_directory_that_cannot_be_read():
     t = Tiff(made("--size", "800x700"))
     t.put_u32(t.links[1], len(t.data) + 1000)
-    path, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=1)
+    path, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=4)
     expect(j["status"] == "damaged" and j["reader"] == "svs" and j["tiles_damaged"] == 0, "%s", j)
     with h5py.File(path, "r") as f, h5py.File(store(made("--size", "800x700")), "r") as g:
         expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
@@ -535,7 +535,7 @@ def test_files_of_the_field():
     for name, status, words in FILES:
         path, p, j = convert(real(name), status=None)
         said = j.get("message", "") + " " + j.get("reader", "")
-        if j["status"] != status or words not in said or p.returncode != (status != "done"):
+        if j["status"] != status or words not in said or p.returncode != {"done": 0, "damaged": 4}.get(status, 1):
             wrong.append("%s: %s, %s" % (name, j["status"], said))
         if status != "failed":
             run(H5SPEC, "verify", path)

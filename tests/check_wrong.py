@@ -13,10 +13,10 @@ def good():
     return made("--size", "600x500", name="good")
 
 
-def convert_with(bad, *words, options=()):
+def convert_with(bad, *words, options=(), status=1):
     """A bad slide between two good ones: the good ones are converted, the bad one is named."""
     out = tmp()
-    p = run(WSI2H5, *options, "-o", out, good(), bad, made("--size", "300x300", name="other"), status=1)
+    p = run(WSI2H5, *options, "-o", out, good(), bad, made("--size", "300x300", name="other"), status=status)
     says(p.err, str(bad), *words)
     expect(sorted(f for f in stores_in(out) if f in ("good.h5", "other.h5")) == ["good.h5", "other.h5"],
            "the others were not done: %s", stores_in(out))
@@ -58,7 +58,7 @@ def test_truncated_slide():
     data = open(good(), "rb").read()
     convert_with(write("half.svs", data[:len(data) // 8]), "half.svs", "damaged")
     # only the associated images are missing: every pixel is there, and yet the file is not whole
-    out = convert_with(write("most.svs", data[:-1000]), "most.svs", "the file is damaged")
+    out = convert_with(write("most.svs", data[:-1000]), "most.svs", "the file is damaged", status=4)
     with h5py.File(os.path.join(out, "most.h5"), "r") as f, h5py.File(os.path.join(out, "good.h5"), "r") as g:
         expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
     convert_with(write("most.svs", data[:-1000]), "rejected", options=("--on-damage", "fail"))
@@ -66,7 +66,7 @@ def test_truncated_slide():
 
 def test_damaged_tile_is_filled_recorded_and_reported():
     slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
-    out = convert_with(slide, "1 damaged")
+    out = convert_with(slide, "1 damaged", status=4)
     with h5py.File(os.path.join(out, "bad.h5"), "r") as f:
         status = f["groups/00001/tile_status"][()]
         expect(status[0, 1] == 2 and (status != 0).sum() == 1, "status %s", status)
@@ -82,7 +82,7 @@ def test_damage_can_be_refused():
 
 
 def test_unreadable_tile_of_a_real_file():
-    out = convert_with(real("unreadable.svs"), "1 damaged")
+    out = convert_with(real("unreadable.svs"), "1 damaged", status=4)
     with h5py.File(os.path.join(out, "unreadable.h5"), "r") as f:
         expect(f["groups/00001/tile_status"][0, 0] == 2, "status")
 

@@ -1,6 +1,8 @@
 /* cli.c - see cli.h. */
 #include "common/base/cli.h"
 
+#include "common/base/stop.h"
+
 #include "common/base/progress.h"
 
 #include <errno.h>
@@ -37,7 +39,22 @@ int cli_finish(int status)
     else
         err_set(&e, "cannot write to standard output; some of it is missing");
     cli_say("%s", e.msg);
-    return status == EXIT_DONE ? EXIT_PART : status;
+    return status == EXIT_DONE ? EXIT_TROUBLE : status;
+}
+
+int cli_failed(const struct err *e)
+{
+    cli_say("%s", e->msg);
+    return stop_signal() ? EXIT_STOPPED : err_is_trouble(e) ? EXIT_TROUBLE : EXIT_PART;
+}
+
+int cli_worst(int a, int b)
+{
+    static const int order[] = {EXIT_STOPPED, EXIT_TROUBLE, EXIT_PART, EXIT_DAMAGED};
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+        if (a == order[k] || b == order[k])
+            return order[k];
+    return EXIT_DONE;
 }
 
 /* --- messages --- */

@@ -16,9 +16,11 @@
 /* Exit status of both programs. */
 enum {
     EXIT_DONE = 0,    /* everything is done */
-    EXIT_PART = 1,    /* some input failed, the rest is done */
+    EXIT_PART = 1,    /* some input is bad, the rest is done; again, it would fail again */
     EXIT_USAGE = 2,   /* wrong usage; nothing was begun */
     EXIT_STOPPED = 3, /* stopped by a signal; no unfinished file remains */
+    EXIT_DAMAGED = 4, /* everything is written, some of it from damaged tiles */
+    EXIT_TROUBLE = 5, /* the machine failed (err_is_trouble), not the input: worth another try */
 };
 
 /* Comes first in main(). Opens /dev/null for each closed descriptor from 0 to 2; otherwise an
@@ -27,8 +29,14 @@ enum {
 void cli_start(const char *program);
 
 /* Comes last in main(), with the exit status. Flushes stdout; if that fails (the disk is full),
- * reports it and returns EXIT_PART instead of EXIT_DONE. */
+ * reports it and returns EXIT_TROUBLE instead of EXIT_DONE. */
 int cli_finish(int status);
+
+/* Prints an error that ends a command; returns its exit status: EXIT_STOPPED after a signal, else
+ * EXIT_TROUBLE or EXIT_PART. */
+int cli_failed(const struct err *e);
+/* Of the statuses of two inputs, that of both: trouble, then bad input, then damage. */
+int cli_worst(int a, int b);
 
 /* Prints one line on stderr, "PROGRAM: text". Control characters become '?' (err_clean), because
  * names of files could otherwise move a terminal's cursor. All messages of both programs go through

@@ -226,8 +226,9 @@ static void print_option(const struct command_option *o, const void *defaults)
 
 void command_print_statuses(void)
 {
-    puts("\nExit status: 0 all done; 1 some input failed, the rest was done; 2 wrong usage;\n"
-         "3 stopped by a signal, no unfinished file remains.");
+    puts("\nExit status: 0 all done; 1 some input is bad, the rest was done; 2 wrong usage;\n"
+         "3 stopped by a signal, no unfinished file remains; 4 all written, some tiles\n"
+         "are damaged; 5 disk, memory or device failed: try again.");
 }
 
 static void set_defaults(const struct command *c, void *ctx)
@@ -267,18 +268,13 @@ int command_help(const struct command *c)
 
 /* --- usage errors --- */
 
-static bool is_no_memory(const struct err *e)
-{
-    return strstr(e->msg, "out of memory") || strstr(e->msg, strerror(ENOMEM));
-}
-
 int command_usage_error(const struct command *c, const struct err *e)
 {
     char name[64];
     full_name(c, name);
     cli_say_as(name, "%s", e->msg);
-    if (is_no_memory(e)) /* the usage may be right */
-        return EXIT_PART;
+    if (err_is_trouble(e)) /* the usage may be right */
+        return EXIT_TROUBLE;
     fprintf(stderr, "Try '%s --help'.\n", name);
     return EXIT_USAGE;
 }

@@ -114,7 +114,7 @@ struct command {
  * argv[0] is not looked at. Returns -1 to go on, with the words that are no options in
  * argv[*first] to argv[argc - 1], or the program's exit status. */
 int command_parse(const struct command *c, int argc, char **argv, void *ctx, int *first);
-/* Reports a usage error; returns its exit status, which for a lack of memory is EXIT_PART. */
+/* Reports a usage error; returns its exit status, EXIT_TROUBLE if the machine is to blame. */
 int command_usage_error(const struct command *c, const struct err *e);
 /* Prints the help to stdout. Returns the exit status. */
 int command_help(const struct command *c);

@@ -97,3 +97,20 @@ int err_add(struct err *e, const char *fmt, ...)
     err_clean(e->msg);
     return -1;
 }
+
+bool err_is_trouble(const struct err *e)
+{
+    static const int codes[] = {
+        EIO,        ESTALE,    ENOSPC,    EDQUOT,    EROFS,        ENOMEM,      EMFILE,
+        ENFILE,     ETIMEDOUT, EREMOTEIO, EHOSTDOWN, ENOTCONN,     ENODEV,      ENXIO,
+        ECONNRESET, ESHUTDOWN, EAGAIN,    ENOLCK,    EHOSTUNREACH, ENETUNREACH, ECONNREFUSED};
+    static const char *const words[] = {"out of memory", "no space left", "too little disk space",
+                                        "(cuda:"};
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++)
+        if (strstr(e->msg, strerror(codes[k])))
+            return true;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (strstr(e->msg, words[k]))
+            return true;
+    return false;
+}

@@ -10,6 +10,7 @@
 #define WSI_ERR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -34,6 +35,10 @@ int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
 /* Puts "context: " before the existing message; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+/* Is the machine to blame (disk, memory, network, GPU) and not the input? Then another try,
+ * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
+bool err_is_trouble(const struct err *e);
 
 /* How many bytes the character at `s` has if it must not reach a terminal, else 0: control
  * characters (C0, DEL, and C1 as UTF-8 or as single bytes), and those that reorder the text around

@@ -5,7 +5,10 @@
 #include "common/base/number.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Length of the valid UTF-8 sequence at s, or 0. */
 static int utf8_length(const unsigned char *s)
@@ -61,4 +64,20 @@ void json_write_number(FILE *f, double x)
 {
     char buf[32];
     fputs(isfinite(x) ? number_text(buf, x) : "null", f);
+}
+
+void json_end_line(FILE *f)
+{
+    char host[256] = "", at[32] = "";
+    const char *node = getenv("SLURMD_NODENAME");
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gethostname(host, sizeof host - 1))
+        host[0] = 0;
+    if (gmtime_r(&now, &utc))
+        strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    fputs(", \"host\": ", f);
+    json_write_string(f, node ? node : host);
+    fprintf(f, ", \"time\": \"%s\"}\n", at);
+    fflush(f);
 }

@@ -13,4 +13,9 @@ void json_write_escaped(FILE *f, const char *s, const char *also);
 /* Prints x as a JSON number; null for NaN and infinities. */
 void json_write_number(FILE *f, double x);
 
+/* Ends the line of JSON about an input and flushes it:
+ *     , "host": "n3", "time": "2026-11-23T20:05:01Z"}
+ * The host is the scheduler's name of the node, if there is one. */
+void json_end_line(FILE *f);
+
 #endif

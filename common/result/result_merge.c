@@ -200,7 +200,7 @@ static int by_hash(const void *a, const void *b)
     return strcmp(((const struct seen *)a)->quickhash, ((const struct seen *)b)->quickhash);
 }
 
-/* A slide may be in the sum once only, whatever its name. */
+/* A slide may be in the sum once only, whatever its name. 1: it is left out. */
 static int check_duplicate(struct merge *m, const struct part *p, const struct result_slide *s,
                            struct err *e)
 {
@@ -218,11 +218,15 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
     if (!node)
         return err_set(e, "out of memory");
     const struct part *old = (*node)->part;
-    return err_set(
-        e,
-        "%s of %s and %s of %s are the same slide (quickhash %.12s...); leave one of them "
-        "out, or use --allow-duplicates",
-        old->name, m->paths[old->file], p->name, m->paths[p->file], s->quickhash);
+    err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...)%s", old->name,
+            m->paths[old->file], p->name, m->paths[p->file], s->quickhash,
+            m->options.duplicate
+                ? ""
+                : "; leave one of them out, or use --skip-duplicates or --allow-duplicates");
+    if (!m->options.duplicate)
+        return -1;
+    m->options.duplicate(m->options.ctx, e);
+    return 1;
 }
 
 /* Writes the sum of a slide's parts, of which p is the first. */
@@ -232,7 +236,10 @@ static int put_sum(struct merge *m, const struct part *p, const struct result_sl
     const struct result_merge_options *o = &m->options;
     if (o->accepts && !o->accepts(o->ctx, m->paths[p->file], sum))
         return 0;
-    if (check_duplicate(m, p, sum, e) || check_whole(m, sum, e))
+    const int same = check_duplicate(m, p, sum, e);
+    if (same)
+        return same < 0 ? -1 : 0;
+    if (check_whole(m, sum, e))
         return -1;
     return result_put_slide(m->out, sum, e) ? err_add(e, "%s", out) : 0;
 }

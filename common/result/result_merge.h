@@ -9,6 +9,9 @@
 struct result_merge_options {
     bool partial;          /* groups may be missing */
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
+    /* Called for a slide that is left out, because it is the same as an earlier one. NULL: then the
+     * merge fails. */
+    void (*duplicate)(void *ctx, const struct err *why);
     /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
     /* Is a slide to be in the sum? Asked in the order of the slides' names; `path` is that of the

@@ -306,10 +306,8 @@ int compare_main(int argc, char **argv)
     stop_catch_signals();
     if (compare_results(a.paths[0], a.paths[1], &c, &e) == 0)
         status = print_all(&a, &c);
-    else {
-        cli_say("%s", e.msg);
-        status = stop_signal() ? EXIT_STOPPED : EXIT_PART;
-    }
+    else
+        status = cli_failed(&e);
     compare_free(&c);
     return status;
 }

@@ -18,6 +18,7 @@
 struct merging {
     const struct options *o;
     struct same_resolution resolution;
+    int64_t duplicates; /* slides that --skip-duplicates left out */
 };
 
 static void show_progress(void *ctx, int64_t done, int64_t slides)
@@ -35,8 +36,8 @@ static void print_json(const struct merging *m, const struct result *r, double s
     fputs("{\"output\": ", stdout);
     json_write_string(stdout, o->output);
     printf(", \"results\": %d, \"slides\": %" PRId64 ", \"left_out\": %" PRId64
-           ", \"windows\": %" PRId64 ", \"mean_db\": ",
-           o->files.n, result_slides(r), m->resolution.others, c->windows);
+           ", \"duplicates\": %" PRId64 ", \"windows\": %" PRId64 ", \"mean_db\": ",
+           o->files.n, result_slides(r), m->resolution.others, m->duplicates, c->windows);
     json_write_number(stdout, mean);
     fputs(", \"std_db\": ", stdout);
     json_write_number(stdout, std);
@@ -69,11 +70,20 @@ static bool has_same_resolution(void *ctx, const char *path, const struct result
     return false;
 }
 
+static void skip_duplicate(void *ctx, const struct err *why)
+{
+    struct merging *m = ctx;
+    m->duplicates++;
+    cli_say("%s; the second is left out", why->msg);
+}
+
 static int merge(struct merging *m, struct err *e)
 {
     const struct options *o = m->o;
     const struct result_merge_options how = {.partial = o->partial,
                                              .allow_duplicates = o->allow_duplicates,
+                                             .duplicate =
+                                                 o->skip_duplicates ? skip_duplicate : NULL,
                                              .progress = show_progress,
                                              .accepts = o->mix_mpp ? NULL : has_same_resolution,
                                              .ctx = m};
@@ -91,10 +101,8 @@ static int merge_and_report(struct merging *m)
     const double begun = clock_now();
     struct err e = {""};
     struct result *r = merge(m, &e) ? NULL : result_open(o->output, &e);
-    if (!r) {
-        cli_say("%s", e.msg);
-        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
-    }
+    if (!r)
+        return cli_failed(&e);
     const double seconds = clock_now() - begun;
     if (o->json)
         print_json(m, r, seconds);

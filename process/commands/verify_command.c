@@ -149,10 +149,8 @@ int verify_main(struct options *o)
     struct err e = {""};
     struct job v = {.o = o, .bad = o->files.failed};
     stop_catch_signals();
-    if (!(v.bytes = list_sizes(&o->files, &e))) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (!(v.bytes = list_sizes(&o->files, &e)))
+        return cli_failed(&e);
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "file", o->files.n, "MB/s");
     while (v.k < o->files.n && !check_file(&v))
         v.k++;

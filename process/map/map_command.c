@@ -365,12 +365,9 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.n_files = a->files.n;
     stop_catch_signals();
     const bool scores = a->setup.scores.path != NULL;
-    bad = bad || (scores ? map_scores_write(&a->setup, &done, &e)
-                         : check_one_slide(a, &e) || map_write(&a->setup, &done, &e));
-    if (bad) {
-        cli_say("%s", e.msg);
-        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
-    }
+    if (bad || (scores ? map_scores_write(&a->setup, &done, &e)
+                       : check_one_slide(a, &e) || map_write(&a->setup, &done, &e)))
+        return cli_failed(&e);
     return print_done(a, &done, begun);
 }
 

@@ -162,7 +162,10 @@ static const struct command_option merge_rows[] = {
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
     JSON("Messages", "print a JSON line about the output"), PROGRESS, QUIET,
-    DUPLICATES, MIX_MPP, COMMAND_LAST_ROWS};
+    DUPLICATES, MIX_MPP,
+    {NULL, 0, "skip-duplicates", NULL,
+     "merge only the first by name of slides that are the same; without it they are an error",
+     COMMAND_FLAG(skip_duplicates)}, COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {
     LIST, JSON("Output", "print one JSON line per file"),
@@ -307,8 +310,8 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     if (!bad && c == &options_run && check_regions(o, &e))
         return command_usage_error(c, &e);
     if (bad)
-        cli_say("%s", e.msg);
-    return bad || o->files.n == 0 ? EXIT_PART : -1;
+        return cli_failed(&e);
+    return o->files.n == 0 ? EXIT_PART : -1;
 }
 
 void options_free(struct options *o)

@@ -120,26 +120,20 @@ static int run(struct arguments *a, int argc, char **argv)
     if (status >= 0)
         return status;
     a->setup.patterns = a->patterns;
-    if (list_add_words(&a->files, argv + first, argc - first, &e)) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (list_add_words(&a->files, argv + first, argc - first, &e))
+        return cli_failed(&e);
     if (check(a, &e))
         return command_usage_error(&plot_options, &e);
     publish_clean(a->setup.output); /* however this run ends */
-    if (list_expand(&a->files, LIST_RESULTS, &e)) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (list_expand(&a->files, LIST_RESULTS, &e))
+        return cli_failed(&e);
     if (a->files.failed > 0) /* they are reported; a picture without them would mislead */
         return EXIT_PART;
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
-    if (plot_write(&a->setup, &e)) {
-        cli_say("%s", e.msg);
-        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
-    }
+    if (plot_write(&a->setup, &e))
+        return cli_failed(&e);
     return EXIT_DONE;
 }
 

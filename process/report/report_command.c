@@ -163,25 +163,19 @@ static int run(struct arguments *a, int argc, char **argv)
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
-    if (list_add_words(&a->files, argv + first, argc - first, &e)) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (list_add_words(&a->files, argv + first, argc - first, &e))
+        return cli_failed(&e);
     if (check(a, &e))
         return command_usage_error(&report_options, &e);
-    if (list_expand(&a->files, LIST_REPORT, &e)) {
-        cli_say("%s", e.msg);
-        return EXIT_PART;
-    }
+    if (list_expand(&a->files, LIST_REPORT, &e))
+        return cli_failed(&e);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     a->setup.folders = a->files.folders;
     a->setup.n_folders = a->files.n_folders;
     stop_catch_signals();
-    if (report_write(&a->setup, &bad, &failing, &e)) {
-        cli_say("%s", e.msg);
-        return stop_signal() ? EXIT_STOPPED : EXIT_PART;
-    }
+    if (report_write(&a->setup, &bad, &failing, &e))
+        return cli_failed(&e);
     return finish(a, bad, failing, begun);
 }
 

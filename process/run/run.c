@@ -28,6 +28,7 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
+    int64_t trouble;  /* of those failed: err_is_trouble */
     int64_t empty;    /* of those done: no window counts, although some fit */
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
@@ -119,14 +120,15 @@ static void json_store(const struct run *r, const char *path, const struct resul
     if (why) {
         fputs(", \"message\": ", stdout);
         json_write_string(stdout, why->msg);
+        printf(", \"cause\": \"%s\"", err_is_trouble(why) ? "trouble" : "input");
     }
-    puts("}");
-    fflush(stdout);
+    json_end_line(stdout);
 }
 
 static void report_failure(struct run *r, const char *path, const struct err *why)
 {
     r->failed++;
+    r->trouble += err_is_trouble(why);
     failed_list_add(r->failures, path, why->msg);
     json_store(r, path, NULL, why);
     cli_say("%s", why->msg);
@@ -437,13 +439,13 @@ static int run_stores(struct run *r)
     else
         bad = results_commit(r->out, &e);
     bad = bad || failures_end(r->failures, r->o, &e);
-    if (bad)
-        cli_say("%s", e.msg);
+    const int status = bad          ? cli_failed(&e)
+                       : r->trouble ? EXIT_TROUBLE
+                       : r->failed  ? EXIT_PART
+                                    : EXIT_DONE;
     r->ended_early = bad;
-    close_live(r, bad && stop_signal() ? EXIT_STOPPED : bad ? -1 : 0);
-    if (bad && stop_signal())
-        return EXIT_STOPPED;
-    return bad || r->failed ? EXIT_PART : EXIT_DONE;
+    close_live(r, status == EXIT_STOPPED ? EXIT_STOPPED : bad ? -1 : 0);
+    return status;
 }
 
 static void share_list(struct options *o)
@@ -466,7 +468,7 @@ static int run_share(struct options *o)
     r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
     if (!r.counts.histogram) {
         cli_say("out of memory");
-        return EXIT_PART;
+        return EXIT_TROUBLE;
     }
     const double begun = clock_now();
     const int status = run_stores(&r);

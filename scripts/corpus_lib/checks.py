@@ -1,88 +1,61 @@
-"""What has been found in finished files: damage of results, quickhashes of stores.
+"""What reading finished files finds: damage of results, their resolutions, quickhashes of stores.
 
-Reading 3,505 results takes minutes, so findings are kept in OUT/checked.json. A finding holds while
-the file's size and time are those that it had when it was read.
+Reading 3,505 results takes minutes, so findings are kept in the records (records.py), with the size and
+time of the file at that moment.
 """
 import json
-import os
+import math
 import re
 
-from corpus_lib.files import ask, key, program, read_json, write_whole
-
-
-class Checks:
-    """{path: [size, mtime in ns, problem or "", quickhash or ""]}"""
-
-    def __init__(self, path):
-        self.path, self.known = path, read_json(path, {})
-
-    def finding(self, path):
-        """(problem, quickhash) of a file that has not changed since it was read; None otherwise."""
-        row = self.known.get(os.fsencode(path).decode("utf-8", "backslashreplace"))
-        try:
-            at = os.stat(path)
-        except OSError:
-            return None
-        return (row[2], row[3]) if row and row[:2] == [at.st_size, at.st_mtime_ns] else None
-
-    def problem(self, path):
-        """What is wrong with a result; "" if nothing is known to be."""
-        return (self.finding(path) or ("", ""))[0]
-
-    def quickhash(self, path):
-        """The slide's hash in a store; "" if it is unknown or the slide has none."""
-        return (self.finding(path) or ("", ""))[1]
-
-    def note(self, path, problem="", quickhash=""):
-        try:
-            at = os.stat(path)
-        except OSError:
-            return
-        self.known[os.fsencode(path).decode("utf-8", "backslashreplace")] = [
-            at.st_size, at.st_mtime_ns, problem, quickhash]
-
-    def save(self):
-        try:
-            write_whole(self.path, json.dumps(self.known, indent=0) + "\n")
-        except OSError:
-            pass  # another user's corpus: the next call reads the files again
-
-    # reading files
-
-    def read_stores(self, stores):
-        """Notes the quickhash of each store that is not known yet."""
-        new = {key(s): s for s in stores if self.finding(s) is None}
-        text = ask_list("info", new.values(), "--json").stdout if new else ""
-        for line in text.split("\n"):
-            try:
-                row = json.loads(line)
-                self.note(new[key(row["file"])], "", row.get("quickhash") or "")
-            except (ValueError, KeyError, TypeError):
-                pass  # a store that cannot be read; the look-up reports it
-        if new:
-            self.save()
-
-    def read_results(self, results, again=False):
-        """Verifies each result that is not known yet; `again`: all of them."""
-        new = {key(r): r for r in results
-               if os.path.exists(r) and (again or self.finding(r) is None)}
-        text = ask_list("verify", new.values(), "--json", "-q").stdout if new else ""
-        for line in text.split("\n"):
-            try:
-                row = json.loads(line)
-                path, message = new[key(row["file"])], row.get("message") or ""
-                if message or row["status"] != "failed":
-                    self.note(path, message.replace(path + ": ", "", 1))
-            except (ValueError, KeyError, TypeError):
-                pass  # the program was stopped: unknown still
-        if new:
-            self.save()
+from corpus_lib.files import ask, key, program, stamp
 
 
 def ask_list(command, paths, *options):
     """Runs a command of h5spec over a list of files. Nothing is written: others may look at a corpus."""
     return ask(program("h5spec"), command, *options, "--list", "-",
                given="".join(path + "\n" for path in paths))
+
+
+def findings(command, paths, *options):
+    """[(what, row of JSON)] of what a command of h5spec says about {path: what}."""
+    of = {key(path): what for path, what in paths.items()}
+    text = ask_list(command, paths, "--json", *options).stdout if paths else ""
+    for line in text.split("\n"):
+        try:
+            row = json.loads(line)
+            yield of[key(row["file"])], row
+        except (ValueError, KeyError, TypeError):
+            pass  # the program was stopped, or cannot read the file: unknown still
+
+
+def read_stores(corpus, records):
+    """Notes the quickhash of each store that is not known yet. True if there was any."""
+    now = {r.name: stamp(corpus.store(r)) for r in records}
+    new = {corpus.store(r): r for r in records if now[r.name] and r.hashed != now[r.name]}
+    for r, row in findings("info", new):
+        r.hashed, r.hash = now[r.name], row.get("quickhash") or ""
+    return bool(new)
+
+
+def read_results(corpus, records, again=False):
+    """Verifies each result that is not known yet; `again`: all of them. True if there was any."""
+    now = {r.name: stamp(corpus.result(r)) for r in records}
+    new = {corpus.result(r): r for r in records if now[r.name] and (again or r.checked != now[r.name])}
+    for r, row in findings("verify", new, "-q"):
+        message = row.get("message") or ""
+        if message or row["status"] != "failed":
+            r.checked, r.problem = now[r.name], message.replace(corpus.result(r) + ": ", "", 1)
+    return bool(new)
+
+
+def read_resolutions(corpus, records):
+    """Notes the resolution of each result that is not known yet."""
+    now = {r.name: stamp(corpus.result(r)) for r in records}
+    for r, row in findings("info", {corpus.result(r): r for r in records if r.resolved != now[r.name]}):
+        slide = (row.get("slides") or [{}])[0]
+        x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))
+        um = math.sqrt(x * y) * down if x > 0 and y > 0 else 0
+        r.resolved, r.um, r.down = now[r.name], repr(um) if um else "", repr(down) if down else ""
 
 
 def problems_in(messages, paths):

@@ -27,9 +27,16 @@ def submit(corpus, run, settings, kind, argv, tasks=0, after=(), log=None, about
     own = {"convert": "convert_job", "process": "process_job", "groups": "process_job"}.get(kind)
     number = scheduler.submit(kind, argv, corpus.path("logs", "%d.%s" % (run, log or kind)), tasks,
                               settings["at_once"] if tasks else 0, list(after),
-                              settings["options"] + (settings[own] if own else []), binary, gpus)
+                              settings["options"] + (settings[own] if own else [])
+                              + scheduler.not_on(settings.get("exclude") or []), binary, gpus)
     corpus.add_job(run, kind, number, tasks, about or scheduler.name)
     return number
+
+
+def set_stage(settings):
+    """Tells the tasks where to stage; see stage.py."""
+    if settings.get("stage"):
+        os.environ.update(WSI_STAGE=os.path.join(HERE, "stage"), WSI_STAGE_DIR=settings["stage"])
 
 
 def submit_step(corpus, run, settings, name, after):
@@ -50,6 +57,7 @@ def withdraw(corpus, run, settings, reason):
 
 def submit_all(corpus, run, settings, convert, process):
     """Submits the arrays of a run and what depends on them."""
+    set_stage(settings)
     corpus.add_job(run, "begin", "-", 0, settings["scheduler"])
     write_list(corpus.run_path(run, "convert.txt"), convert)
     try:

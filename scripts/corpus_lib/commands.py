@@ -9,16 +9,21 @@ import time
 
 from corpus_lib.cluster import submit_all
 from corpus_lib.device import choose_device
-from corpus_lib.files import (DONE, PART, USAGE, ask, counted, die, fresh, program, say,
+from corpus_lib.files import (DONE, PART, TROUBLE, USAGE, ask, counted, die, fresh, program, say,
                               write_whole)
 from corpus_lib.inputs import gather
 from corpus_lib.local import run_local
-from corpus_lib.logs import last_suspects
+from corpus_lib.again import try_again
+from corpus_lib.attempts import Attempts
 from corpus_lib.progress import Progress
 from corpus_lib.report import write_report
-from corpus_lib.schedulers import active_tasks, choose_scheduler
+from corpus_lib import checks
+from corpus_lib.remove import BEYOND, find, remove
+from corpus_lib.schedulers import PATIENCE, Away, active_tasks, choose_scheduler, patient, SCHEDULERS
 from corpus_lib.state import Corpus
-from corpus_lib.status import headline, is_merged, look, print_status, status_of, verdict
+from corpus_lib.status import (headline, is_merged, look, print_prometheus, print_status, status_of,
+                               verdict)
+from corpus_lib.steps import remake
 
 
 # --- run ---
@@ -50,7 +55,7 @@ def with_codec(words):
 
 def shared_settings(corpus, o):
     """The options that all runs of a corpus share: one corpus, one set of parameters."""
-    kept = corpus.settings()
+    kept = corpus.settings
     wsi2h5 = o.wsi2h5
     if not kept:
         wsi2h5 = with_codec(wsi2h5 or [])
@@ -75,7 +80,7 @@ def run_settings(o, shared, scheduler):
     gpus, process = choose_device(o.gpus, scheduler, shared["h5spec"])
     if shared["allow_duplicates"]:
         process = process + ["--allow-duplicates"]
-    return dict(shared, scheduler=scheduler, tasks=o.tasks, at_once=o.at_once, gpus=gpus,
+    return dict(shared, scheduler=scheduler, retries=o.retries, stage=o.stage, tasks=o.tasks, at_once=o.at_once, gpus=gpus,
                 process=process, group_tasks=o.group_tasks, options=o.options,
                 convert_job=o.convert_job, process_job=o.process_job,
                 programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
@@ -87,7 +92,7 @@ def command_run(o):
     corpus = Corpus(o.out)
     again = [path for path in corpus.rejected if os.path.lexists(path)]
     slides, problems = gather(o.slides + again, o.list)
-    if not slides and not corpus.slides:
+    if not slides and not corpus.is_known():
         for path, problem in problems.items():
             say("%s: %s" % (path, problem))
         die("no slides found" if problems else "no slides given", PART if problems else USAGE)
@@ -103,13 +108,12 @@ def command_run(o):
     for folder in ("results", "parts", "runs", "logs", corpus.stores):
         os.makedirs(corpus.path(folder), exist_ok=True)
     held = corpus.lock()
-    _, active = active_tasks(corpus)
-    if active:
-        die("%s: a run is going on (%s); see status, wait, or cancel it" % (
-            corpus.out, counted(active, "task")))
-    if corpus.settings() != shared:
+    check_idle(corpus)
+    if corpus.settings != shared:
         write_whole(corpus.path("settings.json"), json.dumps(shared) + "\n")
-    corpus.add_inputs(slides, problems)
+    left_out = corpus.add_inputs(slides, problems)
+    if left_out:
+        say("%s withdrawn earlier, left out (withdrawn.txt)" % counted(left_out, "slide"))
     corpus = Corpus(o.out)
     corpus.clean()
     corpus.prepare_inputs()
@@ -120,13 +124,18 @@ def command_run(o):
 
 def start(corpus, settings, o):
     """Begins what remains; with a scheduler it returns before that is done, unless --wait."""
-    corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
-    late = last_suspects(corpus, "convert")
+    checks.read_results(corpus, corpus.slides)
+    corpus.mark_duplicates()
     corpus.settle()
-    corpus.sources.begin({s: corpus.store(s) for s in corpus.to_convert()})
-    convert = sorted(map(corpus.input, corpus.to_convert()), key=lambda s: s in late)
-    process = [corpus.input(s) for s in corpus.to_process()]
-    st = status_of(corpus, None, 0, time.time())
+    scheduler = SCHEDULERS.get(last_scheduler(corpus))
+    attempts = Attempts(corpus, scheduler)
+    late, (convert, process) = attempts.suspects(), corpus.remain("convert", "process")
+    corpus.begin(convert)
+    corpus.save()
+    attempts.save()
+    convert = [corpus.input(s) for s in sorted(convert, key=lambda s: s.key in late)]
+    process = [corpus.input(s) for s in process]
+    st = status_of(corpus, None, 0, time.time(), attempts)
     if not convert and not process and is_merged(st):
         if all(fresh(corpus.path("report.html"), row["file"]) for row in st["merged"]):
             say("nothing to do")
@@ -151,22 +160,50 @@ def wait(out, when):
     """Waits for the last run. Returns the exit status."""
     progress = Progress(when)
     corpus, shown = Corpus(out), time.time()
-    while active_tasks(corpus)[1]:
-        time.sleep(2)
-        if progress.on and time.time() - shown >= max(5, progress.pause):
-            progress.show(headline(look(Corpus(out), time.time())))
-            shown = time.time()
-    progress.end()
+    while True:
+        while patient(lambda: active_tasks(corpus)[1]):
+            time.sleep(2)
+            if progress.on and time.time() - shown >= max(5, progress.pause):
+                progress.show(headline(look(Corpus(out), time.time())))
+                shown = time.time()
+        progress.end()
+        if not finish_for(corpus):
+            break
     st = look(Corpus(out), time.time())
     print_status(st)
     return verdict(st)
+
+
+def finish_for(corpus):
+    """A merge job that a sick node has ended left slides untried. True if they are tried again."""
+    corpus = Corpus(corpus.out)
+    run = corpus.runs()[-1]
+    scheduler = SCHEDULERS.get(corpus.run_settings(run).get("scheduler"))
+    return bool(scheduler) and try_again(corpus, Attempts(corpus, scheduler), run)
+
+
+def last_scheduler(corpus):
+    runs = corpus.runs()
+    return corpus.run_settings(runs[-1]).get("scheduler") if runs else None
+
+
+def check_idle(corpus):
+    """Only one run at a time."""
+    try:
+        _, active = patient(lambda: active_tasks(corpus), PATIENCE)
+    except Away as e:
+        die("%s: whether a run is going on is not known, because the scheduler does not answer (%s)" % (
+            corpus.out, e), TROUBLE)
+    if active:
+        die("%s: a run is going on (%s); see status, wait, or cancel it" % (
+            corpus.out, counted(active, "task")))
 
 
 # --- status, cancel ---
 
 def known_corpus(out):
     corpus = Corpus(out)
-    if not corpus.slides:
+    if not corpus.is_known() and not corpus.withdrawn:
         die("%s: not a corpus (it has no slides.txt); begin one with: corpus run -o %s SLIDES" % (
             out, shlex.quote(out)))
     return corpus
@@ -176,11 +213,13 @@ def command_status(o):
     known_corpus(o.out)
     while True:
         st = look(Corpus(o.out), time.time())
-        last = not o.watch or not st["active_tasks"]
+        last = not o.watch or st["active_tasks"] == 0
         if o.html and last:
             write_report(Corpus(o.out), st)
         if o.json:
             print(json.dumps(st), flush=True)
+        elif o.prometheus:
+            print_prometheus(st)
         elif last or sys.stdout.isatty():
             if o.watch and sys.stdout.isatty():
                 print("\x1b[H\x1b[J", end="")
@@ -194,7 +233,7 @@ def command_status(o):
 
 def command_cancel(o):
     corpus = known_corpus(o.out)
-    scheduler, active = active_tasks(corpus)
+    scheduler, active = patient(lambda: active_tasks(corpus), PATIENCE)
     if not active:
         say("nothing is running")
         return DONE
@@ -203,8 +242,38 @@ def command_cancel(o):
         os.kill(int(corpus.jobs(run)[0][1].split(" ")[1]), signal.SIGTERM)
         return DONE
     corpus.stop(run)
-    for _ in range(2):  # the look-up job may have submitted others meanwhile
-        scheduler.cancel([j[1] for j in corpus.jobs(run) if j[1] != "-"])
+    for _ in range(2):  # the look-up or the merge job may have submitted others meanwhile
+        for again in corpus.runs()[-2:]:
+            ids = [j[1] for j in corpus.jobs(again) if j[1].isdigit()]
+            if again >= run and ids:
+                corpus.stop(again)
+                scheduler.cancel(ids)
         time.sleep(0.5)
     say("cancelled; finished slides are kept, run again to continue")
     return DONE
+
+
+# --- remove ---
+
+def command_remove(o):
+    corpus = known_corpus(o.out)
+    slides, unknown = find(corpus, o.slides)
+    for word in unknown:
+        say("%s: not a slide of this corpus" % word)
+    if unknown:
+        return PART
+    held = corpus.lock()
+    check_idle(corpus)
+    shared = corpus.shares_stores()
+    os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
+    attempts = Attempts(corpus, SCHEDULERS.get(last_scheduler(corpus)))
+    for s in slides:
+        attempts.of.pop(s.key, None)
+    attempts.save()
+    remove(corpus, slides)
+    status = remake(corpus, attempts)
+    held.close()
+    say("%s removed; " % counted(len(slides), "slide") + BEYOND % corpus.out)
+    if shared:
+        say("%s belongs to another corpus: remove the slide there, too" % corpus.stores)
+    return status

@@ -1,4 +1,5 @@
 """What every module uses: exit statuses, messages, programs, small text files, ages of files."""
+import errno
 import json
 import os
 import re
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder of scripts/corpus
-DONE, PART, USAGE, STOPPED = 0, 1, 2, 3  # exit statuses
+DONE, PART, USAGE, STOPPED, DAMAGED, TROUBLE = 0, 1, 2, 3, 4, 5  # exit statuses, as of wsi2h5
 
 
 def say(text):
@@ -25,11 +26,11 @@ def counted(n, thing):
     return "%d %s%s" % (n, thing, "" if n == 1 else "s")
 
 
-def ask(*argv, given=""):
+def ask(*argv, given="", timeout=None):
     """Runs a command, with `given` as its standard input; returns what subprocess.run returns, with
     text of any bytes."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, input=given,
-                          encoding="utf-8", errors="surrogateescape")
+                          encoding="utf-8", errors="surrogateescape", timeout=timeout)
 
 
 # --- programs ---
@@ -88,11 +89,20 @@ def write_whole(path, text):
         with open(fd, "w", encoding="utf-8", errors="surrogateescape") as f:
             f.write(text)
             f.flush()
-            os.fsync(f.fileno())
+            sync(f.fileno())
         os.rename(new, path)
     except OSError:
         os.unlink(new)
         raise
+
+
+def sync(fd):
+    """fsync. A file system that has none says EINVAL, and reports errors when the file is closed."""
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        if e.errno != errno.EINVAL:
+            raise
 
 
 def open_own(path, flags=0):
@@ -112,21 +122,33 @@ def write_list(path, lines):
 
 # --- ages ---
 
+def look(path):
+    """os.stat(path); None if the file cannot be found. An error that may pass, such as ESTALE of NFS, does not
+    say that a file is missing: it is raised."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except OSError as e:
+        if e.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+            return None
+        raise
+
+
 def age(path):
     """Time of the last change in ns; None if the file does not exist."""
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
+    at = look(path)
+    return at.st_mtime_ns if at else None
+
+
+def stamp_of(at):
+    """BYTES:NANOSECONDS of what os.stat() gave; "" for None."""
+    return "%d:%d" % (at.st_size, at.st_mtime_ns) if at else ""
 
 
 def stamp(path):
-    """[bytes, mtime in ns] of a file; None if it does not exist."""
-    try:
-        at = os.stat(path)
-    except OSError:
-        return None
-    return [at.st_size, at.st_mtime_ns]
+    """BYTES:NANOSECONDS of a file's size and time of change; "" if it does not exist."""
+    return stamp_of(look(path))
 
 
 def fresh(made, source):

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 
+from corpus_lib.cluster import set_stage
 from corpus_lib.files import STOPPED, appended, counted, key, program, say, stem, write_list
-from corpus_lib.logs import Reports, last_suspects
+from corpus_lib.attempts import Attempts
 from corpus_lib.progress import LineCounter, Progress, duration
 from corpus_lib.report import write_report
 from corpus_lib.schedulers import started
@@ -86,24 +87,27 @@ class Local:
         self.pool = Pool(corpus, settings["tasks"] or 1, self.progress)
         self.threads = max(1, len(os.sched_getaffinity(0)) // self.pool.width)
         self.run = begin_local(corpus, settings)
+        set_stage(settings)
+        self.stage = [os.environ["WSI_STAGE"]] if settings.get("stage") else []
 
     def all(self, convert):
         corpus, begun = self.corpus, time.time()
         if convert:
             argv = [program("wsi2h5"), "-o", corpus.stores] + self.settings["wsi2h5"]
-            self.phase("convert", convert, lambda: map(corpus.input, corpus.to_convert()), argv)
-        todo = step_lookup(corpus, self.run)
+            self.phase("convert", convert, lambda: map(corpus.input, corpus.remain("convert")[0]), argv)
+        todo = step_lookup(corpus, self.run, Attempts(corpus))
         if todo and self.settings["group_tasks"]:
             self.groups(todo)
         elif todo:
             readable = set(corpus.groups())
             argv = [program("h5spec"), "run", "-o", corpus.path("results")]
             self.phase("process", todo,
-                       lambda: [s for s in map(corpus.store, corpus.to_process()) if s in readable],
+                       lambda: [s for s in map(corpus.store, corpus.remain("process")[0]) if s in readable],
                        argv + self.settings["h5spec"] + self.settings["process"])
-        step_merge(corpus, self.run)
+        attempts = Attempts(corpus)
+        step_merge(corpus, self.run, attempts)
         say("finished in %s" % duration(time.time() - begun))
-        st = status_of(corpus, None, 0, time.time())
+        st = status_of(corpus, None, 0, time.time(), attempts)
         if write_report(corpus, st):
             say("report: " + corpus.path("report.html"))
         print_status(st)
@@ -113,12 +117,12 @@ class Local:
         """Shares out the lines; again those that another's crash kept from being done."""
         doing, begun = {"convert": "converting", "process": "processing"}[kind], time.time()
         say("%s %s, %d at a time" % (doing, counted(len(lines), "slide"), self.pool.width))
-        late = last_suspects(self.corpus, kind)
         while lines:
-            self.share(kind, doing, sorted(lines, key=lambda s: s in late), argv)
-            reports, before = Reports(self.corpus, kind), len(lines)
-            late, missing = reports.suspects(self.run), set(remaining())
-            lines = [s for s in lines if s in missing and key(s) not in reports.of_run[self.run]]
+            self.share(kind, doing, lines, argv)
+            attempts, before, missing = Attempts(self.corpus), len(lines), set(remaining())
+            late, seen = attempts.failed_in(self.run, kind), attempts.seen[self.run, kind]
+            lines = sorted((s for s in lines if s in missing and stem(key(s)) not in seen),
+                           key=lambda s: stem(key(s)) in late)
             if not lines or len(lines) == before:
                 break
             say("%s had no turn because their task crashed; trying again" %
@@ -133,7 +137,7 @@ class Local:
         corpus.add_job(self.run, kind, "-", tasks)
         write_list(names, lines)
         self.follow(kind, doing, len(lines), "slides")
-        argv = argv + ["--list", names, "-j", str(self.threads), "--json", "--progress", "no",
+        argv = self.stage + argv + ["--list", names, "-j", str(self.threads), "--json", "--progress", "no",
                        "--task"]
         self.pool.run([(argv + ["%d/%d" % (t, tasks)],
                         corpus.path("logs", "%d.%s.%d" % (self.run, kind, t)))

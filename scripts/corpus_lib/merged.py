@@ -5,46 +5,20 @@ resolutions each gets its own file, such as corpus-0.25um.h5, and no corpus.h5 i
 that of h5spec merge (common/result/same_resolution.h). h5spec run --mix-mpp pools all.
 """
 import json
-import math
 import os
 import re
 
-from corpus_lib.checks import ask_list
-from corpus_lib.files import key, read_json, stamp, write_whole
+from corpus_lib.checks import read_resolutions
+from corpus_lib.files import read_json, write_whole
 
 TOLERANCE = 0.1
 OURS = r"corpus(-[0-9.e+-]+um|-unknown-um(-x[0-9.e+-]+)?)?\.h5"
 
 
-class Resolutions:
-    """{result: [bytes, mtime in ns, um per stored px or null, downsample or null]}, kept in a file."""
-
-    def __init__(self, path):
-        self.path, self.known = path, read_json(path, {})
-
-    def of(self, results):
-        """[(result, um, downsample)]; what has changed since the last call is read from the results."""
-        old = {r: self.known.get(os.path.basename(r)) for r in results}
-        new = {key(r): r for r in results if not old[r] or old[r][:2] != stamp(r)}
-        text = ask_list("info", new.values(), "--json").stdout if new else ""
-        for line in text.split("\n"):
-            try:
-                row = json.loads(line)
-                r, slide = new[key(row["file"])], row["slides"][0]
-                self.known[os.path.basename(r)] = stamp(r) + resolution(slide)
-            except (ValueError, KeyError, TypeError, IndexError):
-                pass  # a damaged result; the merge reports it
-        if new:
-            write_whole(self.path, json.dumps(self.known, indent=0) + "\n")
-        none = [0, 0, None, None]
-        return [(r, *self.known.get(os.path.basename(r), none)[2:]) for r in results]
-
-
-def resolution(slide):
-    """[um per stored px, downsample] of a row of h5spec info; None for what is not known."""
-    x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))
-    um = math.sqrt(x * y) * down if x > 0 and y > 0 else 0
-    return [um or None, down or None]
+def rows_of(corpus, records):
+    """[(record, um per stored px, downsample)] of slides with a result; None for what is not known."""
+    read_resolutions(corpus, records)
+    return [(r, float(r.um) if r.um else None, float(r.down) if r.down else None) for r in records]
 
 
 def differ(a, b):
@@ -65,11 +39,11 @@ def together(rows):
 
 
 def groups_of(rows):
-    """{name of the merged result: (um or None, [result])} of rows (result, um, downsample)."""
-    rows = sorted(rows, key=lambda row: os.fsencode(os.path.basename(row[0])[:-len(".h5")]))
+    """{name of the merged result: (um or None, [record])} of rows (record, um, downsample)."""
+    rows = sorted(rows, key=lambda row: os.fsencode(row[0].name))
     if together(rows):
         return {"corpus.h5": (next((um for _, um, _ in rows if um), None), [r for r, _, _ in rows])}
-    found = []  # [(um, downsample of an unknown um, [result])]
+    found = []  # [(um, downsample of an unknown um, [record])]
     for r, um, down in rows:
         for a, b, members in found:
             if (a and um and not differ(a, um)) or (not a and not um and (
@@ -79,7 +53,7 @@ def groups_of(rows):
         else:
             found.append((um, None if um else down, [r]))
     unknown = sum(not um for um, _, _ in found)
-    return {name_of(um, down if unknown > 1 else None): (um, sorted(members))
+    return {name_of(um, down if unknown > 1 else None): (um, members)
             for um, down, members in found}
 
 
@@ -90,29 +64,27 @@ def name_of(um, down):
 
 
 class Merged:
-    """OUT/merged.json: {file: {"um_per_px": um or null, "results": {name: [bytes, mtime in ns]}}}"""
+    """OUT/merged.json: {file: {"um_per_px": um or null, "slides": number of slides}}. The records say
+    which slides these are."""
 
     def __init__(self, out):
         self.out, self.path = out, os.path.join(out, "merged.json")
-        self.known = read_json(self.path, {})
+        known = read_json(self.path, {})
+        self.known = {name: row for name, row in known.items() if "slides" in row}
 
     def file(self, name):
         return os.path.join(self.out, name)
 
-    def holds(self, name, results):
-        """The file has exactly these results, as they are now."""
-        row = self.known.get(name)
-        return (row is not None and os.path.exists(self.file(name))
-                and row["results"] == {os.path.basename(r): stamp(r) for r in results})
+    def exists(self, name):
+        return name in self.known and os.path.exists(self.file(name))
 
-    def current(self, results):
-        """The files have exactly these results between them."""
-        have = {r: at for row in self.known.values() for r, at in row["results"].items()}
-        return (bool(results) and have == {os.path.basename(r): stamp(r) for r in results}
-                and all(os.path.exists(self.file(name)) for name in self.known))
+    def holds(self, name, records, stamp_of_result):
+        """The file has exactly the results of these slides, as they are now."""
+        return (self.exists(name) and self.known[name]["slides"] == len(records)
+                and all(r.where == name and r.merged == stamp_of_result(r) for r in records))
 
-    def note(self, name, um, stamps):
-        self.known[name] = {"um_per_px": um, "results": stamps}
+    def note(self, name, um, slides):
+        self.known[name] = {"um_per_px": um, "slides": slides}
         self.save()
 
     def save(self):
@@ -125,12 +97,12 @@ class Merged:
         for name in os.listdir(self.out):
             if re.fullmatch(OURS, name) and name not in names:
                 os.unlink(self.file(name))
-        if os.path.exists(self.file("corpus.txt")):  # of an earlier version
-            os.unlink(self.file("corpus.txt"))
 
-    def rows(self, results):
-        """What `status` says of each file."""
-        current = self.current(results)
-        return [{"file": self.file(name), "slides": len(row["results"]), "current": current,
+    def rows(self, counts, processed):
+        """What `status` says of each file. `counts`: {name: slides whose result it has as it is now};
+        `processed`: the number of slides with a result."""
+        current = (processed == sum(counts.values()) == sum(row["slides"] for row in self.known.values())
+                   and all(self.exists(name) for name in self.known))
+        return [{"file": self.file(name), "slides": row["slides"], "current": current,
                  "um_per_px": row["um_per_px"]} for name, row in sorted(self.known.items())
-                if os.path.exists(self.file(name))]
+                if self.exists(name)]

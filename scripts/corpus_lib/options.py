@@ -4,8 +4,9 @@ import os
 import shlex
 import sys
 
-STATUS = """Exit status: 0 everything is done, or submitted; 1 something failed, is damaged, or is
-to do and no task is at work; 2 wrong usage; 3 stopped by a signal."""
+STATUS = """Exit status: 0 everything is done, or submitted; 1 some slides are bad, the rest is done;
+2 wrong usage; 3 stopped by a signal; 4 all done, some slides have damaged tiles; 5 run again:
+trouble, interrupted tasks, or something to do and no task at work."""
 EXAMPLE = """Example:
   corpus run -o study --convert-job '--partition=cpu' --process-job '--partition=gpu' slides/
 
@@ -76,6 +77,10 @@ def add_run(commands):
         "options of the conversion array, after those behind --")
     add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'",
         help="the same for processing")
+    add("--retries", type=count, default=1, metavar="N", help="times that slides are tried again, on "
+        "other nodes, after trouble of a node or an interrupted task (1; not with local)")
+    add("--stage", metavar="DIR", help="folder of a disk of each node, such as '$TMPDIR': slides and "
+        "stores are copied there first")
     add("--wait", action="store_true", help="wait for the jobs and end with their status")
     add("--progress", type=progress, default="auto", metavar="WHEN", help="auto: a live line on a "
         "terminal, one line per minute in a file; N: one line every N seconds; no (auto)")
@@ -88,25 +93,31 @@ def parse(argv, description):
     a = argparse.ArgumentParser(prog=os.path.basename(sys.argv[0]), epilog=STATUS,
                                 description=description,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = a.add_subparsers(dest="command", metavar="run | status | cancel")
+    commands = a.add_subparsers(dest="command", metavar="run | status | cancel | remove")
     add_run(commands)
     status = commands.add_parser("status", help="what is done, what failed and why",
                                  epilog="Example: corpus status -o /scratch/breast --watch")
     status.add_argument("--json", action="store_true", help="one line of JSON")
+    status.add_argument("--prometheus", action="store_true", help="the counts as metrics")
     status.add_argument("--html", action="store_true",
                         help="write OUT/report.html, a page about the slides that are done so far")
     status.add_argument("--watch", type=positive, nargs="?", const=10, metavar="SECONDS",
                         help="repeat until no task is at work (every 10 seconds)")
     cancel = commands.add_parser("cancel", help="stop what runs or waits; finished slides are kept",
                                  epilog="Example: corpus cancel -o /scratch/breast")
+    gone = commands.add_parser("remove", help="take slides out, as when a consent is withdrawn",
+                               description="Deletes what was made from slides, and makes the merged "
+                               "results and the report again.\nThe slides themselves stay.",
+                               epilog="Example: corpus remove -o /scratch/breast slides/a.svs")
+    gone.add_argument("slides", nargs="+", metavar="SLIDE", help="its path, or its name in the corpus")
     step = commands.add_parser("step", help="look-up or merge; called by the jobs")
     step.add_argument("name", choices=("lookup", "merge"))
     step.add_argument("--run", type=int, required=True)
-    for c in (status, cancel, step):
+    for c in (status, cancel, gone, step):
         c.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the corpus")
     o = a.parse_args(joined(argv[:split]))
     if not o.command:
-        a.error("expected a command: run, status or cancel")
+        a.error("expected a command: run, status, cancel or remove")
     o.options = argv[split + 1:]
     if o.options and o.command != "run":
         a.error("only run takes scheduler options after --")

@@ -4,7 +4,7 @@ import io
 import os
 
 from corpus_lib.files import ask, program, say, write_list, write_whole
-from corpus_lib.status import States, is_merged
+from corpus_lib.status import is_merged
 
 
 def failed_table(st):
@@ -27,8 +27,7 @@ def write_report(corpus, st):
     beside = corpus.path("report.%s.%d" % (os.uname().nodename, os.getpid()))
     names, failed, inputs = beside + ".list", beside + ".csv", [row["file"] for row in st["merged"]]
     if not is_merged(st):
-        states = States(corpus)
-        inputs = [corpus.result(s) for s in corpus.slides if states.of(s).reached == "processed"]
+        inputs = [corpus.result(s) for s in corpus.table if not corpus.now(s).remains]
     try:
         write_list(names, inputs)
         write_whole(failed, failed_table(st))

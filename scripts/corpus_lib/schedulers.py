@@ -1,20 +1,71 @@
-"""Slurm, Grid Engine, and which of the last run's tasks still wait or run.
+"""Slurm, Grid Engine, and which of the last runs' tasks still wait or run.
 
 A scheduler is a class with the same functions: limit() is the largest array, submit() returns the
-id of a new job or raises Refused, active() counts the tasks that wait or run, cancel() ends jobs,
-and end_of() says how a task ended, "" if that is unknown. Arrays have the indices 1 to `tasks`.
+id of a new job or raises Refused, active() counts the tasks that wait or run, cancel() ends jobs, ends()
+says how tasks ended, not_on() gives the options that keep a job away from nodes, and nodes() lists the
+nodes. Arrays have the indices 1 to `tasks`. Each question is asked once for all jobs, or once per job.
+
+A scheduler may be away, for a restart or under load. What asks raises Away; patient() asks again.
 """
+import collections
 import os
 import re
 import shlex
 import shutil
 import socket
+import subprocess
+import time
 
 from corpus_lib.files import USAGE, ask, die, say
+
+FIRST_PAUSE, LONGEST_PAUSE = 1, 60  # seconds between questions to a scheduler that is away
+PATIENCE = 3 * 3600  # seconds after which submitting is given up
+ANSWER_SECONDS = 120
+
+# state: the scheduler's word; code, signal: of the program; node: "" if unknown
+End = collections.namedtuple("End", "state code signal node")
+
+AWAY = (r"(?i)unable to contact|timed out|connection (refused|reset|closed)|try again|communication failure|"
+        r"commlib|unable to send|can.t connect|can.t get (answer|configuration)|not responding|unreachable|"
+        r"slurmctld.*(down|starting)|qmaster.*(down|not)|backup controller")
 
 
 class Refused(Exception):
     """The scheduler did not accept a job; the text says why."""
+
+
+class Away(Exception):
+    """The scheduler does not answer."""
+
+
+def question(*argv):
+    """Asks a scheduler. Raises Away if it does not answer."""
+    try:
+        p = ask(*argv, timeout=ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Away("%s does not answer within %d s" % (argv[0], ANSWER_SECONDS)) from None
+    except FileNotFoundError:
+        raise Away("%s is not in PATH" % argv[0]) from None
+    if p.returncode and re.search(AWAY, p.stderr + p.stdout):
+        raise Away("%s: %s" % (argv[0], " ".join(p.stderr.split())[:200]))
+    return p
+
+
+def patient(ask_once, patience=None):
+    """What ask_once() returns; asks again with longer and longer pauses while the scheduler is away. After
+    `patience` seconds Away is raised; None: never."""
+    pause, begun, told = FIRST_PAUSE, time.time(), False
+    while True:
+        try:
+            return ask_once()
+        except Away as e:
+            if patience is not None and time.time() - begun > patience:
+                raise
+            if not told:
+                say("the scheduler does not answer, asking again until it does (%s)" % e)
+            told = True
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 class Slurm:
@@ -41,37 +92,71 @@ class Slurm:
             command.append("--gres=" + ("gpu:%d" % gpus if gpus else "none"))
         command += options
         command += ["--wrap", " ".join(shlex.quote(a) for a in argv)] if binary else argv
-        p = ask(*command)
+        mark = "%s.%s" % (os.path.abspath(log), os.urandom(4).hex())
+        command[1:1] = ["--comment=" + mark]
+
+        def once():
+            try:
+                return question(*command)
+            except Away:  # the job may be in the queue all the same
+                p = question("squeue", "-h", "-o", "%F|%k")
+                found = re.search(r"(?m)^(\d+)\|" + re.escape(mark) + "$", p.stdout)
+                if not found:
+                    raise
+                p.returncode, p.stdout = 0, found.group(1)
+                return p
+        p = patient(once, PATIENCE)
         if p.returncode:
             raise Refused("Slurm refused the %s job: %s" % (kind, p.stderr.strip()))
         return p.stdout.strip().split(";")[0]
 
     @staticmethod
     def active(ids):
-        p = ask("squeue", "-h", "-r", "-j", ",".join(ids), "-o", "%i")
+        p = question("squeue", "-h", "-r", "-j", ",".join(ids), "-o", "%i")
         if p.returncode and "Invalid job id" not in p.stderr:
-            die("squeue failed: " + p.stderr.strip())
+            raise Away("squeue: " + p.stderr.strip())
         return len(p.stdout.split())
 
     @staticmethod
     def cancel(ids):
-        ask("scancel", *ids)
+        patient(lambda: question("scancel", *ids), PATIENCE)
 
     @staticmethod
-    def end_of(number, task):
-        job = "%s_%d" % (number, task) if task else number
-        p = ask("sacct", "-n", "-X", "-P", "-j", job, "-o", "State,ExitCode") \
-            if shutil.which("sacct") else None
-        if p and p.returncode == 0 and "|" in p.stdout:
-            state, code = p.stdout.split("\n")[0].split("|")
-        else:
-            text = ask("scontrol", "show", "job", "-o", job).stdout
-            found = re.search(r"JobState=(\S+).*?ExitCode=(\S+)", text)
-            if not found:
-                return ""
-            state, code = found.groups()
-        signalled = code.split(":")[1] if ":" in code else "0"
-        return "Slurm: %s%s" % (state, ", signal " + signalled if signalled != "0" else "")
+    def ends(ids):
+        """{(job, task or None): End}"""
+        found = {}
+        p = ask("sacct", "-n", "-X", "-P", "-j", ",".join(ids), "-o", "JobID,State,ExitCode,NodeList",
+                timeout=ANSWER_SECONDS) if shutil.which("sacct") else None  # its database may be away alone
+        for line in p.stdout.split("\n") if p and p.returncode == 0 else []:
+            words = line.split("|")
+            job = re.fullmatch(r"(\d+)(?:_(\d+))?", words[0])
+            if job and len(words) == 4:
+                found[Slurm.key(*job.groups())] = Slurm.end(*words[1:])
+        for number in ids if not found else []:
+            for line in question("scontrol", "show", "job", "-o", number).stdout.split("\n"):
+                row = dict(w.split("=", 1) for w in line.split() if "=" in w)
+                if "JobState" in row and row.get("ArrayTaskId", "1").isdigit():
+                    found[Slurm.key(number, row.get("ArrayTaskId"))] = Slurm.end(
+                        row["JobState"], row.get("ExitCode", ""), row.get("NodeList", ""))
+        return found
+
+    @staticmethod
+    def key(job, task):
+        return job, int(task) if task else None
+
+    @staticmethod
+    def end(state, code, node):
+        code, _, signalled = code.partition(":")
+        node = "" if node in ("(null)", "None assigned", "None") else node
+        return End("Slurm: " + state.split(" ")[0], int(code or 0), int(signalled or 0), node)
+
+    @staticmethod
+    def not_on(nodes):
+        return ["--exclude=" + ",".join(nodes)] if nodes else []
+
+    @staticmethod
+    def nodes():
+        return set(question("sinfo", "-h", "-N", "-o", "%N").stdout.split())
 
 
 class GridEngine:
@@ -89,8 +174,9 @@ class GridEngine:
         command = ["qsub", "-terse", "-N", "corpus-" + kind,
                    "-o", "%s%s.%s" % (log, mark, "txt" if binary else "json"),
                    "-e", "%s%s.err" % (log, mark), "-r", "y"]
-        for name in ("PATH", "WSI2H5", "H5SPEC"):
-            command += ["-v", "%s=%s" % (name, os.environ[name])]
+        for name in ("PATH", "WSI2H5", "H5SPEC", "WSI_STAGE", "WSI_STAGE_DIR"):
+            if name in os.environ:
+                command += ["-v", "%s=%s" % (name, os.environ[name])]
         if tasks:
             command += ["-t", "1-%d" % tasks] + (["-tc", str(at_once)] if at_once else [])
         if after:
@@ -98,7 +184,7 @@ class GridEngine:
         if gpus is not None:
             command += ["-l", "gpu=%d" % gpus]
         command += options + (["-b", "y", "-shell", "n"] if binary else []) + argv
-        p = ask(*command)
+        p = patient(lambda: question(*command), PATIENCE)
         if p.returncode:
             raise Refused("Grid Engine refused the %s job: %s" % (
                 kind, p.stderr.strip() or p.stdout.strip()))
@@ -106,9 +192,9 @@ class GridEngine:
 
     @staticmethod
     def active(ids):
-        p = ask("qstat", "-u", "*")
+        p = question("qstat", "-u", "*")
         if p.returncode:
-            die("qstat failed: " + p.stderr.strip())
+            raise Away("qstat: " + p.stderr.strip())
         rows = [line.split() for line in p.stdout.split("\n") if line.split()]
         return sum(GridEngine.tasks_of(row[-1]) for row in rows if row[0] in ids)
 
@@ -125,16 +211,33 @@ class GridEngine:
 
     @staticmethod
     def cancel(ids):
-        ask("qdel", *ids)
+        patient(lambda: question("qdel", *ids), PATIENCE)
 
     @staticmethod
-    def end_of(number, task):
-        text = ask("qacct", "-j", number, *(["-t", str(task)] if task else [])).stdout
-        found = re.findall(r"^failed\s+(.*?)\s*$|^exit_status\s+(\d+)", text, re.M)
-        failed, code = (next((f[k] for f in found[-2:] if f[k]), "") for k in (0, 1))
-        if code in ("", "0"):
-            return ""
-        return "Grid Engine: failed %s, exit status %s" % (failed, code)
+    def ends(ids):
+        """{(job, task or None): End}"""
+        found = {}
+        for number in ids:
+            for text in re.split(r"(?m)^=+$", question("qacct", "-j", number).stdout):
+                row = dict(re.findall(r"(?m)^(\w+)\s+(.*?)\s*$", text))
+                if "exit_status" not in row:
+                    continue
+                code = int(row["exit_status"].split()[0])
+                task = row.get("taskid", "")
+                failed = row.get("failed", "0").split()[0]
+                found[number, int(task) if task.isdigit() else None] = End(
+                    "Grid Engine: failed %s, exit status %d" % (row.get("failed", "0"), code) if code or failed != "0"
+                    else "Grid Engine: done", code, code - 128 if code > 128 else 0, row.get("hostname", ""))
+        return found
+
+    @staticmethod
+    def not_on(nodes):
+        return ["-l", "hostname=" + "&".join("!" + n for n in nodes)] if nodes else []
+
+    @staticmethod
+    def nodes():
+        rows = [line.split() for line in question("qhost").stdout.split("\n")[3:]]
+        return {row[0] for row in rows if row}
 
 
 SCHEDULERS = {"slurm": Slurm, "sge": GridEngine}
@@ -165,17 +268,19 @@ def started(pid):
 
 
 def active_tasks(corpus):
-    """(scheduler of the last run or None for this machine, number of its tasks that wait or run)"""
-    runs = corpus.runs()
-    jobs = corpus.jobs(runs[-1]) if runs else []
+    """(scheduler of the last run or None for this machine, number of its tasks that wait or run). Raises
+    Away."""
+    runs = corpus.runs()[-2:]  # a run that tries slides again is begun by the one before
+    jobs = [j for run in runs for j in corpus.jobs(run)]
     if not jobs:
         return None, 0
-    if jobs[0][0] == "local":
-        host, pid, begun = jobs[0][1].split(" ")
+    last = corpus.jobs(runs[-1]) or jobs
+    if last[0][0] == "local":
+        host, pid, begun = last[0][1].split(" ")
         if host != socket.gethostname():
             say("the last run was started on %s; only there can be seen whether it goes on" % host)
             return None, 0
         return None, int(started(int(pid)) == begun)
-    scheduler = SCHEDULERS[jobs[0][3]]
-    ids = [j[1] for j in jobs if j[1] != "-"]
+    scheduler = SCHEDULERS[last[0][3]]
+    ids = [j[1] for j in jobs if j[1].isdigit()]
     return scheduler, scheduler.active(ids) if ids else 0

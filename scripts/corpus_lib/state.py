@@ -3,35 +3,59 @@
 Finished files are the state: a store, a result and corpus.h5 exist under their names only when they
 are complete, and count while they are not older than what they were made from.
 """
+import collections
+import contextlib
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import shutil
+import time
 
-from corpus_lib.checks import Checks
-from corpus_lib.files import (age, appended, die, fresh, open_own, read_json, read_lines, stem,
-                              write_list, write_whole)
-from corpus_lib.merged import Merged, Resolutions
+from corpus_lib import records as rec
+from corpus_lib.files import (age, appended, die, fresh, look, open_own, read_json,
+                              read_lines, stamp, stamp_of, stem, write_list, write_whole)
+from corpus_lib.merged import Merged
 from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
-from corpus_lib.sources import Sources
+from corpus_lib.records import Files, Records
+
+LOCK_SECONDS = 0.5  # for which a run waits for the lock: status holds it for a moment
+
+# What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of
+# the slide's files; store, result: stamps, "" for what does not exist; reached: "", converted or
+# processed
+Now = collections.namedtuple("Now", "remains files store result reached")
 
 
 class Corpus:
-    """OUT and the files in it. `slides`: the slides in the order in which they were given."""
+    """OUT and the files in it. Slides are Records, in the order in which they were given."""
 
     def __init__(self, out):
         self.out = os.path.abspath(out)
-        self.stores = (self.settings() or {}).get("stores") or self.path("stores")
-        self.slides = read_lines(self.path("slides.txt"))
+        self.settings = read_json(self.path("settings.json"), None)  # None before the first run
+        self.stores = (self.settings or {}).get("stores") or self.path("stores")
         self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
-        self.roi = None  # not looked up yet
-        self.checks = Checks(self.path("checked.json"))
-        self.sources = Sources(self.path("sources.json"))
+        self.withdrawn = set(read_lines(self.path("withdrawn.txt")))  # see mark_of()
+        self.table = Records(self.out, self.new_names)
+        self.files = Files()
         self.merged = Merged(self.out)
-        self.resolutions = Resolutions(self.path("resolutions.json"))
-        shared = os.path.join(os.path.dirname(self.stores), "names.txt")
-        self.names = unique_names(self.slides, read_names(shared) if self.shares_stores() else {})
+        self.roi = None  # not looked up yet
+        self.bad_stores = None  # the same
+        self._slides = None
+
+    @property
+    def slides(self):
+        """All records. What needs one at a time reads self.table instead."""
+        if self._slides is None:
+            self._slides = self.table.all()
+        return self._slides
+
+    def save(self):
+        self.table.write(self.slides)
+
+    def is_known(self):
+        return next(iter(self.table), None) is not None
 
     # places
 
@@ -42,63 +66,92 @@ class Corpus:
         return self.path("runs", str(run), name)
 
     def store(self, slide):
-        return os.path.join(self.stores, self.names[slide] + ".h5")
+        return self.stores + "/" + slide.name + ".h5"
 
     def result(self, slide):
-        return self.path("results", self.names[slide] + ".h5")
+        return self.out + "/results/" + slide.name + ".h5"
 
     def parts(self, slide):
-        return self.path("parts", self.names[slide])
+        return self.path("parts", slide.name)
 
     def input(self, slide):
         """What wsi2h5 converts: the slide, or a link to it that has its name in the corpus."""
-        if self.names[slide] == stem(slide):
-            return slide
-        return link_of(self.path(".links"), slide, self.names[slide])
+        if slide.name == stem(slide.slide):
+            return slide.slide
+        return link_of(self.path(".links"), slide.slide, slide.name)
 
     def shares_stores(self):
         """True if the stores are those of another corpus."""
         return self.stores != self.path("stores")
 
-    # settings and inputs
+    # inputs
 
-    def settings(self):
-        """The options that all runs of this corpus share; None before the first run."""
-        return read_json(self.path("settings.json"), None)
+    def new_names(self, slides, known):
+        """{slide: name}; slides keep their `known` names, and those of the corpus that has the stores."""
+        shared = os.path.join(os.path.dirname(self.stores), "names.txt")
+        return unique_names(slides, dict(read_names(shared) if self.shares_stores() else {}, **known))
 
     def add_inputs(self, slides, problems):
         """New slides go to the end of slides.txt; `problems` replaces the rejected inputs.
 
-        A slide that has become a dangling link stays a slide, and is not counted among those too.
+        A slide that has become a dangling link stays a slide, and is not counted among those too. A slide
+        that was moved keeps its place; one that was withdrawn stays out.
         """
-        known = set(self.slides)
+        known = {r.slide for r in self.slides}
         problems = {path: problem for path, problem in problems.items() if path not in known}
-        new = [s for s in slides if s not in known]
-        if new:
-            write_list(self.path("slides.txt"), self.slides + new)
+        new = [s for s in slides if s not in known and mark_of("path", s) not in self.withdrawn]
+        left_out = len([s for s in slides if s not in known]) - len(new)
+        new = self.take_moved(new)
+        if new or known != {r.slide for r in self.slides}:
+            write_list(self.path("slides.txt"), [r.slide for r in self.slides] + new)
         if problems != self.rejected:
             write_whole(self.path("rejected.json"), json.dumps(problems, indent=1) + "\n")
+        self.save()
+        return left_out
+
+    def take_moved(self, new):
+        """Slides of the corpus that are gone, while a new one has the same name, size and time, have been
+        moved. Returns the new slides without these."""
+        places = {}
+        for s in new:
+            places.setdefault((os.path.basename(s), stamp(s)), []).append(s)
+        moved = set()
+        for r in self.slides:
+            found = places.get((os.path.basename(r.slide), ":".join(r.files.split(":")[:2])))
+            if found and not os.path.lexists(r.slide):
+                r.slide = found.pop(0)
+                moved.add(r.slide)
+        return [s for s in new if s not in moved]
+
+    def forget(self, gone):
+        """Takes slides out of slides.txt and the records."""
+        self._slides = [s for s in self.slides if s.slide not in gone]
+        write_list(self.path("slides.txt"), [s.slide for s in self._slides])
+        self.mark_duplicates()
+        self.save()
+        self.prepare_inputs()
 
     def prepare_inputs(self):
         """Makes names.txt and the links of numbered slides."""
-        write_list(self.path("names.txt"), ["%s\t%s" % (self.names[s], s) for s in self.slides])
-        make_links(self.path(".links"), {s: self.names[s] for s in self.slides
-                                         if self.input(s) != s and not self.clashes(s)})
+        write_list(self.path("names.txt"), ["%s\t%s" % (s.name, s.slide) for s in self.slides])
+        make_links(self.path(".links"), {s.slide: s.name for s in self.slides
+                                         if self.input(s) != s.slide and not self.clashes(s)})
 
     def clashes(self, slide):
         """The slide needs another name, and cannot have one."""
-        return self.input(slide) != slide and slide.lower().endswith(SEVERAL_FILES)
+        return slide.slide.lower().endswith(SEVERAL_FILES) and slide.name != stem(slide.slide)
 
-    def duplicates(self):
-        """{slide: earlier slide} of stores that hold the same slide (equal quickhash)."""
-        if (self.settings() or {}).get("allow_duplicates"):
-            return {}
-        first, found = {}, {}
+    def mark_duplicates(self):
+        """Notes which slides are copies of earlier ones (equal quickhash)."""
+        first = {}
         for s in self.slides:
-            number = "" if self.clashes(s) else self.checks.quickhash(self.store(s))
-            if number and first.setdefault(number, s) != s:
-                found[s] = first[number]
-        return found
+            s.same = ""
+            number = s.hash if not self.clashes(s) and s.hashed == stamp(self.store(s)) else ""
+            if number and first.setdefault(number, s) is not s:
+                s.same = first[number].slide
+
+    def duplicates_count(self):
+        return bool((self.settings or {}).get("allow_duplicates"))
 
     # runs
 
@@ -114,6 +167,9 @@ class Corpus:
         os.makedirs(self.path("runs", str(run)))
         write_whole(self.run_path(run, "run.json"), json.dumps(settings, indent=1) + "\n")
         return run
+
+    def run_settings(self, run):
+        return dict(self.settings or {}, **read_json(self.run_path(run, "run.json"), {}))
 
     def jobs(self, run):
         """[kind, id, number of tasks, subject] of each job of a run."""
@@ -142,49 +198,65 @@ class Corpus:
 
     def unreadable(self):
         """{store: message} of stores that the last look-up left out, if unchanged since."""
-        for run in reversed(self.runs()):
-            path = self.run_path(run, "unreadable.txt")
-            if age(path) is not None:
-                rows = [line.split("\t", 1) for line in read_lines(path)]
-                return {store: message for store, message in rows if not fresh(store, path)}
-        return {}
+        if self.bad_stores is None:
+            self.bad_stores = {}
+            for run in reversed(self.runs()):
+                path = self.run_path(run, "unreadable.txt")
+                if age(path) is not None:
+                    rows = [line.split("\t", 1) for line in read_lines(path)]
+                    self.bad_stores = {store: why for store, why in rows if not fresh(store, path)}
+                    break
+        return self.bad_stores
 
-    def to_convert(self):
-        unreadable = self.unreadable()
-        return [s for s in self.slides if not self.clashes(s)
-                and (not self.has_store(s) or self.store(s) in unreadable)]
+    def now(self, s):
+        """What is done of a slide. Three calls of stat for a slide of one file."""
+        slide, store, result = look(s.slide), look(self.store(s)), look(self.result(s))
+        files = self.files.of(s.slide, slide)
+        at = (files, stamp_of(store), stamp_of(result))
+        if (self.clashes(s) or not rec.store_is_current(s, files, slide, store)
+                or self.store(s) in self.unreadable()):
+            return Now("convert", *at, "")
+        if s.same and not self.duplicates_count():
+            return Now("process", *at, "converted")
+        if (rec.result_is_current(s, store, result) and self.roi_is_older(s)
+                and not (s.problem and s.checked == at[2])):
+            return Now("", *at, "processed")
+        return Now("process", *at, "converted")
 
-    def has_store(self, slide):
-        """The slide's store was made from its files as they are now."""
-        return self.sources.store_is_current(slide, self.store(slide))
+    def remain(self, *stages):
+        """The slides of which these stages remain, convert or process, except hopeless ones."""
+        found = {stage: [] for stage in ("", "convert", "process")}
+        for s in self.slides:
+            if not self.clashes(s):
+                stage = self.now(s).remains
+                if stage != "process" or not s.same or self.duplicates_count():
+                    found[stage].append(s)
+        return [found[stage] for stage in stages]
+
+    def begin(self, slides):
+        """Notes the files of slides before they are converted."""
+        rec.begin(slides, self.store, self.files)
 
     def settle(self, confirmed=()):
-        """Notes what the stores were made from; see Sources.settle."""
-        self.sources.settle({s: self.store(s) for s in self.slides if not self.clashes(s)}, confirmed)
+        """Notes what the stores were made from; see records.settle."""
+        rec.settle([s for s in self.slides if not self.clashes(s)], self.store, self.files, confirmed)
 
     def regions(self, slide):
         """The file of the slide's regions (h5spec run --roi), or None."""
         if self.roi is None:
-            words = (self.settings() or {}).get("h5spec", [])
+            words = (self.settings or {}).get("h5spec", [])
             self.roi = ([b for a, b in zip(words, words[1:]) if a == "--roi"]
                         + [w[6:] for w in words if w.startswith("--roi=")] + [""])[0]
-        if not os.path.isdir(self.roi):
+            self.roi_is_folder = os.path.isdir(self.roi)
+        if not self.roi_is_folder:
             return self.roi or None
-        names = (self.names[slide], os.path.basename(slide), stem(slide))
+        names = (slide.name, os.path.basename(slide.slide), stem(slide.slide))
         files = (os.path.join(self.roi, n + e) for n in names for e in (".geojson", ".json"))
         return next((f for f in files if age(f) is not None), None)
 
-    def has_result(self, slide):
-        """The slide's result is that of its store and its regions, and not known to be damaged."""
-        result, regions = self.result(slide), self.regions(slide)
-        return (self.sources.result_is_current(slide, self.store(slide), result) and (regions is None or fresh(result, regions))
-                and not self.checks.problem(result))
-
-    def to_process(self):
-        """Slides that have a store and no result."""
-        same = self.duplicates()
-        return [s for s in self.slides if not self.clashes(s) and s not in same
-                and age(self.store(s)) is not None and not self.has_result(s)]
+    def roi_is_older(self, slide):
+        regions = self.regions(slide)
+        return regions is None or fresh(self.result(slide), regions)
 
     def groups(self):
         """{store: number of groups} of the look-up table."""
@@ -192,20 +264,36 @@ class Corpus:
         return {store: int(last) - int(first) + 1 for first, last, store in rows}
 
     def h5spec_has(self, option):
-        return option in (self.settings() or {}).get("h5spec", [])
+        return option in (self.settings or {}).get("h5spec", [])
 
     # care
 
     def lock(self):
         """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
-        held = open(open_own(self.path("lock")), "w")
+        held, end = self.open_lock(), time.time() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return held
+            except BlockingIOError:
+                if time.time() > end:
+                    die("%s: a run is going on; see status, wait, or cancel it" % self.out)
+                time.sleep(0.1)
+            except OSError:
+                return held  # a file system without locks
+
+    def open_lock(self):
+        return open(open_own(self.path("lock")), "w")
+
+    @contextlib.contextmanager
+    def own_for_a_moment(self):
+        """True if nobody else may be changing the records, as `status` needs it to save findings."""
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            die("%s: a run is going on; see status, wait, or cancel it" % self.out)
-        except OSError:
-            pass  # a file system without locks
-        return held
+            with self.open_lock() as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield True
+        except OSError:  # a run, or another user's corpus
+            yield False
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
@@ -216,9 +304,15 @@ class Corpus:
                 remove_unlocked(left)
         for folder in (self.stores, self.path("results")):  # status has the list of all tasks
             remove_unlocked(os.path.join(folder, "failed.csv"))
-        for s in self.slides:
-            if os.path.isdir(self.parts(s)) and self.has_result(s):
-                shutil.rmtree(self.parts(s))
+        for name in os.listdir(self.path("parts")) if os.path.isdir(self.path("parts")) else []:
+            done = [s for s in self.slides if s.name == name and not self.now(s).remains]
+            if done and os.path.isdir(self.parts(done[0])):
+                shutil.rmtree(self.parts(done[0]))
+
+
+def mark_of(kind, text):
+    """A line of withdrawn.txt: a slide's path or quickhash as its SHA-256, which names nobody."""
+    return "%s %s" % (kind, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest())
 
 
 def remove_unlocked(path):

@@ -1,141 +1,137 @@
-"""What has become of each slide, from the finished files and the reports of the tasks.
-
-A slide is failed only if something went wrong with it: its program reported it, or its task ended
-while it was at work. A slide that waits, or whose task was cancelled or refused, is to do.
-"""
+"""What `status` reports: counts, what failed and why, rates, and what the merged results hold."""
 import collections
-import glob
-import os
+import json
 import re
 import sys
 
-from corpus_lib.files import DONE, PART, age, counted, fresh, key
-from corpus_lib.logs import Reports, began, end_of
+from corpus_lib import checks
+from corpus_lib.attempts import Attempts
+from corpus_lib.files import DAMAGED, DONE, PART, TROUBLE, age, counted
 from corpus_lib.progress import duration, rate_text
-from corpus_lib.schedulers import active_tasks
+from corpus_lib.records import Record
+from corpus_lib.schedulers import Away, active_tasks
+from corpus_lib.states import (BAD, FAILED, INTERRUPTED, STATES, TO_DO, State, States, reason)
+from corpus_lib.states import DAMAGED as HURT
+from corpus_lib.states import TROUBLE as NODE_TROUBLE
 
 DOING = {"convert": "converting", "process": "processing"}
-
-# reached: "", "converted" or "processed"; next: "", "convert" or "process";
-# reason: None unless failed
-State = collections.namedtuple("State", "reached next reason")
+EXAMPLES = 3  # slides that are named per reason of a failure that is not the slide's
 
 
-class States:
-    """The states of all slides of a corpus, with `active` tasks queued or running."""
+# --- collecting ---
 
-    def __init__(self, corpus, scheduler=None, active=0):
-        self.corpus, self.scheduler, self.active = corpus, scheduler, active
-        self.reports = {kind: Reports(corpus, kind) for kind in ("convert", "process")}
-        self.suspects = {(kind, run): r.suspects(run) for kind, r in self.reports.items()
-                         for run in corpus.runs()}
-        self.unreadable, self.duplicates = corpus.unreadable(), corpus.duplicates()
-        self.groups = {}  # name: (run, job id, tasks, groups)
-        for run in corpus.runs():
-            for kind, number, tasks, about in corpus.jobs(run):
-                if kind == "groups":
-                    n, name = about.split(" ", 1)
-                    self.groups[name] = (run, number, int(tasks), int(n))
+class Collected:
+    """All slides, looked at once, one at a time: what is done leaves only numbers."""
 
-    def why(self, kind, line):
-        """Why a step failed; None if it is to do."""
-        reports = self.reports[kind]
-        report, had = reports.last(line), reports.had.get(line)
-        if report and report.status == "failed":
-            return report.message
-        if self.active or not had or self.corpus.stopped(had[0]):
-            return None
-        run, task, number = had
-        if line not in self.suspects[kind, run]:
-            return None
-        return end_of(self.corpus, self.scheduler, reports.log(run, task), number, task)
+    def __init__(self, corpus, states, active):
+        self.corpus, self.states, self.active = corpus, states, active
+        self.counts = dict.fromkeys(STATES, 0)
+        self.slides = self.converted = self.processed = 0
+        self.merged = collections.Counter()  # {file: slides whose result it has}
+        self.to_do, self.failed, self.damaged = [], [], []  # [(slide, stage, state, attempt)]
+        self.unread = []
+        for s in corpus.table:
+            self.add(s)
+        self.verify()
+        for path, problem in sorted(corpus.rejected.items()):
+            self.put(Record(path, ""), State(BAD, "", "input", reason("input", "input", problem), None))
 
-    def why_groups(self, slide):
-        """The same for a slide whose groups are computed by one task each."""
-        run, number, tasks, n = self.groups[self.corpus.names[slide]]
-        if self.active or self.corpus.stopped(run):
-            return None
-        made = {re.sub(r".*\.(\d+)-\d+\.h5$", r"\1", p) for p in glob.glob(
-            glob.escape(self.corpus.parts(slide)) + "/*.h5") if fresh(p, self.corpus.store(slide))}
-        missing = [g for g in range(1, n + 1) if str(g) not in made]
-        if not missing:
-            return "its groups could not be merged; see logs/%d.merge.err" % run
-        logs = [(g, "%d.groups.%s.%d.err" % (
-            run, self.corpus.names[slide], (g - 1) % tasks + 1))
-                for g in missing]
-        logs = [(g, log) for g, log in logs if began(self.corpus, log)]
-        if not logs:
-            return None
-        end = end_of(self.corpus, self.scheduler, logs[0][1], number, (logs[0][0] - 1) % tasks + 1)
-        listed = ",".join(map(str, missing[:9])) + (",..." if missing[9:] else "")
-        return "group %s of %d is missing: %s" % (listed, n, end)
+    def add(self, s):
+        now = self.corpus.now(s)
+        if now.result and s.checked != now.result and now.reached and not self.active:
+            self.unread.append(s)
+        else:
+            self.put(s, self.states.of(s, now))
 
-    def why_not_processed(self, s):
-        problem = self.corpus.checks.problem(self.corpus.result(s))
-        if problem and fresh(self.corpus.result(s), self.corpus.store(s)):
-            return None if self.active else "the result is damaged: %s; run again" % problem
-        if self.corpus.names[s] in self.groups and os.path.isdir(self.corpus.parts(s)):
-            return self.why_groups(s)
-        return self.why("process", self.corpus.store(s))
+    def verify(self):
+        """Results that nobody has read are verified when no task is at work."""
+        if not self.unread:
+            return
+        checks.read_results(self.corpus, self.unread)
+        for s in self.unread:
+            self.put(s, self.states.of(s))
+        found = {s.slide: s for s in self.unread}
+        with self.corpus.own_for_a_moment() as own:
+            if own:
+                for s in self.corpus.slides:
+                    new = found.get(s.slide)
+                    if new:
+                        s.checked, s.problem = new.checked, new.problem
+                self.corpus.save()
 
-    def of(self, s):
-        corpus, store = self.corpus, self.corpus.store(s)
-        made, report = age(store), self.reports["convert"].last(corpus.input(s))
-        if corpus.clashes(s):
-            return State("", "convert", "another slide has the same name; rename one")
-        if made is None or (report and report.status == "failed" and report.changed > made):
-            return State("", "convert", self.why("convert", corpus.input(s)))
-        if store in self.unreadable:
-            return State("", "convert",
-                         None if self.active else self.unreadable[store] + "; run again")
-        if not corpus.has_store(s):
-            return State("", "convert", None)
-        if s in self.duplicates:
-            return State("converted", "process", "is the same slide as %s; remove one, or use "
-                         "--allow-duplicates" % self.duplicates[s])
-        if corpus.has_result(s):
-            return State("processed", "", None)
-        return State("converted", "process", self.why_not_processed(s))
+    def put(self, s, st):
+        self.slides += 1
+        self.counts[st.state] += 1
+        self.converted += st.reached != ""
+        if st.reached == "processed":
+            self.processed += 1
+            if s.merged and s.merged == st.now.result:
+                self.merged[s.where] += 1
+        row = (s.slide, st.stage, st.state, st.attempt)
+        if st.state in FAILED:
+            self.failed.append(row)
+        elif st.state == TO_DO:
+            self.to_do.append(row)
+        if st.reached and st.state != HURT:
+            hurt = [a for a in self.states.attempts.of.get(s.key, ()) if a.what == "damaged"]
+            if hurt:
+                self.damaged.append((s.slide, "", HURT, hurt[-1]))
+        elif st.state == HURT:
+            self.damaged.append(row)
 
 
-# --- rates ---
-
-def rate_of(reports, path_of, now):
-    """Slides per second of the last run that finished any; None if there is none.
-
-    A finished file's time less the seconds that it took is when its work began, so waiting in the
-    queue does not count. `now`: the time in s if work goes on, else None.
-    """
-    for run in sorted(reports.of_run, reverse=True):
-        ends = [(age(path), r.seconds) for path, r in
-                ((path_of.get(subject), r) for subject, r in reports.of_run[run].items()
-                 if r.status in ("done", "damaged")) if path and age(path)]
-        if ends:
-            begun = min(end / 1e9 - seconds for end, seconds in ends)
-            end = now or max(end for end, _ in ends) / 1e9
-            return len(ends) / max(end - begun, 1e-3)
-    return None
+def described(corpus, row):
+    """One failure as status --json gives it."""
+    slide, stage, state, a = row
+    text = a.message.replace(corpus.path(".links") + "/", "")
+    out = {"slide": slide, "stage": stage, "state": state, "reason": text}
+    if a.run:
+        out.update(host=a.host, run=a.run, task=a.task, time=a.time, log="logs/" + a.log)
+    return out
 
 
-def steps_of(states, to_do, now):
-    """What remains of each step: {"step", "to_do", "per_hour", "seconds_left"}, None if unknown."""
-    corpus, rows = states.corpus, []
-    converting = sum(row["stage"] == "convert" for row in to_do)
-    for kind, n, paths in (
-            ("convert", converting, {key(corpus.input(s)): corpus.store(s) for s in corpus.slides}),
-            ("process", len(to_do),
-             {key(corpus.store(s)): corpus.result(s) for s in corpus.slides})):
-        reports = states.reports[kind]
-        at_work = now if kind == "convert" or not converting else None
-        rate = rate_of(reports, paths, at_work if n else None)
+def kind_of(text, slide):
+    """A reason without what differs from slide to slide."""
+    text = text.replace(slide, "").lstrip(": ")
+    return re.sub(r"\S*/\S+: ", "", re.sub(r"\d+", "N", text))[:200]
+
+
+def reasons_of(failed):
+    """[{"state", "stage", "reason", "host", "slides", "examples"}], most slides first."""
+    found = {}
+    for f in failed:
+        at = (f["state"], f["stage"], kind_of(f["reason"], f["slide"]), f.get("host", ""))
+        found.setdefault(at, []).append(f)
+    rows = [{"state": state, "stage": stage, "reason": rows[0]["reason"].replace(rows[0]["slide"] + ": ", "", 1),
+             "host": host, "slides": len(rows), "examples": [f["slide"] for f in rows[:EXAMPLES]],
+             "log": rows[0].get("log", "")} for (state, stage, _, host), rows in found.items()]
+    return sorted(rows, key=lambda row: -row["slides"])
+
+
+def nodes_of(failed):
+    """{host: {state: slides}} of what is not the slides' fault."""
+    nodes = {}
+    for f in failed:
+        if f.get("host") and f["state"] != BAD:
+            at = nodes.setdefault(f["host"], {NODE_TROUBLE: 0, INTERRUPTED: 0})
+            at[f["state"]] += 1
+    return nodes
+
+
+def steps_of(c, rates, now):
+    """What remains of each step: {"step", "to_do", "per_hour", "seconds_left"}, None if unknown. `now`: the
+    time in s if work goes on, else None."""
+    converting, rows = sum(stage == "convert" for _, stage, _, _ in c.to_do), []
+    for kind, n in (("convert", converting), ("process", len(c.to_do))):
+        at_work = now if n and (kind == "convert" or not converting) else None
+        done, begun, end = rates.get(kind, (0, 0, 0))
+        rate = done / max((at_work or end) - begun, 1e-3) if done else None
         rows.append({"step": kind, "to_do": n, "per_hour": rate and 3600 * rate,
                      "seconds_left": 0 if not n else n / rate if rate else None})
     return rows
 
 
-# --- the whole ---
-
-def problems_of(corpus, scheduler):
+def problems_of(corpus, attempts):
     """What stopped the last run as a whole."""
     runs = corpus.runs()
     if not runs or corpus.stopped(runs[-1]):
@@ -143,59 +139,55 @@ def problems_of(corpus, scheduler):
     found = list(corpus.problems(runs[-1]))
     lookup = [j for j in corpus.jobs(runs[-1]) if j[0] == "lookup"]
     if lookup and not found and age(corpus.run_path(runs[-1], "process.txt")) is None:
-        found.append("the look-up job failed: " + end_of(
-            corpus, scheduler, "%d.lookup.err" % runs[-1], lookup[0][1], None))
+        _, message, host, _ = attempts.end_of("%d.lookup" % runs[-1], lookup[0][1], None)
+        found.append("the look-up job failed on %s: %s" % (host or "a node", message))
     return found
 
 
-def status_of(corpus, scheduler, active, now):
-    """What `status` reports. `now`: time in s."""
-    states = States(corpus, scheduler, active)
-    out = {"out": corpus.out, "run": (corpus.runs() or [None])[-1], "active_tasks": active,
-           "slides": len(corpus.slides) + len(corpus.rejected), "converted": 0, "processed": 0,
-           "to_do": [], "damaged": [],
-           "failed": [{"slide": path, "stage": "input", "reason": problem}
-                      for path, problem in sorted(corpus.rejected.items())], "corpus": None}
-    results = []
-    for s in corpus.slides:
-        reached, stage, reason = states.of(s)
-        report = states.reports["convert"].last(corpus.input(s))
-        out["converted"] += reached != ""
-        if reached == "processed":
-            results.append(corpus.result(s))
-        elif reason:
-            reason = reason.replace(corpus.input(s), s)  # the slide, not the link to it
-            out["failed"].append({"slide": s, "stage": stage, "reason": reason})
-        else:
-            out["to_do"].append({"slide": s, "stage": stage})
-        if reached and report and report.status in ("damaged", "skipped") and report.message:
-            out["damaged"].append({"slide": s, "reason": report.message})
-    out["processed"] = len(results)
-    out["steps"] = steps_of(states, out["to_do"], now if active else None)
+def status_of(corpus, scheduler, active, now, attempts=None):
+    """What `status` reports. `now`: time in s; active None: the scheduler does not answer."""
+    at_work = 1 if active is None else active
+    attempts = attempts or Attempts(corpus, scheduler, at_work)
+    c = Collected(corpus, States(corpus, attempts, at_work), at_work)
+    failed = [described(corpus, row) for row in c.failed]
+    out = {"out": corpus.out, "run": (corpus.runs() or [None])[-1], "active_tasks": active, "slides": c.slides,
+           "converted": c.converted, "processed": c.processed, "states": c.counts,
+           "withdrawn": sum(m.startswith("path ") for m in corpus.withdrawn),
+           "failed": failed, "reasons": reasons_of(failed), "nodes": nodes_of(failed),
+           "damaged": [described(corpus, row) for row in c.damaged], "corpus": None}
+    out["steps"] = steps_of(c, attempts.rates, now if active else None)
+    out["to_do"] = [{"slide": row[0], "stage": row[1]} for row in c.to_do]
     left = [row["seconds_left"] for row in out["steps"]]
     out["seconds_left"] = None if None in left else sum(left)
-    out["merged"] = corpus.merged.rows(results)
+    out["merged"] = corpus.merged.rows(c.merged, c.processed)
     if len(out["merged"]) == 1 and out["merged"][0]["file"] == corpus.path("corpus.h5"):
         out["corpus"] = {k: out["merged"][0][k] for k in ("file", "slides", "current")}
     out["kept_apart"] = len(out["merged"]) > 1
-    done = not out["to_do"] and (not results or is_merged(out))
-    out["problems"] = [] if active or done else problems_of(corpus, scheduler)
+    done = not out["to_do"] and (not c.processed or is_merged(out))
+    out["problems"] = [] if at_work or done else problems_of(corpus, attempts)
     return out
 
 
 def look(corpus, now):
-    """The status of a corpus at this moment. Results are verified when no task is at work."""
-    scheduler, active = active_tasks(corpus)
-    if not active:
-        corpus.checks.read_results([corpus.result(s) for s in corpus.slides])
+    """The status of a corpus at this moment."""
+    try:
+        scheduler, active = active_tasks(corpus)
+    except Away as e:
+        return dict(status_of(corpus, None, None, now), scheduler=str(e))
     return status_of(corpus, scheduler, active, now)
 
+
+# --- printing ---
 
 def headline(st):
     """The status in one line."""
     text = "%d of %d slides converted, %d processed, %d to do, %d failed, %d damaged" % (
         st["converted"], st["slides"], st["processed"], len(st["to_do"]),
         len(st["failed"]), len(st["damaged"]))
+    if st["withdrawn"]:
+        text += ", %d withdrawn" % st["withdrawn"]
+    if st["active_tasks"] is None:
+        return text + "; the scheduler does not answer, so what is at work is not known"
     if not st["active_tasks"]:
         return text
     text += "; %s queued or running" % counted(st["active_tasks"], "task")
@@ -208,21 +200,64 @@ def headline(st):
     return text
 
 
+def where_text(row):
+    """On which node, in which task, when, and the log."""
+    if not row.get("log"):
+        return ""
+    return " [%s, run %d, task %d, %s, %s]" % (row["host"] or "unknown node", row["run"], row["task"], row["time"],
+                                              row["log"])
+
+
+def print_failures(st):
+    """Bad slides one by one; what is the node's fault by reason and by node."""
+    for row in st["failed"]:
+        if row["state"] == BAD:
+            text = row["reason"].replace(row["slide"] + ": ", "", 1)
+            print("failed (%s): %s: %s%s" % (row["stage"], printable(row["slide"]), printable(text), where_text(row)))
+    for row in st["reasons"]:
+        if row["state"] != BAD:
+            more = row["slides"] - len(row["examples"])
+            print("%s (%s): %s%s: %s; %s%s" % (
+                row["state"], row["stage"], counted(row["slides"], "slide"),
+                " on " + row["host"] if row["host"] else "", printable(row["reason"]),
+                ", ".join(map(printable, row["examples"])), " and %d more" % more if more else ""))
+    for host, n in sorted(st["nodes"].items()):
+        print("node %s: %s" % (host, ", ".join("%d %s" % (k, state) for state, k in n.items() if k)))
+
+
 def print_status(st):
     print(headline(st))
     for problem in st["problems"]:
         print("problem: " + problem)
-    for what, rows in (("failed", st["failed"]), ("damaged", st["damaged"])):
-        for row in rows:
-            stage = " (%s)" % row["stage"] if "stage" in row else ""
-            reason = row["reason"].replace(row["slide"] + ": ", "", 1)
-            print("%s%s: %s: %s" % (what, stage, printable(row["slide"]), printable(reason)))
+    print_failures(st)
+    for row in st["damaged"]:
+        text = row["reason"].replace(row["slide"] + ": ", "", 1)
+        print("damaged: %s: %s" % (printable(row["slide"]), printable(text)))
     if st["kept_apart"]:
         print("the slides have different resolutions: each resolution has its own result")
     for row in st["merged"]:
         print("%s: %s%s%s" % (row["file"], counted(row["slides"], "slide"),
                               resolution_text(row["um_per_px"]) if st["kept_apart"] else "",
                               "" if row["current"] else ", out of date"))
+    sys.stdout.flush()
+
+
+def print_prometheus(st):
+    """The text format of Prometheus, as for the collector of node_exporter that reads files."""
+    label = 'corpus=%s' % json.dumps(st["out"])
+    rows = [("slides", "state=%s" % json.dumps(state), n) for state, n in st["states"].items()]
+    rows += [("node_failures", "node=%s,state=%s" % (json.dumps(host), json.dumps(state)), n)
+             for host, found in sorted(st["nodes"].items()) for state, n in found.items()]
+    rows += [("active_tasks", "", st["active_tasks"]), ("seconds_left", "", st["seconds_left"]),
+             ("merged_slides", "", sum(row["slides"] for row in st["merged"])),
+             ("merged_current", "", int(is_merged(st))), ("problems", "", len(st["problems"]))]
+    told = set()
+    for name, labels, value in rows:
+        if name not in told:
+            print("# TYPE wsi_corpus_%s gauge" % name)
+        told.add(name)
+        if value is not None:
+            print("wsi_corpus_%s{%s%s} %.10g" % (name, label, "," + labels if labels else "", value))
     sys.stdout.flush()
 
 
@@ -241,7 +276,9 @@ def printable(text):
 
 
 def verdict(st):
-    """The exit status: 1 if anything failed or is damaged, or is to do and nobody does it."""
-    if st["failed"] or st["damaged"] or st["problems"]:
-        return PART
-    return PART if st["to_do"] and not st["active_tasks"] else DONE
+    """The exit status: trouble or something to do that nobody does, then bad slides, then damage."""
+    at_work = st["active_tasks"] is None or st["active_tasks"]
+    again = [row for row in st["failed"] if row["state"] != BAD]
+    if again or st["problems"] or (st["to_do"] and not at_work):
+        return TROUBLE
+    return PART if st["failed"] else DAMAGED if st["damaged"] else DONE

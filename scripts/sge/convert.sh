@@ -13,6 +13,7 @@
 #$ -cwd -S /bin/sh
 stores=$1 list=$2
 shift 2
+echo "convert.sh: task $SGE_TASK_ID on $(hostname), $(date -u +%Y-%m-%dT%H:%M:%SZ)" >&2
 # exec: the scheduler's signals reach the program itself, which then stops and removes unfinished files
-exec "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${NSLOTS:-1}" --json --progress no \
+exec ${WSI_STAGE:+"$WSI_STAGE"} "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${NSLOTS:-1}" --json --progress no \
     -o "$stores" "$@"

@@ -16,6 +16,7 @@
 #$ -cwd -S /bin/sh
 results=$1 list=$2
 shift 2
+echo "process.sh: task $SGE_TASK_ID on $(hostname), $(date -u +%Y-%m-%dT%H:%M:%SZ)" >&2
 # --device cuda: a task that cannot use its GPU fails, instead of holding it while it computes on the CPU
-exec "${H5SPEC:-h5spec}" run --device cuda --task auto --list "$list" -j "${NSLOTS:-1}" --json \
+exec ${WSI_STAGE:+"$WSI_STAGE"} "${H5SPEC:-h5spec}" run --device cuda --task auto --list "$list" -j "${NSLOTS:-1}" --json \
     --progress no -o "$results" "$@"

@@ -16,6 +16,7 @@
 #SBATCH --open-mode=append
 stores=$1 list=$2
 shift 2
+echo "convert.sh: task $SLURM_ARRAY_TASK_ID on ${SLURMD_NODENAME:-$(hostname)}, $(date -u +%Y-%m-%dT%H:%M:%SZ)" >&2
 # exec: the scheduler's signals reach the program itself, which then stops and removes unfinished files
-exec "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${SLURM_CPUS_PER_TASK:-1}" --json \
+exec ${WSI_STAGE:+"$WSI_STAGE"} "${WSI2H5:-wsi2h5}" --task auto --list "$list" -j "${SLURM_CPUS_PER_TASK:-1}" --json \
     --progress no -o "$stores" "$@"

@@ -20,6 +20,7 @@
 parts=$1 store=$2 groups=$3 tasks=${4:-$3}
 shift 3
 [ $# -eq 0 ] || shift
+echo "groups.sh: task $SLURM_ARRAY_TASK_ID on ${SLURMD_NODENAME:-$(hostname)}, $(date -u +%Y-%m-%dT%H:%M:%SZ)" >&2
 trap : TERM USR1 USR2 XCPU # h5spec stops by itself, and this script waits for it
 group=${SLURM_ARRAY_TASK_ID:?this is a task of an array job: use sbatch --array=1-N}
 status=0

@@ -19,6 +19,7 @@
 #SBATCH --open-mode=append
 results=$1 list=$2
 shift 2
+echo "process.sh: task $SLURM_ARRAY_TASK_ID on ${SLURMD_NODENAME:-$(hostname)}, $(date -u +%Y-%m-%dT%H:%M:%SZ)" >&2
 # --device cuda: a task that cannot use its GPU fails, instead of holding it while it computes on the CPU
-exec "${H5SPEC:-h5spec}" run --device cuda --task auto --list "$list" -j "${SLURM_CPUS_PER_TASK:-1}" \
+exec ${WSI_STAGE:+"$WSI_STAGE"} "${H5SPEC:-h5spec}" run --device cuda --task auto --list "$list" -j "${SLURM_CPUS_PER_TASK:-1}" \
     --json --progress no -o "$results" "$@"

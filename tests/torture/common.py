@@ -26,7 +26,8 @@ SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
 ALLOC = os.path.join(BUILD, "tests", "torture_alloc.so")
 WHERE = os.path.join(BUILD, "tests", "torture_where.so")
 TIME_LIMIT = 120 if lib.SAN else 30
-PROMISED = (0, 1, 2, 3)  # the exit status of our programs
+PROMISED = (0, 1, 2, 3, 4, 5)  # the exit status of our programs
+REJECTED = (1, 5)  # of these: bad input, and trouble of the machine
 
 
 class Torture:

@@ -93,11 +93,11 @@ def judge(t, case, ran, target, what, killed=False):
         t.bad("%s, %s: status 0, but the file is %s", case.name, what, "absent" if have is None else "another")
     elif ran.status == 2:
         t.bad("%s, %s: blames the command line: %r", case.name, what, ran.err[-200:])
-    elif ran.status == 1 and t.folder not in ran.err and "out of memory" not in ran.err:
-        t.bad("%s, %s: status 1 without the name of a file: %r", case.name, what, ran.err[-200:])
-    elif ran.status in (0, 1) and parts(case.folder):
+    elif ran.status in REJECTED and t.folder not in ran.err and "out of memory" not in ran.err:
+        t.bad("%s, %s: rejected without the name of a file: %r", case.name, what, ran.err[-200:])
+    elif ran.status in (0, *REJECTED) and parts(case.folder):
         t.bad("%s, %s: leaves %s", case.name, what, parts(case.folder))
-    elif ran.status == 1 and have == case.old and os.listdir(case.folder) == ([case.target] if have else []):
+    elif ran.status in REJECTED and have == case.old and os.listdir(case.folder) == ([case.target] if have else []):
         t.note("as before")  # the next run finds what the first one found, which is known to succeed
     else:
         again = case.run({"LD_PRELOAD": SHIM})

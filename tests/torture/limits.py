@@ -147,9 +147,9 @@ def full_disk(t, case, kib):
     ran = run(["unshare", "-rm", "sh", "-c", command])
     if "unshare" in ran.err or "mount:" in ran.err:
         return t.note("no file system of its own here")
-    if ran.status not in PROMISED or (ran.status == 1 and case.folder not in ran.err):
+    if ran.status not in PROMISED or (ran.status in REJECTED and case.folder not in ran.err):
         t.bad("%s on a disk of %d KiB: status %d, %r", case.name, kib, ran.status, ran.err[-200:])
-    elif ran.status == 1 and ".part" in ran.out:
+    elif ran.status in REJECTED and ".part" in ran.out:
         t.bad("%s on a disk of %d KiB leaves %s", case.name, kib, ran.out)
 
 
@@ -229,7 +229,7 @@ def corpus_races(t):
             t.bad("two runs of one corpus: status %s, %s: %s", [ran.status for ran in both], sorted(corpus_files(out)),
                   "".join(ran.err[-200:] for ran in both))
         for ran in both:
-            why = broken_by(ran, "corpus") or (ran.status == 1 and out not in ran.err and "no name: " + ran.err[-200:])
+            why = broken_by(ran, "corpus") or (ran.status in REJECTED and out not in ran.err and "no name: " + ran.err[-200:])
             if why:
                 t.bad("two runs of one corpus: %s", why)
 
@@ -253,7 +253,7 @@ def replaced_while_read(t):
     time.sleep(t.random.random() * 0.1)
     os.rename(new, store)
     _, err = p.communicate(timeout=TIME_LIMIT)
-    if p.returncode not in (0, 1):
+    if p.returncode not in (0, *REJECTED):
         t.bad("a store replaced while it is read: status %d: %s", p.returncode, err.decode()[-200:])
     elif p.returncode == 0 and lib_histogram(out) not in t.histograms:
         t.bad("a store replaced while it is read: the result mixes both")
