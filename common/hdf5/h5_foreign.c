@@ -256,7 +256,7 @@ static int read_answer(int fd, struct answer *a)
     return 0;
 }
 
-/* The child may have lost its mind: nothing that it says is believed. */
+/* A damaged file may have changed the memory of the child: its answer is checked. */
 static int check_answer(struct answer *a, int fd, struct err *e)
 {
     struct h5_foreign *t = &a->table;
