@@ -128,7 +128,10 @@ def test_windows_of_h5spec_blend_as_its_own_maps():
 def test_any_order_memory_and_format_give_the_same_files():
     rows = patches(400, values=2)
     head = ("x", "y", "size", "score", "other")
+    rows += [(32 * k, 64, 32, v, v) for k in range(20) for v in (9e8, 0.125, -9e8)]  # in double their sum depends on the order
     first = draw(table(rows, ",".join(head)), "--blend", "cos", formats="all")
+    three = draw(table([(0, 0, 32, v) for v in (9e8, 0.125, -9e8)]))
+    expect(cells(three)["score"][0, 0] == round(0.125 / 3, 6), "%s", cells(three)["score"][0, 0])
     expect(len(os.listdir(first)) >= 6, "%s", os.listdir(first))
     shuffled = list(rows)
     for seed in range(2):

@@ -30,8 +30,8 @@ struct h5_format {
     const char *name;    /* "wsi-patch-store" */
     int version;         /* the newest that is written and read */
     const char *creator; /* "wsi2h5 0.1.0" */
-    /* For writing: bytes of the blocks that metadata come in. Large ones keep the chunks of data one
-     * after the other; of the last one the rest is unused. */
+    /* For writing: bytes of the blocks that metadata come in. Large ones keep the chunks of data
+     * one after the other; of the last one the rest is unused. */
     int64_t metadata;
 };
 

@@ -4,6 +4,7 @@
 #include "common/hdf5/h5_error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hdf5.h>
 #include <math.h>
 #include <signal.h>
@@ -227,6 +228,11 @@ static void child(const char *path, int fd, int tell)
     const struct rlimit memory = {MOST_MEMORY, MOST_MEMORY};
     setrlimit(RLIMIT_AS, &memory);
 #endif
+    const int null = open("/dev/null", O_WRONLY);
+    if (null >= 0) { /* for what the C library says of a broken stack */
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_CPU, &seconds);
     setrlimit(RLIMIT_CORE, &none);

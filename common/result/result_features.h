@@ -8,8 +8,8 @@
 #include "common/hdf5/h5.h"
 #include "common/result/result.h"
 
-/* The level of deflate of histograms, spectra and thumbnails. 0, not packed, before version 3: older
- * programs read no packed numbers. */
+/* The level of deflate of histograms, spectra and thumbnails. 0, not packed, before version 3:
+ * older programs read no packed numbers. */
 int result_packed(const struct result_params *p);
 
 /* What is copied from the store. Older files of version 1 do not have it: `tiles` is then -1. */

@@ -72,7 +72,7 @@ static char *file_of(const struct report_view *r, int64_t k)
 {
     static const char *const endings[] = {".csv", ".npy", ".h5", ".hdf5"};
     const char *given = r->setup->scores, *name = r->slides->slide[k].name;
-    char file[300], *path = NULL;
+    char file[300];
     if (!is_folder(given)) {
         const char *base = path_base_name(given), *dot = strrchr(base, '.');
         const size_t n = dot ? (size_t)(dot - base) : strlen(base);
@@ -80,7 +80,8 @@ static char *file_of(const struct report_view *r, int64_t k)
     }
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         snprintf(file, sizeof file, "%s%s", name, endings[i]);
-        if (!strchr(name, '/') && (path = folder_join(given, file)) && !access(path, F_OK))
+        char *path = strchr(name, '/') ? NULL : folder_join(given, file);
+        if (path && !access(path, F_OK))
             return path;
         free(path);
     }

@@ -46,9 +46,12 @@ static void *open_h5(const char *path, struct score_options *o, struct score_col
 {
     struct h5_foreign *t = calloc(1, sizeof *t);
     struct score_rows_layout *l = malloc(sizeof *l);
-    const int fd = t && l ? temporary(e) : err_set(e, "out of memory");
     void *rows = NULL;
-    if (fd >= 0 && !h5_foreign_read(path, fd, t, e) && !set_columns(t, o, c, e)) {
+    int fd = -1;
+    if (!t || !l)
+        err_set(e, "out of memory");
+    else if ((fd = temporary(e)) >= 0 && !h5_foreign_read(path, fd, t, e) &&
+             !set_columns(t, o, c, e)) {
         set_layout(t, l);
         rows = score_rows_open(fd, l, e);
     }
