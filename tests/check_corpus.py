@@ -1351,7 +1351,7 @@ def test_status_groups_what_is_not_the_slides_fault_by_node():
     expect(row["host"] == "n3" and row["slides"] == 3, "%s", row)
     says(text, "node trouble (convert): 3 slides on n3: h5: command not found", "node n3: 3 node trouble")
     metrics = corpus("status", "--prometheus", "-o", out, env=slurm.env, status=5).out
-    says(metrics, 'state="node trouble"} 3\n', 'node="n3",state="node trouble"} 3\n', "# TYPE wsi_corpus_slides gauge\n")
+    says(metrics, 'state="node trouble"} 3\n', '\nwsi_corpus_node_failures{corpus="%s",node="n3",state="node trouble"} 3\n' % out, "# TYPE wsi_corpus_slides gauge\n")
     for line in metrics.splitlines():
         expect(re.fullmatch(r'# TYPE \w+ gauge|\w+\{(\w+="[^"]*",?)+\} [\d.e+]+', line), "%s", line)
     env = dict(slurm.env, WSI2H5=WSI2H5)  # repaired
