@@ -1378,6 +1378,25 @@ def test_how_ends_of_tasks_are_judged():
         expect(tried(*rows) == state, "%s: %s", rows, tried(*rows))
 
 
+def test_lines_that_a_kill_has_cut_off():
+    """A requeued task goes on in the middle of the line at which it was killed."""
+    attempts, out = library("attempts"), os.path.join(tmp(), "out")
+    names = ["cut", "whole", "last", "lost"]
+    lines = ['{"slide": "/s/%s.svs", "status": "done", "seconds": 1.0, "host": "n1", "time": "2026-11-23T20:00:0%dZ"}' % (n, k)
+             for k, n in enumerate(names)]
+    for joined, found in ((lines[0][:40] + lines[1] + "\n", {"whole"}), (lines[0] + lines[1] + "\n", {"cut", "whole"}),
+                          (lines[0] + "\n" + lines[1][:-9] + lines[2] + "\n" + lines[3][:50], {"cut", "last"}),
+                          ('"status": "done"}\n' + lines[1] + "\n", {"whole"}), ("\0\0" + lines[2] + "\n", {"last"})):
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out + "/runs/1")
+        os.mkdir(out + "/logs")
+        open(out + "/runs/1/jobs", "w").write("convert\t-\t1\t\n")
+        open(out + "/runs/1/convert.txt", "w").write("".join("/s/%s.svs\n" % n for n in names))
+        open(out + "/logs/1.convert.1.json", "w").write(joined)
+        seen = attempts.Attempts(library("state").Corpus(out)).seen[1, "convert"]
+        expect(seen == found, "%r: %s, not %s", joined, seen, found)
+
+
 def library(name):
     """A module of scripts/corpus."""
     import importlib
