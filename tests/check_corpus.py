@@ -1351,7 +1351,7 @@ def test_status_groups_what_is_not_the_slides_fault_by_node():
     expect(row["host"] == "n3" and row["slides"] == 3, "%s", row)
     says(text, "node trouble (convert): 3 slides on n3: h5: command not found", "node n3: 3 node trouble")
     metrics = corpus("status", "--prometheus", "-o", out, env=slurm.env, status=5).out
-    says(metrics, 'state="node trouble"} 3\n', 'node="n3",state="node trouble"} 3\n', "# TYPE wsi_corpus_slides gauge\n")
+    says(metrics, 'state="node trouble"} 3\n', '\nwsi_corpus_node_failures{corpus="%s",node="n3",state="node trouble"} 3\n' % out, "# TYPE wsi_corpus_slides gauge\n")
     for line in metrics.splitlines():
         expect(re.fullmatch(r'# TYPE \w+ gauge|\w+\{(\w+="[^"]*",?)+\} [\d.e+]+', line), "%s", line)
     env = dict(slurm.env, WSI2H5=WSI2H5)  # repaired
@@ -1376,6 +1376,25 @@ def test_how_ends_of_tasks_are_judged():
                         ((("interrupted", "n1"),), "interrupted"), ((("interrupted", "n1"), ("trouble", "n2")), "bad slide"),
                         ((("crash", "n1"),), "node trouble"), ((("crash", "n1"), ("crash", "n1")), "bad slide")):
         expect(tried(*rows) == state, "%s: %s", rows, tried(*rows))
+
+
+def test_lines_that_a_kill_has_cut_off():
+    """A requeued task goes on in the middle of the line at which it was killed."""
+    attempts, out = library("attempts"), os.path.join(tmp(), "out")
+    names = ["cut", "whole", "last", "lost"]
+    lines = ['{"slide": "/s/%s.svs", "status": "done", "seconds": 1.0, "host": "n1", "time": "2026-11-23T20:00:0%dZ"}' % (n, k)
+             for k, n in enumerate(names)]
+    for joined, found in ((lines[0][:40] + lines[1] + "\n", {"whole"}), (lines[0] + lines[1] + "\n", {"cut", "whole"}),
+                          (lines[0] + "\n" + lines[1][:-9] + lines[2] + "\n" + lines[3][:50], {"cut", "last"}),
+                          ('"status": "done"}\n' + lines[1] + "\n", {"whole"}), ("\0\0" + lines[2] + "\n", {"last"})):
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out + "/runs/1")
+        os.mkdir(out + "/logs")
+        open(out + "/runs/1/jobs", "w").write("convert\t-\t1\t\n")
+        open(out + "/runs/1/convert.txt", "w").write("".join("/s/%s.svs\n" % n for n in names))
+        open(out + "/logs/1.convert.1.json", "w").write(joined)
+        seen = attempts.Attempts(library("state").Corpus(out)).seen[1, "convert"]
+        expect(seen == found, "%r: %s, not %s", joined, seen, found)
 
 
 def library(name):

@@ -106,7 +106,7 @@ def test_only_what_a_machine_lacks_is_a_reason_to_skip():
         p = stub(plain(), *GDS, status=1, gds=gds)
         says(p.err, plain(), "cuFileHandleRegister", why)
         expect(has_no_gds(p.err) == "" and "choose --io direct" not in p.err, "%s", p.err)
-    p = stub(plain(), *GDS, status=1, fail="%d:700" % (calls_of(plain(), *GDS)["calls"] // 2))
+    p = stub(plain(), *GDS, status=5, fail="%d:700" % (calls_of(plain(), *GDS)["calls"] // 2))
     expect(has_no_gds(p.err) == "", "%s", p.err)
     expect(has_no_gds(stub(flipped(plain(), 0, 0), *GDS, status=1).err) == "", "a CRC mismatch")
 
@@ -121,7 +121,7 @@ def test_little_device_memory():
     stores = [long_jpeg(), plain_gray()]
     least = least_memory(stores, *GDS, "--memory", "4M", "-j", 2)
     right(stores, *GDS, "--memory", "4M", "-j", 2, memory=5 * least // 4)
-    p = stub(stores, *GDS, "--memory", "4M", "-j", 2, status=1, memory=1 << 16)
+    p = stub(stores, *GDS, "--memory", "4M", "-j", 2, status=5, memory=1 << 16)
     says(p.err, "(cuda:0)", "out of memory")
     expect(not os.path.exists(p.result), "a result of nothing")
 

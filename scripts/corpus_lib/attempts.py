@@ -39,6 +39,7 @@ WHAT = (
 )
 DONE = b'"status": "done"'
 HEAD = re.compile(rb'\{"\w+": ("(?:[^"\\]|\\.)*")')
+PART = re.compile(rb'(?<=.)(?=\{"(?:slide|store)": ")')
 ELSEWHERE = r"(?i)no such file|permission denied|not a directory"  # of a slide that is there: the node's fault
 TURN = re.compile(r"task (\S+) on (\S+), (\S+)$")  # the first line of a task's messages
 
@@ -54,6 +55,11 @@ def last_line(lines):
     lines = [line for line in lines if line and not TURN.search(line)
              and not re.match(r"\d+ (converted|done)\b|device (cpu|cuda)\b|using ", line)]
     return lines[-1] if lines else ""
+
+
+def parts_of(line):
+    """The objects of a line: one, unless a kill has cut it off and a task that was requeued went on there."""
+    return PART.split(line) if line.count(b'"status": ') > 1 or not HEAD.match(line) else (line,)
 
 
 def utc(seconds):
@@ -120,11 +126,12 @@ class Attempts:
         except FileNotFoundError:
             return 0, 0, 0
         with lines:
-            for line in lines:
-                if DONE in line and line.endswith(b"}\n"):
+            for line in (part for whole in lines for part in parts_of(whole)):
+                head = DONE in line and line.endswith(b"}\n") and HEAD.match(line)
+                if head:
                     n, first, last = n + 1, first or line, line
                     if ended or self.of:  # what is done needs no name otherwise
-                        name = stem(json.loads(HEAD.match(line).group(1)))
+                        name = stem(json.loads(head.group(1)))
                         names.add(name)
                         self.forget(name, kind)
                     continue
@@ -137,11 +144,11 @@ class Attempts:
                 self.note_line(kind, run, task, log + ".err", name, status, row)
                 if status == "skipped" and not row.get("message"):
                     good.add(name)
-        times = [json.loads(line) for line in (first, last) if line]
-        times = [(seconds_of(row.get("time")), float(row.get("seconds") or 0)) for row in times]
-        if not times or None in times[0] + times[1]:
-            return 0, 0, 0
-        return n, times[0][0] - times[0][1], times[1][0]
+        try:
+            begun, ended = json.loads(first), json.loads(last)
+            return n, seconds_of(begun["time"]) - float(begun["seconds"]), seconds_of(ended["time"])
+        except (ValueError, KeyError, TypeError):
+            return 0, 0, 0  # of an earlier version
 
     def note_line(self, kind, run, task, log, name, status, row):
         message, host, at = row.get("message") or "", row.get("host") or "", row.get("time") or ""
