@@ -35,7 +35,7 @@ ONLY = [  # header, the only files that may include it
     (r"common/hdf5/(guard\w*|h5(_(attr|error|file|image|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
     (r"pthread\.h", r"(common/base/pipe|process/engine/loop|convert/readers/dicom_index)\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
-    (r"tiffio\.h", r"(convert/readers/tiff_level|process/map/map_tiff)\.c"),
+    (r"tiffio\.h", r"(convert/(readers/tiff_level|tile/tile_lossless)|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
     (r"j(peglib|error)\.h", r"common/codec/jpeg_(de|en)coder\.c"),

@@ -6,23 +6,35 @@
 #include "common/codec/jpeg_header.h"
 #include "common/store/gray.h"
 #include "convert/tile/tile_j2k.h"
+#include "convert/tile/tile_lossless.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct tile_decoder {
     struct tile_format format;
-    struct jpeg_decoder *jpeg; /* one of the two */
+    struct jpeg_decoder *jpeg; /* one of the three */
     struct tile_j2k *j2k;
+    struct tile_lossless *lossless;
     uint8_t *rgb; /* one tile, for gray from an RGB JPEG; NULL until it is needed */
     bool contradicted;
 };
 
-bool tile_is_known(int compression, int photometric)
+static bool is_j2k(const struct tile_format *f)
 {
-    if (compression == TILE_JPEG)
-        return photometric == TILE_PHOTOMETRIC_RGB || photometric == TILE_PHOTOMETRIC_YCBCR;
-    return compression == TILE_J2K_YCBCR || compression == TILE_J2K_RGB;
+    return f->compression == TILE_J2K_YCBCR || f->compression == TILE_J2K_RGB;
+}
+
+bool tile_may_be_kept(const struct tile_format *f)
+{
+    return f->compression == TILE_JPEG &&
+           (f->photometric == TILE_PHOTOMETRIC_RGB || f->photometric == TILE_PHOTOMETRIC_YCBCR);
+}
+
+bool tile_is_known(const struct tile_format *f)
+{
+    return tile_may_be_kept(f) || is_j2k(f) || tile_lossless_is_known(f) ||
+           (f->compression == TILE_JPEG && f->photometric == TILE_PHOTOMETRIC_GRAY);
 }
 
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
@@ -33,12 +45,14 @@ struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
         return NULL;
     }
     d->format = *f;
-    if (f->compression != TILE_JPEG)
+    if (is_j2k(f))
         d->j2k = tile_j2k_create(&d->format, e);
+    else if (f->compression != TILE_JPEG)
+        d->lossless = tile_lossless_create(&d->format, e);
     else if ((d->jpeg = jpeg_decoder_create(e)) &&
              jpeg_check_tables(d->jpeg, f->tables, f->tables_bytes, e) == 0)
         return d;
-    if (d->j2k)
+    if (d->j2k || d->lossless)
         return d;
     tile_free(d);
     return NULL;
@@ -50,6 +64,7 @@ void tile_free(struct tile_decoder *d)
         return;
     jpeg_decoder_free(d->jpeg);
     tile_j2k_free(d->j2k);
+    tile_lossless_free(d->lossless);
     free(d->rgb);
     free(d);
 }
@@ -64,6 +79,10 @@ static enum jpeg_colours colours_of(const struct tile_format *f, const uint8_t *
                                     bool *contradicted)
 {
     const int stated = jpeg_header_colours(bytes, n);
+    if (f->photometric == TILE_PHOTOMETRIC_GRAY) {
+        *contradicted = false;
+        return JPEG_SINGLE;
+    }
     *contradicted = stated >= 0 && stated != is_ycbcr(f);
     const bool ycbcr = *contradicted && f->stream_decides ? stated == 1 : is_ycbcr(f);
     return ycbcr ? JPEG_YCBCR : JPEG_RGB;
@@ -85,12 +104,13 @@ static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, i
     return r;
 }
 
-/* Is the luma of this JPEG the gray of its tile? Never in a file that states RGB, so that its gray
+/* Is the first component of this JPEG the gray of its tile? Never in a file that states RGB, so that its gray
  * is the same however the tissue map is made. */
 static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n)
 {
     bool contradicted;
-    return is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR;
+    return f->photometric == TILE_PHOTOMETRIC_GRAY ||
+           (is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR);
 }
 
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
@@ -99,6 +119,8 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
     const size_t pixels = (size_t)(d->format.cols * d->format.rows);
     if (d->j2k)
         return tile_j2k_decode(d->j2k, bytes, n, channels, out, e);
+    if (d->lossless)
+        return tile_lossless_decode(d->lossless, bytes, n, channels, out, e);
     if (channels == 3 || has_luma(&d->format, bytes, n))
         return decode_jpeg(d, bytes, n, channels, false, out, e);
     if (!d->rgb && !(d->rgb = malloc(3 * pixels))) {

@@ -15,6 +15,8 @@
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
  * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
  * rounded.
+ *
+ * Uncompressed, LZW, deflate, PackBits, Zstandard and WebP: RGB or gray, through libtiff.
  */
 #ifndef WSI_TILE_H
 #define WSI_TILE_H
@@ -31,12 +33,14 @@ enum {
     TILE_JPEG = 7, /* TIFF's compression tags */
     TILE_J2K_YCBCR = 33003,
     TILE_J2K_RGB = 33005,
+    TILE_PHOTOMETRIC_GRAY = 1,
     TILE_PHOTOMETRIC_RGB = 2,
     TILE_PHOTOMETRIC_YCBCR = 6,
 };
 
 struct tile_format {
     int compression, photometric;
+    int predictor;         /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
     bool stream_decides;   /* DICOM: a JPEG stream that states its colours is right */
     int64_t cols, rows;    /* px */
     const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
@@ -44,7 +48,9 @@ struct tile_format {
 };
 
 /* Can a tile of this format be decoded here? */
-bool tile_is_known(int compression, int photometric);
+bool tile_is_known(const struct tile_format *f);
+/* Is it an RGB or YCbCr JPEG, which a chunk of codec jpeg can hold? */
+bool tile_may_be_kept(const struct tile_format *f);
 
 struct tile_decoder;
 /* NULL when out of memory or the tables are damaged. */
@@ -54,8 +60,8 @@ void tile_free(struct tile_decoder *d);
 enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER = 1 };
 
 /*
- * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
- * YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or
+ * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the tile's own
+ * gray, the luma of a YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or
  * TILE_DAMAGED: the tile is damaged, or is not what the format says; out is undefined then, and the
  * next tile is not affected.
  */
