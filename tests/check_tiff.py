@@ -387,15 +387,23 @@ def test_files_that_end_early():
             survives(path, "%s cut to %d" % (container, part))
 
 
+FLIPPED = [(), ("--compression", "lzw"), (), ("--compression", "33005"), (), ("--compression", "zstd"), ("--compression", "webp"),
+           ("--compression", "none", "--photometric", "gray"), (), ("--compression", "deflate"), ("--photometric", "gray"), ("--compression", "32946")]
+
+
 def check_flips(n, seed):
     r = random.Random(seed)
     for k in range(n):
-        container = ("generic", "ome", "philips", "subifds", "ome-subifds")[k % 5]
-        t = Tiff(tiff(container))
+        container, options = list(CONTAINERS)[k % len(CONTAINERS)], FLIPPED[k % len(FLIPPED)]
+        t = Tiff(tiff(container, *options))
         d = r.randrange(len(t.directories))
+        tiles = [t.u32(t.place(TILE_OFFSETS, tile)) for tile in range(12)]
         for _ in range(r.randrange(1, 4)):
-            if r.random() < 0.7:  # in a directory
+            kind = r.random()
+            if kind < 0.6:  # in a directory
                 at = t.u32(t.links[d]) + r.randrange(2 + 12 * len(t.directories[d]) + 4)
+            elif kind < 0.8:  # in the beginning of a tile
+                at = r.choice(tiles) + r.randrange(r.choice((16, 200, 3000)))
             else:  # in the description or the tables
                 kind, count, entry = r.choice(list(t.directories[0].values()))
                 at = t.u32(entry + 8) + r.randrange(max(1, count))
