@@ -69,7 +69,9 @@ static void name_obstacle(const struct tile_format *f, struct slide_info *i)
     if (f->compression == TILE_JPEG && !tile_may_be_kept(f))
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its JPEG tiles are gray");
     else if (!tile_may_be_kept(f))
-        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s", name);
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
+                 tile_is_j2k(f) ? "JPEG 2000" : name);
+    i->is_j2k = tile_is_j2k(f);
 }
 
 /* What the file itself says of the slide. */
@@ -272,7 +274,7 @@ const struct slide_reader slide_svs = {
     .open = svs_open,
     .read = slide_tiles_read,
     .read_eighth = slide_tiles_read_eighth,
-    .read_jpeg = slide_tiles_read_jpeg,
+    .read_kept = slide_tiles_read_kept,
     .is_missing = slide_tiles_is_missing,
     .contradiction = tiff_contradiction,
     .prefetch = slide_tiles_prefetch,
@@ -288,7 +290,7 @@ const struct slide_reader slide_tiff = {
     .open = tiff_open,
     .read = slide_tiles_read,
     .read_eighth = slide_tiles_read_eighth,
-    .read_jpeg = slide_tiles_read_jpeg,
+    .read_kept = slide_tiles_read_kept,
     .is_missing = slide_tiles_is_missing,
     .contradiction = tiff_contradiction,
     .prefetch = slide_tiles_prefetch,

@@ -136,8 +136,8 @@ static bool take_sizes(TIFF *t, struct tiff_level *l)
     return true;
 }
 
-/* Of the numbers for JPEG 2000, Aperio's 33003 states the colours. In other files all are alike, and
- * the photometric tag states them. */
+/* Of the numbers for JPEG 2000, Aperio's 33003 states the colours. In other files all are alike,
+ * and the photometric tag states them. */
 static int compression_of(TIFF *t, enum tiff_kind kind, int photometric)
 {
     enum { JP2_LOSSY = 33004, JP2_OTHER = 34712 };
