@@ -3,7 +3,7 @@
 # pkg-config finds the libraries. Optional ones that are missing are left out:
 #   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff, Jansson, CUDA and cuFile
 #   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads fewer formats
-# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0
+# Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0
 # JANSSON=0 CUFILE=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
 # SAN=thread builds with sanitizers, in a folder of its own.
@@ -25,7 +25,7 @@ include scripts/config.mk
 
 # --- the programs ---
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
-COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o,$(call objects,common/*/*.c))
+COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o $(B)/common/codec/h5j2k.o,$(call objects,common/*/*.c))
 # without OpenSlide, wsi2h5 reads fewer formats: the table in convert/readers/slide.c
 NOT_READ  = $(if $(call on,$(OPENSLIDE)),no_openslide,slide_metadata slide_openslide)
 CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)),$(call objects,convert/*.c convert/*/*.c))
@@ -35,7 +35,7 @@ PROCESS  := $(filter-out $(call objects,$(NO_PNG) process/map/map_tiff$(if $(MAP
               $(call objects,process/*.c process/*/*.c))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,$(foreach e,c cu,cuda/*.$e cuda/*/*.$e)))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
-PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so)
+PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so) $(if $(call on,$(J2K)),$(B)/libh5j2k.so)
 
 # the configuration, the commit and the list of sources, as files that change when these do
 BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb portable check-releases lint lint-%, \
@@ -63,10 +63,14 @@ $(B)/h5spec: $(PROCESS) $(CUDAOBJ) $(COMMON)
 $(B)/wsi2h5: $(CONVERT) $(COMMON)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(LDLIBS)
 
-# HDF5's plug-in: the library that loads it brings HDF5
-$(B)/libh5jpeg.so: common/codec/h5jpeg.c common/codec/jpeg_decoder.c common/base/err.c $(B)/config | needs
-	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(LDFLAGS) $(call near,../..) \
-	  -fPIC -fvisibility=hidden -shared -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,libjpeg)
+# HDF5's plug-ins: the library that loads them brings HDF5
+$(B)/libh5jpeg.so: common/codec/h5jpeg.c common/codec/jpeg_decoder.c
+$(B)/libh5jpeg.so: PLUGIN_PC = libjpeg
+$(B)/libh5j2k.so: common/codec/h5j2k.c common/codec/j2k_decoder.c common/codec/j2k_chunk.c
+$(B)/libh5j2k.so: PLUGIN_PC = libopenjp2
+$(B)/libh5%.so: common/base/err.c $(B)/config | needs
+	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(call pkg,--cflags,$(PLUGIN_PC)) $(LDFLAGS) \
+	  $(call near,../..) -fPIC -fvisibility=hidden -shared -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,$(PLUGIN_PC))
 
 # style and scripts of pages: their bytes, and the SHA-256 by which a page allows them
 $(B)/page_files.h: process/draw/page.css process/draw/page.js process/run/live.js
@@ -79,11 +83,12 @@ $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
   EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
+$(B)/common/codec/j2k_decoder.o: EXTRA += $(call pkg,--cflags,libopenjp2)
 $(B)/convert/tissue/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
-  spectrum/cpu_octaves engine/stream) common/store/gray common/store/chunks convert/convert \
-  $(addprefix convert/,readers/slide_openslide readers/slide_metadata tile/tile_j2k tissue/tissue))): EXTRA += -O3
+  spectrum/cpu_octaves engine/stream) common/store/gray common/store/chunks common/codec/j2k_decoder convert/convert \
+  $(addprefix convert/,readers/slide_openslide readers/slide_metadata tissue/tissue))): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<
@@ -141,7 +146,7 @@ lint-shell:
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
-	  -D_GNU_SOURCE $(addprefix -DHAVE_,LIBDEFLATE LZ4 ZSTD JPEG PNG TIFF JANSSON CUDA) common convert process cuda
+	  -D_GNU_SOURCE $(addprefix -DHAVE_,LIBDEFLATE LZ4 ZSTD JPEG J2K PNG TIFF JANSSON CUDA) common convert process cuda
 # gcc's analyzer, without those of its warnings that are false alarms here
 lint-gcc:
 	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
@@ -190,7 +195,7 @@ SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk demo install-deps
               $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
-            $(if $(PLUGIN),$(PLUGINDIR)/libh5jpeg.so=$(PLUGIN)) \
+            $(foreach p,$(PLUGIN),$(PLUGINDIR)/$(notdir $(p))=$(p)) \
             $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
             $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
             $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \
@@ -204,15 +209,15 @@ install: all
 	  mode=644; [ ! -x "$${f#*=}" ] || mode=755; install -D -m $$mode "$${f#*=}" "$(DEST)/$${f%%=*}"; done
 	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$${l#*=} "$(DEST)/bin/wsi-$${l%%=*}"; done
 	@to='$(if $(PLUGIN),$(HDF5_PLUGINS))'; [ -z "$$to" ] || \
-	  if install -D -m 755 $(PLUGIN) "$(DESTDIR)$$to/libh5jpeg.so" 2>/dev/null; then \
+	  if mkdir -p "$(DESTDIR)$$to" 2>/dev/null && install -m 755 $(PLUGIN) "$(DESTDIR)$$to" 2>/dev/null; then \
 	    echo "the HDF5 plug-in is in $(DESTDIR)$$to"; else \
 	    echo "$$to cannot be written; h5dump and h5py read kept tiles after:"; \
 	    echo "export HDF5_PLUGIN_PATH='$(PREFIX)/$(PLUGINDIR)'"; fi
 	@echo 'installed in $(DEST)'
 
 uninstall:
-	@to='$(HDF5_PLUGINS)'; ! cmp -s "$(DEST)/$(PLUGINDIR)/libh5jpeg.so" "$(DESTDIR)$$to/libh5jpeg.so" || \
-	  rm -f "$(DESTDIR)$$to/libh5jpeg.so"
+	@to='$(HDF5_PLUGINS)'; for p in $(notdir $(PLUGIN)); do \
+	  ! cmp -s "$(DEST)/$(PLUGINDIR)/$$p" "$(DESTDIR)$$to/$$p" || rm -f "$(DESTDIR)$$to/$$p"; done
 	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 \
 	  $(foreach l,$(LINKS),bin/wsi-$(firstword $(subst =, ,$(l))))
 	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \
@@ -256,7 +261,7 @@ help:
 	@echo 'make wheel         the Python package wsi_store with the plug-in of codec jpeg, for pip, into build/wheel'
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: JOBS=N or -jN (files and tests at the same time: $(JOBS)), CC CFLAGS NVCC ARCH V=1 WERROR=1,' \
-	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
+	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
         lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall \

@@ -29,7 +29,7 @@ static int set_task(void *ctx, const char *arg, struct err *e)
     return task_parse("--task", arg, &o->task, &o->tasks, e);
 }
 
-/* What --codec accepts. jpeg is the only codec that keeps tiles so far. */
+/* What --codec accepts. keep becomes j2k for some slides (plan.c). */
 static const char *codec_words(void)
 {
     static char words[160];
@@ -92,8 +92,9 @@ static const struct command_option table[] = {
      COMMAND_REAL(convert.mpp, 0.001, 1000)},
     {NULL, 0, "gray", NULL, "8-bit gray instead of RGB", COMMAND_FLAG(convert.gray)},
     {NULL, 0, "codec", NULL,
-     "compression. keep: the slide's own JPEG tiles where possible (codec jpeg), else deflate; a "
-     "message says why. Other programs need an HDF5 plug-in for all but deflate and none",
+     "compression. keep: the slide's own tiles where possible (codec jpeg, or j2k for JPEG 2000), "
+     "else deflate; a message says why. Other programs need an HDF5 plug-in for all but deflate "
+     "and none",
      .words = codec_words, .shown = "keep", COMMAND_CALL(set_codec)},
     {NULL, 0, "tissue-only", NULL, "omit tiles without tissue; they read as white",
      COMMAND_FLAG(convert.tissue_only)},
@@ -222,8 +223,8 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
     if (n_words == 0 && !o->list)
         return err_set(e, "no slide given");
-    if (c->strict_codec && c->codec->id != CODEC_JPEG)
-        return err_set(e, "--strict-codec has an effect with --codec jpeg only");
+    if (c->strict_codec && !codec_keeps(c->codec))
+        return err_set(e, "--strict-codec has an effect with --codec keep, jpeg and j2k only");
     if (c->mpp > 0 && o->level_given)
         return err_set(e, "--level and --mpp contradict each other");
     if (o->tolerance_given && !(c->mpp > 0))

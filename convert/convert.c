@@ -197,7 +197,7 @@ static int put_past(struct convert *c, struct err *e)
 /* What is needed to see how the tiles were compressed. */
 static int open_decoders(struct convert *c, struct err *e)
 {
-    if (!c->slide->reader->read_jpeg || c->slide_info.no_jpeg[0])
+    if (!c->slide->reader->read_kept || c->slide_info.no_jpeg[0])
         return 0;
     if (!(c->decoders = calloc((size_t)c->o->threads, sizeof *c->decoders)))
         return err_set(e, "out of memory");
@@ -207,11 +207,26 @@ static int open_decoders(struct convert *c, struct err *e)
     return 0;
 }
 
+/* What is stored for tiles that are missing or damaged: a JPEG, or for codec j2k pixels. */
+static int make_flat(struct convert *c, struct err *e)
+{
+    const size_t n = (size_t)store_chunk_bytes(&c->info);
+    if (c->info.codec->id == CODEC_JPEG)
+        return jpeg_encode_flat(c->info.chunk_cols, c->info.chunk_rows, c->slide_info.background,
+                                &c->flat.bytes, &c->flat.n, e);
+    if (!(c->flat.bytes = malloc(n)))
+        return err_set(e, "out of memory");
+    for (size_t k = 0; k < n; k++)
+        c->flat.bytes[k] = c->slide_info.background[k % 3];
+    c->flat.n = n;
+    return 0;
+}
+
 /* Buffers for `depth` tiles. */
 static int open_buffers(struct convert *c, int depth, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
-    const bool keeps = c->info.codec->id == CODEC_JPEG;
+    const bool keeps = codec_keeps(c->info.codec);
     c->depth = depth;
     c->codecs = calloc((size_t)c->o->threads, sizeof *c->codecs);
     c->items = calloc((size_t)c->depth, sizeof *c->items);
@@ -228,9 +243,7 @@ static int open_buffers(struct convert *c, int depth, struct err *e)
     }
     if (open_decoders(c, e))
         return -1;
-    return keeps ? jpeg_encode_flat(c->info.chunk_cols, c->info.chunk_rows,
-                                    c->slide_info.background, &c->flat.bytes, &c->flat.n, e)
-                 : 0;
+    return keeps ? make_flat(c, e) : 0;
 }
 
 /* Frees what make_store has made, so that it can be called again. */
@@ -268,7 +281,7 @@ static void close_buffers(struct convert *c)
 static int begin(struct convert *c, struct err *e)
 {
     const int threads = c->o->threads;
-    const bool keeps = c->info.codec->id == CODEC_JPEG;
+    const bool keeps = codec_keeps(c->info.codec);
     return open_buffers(c, keeps ? KEPT_DEPTH * threads : 2 * threads + 2, e) || read_head(c, e) ||
                    make_tissue(c, e)
                ? -1

@@ -109,8 +109,8 @@ static int pack_tile(const struct convert *c, struct item *it, int thread, struc
     return 0;
 }
 
-/* As sum_tissue, of a tile that is kept, whose pixels at 1/8 are in it->pixels; tiles whose sides
- * are no multiples of 8 are decoded as a whole. */
+/* As sum_tissue, of a tile that is kept, whose pixels at 1/8 are in it->pixels; JPEG 2000 and tiles
+ * whose sides are no multiples of 8 are decoded as a whole. */
 static int sum_kept(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
@@ -118,13 +118,13 @@ static int sum_kept(const struct convert *c, struct item *it, int thread, struct
     return sum_eighth(c, it, it->pixels, e);
 }
 
-/* Takes a tile as it is; it is decoded at 1/8, which shows damage. Its pixels are needed only for a
- * tissue map that is made of the tiles. */
+/* Takes a tile as it is; it is decoded in part, which shows damage. Its pixels are needed only for
+ * a tissue map that is made of the tiles. */
 static int keep_tile(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     struct err why = {""};
     uint8_t *eighth = c->tissue_origin == TISSUE_TILES ? it->pixels : NULL;
-    const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
+    const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
                                               eighth, &it->status, &why);
     it->other[0] = 0;
     if (r == SLIDE_OTHER)
@@ -133,10 +133,14 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
         return r < 0 ? err_set(e, "%s", why.msg) : 0; /* the sink gives up */
     if (check_damage(c, it, e))
         return -1;
-    const struct jpeg_chunk *stored = it->status == STORE_WHOLE ? &it->chunk : &c->flat;
+    if (c->tissue_origin == TISSUE_TILES && sum_kept(c, it, thread, e))
+        return -1;
+    const bool whole = it->status == STORE_WHOLE;
+    const struct jpeg_chunk *stored = whole ? &it->chunk : &c->flat;
     it->stored = stored->bytes;
     it->bytes = stored->n;
-    return c->tissue_origin == TISSUE_TILES ? sum_kept(c, it, thread, e) : 0;
+    it->raw = !whole && c->info.codec->id == CODEC_J2K;
+    return 0;
 }
 
 /* Is the tile one of PAST_TILES that lie evenly among all? */
@@ -156,7 +160,7 @@ static int look_at_past(const struct convert *c, struct item *it, int thread, st
         return 0;
     it->past = (struct jpeg_past){0};
     if (c->info.codec->id != CODEC_JPEG) {
-        const int r = c->slide->reader->read_jpeg(c->slide, thread, it->col, it->row, &it->chunk,
+        const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
                                                   NULL, &status, e);
         if (r || status != STORE_WHOLE)
             return r < 0 ? -1 : 0;
@@ -176,7 +180,7 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
-    if (i->codec->id == CODEC_JPEG ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
+    if (codec_keeps(i->codec) ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
         return -1;
     if (it->other[0] == 0 && look_at_past(c, it, thread, e))
         return -1;

@@ -154,7 +154,7 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     const int64_t stripe_bytes = s->stripe_rows * s->width * s->channels;
     if (p->was_stale)
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
-    if (s->codec_reason[0] && r->o->convert.codec->id == CODEC_JPEG)
+    if (s->codec_reason[0] && codec_keeps(r->o->convert.codec))
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
     if (s->colour_conflict[0])
         cli_say("%s: warning: %s; check its colours", i->path, s->colour_conflict);
@@ -188,7 +188,7 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
         r->skipped++;
     else {
         r->converted++;
-        r->kept += p->info.codec->id == CODEC_JPEG;
+        r->kept = codec_keeps(p->info.codec) ? p->info.codec : r->kept;
         r->source_bytes += (double)p->info.source_bytes;
         r->store_bytes += (double)p->store_bytes;
         r->pixels += (double)p->info.width * (double)p->info.height;
@@ -248,9 +248,9 @@ void outcomes_end(const struct outcomes *r)
                  r->pixels / 1e6 / (seconds > 0 ? seconds : 1));
     cli_say("%s; %s%s, peak memory %s", counts, rate, clock_text(time, seconds),
             number_size(memory, (double)cli_peak_memory()));
-    const char *advice = r->kept > 0 ? h5_plugin_advice() : "";
+    const char *advice = r->kept ? h5_plugin_advice(r->kept) : "";
     if (*advice)
-        cli_say("other programs read stores of codec jpeg after: %s", advice);
+        cli_say("other programs read stores of codec %s after: %s", r->kept->name, advice);
 }
 
 int outcomes_status(const struct outcomes *r)

@@ -22,7 +22,8 @@ struct outcome {
 struct outcomes {
     const struct arguments *o;
     double begun;
-    int64_t kept, converted, skipped, damaged, failed, stopped, not_begun; /* slides */
+    const struct codec *kept; /* of the last slide whose tiles were kept; NULL: there is none */
+    int64_t converted, skipped, damaged, failed, stopped, not_begun; /* slides */
     int64_t trouble;                          /* of those failed: err_is_trouble */
     double source_bytes, store_bytes, pixels; /* of converted slides */
     struct failed_list *failures;             /* NULL: the output is a file */

@@ -52,10 +52,21 @@ int plan_fall_back(struct store_info *i, const struct convert_options *o, const 
     return 0;
 }
 
-/* Why tiles of the slide cannot be kept as they are; "": they can, as far as known. */
-static const char *obstacle(const struct slide_info *s, const struct convert_options *o)
+/* The codec that is wanted for this slide: --codec keep depends on its tiles. */
+static const struct codec *wanted(const struct slide_info *s, const struct convert_options *o)
 {
-    return s->no_jpeg[0] ? s->no_jpeg : o->gray ? "--gray needs other pixels" : "";
+    return o->keep && s->is_j2k && codec_find("j2k")->offered ? codec_find("j2k") : o->codec;
+}
+
+/* Why tiles of the slide cannot be kept with this codec; "": they can, as far as known, or it keeps
+ * none. */
+static const char *obstacle(const struct codec *c, const struct slide_info *s,
+                            const struct convert_options *o)
+{
+    const char *jpeg = s->no_jpeg[0] ? s->no_jpeg : "";
+    const char *j2k = s->is_j2k ? "" : *jpeg ? jpeg : "its tiles are JPEG";
+    const char *why = c->id == CODEC_J2K ? j2k : jpeg;
+    return !codec_keeps(c) ? "" : *why ? why : o->gray ? "--gray needs other pixels" : "";
 }
 
 int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
@@ -73,7 +84,7 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
                              .objective_power = s->objective_power,
                              .chunk_rows = s->tile_rows,
                              .chunk_cols = s->tile_cols,
-                             .codec = o->codec,
+                             .codec = wanted(s, o),
                              .source_tag = tag,
                              .identifiers = o->keep_identifiers,
                              .tissue_only = o->tissue_only};
@@ -86,7 +97,8 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
     snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
     if (!o->no_tissue)
         tissue_rule_text(&o->tissue, i->tissue_rule, sizeof i->tissue_rule);
-    if (o->codec->id == CODEC_JPEG && *obstacle(s, o) && plan_fall_back(i, o, obstacle(s, o), e))
+    const char *why = obstacle(i->codec, s, o);
+    if (*why && plan_fall_back(i, o, why, e))
         return err_add(e, "%s", path);
     plan_groups(i, o);
     return store_check_info(i, e);
@@ -148,15 +160,15 @@ static bool is_stale(const struct judged *j, const struct stat *source, const ch
            is_later(&source->st_mtim, &st.st_mtim) || is_later(&source->st_ctim, &st.st_mtim);
 }
 
-/* Has the old store a codec that was not asked for: another than jpeg because of its slide, or with
- * --codec keep any that this stands for? */
+/* Has the old store a codec that was not asked for: another than jpeg or j2k because of its slide,
+ * or with --codec keep any that this stands for? */
 static bool other_codec(const struct judged *j)
 {
     const struct store_info *old = j->old, *new = j->new;
-    const bool kept = new->codec->id == CODEC_JPEG || new->codec_reason[0];
+    const bool kept = codec_keeps(new->codec) || new->codec_reason[0];
     if (old->codec == new->codec || (kept && old->codec_reason[0]))
         return false;
-    return !j->keep || (old->codec->id != CODEC_JPEG && strcmp(old->codec->name, "deflate") != 0);
+    return !j->keep || (!codec_keeps(old->codec) && strcmp(old->codec->name, "deflate") != 0);
 }
 
 /* One of them has been given another resolution with --mpp-override. */

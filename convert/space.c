@@ -23,7 +23,7 @@ static double least_bytes(const struct store_info *i, const struct tissue *only)
     const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(columns * rows);
     if (i->codec->id == CODEC_NONE)
         return pixels;
-    if (i->codec->id == CODEC_JPEG) /* the slide has other levels and pictures, too */
+    if (codec_keeps(i->codec)) /* the slide has other levels and pictures, too */
         return i->level == 0 ? packed / 8 : 0;
     /* lz4 and zstd come within a tenth of deflate */
     return 0.5 *

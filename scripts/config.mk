@@ -16,6 +16,7 @@ LIBDEFLATE ?= $(call has,libdeflate)
 LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
 JPEG       ?= $(call has,libjpeg)
+J2K        ?= $(call has,libopenjp2)
 OPENSLIDE  ?= $(call has,openslide)
 PNG        ?= $(call has,libpng)
 TIFF       ?= $(call has,libtiff-4)
@@ -23,7 +24,7 @@ JANSSON    ?= $(call has,jansson)
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
 CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,-I$(CUDA_INC)))
 MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
-TIFF_JPEG  := $(if $(call on,$(JPEG)),$(call has,libtiff-4 libjpeg libopenjp2))
+TIFF_JPEG  := $(if $(call on,$(JPEG)),$(if $(call on,$(J2K)),$(call has,libtiff-4 libjpeg libopenjp2)))
 
 # the first thing that the build needs and this machine lacks
 GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed elsewhere
@@ -43,12 +44,14 @@ BASE      = -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) -ffp-contract=off -pthread
             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 DEFS      = $(if $(call on,$(LIBDEFLATE)),-DHAVE_LIBDEFLATE) $(if $(call on,$(LZ4)),-DHAVE_LZ4) \
             $(if $(call on,$(ZSTD)),-DHAVE_ZSTD) $(if $(call on,$(JPEG)),-DHAVE_JPEG) \
-            $(if $(call on,$(CUDA)),-DHAVE_CUDA) $(if $(call on,$(CUFILE)),-DHAVE_CUFILE) \
+            $(if $(call on,$(J2K)),-DHAVE_J2K) $(if $(call on,$(CUDA)),-DHAVE_CUDA) \
+            $(if $(call on,$(CUFILE)),-DHAVE_CUFILE) \
             $(if $(call on,$(PNG)),-DHAVE_PNG) $(if $(MAP_TIFF),-DHAVE_TIFF) \
             $(if $(call on,$(JANSSON)),-DHAVE_JANSSON) \
             $(if $(call on,$(OPENSLIDE)),-DHAVE_OPENSLIDE $(if $(call has,openslide >= 4),-DHAVE_OPENSLIDE4))
 CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),liblz4) \
-            $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg) $(if $(call on,$(JANSSON)),jansson)
+            $(if $(call on,$(ZSTD)),libzstd) $(if $(call on,$(JPEG)),libjpeg) $(if $(call on,$(J2K)),libopenjp2) \
+            $(if $(call on,$(JANSSON)),jansson)
 # pictures: of h5spec, and masks that wsi2h5 reads
 PICTURE_PC = $(if $(call on,$(PNG)),libpng) $(if $(MAP_TIFF),libtiff-4)
 PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs,$(PICTURE_PC)) \

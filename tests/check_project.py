@@ -5,6 +5,7 @@ import re
 import h5py
 
 from lib import *
+from tiffpatch import Tiff
 
 def sources(*patterns):
     return [f for p in patterns for f in sorted(glob.glob(os.path.join(ROOT, p)))]
@@ -31,15 +32,15 @@ APART = [  # rooms that know nothing of each other, beyond the order above
 ] + [("process/" + a, "process/" + b) for a in ("run", "commands", "map", "plot", "report")
      for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
 ONLY = [  # header, the only files that may include it
-    (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5jpeg\.c|hdf5/h5\w*\.[ch])"),
+    (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5(jpeg|j2k)\.c|hdf5/h5\w*\.[ch])"),
     (r"common/hdf5/(guard\w*|h5(_(attr|error|file|image|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
     (r"pthread\.h", r"(common/base/pipe|process/engine/loop|convert/readers/dicom_index)\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
-    (r"tiffio\.h", r"(convert/readers/tiff_level|process/map/map_tiff)\.c"),
+    (r"tiffio\.h", r"(convert/(readers/tiff_level|tile/tile_lossless)|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
     (r"j(peglib|error)\.h", r"common/codec/jpeg_(de|en)coder\.c"),
-    (r"openjpeg\.h", r"convert/tile/tile_j2k\.c"),
+    (r"openjpeg\.h", r"common/codec/j2k_decoder\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
     (r"cu.*\.h", r"cuda/.*"),
@@ -509,10 +510,10 @@ def test_without_anything_but_hdf5_and_zlib():
     d = copy_of_the_tree()
     without = ("OPENSLIDE=0", "LIBDEFLATE=0", "LZ4=0", "ZSTD=0", "CUDA=0", "JANSSON=0")
     make(*without, "wsi2h5", cwd=d)
-    make(*without, "JPEG=0", "PNG=0", "h5spec", cwd=d)
+    make(*without, "JPEG=0", "J2K=0", "PNG=0", "h5spec", cwd=d)
     h5spec = os.path.join(d, "build/h5spec")
     libraries = "".join(re.findall(r"NEEDED.*", run("readelf", "-d", h5spec).out))  # its own, not HDF5's
-    expect(not re.search("openslide|tiff|png|jpeg|fftw|deflate|lz4|zstd|cuda|jansson", libraries), libraries)
+    expect(not re.search("openslide|tiff|png|jpeg|openjp|fftw|deflate|lz4|zstd|cuda|jansson", libraries), libraries)
     run(h5spec, "--device", "cpu", "-o", os.path.join(tmp(), "cpu.h5"), grouped())
     p = run(h5spec, "--device", "cuda", "-o", os.path.join(tmp(), "x.h5"), grouped(), status=1)
     says(p.err, "no CUDA backend")
@@ -521,6 +522,8 @@ def test_without_anything_but_hdf5_and_zlib():
     jpeg = store(slide(), "--codec", "jpeg")
     for argv in (("run", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")), ("verify",)):
         says(run(h5spec, *argv, jpeg, status=1).err, jpeg, "codec jpeg cannot be unpacked", "libjpeg")
+    j2k = store(made("--size", "300x300", "--compression", "33005"), "--codec", "j2k")
+    says(run(h5spec, "verify", j2k, status=1).err, j2k, "codec j2k cannot be unpacked", "OpenJPEG")
     says(run(h5spec, "verify", "--quick", jpeg).out, "valid")
     says(run(h5spec, "info", jpeg).out, "codec      jpeg")
     says(run(h5spec, "--roi", ROI, "-o", os.path.join(tmp(), "x.h5"), grouped(), status=2).err, "reads no GeoJSON", "libjansson-dev")
@@ -539,7 +542,9 @@ def check_svs_without_openslide(wsi2h5):
         expect(f.attrs["mpp_x"] == g.attrs["mpp_x"] == 0.25, "mpp_x")
     says(run(wsi2h5, "--version").out, "no OpenSlide")
     says(run(WSI2H5, "-o", out, slide).err, "1 skipped (up to date)")  # stores of both builds go together
-    other = made("--size", "300x300", "--compression", "deflate", name="deflate")
+    t = Tiff(made("--size", "300x300", "--compression", "deflate", "--photometric", "gray", name="deflate"))
+    t.set(262, 0)  # white is zero: only OpenSlide reads it
+    other = t.save(os.path.join(tmp(), "white.svs"))
     says(run(wsi2h5, "-o", tmp(), other, status=1).err, other, "not a slide that this build reads",
          "build wsi2h5 with OpenSlide")
 

@@ -11,7 +11,7 @@ from tiffpatch import *
 SLIDE_PIXELS = os.path.join(BUILD, "tests", "slide_pixels")
 IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302", "UGF0aWVudF5Eb2U="]
 SUBFILE, COMPRESSION, PHOTOMETRIC, SAMPLES, TILE_WIDTH, TILE_LENGTH, SUBS = 254, 259, 262, 277, 322, 323, 330
-SOFTWARE, PLANES = 305, 284
+SOFTWARE, PLANES, SAMPLE_FORMAT = 305, 284, 339
 
 CONTAINERS = {  # name, vendor, um per pixel
     "generic": ("generic-tiff", None), "subifds": ("generic-tiff", None), "ome": ("generic-tiff", 0.499),
@@ -187,7 +187,13 @@ def test_nobody_can_be_identified():
 
 OTHER = [  # options, why the tiles are not kept
     (("--compression", "deflate"), "its tiles are deflate"), (("--compression", "none"), "its tiles are uncompressed"),
-    (("--photometric", "gray"), "its JPEG tiles are gray"), (("--progressive",), "JPEG that is not baseline"),
+    (("--compression", "32946"), "its tiles are deflate"), (("--compression", "lzw"), "its tiles are LZW"),
+    (("--compression", "zstd"), "its tiles are zstd"), (("--compression", "webp"), "its tiles are WebP"),
+    (("--compression", "packbits"), "its tiles are PackBits"), (("--progressive",), "JPEG that is not baseline"),
+    (("--photometric", "gray"), "its JPEG tiles are gray"),
+    (("--photometric", "gray", "--compression", "none"), "its tiles are uncompressed"),
+    (("--photometric", "gray", "--compression", "lzw", "--big-endian"), "its tiles are LZW"),
+    (("--bigtiff", "--big-endian", "--compression", "zstd"), "its tiles are zstd"),
 ]
 
 
@@ -196,10 +202,52 @@ def test_tiles_that_are_not_kept_are_named():
         slide = tiff("generic", *options)
         out, p, j = convert(slide, "--codec", "jpeg")
         says(p.err, "stored with codec deflate, not jpeg: ", words)
-        expect(words in j["codec_reason"] and j["codec"] == "deflate", "%s", j)
-        expect(np.array_equal(pixels(out), openslide_pixels(slide)), "%s: pixels", options)
+        expect(words in j["codec_reason"] and (j["codec"], j["reader"]) == ("deflate", "tiff"), "%s", j)
+        want = openslide_pixels(slide)
+        expect(np.array_equal(pixels(out), want), "%s: pixels", options)
+        if "gray" in options:
+            gray, _, _ = convert(slide, "--gray")
+            expect(np.array_equal(pixels(gray), want[:, :, :1]), "%s: gray", options)
         _, p, _ = convert(slide, "--codec", "jpeg", "--strict-codec", status=1)
         says(p.err, words, "--strict-codec")
+
+
+def test_other_compressions_in_every_container():
+    for container, (vendor, _) in CONTAINERS.items():
+        for compression in ("lzw", "none"):
+            whole = tiff("generic", "--compression", compression)
+            out, _, j = convert(tiff(container, "--compression", compression))
+            expect((j["reader"], j["vendor"], j["tiles_damaged"]) == ("tiff", vendor, 0), "%s: %s", container, j)
+            expect(np.array_equal(pixels(out), openslide_pixels(whole)), "%s, %s: pixels", container, compression)
+
+
+def test_jpeg_2000_in_other_files_than_aperios():
+    """The photometric tag states the colours there, so that three components without a transform are RGB."""
+    want = {}
+    for compression in ("33005", "33004", "34712"):
+        for container in ("aperio", "generic", "ome"):
+            if container == "aperio" and compression != "33005":
+                continue
+            out, p, j = convert(tiff(container, "--compression", compression), "--codec", "jpeg")
+            expect((j["codec"], j["reader"]) == ("deflate", "svs" if container == "aperio" else "tiff"), "%s", j)
+            says(p.err, "its tiles are JPEG 2000")
+            expect(np.array_equal(pixels(out), want.setdefault("33005", pixels(out))), "%s in %s", compression, container)
+
+
+def test_damaged_tiles_of_other_compressions():
+    for compression in ("deflate", "32946", "lzw", "zstd", "webp", "packbits", "none", "33005"):
+        whole = openslide_pixels(tiff("generic", "--compression", compression)) if compression != "33005" else None
+        for option, rest in (("--truncate", ":600"), ("--garbage", ""), ("--foreign", ""), ("--outside", ""), ("--missing", "")):
+            if (compression, option) in (("none", "--garbage"), ("packbits", "--garbage")):
+                continue  # any bytes are pixels
+            slide = tiff("generic", "--compression", compression, option, "1,2" + rest, name="damaged")
+            missing = option == "--missing"
+            out, p, j = convert(slide, status=0 if missing else 1)
+            expect((j["tiles_missing"], j["tiles_damaged"]) == ((1, 0) if missing else (0, 1)), "%s %s: %s", compression, option, j)
+            if whole is not None:
+                want = whole.copy()
+                want[512:, 256:512] = 255
+                expect(np.array_equal(pixels(out), want), "%s %s: pixels", compression, option)
 
 
 def changed(container, change, *options):
@@ -218,6 +266,22 @@ def replaced(container, old, new):
     return path
 
 
+def with_tag(tag, kind, value):
+    """A first directory with one more tag, at the end of the file."""
+    def change(t):
+        entries = {k: bytes(t.data[at:at + 12]) for k, (_, _, at) in t.directories[0].items()}
+        entries[tag] = struct.pack("<HHII", tag, kind, 1, value)
+        following = t.u32(t.links[1])
+        t.put_u32(t.links[0], len(t.data))
+        t.data += struct.pack("<H", len(entries)) + b"".join(entries[k] for k in sorted(entries)) + struct.pack("<I", following)
+    return change
+
+
+def only_strips(t):
+    """The label, which is in strips, becomes the first picture."""
+    t.put_u32(t.links[0], t.u32(t.links[3]))
+
+
 def unlinked(t):
     """Coarser levels become pages of the size of the first one."""
     t.set(SUBFILE, 0, 0, 1)
@@ -234,6 +298,10 @@ def test_what_is_not_read_is_named():
         (changed("ome", bits), "16 bits"),
         (replaced("ome", b'SizeZ="1"', b'SizeZ="7"'), "7 focal planes"), (replaced("ome", b'SizeT="1"', b'SizeT="5"'), "5 time points"),
         (replaced("ome", b'SizeC="3"', b'SizeC="4"'), "4 channels"), (replaced("ome", b"label image", b"second scan"), "2 pictures"),
+        (changed("generic", with_tag(SAMPLE_FORMAT, 3, 3)), "floating-point numbers of 8 bits"),
+        (changed("ome", with_tag(SAMPLE_FORMAT, 3, 2), "--compression", "lzw"), "signed numbers of 8 bits"),
+        (changed("generic", bits, "--compression", "none"), "16 bits"), (changed("philips", only_strips), "without tiles"),
+        (changed("generic", lambda t: t.set(COMPRESSION, 50002)), "50002"), (changed("generic", unlinked, "--compression", "zstd"), "2 pictures"),
         (changed("generic", lambda t: t.set(PLANES, 2)), ""), (changed("generic", lambda t: t.set(PHOTOMETRIC, 3)), ""),
     ]
     for slide, words in cases:
@@ -257,7 +325,7 @@ def test_scanners_that_only_openslide_reads():
 # --- hostile files ---
 
 def survives(slide, what):
-    for options in (("--codec", "jpeg"), ("--level", "1", "--codec", "none")):
+    for options in (("--codec", "keep"), ("--level", "1", "--codec", "none")):
         out, p, j = convert(slide, "-j", "1", *options, status=None, timeout=30)
         expect(p.returncode in (0, 1, 4) and "crashed" not in p.err, "%s: status %d: %s", what, p.returncode, p.err[-300:])
         expect(p.returncode == 0 or slide in p.err, "%s: the message does not name the file: %s", what, p.err)
@@ -319,15 +387,23 @@ def test_files_that_end_early():
             survives(path, "%s cut to %d" % (container, part))
 
 
+FLIPPED = [(), ("--compression", "lzw"), (), ("--compression", "33005"), (), ("--compression", "zstd"), ("--compression", "webp"),
+           ("--compression", "none", "--photometric", "gray"), (), ("--compression", "deflate"), ("--photometric", "gray"), ("--compression", "32946")]
+
+
 def check_flips(n, seed):
     r = random.Random(seed)
     for k in range(n):
-        container = ("generic", "ome", "philips", "subifds", "ome-subifds")[k % 5]
-        t = Tiff(tiff(container))
+        container, options = list(CONTAINERS)[k % len(CONTAINERS)], FLIPPED[k % len(FLIPPED)]
+        t = Tiff(tiff(container, *options))
         d = r.randrange(len(t.directories))
+        tiles = [t.u32(t.place(TILE_OFFSETS, tile)) for tile in range(12)]
         for _ in range(r.randrange(1, 4)):
-            if r.random() < 0.7:  # in a directory
+            kind = r.random()
+            if kind < 0.6:  # in a directory
                 at = t.u32(t.links[d]) + r.randrange(2 + 12 * len(t.directories[d]) + 4)
+            elif kind < 0.8:  # in the beginning of a tile
+                at = r.choice(tiles) + r.randrange(r.choice((16, 200, 3000)))
             else:  # in the description or the tables
                 kind, count, entry = r.choice(list(t.directories[0].values()))
                 at = t.u32(entry + 8) + r.randrange(max(1, count))

@@ -145,7 +145,7 @@ static void damage_apply(struct maker *m, const struct damage *d)
     if (d->kind == FOREIGN) {
         form.complete = true;
         memset(m->pixels, 128, 3 * (size_t)m->tile_w * m->tile_h);
-        m->codec->encode(&form, m->pixels, m->tile_w / 2 + 1, m->tile_h / 2 + 1, b);
+        m->codec->encode(m->codec, &form, m->pixels, m->tile_w / 2 + 1, m->tile_h / 2 + 1, b);
     }
 }
 
@@ -175,11 +175,11 @@ static void tiles_write(struct maker *m, uint32_t level, uint32_t cols, uint32_t
             source_raw(m, source_pick(m, col, row, rows), &m->bytes);
         } else if (m->src.tif) {
             source_tile(m, 1u << 2 * level, col, row);
-            m->codec->encode(&m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
+            m->codec->encode(m->codec, &m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
         } else {
             picture_tile(&m->picture, level, col * m->tile_w, row * m->tile_h, m->tile_w, m->tile_h,
                          m->pixels);
-            m->codec->encode(&m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
+            m->codec->encode(m->codec, &m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
         }
         if (d)
             damage_apply(m, d);
@@ -243,6 +243,8 @@ static void level_write(struct maker *m, uint32_t level)
     dir_short(&d, TIFFTAG_TILELENGTH, 1, m->tile_h, 0, 0);
     if (text)
         dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, text);
+    if (m->codec->predictor)
+        dir_short(&d, TIFFTAG_PREDICTOR, 1, m->codec->predictor, 0, 0);
     if (in->software && level == 0)
         dir_text(&d, TIFFTAG_SOFTWARE, in->software);
     if (in->subs && level == 0 && o->n_levels > 1)
@@ -275,7 +277,7 @@ static void strips_write(struct maker *m, const struct form *form, const uint8_t
     uint64_t offsets[MAX_TILE], counts[MAX_TILE], n = 0;
     for (uint32_t y = 0; y < h; y += strip, n++) {
         uint32_t n_rows = h - y < strip ? h - y : strip;
-        codec->encode(form, rgb + 3 * (size_t)w * y, w, n_rows, &m->bytes);
+        codec->encode(codec, form, rgb + 3 * (size_t)w * y, w, n_rows, &m->bytes);
         offsets[n] = m->out.pos;
         counts[n] = m->bytes.len;
         out_bytes(&m->out, m->bytes.data, m->bytes.len);

@@ -14,7 +14,7 @@
 
 enum { MAX_LEVELS = 12, MAX_DAMAGES = 256 };
 enum { MAX_SIDE = 1 << 20, MAX_TILE = 8192, MAX_TILES = 1 << 26 };
-enum { COMPRESSION_J2K_YCC = 33003, COMPRESSION_J2K_RGB = 33005 };
+enum { COMPRESSION_J2K_YCC = 33003, COMPRESSION_J2K_LOSSY, COMPRESSION_J2K_RGB };
 #define LIBRARY "Aperio Image Library v11.2.1 "
 
 /* --- errors and memory (mkslide_base.c) --- */
@@ -85,13 +85,14 @@ struct form {
 struct codec {
     const char *name;
     uint16_t compression;
-    const char *text; /* in the description */
+    const char *text;   /* in the description */
+    uint16_t predictor; /* TIFF's tag; 0: none */
     /* Packs rgb, [h][w][3], into out. */
-    void (*encode)(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
-                   struct mem *out);
+    void (*encode)(const struct codec *c, const struct form *f, const uint8_t *rgb, uint32_t w,
+                   uint32_t h, struct mem *out);
 };
 
-enum { N_CODECS = 6 };
+enum { N_CODECS = 12 };
 extern const struct codec codecs[N_CODECS]; /* the first is jpeg, the last lzw */
 
 /* The tables that TIFF keeps apart from the streams (tag JPEGTables). */

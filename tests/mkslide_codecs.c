@@ -119,6 +119,13 @@ static void jpeg_encode(const struct form *f, const uint8_t *rgb, uint32_t w, ui
     free(first);
 }
 
+static void jpeg_encode_row(const struct codec *k, const struct form *f, const uint8_t *rgb,
+                            uint32_t w, uint32_t h, struct mem *out)
+{
+    (void)k;
+    jpeg_encode(f, rgb, w, h, out);
+}
+
 /* The stream for the JPEGTables tag: the tables that the form uses and no others. */
 void jpeg_tables(const struct form *f, struct mem *out)
 {
@@ -211,9 +218,10 @@ static opj_image_t *j2k_image(const struct form *f, const uint8_t *rgb, uint32_t
 }
 
 /* A raw codestream.  The reversible wavelet keeps floating point out of the bytes. */
-static void j2k_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
-                       struct mem *out)
+static void j2k_encode(const struct codec *k, const struct form *f, const uint8_t *rgb, uint32_t w,
+                       uint32_t h, struct mem *out)
 {
+    (void)k;
     char comment[] = "mkslide";
     opj_cparameters_t parm;
     opj_set_default_encoder_parameters(&parm);
@@ -242,13 +250,6 @@ static void j2k_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uin
     opj_stream_destroy(stream);
     opj_destroy_codec(codec);
     opj_image_destroy(image);
-}
-
-static void none_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
-                        struct mem *out)
-{
-    (void)f;
-    mem_set(out, rgb, 3 * (size_t)w * h);
 }
 
 static tmsize_t tiff_mem_read(thandle_t m, void *data, tmsize_t n)
@@ -282,25 +283,29 @@ static toff_t tiff_mem_size(thandle_t m)
 }
 
 /* libtiff as an encoder: a TIFF of one strip in memory, of which only the strip is kept. */
-static void tiff_encode(uint16_t compression, uint16_t predictor, const uint8_t *rgb, uint32_t w,
+static void tiff_encode(const struct codec *c, const struct form *f, const uint8_t *rgb, uint32_t w,
                         uint32_t h, struct mem *out)
 {
     struct mem m = {0};
+    const uint16_t samples = f->gray ? 1 : 3;
+    TIFFSetWarningHandler(NULL); /* it warns of the older number of deflate */
     TIFF *tif = TIFFClientOpen("memory", "wlm", (thandle_t)&m, tiff_mem_read, tiff_mem_write,
                                tiff_mem_seek, tiff_mem_close, tiff_mem_size, NULL, NULL);
-    if (!tif || !TIFFSetField(tif, TIFFTAG_COMPRESSION, compression))
-        die("libtiff: no codec for compression %d", compression);
+    if (!tif || !TIFFSetField(tif, TIFFTAG_COMPRESSION, c->compression))
+        die("libtiff: no codec for compression %d", c->compression);
     TIFFSetField(tif, TIFFTAG_IMAGEWIDTH, w);
     TIFFSetField(tif, TIFFTAG_IMAGELENGTH, h);
     TIFFSetField(tif, TIFFTAG_ROWSPERSTRIP, h);
     TIFFSetField(tif, TIFFTAG_BITSPERSAMPLE, 8);
-    TIFFSetField(tif, TIFFTAG_SAMPLESPERPIXEL, 3);
+    TIFFSetField(tif, TIFFTAG_SAMPLESPERPIXEL, samples);
     TIFFSetField(tif, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
-    TIFFSetField(tif, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_RGB);
-    TIFFSetField(tif, TIFFTAG_PREDICTOR, predictor);
-    size_t n = 3 * (size_t)w * h;
+    TIFFSetField(tif, TIFFTAG_PHOTOMETRIC, f->gray ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB);
+    if (c->predictor)
+        TIFFSetField(tif, TIFFTAG_PREDICTOR, c->predictor);
+    const size_t n = samples * (size_t)w * h;
     uint8_t *pixels = alloc(n, 1); /* a copy: the predictor works in place */
-    memcpy(pixels, rgb, n);
+    for (size_t k = 0; k < n; k++)
+        pixels[k] = rgb[f->gray ? 3 * k + 1 : k];
     if (TIFFWriteEncodedStrip(tif, 0, pixels, (tmsize_t)n) < 0 || !TIFFFlushData(tif))
         die("libtiff: cannot encode");
     mem_set(out, m.data + TIFFGetStrileOffset(tif, 0), TIFFGetStrileByteCount(tif, 0));
@@ -309,25 +314,17 @@ static void tiff_encode(uint16_t compression, uint16_t predictor, const uint8_t 
     free(m.data);
 }
 
-static void deflate_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
-                           struct mem *out)
-{
-    (void)f;
-    tiff_encode(COMPRESSION_ADOBE_DEFLATE, 1, rgb, w, h, out);
-}
-
-static void lzw_encode(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h,
-                       struct mem *out)
-{
-    (void)f;
-    tiff_encode(COMPRESSION_LZW, 2, rgb, w, h, out);
-}
-
 const struct codec codecs[N_CODECS] = {
-    {"jpeg", COMPRESSION_JPEG, "JPEG/RGB", jpeg_encode},
-    {"33003", COMPRESSION_J2K_YCC, "J2K/YUV16", j2k_encode},
-    {"33005", COMPRESSION_J2K_RGB, "J2K/KDU", j2k_encode},
-    {"none", COMPRESSION_NONE, "RAW/RGB", none_encode},
-    {"deflate", COMPRESSION_ADOBE_DEFLATE, "ZIP/RGB", deflate_encode},
-    {"lzw", COMPRESSION_LZW, "LZW/RGB", lzw_encode}, /* last: the label's */
+    {"jpeg", COMPRESSION_JPEG, "JPEG/RGB", 0, jpeg_encode_row},
+    {"33003", COMPRESSION_J2K_YCC, "J2K/YUV16", 0, j2k_encode},
+    {"33005", COMPRESSION_J2K_RGB, "J2K/KDU", 0, j2k_encode},
+    {"33004", COMPRESSION_J2K_LOSSY, "J2K", 0, j2k_encode},
+    {"34712", COMPRESSION_JP2000, "J2K", 0, j2k_encode},
+    {"none", COMPRESSION_NONE, "RAW/RGB", 0, tiff_encode},
+    {"deflate", COMPRESSION_ADOBE_DEFLATE, "ZIP/RGB", 0, tiff_encode},
+    {"32946", COMPRESSION_DEFLATE, "ZIP/RGB", 2, tiff_encode},
+    {"packbits", COMPRESSION_PACKBITS, "PackBits/RGB", 0, tiff_encode},
+    {"zstd", COMPRESSION_ZSTD, "ZSTD/RGB", 2, tiff_encode},
+    {"webp", COMPRESSION_WEBP, "WebP/RGB", 0, tiff_encode},
+    {"lzw", COMPRESSION_LZW, "LZW/RGB", 2, tiff_encode}, /* last: the label's */
 };

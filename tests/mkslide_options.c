@@ -26,8 +26,10 @@ static const char help[] =
     "                          fine detail, which covers the slide (may be given again)\n"
     "\nTiles:\n"
     "  --tile N | TWxTH        tile size (240)\n"
-    "  --compression NAME      jpeg, 33003, 33005, none, deflate (jpeg)\n"
-    "  --photometric NAME      of jpeg: rgb, ycbcr, gray (rgb)\n"
+    "  --compression NAME      jpeg; 33003, 33004, 33005, 34712: JPEG 2000; none, deflate, "
+    "packbits,\n"
+    "                          webp; with predictor 2: 32946, zstd, lzw (jpeg)\n"
+    "  --photometric NAME      rgb; ycbcr: of jpeg; gray: not of JPEG 2000 and webp (rgb)\n"
     "  --subsampling S         of ycbcr and 33003: 444, 422, 420 (420; 33003: 422)\n"
     "  --quality Q             1 to 100; J2K is lossless at 100 (80)\n"
     "  --before Q              each tile was a JPEG of this quality before\n"
@@ -233,7 +235,7 @@ static bool parse_fiducial(struct fiducials *f, const char *text)
 
 static bool parse_codec(struct opts *o, const char *name)
 {
-    for (int i = 0; i < N_CODECS - 1; i++)
+    for (int i = 0; i < N_CODECS; i++)
         if (!strcmp(name, codecs[i].name)) {
             o->codec = &codecs[i];
             return true;
@@ -310,8 +312,8 @@ static bool parse_option(struct opts *o, int id, const char *arg)
 static void opts_settle(struct opts *o)
 {
     bool yuv = o->codec->compression == COMPRESSION_J2K_YCC;
-    if ((o->form.ycbcr || o->form.gray) && o->codec->compression != COMPRESSION_JPEG)
-        die_usage("--photometric ycbcr and gray are for jpeg");
+    if (o->form.ycbcr && o->codec->compression != COMPRESSION_JPEG)
+        die_usage("--photometric ycbcr is for jpeg");
     if (!o->form.sub_x) {
         o->form.sub_x = 2;
         o->form.sub_y = yuv ? 1 : 2;

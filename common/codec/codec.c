@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct codec codec_deflate, codec_lz4, codec_zstd, codec_jpeg, codec_none;
+extern const struct codec codec_deflate, codec_lz4, codec_zstd, codec_jpeg, codec_j2k, codec_none;
 
 static const struct codec *const codecs[] = {
-    &codec_deflate, &codec_lz4, &codec_zstd, &codec_jpeg, &codec_none,
+    &codec_deflate, &codec_lz4, &codec_zstd, &codec_jpeg, &codec_j2k, &codec_none,
 };
 enum { N_CODECS = sizeof codecs / sizeof *codecs };
 
@@ -47,6 +47,11 @@ const char *codec_library(void)
     return libraries;
 }
 
+bool codec_keeps(const struct codec *c)
+{
+    return c->id == CODEC_JPEG || c->id == CODEC_J2K;
+}
+
 size_t codec_pixel_bytes(const struct codec_params *p)
 {
     return (size_t)(p->rows * p->cols * p->channels);
@@ -56,7 +61,7 @@ size_t codec_most_bytes(const struct codec_params *p)
 {
     enum { TABLES = 1 << 17 };
     const size_t pixels = codec_pixel_bytes(p);
-    return p->codec->id == CODEC_JPEG ? 2 * pixels + TABLES : pixels;
+    return codec_keeps(p->codec) ? 2 * pixels + TABLES : pixels;
 }
 
 /* --- contexts --- */

@@ -3,7 +3,7 @@
  *
  * A codec is one file, codec_NAME.c, and one row in codec.c. Its file states the format of a chunk.
  * All but none and deflate need a plug-in for readers other than ours (hdf5plugin for h5py; for
- * jpeg our own, h5jpeg.c).
+ * jpeg and j2k our own, h5jpeg.c and h5j2k.c).
  *
  * Two structs separate what belongs to a store from what belongs to a thread. `codec_params` states
  * what a store's chunks unpack to; it is constant and shared by all threads. `codec_work` holds the
@@ -25,6 +25,7 @@ enum codec_id {
     CODEC_NONE,   /* chunks are pixels */
     CODEC_PACKED, /* chunks are packed here, or raw where that is not smaller */
     CODEC_JPEG, /* chunks are the slide's own tiles; they are never encoded here, and none is raw */
+    CODEC_J2K,  /* the same, but those of tiles that are damaged or missing are raw */
 };
 
 struct codec_params;
@@ -53,14 +54,17 @@ struct codec_params {
     int64_t rows, cols, channels;
 };
 
+/* Does it keep the slide's own tiles: is it jpeg or j2k? */
+bool codec_keeps(const struct codec *c);
+
 /* Bytes of an unpacked chunk. */
 size_t codec_pixel_bytes(const struct codec_params *p);
 
 /* The most bytes that a stored chunk may have. */
 size_t codec_most_bytes(const struct codec_params *p);
 
-/* NULL if there is no such codec, or this build lacks its library. jpeg is always found, so that
- * stores can be described and their checksums verified without libjpeg. */
+/* NULL if there is no such codec, or this build lacks its library. jpeg and j2k are always found,
+ * so that stores can be described and their checksums verified without their libraries. */
 const struct codec *codec_find(const char *name);
 /* "deflate|lz4|zstd|jpeg|none": the codecs of this build, for messages and help. */
 const char *codec_names(void);
@@ -73,7 +77,7 @@ void codec_free(struct codec_work *w); /* NULL is allowed */
 /*
  * Packs a chunk. `out` has room for codec_pixel_bytes(). *packed gets the number of bytes in `out`,
  * or 0 if packing does not make the chunk smaller: it is then stored raw, as its pixels. -1 if
- * there is no memory. Not for jpeg.
+ * there is no memory. Not for jpeg and j2k.
  */
 int codec_encode(struct codec_work *w, const struct codec_params *p, const void *pixels, void *out,
                  size_t *packed, struct err *e);

@@ -171,7 +171,7 @@ static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, s
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     const bool file = is_file(p);
-    const int components = file ? p->channels : 3;
+    const int components = file ? p->channels : p->colours == JPEG_SINGLE ? 1 : 3;
     if (j->image_width != p->cols || j->image_height != p->rows || j->num_components != components)
         return err_set(e, "a stream of %u x %u px and %d components in a tile of %d x %d px",
                        j->image_width, j->image_height, j->num_components, (int)p->cols,

@@ -18,10 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the colours of a stream of three components come from. */
+/* Where the colours of a stream come from. */
 enum jpeg_colours {
     JPEG_RGB, /* the caller says so */
     JPEG_YCBCR,
+    JPEG_SINGLE, /* the same; it has one component */
     JPEG_MARKED, /* the stream is a whole file and its APP14 marker says so. It must be baseline
                     with one scan and have that marker and all tables, and nothing may follow its
                     end */
@@ -46,8 +47,8 @@ struct jpeg_part {
 struct jpeg_picture {
     int64_t cols, rows; /* px, at most 65,500 */
     enum jpeg_colours colours;
-    int channels; /* 3: RGB. 1: the luma of a YCbCr stream, or of a whole file that must
-                     have one component. Else the stream has three components */
+    int channels; /* 3: RGB. 1: gray, the luma of a YCbCr stream, or of a whole file that
+                     must have one component. Otherwise the stream has three components */
     bool eighth;  /* at 1/8, the mean of each block of 8 x 8: ceil(cols/8) x ceil(rows/8) px */
     const struct jpeg_part *part; /* only these pixels are wanted, and damage elsewhere may not be
                                      found; NULL: all. Not with `eighth` */

@@ -5,6 +5,7 @@
 #define WSI_H5_IMAGE_H
 
 #include "common/base/err.h"
+#include "common/codec/codec.h"
 #include "common/codec/jpeg_chunk.h"
 
 #include <hdf5.h>
@@ -21,7 +22,7 @@ int h5_mark_as_rgb(hid_t dataset, struct err *e);
 /* Writes an RGB image that is compressed already. Its attribute stored_crc32 is the CRC-32 of the
  * stored bytes of all chunks, one after the other. */
 int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);
-/* Makes chunks of codec jpeg those of a dataset that will be created with this list. */
-int h5_set_jpeg(hid_t dcpl, int64_t cols, int64_t rows);
+/* Makes kept tiles the chunks of a dataset that will be created with this list. */
+int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows);
 
 #endif

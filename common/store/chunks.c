@@ -2,6 +2,7 @@
 #include "common/store/chunks.h"
 
 #include "common/base/clock.h"
+#include "common/codec/j2k_decoder.h"
 #include "common/codec/jpeg_decoder.h"
 
 #include <stdlib.h>
@@ -164,11 +165,15 @@ int chunks_check(const struct chunks *c, int64_t row, int64_t col, const uint8_t
     return chunks_mismatch(c, row, col, e);
 }
 
-/* Of the codecs only jpeg can be missing from a build, or have a library that cannot be used. */
+/* Of the codecs only jpeg and j2k can be missing from a build, or have a library that cannot be
+ * used. */
 static int no_library(const struct chunks *c, const struct codec_params *p, struct err *e)
 {
     struct err why = {""};
-    jpeg_is_available(&why);
+    if (p->codec->id == CODEC_J2K)
+        j2k_decoder_free(j2k_decoder_create(&why));
+    else
+        jpeg_is_available(&why);
     return err_set(e, "%s: codec %s cannot be unpacked: %s", store_path(c->store), p->codec->name,
                    why.msg);
 }

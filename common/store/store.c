@@ -33,7 +33,7 @@ struct codec_params store_codec_params(const struct store_info *i)
 
 int64_t store_version_of(const struct codec *c)
 {
-    return c->id == CODEC_JPEG ? 2 : 1;
+    return codec_keeps(c) ? 2 : 1;
 }
 
 int store_check_info(const struct store_info *i, struct err *e)
@@ -42,8 +42,9 @@ int store_check_info(const struct store_info *i, struct err *e)
     if (i->width < 1 || i->width > most || i->height < 1 || i->height > most)
         return err_set(e, "invalid size: %lld x %lld px", (long long)i->width,
                        (long long)i->height);
-    if (i->codec->id == CODEC_JPEG && i->channels != 3)
-        return err_set(e, "codec jpeg needs 3 channels, not %lld", (long long)i->channels);
+    if (codec_keeps(i->codec) && i->channels != 3)
+        return err_set(e, "codec %s needs 3 channels, not %lld", i->codec->name,
+                       (long long)i->channels);
     if (i->channels != 1 && i->channels != 3)
         return err_set(e, "unsupported number of channels: %lld", (long long)i->channels);
     if (i->chunk_rows < 1 || i->chunk_rows > chunk || i->chunk_cols < 1 || i->chunk_cols > chunk)

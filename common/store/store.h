@@ -34,7 +34,7 @@ extern "C" {
 
 #define STORE_FORMAT "wsi-patch-store"
 enum { STORE_VERSION = 2 }; /* the newest format_version that is read */
-/* Codec jpeg is written as version 2, every other codec as version 1. */
+/* Codecs that keep tiles are written as version 2, every other codec as version 1. */
 int64_t store_version_of(const struct codec *c);
 
 enum store_status {

@@ -310,14 +310,15 @@ static int fill_in(const struct store *s, const struct guard_chunk *index, const
     return 0;
 }
 
-/* Is the filter that of the codec? jpeg is mandatory, and its values state the chunk's shape. */
+/* Is the filter that of the codec? That of kept tiles is mandatory, and its values state the
+ * chunk's shape. */
 static bool is_filter(hid_t dcpl, const struct store_info *i)
 {
     unsigned flags = 0, config, v[4] = {0};
     size_t n = 4;
     if (H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config) != i->codec->h5_filter)
         return false;
-    return i->codec->id != CODEC_JPEG ||
+    return !codec_keeps(i->codec) ||
            (!(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == (unsigned)i->chunk_cols &&
             v[2] == (unsigned)i->chunk_rows && v[3] == 1);
 }

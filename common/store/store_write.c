@@ -257,8 +257,8 @@ int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *
 static int set_filter(hid_t dcpl, const struct store_info *i)
 {
     const unsigned level = i->codec->level;
-    if (i->codec->id == CODEC_JPEG)
-        return h5_set_jpeg(dcpl, i->chunk_cols, i->chunk_rows);
+    if (codec_keeps(i->codec))
+        return h5_set_kept(dcpl, i->codec, i->chunk_cols, i->chunk_rows);
     if (!i->codec->h5_filter)
         return 0;
     /* optional, because this process may lack it: chunks arrive packed */

@@ -48,9 +48,9 @@ static const char *list_formats(bool kept, char *text, size_t size)
 {
     int n = 0, used = 0, k = 0;
     for (const struct format *f = formats; f < formats_end; f++)
-        n += is_usable(f) && (!kept || f->reader->read_jpeg);
+        n += is_usable(f) && (!kept || f->reader->read_kept);
     for (const struct format *f = formats; f < formats_end && used < (int)size; f++)
-        if (is_usable(f) && (!kept || f->reader->read_jpeg))
+        if (is_usable(f) && (!kept || f->reader->read_kept))
             used += snprintf(text + used, size - (size_t)used, "%s%s",
                              k++ == 0 ? ""
                              : k == n ? " and "
@@ -85,7 +85,7 @@ static void take_reader(const struct slide_reader *r, struct slide_info *info)
 {
     char list[96];
     info->reader = r->name;
-    if (!r->read_jpeg && !info->no_jpeg[0])
+    if (!r->read_kept && !info->no_jpeg[0])
         snprintf(info->no_jpeg, sizeof info->no_jpeg,
                  "only RGB and YCbCr JPEG tiles of %s files can be kept",
                  list_formats(true, list, sizeof list));

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* read_jpeg: the tile is whole, but a chunk of codec jpeg cannot hold its kind; e says which. */
+/* read_kept: the tile is whole, but a chunk cannot hold its kind; e says which. */
 enum { SLIDE_OTHER = 1 };
 
 struct slide_reader;
@@ -48,9 +48,9 @@ struct slide_reader {
     int (*read_eighth)(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                        enum store_status *status, struct err *e);
     /* The tile as a chunk of codec jpeg, and at 1/8 (sides rounded up; NULL: not wanted, which
-     * takes less time). Both are undefined if *status is not STORE_WHOLE. Only if info->no_jpeg is
-     * "". May be NULL. */
-    int (*read_jpeg)(struct slide *s, int thread, int64_t col, int64_t row,
+     * takes less time); with info->is_j2k as one of codec j2k, and nothing at 1/8. Undefined if
+     * *status is not STORE_WHOLE. Only if info->no_jpeg is "" or info->is_j2k. May be NULL. */
+    int (*read_kept)(struct slide *s, int thread, int64_t col, int64_t row,
                      struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                      struct err *e);
     /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? */

@@ -19,7 +19,8 @@ struct slide_info {
     double downsamples[SLIDE_LEVELS];
     bool has_eighth;              /* read_eighth works */
     bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
-    char no_jpeg[160];            /* why read_jpeg does not work; "": it works */
+    char no_jpeg[160];            /* why codec jpeg is not possible; "": it is */
+    bool is_j2k;                  /* codec j2k is possible */
     bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
     int64_t width, height;        /* of the open level, px */
     int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */

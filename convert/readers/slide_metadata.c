@@ -1,8 +1,6 @@
 /* slide_metadata.c - see slide_metadata.h. */
 #include "convert/readers/slide_metadata.h"
 
-#include "convert/readers/tiff_file.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -71,18 +69,6 @@ static void background(openslide_t *o, uint8_t rgb[3])
     }
 }
 
-/* OpenSlide 3.4 returns uninitialised memory for levels of TIFF files that are smaller than one
- * tile, unless it decodes the tiles without libtiff. */
-static bool is_unsafe(const char *path, const struct slide_info *i)
-{
-    enum { JPEG = 7, J2K_YCBCR = 33003, J2K_RGB = 33005 };
-    if (strncmp(openslide_get_version(), "3.", 2) != 0 ||
-        (i->width >= i->tile_cols && i->height >= i->tile_rows))
-        return false;
-    const uint64_t c = tiff_file_compression(path, i);
-    return c != 0 && c != JPEG && c != J2K_YCBCR && c != J2K_RGB;
-}
-
 static void describe_levels(openslide_t *o, struct slide_info *i)
 {
     const int32_t levels = openslide_get_level_count(o);
@@ -109,8 +95,7 @@ static void describe_slide(openslide_t *o, struct slide_info *i)
     background(o, i->background);
 }
 
-static int describe(openslide_t *o, const char *path, int64_t level, struct slide_info *i,
-                    struct err *e)
+static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct err *e)
 {
     const int32_t levels = openslide_get_level_count(o);
     if (level >= levels)
@@ -124,11 +109,6 @@ static int describe(openslide_t *o, const char *path, int64_t level, struct slid
         return err_set(e, "has an invalid size of %" PRId64 " x %" PRId64 " px", i->width,
                        i->height);
     describe_slide(o, i);
-    if (is_unsafe(path, i))
-        return err_set(e,
-                       "level %" PRId64 " is smaller than one of its tiles, and OpenSlide %s "
-                       "returns random bytes for it; use %sOpenSlide 4",
-                       level, openslide_get_version(), levels > 1 ? "another level, or " : "");
     return 0;
 }
 
@@ -202,7 +182,7 @@ int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t l
         return err_set(e, "out of memory");
     }
     m->handle = o;
-    if (describe(o, path, level, info, e)) {
+    if (describe(o, level, info, e)) {
         slide_metadata_close(m);
         return -1;
     }

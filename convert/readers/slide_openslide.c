@@ -12,6 +12,7 @@
 #include "convert/readers/tiff_file.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <openslide.h>
 #include <stdlib.h>
@@ -60,6 +61,23 @@ static void reader_close(struct slide *s)
     free(r);
 }
 
+/* OpenSlide 3.4 returns uninitialised memory for levels of TIFF files that are smaller than one
+ * tile, unless it decodes the tiles without libtiff. */
+static int check_safe(const char *path, const struct slide_info *i, struct err *e)
+{
+    enum { JPEG = 7, J2K_YCBCR = 33003, J2K_RGB = 33005 };
+    if (strncmp(openslide_get_version(), "3.", 2) != 0 ||
+        (i->width >= i->tile_cols && i->height >= i->tile_rows))
+        return 0;
+    const uint64_t c = tiff_file_compression(path, i);
+    if (c == 0 || c == JPEG || c == J2K_YCBCR || c == J2K_RGB)
+        return 0;
+    return err_set(e,
+                   "level %" PRId64 " is smaller than one of its tiles, and OpenSlide %s returns "
+                   "random bytes for it; use %sOpenSlide 4",
+                   i->level, openslide_get_version(), i->levels > 1 ? "another level, or " : "");
+}
+
 static int reader_open(struct slide **out, const char *path, int64_t level, int threads,
                        struct slide_info *info, struct err *e)
 {
@@ -67,7 +85,7 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
     const int found = slide_metadata_open(&m, path, level, info, e);
     if (found <= 0)
         return found ? -1 : 0;
-    if (slide_metadata_confirm(m, e)) {
+    if (check_safe(path, info, e) || slide_metadata_confirm(m, e)) {
         slide_metadata_close(m);
         return -1;
     }

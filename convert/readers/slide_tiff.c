@@ -7,14 +7,15 @@
  *
  * OpenSlide still describes the slide as a whole (slide_metadata.h). An Aperio or Philips slide
  * that it rejects because of one damaged tile is read all the same, with what its own description
- * says. So are OME-TIFF files that OpenSlide does not know; they have no quickhash. What has no
- * JPEG tiles (Aperio: nor JPEG 2000) is left to OpenSlide altogether.
+ * says. So are OME-TIFF files that OpenSlide does not know; they have no quickhash. What tile.h
+ * does not decode is left to OpenSlide altogether.
  */
 #include "convert/readers/slide_tiles.h"
 
 #include "common/base/text.h"
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/svs_description.h"
+#include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_level.h"
 
 #include <errno.h>
@@ -60,6 +61,19 @@ static const char *vendor_of(const struct tiff_level *l)
     return is_aperio(l) ? "aperio" : l->kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
 }
 
+/* Why the tiles cannot be kept, if they cannot. */
+static void name_obstacle(const struct tile_format *f, struct slide_info *i)
+{
+    char name[64];
+    tiff_file_name_compression((uint64_t)f->compression, name, sizeof name);
+    if (f->compression == TILE_JPEG && !tile_may_be_kept(f))
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its JPEG tiles are gray");
+    else if (!tile_may_be_kept(f))
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
+                 tile_is_j2k(f) ? "JPEG 2000" : name);
+    i->is_j2k = tile_is_j2k(f);
+}
+
 /* What the file itself says of the slide. */
 static void describe(struct tiff_slide *v, int64_t level)
 {
@@ -76,8 +90,7 @@ static void describe(struct tiff_slide *v, int64_t level)
         l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
     i->gray_is_luma =
         l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
-    if (l->format.compression != TILE_JPEG)
-        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are JPEG 2000");
+    name_obstacle(&l->format, i);
     memset(i->background, 255, 3);
     i->levels = l->levels;
     memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
@@ -261,7 +274,7 @@ const struct slide_reader slide_svs = {
     .open = svs_open,
     .read = slide_tiles_read,
     .read_eighth = slide_tiles_read_eighth,
-    .read_jpeg = slide_tiles_read_jpeg,
+    .read_kept = slide_tiles_read_kept,
     .is_missing = slide_tiles_is_missing,
     .contradiction = tiff_contradiction,
     .prefetch = slide_tiles_prefetch,
@@ -277,7 +290,7 @@ const struct slide_reader slide_tiff = {
     .open = tiff_open,
     .read = slide_tiles_read,
     .read_eighth = slide_tiles_read_eighth,
-    .read_jpeg = slide_tiles_read_jpeg,
+    .read_kept = slide_tiles_read_kept,
     .is_missing = slide_tiles_is_missing,
     .contradiction = tiff_contradiction,
     .prefetch = slide_tiles_prefetch,

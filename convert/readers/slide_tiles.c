@@ -18,11 +18,11 @@ int slide_tiles_read_eighth(struct slide *s, int thread, int64_t col, int64_t ro
     return tile_file_read_eighth(tiles_of(s), thread, col, row, rgb, status, e);
 }
 
-int slide_tiles_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
+int slide_tiles_read_kept(struct slide *s, int thread, int64_t col, int64_t row,
                           struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                           struct err *e)
 {
-    return tile_file_read_jpeg(tiles_of(s), thread, col, row, chunk, eighth, status, e);
+    return tile_file_read_kept(tiles_of(s), thread, col, row, chunk, eighth, status, e);
 }
 
 bool slide_tiles_is_missing(const struct slide *s, int64_t col, int64_t row)

@@ -19,7 +19,7 @@ int slide_tiles_read(struct slide *s, int thread, int64_t col, int64_t row, int 
                      uint8_t *out, enum store_status *status, struct err *e);
 int slide_tiles_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                             enum store_status *status, struct err *e);
-int slide_tiles_read_jpeg(struct slide *s, int thread, int64_t col, int64_t row,
+int slide_tiles_read_kept(struct slide *s, int thread, int64_t col, int64_t row,
                           struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                           struct err *e);
 bool slide_tiles_is_missing(const struct slide *s, int64_t col, int64_t row);

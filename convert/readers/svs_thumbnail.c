@@ -29,7 +29,7 @@ static int keep_strip(struct tile_file *t, int64_t k, struct jpeg_strips *out, s
 {
     struct jpeg_chunk chunk = {0};
     enum store_status status = STORE_DAMAGED;
-    int r = tile_file_read_jpeg(t, 0, 0, k, &chunk, NULL, &status, e);
+    int r = tile_file_read_kept(t, 0, 0, k, &chunk, NULL, &status, e);
     if (r == 0 && status == STORE_WHOLE)
         r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
     else if (r == SLIDE_OTHER)

@@ -327,7 +327,7 @@ int tiff_file_check_pages(const char *path, int others, struct err *e)
 
 /* --- names --- */
 
-static void name_compression(uint64_t number, char *text, size_t size)
+void tiff_file_name_compression(uint64_t number, char *text, size_t size)
 {
     static const struct {
         uint16_t number;
@@ -335,7 +335,8 @@ static void name_compression(uint64_t number, char *text, size_t size)
     } names[] = {
         {1, "uncompressed"},  {5, "LZW"},           {6, "old-style JPEG"}, {7, "JPEG"},
         {8, "deflate"},       {32773, "PackBits"},  {32946, "deflate"},    {33003, "JPEG 2000"},
-        {33005, "JPEG 2000"}, {34712, "JPEG 2000"}, {50000, "zstd"},       {50001, "WebP"},
+        {33004, "JPEG 2000"}, {33005, "JPEG 2000"}, {34712, "JPEG 2000"},  {50000, "zstd"},
+        {50001, "WebP"},
     };
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (names[k].number == number) {
@@ -350,8 +351,8 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
 {
     enum { PALETTE = 3, SEPARATE = 2 };
     char compression[64];
-    name_compression(tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1), compression,
-                     sizeof compression);
+    tiff_file_name_compression(tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1), compression,
+                               sizeof compression);
     snprintf(text, size, "tiles are %s, %" PRIu64 " sample%s of %" PRIu64 " bits%s%s", compression,
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
@@ -370,7 +371,7 @@ void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text
     if (!find_level(&t, path, i, &d))
         return;
     const uint64_t number = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
-    name_compression(number, compression, sizeof compression);
+    tiff_file_name_compression(number, compression, sizeof compression);
     if (number != JPEG)
         snprintf(text, size, "its tiles are %s", compression);
     else if (tiff_file_value(&t, &d, TIFF_FILE_SAMPLES, 1) == 1)

@@ -92,6 +92,8 @@ int tiff_file_check_level(const char *path, const struct slide_info *i, struct e
  * that are not levels of it (planes, channels, time points, series), besides so many `others` that
  * may be there? -1: it does; e says what. */
 int tiff_file_check_pages(const char *path, int others, struct err *e);
+/* "deflate": the name of a number of the tag Compression. */
+void tiff_file_name_compression(uint64_t number, char *text, size_t size);
 /* "tiles are deflate, 3 samples of 8 bits". */
 void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                           size_t size);

@@ -1,4 +1,4 @@
-/* tiff_level.c - see tiff_level.h. The only file that uses libtiff. */
+/* tiff_level.c - see tiff_level.h. */
 #include "convert/readers/tiff_level.h"
 
 #include "convert/readers/slide.h"
@@ -136,17 +136,41 @@ static bool take_sizes(TIFF *t, struct tiff_level *l)
     return true;
 }
 
+/* Of the numbers for JPEG 2000, Aperio's 33003 states the colours. In other files all are alike,
+ * and the photometric tag states them. */
+static int compression_of(TIFF *t, enum tiff_kind kind, int photometric)
+{
+    enum { JP2_LOSSY = 33004, JP2_OTHER = 34712 };
+    const int c = small_tag(t, TIFFTAG_COMPRESSION, 0);
+    if (kind == TIFF_APERIO ||
+        (c != TILE_J2K_YCBCR && c != TILE_J2K_RGB && c != JP2_LOSSY && c != JP2_OTHER))
+        return c;
+    return photometric == TILE_PHOTOMETRIC_YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
+}
+
+/* Are the samples bytes, side by side, in the usual order? */
+static bool has_plain_bytes(TIFF *t)
+{
+    const int kind = small_tag(t, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
+    return small_tag(t, TIFFTAG_BITSPERSAMPLE, 1) == 8 &&
+           (kind == SAMPLEFORMAT_UINT || kind == SAMPLEFORMAT_VOID) &&
+           small_tag(t, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_CONTIG &&
+           small_tag(t, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT) == ORIENTATION_TOPLEFT &&
+           small_tag(t, TIFFTAG_FILLORDER, FILLORDER_MSB2LSB) == FILLORDER_MSB2LSB;
+}
+
 /* The format of tiles or strips. False when this reader does not know it. */
-static bool take_format(TIFF *t, struct tile_format *f, uint8_t **owned)
+static bool take_format(TIFF *t, enum tiff_kind kind, struct tile_format *f, uint8_t **owned)
 {
     const void *tables = NULL;
     uint32_t n = 0;
-    f->compression = small_tag(t, TIFFTAG_COMPRESSION, 0);
+    uint16_t predictor = 0; /* only of codecs that have one */
     f->photometric = small_tag(t, TIFFTAG_PHOTOMETRIC, 0);
-    if (!tile_is_known(f->compression, f->photometric) ||
-        small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) != 3 ||
-        small_tag(t, TIFFTAG_BITSPERSAMPLE, 1) != 8 ||
-        small_tag(t, TIFFTAG_PLANARCONFIG, 1) != PLANARCONFIG_CONTIG)
+    f->compression = compression_of(t, kind, f->photometric);
+    f->predictor = TIFFGetField(t, TIFFTAG_PREDICTOR, &predictor) ? predictor : PREDICTOR_NONE;
+    if (!tile_is_known(f) || !has_plain_bytes(t) ||
+        small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) !=
+            (f->photometric == TILE_PHOTOMETRIC_GRAY ? 1 : 3))
         return false;
     if (f->compression == TILE_JPEG && TIFFGetField(t, TIFFTAG_JPEGTABLES, &n, &tables) && n > 0) {
         f->tables = *owned = copy_of(tables, n);
@@ -246,7 +270,7 @@ static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
     TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height);
     TIFFGetFieldDefaulted(t, TIFFTAG_ROWSPERSTRIP, &rows);
     if (width > MOST_SIDE || height > MOST_SIDE || rows < 1 ||
-        !take_format(t, &s->format, &s->tables) || s->format.compression != TILE_JPEG)
+        !take_format(t, TIFF_APERIO, &s->format, &s->tables) || !tile_may_be_kept(&s->format))
         return 0;
     s->format.cols = width;
     s->format.rows = rows < height ? rows : height;
@@ -425,8 +449,7 @@ static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool a
         return no_level(l, level, e);
     if (!TIFFSetSubDirectory(t, l->at[level]))
         return err_set(e, "its directory cannot be read again");
-    if (!take_sizes(t, l) || !take_format(t, &l->format, &l->tables) ||
-        (!aperio && l->format.compression != TILE_JPEG))
+    if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->tables))
         return 0;
     if ((level == 0 && aperio && check_description(l, e)) ||
         check_pictures(TIFFFileName(t), l, e) || take_places(t, l, e))

@@ -176,7 +176,7 @@ int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t 
     return settle(t, &p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
 }
 
-int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t row,
+int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t row,
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e)
 {

@@ -58,7 +58,7 @@ int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, in
                    uint8_t *out, enum store_status *status, struct err *e);
 int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t row, uint8_t *rgb,
                           enum store_status *status, struct err *e);
-int tile_file_read_jpeg(struct tile_file *t, int thread, int64_t col, int64_t row,
+int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t row,
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e);
 bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row);

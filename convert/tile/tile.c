@@ -2,27 +2,40 @@
 #include "convert/tile/tile.h"
 
 #include "common/codec/codec.h"
+#include "common/codec/j2k_chunk.h"
+#include "common/codec/j2k_decoder.h"
 #include "common/codec/jpeg_decoder.h"
 #include "common/codec/jpeg_header.h"
 #include "common/store/gray.h"
-#include "convert/tile/tile_j2k.h"
+#include "convert/tile/tile_lossless.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct tile_decoder {
     struct tile_format format;
-    struct jpeg_decoder *jpeg; /* one of the two */
-    struct tile_j2k *j2k;
-    uint8_t *rgb; /* one tile, for gray from an RGB JPEG; NULL until it is needed */
+    struct jpeg_decoder *jpeg; /* one of the three */
+    struct j2k_decoder *j2k;
+    struct tile_lossless *lossless;
+    uint8_t *rgb; /* one tile, for gray from RGB; NULL until it is needed */
     bool contradicted;
 };
 
-bool tile_is_known(int compression, int photometric)
+bool tile_is_j2k(const struct tile_format *f)
 {
-    if (compression == TILE_JPEG)
-        return photometric == TILE_PHOTOMETRIC_RGB || photometric == TILE_PHOTOMETRIC_YCBCR;
-    return compression == TILE_J2K_YCBCR || compression == TILE_J2K_RGB;
+    return f->compression == TILE_J2K_YCBCR || f->compression == TILE_J2K_RGB;
+}
+
+bool tile_may_be_kept(const struct tile_format *f)
+{
+    return f->compression == TILE_JPEG &&
+           (f->photometric == TILE_PHOTOMETRIC_RGB || f->photometric == TILE_PHOTOMETRIC_YCBCR);
+}
+
+bool tile_is_known(const struct tile_format *f)
+{
+    return tile_may_be_kept(f) || tile_is_j2k(f) || tile_lossless_is_known(f) ||
+           (f->compression == TILE_JPEG && f->photometric == TILE_PHOTOMETRIC_GRAY);
 }
 
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
@@ -33,12 +46,14 @@ struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
         return NULL;
     }
     d->format = *f;
-    if (f->compression != TILE_JPEG)
-        d->j2k = tile_j2k_create(&d->format, e);
+    if (tile_is_j2k(f))
+        d->j2k = j2k_decoder_create(e);
+    else if (f->compression != TILE_JPEG)
+        d->lossless = tile_lossless_create(&d->format, e);
     else if ((d->jpeg = jpeg_decoder_create(e)) &&
              jpeg_check_tables(d->jpeg, f->tables, f->tables_bytes, e) == 0)
         return d;
-    if (d->j2k)
+    if (d->j2k || d->lossless)
         return d;
     tile_free(d);
     return NULL;
@@ -49,7 +64,8 @@ void tile_free(struct tile_decoder *d)
     if (!d)
         return;
     jpeg_decoder_free(d->jpeg);
-    tile_j2k_free(d->j2k);
+    j2k_decoder_free(d->j2k);
+    tile_lossless_free(d->lossless);
     free(d->rgb);
     free(d);
 }
@@ -64,6 +80,10 @@ static enum jpeg_colours colours_of(const struct tile_format *f, const uint8_t *
                                     bool *contradicted)
 {
     const int stated = jpeg_header_colours(bytes, n);
+    if (f->photometric == TILE_PHOTOMETRIC_GRAY) {
+        *contradicted = false;
+        return JPEG_SINGLE;
+    }
     *contradicted = stated >= 0 && stated != is_ycbcr(f);
     const bool ycbcr = *contradicted && f->stream_decides ? stated == 1 : is_ycbcr(f);
     return ycbcr ? JPEG_YCBCR : JPEG_RGB;
@@ -85,27 +105,44 @@ static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, i
     return r;
 }
 
-/* Is the luma of this JPEG the gray of its tile? Never in a file that states RGB, so that its gray
- * is the same however the tissue map is made. */
+/* Is the first component of this JPEG the gray of its tile? Never in a file that states RGB, so
+ * that its gray is the same however the tissue map is made. */
 static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n)
 {
     bool contradicted;
-    return is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR;
+    return f->photometric == TILE_PHOTOMETRIC_GRAY ||
+           (is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR);
+}
+
+static struct j2k_picture j2k_picture_of(const struct tile_format *f)
+{
+    return (struct j2k_picture){
+        .cols = f->cols, .rows = f->rows, .ycbcr = f->compression == TILE_J2K_YCBCR};
+}
+
+static int decode_rgb(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
+                      struct err *e)
+{
+    const struct j2k_picture p = j2k_picture_of(&d->format);
+    return d->j2k ? j2k_decode(d->j2k, &p, bytes, n, rgb, e)
+                  : decode_jpeg(d, bytes, n, 3, false, rgb, e);
 }
 
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e)
 {
     const size_t pixels = (size_t)(d->format.cols * d->format.rows);
-    if (d->j2k)
-        return tile_j2k_decode(d->j2k, bytes, n, channels, out, e);
-    if (channels == 3 || has_luma(&d->format, bytes, n))
-        return decode_jpeg(d, bytes, n, channels, false, out, e);
+    if (d->lossless)
+        return tile_lossless_decode(d->lossless, bytes, n, channels, out, e);
+    if (d->jpeg && channels == 1 && has_luma(&d->format, bytes, n))
+        return decode_jpeg(d, bytes, n, 1, false, out, e);
+    if (channels == 3)
+        return decode_rgb(d, bytes, n, out, e);
     if (!d->rgb && !(d->rgb = malloc(3 * pixels))) {
         err_set(e, "out of memory");
         return TILE_NO_MEMORY;
     }
-    const int r = decode_jpeg(d, bytes, n, 3, false, d->rgb, e);
+    const int r = decode_rgb(d, bytes, n, d->rgb, e);
     if (r == 0)
         gray_bytes_from_rgb(d->rgb, out, pixels);
     return r;
@@ -142,12 +179,32 @@ static int judge_other(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
     return TILE_OTHER;
 }
 
+/* As tile_keep, for JPEG 2000. */
+static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
+                    struct jpeg_chunk *chunk, struct err *e)
+{
+    struct err why = {""};
+    const struct j2k_picture p = j2k_picture_of(&d->format);
+    const struct codec_params params = {codec_find("j2k"), p.rows, p.cols, 3};
+    int r = j2k_check(d->j2k, &p, bytes, n, e);
+    if (r)
+        return r;
+    r = j2k_chunk_make(chunk, &p, bytes, n, &why);
+    if (r == 0 && chunk->n > codec_most_bytes(&params))
+        r = err_set(&why, "a JPEG 2000 stream of %zu bytes", n);
+    if (r)
+        err_set(e, "%s", why.msg);
+    return r == J2K_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
+}
+
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e)
 {
     const struct tile_format *f = &d->format;
     struct err why = {""};
     bool contradicted;
+    if (d->j2k)
+        return keep_j2k(d, bytes, n, chunk, e);
     int r = make_chunk(f, bytes, n, chunk, &contradicted, &why);
     if (r == TILE_OTHER)
         return judge_other(d, bytes, n, eighth, &why, e);
@@ -171,6 +228,6 @@ bool tile_is_contradicted(const struct tile_decoder *d)
 const char *tile_libraries(void)
 {
     static char text[96];
-    snprintf(text, sizeof text, "%s, %s", jpeg_library(), tile_j2k_library());
+    snprintf(text, sizeof text, "%s, %s", jpeg_library(), j2k_library());
     return text;
 }

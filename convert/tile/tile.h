@@ -13,8 +13,9 @@
  * (jpeg_decoder.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
- * through OpenJPEG. Chroma of half width or height is repeated; YCbCr is BT.601 full range,
- * rounded.
+ * as j2k_decoder.h says.
+ *
+ * Uncompressed, LZW, deflate, PackBits, Zstandard and WebP: RGB or gray, through libtiff.
  */
 #ifndef WSI_TILE_H
 #define WSI_TILE_H
@@ -31,12 +32,14 @@ enum {
     TILE_JPEG = 7, /* TIFF's compression tags */
     TILE_J2K_YCBCR = 33003,
     TILE_J2K_RGB = 33005,
+    TILE_PHOTOMETRIC_GRAY = 1,
     TILE_PHOTOMETRIC_RGB = 2,
     TILE_PHOTOMETRIC_YCBCR = 6,
 };
 
 struct tile_format {
     int compression, photometric;
+    int predictor;         /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
     bool stream_decides;   /* DICOM: a JPEG stream that states its colours is right */
     int64_t cols, rows;    /* px */
     const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
@@ -44,7 +47,11 @@ struct tile_format {
 };
 
 /* Can a tile of this format be decoded here? */
-bool tile_is_known(int compression, int photometric);
+bool tile_is_known(const struct tile_format *f);
+/* Is it an RGB or YCbCr JPEG, which a chunk of codec jpeg can hold? */
+bool tile_may_be_kept(const struct tile_format *f);
+/* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
+bool tile_is_j2k(const struct tile_format *f);
 
 struct tile_decoder;
 /* NULL when out of memory or the tables are damaged. */
@@ -54,10 +61,10 @@ void tile_free(struct tile_decoder *d);
 enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER = 1 };
 
 /*
- * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the luma of a
- * YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB. 0, TILE_NO_MEMORY, or
- * TILE_DAMAGED: the tile is damaged, or is not what the format says; out is undefined then, and the
- * next tile is not affected.
+ * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the tile's
+ * own gray, the luma of a YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB.
+ * 0, TILE_NO_MEMORY, or TILE_DAMAGED: the tile is damaged, or is not what the format says; out is
+ * undefined then, and the next tile is not affected.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);
@@ -67,9 +74,11 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
                        struct err *e);
 
 /*
- * JPEG only. Makes the chunk of codec jpeg, and decodes it as tile_decode_eighth does; with
- * `eighth` NULL it is only checked. 0, TILE_NO_MEMORY, TILE_DAMAGED (exactly when tile_decode finds
- * damage), or TILE_OTHER: the tile is whole, but of a kind that a chunk cannot hold; e says which.
+ * JPEG and JPEG 2000. Makes the chunk of codec jpeg or j2k, and checks it. JPEG: decodes it as
+ * tile_decode_eighth does, if `eighth` is not NULL. 0, TILE_NO_MEMORY, TILE_DAMAGED (JPEG: exactly
+ * when tile_decode finds damage; JPEG 2000: in headers, and in the coefficients of coarse
+ * resolutions), or TILE_OTHER: the tile is whole, but of a kind that a chunk cannot hold; e says
+ * which.
  */
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e);

@@ -100,7 +100,7 @@ static void print_pixels(const struct store_info *i)
 /* What other programs need to read the store. */
 static void print_advice(const struct store_info *i)
 {
-    const char *advice = i->codec->id == CODEC_JPEG ? h5_plugin_advice() : "";
+    const char *advice = codec_keeps(i->codec) ? h5_plugin_advice(i->codec) : "";
     if (!*advice)
         return;
     label("plug-in");

@@ -20,11 +20,12 @@ Pixels are the bytes that h5spec computes from, for every codec:
     lz4       lz4, or hdf5plugin
     zstd      zstandard, or hdf5plugin
     jpeg      libh5jpeg.so of wsi2h5, simplejpeg, PyTurboJPEG, imagecodecs, OpenCV
+    j2k       libh5j2k.so of wsi2h5
     others    hdf5plugin
 
-libh5jpeg.so is part of the wheel (`make wheel`). It is also found in HDF5_PLUGIN_PATH, and where `make install` puts
-it. It is the quickest, as it decodes only the part of a chunk that is needed, and the strictest: all damage is an error.
-It is HDF5's filter 32019 as well: after `import wsi_store`, h5py reads kept tiles.
+Both are part of the wheel (`make wheel`). They are also found in HDF5_PLUGIN_PATH, and where `make install` puts
+them. libh5jpeg.so is the quickest, as it decodes only the part of a chunk that is needed, and the strictest: all damage is an error.
+They are HDF5's filters as well: after `import wsi_store`, h5py reads kept tiles.
 
 A store can be pickled and used after a fork, so it fits into the workers of a PyTorch DataLoader: it holds
 a descriptor that is read at absolute positions, and no handle of HDF5. Several threads may read at once.

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .base import Array, StoreError
-from .filters import NAME, plugin_paths
+from .filters import J2K_NAME, NAME, plugin_paths
 
 Shape = tuple[int, int, int]
 Unpack = Callable[..., Array]
@@ -120,14 +120,31 @@ def _plugin() -> Unpack:
     raise ImportError(NAME)
 
 
+def _j2k() -> Unpack:
+    """Our own plug-in for JPEG 2000: other decoders leave the conversion of colours to their users."""
+    for path in plugin_paths(J2K_NAME):
+        with contextlib.suppress(OSError, AttributeError):
+            decode = ctypes.CDLL(path).h5j2k_decode
+            decode.argtypes = [ctypes.c_uint * 4, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
+
+            def unpack(data: bytes, shape: Shape) -> Array:
+                out = np.empty(shape, np.uint8)
+                if decode((ctypes.c_uint * 4)(1, shape[1], shape[0], 1), bytes(data), len(data), out.ctypes.data):
+                    raise ValueError("it is damaged")
+                return out
+            return unpack
+    raise ImportError(J2K_NAME)
+
+
 JPEG: dict[str, Callable[[], Unpack]] = {"plugin": _plugin, "simplejpeg": _simplejpeg, "turbojpeg": _turbojpeg,
                                          "imagecodecs": _imagecodecs, "opencv": _opencv}
-CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
+CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd, "j2k": _j2k}
 # the compressor that Zarr calls for a codec; there is none for the chunks of lz4
 ZARR = {"none": None, "deflate": {"id": "zlib", "level": 1}, "zstd": {"id": "zstd", "level": 1},
         "jpeg": {"id": "imagecodecs_jpeg"}}
 REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
-          "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so"}
+          "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so",
+          "j2k": "set HDF5_PLUGIN_PATH to the folder of libh5j2k.so"}
 
 
 def find_unpacker(path: str, codec: str, jpeg: str | None, hdf5_unpacks: Callable[[], bool]) -> Unpack | None:

@@ -37,17 +37,17 @@ static void read_tile(struct slide *s, const struct slide_info *i, int64_t col, 
         FUZZ_MUST(status <= STORE_DAMAGED);
 }
 
-/* The tile as a chunk of codec jpeg. */
+/* The tile as a chunk of codec jpeg or j2k. */
 static void keep_tile(struct slide *s, const struct slide_info *i, int64_t col, int64_t row,
                       uint8_t *room)
 {
     enum store_status status;
     struct jpeg_chunk chunk = {0};
     struct err e;
-    if (s->reader->read_jpeg && !i->no_jpeg[0] &&
-        s->reader->read_jpeg(s, 0, col, row, &chunk, room, &status, &e) == 0 &&
+    if (s->reader->read_kept && (i->is_j2k || !i->no_jpeg[0]) &&
+        s->reader->read_kept(s, 0, col, row, &chunk, room, &status, &e) == 0 &&
         status == STORE_WHOLE)
-        FUZZ_MUST(chunk.n > 4 && chunk.bytes[0] == 0xff && chunk.bytes[1] == 0xd8);
+        FUZZ_MUST(chunk.n > 4 && (i->is_j2k || (chunk.bytes[0] == 0xff && chunk.bytes[1] == 0xd8)));
     free(chunk.bytes);
 }
 

@@ -1,7 +1,7 @@
-/* tile_j2k.c - see tile_j2k.h. */
-#include "convert/tile/tile_j2k.h"
+/* j2k_decoder.c - see j2k_decoder.h. HAVE_J2K comes from the Makefile. */
+#include "common/codec/j2k_decoder.h"
 
-#include "common/store/gray.h"
+#ifdef HAVE_J2K
 
 #include <endian.h>
 #include <openjpeg.h>
@@ -12,10 +12,9 @@
 
 enum { MOST_MESSAGE = 200, TERMS = 7 };
 
-struct tile_j2k {
-    const struct tile_format *format;
-    char message[MOST_MESSAGE]; /* the first one about this tile */
-    uint8_t *line;              /* [cols][3], for gray */
+struct j2k_decoder {
+    char message[MOST_MESSAGE]; /* the first one about this stream */
+    int64_t cols;               /* of words and terms */
     uint32_t *words;            /* [cols] */
     int32_t *terms;             /* [TERMS][cols + 1] */
 };
@@ -43,11 +42,11 @@ static uint32_t u32(const uint8_t *p)
 }
 
 /*
- * Does the SIZ segment describe a tile of this format? It must: OpenJPEG allocates memory for every
+ * Does the SIZ segment describe this picture? It must: OpenJPEG allocates memory for every
  * component and every inner tile that the segment states. Three components of 8 bits, unsigned; the
  * first whole, the others whole or of half width or height.
  */
-static bool check_size(const uint8_t *b, size_t n, const struct tile_format *f)
+static bool check_size(const uint8_t *b, size_t n, const struct j2k_picture *f)
 {
     enum { SIZ = 4, COMPONENTS = SIZ + 38, MOST_INNER_TILES = 4096 };
     if (n < COMPONENTS + 9 || u16(b + 2) != 0xff51 || u16(b + SIZ) != 38 + 9 || u16(b + 40) != 3)
@@ -110,8 +109,9 @@ static void on_j2k_message(const char *text, void *ctx)
     message[strcspn(message, "\n")] = 0;
 }
 
-/* The whole stream as an image, or NULL. */
-static opj_image_t *read_j2k(struct tile_j2k *d, const uint8_t *bytes, size_t n)
+/* The whole stream as an image, or NULL. With `reduce` > 0, without its so many finest
+ * resolutions, as far as it has them. */
+static opj_image_t *read_j2k(struct j2k_decoder *d, const uint8_t *bytes, size_t n, uint32_t reduce)
 {
     struct memory m = {bytes, n, 0};
     opj_dparameters_t parameters;
@@ -119,6 +119,7 @@ static opj_image_t *read_j2k(struct tile_j2k *d, const uint8_t *bytes, size_t n)
     opj_stream_t *stream = opj_stream_create(n < 65536 ? 65536 : n, OPJ_TRUE);
     opj_codec_t *codec = opj_create_decompress(OPJ_CODEC_J2K);
     opj_set_default_decoder_parameters(&parameters);
+    parameters.cp_reduce = reduce;
     bool good = stream && codec;
     if (good) {
         opj_stream_set_user_data(stream, &m, NULL);
@@ -147,7 +148,7 @@ static uint8_t clamp_byte(int v)
 }
 
 /* Has OpenJPEG decoded every component to the size that its subsampling gives? */
-static bool is_expected(const opj_image_t *image, const struct tile_format *f)
+static bool is_expected(const opj_image_t *image, const struct j2k_picture *f)
 {
     if (image->numcomps != 3)
         return false;
@@ -267,10 +268,10 @@ __attribute__((target("avx2"))) static void convert_avx2(const struct ycbcr_row 
 #endif
 
 /* One row of YCbCr as RGB. Chroma of which one is halved is made whole first. */
-static void lay_ycbcr(const struct tile_j2k *d, const OPJ_INT32 *const row[3], const bool halved[2],
-                      uint8_t *rgb)
+static void lay_ycbcr(const struct j2k_decoder *d, const struct j2k_picture *f,
+                      const OPJ_INT32 *const row[3], const bool halved[2], uint8_t *rgb)
 {
-    const int64_t n = d->format->cols, room = n + 1;
+    const int64_t n = f->cols, room = n + 1;
     int32_t *t = d->terms, *whole = t + 6 * room;
     struct ycbcr_row w = {.y = row[0],
                           .cb = row[1],
@@ -293,73 +294,152 @@ static void lay_ycbcr(const struct tile_j2k *d, const OPJ_INT32 *const row[3], c
     put_words(w.words, n, rgb);
 }
 
-/* Lays the components into out, row by row, in lines that stay in the first-level cache. */
-static void lay_j2k(const struct tile_j2k *d, const opj_image_t *image, int channels, uint8_t *out)
+/* Lays the components into rgb, row by row, in lines that stay in the first-level cache. */
+static void lay_j2k(const struct j2k_decoder *d, const struct j2k_picture *f,
+                    const opj_image_t *image, uint8_t *rgb)
 {
     const opj_image_comp_t *c = image->comps;
-    const int64_t cols = d->format->cols;
     const bool halved[2] = {c[1].dx == 2, c[2].dx == 2};
-    for (int64_t y = 0; y < d->format->rows; y++, out += cols * channels) {
-        uint8_t *rgb = channels == 3 ? out : d->line;
+    for (int64_t y = 0; y < f->rows; y++, rgb += f->cols * 3) {
         const OPJ_INT32 *row[3];
         for (int k = 0; k < 3; k++)
             row[k] = c[k].data + y / c[k].dy * c[k].w;
-        if (d->format->compression == TILE_J2K_YCBCR)
-            lay_ycbcr(d, row, halved, rgb);
+        if (f->ycbcr)
+            lay_ycbcr(d, f, row, halved, rgb);
         else
-            interleave(row[0], row[1], row[2], cols, halved[0], halved[1], d->words, rgb);
-        if (channels == 1)
-            gray_bytes_from_rgb(rgb, out, (size_t)cols);
+            interleave(row[0], row[1], row[2], f->cols, halved[0], halved[1], d->words, rgb);
     }
 }
 
-int tile_j2k_decode(struct tile_j2k *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
-                    struct err *e)
+/* Room for rows of so many columns. */
+static int grow(struct j2k_decoder *d, int64_t cols, struct err *e)
 {
-    if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
-        return err_set(e, "not a JPEG 2000 codestream");
-    if (!check_size(bytes, n, d->format))
-        return err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
+    if (cols <= d->cols)
+        return 0;
+    free(d->words);
+    free(d->terms);
+    d->cols = 0;
+    d->words = calloc((size_t)cols, sizeof *d->words);
+    d->terms = calloc(TERMS * (size_t)(cols + 1), sizeof *d->terms);
+    if (d->words && d->terms) {
+        d->cols = cols;
+        return 0;
+    }
+    err_set(e, "out of memory");
+    return J2K_NO_MEMORY;
+}
+
+/* The image of a stream that is the picture, or NULL. */
+static opj_image_t *open_picture(struct j2k_decoder *d, const struct j2k_picture *f,
+                                 const uint8_t *bytes, size_t n, uint32_t reduce, struct err *e)
+{
+    opj_image_t *image = NULL;
     d->message[0] = 0;
-    opj_image_t *image = read_j2k(d, bytes, n);
+    if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
+        err_set(e, "not a JPEG 2000 codestream");
+    else if (!check_size(bytes, n, f))
+        err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
+    else if (!(image = read_j2k(d, bytes, n, reduce)))
+        err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
+    return image;
+}
+
+int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
+               uint8_t *rgb, struct err *e)
+{
+    if (grow(d, f->cols, e))
+        return J2K_NO_MEMORY;
+    opj_image_t *image = open_picture(d, f, bytes, n, 0, e);
     if (!image)
-        return err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
-    const bool good = is_expected(image, d->format);
+        return J2K_DAMAGED;
+    const bool good = is_expected(image, f);
     if (good)
-        lay_j2k(d, image, channels, out);
+        lay_j2k(d, f, image, rgb);
     opj_image_destroy(image);
     return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
 }
 
-struct tile_j2k *tile_j2k_create(const struct tile_format *f, struct err *e)
+/* The number of decompositions that the COD segment states, in the main header. */
+static uint32_t decompositions(const uint8_t *b, size_t n)
 {
-    struct tile_j2k *d = calloc(1, sizeof *d);
-    if (d) {
-        d->format = f;
-        d->line = calloc((size_t)f->cols, 3);
-        d->words = calloc((size_t)f->cols, sizeof *d->words);
-        d->terms = calloc(TERMS * (size_t)(f->cols + 1), sizeof *d->terms);
+    enum { SIZ_AT = 2, COD = 0xff52, SOT = 0xff90 };
+    for (size_t at = SIZ_AT; at + 10 < n; at += 2 + u16(b + at + 2)) {
+        if (u16(b + at) == COD)
+            return b[at + 9];
+        if (u16(b + at) == SOT)
+            break;
     }
-    if (d && d->line && d->words && d->terms)
-        return d;
-    tile_j2k_free(d);
-    err_set(e, "out of memory");
-    return NULL;
+    return 0;
 }
 
-void tile_j2k_free(struct tile_j2k *d)
+int j2k_check(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
+              struct err *e)
+{
+    const uint32_t levels = n < 64 ? 0 : decompositions(bytes, n);
+    opj_image_t *image = open_picture(d, f, bytes, n, levels < 3 ? levels : 3, e);
+    if (!image)
+        return J2K_DAMAGED;
+    const bool good = image->numcomps == 3;
+    opj_image_destroy(image);
+    return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
+}
+
+struct j2k_decoder *j2k_decoder_create(struct err *e)
+{
+    struct j2k_decoder *d = calloc(1, sizeof *d);
+    if (!d)
+        err_set(e, "out of memory");
+    return d;
+}
+
+void j2k_decoder_free(struct j2k_decoder *d)
 {
     if (!d)
         return;
-    free(d->line);
     free(d->words);
     free(d->terms);
     free(d);
 }
 
-const char *tile_j2k_library(void)
+const char *j2k_library(void)
 {
     static char text[32];
     snprintf(text, sizeof text, "OpenJPEG %s", opj_version());
     return text;
 }
+
+#else
+
+#include <stdlib.h>
+
+struct j2k_decoder *j2k_decoder_create(struct err *e)
+{
+    err_set(e, "this build lacks OpenJPEG; install it and build again");
+    return NULL;
+}
+
+void j2k_decoder_free(struct j2k_decoder *d)
+{
+    (void)d;
+}
+
+int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
+               uint8_t *rgb, struct err *e)
+{
+    (void)d, (void)f, (void)bytes, (void)n, (void)rgb;
+    return err_set(e, "this build lacks OpenJPEG");
+}
+
+int j2k_check(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
+              struct err *e)
+{
+    (void)d, (void)f, (void)bytes, (void)n;
+    return err_set(e, "this build lacks OpenJPEG");
+}
+
+const char *j2k_library(void)
+{
+    return NULL;
+}
+
+#endif
