@@ -228,6 +228,13 @@ const char *score_file_name(const struct score_file *f, int value)
     return f->columns.name[value];
 }
 
+enum score_next score_file_blame(const struct score_file *f, const struct score_patch *p,
+                                 struct err *e)
+{
+    err_add(e, "%s: %s %" PRId64, f->path, f->reader == &score_csv ? "line" : "row", p->number);
+    return SCORE_BAD;
+}
+
 enum score_next score_file_next(struct score_file *f, struct score_patch *p, struct err *e)
 {
     double row[SCORES_COLUMNS];
@@ -235,7 +242,7 @@ enum score_next score_file_next(struct score_file *f, struct score_patch *p, str
     if (n == SCORE_PATCH && score_columns_take(&f->columns, row, &f->o, p, e))
         n = SCORE_BAD;
     if (n == SCORE_BAD)
-        err_add(e, "%s: %s %" PRId64, f->path, f->reader == &score_csv ? "line" : "row", p->number);
+        score_file_blame(f, p, e);
     else if (n == SCORE_FAILED)
         err_add(e, "%s", f->path);
     return n;
