@@ -156,8 +156,9 @@ static int follow(const struct map_setup *setup, const struct scored *s, struct 
 {
     struct map_done done;
     struct map_follow f;
-    int got = map_follow_begin(&f, &setup->scores);
-    while (got == 0 && (got = map_follow_wait(&f, e)) == 0) {
+    int got;
+    map_follow_begin(&f, &setup->scores);
+    while ((got = map_follow_wait(&f, e)) == 0) {
         struct err why = {""};
         if (setup->partial && f.rows && write_maps(setup, s, f.whole, &done, &why))
             map_follow_say(&f, why.msg);

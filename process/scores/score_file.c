@@ -48,14 +48,13 @@ static void clean_name(struct score_columns *c, const char *name)
             out[n++] = plain ? (char)*s : '_';
         }
     out[n] = 0;
-    const int bare = n;
+    if (n == 0)
+        n = snprintf(out, SCORES_NAME, "value");
     for (int again = 2, k = 0; k < c->n_values; k++)
-        if (!strcmp(c->name[k], out) || !n) {
-            snprintf(out + bare, (size_t)(SCORES_NAME - bare), "_%d", again++);
-            k = -1, n = 1;
+        if (!strcmp(c->name[k], out)) {
+            snprintf(out + n, (size_t)(SCORES_NAME - n), "_%d", again++);
+            k = -1; /* the new name may be that of another */
         }
-    if (!out[0])
-        strcpy(out, "value");
 }
 
 static int add_value(struct score_columns *c, int column, const char *name, struct err *e)
