@@ -840,7 +840,7 @@ def test_the_map_of_the_noise_goes_with_its_reason():
     with h5py.File(result, "r") as f:
         (s,) = f["slides"].values()
         tissue, level = s["window_tissue"][()], 0.01 * s["window_level_db"][()]
-    want = np.where(tissue > 0, 254, np.round(np.clip((level - 10) / 30, 0, 1) * 249))
+    want = np.where(tissue > 0, 254, np.round(np.clip((level - 10) / 40, 0, 1) * 249))
     expect(pixels.shape == tissue.shape and 0 < (tissue > 0).mean() < 1, "a useless slide")
     expect(np.abs(pixels.astype(int) - want).max() <= 1 and ((pixels == 254) == (tissue > 0)).all(), "the map of the noise")
     with opened(path) as page:
@@ -849,7 +849,7 @@ def test_the_map_of_the_noise_goes_with_its_reason():
         expect(page.text("#maps h3") == ["Sharpness of the tissue"], "%s", page.text("#maps h3"))
         page.run("document.querySelector('#dialog .reasons .where').click()")
         expect(page.text("#maps h3") == ["Noise of the glass"], "%s", page.text("#maps h3"))
-        says(page.text("#maps .colours")[0], "smooth 10 dB", "40 dB noisy", "hatched: tissue")
+        says(page.text("#maps .colours")[0], "smooth 10 dB", "50 dB noisy", "hatched: tissue")
         page.run("document.querySelector('#which button').click()")
         expect(page.text("#maps h3") == ["Sharpness of the tissue"], "back")
 

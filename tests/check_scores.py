@@ -182,6 +182,15 @@ def test_tables_as_people_write_them():
         expect(all(c.isalnum() or c in "_.-+" for c in name), "%s", name)
 
 
+def test_one_picture_of_one_value():
+    out = os.path.join(tmp(), "a.png")
+    run(H5SPEC, "map", "--scores", table(patches()), "--colours", "0:0.5", "-o", out)
+    two = table(patches(values=2), "x,y,size,score,other")
+    for options, words in ((("-o", out), "name the one for " + out), (("-o", tmp(), "--colours", "0:1"), "has 2 values; name the one for --colours")):
+        says(run(H5SPEC, "map", "--scores", two, *options, status=1).err, two, words, "--feature")
+    run(H5SPEC, "map", "--scores", two, "--feature", "other", "-o", out)
+
+
 def test_the_colours_are_shares_or_the_range():
     image = __import__("PIL.Image", fromlist=["Image"])
     for scale, words in ((1, "colours from 0 to 1"), (10, "colours from ")):
@@ -247,7 +256,7 @@ def test_rows_that_cannot_be_used():
         path = table(rows[:5])
         with open(path, "a") as f:
             f.write(row + "\n" + "".join(",".join(map(str, r)) + "\n" for r in rows[5:]))
-        says(run(H5SPEC, "map", "--scores", path, "--slide-size", "1500x1100", "-o", tmp(), status=1).err, path, "7: " if "outside" not in words else "row 7", words, "--partial")
+        says(run(H5SPEC, "map", "--scores", path, "--slide-size", "1500x1100", "-o", tmp(), status=1).err, path, "line 7: ", words, "--partial")
         out = draw(path, "--partial", formats="csv,geojson")
         expect(np.array_equal(cells(out)["score"], cells(want)["score"], equal_nan=True), "%s changes the map", row)
         with open(os.path.join(out, "slide.geojson")) as f:

@@ -242,6 +242,12 @@ static int n_features(const struct map_setup *s)
     return n;
 }
 
+/* Is one feature chosen? How many values a file of scores has is known when it is read. */
+static bool may_be_one(const struct map_setup *s)
+{
+    return n_features(s) == 1 || (s->scores.path && n_features(s) == 0);
+}
+
 /* The output is one file: its ending is the format. */
 static int check_single(struct arguments *a, int format, struct err *e)
 {
@@ -250,7 +256,7 @@ static int check_single(struct arguments *a, int format, struct err *e)
         return err_set(e, "--format is for folders; the ending of -o %s is the format", s->output);
     if (format == MAP_TIFF && !map_tiff_available())
         return add_format(a, "tiff", e);
-    if ((format == MAP_PNG || format == MAP_OVERLAY) && n_features(s) != 1)
+    if ((format == MAP_PNG || format == MAP_OVERLAY) && !may_be_one(s))
         return err_set(e, "-o %s: a picture shows one feature; name it with --feature", s->output);
     s->formats[format] = true;
     return 0;
@@ -311,7 +317,7 @@ static int check(struct arguments *a, struct err *e)
         s->formats[MAP_PNG] = true;
     if (s->scores.path ? check_scores(a, e) : check_no_scores(a, e))
         return -1;
-    if (s->range && n_features(s) != 1)
+    if (s->range && !may_be_one(s))
         return err_set(e, "--colours is for one feature; name it with --feature");
     const double least = s->scores.path ? 1e-6 : 0.01;
     if (s->range && !(s->high - s->low >= least))

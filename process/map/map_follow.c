@@ -19,10 +19,9 @@ enum { BLOCK = 1 << 16 };
 #define LEAST 2.0    /* s between maps */
 #define PATIENCE 10. /* times as long as the last maps took */
 
-int map_follow_begin(struct map_follow *f, const struct map_scores_setup *o)
+void map_follow_begin(struct map_follow *f, const struct map_scores_setup *o)
 {
     *f = (struct map_follow){.o = o, .fd = -1, .rows = -1, .changed = clock_now()};
-    return 0;
 }
 
 void map_follow_end(struct map_follow *f)

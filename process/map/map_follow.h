@@ -19,8 +19,7 @@ struct map_follow {
     char said[256];       /* the message that was printed last */
 };
 
-/* Always 0. */
-int map_follow_begin(struct map_follow *f, const struct map_scores_setup *o);
+void map_follow_begin(struct map_follow *f, const struct map_scores_setup *o);
 /* Waits until the file has grown: 0, maps may be made of its first `whole` bytes; or is complete:
  * 1. -1: stopped by a signal, or it cannot be read. Calls that return 0 are at least two seconds
  * apart, and ten times as long as the caller needed for its maps. */

@@ -115,6 +115,17 @@ static struct score_map_setup map_setup_of(const struct map_setup *setup, const 
                                     .lenient = setup->partial};
 }
 
+/* A picture, and the colours that the user gives, are of one value. */
+static int check_values(const struct map_setup *setup, const struct score_map *m, struct err *e)
+{
+    const int format = map_format_of_file(setup->output);
+    const bool picture = format == MAP_PNG || format == MAP_OVERLAY;
+    if (m->n == 1 || (!picture && !setup->range))
+        return 0;
+    return err_set(e, "%s: has %d values; name the one for %s with --feature", setup->scores.path,
+                   m->n, picture ? setup->output : "--colours");
+}
+
 /* Makes and writes the maps of the file's first `limit` bytes; -1: of all of it, which is
  * complete. */
 static int write_maps(const struct map_setup *setup, const struct scored *s, int64_t limit,
@@ -125,7 +136,7 @@ static int write_maps(const struct map_setup *setup, const struct scored *s, int
     int maps[SCORES_MOST];
     struct score_map_setup o = map_setup_of(setup, s);
     o.file.limit = limit;
-    int bad = score_map_make(&o, &map, e);
+    int bad = score_map_make(&o, &map, e) || check_values(setup, &map, e);
     if (!bad && map.cols * map.rows == 0)
         bad = err_set(e, "%s: has no patches, and the size of the slide is not known", o.path);
     if (!bad && limit >= 0 && !map.missing[0])
@@ -145,8 +156,9 @@ static int follow(const struct map_setup *setup, const struct scored *s, struct 
 {
     struct map_done done;
     struct map_follow f;
-    int got = map_follow_begin(&f, &setup->scores);
-    while (got == 0 && (got = map_follow_wait(&f, e)) == 0) {
+    int got;
+    map_follow_begin(&f, &setup->scores);
+    while ((got = map_follow_wait(&f, e)) == 0) {
         struct err why = {""};
         if (setup->partial && f.rows && write_maps(setup, s, f.whole, &done, &why))
             map_follow_say(&f, why.msg);

@@ -14,7 +14,7 @@
 #include "process/scores/score_file.h"
 
 /* Ends of the colours of the noise of the glass, dB. */
-enum { REPORT_NOISE_LOW = 10, REPORT_NOISE_HIGH = 40 };
+enum { REPORT_NOISE_LOW = 10, REPORT_NOISE_HIGH = 50 };
 
 struct report_scored {
     int64_t cell; /* px of level 0; 0: the slide has no scores */

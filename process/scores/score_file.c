@@ -48,14 +48,13 @@ static void clean_name(struct score_columns *c, const char *name)
             out[n++] = plain ? (char)*s : '_';
         }
     out[n] = 0;
-    const int bare = n;
+    if (n == 0)
+        n = snprintf(out, SCORES_NAME, "value");
     for (int again = 2, k = 0; k < c->n_values; k++)
-        if (!strcmp(c->name[k], out) || !n) {
-            snprintf(out + bare, (size_t)(SCORES_NAME - bare), "_%d", again++);
-            k = -1, n = 1;
+        if (!strcmp(c->name[k], out)) {
+            snprintf(out + n, (size_t)(SCORES_NAME - n), "_%d", again++);
+            k = -1; /* the new name may be that of another */
         }
-    if (!out[0])
-        strcpy(out, "value");
 }
 
 static int add_value(struct score_columns *c, int column, const char *name, struct err *e)
@@ -228,6 +227,13 @@ const char *score_file_name(const struct score_file *f, int value)
     return f->columns.name[value];
 }
 
+enum score_next score_file_blame(const struct score_file *f, const struct score_patch *p,
+                                 struct err *e)
+{
+    err_add(e, "%s: %s %" PRId64, f->path, f->reader == &score_csv ? "line" : "row", p->number);
+    return SCORE_BAD;
+}
+
 enum score_next score_file_next(struct score_file *f, struct score_patch *p, struct err *e)
 {
     double row[SCORES_COLUMNS];
@@ -235,7 +241,7 @@ enum score_next score_file_next(struct score_file *f, struct score_patch *p, str
     if (n == SCORE_PATCH && score_columns_take(&f->columns, row, &f->o, p, e))
         n = SCORE_BAD;
     if (n == SCORE_BAD)
-        err_add(e, "%s: %s %" PRId64, f->path, f->reader == &score_csv ? "line" : "row", p->number);
+        score_file_blame(f, p, e);
     else if (n == SCORE_FAILED)
         err_add(e, "%s", f->path);
     return n;

@@ -53,6 +53,9 @@ const char *score_file_name(const struct score_file *f, int value);
 /* The next row. SCORE_BAD: it cannot be used, `e` says why, and the next may be asked for;
  * SCORE_FAILED: reading failed. */
 enum score_next score_file_next(struct score_file *f, struct score_patch *p, struct err *e);
+/* Puts file and line before a message about a row; returns SCORE_BAD. */
+enum score_next score_file_blame(const struct score_file *f, const struct score_patch *p,
+                                 struct err *e);
 /* Goes back to the first row. */
 int score_file_rewind(struct score_file *f, struct err *e);
 /* Can the file be read while it grows? */

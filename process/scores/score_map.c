@@ -35,11 +35,11 @@ static enum score_next next_patch(struct pass *p, struct score_patch *a, bool co
         enum score_next n = score_file_next(p->file, a, &why);
         if (n == SCORE_PATCH && is_outside(p, a)) {
             err_set(&why,
-                    "%s: row %" PRId64 ": the patch of %" PRId64 " px at (%" PRId64 ", %" PRId64
+                    "the patch of %" PRId64 " px at (%" PRId64 ", %" PRId64
                     ") lies outside of the slide of %" PRId64 " x %" PRId64
                     " px; are its coordinates those of level 0?",
-                    p->o->path, a->number, a->size, a->x, a->y, p->width, p->height);
-            n = SCORE_BAD;
+                    a->size, a->x, a->y, p->width, p->height);
+            n = score_file_blame(p->file, a, &why);
         }
         if (n == SCORE_BAD && p->o->lenient) {
             p->m->bad += count;
