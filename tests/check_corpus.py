@@ -37,7 +37,9 @@ def corpus(*argv, status=0, env=TOOLS, timeout=TIMEOUT):
 
 
 def status_of(out, status=None, env=TOOLS):
-    return json.loads(corpus("status", "--json", "-o", out, status=status, env=env).out)
+    p = corpus("status", "--json", "-o", out, status=status, env=env)
+    expect(p.out, "%s", p.err)
+    return json.loads(p.out)
 
 
 # --- h5spec ---
@@ -1091,7 +1093,7 @@ def test_damage_that_the_merge_finds_is_repaired_by_the_next_run():
 def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends():
     out = os.path.join(tmp(), "out")
     corpus("run", "--scheduler", "local", "-o", out, *slides(2))
-    left = ["stores/.s00.h5.1.part", "results/.s00.h5.host.7.part", ".corpus.h5.2.part", "slides.txt.h.1.new",
+    left = ["stores/.s00.h5.1.part", "stores/.failed.1-of-2.csv.host-7-1.part", "results/.s00.h5.host.7.part", ".corpus.h5.2.part", "slides.txt.h.1.new",
             "runs/1/run.json.h.1.new", "parts/s00.txt", "checked.json.h.1.list"]
     os.makedirs(out + "/parts/s01")
     open(out + "/parts/s01/.s01.1-1.h5.3.part", "w").close()
@@ -1341,6 +1343,20 @@ def test_a_sick_node_costs_no_slide_and_hides_none():
     before = slurm.asked()
     status_of(out, 1, slurm.env)
     expect(slurm.asked() == before <= 8, "the scheduler was asked %d times", before)
+
+
+def test_a_slide_that_was_replaced_after_a_failure_has_not_failed():
+    """Failures on two nodes are those of the file that was there."""
+    folder, out, slurm, st, _ = a_weekend("--retries", "0", status=5)
+    lost = next(f["slide"] for f in st["failed"] if f["state"] == "node trouble")
+    replaced(lost, slides(10)[9], 10 ** 9)
+    env = dict(slurm.env, WSI2H5=sick_on("n1", sick_on("n2", sick_on("n3", sick_on("n4", WSI2H5)))))
+    corpus("status", "-o", out, env=env, status=5)
+    found = {row["slide"]: row["state"] for row in status_of(out, 5, env)["failed"]}
+    expect(lost not in found, "%s", found)
+    corpus("run", "-o", out, "--scheduler", "slurm", "--gpus", "0", "--retries", "0", folder, env=env)
+    found = {row["slide"]: row["state"] for row in status_of(out, 5, env)["failed"]}
+    expect(found[lost] == "node trouble", "%s", found)
 
 
 def test_status_groups_what_is_not_the_slides_fault_by_node():

@@ -33,7 +33,7 @@ def bad_store():
     if "windows" not in globals():
         globals()["windows"] = os.path.join(tmp(), "windows.h5")
         slide = made(*BAD, name="windows")
-        run(WSI2H5, "-q", "-o", windows, "--stripe-rows", "160", "--group-bytes", "1", slide, status=1)
+        run(WSI2H5, "-q", "-o", windows, "--stripe-rows", "160", "--group-bytes", "1", slide, status=4)
     return windows
 
 

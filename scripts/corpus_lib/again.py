@@ -24,9 +24,9 @@ def try_again(corpus, attempts, run):
     sick = sick_nodes(SCHEDULERS[settings["scheduler"]], [st for _, st in again])
     settings.update(tries=settings.get("tries", 0) + 1, exclude=sick)
     convert = [s for s, st in again if st.stage == "convert"]
+    attempts.save()  # before begin() notes what is converted now
     corpus.begin(convert)
     corpus.save()
-    attempts.save()
     number = corpus.new_run(settings)
     submit_all(corpus, number, settings, [corpus.input(s) for s in convert],
                [corpus.input(s) for s, st in again if st.stage == "process"])

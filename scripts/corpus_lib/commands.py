@@ -7,19 +7,20 @@ import signal
 import sys
 import time
 
+from corpus_lib import checks
+from corpus_lib.again import try_again
+from corpus_lib.attempts import Attempts
 from corpus_lib.cluster import submit_all
 from corpus_lib.device import choose_device
 from corpus_lib.files import (DONE, PART, TROUBLE, USAGE, ask, counted, die, fresh, program, say,
                               write_whole)
 from corpus_lib.inputs import gather
 from corpus_lib.local import run_local
-from corpus_lib.again import try_again
-from corpus_lib.attempts import Attempts
 from corpus_lib.progress import Progress
 from corpus_lib.report import write_report
-from corpus_lib import checks
 from corpus_lib.remove import BEYOND, find, remove
-from corpus_lib.schedulers import PATIENCE, Away, active_tasks, choose_scheduler, patient, SCHEDULERS
+from corpus_lib.schedulers import (PATIENCE, SCHEDULERS, Away, active_tasks, choose_scheduler,
+                                   patient)
 from corpus_lib.state import Corpus
 from corpus_lib.status import (headline, is_merged, look, print_prometheus, print_status, status_of,
                                verdict)
@@ -130,9 +131,9 @@ def start(corpus, settings, o):
     scheduler = SCHEDULERS.get(last_scheduler(corpus))
     attempts = Attempts(corpus, scheduler)
     late, (convert, process) = attempts.suspects(), corpus.remain("convert", "process")
+    attempts.save()  # before begin() notes what is converted now
     corpus.begin(convert)
     corpus.save()
-    attempts.save()
     convert = [corpus.input(s) for s in sorted(convert, key=lambda s: s.key in late)]
     process = [corpus.input(s) for s in process]
     st = status_of(corpus, None, 0, time.time(), attempts)

@@ -4,7 +4,6 @@ Finished files are the state: a store, a result and corpus.h5 exist under their 
 are complete, and count while they are not older than what they were made from.
 """
 import collections
-import contextlib
 import fcntl
 import glob
 import hashlib
@@ -285,20 +284,21 @@ class Corpus:
     def open_lock(self):
         return open(open_own(self.path("lock")), "w")
 
-    @contextlib.contextmanager
-    def own_for_a_moment(self):
-        """True if nobody else may be changing the records, as `status` needs it to save findings."""
+    def save_if_idle(self, change):
+        """Calls change() and saves the records, unless a run may be changing them. `status` keeps its
+        findings so, in its own corpus."""
         try:
             with self.open_lock() as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield True
-        except OSError:  # a run, or another user's corpus
-            yield False
+                change()
+                self.save()
+        except OSError:  # a run, or another user's corpus: the next call reads the files again
+            pass
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
-        for pattern in ("stores/.*.h5.*.part", "results/.*.h5.*.part", ".*.part", "*.new",
-                        "parts/*/.*.h5.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
+        for pattern in ("stores/.*.part", "results/.*.part", ".*.part", "*.new",
+                        "parts/*/.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
                         "*.json.*.list", "report.*.list", "report.*.csv"):
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
                 remove_unlocked(left)

@@ -50,14 +50,14 @@ class Collected:
         checks.read_results(self.corpus, self.unread)
         for s in self.unread:
             self.put(s, self.states.of(s))
+        self.corpus.save_if_idle(self.note_checks)
+
+    def note_checks(self):
         found = {s.slide: s for s in self.unread}
-        with self.corpus.own_for_a_moment() as own:
-            if own:
-                for s in self.corpus.slides:
-                    new = found.get(s.slide)
-                    if new:
-                        s.checked, s.problem = new.checked, new.problem
-                self.corpus.save()
+        for s in self.corpus.slides:
+            new = found.get(s.slide)
+            if new:
+                s.checked, s.problem = new.checked, new.problem
 
     def put(self, s, st):
         self.slides += 1
