@@ -702,10 +702,13 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
     for threads, call in (("1", 3), ("2", 9)):
         out = tmp()
         p = failing("open", os.path.join(folder, "s2.svs"), call, "crash", WSI2H5, "-j", threads, "--json", "-o", out, folder, status=1)
-        says(p.err, "s2.svs: a library crashed", "4 converted", "2 failed")
+        says(p.err, "s2.svs: a library crashed", "2 failed")
+        # a store that was published as the other thread crashed, and not yet counted, is then up to date
+        there = sum(map(int, re.findall(r"(\d+) (?:converted|skipped)", p.err)))
+        expect(there == 4, "%d stores: %s", there, p.err)
         lines = json_lines(p.out)
-        expect([(os.path.basename(r["slide"]), r["status"]) for r in lines] ==
-               [("s%s.svs" % i, "failed" if i in ("0a", "2") else "done") for i in ("0", "0a", "1", "2", "3", "4")], "%s", lines)
+        expect([(os.path.basename(r["slide"]), r["status"] != "failed") for r in lines] ==
+               [("s%s.svs" % i, i not in ("0a", "2")) for i in ("0", "0a", "1", "2", "3", "4")], "%s", lines)
         expect(sorted(stores_in(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
         with open(os.path.join(out, "failed.csv"), newline="") as f:
             failed = [line[0] for line in csv.reader(f)]
