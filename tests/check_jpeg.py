@@ -320,7 +320,7 @@ def test_strict_codec_keeps_a_store_of_codec_jpeg():
 
 def test_strict_codec_needs_codec_jpeg():
     p = run(WSI2H5, "--strict-codec", "-o", os.path.join(tmp(), "x.h5"), kind("rgb"), status=2)
-    says(p.err, "--strict-codec has an effect with --codec jpeg only")
+    says(p.err, "--strict-codec has an effect with --codec keep, jpeg and j2k only")
 
 
 def test_finished_stores_are_skipped():

@@ -84,7 +84,7 @@ def test_tiles_at_an_eighth_count_to_their_last_column():
 def test_known_outline_where_there_is_no_eighth():
     check_outline("--tile", "252x260", convert=("--tissue-only",))
     check_outline("--compression", "33005", "--tile", "256", convert=("--tissue-only",))
-    check_outline("--compression", "none", "--tile", "256", convert=("--gray",))  # through OpenSlide
+    check_outline("--compression", "none", "--tile", "256", convert=("--gray",))
 
 
 def test_gray_stores_have_the_map_of_colour_stores():

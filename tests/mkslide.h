@@ -92,7 +92,7 @@ struct codec {
                    uint32_t h, struct mem *out);
 };
 
-enum { N_CODECS = 12 };
+enum { N_CODECS = 13 };
 extern const struct codec codecs[N_CODECS]; /* the first is jpeg, the last lzw */
 
 /* The tables that TIFF keeps apart from the streams (tag JPEGTables). */

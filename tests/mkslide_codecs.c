@@ -325,6 +325,7 @@ const struct codec codecs[N_CODECS] = {
     {"32946", COMPRESSION_DEFLATE, "ZIP/RGB", 2, tiff_encode},
     {"packbits", COMPRESSION_PACKBITS, "PackBits/RGB", 0, tiff_encode},
     {"zstd", COMPRESSION_ZSTD, "ZSTD/RGB", 2, tiff_encode},
+    {"lzma", COMPRESSION_LZMA, "LZMA/RGB", 0, tiff_encode},
     {"webp", COMPRESSION_WEBP, "WebP/RGB", 0, tiff_encode},
     {"lzw", COMPRESSION_LZW, "LZW/RGB", 2, tiff_encode}, /* last: the label's */
 };

@@ -28,7 +28,7 @@ static const char help[] =
     "  --tile N | TWxTH        tile size (240)\n"
     "  --compression NAME      jpeg; 33003, 33004, 33005, 34712: JPEG 2000; none, deflate, "
     "packbits,\n"
-    "                          webp; with predictor 2: 32946, zstd, lzw (jpeg)\n"
+    "                          webp, lzma; with predictor 2: 32946, zstd, lzw (jpeg)\n"
     "  --photometric NAME      rgb; ycbcr: of jpeg; gray: not of JPEG 2000 and webp (rgb)\n"
     "  --subsampling S         of ycbcr and 33003: 444, 422, 420 (420; 33003: 422)\n"
     "  --quality Q             1 to 100; J2K is lossless at 100 (80)\n"

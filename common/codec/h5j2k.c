@@ -14,7 +14,8 @@
 enum { FILTER = 33005, MOST_SIDE = 1 << 14 };
 
 /* Not for HDF5, but for readers of their own such as scripts/wsi_store: a chunk of n bytes, with
- * the filter's four values, into out u8 [rows][columns][3]. 0, or -1 if it is damaged. Any thread. */
+ * the filter's four values, into out u8 [rows][columns][3]. 0, or -1 if it is damaged. Any thread.
+ */
 __attribute__((visibility("default"))) int h5j2k_decode(const unsigned values[4], const void *chunk,
                                                         size_t n, uint8_t *out);
 int h5j2k_decode(const unsigned values[4], const void *chunk, size_t n, uint8_t *out)
