@@ -144,7 +144,7 @@ struct stub_state {
     bool begun, queued, late, quick;
     int devices, fail_code;
     long calls, fail_at, run[WHATS];
-    unsigned *sites; /* of every call, if WSI_STUB_CALLS is set */
+    unsigned *sites;                                 /* of every call, if WSI_STUB_CALLS is set */
     size_t memory[MOST_DEVICES], used[MOST_DEVICES]; /* memory 0: unlimited */
     size_t locked, most_locked;         /* page-locked memory that the runtime has allocated */
     size_t registered, most_registered; /* page-locked memory of the program's own */

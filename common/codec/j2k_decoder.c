@@ -4,6 +4,7 @@
 #ifdef HAVE_J2K
 
 #include <endian.h>
+#include <errno.h>
 #include <openjpeg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -329,19 +330,30 @@ static int grow(struct j2k_decoder *d, int64_t cols, struct err *e)
     return J2K_NO_MEMORY;
 }
 
-/* The image of a stream that is the picture, or NULL. */
-static opj_image_t *open_picture(struct j2k_decoder *d, const struct j2k_picture *f,
-                                 const uint8_t *bytes, size_t n, uint32_t reduce, struct err *e)
+/* Has OpenJPEG failed for lack of memory? posix_memalign() does not set errno, but then OpenJPEG
+ * says so. */
+static bool lacks_memory(const struct j2k_decoder *d)
 {
-    opj_image_t *image = NULL;
+    return errno == ENOMEM || strcasestr(d->message, "memory");
+}
+
+/* The image of a stream that is the picture. 0, J2K_DAMAGED or J2K_NO_MEMORY. */
+static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes,
+                        size_t n, uint32_t reduce, opj_image_t **image, struct err *e)
+{
     d->message[0] = 0;
     if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
-        err_set(e, "not a JPEG 2000 codestream");
-    else if (!check_size(bytes, n, f))
-        err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
-    else if (!(image = read_j2k(d, bytes, n, reduce)))
-        err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
-    return image;
+        return err_set(e, "not a JPEG 2000 codestream");
+    if (!check_size(bytes, n, f))
+        return err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
+    errno = 0;
+    if ((*image = read_j2k(d, bytes, n, reduce)))
+        return 0;
+    if (lacks_memory(d)) {
+        err_set(e, "out of memory");
+        return J2K_NO_MEMORY;
+    }
+    return err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
 }
 
 int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
@@ -349,9 +361,10 @@ int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t
 {
     if (grow(d, f->cols, e))
         return J2K_NO_MEMORY;
-    opj_image_t *image = open_picture(d, f, bytes, n, 0, e);
-    if (!image)
-        return J2K_DAMAGED;
+    opj_image_t *image = NULL;
+    const int r = open_picture(d, f, bytes, n, 0, &image, e);
+    if (r)
+        return r;
     const bool good = is_expected(image, f);
     if (good)
         lay_j2k(d, f, image, rgb);
@@ -376,9 +389,10 @@ int j2k_check(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t 
               struct err *e)
 {
     const uint32_t levels = n < 64 ? 0 : decompositions(bytes, n);
-    opj_image_t *image = open_picture(d, f, bytes, n, levels < 3 ? levels : 3, e);
-    if (!image)
-        return J2K_DAMAGED;
+    opj_image_t *image = NULL;
+    const int r = open_picture(d, f, bytes, n, levels < 3 ? levels : 3, &image, e);
+    if (r)
+        return r;
     const bool good = image->numcomps == 3;
     opj_image_destroy(image);
     return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");

@@ -9,6 +9,7 @@
 
 #include "common/store/gray.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
@@ -157,10 +158,12 @@ int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, size_t n
     const size_t pixels = (size_t)(f->rows * f->cols);
     const int samples = samples_of(f);
     uint8_t *to = samples == channels ? out : d->pixels;
+    errno = 0;
     /* libtiff does not change the bytes, as their bits are in the usual order */
     if (!TIFFReadFromUserBuffer(d->tiff, 0, (void *)(uintptr_t)bytes, (tmsize_t)n, to,
                                 (tmsize_t)(pixels * (size_t)samples)))
-        return err_set(e, "a damaged tile");
+        return errno == ENOMEM ? (err_set(e, "out of memory"), TILE_NO_MEMORY)
+                               : err_set(e, "a damaged tile");
     if (samples < channels)
         copy_gray(d->pixels, out, pixels);
     else if (samples > channels)

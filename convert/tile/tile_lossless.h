@@ -17,7 +17,8 @@ struct tile_lossless *tile_lossless_create(const struct tile_format *f, struct e
 /* NULL is allowed. */
 void tile_lossless_free(struct tile_lossless *d);
 
-/* Decodes n bytes into out [rows][cols][channels] u8; channels 3 = RGB or 1 = gray. */
+/* Decodes n bytes into out [rows][cols][channels] u8; channels 3 = RGB or 1 = gray. 0, TILE_DAMAGED
+ * or TILE_NO_MEMORY. */
 int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, size_t n, int channels,
                          uint8_t *out, struct err *e);
 
