@@ -19,7 +19,7 @@ def cuda(stores, *options, device="cuda"):
         p = run(H5SPEC, "run", "-q", "--device", "cuda", "-o", os.path.join(tmp(), "r.h5"), store(made("--size", "300x300", name="try")),
                 status=None)
         _usable.append("" if p.returncode == 0 else p.err.strip().splitlines()[-1])
-    if _usable[0] and "no CUDA" not in _usable[0]:
+    if _usable[0] and "this machine has no " not in _usable[0] and "no CUDA" not in _usable[0]:
         raise Failed(_usable[0])  # a GPU exists and does not work
     if _usable[0]:
         raise Skip(_usable[0])
