@@ -247,8 +247,12 @@ static bool may_halve(struct spectrum *d)
  * room, not even with the lowest slabs, such as one that somebody else uses, is of no use. */
 static int no_room(struct spectrum *d, const struct spectrum_band *b, int halved, struct err *e)
 {
-    if (d->check.last != cudaErrorMemoryAllocation || (b->lowest && !d->has_had_room))
+    if (d->check.last != cudaErrorMemoryAllocation)
         return check_give_up(&d->check, e);
+    if (b->lowest && !d->has_had_room) {
+        check_give_up(&d->check, e);
+        return SPECTRUM_NO_ROOM;
+    }
     cudaGetLastError();
     buffers_release_slabs(&d->buffers);
     sums_release(&d->sums);

@@ -343,7 +343,7 @@ def drawn(text):
 def test_progress_fits_the_terminal():
     paths = long_names()
     for columns in (80, 40):
-        text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o",
+        text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "32", "-o",
                               os.path.join(tmp(), "r.h5"), *paths], columns)
         lines = drawn(text)
         expect(len(lines) >= 2, "%s", text)
@@ -382,7 +382,7 @@ def test_progress_of_verify_and_merge():
 
 
 def test_messages_and_progress_do_not_mix():
-    text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "64", "-o", os.path.join(tmp(), "r.h5"),
+    text = on_a_terminal([H5SPEC, "run", "-j", "1", "--device", "cpu", "--stride", "32", "-o", os.path.join(tmp(), "r.h5"),
                           store(slide("big", "3200x3200", "--levels", "1"))], 80)
     says(text, "\r\x1b[Kh5spec: 1 done")
 

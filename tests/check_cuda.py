@@ -523,7 +523,7 @@ def test_a_band_without_room_goes_to_another_device():
         for first in ([], small(4)):  # a device that has had no room yet, and one that has
             p = right(first + [wide], devices=memory.count(",") + 1, memory=memory.replace("%d", str(little)), order=1)
             expect("another device computes it again" not in p.err or "out of memory" in p.err, p.err)
-    p = stub([wide] + small(4), devices=2, memory=little, status=1)
+    p = stub([wide] + small(4), devices=2, memory=little, status=5)
     says(p.err, "wide-8", "out of memory", "4 done, 1 failed")
 
 

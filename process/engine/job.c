@@ -37,18 +37,24 @@ void job_fail(struct job *j, const struct err *e)
         j->err = *e;
 }
 
-void job_no_room(struct band *band, const struct err *e)
+static void lose(struct band *band, const struct err *e)
 {
     bool no = false;
     if (atomic_compare_exchange_strong(&band->lost, &no, true))
         band->why = *e;
 }
 
+void job_no_room(struct band *band, const struct err *e)
+{
+    band->no_room = true;
+    lose(band, e);
+}
+
 void job_device_error(struct band *band, const struct err *e)
 {
     struct err named = *e;
     if (!band->job->terms->setup->use->backend->alive(job_device(band))) {
-        job_no_room(band, e);
+        lose(band, e);
         return;
     }
     err_add(&named, "%s", band->job->path);

@@ -49,6 +49,7 @@ struct band {
 
     atomic_bool lost;  /* its device has failed or lacks memory: its remaining items do nothing */
     struct err why;    /* the device's error; written by the thread that sets `lost` */
+    bool no_room;      /* it lacks memory */
     int losses;        /* devices that have failed with it */
     uint64_t lost_to;  /* bits of these, and of devices that lacked memory */
     struct band *next; /* in the schedule's list of lost bands */
@@ -106,7 +107,7 @@ static inline struct spectrum *job_device(const struct band *band)
  */
 void job_device_error(struct band *band, const struct err *e);
 
-/* The device has no room for the band, but maybe another one has. */
+/* The device has no room for the band, but maybe another one has. Only before the band begins. */
 void job_no_room(struct band *band, const struct err *e);
 
 /* Is there nothing more to do for the band? Any thread. */

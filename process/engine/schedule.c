@@ -398,7 +398,8 @@ bool schedule_finished(struct schedule *s, struct band *band)
     s->feeds[was->device].finishing[was->number % SPECTRUM_SUMS] = false;
     if (atomic_load(&band->lost) && !atomic_load(&j->failed)) {
         band->lost_to |= UINT64_C(1) << was->device;
-        band->losses += !backend(s)->alive(job_device(band));
+        band->losses += !band->no_room;
+        band->no_room = false;
         if (another_device(s, band) && band->losses < MOST_LOSSES) {
             if (!atomic_load(&band->noted))
                 err_set(&band->note, "%.900s; another device computes it again", band->why.msg);
