@@ -1,4 +1,5 @@
 """Codec jpeg: the slide's own tiles in the store, with the pixels of libjpeg-turbo for every reader."""
+import csv
 import ctypes
 import glob
 import json
@@ -668,6 +669,14 @@ def test_numbers_of_compression_are_left_out_where_they_are_unknown():
     expect(not any(k.startswith("jpeg_") for k in attributes(store(made("--size", "600x600", "--compression", "33005")))), "J2K")
     flat = attributes(store(made("--size", "60x60", "--tile", "64")))
     expect(flat["jpeg_quality"] == 80 and "jpeg_twice" not in flat, "%s", flat)
+
+
+def test_the_worst_quality_is_a_quality():
+    s = store(made("--size", "600x600", "--quality", "1", name="worst"))
+    out = os.path.join(tmp(), "m.h5")
+    run(H5SPEC, "merge", "-o", out, spectrum([s]))
+    rows = list(csv.DictReader(run(H5SPEC, "info", "--csv", out).out.splitlines()))
+    expect(attributes(s)["jpeg_quality"] == 1 and rows[0]["jpeg_quality"] == "1", "%s", rows[0])
 
 if __name__ == "__main__":
     main(globals())

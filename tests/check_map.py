@@ -264,12 +264,17 @@ def read_csv(path):
 
 
 def test_csv_has_one_line_per_window():
-    result = result_of("pictures", "1500x1100", "--tissue-only")
+    for size in ("1500x1100", "1500x256", "256x1100"):
+        check_csv("pictures" if size == "1500x1100" else "strip-" + size, size)
+
+
+def check_csv(name, size):
+    result = result_of(name, size, *(("--tissue-only",) if name == "pictures" else ()))
     _, _, maps = slide_of(result)
-    head, rows = read_csv(draw(result, name="a.csv"))
+    head, rows = read_csv(draw(result, name="%s.csv" % name))
     features = [h for h in head if h in maps]
     with h5py.File(result, "r") as f:
-        flags = f["slides/pictures/window_flags"][()]
+        flags = f["slides/%s/window_flags" % name][()]
     expect(head == ["i", "j", "x_px", "y_px", "size_px"] + features + ["coverage", "flags"] and set(features) == set(maps), "%s", head)
     ny, nx = maps["mean_db"].shape
     expect(len(rows) == nx * ny, "%d lines", len(rows))

@@ -538,6 +538,18 @@ def test_a_replaced_file_of_a_dicom_slide_makes_its_store_out_of_date():
         expect(pixels(out) != before, "the pixels of the old file")
 
 
+def test_a_changed_attribute_of_a_dicom_file_makes_its_store_out_of_date():
+    folder, out = tmp("dicom"), os.path.join(tmp(), "x.h5")
+    path = dicomfile.slide(folder, made("--size", "900x700", "--complete-tiles"))
+    file = os.path.join(folder, "level0.dcm")
+    run(WSI2H5, "-o", out, path)
+    with open(file, "rb") as f:
+        content = f.read()
+    expect(content.count(b"19560312") == 1, "the study's date")
+    keep_time(file, lambda p: open(p, "wb").write(content.replace(b"19560312", b"19560313")))
+    says(run(WSI2H5, "-o", out, path).err, "has changed since", "1 converted")
+
+
 def test_sources_name_every_file_of_a_slide():
     path, out = made("--size", "900x700"), os.path.join(tmp(), "x.h5")
     run(WSI2H5, "-o", out, path)

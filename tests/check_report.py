@@ -451,6 +451,7 @@ def test_results_of_version_1():
     old = results("--basic", "--slides", "12")
     path, _ = report(old)
     says(plain(path)[0], "results are of format_version 1", "no focus, no slope")
+    expect("format_version 1" not in plain(report(results("--slides", "12", name="now.h5"))[0])[0], "a page without old results names them")
     data = data_of(path)
     expect(all(x is None for x in data["m"][3]) and data["m"][0][0] is not None, "columns")
     new = results("--slides", "12", "--names", names("new-%d" % k for k in range(12)), name="new.h5")

@@ -89,6 +89,9 @@ static void test_sizes_and_times(void)
     EXPECT(!strcmp(text, "b: bad, as b is; /a/c: not /xb"));
     path_drop_folder(text, "b");
     EXPECT(!strcmp(text, "b: bad, as b is; /a/c: not /xb"));
+    char near[] = "/a/b,/a/b";
+    path_drop_folder(near, "/a/b");
+    EXPECT(!strcmp(near, "b,b"));
     EXPECT(!strcmp(path_base_name("/a/b.svs"), "b.svs") && !strcmp(path_base_name("b"), "b"));
 }
 
