@@ -183,7 +183,7 @@ DEST      = $(DESTDIR)$(PREFIX)
 PLUGINDIR = lib/wsi2h5/plugin
 # HDF5's own folder for plug-ins, as the library says, which need not lie below PREFIX: h5dump and h5py look
 # there. HDF5_PLUGINS= leaves it alone
-HDF5_PLUGINS = $(shell env -u HDF5_PLUGIN_PATH $(firstword $(wildcard $(B)/wsi2h5 $(DEST)/bin/wsi2h5) false) \
+HDF5_PLUGINS ?= $(shell env -u HDF5_PLUGIN_PATH $(firstword $(wildcard $(B)/wsi2h5 $(DEST)/bin/wsi2h5) false) \
                  --version | sed -n 's/^HDF5 plug-ins: //p')
 MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
 DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \

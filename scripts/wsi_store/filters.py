@@ -26,7 +26,8 @@ def register() -> bool:
     plug-in becomes the first one that it searches (HDF5 1.10 ends its search at a folder that does not exist). Returns
     whether h5py can read kept JPEG tiles now."""
     try:
-        for number, name in ((J2K_FILTER, J2K_NAME), (JPEG_FILTER, NAME)):
+        # JPEG first: HDF5 loads the plug-in that it finds already, and then keeps it, whatever folder comes first later
+        for number, name in ((JPEG_FILTER, NAME), (J2K_FILTER, J2K_NAME)):
             if not h5py.h5z.filter_avail(number):
                 for path in plugin_paths(name)[:1]:
                     h5py.h5pl.prepend(os.path.dirname(os.path.realpath(path)).encode())
