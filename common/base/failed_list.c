@@ -3,6 +3,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/publish.h"
+#include "common/base/read_at.h"
 #include "common/base/text.h"
 
 #include <dirent.h>
@@ -122,18 +123,6 @@ void failed_list_add(struct failed_list *l, const char *slide, const char *reaso
     l->n++;
 }
 
-static int put_text(int fd, const char *text, size_t n, struct err *e)
-{
-    while (n > 0) {
-        const ssize_t got = write(fd, text, n);
-        if (got < 0 && errno != EINTR)
-            return err_sys(e, "cannot be written");
-        text += got > 0 ? got : 0;
-        n -= got > 0 ? (size_t)got : 0;
-    }
-    return 0;
-}
-
 static int publish_text(const struct failed_list *l, struct err *e)
 {
     struct publish p;
@@ -143,7 +132,8 @@ static int publish_text(const struct failed_list *l, struct err *e)
                           "rename it");
     if (publish_begin(&p, l->path, e))
         return -1;
-    if (put_text(p.fd, l->text, l->size, e)) {
+    if (write_whole(p.fd, l->text, l->size)) {
+        err_sys(e, "cannot be written");
         publish_abort(&p);
         return -1;
     }

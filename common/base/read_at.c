@@ -24,3 +24,17 @@ size_t read_at(int fd, uint64_t at, void *out, size_t n)
 {
     return read_at_least(fd, at, out, n, n);
 }
+
+int write_whole(int fd, const void *bytes, size_t n)
+{
+    for (const char *at = bytes; n > 0;) {
+        const ssize_t done = write(fd, at, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return -1;
+        at += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}

@@ -1,6 +1,6 @@
 /*
- * read_at.h - reading a file at an offset: pread that goes on after interruptions and short reads.
- * Any thread.
+ * read_at.h - reading a file at an offset, and writing to one: pread and write that go on after
+ * interruptions and short transfers. Any thread.
  */
 #ifndef WSI_READ_AT_H
 #define WSI_READ_AT_H
@@ -12,5 +12,8 @@
 size_t read_at(int fd, uint64_t at, void *out, size_t n);
 /* The same for at least `least` and at most `most` bytes; fewer than `least` are a failure. */
 size_t read_at_least(int fd, uint64_t at, void *out, size_t least, size_t most);
+
+/* Writes n bytes where the descriptor stands. -1: errno says why. */
+int write_whole(int fd, const void *bytes, size_t n);
 
 #endif

@@ -1,6 +1,7 @@
 /* h5_foreign.c - see h5_foreign.h. */
 #include "common/hdf5/h5_foreign.h"
 
+#include "common/base/read_at.h"
 #include "common/hdf5/h5_error.h"
 
 #include <errno.h>
@@ -183,20 +184,6 @@ static int read_part(const struct part *p, hsize_t first, hsize_t n, double *out
     return bad ? -1 : 0;
 }
 
-static int write_all(int fd, const void *data, size_t n)
-{
-    for (const char *at = data; n;) {
-        const ssize_t k = write(fd, at, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return -1;
-        at += k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
 static int copy_rows(struct copy *c, struct err *e)
 {
     const struct h5_foreign *t = &c->a->table;
@@ -213,7 +200,7 @@ static int copy_rows(struct copy *c, struct err *e)
                 memcpy(out + j * t->columns + at, in + j * width, sizeof *in * (size_t)width);
             at += width;
         }
-        if (write_all(c->fd, out, sizeof *out * (size_t)(n * t->columns)))
+        if (write_whole(c->fd, out, sizeof *out * (size_t)(n * t->columns)))
             return err_sys(e, "no room for a copy of its numbers (TMPDIR)");
     }
     return in && out ? 0 : err_set(e, "out of memory");
@@ -243,7 +230,7 @@ static void child(const char *path, int fd, int tell)
         err_set(&a.e, "damaged, or still being written: HDF5 cannot open it");
     else if (!find_parts(&c, &a.e))
         copy_rows(&c, &a.e);
-    _exit(write_all(tell, &a, sizeof a) ? 1 : 0);
+    _exit(write_whole(tell, &a, sizeof a) ? 1 : 0);
 }
 
 /* --- in the parent --- */

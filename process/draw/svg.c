@@ -2,6 +2,7 @@
 #include "process/draw/svg.h"
 
 #include "common/base/publish.h"
+#include "common/base/read_at.h"
 #include "process/draw/html.h"
 
 #include <errno.h>
@@ -132,20 +133,6 @@ int svg_check_target(const char *path, struct err *e)
     return 0;
 }
 
-static int write_all(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        const ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return -1;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
-
 int svg_write(struct svg *s, const char *path, struct err *e)
 {
     struct publish p;
@@ -158,7 +145,7 @@ int svg_write(struct svg *s, const char *path, struct err *e)
     s->f = NULL;
     if (svg_check_target(path, e) || publish_begin(&p, path, e))
         return -1;
-    if (write_all(p.fd, s->text, s->bytes)) {
+    if (write_whole(p.fd, s->text, s->bytes)) {
         err_sys(e, "%s: cannot write the picture", path);
         publish_abort(&p);
         return -1;

@@ -125,39 +125,57 @@ static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height
     return bad;
 }
 
-/* The number of the colour for a block of windows, or that for "no value". */
-static uint8_t block_colour(const struct result_slide *s, int map, int64_t x, int64_t y,
-                            int64_t block)
-{
-    const struct result_map_kind *kind = s->maps[map].kind;
-    const double mean = block_mean(s, map, x, y, block);
-    return (uint8_t)(isnan(mean) ? COLOURS_CLEAR
-                                 : colours_number(mean, kind->low, kind->high, COLOURS_MAP));
-}
+/* Cells of a map, of which blocks become a pixel each: `colour` is the number of a block's colour,
+ * or that for "no value". */
+struct grid {
+    const void *map;
+    int64_t cols, rows;
+    uint8_t (*colour)(const void *map, int64_t x, int64_t y, int64_t block);
+};
 
-/* The map is that of focus_db, or of mean_db if the result lacks it. The range of colours is the
- * same for all slides. */
-static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
+/* A picture of at most `side` px on each side. */
+static int put_grid(FILE *f, const struct grid *g, int side, struct err *e)
 {
-    const int map = s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN;
-    const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
+    const int64_t longest = g->cols > g->rows ? g->cols : g->rows;
     const int64_t block = (longest + side - 1) / side;
-    const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
+    const int64_t width = (g->cols + block - 1) / block, height = (g->rows + block - 1) / block;
     uint8_t *pixels = malloc((size_t)(width * height));
     if (!pixels)
         return err_set(e, "out of memory");
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
-            pixels[y * width + x] = block_colour(s, map, x, y, block);
+            pixels[y * width + x] = g->colour(g->map, x, y, block);
     const int bad = put_png(f, pixels, width, height, e);
     free(pixels);
     return bad;
 }
 
+/* The map is that of focus_db, or of mean_db if the result lacks it. */
+static int map_of(const struct result_slide *s)
+{
+    return s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN;
+}
+
+static uint8_t block_colour(const void *map, int64_t x, int64_t y, int64_t block)
+{
+    const struct result_slide *s = map;
+    const struct result_map_kind *kind = s->maps[map_of(s)].kind;
+    const double mean = block_mean(s, map_of(s), x, y, block);
+    return (uint8_t)(isnan(mean) ? COLOURS_CLEAR
+                                 : colours_number(mean, kind->low, kind->high, COLOURS_MAP));
+}
+
+/* The range of colours is the same for all slides. */
+static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
+{
+    return put_grid(f, &(struct grid){s, s->nx, s->ny, block_colour}, side, e);
+}
+
 /* --- more maps --- */
 
-static uint8_t raster_colour(const struct report_raster *r, int64_t x, int64_t y, int64_t block)
+static uint8_t raster_colour(const void *map, int64_t x, int64_t y, int64_t block)
 {
+    const struct report_raster *r = map;
     double sum = 0;
     int64_t n = 0;
     for (int64_t j = y * block; j < r->rows && j < (y + 1) * block; j++)
@@ -172,18 +190,7 @@ static uint8_t raster_colour(const struct report_raster *r, int64_t x, int64_t y
 
 static int put_raster(FILE *f, const struct report_raster *r, int side, struct err *e)
 {
-    const int64_t longest = r->cols > r->rows ? r->cols : r->rows;
-    const int64_t block = (longest + side - 1) / side;
-    const int64_t width = (r->cols + block - 1) / block, height = (r->rows + block - 1) / block;
-    uint8_t *pixels = malloc((size_t)(width * height));
-    if (!pixels)
-        return err_set(e, "out of memory");
-    for (int64_t y = 0; y < height; y++)
-        for (int64_t x = 0; x < width; x++)
-            pixels[y * width + x] = raster_colour(r, x, y, block);
-    const int bad = put_png(f, pixels, width, height, e);
-    free(pixels);
-    return bad;
+    return put_grid(f, &(struct grid){r, r->cols, r->rows, raster_colour}, side, e);
 }
 
 int report_pictures_add(struct report_spool *s, struct report_picture *p,
