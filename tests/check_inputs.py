@@ -2,7 +2,6 @@
 import re
 import signal
 import struct
-import threading
 
 import h5py
 
@@ -281,8 +280,11 @@ def test_counts_after_a_stop():
     slow = made("--size", "3000x3000", name="slow")
     for k in range(4):
         shutil.copy(slow, os.path.join(folder, "s%d.svs" % k))
-    p = subprocess.Popen([WSI2H5, "--codec", "none", "-j", "1", "-o", tmp(), folder], stderr=subprocess.PIPE)
-    threading.Timer(0.3, p.send_signal, (signal.SIGINT,)).start()
+    out = tmp()
+    p = subprocess.Popen([WSI2H5, "--codec", "deflate", "-j", "1", "-o", out, folder], stderr=subprocess.PIPE)
+    while p.poll() is None and not any(name.endswith(".part") for name in os.listdir(out)):
+        time.sleep(0.001)  # until a store is being written
+    p.send_signal(signal.SIGINT)
     err = p.communicate(timeout=TIMEOUT)[1].decode()
     expect(p.returncode == 3, "%d: %s", p.returncode, err)
     numbers = [int(w) for w in err.splitlines()[-1].split(";")[0].split() if w.isdigit()]
