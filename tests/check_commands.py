@@ -340,6 +340,7 @@ def drawn(text):
     return [part for part in re.split(r"\r\x1b\[K|\r\n", text) if "%" in part and " left" in part]
 
 
+@later("ci")
 def test_progress_fits_the_terminal():
     paths = long_names()
     for columns in (80, 40):
@@ -366,6 +367,7 @@ def test_progress_of_wsi2h5_fits_the_terminal():
     says(lines[-1], "MP/s")
 
 
+@later("ci")
 def test_progress_of_verify_and_merge():
     paths = long_names()
     lines = drawn(on_a_terminal([H5SPEC, "verify", "-j", "1"] + paths * 8, 80))

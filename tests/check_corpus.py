@@ -153,6 +153,7 @@ def test_a_table_for_people_and_for_pandas():
     expect(table == ["slide", "s00", "s01", "s02", "all"], "%s", text)
 
 
+@later("ci")
 def test_memory_does_not_grow_with_the_number_of_stores():
     if SAN:
         raise Skip("sanitizers need memory of their own")
@@ -325,11 +326,13 @@ def kills_of(name, argv, inputs, content_of, kills):
     raise Failed("the naive program passed the same test")
 
 
+@later("ci")
 def test_kills_of_wsi2h5():
     slide = made("--size", "2400x2000", name="killed")
     kills_of("killed.h5", [WSI2H5, "-q", "--codec", "deflate"], [slide], lambda p: open(p, "rb").read(), by_tier(20, 60, 300))
 
 
+@later("ci")
 def test_kills_of_h5spec():
     s = store(made("--size", "2400x2000", name="killed"))
     kills_of("killed.h5", [H5SPEC, "run", "-q", "--device", "cpu"], [s], content, by_tier(20, 60, 300))
@@ -507,6 +510,7 @@ def kill_corpus(out, folder, env, number, long, times):
     local(out, folder, env=env)
 
 
+@later("ci")
 def test_local_kills_and_signals():
     folder, good = folder_of_slides(s00="3000x2000", s05="2600x2600")
     begun = time.time()
@@ -546,6 +550,7 @@ done <"$list"
 ''' % whole)
 
 
+@later("ci")
 def test_local_cancel_and_two_runs_at_once():
     folder, good = folder_of_slides(s00="6000x5000")
     out = os.path.join(tmp(), "out")
@@ -1105,6 +1110,7 @@ def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends()
         expect(remains == [], "%s: %s", options, remains)
 
 
+@later("ci")
 def test_two_runs_begun_at_the_same_moment():
     for _ in range(5):
         out = os.path.join(tmp(), "out")
@@ -1175,6 +1181,7 @@ def h5spec_with(backends):
 exec %s "$@"''' % (backends, H5SPEC))
 
 
+@later("ci")
 def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
     (slide,), cuda, cpu = slides(1), h5spec_with("cpu, cuda"), h5spec_with("cpu")
     for program, options, gres, device in (
@@ -1466,6 +1473,7 @@ os.execv(%r, sys.argv)
 """ % (n, n, times, message, path + ".works"))
 
 
+@later("ci")
 def test_a_scheduler_that_does_not_answer_is_asked_again():
     slurm, out = RunningSlurm(), os.path.join(tmp(), "out")
     failing_at_first(slurm, "squeue", 2, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
@@ -1584,6 +1592,7 @@ def test_staging_gives_the_same_corpus_and_leaves_nothing():
     check_corpus(out, direct_stores(out))
 
 
+@later("ci")
 def test_staging_without_room_or_rights_reads_in_place():
     folder, good = folder_of_slides()
     for scratch, words in (("/proc/nowhere", "nothing is staged"), (__file__, "nothing is staged")):
@@ -1610,6 +1619,7 @@ def test_staging_without_room_or_rights_reads_in_place():
         expect("Traceback" not in p.err and left_in(scratch) == [], "%s: %s %s", what, p.err, left_in(scratch))
 
 
+@later("ci")
 def test_kills_while_staging_lose_nothing_and_the_next_task_cleans():
     folder, good = folder_of_slides(s00="2400x2000", s05="2600x2600")
     out, scratch = os.path.join(tmp(), "out"), tmp("scratch")

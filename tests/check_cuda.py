@@ -509,6 +509,7 @@ def test_growing_when_device_memory_is_little():
         right(wide, "--memory", "8M", memory=least_memory(wide[-1:], "--memory", "8M", **options), **options)
 
 
+@later("ci")
 def test_slabs_are_lower_when_device_memory_is_little():
     tall = [store(made("--size", "3000x2600", "--seed", str(k), name="tall-%d" % k)) for k in (1, 2)]
     for stores in (tall, [jpeg(kind("420"))]):
@@ -639,6 +640,7 @@ def test_everything_is_released():
         expect(j["not_released"] == 0, "%s", j)
 
 
+@later("ci")
 def test_every_call_can_fail():
     ways = walk(walk_job(), "--memory", "1M")
     expect(ways["right"] and ways["none"], "%s", ways)  # whether one store is done first depends on the machine
@@ -708,6 +710,7 @@ def test_jpeg_stores():
         expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
 
 
+@later("ci")
 def test_jpeg_on_devices_whose_blocks_have_little_shared_memory():
     # as those of compute capability 8.6, 8.9 and 12.0
     for name in KINDS:

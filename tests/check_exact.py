@@ -243,6 +243,7 @@ def test_many_threads_on_a_narrow_slide_in_little_memory():
             expect(got == want, "%d threads", j)
 
 
+@later("ci")
 def test_buffers_grow_with_the_threads():
     if SAN:
         raise Skip("sanitizers need memory of their own")

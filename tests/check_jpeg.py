@@ -224,6 +224,7 @@ def tile_places(slide):
     return [struct.unpack_from("<%dI" % count, data, tags[t][1]) for t in (324, 325)]
 
 
+@later("ci")
 def test_changed_bytes_mark_the_same_tiles_as_none():
     r = random.Random(7)
     for name, options in (("rgb", ()), ("420", ("--photometric", "ycbcr")),

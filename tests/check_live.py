@@ -82,6 +82,7 @@ def test_the_picture_is_the_map():
     expect((got[glass] >= 250).all(), "glass is hatched: %s", np.unique(got[glass]))
 
 
+@later("ci")
 def test_killed_at_any_moment():
     killed = None
     for k in range(8):
@@ -112,6 +113,7 @@ def test_killed_at_any_moment():
     return killed
 
 
+@later("ci")
 def test_a_page_of_a_killed_run_says_how_old_it_is():
     """Its last update is from ten minutes ago. Then another one comes, from a machine whose clock is as wrong."""
     folder = test_killed_at_any_moment()

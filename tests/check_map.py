@@ -495,6 +495,7 @@ def finish(f):
         s.attrs.modify("data_crc32", np.int64(zlib.crc32(crcs.tobytes())))
 
 
+@later("ci")
 def test_memory_does_not_depend_on_the_height():
     if SAN:
         raise Skip("sanitizers need memory of their own")

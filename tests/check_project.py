@@ -449,6 +449,7 @@ def test_arguments_are_completed_as_the_help_states_them():
     says(" ".join(completed(WSI2H5, "--codec", "")), "deflate", "none")
 
 
+@later("ci")
 def test_words_of_the_help_are_accepted():
     def accepted(program, tail):
         for option, argument in arguments_of(*program):
@@ -667,6 +668,7 @@ def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
 
+@later("ci")
 def test_pictures_of_the_user_are_not_installed():
     d = copy_of_the_tree()
     os.mkdir(os.path.join(d, "demo"))

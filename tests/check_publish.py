@@ -61,11 +61,13 @@ def stop_somewhere(argv, folder, name):
     expect(stopped >= 3, "stopped only %d times of 12: the test shows nothing", stopped)
 
 
+@later("ci")
 def test_signals_stop_wsi2h5():
     out = tmp()
     stop_somewhere([WSI2H5, "-q", "-o", out, slide()], out, "large.h5")
 
 
+@later("ci")
 def test_signals_stop_many_small_slides():
     """Slides that are prepared in memory when the signal comes leave nothing."""
     slides = tmp("many")
@@ -238,6 +240,7 @@ def test_names_of_slides_as_long_as_a_file_system_allows():
     expect(not left(), "left: %s", left())
 
 
+@later("ci")
 def test_a_living_writer_s_file_is_not_taken_away():
     out = tmp()
     p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)
@@ -727,6 +730,7 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
         expect(failed == ["slide", "s0a.svs", "s2.svs"], "what failed before the crash is missing: %s", failed)
 
 
+@later("ci")
 def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
     """libtiff and OpenSlide open the slide many times; each of these fails in turn, also for the thumbnail and
     while OpenSlide looks for its levels."""

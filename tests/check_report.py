@@ -666,6 +666,7 @@ def test_the_page_says_where_glass_counts():
     expect("format_version 2" not in plain(report(results("--slides", "12"))[0])[0], "a new result")
 
 
+@later("ci")
 def test_multiqc_shows_hostile_names_as_text():
     folder = os.path.join(tmp(), "m")
     bad = "<img src=x onerror=\"document.title='bad'\">"
@@ -903,6 +904,7 @@ def large_maps():
     return results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
 
 
+@later("ci")
 def test_pictures_fit():
     path = large_maps()
     for size, note in ((20 << 20, ""), (3 << 20, ""), (1 << 20, SOME_PICTURES), (140000, NO_PICTURES)):
@@ -937,6 +939,7 @@ def test_pictures_shrink_before_anything_else_goes():
         expect(all(line[0] for line in sizes), "%d: %s", limit, sizes)
 
 
+@later("ci")
 def test_a_small_page_leaves_out_what_it_can():
     """Without pictures: first rows of the plain table go, then curves, then a warning names the size."""
     path = results("--slides", "400", "--windows", "60x40", "--blurred", "5")
@@ -1123,6 +1126,7 @@ def test_map_and_thumbnail_are_registered():
         expect(np.allclose(got, want, atol=0.01), "%s, not %s", got, want)
 
 
+@later("ci")
 def test_narrow_pages_show_name_reason_sharpness_and_the_sorted_column():
     path, _ = report(results("--slides", "37", "--blurred", "3"))
     for width in (390, 1280, 1600):

@@ -64,6 +64,7 @@ def test_damaged_tiles_of_every_kind():
             check_damage(kind, option, status, rest)
 
 
+@later("ci")
 def test_damaged_tiles_through_openslide():
     for kind, damages in THROUGH_OPENSLIDE:
         for option, status, rest in damages:
@@ -252,6 +253,7 @@ def test_damage_is_reported_by_every_run():
     run(WSI2H5, "--accept-damage", "-o", os.path.join(tmp(), "x.h5"), slide)
 
 
+@later("ci")
 def test_errors_that_pass_are_not_recorded_as_damage():
     """Each open and read on the slide fails once: the store is as without, or there is none."""
     if SAN:

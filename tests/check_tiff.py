@@ -234,6 +234,7 @@ def test_jpeg_2000_in_other_files_than_aperios():
             expect(np.array_equal(pixels(out), want.setdefault("33005", pixels(out))), "%s in %s", compression, container)
 
 
+@later("ci")
 def test_damaged_tiles_of_other_compressions():
     for compression in ("deflate", "32946", "lzw", "zstd", "webp", "packbits", "none", "33005"):
         whole = openslide_pixels(tiff("generic", "--compression", compression)) if compression != "33005" else None
@@ -412,6 +413,7 @@ def check_flips(n, seed):
         survives(t.save(os.path.join(tmp(), "flipped.tif")), "%s, seed %d, file %d" % (container, seed, k))
 
 
+@later("ci")
 def test_flipped_bytes():
     check_flips(100, 1)
 
