@@ -1049,6 +1049,7 @@ def test_failed_and_damaged_slides_come_first_and_counts_filter():
     path, _ = report("--failed", table("slide,reason", "gone.svs,no slide"), with_damage("--slides", "30", "--blurred", "2"))
     with opened(path) as page:
         expect(page.text(".rows .row .slide")[:2] == ["gone.svs", "made-00007"], "%s", page.text(".rows .row .slide")[:4])
+        says(page.text("#counts [data-show=all]")[0], "31 slides")
         page.run("document.querySelector('#counts [data-show=damaged] button').click()")
         expect(page.text(".rows .row .slide") == ["made-00007"], "%s", page.text(".rows .row .slide"))
         page.run("document.querySelector('#counts [data-show=failed] button').click()")

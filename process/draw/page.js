@@ -451,8 +451,9 @@ function drawHistogram() {
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
   const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
   show.histogramNote.textContent = 'Group ' + D.pools[pool].label + ': median of ' + members.length +
-    (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: the ' + outliers.length +
-    ' slides that differ most from the others. Click a line or a name to open its slide.' : '.');
+    (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: ' +
+    (outliers.length === 1 ? 'the slide that differs' : 'the ' + outliers.length + ' slides that differ') +
+    ' most from the others. Click a line or a name to open its slide.' : '.');
   histogramPanel(show.histogram, pool, outliers, 900, 300);
   if (!CURVES) return;
   const legend = el(show.histogram, 'ol', {'class': 'legend'});

@@ -51,8 +51,8 @@ static void item(FILE *f, int64_t n, const char *show, const char *one, const ch
 static void put_counts(FILE *f, const struct report_view *r, const struct tally *t)
 {
     fputs("<ul id=\"counts\">\n", f);
-    fprintf(f, "<li data-show=\"all\"><b>%" PRId64 "</b> slide%s</li>\n", r->slides->n,
-            plural(r->slides->n));
+    const int64_t all = r->slides->n + r->failures->n;
+    fprintf(f, "<li data-show=\"all\"><b>%" PRId64 "</b> slide%s</li>\n", all, plural(all));
     item(f, t->verdicts[REPORT_FAIL] + r->failures->n, "fail", "fails", "fail");
     item(f, t->verdicts[REPORT_REVIEW], "review", "for review", "for review");
     item(f, t->verdicts[REPORT_PASS], "pass", "passes", "pass");
