@@ -15,7 +15,7 @@ import zlib
 import h5py
 import numpy as np
 
-from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main,
+from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, later, made, main,
                  real, reseal, run, same_build, says, spectrum, store, tmp, without_tissue)
 from tiffpatch import Tiff
 

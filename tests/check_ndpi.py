@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 import ndpifile
-from lib import BUILD, H5SPEC, SAN, WSI2H5, equal, content, expect, json_lines, main, real, run, says, spectrum, tmp, without_tissue
+from lib import BUILD, H5SPEC, SAN, WSI2H5, equal, content, expect, json_lines, later, main, real, run, says, spectrum, tmp, without_tissue
 from ndpifile import Slide, picture, segments, starts_of
 
 KINDS = {  # width, height, MCUs per interval, subsampling
