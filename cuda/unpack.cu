@@ -89,7 +89,7 @@ static struct unpack_room room_for(const struct spectrum_band *b, int halved)
     struct unpack_room r = {};
     const size_t px = (size_t)((b->chunk_rows + 15) * (b->chunk_cols + 15));
     r.tiles = chunk_rows_of(b, b->slab_rows) * columns_of(b);
-    r.rows = r.tiles * ((b->chunk_rows + 7) / 8 + 1);
+    r.rows = r.tiles * (jpeg_most_rows(b->chunk_cols, b->chunk_rows) + 1);
     r.stored = (size_t)b->packed_bytes;
     /* as jpeg_most_entries() */
     r.entries = 2 * r.stored + (size_t)r.tiles * (4096 + px * 3 / 64 / 4 + JPEG_MARGIN + 8);

@@ -38,6 +38,7 @@ KINDS = {
     "shuffled": ("--shuffle-tiles", "--photometric", "ycbcr", "--tile", "256"),
     "big_endian": ("--big-endian", "--complete-tiles"), "comments": ("--comments", "--restart", "9"),
     "512": ("--tile", "512", "--photometric", "ycbcr"),
+    "wide": ("--tile", "1984x64", "--photometric", "ycbcr", "--subsampling", "444", "--restart", "248"),
 }
 
 

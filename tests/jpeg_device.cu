@@ -348,7 +348,8 @@ static std::vector<uint8_t> pixels_on_host(const group &g, const std::vector<uin
             }
             samples_of(&blocks[b * 64], samples);
             for (int k = 0; k < 64; k++) {
-                const int y = row * 8 + k / 8, x = b / components * 8 + k % 8;
+                const int y = row / m.parts * 8 + k / 8,
+                          x = (row % m.parts * m.mcu_cols + b / components) * 8 + k % 8;
                 if (y < m.height && x < m.width)
                     for (int to = components == 1 ? 0 : c; to <= (components == 1 ? 2 : c); to++)
                         out[((size_t)y * m.width + x) * 3 + to] = samples[k];

@@ -4,7 +4,7 @@
  *
  *   jpeg_streams OUT MADE DAMAGED SEED [SLIDE...]
  *
- * writes MADE streams of random sizes (8 to 512 px), contents, qualities, samplings, tables and
+ * writes MADE streams of random sizes (8 to 8,192 px), contents, qualities, samplings, tables and
  * restart intervals, DAMAGED copies of them with changed, missing or additional bytes, and every
  * JPEG tile of level 0 of the slides. Equal arguments give equal files.
  *
@@ -16,6 +16,7 @@
 
 #include <jpeglib.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,8 +154,14 @@ static uint8_t *make(size_t *n, int *ycc)
     unsigned char *out = NULL;
     unsigned long out_n = 0;
     const uint32_t few = number(10) ? 12 : 16;
-    const uint32_t width = sizes[number(few)], height = number(2) ? width : sizes[number(few)];
-    const uint32_t kind = number(6); /* RGB, YCbCr 4:4:4, 4:2:2, 4:2:0, gray */
+    const bool wide = number(20) == 0; /* the kernels cut it into parts */
+    const uint32_t parts = 2 + number(7), side = sizes[number(few)],
+                   width = wide ? 8 * parts * (65 + number(64)) : side,
+                   other = number(2) ? side : sizes[number(few)],
+                   height = wide ? 1 + number(64) : other;
+    uint32_t kind = number(6); /* RGB, YCbCr 4:4:4, 4:2:2, 4:2:0, gray */
+    if (wide && kind != 1 && kind != 4)
+        kind = 0;
     uint8_t *pixels = must(malloc((size_t)width * height * 3));
     paint(pixels, width, height);
     c.err = jpeg_std_error(&e);

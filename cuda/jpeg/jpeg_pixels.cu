@@ -40,21 +40,38 @@ __device__ __forceinline__ void put_pixels(uint8_t *a, uint8_t *b, uint32_t red,
     q[2] = (uint16_t)(third >> 16);
 }
 
-/* Copies rows of pixels from shared memory to the tile. */
-__device__ __forceinline__ void copy_out(const uint8_t *from, int pitch, uint8_t *to, int row_bytes,
-                                         int rows)
+/* Copies rows of pixels from shared memory to the tile, whose rows have tile_bytes. */
+__device__ __forceinline__ void copy_out(const uint8_t *from, int pitch, uint8_t *to,
+                                         int tile_bytes, int row_bytes, int rows)
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (row_bytes % 16 == 0 && (size_t)to % 16 == 0) {
+    if (row_bytes % 16 == 0 && tile_bytes % 16 == 0 && (size_t)to % 16 == 0) {
         for (int y = warp; y < rows; y += THREADS / 32)
             for (int x = lane; x < row_bytes / 16; x += 32)
-                __stcs((uint4 *)(to + (size_t)y * row_bytes) + x,
+                __stcs((uint4 *)(to + (size_t)y * tile_bytes) + x,
                        ((const uint4 *)(from + y * pitch))[x]);
         return;
     }
     for (int y = warp; y < rows; y += THREADS / 32)
         for (int x = lane; x < row_bytes; x += 32)
-            to[(size_t)y * row_bytes + x] = from[y * pitch + x];
+            to[(size_t)y * tile_bytes + x] = from[y * pitch + x];
+}
+
+/* The same for n rows of MCUs of 8 px from row `row` on. */
+__device__ __forceinline__ void copy_mcu_rows(const uint8_t *from, int pitch, uint8_t *tile,
+                                              const struct jpeg_geometry &g, int row, int n)
+{
+    const int tile_bytes = g.width * 3, part_bytes = tile_bytes / g.parts;
+    if (g.parts == 1) {
+        copy_out(from, pitch, tile + (size_t)row * 8 * tile_bytes, tile_bytes, tile_bytes,
+                 min(n * 8, g.height - row * 8));
+        return;
+    }
+    for (int k = 0; k < n; k++) {
+        const int y = (row + k) / g.parts * 8, part = (row + k) % g.parts;
+        copy_out(from + k * 8 * pitch, pitch, tile + (size_t)y * tile_bytes + part * part_bytes,
+                 tile_bytes, part_bytes, min(8, g.height - y));
+    }
 }
 
 template <int COMPONENTS, bool YCC>
@@ -126,8 +143,7 @@ __global__ void __launch_bounds__(THREADS) blocks_kernel(struct jpeg_batch b)
             put_pixels(to, next ? to + 24 : to, c[0], c[1], c[2]);
         }
         __syncthreads();
-        copy_out(pixels, s.pitch, out + (size_t)row * 8 * g.width * 3, g.width * 3,
-                 min(n_rows * 8, g.height - row * 8));
+        copy_mcu_rows(pixels, s.pitch, out, g, row, n_rows);
     }
     if (!good)
         b.d_status[tile.number] = JPEG_FOR_HOST;
@@ -285,7 +301,7 @@ template <int V> __global__ void __launch_bounds__(THREADS) planes_kernel(struct
         }
         __syncthreads();
         copy_out(pixels, s.pitch, out + (size_t)(row * ROWS + from) * g.width * 3, g.width * 3,
-                 to - from);
+                 g.width * 3, to - from);
         keep_last<V>(p);
         /* the next samples are written behind a barrier, the next pixels behind two */
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MOST_MCU_COLS = 128 };
+enum { MOST_MCU_COLS = 128, MOST_PARTS = 16 };
 
 /* A symbol with its value, as far as `room` bits hold them. */
 struct symbol {
@@ -140,6 +140,29 @@ static bool find_sampling(const struct jpeg_header *h, int32_t *sampling)
     return c[0].h <= 2 && c[0].v <= c[0].h;
 }
 
+/*
+ * Cuts the rows of MCUs of a wide tile into equal parts, which the kernels take as rows: a tile of
+ * 3,968 x 64 px, four parts, is 992 px wide and has 32 rows of MCUs. Only where no pixel depends on
+ * the next part: chroma is not interpolated, and no MCU is cut.
+ */
+static bool cut_rows(struct jpeg_geometry *g)
+{
+    g->parts = 1;
+    while (g->mcu_cols / g->parts > MOST_MCU_COLS || g->mcu_cols % g->parts)
+        if (++g->parts > MOST_PARTS)
+            return false;
+    if (g->parts > 1 && (g->sampling > JPEG_444 || g->width % 8))
+        return false;
+    g->mcu_cols /= g->parts;
+    g->mcu_rows *= g->parts;
+    return true;
+}
+
+int64_t jpeg_most_rows(int64_t width, int64_t height)
+{
+    return (height + 7) / 8 * (width > 8 * MOST_MCU_COLS ? MOST_PARTS : 1);
+}
+
 bool jpeg_tables_make(const struct jpeg_header *h, bool ycc, struct jpeg_geometry *g,
                       struct jpeg_set *s)
 {
@@ -152,7 +175,7 @@ bool jpeg_tables_make(const struct jpeg_header *h, bool ycc, struct jpeg_geometr
                                 .mcu_rows = jpeg_header_mcu_rows(h),
                                 .mcu_blocks = jpeg_header_mcu_blocks(h),
                                 .restart_interval = h->restart_interval};
-    if (!find_sampling(h, &g->sampling) || g->mcu_cols > MOST_MCU_COLS)
+    if (!find_sampling(h, &g->sampling) || !cut_rows(g))
         return false;
     /* libjpeg-turbo interpolates chroma only where it is more than two samples wide */
     if (g->sampling >= JPEG_422 && (h->width + 1) / 2 <= 2)

@@ -66,6 +66,7 @@ struct jpeg_geometry {
     int32_t sampling;      /* enum jpeg_sampling */
     int32_t ycc;           /* colours are YCbCr and become RGB */
     int32_t mcu_cols, mcu_rows, mcu_blocks;
+    int32_t parts; /* a row of MCUs across a wide tile is so many rows of mcu_cols here; else 1 */
     int32_t restart_interval; /* MCUs; 0: none */
 };
 
@@ -91,6 +92,8 @@ struct jpeg_set {
  */
 bool jpeg_tables_make(const struct jpeg_header *h, bool ycc, struct jpeg_geometry *g,
                       struct jpeg_set *s);
+/* mcu_rows is not more than this for a tile of so many px. */
+int64_t jpeg_most_rows(int64_t width, int64_t height);
 
 #ifdef __cplusplus
 }
