@@ -851,7 +851,7 @@ def test_jpeg_kernels_decode_every_stream_of_an_encoder():
 
 
 def test_jpeg_kernels_never_misread_a_changed_stream():
-    streams, decoded, compared, wrong, by_header, clean_left = decode_on_host(jpeg_streams(300, 1500))
+    streams, decoded, compared, wrong, by_header, clean_left = decode_on_host(jpeg_streams(1200, 3600))
     expect(wrong == 0 and decoded < streams - 500 and compared > 50, "%d wrong of %d", wrong, compared)
 
 

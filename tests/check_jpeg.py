@@ -476,6 +476,7 @@ def other_size(data):
 
 
 WRONG = {
+    "a reserved marker": lambda d: d[:2] + b"\xff\x1d\0\2" + d[2:],
     "early end": lambda d: d[:len(d) // 2] + b"\xff\xd9",
     "no end": lambda d: d[:-2],
     "bytes after the end": lambda d: d + b"\0",

@@ -386,6 +386,7 @@ static int host(const char *path)
                                                         : decode_on_host<false>(g, l, out);
             decoded += ok;
             clean_left += !ok && s->clean;
+            wrong += ok && s->width == 0; /* libjpeg-turbo cannot even begin */
             if (!ok || !s->clean || g.geometry.sampling > JPEG_444 || g.geometry.ycc ||
                 g.geometry.restart_interval)
                 continue;

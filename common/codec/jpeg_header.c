@@ -165,10 +165,18 @@ static int read_segment(struct jpeg_header *h, int marker, struct segment s, str
         return 0;
     default: break;
     }
-    if (marker > MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_JPG)
+    if (marker > MARKER_SOF0 && marker <= MARKER_SOF15)
         return other(e, marker == MARKER_DAC ? "JPEG with arithmetic coding"
                                              : "JPEG that is not baseline");
     return 0;
+}
+
+/* Does libjpeg know a segment with this marker? It ends at reserved ones. */
+static bool has_segment(int m)
+{
+    return (m >= MARKER_SOF0 && m <= MARKER_SOF15 && m != MARKER_JPG) ||
+           (m >= MARKER_SOS && m <= MARKER_DRI) || (m >= MARKER_APP0 && m <= MARKER_APP15) ||
+           m == MARKER_COM;
 }
 
 /* Reads the segment whose marker is at byte *at, and steps over it. */
@@ -180,8 +188,7 @@ static int next_segment(const uint8_t *bytes, size_t n, size_t *at, int *marker,
     if (*at + 4 > n || bytes[*at] != 0xff)
         return err_set(e, "damaged JPEG: no marker at byte %zu", *at);
     const int m = *marker = bytes[*at + 1];
-    if (m == MARKER_EOI || m == MARKER_SOI || m == MARKER_TEM ||
-        (m >= MARKER_RST0 && m < MARKER_SOI) || m == 0)
+    if (!has_segment(m))
         return err_set(e, "damaged JPEG: marker %02x at byte %zu", (unsigned)m, *at);
     const size_t length = (size_t)big16(bytes + *at + 2);
     if (length < 2 || length > n - *at - 2)

@@ -5,7 +5,6 @@
 #define WSI_JPEG_MARKER_H
 
 enum jpeg_marker {
-    MARKER_TEM = 0x01,
     MARKER_SOF0 = 0xc0,
     MARKER_DHT = 0xc4,
     MARKER_JPG = 0xc8,
