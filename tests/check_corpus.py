@@ -11,6 +11,8 @@ import re
 import signal
 import struct
 
+import h5py
+
 from lib import *
 
 CORPUS = os.path.join(ROOT, "scripts", "corpus")
@@ -1920,6 +1922,38 @@ def test_the_slurm_commands_of_the_readme():
     want = without_tissue(content(spectrum(sorted(glob.glob(folder + "/stores/*.h5")))))
     for out in ("study/", "small/", ""):  # stores of codecs jpeg, jpeg and deflate
         equal(without_tissue(content("%s/%scorpus.h5" % (folder, out))), want, out)
+
+
+@later("ci")
+def test_the_scripts_of_pbs_do_what_those_of_slurm_do():
+    # no PBS is at hand: its array is played by its variables, and the results are compared
+    folder = tmp()
+    slides = [made("--size", "600x500", "--seed", str(k), name="s%d" % k) for k in range(3)]
+    with open(folder + "/slides.txt", "w") as f:
+        f.write("".join(s + "\n" for s in slides))
+
+    def array(script, tasks, **env):
+        for task in range(1, tasks + 1):
+            run("sh", os.path.join(ROOT, "scripts/pbs", script), cwd="/", env={
+                **os.environ, "WSI2H5": WSI2H5, "H5SPEC": H5SPEC, "PBS_O_WORKDIR": folder, "PBS_ARRAY_INDEX": str(task), "NCPUS": "1",
+                "TASKS": str(tasks), **env})
+    for name in ("stores", "results", "parts"):
+        os.mkdir(os.path.join(folder, name))
+    array("convert.sh", 2, OUT="stores/", LIST="slides.txt", OPTIONS="--stripe-rows 240 --group-bytes 1M")
+    stores = sorted(glob.glob(folder + "/stores/*.h5"))
+    expect(len(stores) == 3, "%s", stores)
+    with open(folder + "/stores.txt", "w") as f:
+        f.write("".join(s + "\n" for s in stores))
+    array("process.sh", 4, OUT="results/", LIST="stores.txt", OPTIONS="--device cpu")
+    expect([os.path.basename(p) for p in sorted(glob.glob(folder + "/results/*.h5"))] == [os.path.basename(s) for s in stores], "results")
+    with h5py.File(stores[0], "r") as f:
+        groups = len(f["groups"])
+    array("groups.sh", 2, OUT="parts/", STORE=stores[0], GROUPS_IN_STORE=str(groups), OPTIONS="--device cpu")
+    run(H5SPEC, "merge", "-q", "-o", "merged.h5", *glob.glob(folder + "/parts/*.h5"), cwd=folder)
+    expect(content(folder + "/merged.h5") == content(folder + "/results/" + os.path.basename(stores[0])), "groups")
+    p = run("sh", os.path.join(ROOT, "scripts/pbs/convert.sh"), status=None)
+    expect(p.returncode not in (0, None), "outside an array: %s", p.returncode)
+    says(p.err, "use qsub -J 1-N")
 
 
 @later("ci")
