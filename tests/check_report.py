@@ -357,6 +357,8 @@ def test_groups_by_a_pattern():
     path = results("--names", names("TCGA-%s-%04d" % (site, k) for site in ("A1", "B2") for k in range(11)))
     data = data_of(report("--group-regex", "^TCGA-([A-Z0-9]+)-", path)[0])
     expect({p["label"]: p["n"] for p in data["pools"]} == {"A1, 0.25 um/px": 11, "B2, 0.25 um/px": 11}, "%s", data["pools"])
+    data = data_of(report("--group-regex", "TCGA-(A1)?", path)[0])  # the whole match where the part has none
+    expect({p["label"]: p["n"] for p in data["pools"]} == {"A1, 0.25 um/px": 11, "TCGA-, 0.25 um/px": 11}, "%s", data["pools"])
     says(report("--group-regex", "(", path, status=1)[1].err, "--group-regex (")
     p = report("--group-regex", ".*", results("--slides", "300"), status=1)[1]
     says(p.err, "more than 256 groups")
