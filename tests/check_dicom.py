@@ -1,6 +1,7 @@
 """DICOM whole-slide images: pixels, levels, tables of frames, series, metadata, damage, what is not read."""
 import ctypes
 import hashlib
+import io
 import itertools
 import os
 import shutil
@@ -8,6 +9,7 @@ import struct
 
 import h5py
 import numpy as np
+from PIL import Image
 
 import dicomfile
 from dicomfile import CANARIES, END, Level, element, instance, item, pixel_data, sequence, ul, us, write
@@ -118,6 +120,81 @@ def test_real_file():
     expect(a["quickhash"] == "d0d6b71f6001ae45d000fbd3d3a1d7f619eef1e2ceb221e73bfe18e51320702c", "%s", a)  # OpenSlide 4's
     with h5py.File(path, "r") as f:
         expect(len(f["icc_profile"]) == 456, "its profile is missing")
+
+
+# --- JPEG 2000 ---
+
+J2K_KINDS = {  # options of mkslide, PhotometricInterpretation, what is said of the colours
+    "RCT": (("--compression", "33005"), "YBR_RCT", ""), "RGB": (("--compression", "33005"), "RGB", ""),
+    "ICT": (("--compression", "33005"), "YBR_ICT", ""), "lossless": (("--compression", "33005", "--quality", "100"), "YBR_RCT", ""),
+    "YBR_FULL": (("--compression", "33003"), "YBR_FULL", ""), "4:4:4": (("--compression", "33003", "--subsampling", "444"), "YBR_FULL_422", ""),
+    "odd tiles": (("--compression", "33003", "--tile", "100x52"), "YBR_FULL", ""),
+    "no transform": (("--compression", "33003"), "YBR_ICT", "the JPEG 2000 tiles state no colour transform, PhotometricInterpretation "
+                     "YBR_ICT; read as YCbCr"),
+    "a transform": (("--compression", "33005"), "YBR_FULL", "the JPEG 2000 tiles state a colour transform, PhotometricInterpretation "
+                    "YBR_FULL; read as RGB"),
+}
+
+
+def j2k(name, folder=None, **how):
+    """A DICOM slide of one file, and the SVS file with its tiles."""
+    options, photometric, _ = J2K_KINDS[name]
+    tiles = made("--size", "700x500", *options)
+    level = Level(tiles)
+    level.photometric = photometric
+    return write(os.path.join(folder or tmp("dicom"), "a.dcm"), instance(level, **how)), tiles
+
+
+def test_jpeg_2000_has_the_chunks_of_the_same_tiles_in_svs():
+    for name, (_, _, said) in J2K_KINDS.items():
+        slide, tiles = j2k(name)
+        for options in (("--codec", "keep"), ("--codec", "none"), ("--gray",), ("--tissue-only",)):
+            path, p, j = convert(slide, *options)
+            expect(groups(path) == groups(store(tiles, *options)), "%s, %s", name, options)
+            expect(j["codec"] == ("j2k" if options[-1] == "keep" else j["codec"]) and j.get("colour_conflict", "") == said, "%s: %s", name, j)
+            expect(p.err.count("JPEG 2000 tiles state") == bool(said), "%s: %s", name, p.err)
+
+
+def test_jpeg_2000_is_decoded_as_pillow_does():
+    for name in ("RCT", "lossless", "YBR_FULL"):
+        slide, tiles = j2k(name)
+        got = pixels(convert(slide, "--codec", "none")[0])
+        for k, tile in enumerate(Level(tiles).tiles[:2]):
+            want = np.array(Image.open(io.BytesIO(tile)).convert("RGB")).astype(int)
+            off = np.abs(got[:240, 240 * k:240 * k + 240] - want).max()
+            expect(off <= (name == "YBR_FULL"), "%s: off by %d", name, off)  # Pillow rounds YCbCr in another way
+
+
+def test_jpeg_2000_in_every_table_and_fragment():
+    for how in ({"table": "none"}, {"table": "extended"}, {"split": 3}, {"table": "none", "split": 2},
+                {"change": {"syntax": dicomfile.J2K_LOSSLESS}}):
+        slide, tiles = j2k("RCT", **how)
+        path, _, j = convert(slide, "--codec", "keep")
+        expect(groups(path) == groups(store(tiles, "--codec", "j2k")) and j["status"] == "done", "%s: %s", how, j)
+
+
+def test_padding_behind_jpeg_2000():
+    """A part of a tile need not state its length. It ends with the stream then, not with the byte that makes a frame even."""
+    frames = []
+    for tile in Level(made("--size", "700x500", *J2K_KINDS["YBR_FULL"][0])).tiles:
+        at = tile.index(b"\xff\x90\0\x0a") + 6
+        frames.append(tile[:at] + bytes(4) + tile[at + 4:])
+    expect({len(f) % 2 for f in frames} == {0, 1}, "no frame has padding")
+    path, _, j = convert(j2k("YBR_FULL", frames=frames)[0], "--codec", "keep")
+    want = convert(j2k("YBR_FULL")[0], "--codec", "none")[0]
+    expect(j["codec"] == "j2k" and j["status"] == "done", "%s", j)
+    equal(without_tissue(content(spectrum(path))), without_tissue(content(spectrum(want))), "padding")
+
+
+def test_damaged_frames_of_jpeg_2000():
+    frames = Level(made("--size", "700x500", *J2K_KINDS["YBR_FULL"][0])).tiles
+    frames[1], frames[3], frames[4] = frames[1][:600], b"\xff\x4f\xff\x51" + bytes(500), b""
+    for table in ("basic", "none"):
+        for codec in ("none", "keep"):
+            path, _, j = convert(j2k("YBR_FULL", frames=frames, table=table)[0], "--codec", codec, status=4)
+            expect(statuses(path) == [0, 2, 0, 2, 1] + 4 * [0] and (j["tiles_missing"], j["tiles_damaged"]) == (1, 2), "%s: %s", codec,
+                   statuses(path))
+            run(H5SPEC, "verify", path)
 
 
 # --- tables of frames ---
@@ -558,7 +635,7 @@ def test_numbers_that_cannot_be():
 # --- what is not read ---
 
 OTHERS = [  # what differs, words of the message
-    ({"syntax": "1.2.840.10008.1.2.4.91"}, "JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
+    ({"syntax": "1.2.840.10008.1.2.4.201"}, "High-Throughput JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
     ({"syntax": "1.2.840.10008.1.2.4.51"}, "JPEG of 12 bits"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
     ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME2")}, "its pixels are not 8-bit colour"),
     ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour"),

@@ -8,8 +8,9 @@ import struct
 
 from tiffpatch import LENGTH, TILE_OFFSETS, WIDTH, Tiff
 
-TILE_WIDTH, TILE_LENGTH, PHOTOMETRIC = 322, 323, 262
+TILE_WIDTH, TILE_LENGTH, PHOTOMETRIC, COMPRESSION = 322, 323, 262, 259
 WSI, JPEG = "1.2.840.10008.5.1.4.1.1.77.1.6", "1.2.840.10008.1.2.4.50"
+J2K_LOSSLESS, J2K = "1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.91"
 LONG = (b"OB", b"OV", b"SQ", b"UN")
 UNDEFINED = 0xffffffff
 
@@ -62,6 +63,9 @@ class Level:
         self.width, self.height = value(WIDTH), value(LENGTH)
         self.cols, self.rows = value(TILE_WIDTH), value(TILE_LENGTH)
         self.photometric = "RGB" if value(PHOTOMETRIC) == 2 else "YBR_FULL_422"
+        self.syntax = JPEG
+        if value(COMPRESSION) in (33003, 33005):  # of mkslide: YCbCr without, RGB with a transform of the stream
+            self.photometric, self.syntax = ("YBR_FULL" if value(COMPRESSION) == 33003 else "YBR_RCT"), J2K
         self.across, self.down = -(-self.width // self.cols), -(-self.height // self.rows)
         self.tiles = [t.tile(k, directory)[1] for k in range(t.directories[directory][TILE_OFFSETS][1])]
 
@@ -178,7 +182,7 @@ def instance(level, *, image_type="ORIGINAL\\PRIMARY\\VOLUME\\NONE", series="1.2
     data.update(change or {})
     for tag in drop:
         data.pop(tag)
-    syntax = data.pop("syntax", JPEG)
+    syntax = data.pop("syntax", level.syntax)
     meta = element(0x00020002, b"UI", WSI) + element(0x00020003, b"UI", sop) + element(0x00020010, b"UI", syntax)
     head = b"\0" * 128 + b"DICM" + ul(0x00020000, len(meta)) + meta
     return head + b"".join(data[k] for k in sorted(data)) + (pixels or pixel_data(frames, table, split))

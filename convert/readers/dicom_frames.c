@@ -128,15 +128,19 @@ static bool from_extended_table(struct frames *f, uint64_t *room)
 
 /* --- frames without a table --- */
 
-static bool begins_with_soi(struct frames *f, uint64_t item)
+/* Does a JPEG or JPEG 2000 stream begin in an item? */
+static bool begins_stream(struct frames *f, uint64_t item)
 {
-    uint8_t mark[2];
-    return dicom_file_bytes(&f->file, item + HEAD, mark, 2) && mark[0] == 0xff &&
-           mark[1] == MARKER_SOI;
+    static const uint8_t jpeg[] = {0xff, MARKER_SOI}, j2k[] = {0xff, 0x4f, 0xff, 0x51};
+    const bool is_j2k = dicom_instance_is_j2k(f->i);
+    const size_t n = is_j2k ? sizeof j2k : sizeof jpeg;
+    uint8_t mark[sizeof j2k];
+    return dicom_file_bytes(&f->file, item + HEAD, mark, n) &&
+           !memcmp(mark, is_j2k ? j2k : jpeg, n);
 }
 
-/* Does the JPEG end in the item that ends at this offset? Padding may follow. */
-static bool ends_with_eoi(struct frames *f, uint64_t end)
+/* Both kinds end with one marker. Does the stream end in the item that ends at this offset? Padding may follow. */
+static bool ends_stream(struct frames *f, uint64_t end)
 {
     uint8_t tail[TAIL];
     if (!dicom_file_bytes(&f->file, end - TAIL, tail, TAIL))
@@ -151,11 +155,10 @@ static bool ends_with_eoi(struct frames *f, uint64_t end)
 static bool goes_on(struct frames *f, const struct tile_place *before, uint64_t item,
                     uint32_t length)
 {
-    return length > 0 && before->bytes > HEAD && !begins_with_soi(f, item) &&
-           !ends_with_eoi(f, item);
+    return length > 0 && before->bytes > HEAD && !begins_stream(f, item) && !ends_stream(f, item);
 }
 
-/* Without a table the JPEG streams show where frames begin. What follows the last item decides
+/* Without a table the streams show where frames begin. What follows the last item decides
  * whether frames at the end are lost, or some in between. */
 static int from_items(struct frames *f, struct err *e)
 {
@@ -367,6 +370,8 @@ bool dicom_frames_join(uint8_t *bytes, size_t *n)
         to += length;
     }
     const bool good = from == *n && to > 0;
+    if (to > 2 && bytes[to - 1] == 0 && bytes[to - 2] == MARKER_EOI && bytes[to - 3] == 0xff)
+        to--;
     *n = to;
     return good;
 }

@@ -3,7 +3,7 @@
  *
  * Encapsulated pixels are items, one after the other: a table of offsets, which may be empty, then
  * the fragments of the frames. Without a table, or with one that contradicts itself or the items,
- * the JPEG streams show where frames begin. No tile may be shifted: if frames are missing and
+ * the streams show where frames begin. No tile may be shifted: if frames are missing and
  * nobody knows which, the file is damaged.
  *
  * The frames of TILED_FULL are the tiles in row-major order. Those of TILED_SPARSE state their
@@ -33,8 +33,8 @@ int64_t dicom_frames_rows(const struct dicom_instance *i);
 int dicom_frames_read(const struct dicom_instance *i, const char *path, struct tile_place **places,
                       struct err *problem, struct err *e);
 
-/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0]. False: they are
- * damaged. */
+/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0], without the padding
+ * behind its end. False: they are damaged. */
 bool dicom_frames_join(uint8_t *bytes, size_t *n);
 
 #endif

@@ -239,6 +239,30 @@ const char *dicom_instance_syntax(const struct dicom_instance *i)
     return i->syntax[0] ? i->syntax : "of an unknown kind";
 }
 
+bool dicom_instance_is_j2k(const struct dicom_instance *i)
+{
+    return !strcmp(dicom_instance_syntax(i), "JPEG 2000");
+}
+
+/* Does the file state three samples of 8 bits in colours that such streams have? */
+static bool is_colour(const struct dicom_instance *i)
+{
+    static const struct {
+        const char *photometric;
+        bool jpeg, j2k;
+    } known[] = {{"RGB", true, true},
+                 {"YBR_FULL", true, true},
+                 {"YBR_FULL_422", true, true},
+                 {"YBR_ICT", false, true},
+                 {"YBR_RCT", false, true}};
+    const bool is_j2k = dicom_instance_is_j2k(i);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (!strcmp(i->photometric, known[k].photometric))
+            return (is_j2k ? known[k].j2k : known[k].jpeg) && i->samples == 3 &&
+                   i->bits_allocated == 8 && i->bits_stored == 8;
+    return false;
+}
+
 static bool is_side(int64_t px)
 {
     return px >= LEAST_TILE && px <= MOST_TILE;
@@ -246,15 +270,11 @@ static bool is_side(int64_t px)
 
 const char *dicom_instance_obstacle(const struct dicom_instance *i)
 {
-    static const char *const photometrics[] = {"RGB", "YBR_FULL_422", "YBR_FULL"};
-    bool known = false;
-    for (size_t k = 0; k < sizeof photometrics / sizeof *photometrics; k++)
-        known = known || !strcmp(i->photometric, photometrics[k]);
-    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0)
-        return "its pixels are not baseline JPEG";
+    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0 && !dicom_instance_is_j2k(i))
+        return "its pixels are neither baseline JPEG nor JPEG 2000";
     if (i->pixels.bytes != DICOM_UNDEFINED)
-        return "it has no JPEG frames";
-    if (i->samples != 3 || i->bits_allocated != 8 || i->bits_stored != 8 || !known)
+        return "it has no compressed frames";
+    if (!is_colour(i))
         return "its pixels are not 8-bit colour";
     if (i->is_part)
         return "one level is split into several files";

@@ -52,6 +52,7 @@ bool dicom_instance_is_level(const struct dicom_instance *i);
 bool dicom_instance_is_thumbnail(const struct dicom_instance *i);
 /* Why the tiles cannot be read directly, in a few words; NULL: they can. */
 const char *dicom_instance_obstacle(const struct dicom_instance *i);
+bool dicom_instance_is_j2k(const struct dicom_instance *i);
 /* "JPEG 2000", or the UID of the transfer syntax. */
 const char *dicom_instance_syntax(const struct dicom_instance *i);
 /* um per pixel; NaN when unknown. */

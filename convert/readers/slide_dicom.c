@@ -1,12 +1,12 @@
 /*
- * slide_dicom.c - DICOM whole-slide images with JPEG tiles, read directly.
+ * slide_dicom.c - DICOM whole-slide images with JPEG or JPEG 2000 tiles, read directly.
  *
  * dicom_slide.h finds the files of the slide, dicom_frames.h says where each tile lies, and
  * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM; what this reader
  * does not read is left to OpenSlide 4.
  *
  * The colours of a tile are those that the file states (photometric interpretation), unless its
- * JPEG stream states others itself (tile.h).
+ * stream states others itself (tile.h).
  */
 #include "convert/readers/slide_tiles.h"
 
@@ -50,21 +50,32 @@ static void dicom_close(struct slide *s)
     free(d);
 }
 
+/* YBR_RCT is the lossless transform of JPEG 2000, which is no YCbCr: such tiles are RGB. */
+static struct tile_format format_of(const struct dicom_instance *i)
+{
+    const bool is_rgb = !strcmp(i->photometric, "RGB") || !strcmp(i->photometric, "YBR_RCT");
+    const bool is_j2k = dicom_instance_is_j2k(i);
+    return (struct tile_format){.compression = !is_j2k  ? TILE_JPEG
+                                               : is_rgb ? TILE_J2K_RGB
+                                                        : TILE_J2K_YCBCR,
+                                .photometric =
+                                    is_rgb ? TILE_PHOTOMETRIC_RGB : TILE_PHOTOMETRIC_YCBCR,
+                                .stream_decides = true,
+                                .transformed = !strcmp(i->photometric, "YBR_ICT"),
+                                .cols = i->cols,
+                                .rows = i->rows};
+}
+
 /* The tiles of a level, or of the thumbnail. As dicom_frames_read. */
 static int open_tiles(const struct dicom_level *l, int threads, struct tile_place **places,
                       struct tile_file **tiles, struct err *problem, struct err *e)
 {
     const struct dicom_instance *i = &l->instance;
-    struct tile_grid g = {.format = {.compression = TILE_JPEG,
-                                     .stream_decides = true,
-                                     .cols = i->cols,
-                                     .rows = i->rows},
+    struct tile_grid g = {.format = format_of(i),
                           .cols = dicom_frames_cols(i),
                           .rows = dicom_frames_rows(i),
                           .unwrap = dicom_frames_join,
                           .background = {255, 255, 255}};
-    g.format.photometric =
-        strcmp(i->photometric, "RGB") ? TILE_PHOTOMETRIC_YCBCR : TILE_PHOTOMETRIC_RGB;
     const int r = dicom_frames_read(i, l->path, places, problem, e);
     g.places = *places;
     if (r > 0 && !(*tiles = tile_file_open(l->path, &g, threads, e)))
@@ -76,12 +87,15 @@ static void describe(struct dicom_reader *d, int64_t level)
 {
     const struct dicom_instance *i = &d->files.levels[level].instance;
     const struct dicom_instance *base = &d->files.levels[0].instance;
+    const bool is_j2k = dicom_instance_is_j2k(i);
     d->info = (struct slide_info){.level = level,
                                   .vendor = "dicom",
                                   .downsample = dicom_slide_downsample(&d->files, level),
                                   .levels = d->files.n,
-                                  .has_eighth = i->cols % 8 == 0 && i->rows % 8 == 0,
-                                  .gray_is_luma = strcmp(i->photometric, "RGB") != 0,
+                                  .has_eighth =
+                                      !is_j2k && i->cols % 8 == 0 && i->rows % 8 == 0,
+                                  .gray_is_luma = !is_j2k && strcmp(i->photometric, "RGB") != 0,
+                                  .is_j2k = is_j2k,
                                   .has_thumbnail = d->files.thumbnail.path,
                                   .width = i->width,
                                   .height = i->height,
@@ -89,6 +103,8 @@ static void describe(struct dicom_reader *d, int64_t level)
                                   .tile_rows = i->rows,
                                   .objective_power = base->objective_power,
                                   .background = {255, 255, 255}};
+    if (is_j2k)
+        snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its tiles are JPEG 2000");
     for (int64_t k = 0; k < d->files.n; k++)
         d->info.downsamples[k] = dicom_slide_downsample(&d->files, k);
     dicom_instance_mpp(base, &d->info.mpp_x, &d->info.mpp_y);

@@ -210,10 +210,18 @@ const char *tile_file_contradiction(const struct tile_file *t)
          "the JPEG tiles state RGB, the photometric tag YCbCr; read as YCbCr"},
         {"the JPEG tiles state YCbCr, PhotometricInterpretation RGB; read as YCbCr",
          "the JPEG tiles state RGB, PhotometricInterpretation YBR; read as RGB"}};
+    static const char *const j2k[2] = {
+        /* [the file states a transform] */
+        "the JPEG 2000 tiles state a colour transform, PhotometricInterpretation YBR_FULL; read as "
+        "RGB",
+        "the JPEG 2000 tiles state no colour transform, PhotometricInterpretation YBR_ICT; read as "
+        "YCbCr"};
     const struct tile_format *f = &t->grid.format;
     for (int k = 0; k < t->threads; k++)
         if (t->scratch[k].decoder && tile_is_contradicted(t->scratch[k].decoder))
-            return texts[f->stream_decides][f->photometric == TILE_PHOTOMETRIC_YCBCR];
+            return tile_is_j2k(f) ? j2k[f->transformed]
+                                  : texts[f->stream_decides]
+                                         [f->photometric == TILE_PHOTOMETRIC_YCBCR];
     return NULL;
 }
 

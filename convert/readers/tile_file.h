@@ -62,7 +62,7 @@ int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t ro
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e);
 bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row);
-/* In which way the JPEG tiles that have been read contradict the file's header, and which of the
+/* In which way the tiles that have been read contradict the file's header, and which of the
  * two was right (tile.h). NULL: in none. Not while threads read. */
 const char *tile_file_contradiction(const struct tile_file *t);
 void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows);
