@@ -128,8 +128,9 @@ def split_items(data):
         at += n
 
 
-def position(x, y):
-    return sequence(0x0048021a, element(0x0048021e, b"SL", struct.pack("<i", x)) +
+def position(x, y, z=None):
+    z = b"" if z is None else element(0x0040074a, b"DS", str(z))
+    return sequence(0x0048021a, z + element(0x0048021e, b"SL", struct.pack("<i", x)) +
                     element(0x0048021f, b"SL", struct.pack("<i", y)))
 
 
@@ -202,3 +203,20 @@ def slide(folder, svs, series="1.2.3", name="level%d.dcm", **options):
         write(os.path.join(folder, name % k), instance(level, image_type=kind, series=series, sop="%s.%d" % (series, k + 1),
                                                        mpp=0.25 * levels(svs)[0].width / level.width, **options))
     return os.path.join(folder, name % 0)
+
+
+def concatenation(folder, svs, cuts, number=0, series="1.2.3", stated=True, sparse=False, sop="1.2.3.%d", **options):
+    """A level in several files, cut before the frames `cuts`: paths of its files. `stated`: they say how many there are."""
+    level, paths = levels(svs)[number], []
+    more = options.pop("change", {})
+    ends = [0, *cuts, len(level.tiles)]
+    for k, (a, b) in enumerate(zip(ends, ends[1:])):
+        change = {0x00209161: element(0x00209161, b"UI", series + ".99.%d" % number), 0x00209162: us(0x00209162, k + 1),
+                  0x00209228: ul(0x00209228, a), 0x00200242: element(0x00200242, b"UI", series + ".98.%d" % number)}
+        if stated:
+            change[0x00209163] = us(0x00209163, len(ends) - 1)
+        places = [(n % level.across, n // level.across) for n in range(a, b)] if sparse else None
+        paths.append(write(os.path.join(folder, "part%d.dcm" % k), instance(
+            level, frames=level.tiles[a:b], series=series, sop=sop % (100 + k), sparse=places,
+            change={**change, **more}, **options)))
+    return paths
