@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { MOST_TAGS = 4096, MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME = 4096 };
+enum { RGB = 2, PALETTE = 3, SEPARATE = 2 }; /* values of the tags Photometric and Planes */
 
 /* --- bytes --- */
 
@@ -270,7 +271,6 @@ static int check_samples(const struct tiff_file *t, const struct tiff_directory 
 
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
 {
-    enum { SEPARATE = 2 };
     struct tiff_file t;
     struct tiff_directory d;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
@@ -349,7 +349,6 @@ void tiff_file_name_compression(uint64_t number, char *text, size_t size)
 void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                           size_t size)
 {
-    enum { PALETTE = 3, SEPARATE = 2 };
     char compression[64];
     tiff_file_name_compression(tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1), compression,
                                sizeof compression);
@@ -357,8 +356,19 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
              tiff_file_value(t, d, TIFF_FILE_BITS, 1),
-             tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, 2) == PALETTE ? ", with a palette" : "",
+             tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE ? ", with a palette" : "",
              tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE ? ", in separate planes" : "");
+}
+
+/* What only OpenSlide makes RGB of; NULL: nothing. */
+static const char *unusual_samples(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    const uint64_t samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1);
+    if (tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE)
+        return "its tiles have a palette";
+    if (tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE)
+        return "its tiles are in separate planes";
+    return samples == 1 || samples == 3 ? NULL : "its tiles have alpha or other extra samples";
 }
 
 void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text, size_t size)
@@ -370,14 +380,15 @@ void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text
     text[0] = 0;
     if (!find_level(&t, path, i, &d))
         return;
+    const char *unusual = unusual_samples(&t, &d);
     const uint64_t number = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
     tiff_file_name_compression(number, compression, sizeof compression);
-    if (number != JPEG)
+    if (unusual)
+        snprintf(text, size, "%s", unusual);
+    else if (number != JPEG)
         snprintf(text, size, "its tiles are %s", compression);
     else if (tiff_file_value(&t, &d, TIFF_FILE_SAMPLES, 1) == 1)
         snprintf(text, size, "its JPEG tiles are gray");
-    else if (tiff_file_value(&t, &d, TIFF_FILE_PLANES, 1) != 1)
-        snprintf(text, size, "its tiles are in separate planes");
     tiff_directory_free(&d);
     tiff_file_close(&t);
 }
