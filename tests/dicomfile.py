@@ -205,8 +205,10 @@ def slide(folder, svs, series="1.2.3", name="level%d.dcm", **options):
     return os.path.join(folder, name % 0)
 
 
-def concatenation(folder, svs, cuts, number=0, series="1.2.3", stated=True, sparse=False, sop="1.2.3.%d", **options):
-    """A level in several files, cut before the frames `cuts`: paths of its files. `stated`: they say how many there are."""
+def concatenation(folder, svs, cuts, number=0, series="1.2.3", stated=True, sparse=False, sop="1.2.3.%d", name="part%d.dcm",
+                  edit=lambda tile: tile, **options):
+    """A level in several files, cut before the frames `cuts`: paths of its files. `stated`: they say how many there are. `edit`
+    changes each stream."""
     level, paths = levels(svs)[number], []
     more = options.pop("change", {})
     ends = [0, *cuts, len(level.tiles)]
@@ -216,7 +218,7 @@ def concatenation(folder, svs, cuts, number=0, series="1.2.3", stated=True, spar
         if stated:
             change[0x00209163] = us(0x00209163, len(ends) - 1)
         places = [(n % level.across, n // level.across) for n in range(a, b)] if sparse else None
-        paths.append(write(os.path.join(folder, "part%d.dcm" % k), instance(
-            level, frames=level.tiles[a:b], series=series, sop=sop % (100 + k), sparse=places,
+        paths.append(write(os.path.join(folder, name % k), instance(
+            level, frames=[edit(t) for t in level.tiles[a:b]], series=series, sop=sop % (100 + k), sparse=places,
             change={**change, **more}, **options)))
     return paths
