@@ -225,8 +225,8 @@ struct tiles {
 struct positions {
     const struct frames *frames;
     struct tiles *tiles;
-    int64_t next; /* frame whose position is read */
-    int64_t x, y; /* of it, from 1; 0 when not known yet */
+    int64_t next;       /* frame whose position is read */
+    int64_t x, y;       /* of it, from 1; 0 when not known yet */
     char z[DICOM_WORD]; /* of the frames, "" when not known yet */
     bool bad, several_planes;
 };
@@ -326,7 +326,8 @@ static int read_frames(struct frames *f, struct err *problem, struct err *e)
         return err_set(e, "damaged: it states %" PRId64 " frames; copy the file again", f->n);
     uint64_t *room = calloc((size_t)f->n, sizeof *room);
     f->places = malloc((size_t)f->n * sizeof *f->places);
-    const int r = room && f->places ? find_frames(f, room, problem, e) : err_set(e, "out of memory");
+    const int r =
+        room && f->places ? find_frames(f, room, problem, e) : err_set(e, "out of memory");
     free(room);
     if (f->file.code) {
         errno = f->file.code;
@@ -340,8 +341,8 @@ static int read_part(const struct dicom_part *p, int number, struct tiles *t, st
 {
     const struct dicom_instance *i = &p->instance;
     struct frames f = {.i = i, .n = i->frames};
-    int r = dicom_file_open(&f.file, p->path) ? read_frames(&f, problem, e)
-                                              : err_sys(e, "cannot open");
+    int r =
+        dicom_file_open(&f.file, p->path) ? read_frames(&f, problem, e) : err_sys(e, "cannot open");
     if (r > 0)
         settle_frames(&f, number, t);
     if (r > 0 && is_sparse(i))

@@ -97,8 +97,7 @@ static void describe(struct dicom_reader *d, int64_t level)
                                   .vendor = "dicom",
                                   .downsample = dicom_slide_downsample(&d->files, level),
                                   .levels = d->files.n,
-                                  .has_eighth =
-                                      !is_j2k && i->cols % 8 == 0 && i->rows % 8 == 0,
+                                  .has_eighth = !is_j2k && i->cols % 8 == 0 && i->rows % 8 == 0,
                                   .gray_is_luma = !is_j2k && strcmp(i->photometric, "RGB") != 0,
                                   .is_j2k = is_j2k,
                                   .has_thumbnail = d->files.thumbnail.n > 0,

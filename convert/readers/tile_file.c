@@ -249,9 +249,9 @@ const char *tile_file_contradiction(const struct tile_file *t)
     const struct tile_format *f = &t->grid.format;
     for (int k = 0; k < t->threads; k++)
         if (t->scratch[k].decoder && tile_is_contradicted(t->scratch[k].decoder))
-            return tile_is_j2k(f) ? j2k[f->transformed]
-                                  : texts[f->stream_decides]
-                                         [f->photometric == TILE_PHOTOMETRIC_YCBCR];
+            return tile_is_j2k(f)
+                       ? j2k[f->transformed]
+                       : texts[f->stream_decides][f->photometric == TILE_PHOTOMETRIC_YCBCR];
     return NULL;
 }
 

@@ -119,8 +119,7 @@ static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint
                                          size_t n, bool *contradicted)
 {
     const bool ycbcr = f->compression == TILE_J2K_YCBCR;
-    const bool transformed =
-        ycbcr && f->stream_decides && j2k_chunk_coding(bytes, n).transformed;
+    const bool transformed = ycbcr && f->stream_decides && j2k_chunk_coding(bytes, n).transformed;
     *contradicted = ycbcr && f->stream_decides && transformed != f->transformed;
     return (struct j2k_picture){.cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed};
 }
