@@ -139,7 +139,8 @@ static bool begins_stream(struct frames *f, uint64_t item)
            !memcmp(mark, is_j2k ? j2k : jpeg, n);
 }
 
-/* Both kinds end with one marker. Does the stream end in the item that ends at this offset? Padding may follow. */
+/* Does the stream end in the item that ends at this offset? Both kinds end with one marker, and
+ * padding may follow. */
 static bool ends_stream(struct frames *f, uint64_t end)
 {
     uint8_t tail[TAIL];

@@ -35,7 +35,7 @@ int64_t dicom_frames_rows(const struct dicom_instance *i);
 int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place **places, int *bad,
                       struct err *problem, struct err *e);
 
-/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0], without the padding
+/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0], without padding
  * behind its end. False: they are damaged. */
 bool dicom_frames_join(uint8_t *bytes, size_t *n);
 

@@ -2,8 +2,8 @@
  * tile_file.h - the compressed tiles of one level, in one file or in several.
  *
  * A reader says where each tile lies. Tiles are read with pread from one descriptor per file, and
- * each thread decodes them (tile.h) straight into the chunk that is stored. Readers of formats whose
- * tiles are whole streams share this module.
+ * each thread decodes them (tile.h) straight into the chunk that is stored. Readers of formats
+ * whose tiles are whole streams share this module.
  */
 #ifndef WSI_TILE_FILE_H
 #define WSI_TILE_FILE_H
