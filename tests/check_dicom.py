@@ -1,6 +1,7 @@
 """DICOM whole-slide images: pixels, levels, tables of frames, series, metadata, damage, what is not read."""
 import ctypes
 import hashlib
+import io
 import itertools
 import os
 import shutil
@@ -8,6 +9,7 @@ import struct
 
 import h5py
 import numpy as np
+from PIL import Image
 
 import dicomfile
 from dicomfile import CANARIES, END, Level, element, instance, item, pixel_data, sequence, ul, us, write
@@ -118,6 +120,81 @@ def test_real_file():
     expect(a["quickhash"] == "d0d6b71f6001ae45d000fbd3d3a1d7f619eef1e2ceb221e73bfe18e51320702c", "%s", a)  # OpenSlide 4's
     with h5py.File(path, "r") as f:
         expect(len(f["icc_profile"]) == 456, "its profile is missing")
+
+
+# --- JPEG 2000 ---
+
+J2K_KINDS = {  # options of mkslide, PhotometricInterpretation, what is said of the colours
+    "RCT": (("--compression", "33005"), "YBR_RCT", ""), "RGB": (("--compression", "33005"), "RGB", ""),
+    "ICT": (("--compression", "33005"), "YBR_ICT", ""), "lossless": (("--compression", "33005", "--quality", "100"), "YBR_RCT", ""),
+    "YBR_FULL": (("--compression", "33003"), "YBR_FULL", ""), "4:4:4": (("--compression", "33003", "--subsampling", "444"), "YBR_FULL_422", ""),
+    "odd tiles": (("--compression", "33003", "--tile", "100x52"), "YBR_FULL", ""),
+    "no transform": (("--compression", "33003"), "YBR_ICT", "the JPEG 2000 tiles state no colour transform, PhotometricInterpretation "
+                     "YBR_ICT; read as YCbCr"),
+    "a transform": (("--compression", "33005"), "YBR_FULL", "the JPEG 2000 tiles state a colour transform, PhotometricInterpretation "
+                    "YBR_FULL; read as RGB"),
+}
+
+
+def j2k(name, folder=None, **how):
+    """A DICOM slide of one file, and the SVS file with its tiles."""
+    options, photometric, _ = J2K_KINDS[name]
+    tiles = made("--size", "700x500", *options)
+    level = Level(tiles)
+    level.photometric = photometric
+    return write(os.path.join(folder or tmp("dicom"), "a.dcm"), instance(level, **how)), tiles
+
+
+def test_jpeg_2000_has_the_chunks_of_the_same_tiles_in_svs():
+    for name, (_, _, said) in J2K_KINDS.items():
+        slide, tiles = j2k(name)
+        for options in (("--codec", "keep"), ("--codec", "none"), ("--gray",), ("--tissue-only",)):
+            path, p, j = convert(slide, *options)
+            expect(groups(path) == groups(store(tiles, *options)), "%s, %s", name, options)
+            expect(j["codec"] == ("j2k" if options[-1] == "keep" else j["codec"]) and j.get("colour_conflict", "") == said, "%s: %s", name, j)
+            expect(p.err.count("JPEG 2000 tiles state") == bool(said), "%s: %s", name, p.err)
+
+
+def test_jpeg_2000_is_decoded_as_pillow_does():
+    for name in ("RCT", "lossless", "YBR_FULL"):
+        slide, tiles = j2k(name)
+        got = pixels(convert(slide, "--codec", "none")[0])
+        for k, tile in enumerate(Level(tiles).tiles[:2]):
+            want = np.array(Image.open(io.BytesIO(tile)).convert("RGB")).astype(int)
+            off = np.abs(got[:240, 240 * k:240 * k + 240] - want).max()
+            expect(off <= (name == "YBR_FULL"), "%s: off by %d", name, off)  # Pillow rounds YCbCr in another way
+
+
+def test_jpeg_2000_in_every_table_and_fragment():
+    for how in ({"table": "none"}, {"table": "extended"}, {"split": 3}, {"table": "none", "split": 2},
+                {"change": {"syntax": dicomfile.J2K_LOSSLESS}}):
+        slide, tiles = j2k("RCT", **how)
+        path, _, j = convert(slide, "--codec", "keep")
+        expect(groups(path) == groups(store(tiles, "--codec", "j2k")) and j["status"] == "done", "%s: %s", how, j)
+
+
+def test_padding_behind_jpeg_2000():
+    """A part of a tile need not state its length. It ends with the stream then, not with the byte that makes a frame even."""
+    frames = []
+    for tile in Level(made("--size", "700x500", *J2K_KINDS["YBR_FULL"][0])).tiles:
+        at = tile.index(b"\xff\x90\0\x0a") + 6
+        frames.append(tile[:at] + bytes(4) + tile[at + 4:])
+    expect({len(f) % 2 for f in frames} == {0, 1}, "no frame has padding")
+    path, _, j = convert(j2k("YBR_FULL", frames=frames)[0], "--codec", "keep")
+    want = convert(j2k("YBR_FULL")[0], "--codec", "none")[0]
+    expect(j["codec"] == "j2k" and j["status"] == "done", "%s", j)
+    equal(without_tissue(content(spectrum(path))), without_tissue(content(spectrum(want))), "padding")
+
+
+def test_damaged_frames_of_jpeg_2000():
+    frames = Level(made("--size", "700x500", *J2K_KINDS["YBR_FULL"][0])).tiles
+    frames[1], frames[3], frames[4] = frames[1][:600], b"\xff\x4f\xff\x51" + bytes(500), b""
+    for table in ("basic", "none"):
+        for codec in ("none", "keep"):
+            path, _, j = convert(j2k("YBR_FULL", frames=frames, table=table)[0], "--codec", codec, status=4)
+            expect(statuses(path) == [0, 2, 0, 2, 1] + 4 * [0] and (j["tiles_missing"], j["tiles_damaged"]) == (1, 2), "%s: %s", codec,
+                   statuses(path))
+            run(H5SPEC, "verify", path)
 
 
 # --- tables of frames ---
@@ -248,6 +325,140 @@ def test_empty_frame_is_a_missing_tile():
         path, p, j = convert(one(frames=frames, table=table))
         expect([k for k, s in enumerate(statuses(path)) if s == 1] == [3, 7] and j["status"] == "done", "%s: %s", table, j)
         says(p.err, "a.dcm: 2 tiles are empty in the file (never scanned)")
+
+
+# --- levels in several files ---
+
+def parts(cuts=(4, 5, 11), folder=None, **how):
+    """The files of a slide whose only level is cut before some frames."""
+    return dicomfile.concatenation(folder or tmp("parts"), svs(), cuts, **how)
+
+
+def test_parts_of_a_level_are_read_together():
+    want = groups(store(svs(), "--codec", "jpeg"))
+    for how in ({}, {"cuts": (14,)}, {"cuts": tuple(range(1, 15))}, {"stated": False}, {"sparse": True}, {"table": "none"},
+                {"table": "extended"}, {"split": 2}):
+        files = parts(**how)
+        for opened in (files[0], files[-1]):
+            path, _, j = convert(opened, "--codec", "jpeg")
+            expect(groups(path) == want and j["status"] == "done", "%s: %s", how, j)
+        out = tmp("out")
+        says(run(WSI2H5, "-o", out, os.path.dirname(files[0])).err, "1 converted")
+
+
+def test_the_order_of_the_files_does_not_matter():
+    files = parts()
+    for k, path in enumerate(files):
+        os.rename(path, os.path.join(os.path.dirname(path), "%d.dcm" % (9 - k)))
+    expect(groups(convert(os.path.join(os.path.dirname(files[0]), "7.dcm"))[0]) == groups(store(svs())), "pixels")
+
+
+def test_every_level_can_be_in_several_files():
+    options = ("--levels", "2", "--tile", "256")
+    slide = dicom(*options, size="3000x2000")
+    folder = os.path.dirname(slide)
+    os.remove(slide.replace("level0", "level1"))
+    dicomfile.concatenation(folder, svs(*options, size="3000x2000"), (2, 3), number=1,
+                            image_type="DERIVED\\PRIMARY\\VOLUME\\RESAMPLED")
+    for level in (0, 1):
+        path, _, _ = convert(slide, "--level", str(level))
+        expect(groups(path) == groups(store(svs(*options, size="3000x2000"), "--level", str(level))), "level %d", level)
+    os.remove(os.path.join(folder, "part1.dcm"))
+    rejected(slide, "the file with frames 3 to 3 of its level of 750 x 500 px is missing", options=("--level", "1"))
+    expect(groups(convert(slide)[0]) == groups(store(svs(*options, size="3000x2000"))), "level 0 needs no other")
+
+
+def test_missing_parts_are_named():
+    for k, words in ((0, "the file with frames 1 to 4 of its level of 1000 x 700 px is missing; copy it to the same folder"),
+                     (1, "the file with frames 5 to 5 of its level"), (2, "the file with frames 6 to 11 of its level")):
+        for sparse in (False, True):
+            files = parts(sparse=sparse)
+            os.remove(files[k])
+            rejected(files[3], words)
+    files = parts()
+    os.remove(files[3])
+    rejected(files[0], "its level of 1000 x 700 px has 4 files, of which only 3 are in the folder; copy all of them there")
+    files = parts(stated=False)
+    os.remove(files[3])
+    rejected(files[0], "the file with frames 12 to 15 of its level of 1000 x 700 px is missing")
+
+
+def test_parts_that_contradict_each_other():
+    folder = tmp("parts")
+    parts(folder=folder)
+    write(os.path.join(folder, "again.dcm"), open(parts((3, 5, 11))[1], "rb").read().replace(b"1.2.3.101", b"1.2.3.201"))
+    rejected(os.path.join(folder, "part0.dcm"), "damaged: two files of its level of 1000 x 700 px have frame 4; copy the files again")
+    folder = tmp("parts")
+    files = parts(folder=folder)
+    shutil.copy(files[1], os.path.join(folder, "copy.dcm"))
+    expect(groups(convert(files[0])[0]) == groups(store(svs())), "a copy of a part")
+    other = parts((4, 5, 11), change={0x00280004: element(0x00280004, b"CS", "YBR_FULL")})[0]
+    shutil.copy(other, files[0])
+    rejected(files[1], "its series has several files for the level of 1000 x 700 px")
+    rejected(one(change={0x00209161: element(0x00209161, b"UI", "1.2.3.77")}), "it is a part of a level, but does not state its first frame")
+
+
+def test_damage_in_parts():
+    """Damage stays where it is: a frame, or what is cut off one file, and not the next file's frames."""
+    files = parts()
+    with open(files[2], "rb") as f:
+        data = f.read()
+    write(files[2], data[:len(data) * 2 // 3])
+    for codec in ("none", "jpeg"):
+        path, p, j = convert(files[0], "--codec", codec, status=4)
+        s = statuses(path)
+        lost = [k for k in range(15) if s[k] == 2]
+        expect(lost == list(range(lost[0], 11)) and 5 < lost[0] and set(s) == {0, 2}, "%s: %s", codec, s)
+    write(files[2], data[:data.index(struct.pack("<HH2s", 0x28, 4, b"CS"))])
+    rejected(files[0], "part2.dcm of its series: its header is damaged or cut off")
+
+
+def test_a_change_in_any_part_makes_the_store_out_of_date():
+    files, out = parts(), tmp("out")
+    for status in ("1 converted, 0 skipped", "0 converted, 1 skipped"):
+        says(run(WSI2H5, "-o", out, files[0]).err, status)
+    os.utime(files[2], (2e9, 2e9))
+    says(run(WSI2H5, "-o", out, files[0]).err, "1 converted")
+
+
+# --- what must not be mixed ---
+
+ORIGIN = 0x00480008
+
+
+def at_depth(z):
+    return {ORIGIN: sequence(ORIGIN, element(0x0040074a, b"DS", str(z)))}
+
+
+def test_focal_planes_paths_and_pyramids_are_never_mixed():
+    """Other pictures of the same tissue in one series, of the same size or another."""
+    small = Level(svs(size="500x350"))
+    for tag, words in (({}, "several files for the level of 1000 x 700 px"), (at_depth(3.5), "its series has several focal planes"),
+                       ({0x00080019: element(0x00080019, b"UI", "1.2.9")}, "its series has several pyramids; put the files of the one"),
+                       ({0x00480105: sequence(0x00480105, element(0x00480106, b"SH", "2"))}, "its series has several optical paths")):
+        for level in (Level(svs("--seed", "2")), small):
+            first = {**at_depth(0), 0x00080019: element(0x00080019, b"UI", "1.2.8"),
+                     0x00480105: sequence(0x00480105, element(0x00480106, b"SH", "1"))}
+            slide = one(change=first)
+            write(os.path.join(os.path.dirname(slide), "b.dcm"), instance(level, sop="1.2.3.2", change={**first, **tag}))
+            if level is small and (not tag or 0x00480105 in tag):
+                convert(slide)  # a smaller level
+            else:
+                rejected(slide, words)
+
+
+def test_focal_planes_of_one_file():
+    level = Level(svs())
+    order = [(k % level.across, k // level.across) for k in range(len(level.tiles))]
+    for planes in ((0, 0), (0, 1.5)):
+        positions = [dicomfile.position(1 + c * level.cols, 1 + r * level.rows, planes[k % 2]) for k, (c, r) in enumerate(order)]
+        slide = one(sparse=order, change={0x52009230: sequence(0x52009230, *positions)})
+        if planes[0] == planes[1]:
+            expect(groups(convert(slide)[0]) == groups(store(svs())), "one plane")
+        else:
+            rejected(slide, "its frames lie in several focal planes; export the plane that is to be converted")
+    for tag, what in ((0x00480303, "focal planes"), (0x00480302, "optical paths")):
+        rejected(one(change={tag: ul(tag, 3)}), "a.dcm: its frames are 3 %s; export the" % what)
 
 
 # --- the slide ---
@@ -558,13 +769,11 @@ def test_numbers_that_cannot_be():
 # --- what is not read ---
 
 OTHERS = [  # what differs, words of the message
-    ({"syntax": "1.2.840.10008.1.2.4.91"}, "JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
+    ({"syntax": "1.2.840.10008.1.2.4.201"}, "High-Throughput JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
     ({"syntax": "1.2.840.10008.1.2.4.51"}, "JPEG of 12 bits"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
     ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME2")}, "its pixels are not 8-bit colour"),
     ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour"),
-    ({0x00209161: element(0x00209161, b"UI", "1.2.3.77")}, "one level is split into several files"),
-    ({0x00480303: ul(0x00480303, 3)}, "several focal planes or optical paths"),
-    ({0x00480302: ul(0x00480302, 2)}, "several focal planes or optical paths"),
+    ({0x00209161: element(0x00209161, b"UI", "1.2.3.77")}, "it is a part of a level, but does not state its first frame"),
     ({0x00080016: element(0x00080016, b"UI", "1.2.840.10008.5.1.4.1.1.2")}, "it is not a whole-slide image"),
     ({0x00080008: element(0x00080008, b"CS", "ORIGINAL\\PRIMARY")}, "its folder has no level of the slide"),
 ]

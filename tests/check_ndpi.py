@@ -38,6 +38,11 @@ def statuses(path):
         return np.concatenate([g["tile_status"][()] for g in f["groups"].values()])
 
 
+def crcs(path):
+    with h5py.File(path, "r") as f:
+        return np.concatenate([g["tile_crc32"][()] for g in f["groups"].values()])
+
+
 def openslide(path, level=0):
     p = run(os.path.join(BUILD, "tests", "slide_pixels"), path, level)
     width, height = map(int, p.err.split())
@@ -170,16 +175,46 @@ def test_hostile_directories():
 
 # --- what is left to OpenSlide ---
 
-def test_levels_that_cannot_be_cut_exactly():
-    convert(Slide().add(picture(512, 304, 32, "420"), 512, 304, 20.0).save(), status=None, reader="openslide")
+def test_levels_that_cannot_be_cut_are_named():
+    def named(slide, words):
+        _, j = convert(slide, "--codec", "jpeg", status=None, reader="openslide")
+        expect(j["codec_reason"].startswith("not jpeg: " + words), "%s, not %s", j["codec_reason"], words)
+    named(Slide().add(picture(512, 304, 32, "420"), 512, 304, 20.0).save(), "its JPEG has chroma of half height")
+    named(Slide().add(picture(512, 304, 0), 512, 304, 20.0, starts=[]).save(), "its JPEG has no restart markers")
+    named(Slide().add(picture(512, 304, 4), 512, 304, 20.0).save(), "the restart intervals of its JPEG are no grid of tiles")
     jpeg = picture(1024, 512, 64)
     starts = starts_of(jpeg)
     for wrong in ([], starts[:-1], starts[::-1], [s + 1 for s in starts], starts[:5] + [starts[5] + (1 << 30)] + starts[6:]):
-        path = Slide().add(jpeg, 1024, 512, 20.0, starts=wrong).save()
-        out, j = convert(path, "--codec", "jpeg", status=None, reader="openslide")
-        says(j["codec_reason"], "only RGB and YCbCr JPEG tiles of")
+        named(Slide().add(jpeg, 1024, 512, 20.0, starts=wrong).save(), "its table of restart intervals is missing or contradicts its JPEG")
+    for upper in ([0], [0] * (len(starts) - 1) + [1]):
+        named(Slide().add(jpeg, 1024, 512, 20.0, entries=[(65432, 4, upper)]).save(), "its table of restart intervals")
     adobe = jpeg[:2] + b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\0" + jpeg[2:]
-    convert(Slide().add(adobe, 1024, 512, 20.0).save(), status=None, reader="openslide")
+    named(Slide().add(adobe, 1024, 512, 20.0).save(), "its JPEG is not baseline YCbCr")
+
+
+# --- above 4 GiB ---
+
+def test_files_above_4_gib():
+    """Offsets of 64 bits, and upper halves behind each directory."""
+    def two_levels(**more):
+        return (Slide().add(picture(1024, 600, 64), 1024, 600, 20.0, **more)
+                .add(picture(512, 304, 64, seed=2), 512, 304, 10.0, **more))
+    small = two_levels().save()
+    upper = [0] * len(starts_of(picture(1024, 600, 64)))
+    for behind in (1 << 32, (5 << 32) + 12345, (1 << 32) - 50000):
+        large = two_levels().save(behind=behind)
+        for level in (0, 1):
+            for codec in ("none", "jpeg"):
+                got, j = convert(large, "--codec", codec, "--level", level)
+                want, _ = convert(small, "--codec", codec, "--level", level)
+                expect(j["codec"] == codec and (crcs(got) == crcs(want)).all(), "%d, level %d: %s", behind, level, j)
+            expect((pixels(convert(large, "--codec", "none", "--level", level)[0]) == openslide(large, level)).all(), "pixels")
+    large = Slide().add(picture(1024, 600, 64), 1024, 600, 20.0, entries=[(65432, 4, upper)]).save(behind=1 << 33)
+    convert(large)
+    with open(large, "r+b") as f:  # the upper halves are cut off
+        f.truncate(os.path.getsize(large) - 600)
+    p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), large, status=None)
+    expect(p.returncode in (1, 4), "%s", p.err)
 
 
 main(globals())

@@ -212,6 +212,25 @@ def test_tiles_that_are_not_kept_are_named():
         says(p.err, words, "--strict-codec")
 
 
+def test_samples_that_only_openslide_reads_are_named():
+    y, x = np.mgrid[:600, :700]
+    red, green, blue = ((x + y) % 256).astype(np.uint8), (x * y // 700 % 256).astype(np.uint8), (255 - y % 256).astype(np.uint8)
+    colours = [(k * step % 256) << 8 for step in (1, 3, 7) for k in range(256)]
+    cases = [  # how it is written, words, its pixels
+        ({"planes": [red, green, blue], "separate": True}, "its tiles are in separate planes", (red, green, blue)),
+        ({"planes": [red], "photometric": 3, "palette": colours}, "its tiles have a palette", [np.uint8(red.astype(int) * s % 256) for s in (1, 3, 7)]),
+        ({"planes": [red, green, blue, np.full_like(red, 255)]}, "its tiles have alpha or other extra samples", (red, green, blue)),
+    ]
+    for how, words, want in cases:
+        slide = write_tiled(os.path.join(tmp(), "a.tif"), **how)
+        for codec in ("keep", "jpeg"):
+            out, p, j = convert(slide, "--codec", codec)
+            says(p.err, "stored with codec deflate, not jpeg: " + words)
+            expect((j["reader"], j["codec"], j["codec_reason"]) == ("openslide", "deflate", "not jpeg: " + words), "%s", j)
+            expect(np.array_equal(pixels(out), np.stack(want, 2)), "%s: pixels", words)
+        says(convert(slide, "--strict-codec", "--codec", "keep", status=1)[1].err, words, "--strict-codec")
+
+
 def test_other_compressions_in_every_container():
     for container, (vendor, _) in CONTAINERS.items():
         for compression in ("lzw", "none"):

@@ -8,8 +8,9 @@ import struct
 
 from tiffpatch import LENGTH, TILE_OFFSETS, WIDTH, Tiff
 
-TILE_WIDTH, TILE_LENGTH, PHOTOMETRIC = 322, 323, 262
+TILE_WIDTH, TILE_LENGTH, PHOTOMETRIC, COMPRESSION = 322, 323, 262, 259
 WSI, JPEG = "1.2.840.10008.5.1.4.1.1.77.1.6", "1.2.840.10008.1.2.4.50"
+J2K_LOSSLESS, J2K = "1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.91"
 LONG = (b"OB", b"OV", b"SQ", b"UN")
 UNDEFINED = 0xffffffff
 
@@ -62,6 +63,9 @@ class Level:
         self.width, self.height = value(WIDTH), value(LENGTH)
         self.cols, self.rows = value(TILE_WIDTH), value(TILE_LENGTH)
         self.photometric = "RGB" if value(PHOTOMETRIC) == 2 else "YBR_FULL_422"
+        self.syntax = JPEG
+        if value(COMPRESSION) in (33003, 33005):  # of mkslide: YCbCr without, RGB with a transform of the stream
+            self.photometric, self.syntax = ("YBR_FULL" if value(COMPRESSION) == 33003 else "YBR_RCT"), J2K
         self.across, self.down = -(-self.width // self.cols), -(-self.height // self.rows)
         self.tiles = [t.tile(k, directory)[1] for k in range(t.directories[directory][TILE_OFFSETS][1])]
 
@@ -124,8 +128,9 @@ def split_items(data):
         at += n
 
 
-def position(x, y):
-    return sequence(0x0048021a, element(0x0048021e, b"SL", struct.pack("<i", x)) +
+def position(x, y, z=None):
+    z = b"" if z is None else element(0x0040074a, b"DS", str(z))
+    return sequence(0x0048021a, z + element(0x0048021e, b"SL", struct.pack("<i", x)) +
                     element(0x0048021f, b"SL", struct.pack("<i", y)))
 
 
@@ -178,7 +183,7 @@ def instance(level, *, image_type="ORIGINAL\\PRIMARY\\VOLUME\\NONE", series="1.2
     data.update(change or {})
     for tag in drop:
         data.pop(tag)
-    syntax = data.pop("syntax", JPEG)
+    syntax = data.pop("syntax", level.syntax)
     meta = element(0x00020002, b"UI", WSI) + element(0x00020003, b"UI", sop) + element(0x00020010, b"UI", syntax)
     head = b"\0" * 128 + b"DICM" + ul(0x00020000, len(meta)) + meta
     return head + b"".join(data[k] for k in sorted(data)) + (pixels or pixel_data(frames, table, split))
@@ -198,3 +203,22 @@ def slide(folder, svs, series="1.2.3", name="level%d.dcm", **options):
         write(os.path.join(folder, name % k), instance(level, image_type=kind, series=series, sop="%s.%d" % (series, k + 1),
                                                        mpp=0.25 * levels(svs)[0].width / level.width, **options))
     return os.path.join(folder, name % 0)
+
+
+def concatenation(folder, svs, cuts, number=0, series="1.2.3", stated=True, sparse=False, sop="1.2.3.%d", name="part%d.dcm",
+                  edit=lambda tile: tile, **options):
+    """A level in several files, cut before the frames `cuts`: paths of its files. `stated`: they say how many there are. `edit`
+    changes each stream."""
+    level, paths = levels(svs)[number], []
+    more = options.pop("change", {})
+    ends = [0, *cuts, len(level.tiles)]
+    for k, (a, b) in enumerate(zip(ends, ends[1:])):
+        change = {0x00209161: element(0x00209161, b"UI", series + ".99.%d" % number), 0x00209162: us(0x00209162, k + 1),
+                  0x00209228: ul(0x00209228, a), 0x00200242: element(0x00200242, b"UI", series + ".98.%d" % number)}
+        if stated:
+            change[0x00209163] = us(0x00209163, len(ends) - 1)
+        places = [(n % level.across, n // level.across) for n in range(a, b)] if sparse else None
+        paths.append(write(os.path.join(folder, name % k), instance(
+            level, frames=[edit(t) for t in level.tiles[a:b]], series=series, sop=sop % (100 + k), sparse=places,
+            change={**change, **more}, **options)))
+    return paths

@@ -41,26 +41,28 @@ def starts_of(jpeg):
     return found
 
 
-def directory(at, entries):
-    """The bytes of a directory at an offset, with its values behind it; entries: (tag, type, values)."""
+def directory(room, entries):
+    """The values of a directory, which lie at an offset, the directory behind them, and the upper halves of its entries;
+    entries: (tag, type, values)."""
     sizes = {2: "s", 3: "H", 4: "I", 9: "i", 11: "f"}
     entries = sorted(entries)
-    room = at + 2 + 12 * len(entries) + 8 + 4 * len(entries)
-    head, values = struct.pack("<H", len(entries)), b""
+    head, upper, values = struct.pack("<H", len(entries)), b"", b""
     for tag, kind, value in entries:
         if kind == 2:
             data = value.encode() + b"\0"
             n = len(data)
         else:
-            data = struct.pack("<%d%s" % (len(value), sizes[kind]), *value)
+            data = struct.pack("<%d%s" % (len(value), sizes[kind]), *(v & 0xffffffff if kind == 4 else v for v in value))
             n = len(value)
         if len(data) <= 4:
             word = data.ljust(4, b"\0")
+            upper += struct.pack("<I", value[0] >> 32 if kind == 4 else 0)
         else:
-            word = struct.pack("<I", room + len(values))
+            word = struct.pack("<I", room + len(values) & 0xffffffff)
+            upper += struct.pack("<I", room + len(values) >> 32)
             values += data
         head += struct.pack("<HHI", tag, kind, n) + word
-    return head, values, room
+    return values + b"\0" * (-len(values) % 4), head, upper
 
 
 class Slide:
@@ -73,27 +75,30 @@ class Slide:
         self.levels.append((jpeg, width, height, lens, starts_of(jpeg) if starts is None else starts, focal, more))
         return self
 
-    def save(self, path=None):
+    def save(self, path=None, behind=12):
+        """All but the header lies from the offset `behind` on; before it is a hole."""
         path = path or os.path.join(tmp("ndpi"), "slide.ndpi")
-        out = bytearray(struct.pack("<2sHQ", b"II", 42, 0))
-        link = 4
+        header, out = bytearray(struct.pack("<2sHQ", b"II", 42, 0)), bytearray()
+        link = header, 4
         for jpeg, width, height, lens, starts, focal, more in self.levels:
-            place = len(out)
+            place = behind + len(out)
             out += jpeg + b"\0" * (-len(jpeg) % 4)
-            at = len(out)
-            struct.pack_into("<Q", out, link, at)
             entries = [(256, 4, [width]), (257, 4, [height]), (259, 3, [7]), (262, 3, [6]), (273, 4, [place]), (277, 3, [3]),
                        (278, 4, [height]), (279, 4, [len(jpeg)]), (282, 4, [40000]), (283, 4, [40000]), (296, 3, [3]),
                        (271, 2, "Hamamatsu"), (306, 2, "CANARYDATE"), (65420, 4, [1]), (65421, 11, [lens]), (65424, 9, [focal]),
-                       (65427, 2, "CANARYREFERENCE"), (65442, 2, "CANARYSERIAL")]
+                       (65427, 2, "CANARYREFERENCE"), (65442, 2, "CANARYSERIAL"), *more.get("entries", ())]
             if starts:
                 entries.append((65426, 4, starts))
             texts = more.get("texts", {})  # tag: text
             entries = [e for e in entries if e[0] not in texts] + [(tag, 2, text) for tag, text in texts.items()]
             entries = [e for e in entries if e[0] not in more.get("drop", ())]
-            head, values, room = directory(at, entries)
-            link = at + len(head)
-            out += head + b"\0" * (room - at - len(head)) + values + b"\0" * (-len(values) % 4)
+            values, head, upper = directory(behind + len(out), entries)
+            out += values
+            struct.pack_into("<Q", *link, behind + len(out))
+            link = out, len(out) + len(head)
+            out += head + bytes(8) + upper
         with open(path, "wb") as f:
+            f.write(header)
+            f.seek(behind)
             f.write(out)
         return path

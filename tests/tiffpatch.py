@@ -52,3 +52,37 @@ class Tiff:
         with open(path, "wb") as f:
             f.write(self.data)
         return path
+
+
+def write_tiled(path, planes, side=256, photometric=2, separate=False, palette=None):
+    """A classic TIFF of uncompressed tiles from a list of planes, uint8 [height][width]. `separate`: each tile holds one plane."""
+    height, width = planes[0].shape
+    n, tiles = len(planes), []
+    for some in ([[p] for p in planes] if separate else [planes]):
+        for y in range(0, height, side):
+            for x in range(0, width, side):
+                tile = bytearray(side * side * len(some))
+                for k, p in enumerate(some):
+                    for r, row in enumerate(p[y:y + side, x:x + side]):
+                        at = r * side * len(some) + k
+                        tile[at:at + len(row) * len(some):len(some)] = row.tobytes()
+                tiles.append(bytes(tile))
+    entries = {256: (4, [width]), 257: (4, [height]), BITS: (3, n * [8]), 259: (3, [1]), 262: (3, [photometric]), 277: (3, [n]),
+               284: (3, [2 if separate else 1]), 322: (4, [side]), 323: (4, [side]), TILE_OFFSETS: (4, len(tiles) * [0]),
+               TILE_BYTES: (4, [len(t) for t in tiles])}
+    if palette:
+        entries[320] = (3, palette)
+    if n in (2, 4):
+        entries[338] = (3, [2])  # alpha, not multiplied
+    data = bytearray(8) + b"".join(tiles)
+    entries[TILE_OFFSETS] = (4, [8 + side * side * (1 if separate else n) * k for k in range(len(tiles))])
+    heads = b""
+    for tag in sorted(entries):
+        kind, values = entries[tag]
+        value = struct.pack("<%d%s" % (len(values), "H" if kind == 3 else "I"), *values)
+        heads += struct.pack("<HHI", tag, kind, len(values)) + (value.ljust(4, b"\0") if len(value) <= 4 else struct.pack("<I", len(data)))
+        data += value if len(value) > 4 else b""
+    struct.pack_into("<2sHI", data, 0, b"II", 42, len(data))
+    with open(path, "wb") as f:
+        f.write(data + struct.pack("<H", len(entries)) + heads + bytes(4))
+    return path

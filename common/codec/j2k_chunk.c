@@ -4,7 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOC = 0xff4f, COM = 0xff64, SOT = 0xff90, SOD = 0xff93, EOC = 0xffd9, SOT_BYTES = 12 };
+enum {
+    SOC = 0xff4f,
+    COD = 0xff52,
+    COM = 0xff64,
+    SOT = 0xff90,
+    SOD = 0xff93,
+    EOC = 0xffd9,
+    SOT_BYTES = 12,
+    COD_BYTES = 12, /* at least */
+};
 
 static uint32_t u16(const uint8_t *p)
 {
@@ -107,6 +116,16 @@ int j2k_chunk_make(struct jpeg_chunk *c, const struct j2k_picture *p, const uint
     c->n += stop - at;
     make_head(p, c->n - J2K_HEAD, c->bytes);
     return 0;
+}
+
+struct j2k_coding j2k_chunk_coding(const uint8_t *b, size_t n)
+{
+    enum { TRANSFORM = 8, DECOMPOSITIONS = 9 };
+    size_t length;
+    for (size_t at = 2; (length = segment(b, n, at)) && u16(b + at) != SOT; at += length)
+        if (u16(b + at) == COD && length >= COD_BYTES)
+            return (struct j2k_coding){b[at + TRANSFORM] == 1, b[at + DECOMPOSITIONS]};
+    return (struct j2k_coding){0};
 }
 
 bool j2k_chunk_read(struct j2k_picture *p, int64_t cols, int64_t rows, const uint8_t *bytes,

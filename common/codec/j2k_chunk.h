@@ -27,6 +27,13 @@ enum { J2K_HEAD = 85, J2K_CHUNK_OTHER = 1 };
 int j2k_chunk_make(struct jpeg_chunk *c, const struct j2k_picture *p, const uint8_t *bytes,
                    size_t n, struct err *e);
 
+/* What a codestream's main header states of its coding; zeros if it states nothing. */
+struct j2k_coding {
+    bool transformed; /* its components go through its own transform, so they decode to R, G, B */
+    unsigned decompositions;
+};
+struct j2k_coding j2k_chunk_coding(const uint8_t *bytes, size_t n);
+
 /* Are the first J2K_HEAD of n bytes those of a chunk of this size? Fills *p then; the codestream
  * follows them. */
 bool j2k_chunk_read(struct j2k_picture *p, int64_t cols, int64_t rows, const uint8_t *bytes,

@@ -3,6 +3,8 @@
 
 #ifdef HAVE_J2K
 
+#include "common/codec/j2k_chunk.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <openjpeg.h>
@@ -372,23 +374,10 @@ int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t
     return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
 }
 
-/* The number of decompositions that the COD segment states, in the main header. */
-static uint32_t decompositions(const uint8_t *b, size_t n)
-{
-    enum { SIZ_AT = 2, COD = 0xff52, SOT = 0xff90 };
-    for (size_t at = SIZ_AT; at + 10 < n; at += 2 + u16(b + at + 2)) {
-        if (u16(b + at) == COD)
-            return b[at + 9];
-        if (u16(b + at) == SOT)
-            break;
-    }
-    return 0;
-}
-
 int j2k_check(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
               struct err *e)
 {
-    const uint32_t levels = n < 64 ? 0 : decompositions(bytes, n);
+    const uint32_t levels = j2k_chunk_coding(bytes, n).decompositions;
     opj_image_t *image = NULL;
     const int r = open_picture(d, f, bytes, n, levels < 3 ? levels : 3, &image, e);
     if (r)

@@ -128,15 +128,20 @@ static bool from_extended_table(struct frames *f, uint64_t *room)
 
 /* --- frames without a table --- */
 
-static bool begins_with_soi(struct frames *f, uint64_t item)
+/* Does a JPEG or JPEG 2000 stream begin in an item? */
+static bool begins_stream(struct frames *f, uint64_t item)
 {
-    uint8_t mark[2];
-    return dicom_file_bytes(&f->file, item + HEAD, mark, 2) && mark[0] == 0xff &&
-           mark[1] == MARKER_SOI;
+    static const uint8_t jpeg[] = {0xff, MARKER_SOI}, j2k[] = {0xff, 0x4f, 0xff, 0x51};
+    const bool is_j2k = dicom_instance_is_j2k(f->i);
+    const size_t n = is_j2k ? sizeof j2k : sizeof jpeg;
+    uint8_t mark[sizeof j2k];
+    return dicom_file_bytes(&f->file, item + HEAD, mark, n) &&
+           !memcmp(mark, is_j2k ? j2k : jpeg, n);
 }
 
-/* Does the JPEG end in the item that ends at this offset? Padding may follow. */
-static bool ends_with_eoi(struct frames *f, uint64_t end)
+/* Does the stream end in the item that ends at this offset? Both kinds end with one marker, and
+ * padding may follow. */
+static bool ends_stream(struct frames *f, uint64_t end)
 {
     uint8_t tail[TAIL];
     if (!dicom_file_bytes(&f->file, end - TAIL, tail, TAIL))
@@ -151,11 +156,10 @@ static bool ends_with_eoi(struct frames *f, uint64_t end)
 static bool goes_on(struct frames *f, const struct tile_place *before, uint64_t item,
                     uint32_t length)
 {
-    return length > 0 && before->bytes > HEAD && !begins_with_soi(f, item) &&
-           !ends_with_eoi(f, item);
+    return length > 0 && before->bytes > HEAD && !begins_stream(f, item) && !ends_stream(f, item);
 }
 
-/* Without a table the JPEG streams show where frames begin. What follows the last item decides
+/* Without a table the streams show where frames begin. What follows the last item decides
  * whether frames at the end are lost, or some in between. */
 static int from_items(struct frames *f, struct err *e)
 {
@@ -210,70 +214,85 @@ static int find_frames(struct frames *f, uint64_t *room, struct err *problem, st
 #define POSITION_ROW DICOM_TAG(0x0048, 0x021f)
 #define PER_FRAME DICOM_TAG(0x5200, 0x9230)
 
+#define Z_OFFSET DICOM_TAG(0x0040, 0x074a)
+
 struct tiles {
-    const struct frames *frames;
     int64_t cols, rows;
     struct tile_place *places; /* [rows][cols] */
-    int64_t next;              /* frame whose position is read */
-    int64_t x, y;              /* of it, from 1; 0 when not known yet */
-    bool bad;
+    int64_t outside;           /* frames that are not in their file */
+};
+
+/* Reads the positions of the frames of a part, TILED_SPARSE. */
+struct positions {
+    const struct frames *frames;
+    struct tiles *tiles;
+    int64_t next;       /* frame whose position is read */
+    int64_t x, y;       /* of it, from 1; 0 when not known yet */
+    char z[DICOM_WORD]; /* of the frames, "" when not known yet */
+    bool bad, several_planes;
 };
 
 /* Puts the frame whose position has been read into its place. */
-static void place_frame(struct tiles *t)
+static void place_frame(struct positions *p)
 {
-    const struct dicom_instance *i = t->frames->i;
-    const int64_t col = (t->x - 1) / i->cols, row = (t->y - 1) / i->rows;
-    t->bad = t->x < 1 || t->y < 1 || (t->x - 1) % i->cols || (t->y - 1) % i->rows ||
+    const struct dicom_instance *i = p->frames->i;
+    struct tiles *t = p->tiles;
+    const int64_t col = (p->x - 1) / i->cols, row = (p->y - 1) / i->rows;
+    p->bad = p->x < 1 || p->y < 1 || (p->x - 1) % i->cols || (p->y - 1) % i->rows ||
              col >= t->cols || row >= t->rows || t->places[row * t->cols + col].bytes;
-    if (!t->bad)
-        t->places[row * t->cols + col] = t->frames->places[t->next];
-    t->next++;
-    t->x = t->y = 0;
+    if (!p->bad)
+        t->places[row * t->cols + col] = p->frames->places[p->next];
+    p->next++;
+    p->x = p->y = 0;
+}
+
+static void take_z(struct positions *p, struct dicom_file *f, const struct dicom_element *e)
+{
+    char z[DICOM_WORD];
+    if (!dicom_file_text(f, e, z, sizeof z))
+        return;
+    p->several_planes = p->several_planes || (p->z[0] && strtod(z, NULL) != strtod(p->z, NULL));
+    memcpy(p->z, z, sizeof z);
 }
 
 static enum dicom_step take_position(void *ctx, struct dicom_file *f, const struct dicom_element *e,
-                                     const struct dicom_path *p)
+                                     const struct dicom_path *path)
 {
-    struct tiles *t = ctx;
+    struct positions *p = ctx;
     uint8_t number[4];
-    if (t->bad || e->tag == DICOM_PIXELS)
+    if (p->bad || e->tag == DICOM_PIXELS)
         return DICOM_STOP;
-    if (p->depth < 2)
-        return e->tag == (p->depth ? POSITION : PER_FRAME) ? DICOM_ENTER : DICOM_SKIP;
-    if (p->depth != 2 || p->items[0] != t->next || e->length != 4 ||
+    if (path->depth < 2)
+        return e->tag == (path->depth ? POSITION : PER_FRAME) ? DICOM_ENTER : DICOM_SKIP;
+    if (path->depth == 2 && e->tag == Z_OFFSET)
+        take_z(p, f, e);
+    if (path->depth != 2 || path->items[0] != p->next || e->length != 4 ||
         !dicom_file_bytes(f, e->at, number, sizeof number))
         return DICOM_SKIP;
     if (e->tag == POSITION_COLUMN)
-        t->x = (int32_t)dicom_u32(number);
+        p->x = (int32_t)dicom_u32(number);
     if (e->tag == POSITION_ROW)
-        t->y = (int32_t)dicom_u32(number);
-    if (e->tag == POSITION_ROW && t->next < t->frames->n)
-        place_frame(t);
+        p->y = (int32_t)dicom_u32(number);
+    if (e->tag == POSITION_ROW && p->next < p->frames->n)
+        place_frame(p);
     return DICOM_SKIP;
 }
 
 /* TILED_SPARSE. */
-static int place_frames(struct frames *f, struct tiles *t, const char *path, struct err *e)
+static int place_frames(const struct frames *f, struct tiles *t, const char *path, struct err *e)
 {
     struct dicom_file file;
-    /* a TIFF lists its tiles with 8 bytes each */
-    const int64_t listed = (int64_t)(f->file.bytes / HEAD);
-    if (t->rows > (listed < MOST_TILES ? listed : MOST_TILES) / t->cols)
-        return err_set(e,
-                       "damaged: %" PRId64 " x %" PRId64 " tiles are more than a file of %" PRIu64
-                       " bytes can hold; copy the file again",
-                       t->cols, t->rows, f->file.bytes);
-    t->places = calloc((size_t)(t->cols * t->rows), sizeof *t->places);
-    if (!t->places)
-        return err_set(e, "out of memory");
-    const bool good = dicom_file_open(&file, path) && dicom_file_walk(&file, take_position, t);
+    struct positions p = {.frames = f, .tiles = t};
+    const bool good = dicom_file_open(&file, path) && dicom_file_walk(&file, take_position, &p);
     const int code = file.fd < 0 ? errno : file.code;
     dicom_file_close(&file);
     errno = code;
     if (code)
         return err_sys(e, "cannot read the positions of its frames");
-    if (good && !t->bad && t->next == f->n)
+    if (p.several_planes)
+        return err_set(e, "its frames lie in several focal planes; export the plane that is to be "
+                          "converted as a series of its own");
+    if (good && !p.bad && p.next == f->n)
         return 1;
     err_set(e, "the positions of its frames are missing, or are not those of a grid of tiles");
     return 0;
@@ -285,65 +304,138 @@ static bool is_sparse(const struct dicom_instance *i)
            (!i->organization[0] && i->frame_positions.bytes > 0);
 }
 
-static int read_places(struct frames *f, struct tiles *t, const char *path, struct err *problem,
-                       struct err *e)
+/* Makes places that no file holds, and empty frames, recognisable, and names the file of the rest.
+ */
+static void settle_frames(struct frames *f, int part, struct tiles *t)
 {
-    const struct dicom_instance *i = f->i;
-    const bool sparse = is_sparse(i);
-    if (!sparse && (t->rows > i->frames / t->cols || t->rows * t->cols != i->frames))
-        return err_set(e,
-                       "damaged: it has %" PRId64 " frames, but a picture of this size has %" PRId64
-                       " x %" PRId64 " tiles; copy the file again",
-                       i->frames, t->cols, t->rows);
+    for (int64_t k = 0; k < f->n; k++) {
+        struct tile_place *p = &f->places[k];
+        const bool outside = p->offset > f->file.bytes || p->bytes > f->file.bytes - p->offset;
+        if (p->bytes == HEAD)
+            p->bytes = 0;
+        else if (outside)
+            *p = (struct tile_place){f->file.bytes, HEAD + 1};
+        t->outside += p->bytes > 0 && outside;
+        p->offset |= (uint64_t)part << TILE_FILE_BITS;
+    }
+}
+
+/* Where the frames of an open part lie. As dicom_frames_read. */
+static int read_frames(struct frames *f, struct err *problem, struct err *e)
+{
+    if (f->n < 1 || (uint64_t)f->n > f->file.bytes / HEAD || f->file.bytes >> TILE_FILE_BITS)
+        return err_set(e, "damaged: it states %" PRId64 " frames; copy the file again", f->n);
     uint64_t *room = calloc((size_t)f->n, sizeof *room);
     f->places = malloc((size_t)f->n * sizeof *f->places);
-    int r = room && f->places ? find_frames(f, room, problem, e) : err_set(e, "out of memory");
+    const int r =
+        room && f->places ? find_frames(f, room, problem, e) : err_set(e, "out of memory");
     free(room);
     if (f->file.code) {
         errno = f->file.code;
         return err_sys(e, "cannot read its table of frames");
     }
-    if (r > 0 && sparse)
-        return place_frames(f, t, path, e);
-    t->places = f->places;
-    f->places = NULL;
     return r;
 }
 
-/* A file that lacks more than half of its frames is rejected. Empty frames are missing tiles. */
-static int check_places(const struct frames *f, struct tile_place *p, int64_t n, struct err *e)
+static int read_part(const struct dicom_part *p, int number, struct tiles *t, struct err *problem,
+                     struct err *e)
 {
-    int64_t outside = 0;
-    for (int64_t k = 0; k < n; k++) {
-        p[k].bytes = p[k].bytes == HEAD ? 0 : p[k].bytes;
-        outside += p[k].bytes > 0 &&
-                   (p[k].offset > f->file.bytes || p[k].bytes > f->file.bytes - p[k].offset);
-    }
-    if (2 * outside <= n)
-        return 1;
-    return err_set(e,
-                   "damaged: %" PRId64 " of %" PRId64
-                   " tiles lie beyond the end of the file; copy the file again",
-                   outside, n);
-}
-
-int dicom_frames_read(const struct dicom_instance *i, const char *path, struct tile_place **places,
-                      struct err *problem, struct err *e)
-{
+    const struct dicom_instance *i = &p->instance;
     struct frames f = {.i = i, .n = i->frames};
-    struct tiles t = {.frames = &f, .cols = dicom_frames_cols(i), .rows = dicom_frames_rows(i)};
-    int r = -1;
-    if (!dicom_file_open(&f.file, path))
-        err_sys(e, "cannot open");
-    else if (f.n < 1 || (uint64_t)f.n > f.file.bytes / HEAD)
-        err_set(e, "damaged: it states %" PRId64 " frames; copy the file again", f.n);
-    else
-        r = read_places(&f, &t, path, problem, e);
+    int r =
+        dicom_file_open(&f.file, p->path) ? read_frames(&f, problem, e) : err_sys(e, "cannot open");
     if (r > 0)
-        r = check_places(&f, t.places, t.cols * t.rows, e);
+        settle_frames(&f, number, t);
+    if (r > 0 && is_sparse(i))
+        r = place_frames(&f, t, p->path, e);
+    else if (r > 0)
+        memcpy(t->places + (i->concatenation[0] ? i->first_frame : 0), f.places,
+               (size_t)f.n * sizeof *f.places);
     const int code = errno;
     dicom_file_close(&f.file);
     free(f.places);
+    errno = code;
+    return r;
+}
+
+/* --- the parts of a level --- */
+
+static int lack_part(const struct dicom_instance *i, int64_t from, int64_t to, struct err *e)
+{
+    return err_set(e,
+                   "the file with frames %" PRId64 " to %" PRId64 " of its level of %" PRId64
+                   " x %" PRId64 " px is missing; copy it to the same folder",
+                   from + 1, to, i->width, i->height);
+}
+
+/* Do the frames of the parts follow each other, from the first to the last? */
+static int check_parts(const struct dicom_part *parts, int n, const struct tiles *t, struct err *e)
+{
+    const struct dicom_instance *i = &parts[0].instance;
+    const bool sparse = is_sparse(i);
+    int64_t frames = 0;
+    for (int k = 0; k < n; frames += parts[k++].instance.frames) {
+        const struct dicom_instance *p = &parts[k].instance;
+        if (p->frames < 1 || (uint64_t)p->frames > p->bytes / HEAD)
+            return err_set(e, "damaged: it states %" PRId64 " frames; copy the file again",
+                           p->frames);
+        if (p->concatenation[0] && p->first_frame > frames)
+            return lack_part(i, frames, p->first_frame, e);
+        if (p->concatenation[0] && p->first_frame < frames)
+            return err_set(e,
+                           "damaged: two files of its level of %" PRId64 " x %" PRId64
+                           " px have frame %" PRId64 "; copy the files again",
+                           i->width, i->height, p->first_frame + 1);
+    }
+    if (i->concatenation[0] && i->parts > n)
+        return err_set(e,
+                       "its level of %" PRId64 " x %" PRId64 " px has %" PRId64
+                       " files, of which only %d are in the folder; copy all of them there",
+                       i->width, i->height, i->parts, n);
+    if (sparse || (t->rows <= frames / t->cols && t->rows * t->cols == frames))
+        return 1;
+    if (i->concatenation[0] && t->rows > frames / t->cols)
+        return lack_part(i, frames, t->rows * t->cols, e);
+    return err_set(e,
+                   "damaged: it has %" PRId64 " frames, but a picture of this size has %" PRId64
+                   " x %" PRId64 " tiles; copy the file again",
+                   frames, t->cols, t->rows);
+}
+
+/* A small file that states many tiles is no slide: a TIFF lists its tiles with 8 bytes each. */
+static int make_places(const struct dicom_part *parts, int n, struct tiles *t, struct err *e)
+{
+    uint64_t bytes = 0;
+    for (int k = 0; k < n; k++)
+        bytes += parts[k].instance.bytes;
+    const int64_t listed = (int64_t)(bytes / HEAD);
+    if (t->rows > (listed < MOST_TILES ? listed : MOST_TILES) / t->cols)
+        return err_set(e,
+                       "damaged: %" PRId64 " x %" PRId64 " tiles are more than a file of %" PRIu64
+                       " bytes can hold; copy the file again",
+                       t->cols, t->rows, bytes);
+    t->places = calloc((size_t)(t->cols * t->rows), sizeof *t->places);
+    return t->places ? 1 : err_set(e, "out of memory");
+}
+
+int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place **places, int *bad,
+                      struct err *problem, struct err *e)
+{
+    const struct dicom_instance *i = &parts[0].instance;
+    struct tiles t = {.cols = dicom_frames_cols(i), .rows = dicom_frames_rows(i)};
+    *bad = n == 1 ? 0 : -1;
+    int r = check_parts(parts, n, &t, e);
+    if (r > 0)
+        r = make_places(parts, n, &t, e);
+    for (int k = 0; k < n && r > 0; k++)
+        if ((r = read_part(&parts[k], k, &t, problem, e)) <= 0)
+            *bad = k;
+    if (r > 0 && 2 * t.outside > t.cols * t.rows) /* a file that lacks so much is rejected */
+        r = err_set(e,
+                    "damaged: %" PRId64 " of %" PRId64
+                    " tiles lie beyond the end of the file; copy the file again",
+                    t.outside, t.cols * t.rows);
+    const int code = errno;
     *places = r > 0 ? t.places : NULL;
     if (r <= 0)
         free(t.places);
@@ -367,6 +459,8 @@ bool dicom_frames_join(uint8_t *bytes, size_t *n)
         to += length;
     }
     const bool good = from == *n && to > 0;
+    if (to > 2 && bytes[to - 1] == 0 && bytes[to - 2] == MARKER_EOI && bytes[to - 3] == 0xff)
+        to--;
     *n = to;
     return good;
 }

@@ -3,7 +3,7 @@
  *
  * Encapsulated pixels are items, one after the other: a table of offsets, which may be empty, then
  * the fragments of the frames. Without a table, or with one that contradicts itself or the items,
- * the JPEG streams show where frames begin. No tile may be shifted: if frames are missing and
+ * the streams show where frames begin. No tile may be shifted: if frames are missing and
  * nobody knows which, the file is damaged.
  *
  * The frames of TILED_FULL are the tiles in row-major order. Those of TILED_SPARSE state their
@@ -21,20 +21,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Tiles of a level, across and down. */
+/* Tiles of a level, across and down. All files of a level state the same. */
 int64_t dicom_frames_cols(const struct dicom_instance *i);
 int64_t dicom_frames_rows(const struct dicom_instance *i);
 
 /*
- * 1: *places [rows][cols] says where the items of each tile lie, heads included; to be free()d.
- * `problem` is set if the table of offsets is damaged; the items say the same. 0: a kind of tiling
- * that this does not read; e says which. -1: damaged, or it cannot be read now: errno.
+ * The level in n parts, in the order of their frames. 1: *places [rows][cols] says where the items
+ * of each tile lie, heads included; to be free()d. `problem` is set if a table of offsets is
+ * damaged; the items say the same. 0: a kind of tiling that this does not read; e says which. -1:
+ * damaged, a part is missing, or it cannot be read now: errno. *bad is the part that the message
+ * is about, or -1.
  */
-int dicom_frames_read(const struct dicom_instance *i, const char *path, struct tile_place **places,
+int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place **places, int *bad,
                       struct err *problem, struct err *e);
 
-/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0]. False: they are
- * damaged. */
+/* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0], without padding
+ * behind its end. False: they are damaged. */
 bool dicom_frames_join(uint8_t *bytes, size_t *n);
 
 #endif

@@ -2,6 +2,7 @@
 #include "convert/readers/dicom_instance.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -17,15 +18,18 @@ enum kind {
     U32,      /* int64_t */
     INTEGER,  /* int64_t, written as text */
     DECIMALS, /* double [size / sizeof(double)], written as text */
+    ANY_SIGN, /* the same, and values may be 0 or negative */
     FLOAT,    /* double */
     PLACE,    /* struct dicom_place */
-    PRESENT,  /* bool */
 };
 
 #define SHARED DICOM_TAG(0x5200, 0x9229)
 #define PER_FRAME DICOM_TAG(0x5200, 0x9230)
 #define MEASURES DICOM_TAG(0x0028, 0x9110)
 #define OPTICAL_PATH DICOM_TAG(0x0048, 0x0105)
+#define ORIGIN DICOM_TAG(0x0048, 0x0008)
+#define POSITION DICOM_TAG(0x0048, 0x021a)
+#define Z_OFFSET DICOM_TAG(0x0040, 0x074a)
 #define IN(member)                                                                                 \
     offsetof(struct dicom_instance, member), sizeof((struct dicom_instance *)0)->member
 
@@ -37,9 +41,12 @@ static const struct field {
     {{DICOM_TAG(0x0008, 0x0008)}, TEXT, IN(type)},
     {{DICOM_TAG(0x0008, 0x0016)}, TEXT, IN(sop_class)},
     {{DICOM_TAG(0x0008, 0x0018)}, TEXT, IN(sop)},
+    {{DICOM_TAG(0x0008, 0x0019)}, TEXT, IN(pyramid)},
     {{DICOM_TAG(0x0020, 0x000e)}, TEXT, IN(series)},
-    {{DICOM_TAG(0x0020, 0x0242)}, PRESENT, IN(is_part)}, /* SOPInstanceUIDOfConcatenationSource */
-    {{DICOM_TAG(0x0020, 0x9161)}, PRESENT, IN(is_part)}, /* ConcatenationUID */
+    {{DICOM_TAG(0x0020, 0x0242)}, TEXT, IN(concatenation)}, /* or its source, without an UID */
+    {{DICOM_TAG(0x0020, 0x9161)}, TEXT, IN(concatenation)},
+    {{DICOM_TAG(0x0020, 0x9163)}, U16, IN(parts)},
+    {{DICOM_TAG(0x0020, 0x9228)}, U32, IN(first_frame)},
     {{DICOM_TAG(0x0020, 0x9311)}, TEXT, IN(organization)},
     {{DICOM_TAG(0x0028, 0x0002)}, U16, IN(samples)},
     {{DICOM_TAG(0x0028, 0x0004)}, TEXT, IN(photometric)},
@@ -51,12 +58,15 @@ static const struct field {
     {{DICOM_TAG(0x0048, 0x0001)}, FLOAT, IN(volume_width)},
     {{DICOM_TAG(0x0048, 0x0006)}, U32, IN(width)},
     {{DICOM_TAG(0x0048, 0x0007)}, U32, IN(height)},
+    {{ORIGIN, Z_OFFSET}, ANY_SIGN, IN(z)},
     {{DICOM_TAG(0x0048, 0x0010)}, TEXT, IN(label_in_image)},
     {{OPTICAL_PATH, DICOM_TAG(0x0028, 0x2000)}, PLACE, IN(icc)},
     {{OPTICAL_PATH, DICOM_TAG(0x0048, 0x0112)}, DECIMALS, IN(objective_power)},
+    {{OPTICAL_PATH, DICOM_TAG(0x0048, 0x0106)}, TEXT, IN(optical_path)},
     {{DICOM_TAG(0x0048, 0x0302)}, U32, IN(optical_paths)},
     {{DICOM_TAG(0x0048, 0x0303)}, U32, IN(focal_planes)},
     {{SHARED, MEASURES, DICOM_TAG(0x0028, 0x0030)}, DECIMALS, IN(spacing)},
+    {{SHARED, POSITION, Z_OFFSET}, ANY_SIGN, IN(z)},
     {{PER_FRAME}, PLACE, IN(frame_positions)},
     {{DICOM_TAG(0x7fe0, 0x0001)}, PLACE, IN(extended_offsets)},
     {{DICOM_TAG(0x7fe0, 0x0002)}, PLACE, IN(extended_lengths)},
@@ -71,14 +81,14 @@ static int64_t integer(const char *text)
     return n > 0 && n <= 12 && !digits[n] ? atoll(digits) : -1;
 }
 
-/* n positive numbers, separated by \; NaN for what is none. */
-static void decimals(const char *text, double *out, size_t n)
+/* n numbers, separated by \; NaN for what is none, or not positive without any_sign. */
+static void decimals(const char *text, bool any_sign, double *out, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         char *end;
         const double v = text ? strtod(text, &end) : NAN;
         const bool good = text && end != text && (!*end || *end == '\\' || *end == ' ');
-        out[k] = good && isfinite(v) && v > 0 ? v : NAN;
+        out[k] = good && isfinite(v) && (v > 0 || any_sign) ? v : NAN;
         text = text ? strchr(text, '\\') : NULL;
         text = text ? text + 1 : NULL;
     }
@@ -112,11 +122,11 @@ static void take(struct dicom_instance *i, const struct field *field, struct dic
             *(int64_t *)out = integer(text);
         break;
     case DECIMALS:
+    case ANY_SIGN:
         if (dicom_file_text(f, e, text, sizeof text))
-            decimals(text, out, field->size / sizeof(double));
+            decimals(text, field->kind == ANY_SIGN, out, field->size / sizeof(double));
         break;
     case PLACE: *(struct dicom_place *)out = (struct dicom_place){e->at, e->length}; break;
-    case PRESENT: *(bool *)out = true; break;
     default: take_number(f, e, field->kind, out);
     }
 }
@@ -159,12 +169,16 @@ int dicom_instance_read(struct dicom_instance *i, const char *path, struct err *
                                  .bits_stored = -1,
                                  .focal_planes = -1,
                                  .optical_paths = -1,
+                                 .first_frame = -1,
+                                 .parts = -1,
+                                 .z = NAN,
                                  .spacing = {NAN, NAN},
                                  .volume_width = NAN,
                                  .objective_power = NAN};
     int r = dicom_file_open(&f, path);
     if (r) {
         memcpy(i->syntax, f.syntax, sizeof i->syntax);
+        i->bytes = f.bytes;
         if (dicom_file_is_readable(&f) &&
             (!dicom_file_walk(&f, visit, i) || (dicom_instance_is_slide(i) && !i->pixels.at)))
             r = err_set(e, "its header is damaged or cut off; copy the file again");
@@ -239,6 +253,30 @@ const char *dicom_instance_syntax(const struct dicom_instance *i)
     return i->syntax[0] ? i->syntax : "of an unknown kind";
 }
 
+bool dicom_instance_is_j2k(const struct dicom_instance *i)
+{
+    return !strcmp(dicom_instance_syntax(i), "JPEG 2000");
+}
+
+/* Does the file state three samples of 8 bits in colours that such streams have? */
+static bool is_colour(const struct dicom_instance *i)
+{
+    static const struct {
+        const char *photometric;
+        bool jpeg, j2k;
+    } known[] = {{"RGB", true, true},
+                 {"YBR_FULL", true, true},
+                 {"YBR_FULL_422", true, true},
+                 {"YBR_ICT", false, true},
+                 {"YBR_RCT", false, true}};
+    const bool is_j2k = dicom_instance_is_j2k(i);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (!strcmp(i->photometric, known[k].photometric))
+            return (is_j2k ? known[k].j2k : known[k].jpeg) && i->samples == 3 &&
+                   i->bits_allocated == 8 && i->bits_stored == 8;
+    return false;
+}
+
 static bool is_side(int64_t px)
 {
     return px >= LEAST_TILE && px <= MOST_TILE;
@@ -246,23 +284,32 @@ static bool is_side(int64_t px)
 
 const char *dicom_instance_obstacle(const struct dicom_instance *i)
 {
-    static const char *const photometrics[] = {"RGB", "YBR_FULL_422", "YBR_FULL"};
-    bool known = false;
-    for (size_t k = 0; k < sizeof photometrics / sizeof *photometrics; k++)
-        known = known || !strcmp(i->photometric, photometrics[k]);
-    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0)
-        return "its pixels are not baseline JPEG";
+    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0 && !dicom_instance_is_j2k(i))
+        return "its pixels are neither baseline JPEG nor JPEG 2000";
     if (i->pixels.bytes != DICOM_UNDEFINED)
-        return "it has no JPEG frames";
-    if (i->samples != 3 || i->bits_allocated != 8 || i->bits_stored != 8 || !known)
+        return "it has no compressed frames";
+    if (!is_colour(i))
         return "its pixels are not 8-bit colour";
-    if (i->is_part)
-        return "one level is split into several files";
-    if (i->focal_planes > 1 || i->optical_paths > 1)
-        return "it has several focal planes or optical paths";
+    if (i->concatenation[0] && i->first_frame < 0)
+        return "it is a part of a level, but does not state its first frame";
     if (!is_side(i->cols) || !is_side(i->rows))
         return "its tiles are smaller than 8 px or larger than 4,096 px";
     return NULL;
+}
+
+int dicom_instance_check_single(const struct dicom_instance *i, struct err *e)
+{
+    if (i->focal_planes > 1)
+        return err_set(e,
+                       "its frames are %" PRId64 " focal planes; export the plane that is to be "
+                       "converted as a series of its own",
+                       i->focal_planes);
+    if (i->optical_paths > 1)
+        return err_set(e,
+                       "its frames are %" PRId64 " optical paths; export the path that is to be "
+                       "converted as a series of its own",
+                       i->optical_paths);
+    return 0;
 }
 
 void dicom_instance_mpp(const struct dicom_instance *i, double *x, double *y)

@@ -34,11 +34,22 @@ struct dicom_instance {
     double spacing[2];                  /* mm between rows, and between columns; NaN when unknown */
     double volume_width;                /* mm, NaN when unknown */
     double objective_power;             /* NaN when unknown */
-    bool is_part;                       /* of a level that is split into several files */
+    char concatenation[DICOM_UID];      /* of the files of one level; "": it is one file */
+    int64_t first_frame, parts;         /* of the file in the concatenation; its files */
+    char pyramid[DICOM_UID];            /* "" when the file does not state it */
+    char optical_path[DICOM_WORD];      /* identifies it in the series */
+    double z;                           /* of the focal plane, um; NaN when unknown */
+    uint64_t bytes;                     /* of the file */
     struct dicom_place icc;             /* 0 bytes: there is none */
     struct dicom_place frame_positions; /* of each frame: the sequence of items */
     struct dicom_place extended_offsets, extended_lengths; /* 0 bytes: there are none */
     struct dicom_place pixels; /* bytes is DICOM_UNDEFINED if they are encapsulated */
+};
+
+/* A file of a level. */
+struct dicom_part {
+    char *path; /* owned */
+    struct dicom_instance instance;
 };
 
 /* 1: *i is filled. 0: not a DICOM file. -1: it is damaged, or cannot be read now: errno. */
@@ -52,6 +63,9 @@ bool dicom_instance_is_level(const struct dicom_instance *i);
 bool dicom_instance_is_thumbnail(const struct dicom_instance *i);
 /* Why the tiles cannot be read directly, in a few words; NULL: they can. */
 const char *dicom_instance_obstacle(const struct dicom_instance *i);
+/* -1: its frames are several pictures of the tissue, such as focal planes; e says which. */
+int dicom_instance_check_single(const struct dicom_instance *i, struct err *e);
+bool dicom_instance_is_j2k(const struct dicom_instance *i);
 /* "JPEG 2000", or the UID of the transfer syntax. */
 const char *dicom_instance_syntax(const struct dicom_instance *i);
 /* um per pixel; NaN when unknown. */

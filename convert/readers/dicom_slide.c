@@ -4,42 +4,71 @@
 #include "common/base/folder.h"
 #include "common/base/path.h"
 #include "convert/readers/dicom_index.h"
+#include "convert/readers/tile_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+enum { MOST_Z_NM = 1 }; /* focal planes nearer than this are one */
+
+static void free_level(struct dicom_level *l)
+{
+    for (int k = 0; k < l->n; k++)
+        free(l->parts[k].path);
+    free(l->parts);
+}
+
 void dicom_slide_free(struct dicom_slide *s)
 {
     for (int64_t k = 0; k < s->n; k++)
-        free(s->levels[k].path);
-    free(s->thumbnail.path);
+        free_level(&s->levels[k]);
+    free_level(&s->thumbnail);
     *s = (struct dicom_slide){0};
+}
+
+const struct dicom_instance *dicom_slide_instance(const struct dicom_level *l)
+{
+    return &l->parts[0].instance;
 }
 
 double dicom_slide_downsample(const struct dicom_slide *s, int64_t level)
 {
-    const struct dicom_instance *a = &s->levels[0].instance, *b = &s->levels[level].instance;
+    const struct dicom_instance *a = dicom_slide_instance(&s->levels[0]);
+    const struct dicom_instance *b = dicom_slide_instance(&s->levels[level]);
     return ((double)a->width / (double)b->width + (double)a->height / (double)b->height) / 2;
 }
 
 bool dicom_slide_lacks_base(const struct dicom_slide *s)
 {
     char word[DICOM_WORD];
-    dicom_instance_type(&s->levels[0].instance, 3, word);
+    dicom_instance_type(dicom_slide_instance(&s->levels[0]), 3, word);
     return !strcmp(word, "RESAMPLED");
 }
 
 /* --- adding a file --- */
 
-static int set_path(struct dicom_level *l, const char *path, const struct dicom_instance *i,
+/* Adds a file to a level, before the files whose frames follow. */
+static int add_part(struct dicom_level *l, const char *path, const struct dicom_instance *i,
                     struct err *e)
 {
-    *l = (struct dicom_level){strdup(path), *i};
-    return l->path ? 1 : err_set(e, "out of memory");
+    int at = l->n;
+    struct dicom_part *parts = realloc(l->parts, ((size_t)l->n + 1) * sizeof *parts);
+    char *copy = strdup(path);
+    l->parts = parts ? parts : l->parts;
+    if (!parts || !copy) {
+        free(copy);
+        return err_set(e, "out of memory");
+    }
+    for (; at > 0 && parts[at - 1].instance.first_frame > i->first_frame; at--)
+        parts[at] = parts[at - 1];
+    parts[at] = (struct dicom_part){copy, *i};
+    l->n++;
+    return 1;
 }
 
 /* Do two open files hold the same bytes? 1, 0, or -1: they cannot be read now. */
@@ -74,24 +103,65 @@ static int is_copy(const char *a, const char *b)
     return r;
 }
 
-/* Two files with pictures of one size: copies of one file, or a slide of another kind. */
-static int check_twin(const struct dicom_level *l, const char *path, const struct dicom_instance *i,
-                      struct err *e)
+/* Two files with one SOPInstanceUID. 1: they are copies. */
+static int check_twin(const struct dicom_part *other, const char *path, struct err *e)
 {
-    const struct dicom_instance *other = &l->instance;
-    if (!i->sop[0] || strcmp(other->sop, i->sop) || other->is_part || i->is_part) {
-        err_set(e, "its series has several files for the level of %" PRId64 " x %" PRId64 " px",
-                i->width, i->height);
-        return 0;
-    }
-    const int same = is_copy(l->path, path);
+    const int same = is_copy(other->path, path);
     if (same < 0)
-        return err_sys(e, "cannot be compared with %s, which has the same SOPInstanceUID", l->path);
+        return err_sys(e, "cannot be compared with %s, which has the same SOPInstanceUID",
+                       other->path);
     return same ? 1
                 : err_set(e,
                           "it differs from %s, but both have the same SOPInstanceUID; remove the "
                           "wrong one from the folder",
-                          path_base_name(l->path));
+                          path_base_name(other->path));
+}
+
+/* Can the tiles of both files belong to one level? */
+static bool is_one_kind(const struct dicom_instance *a, const struct dicom_instance *b)
+{
+    return !strcmp(a->concatenation, b->concatenation) && !strcmp(a->syntax, b->syntax) &&
+           !strcmp(a->photometric, b->photometric) && !strcmp(a->organization, b->organization) &&
+           a->cols == b->cols && a->rows == b->rows && a->samples == b->samples &&
+           a->bits_allocated == b->bits_allocated && a->bits_stored == b->bits_stored;
+}
+
+static bool differ(const char *a, const char *b)
+{
+    return *a && *b && strcmp(a, b) != 0;
+}
+
+static int reject_several(const char *what, struct err *e)
+{
+    return err_set(e,
+                   "its series has several %s; put the files of the one that is to be converted "
+                   "into a folder of their own",
+                   what);
+}
+
+/* Can a file and those before it belong to one pyramid? */
+static int check_others(const struct dicom_slide *s, const struct dicom_instance *i, struct err *e)
+{
+    const struct dicom_instance *a = s->n > 0 ? dicom_slide_instance(&s->levels[0]) : i;
+    if (1000 * fabs(a->z - i->z) > MOST_Z_NM)
+        return reject_several("focal planes", e);
+    return differ(a->pyramid, i->pyramid) ? reject_several("pyramids", e) : 0;
+}
+
+/* Another file with a picture of a level's size: a copy, or a part of it. */
+static int add_to_level(struct dicom_level *l, const char *path, const struct dicom_instance *i,
+                        struct err *e)
+{
+    for (int k = 0; k < l->n; k++)
+        if (i->sop[0] && !strcmp(l->parts[k].instance.sop, i->sop))
+            return check_twin(&l->parts[k], path, e);
+    if (i->concatenation[0] && l->n < TILE_FILES && is_one_kind(dicom_slide_instance(l), i))
+        return add_part(l, path, i, e);
+    if (differ(dicom_slide_instance(l)->optical_path, i->optical_path))
+        return reject_several("optical paths", e);
+    err_set(e, "its series has several files for the level of %" PRId64 " x %" PRId64 " px",
+            i->width, i->height);
+    return 0;
 }
 
 static int add_level(struct dicom_slide *s, const char *path, const struct dicom_instance *i,
@@ -101,10 +171,12 @@ static int add_level(struct dicom_slide *s, const char *path, const struct dicom
     if (i->width < 1 || i->height < 1 || i->width > INT32_MAX || i->height > INT32_MAX)
         return err_set(e, "damaged: it states a size of %" PRId64 " x %" PRId64 " px", i->width,
                        i->height);
+    if (check_others(s, i, e))
+        return -1;
     for (int64_t k = 0; k < s->n; k++) {
-        const struct dicom_instance *other = &s->levels[k].instance;
+        const struct dicom_instance *other = dicom_slide_instance(&s->levels[k]);
         if (other->width == i->width && other->height == i->height)
-            return check_twin(&s->levels[k], path, i, e);
+            return add_to_level(&s->levels[k], path, i, e);
         at += other->width > i->width || (other->width == i->width && other->height > i->height);
     }
     if (s->n == SLIDE_LEVELS) {
@@ -113,7 +185,8 @@ static int add_level(struct dicom_slide *s, const char *path, const struct dicom
     }
     memmove(&s->levels[at + 1], &s->levels[at], (size_t)(s->n - at) * sizeof s->levels[0]);
     s->n++;
-    return set_path(&s->levels[at], path, i, e);
+    s->levels[at] = (struct dicom_level){0};
+    return add_part(&s->levels[at], path, i, e);
 }
 
 static int add(struct dicom_slide *s, const char *path, const struct dicom_instance *i,
@@ -121,8 +194,8 @@ static int add(struct dicom_slide *s, const char *path, const struct dicom_insta
 {
     if (dicom_instance_is_level(i))
         return add_level(s, path, i, e);
-    if (dicom_instance_is_thumbnail(i) && !dicom_instance_obstacle(i) && !s->thumbnail.path)
-        return set_path(&s->thumbnail, path, i, e);
+    if (dicom_instance_is_thumbnail(i) && !dicom_instance_obstacle(i) && s->thumbnail.n == 0)
+        return add_part(&s->thumbnail, path, i, e);
     return 1;
 }
 

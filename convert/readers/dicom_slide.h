@@ -2,7 +2,8 @@
  * dicom_slide.h - the files of one DICOM slide: its levels and its thumbnail.
  *
  * They share a SeriesInstanceUID and lie in one folder (dicom_index.h). Any of them opens the
- * slide. Its label and its overview, which shows the label, are never read beyond their headers.
+ * slide. A series of several pyramids, focal planes or optical paths is no slide. The label and the
+ * overview, which shows the label, are never read beyond their headers.
  */
 #ifndef WSI_DICOM_SLIDE_H
 #define WSI_DICOM_SLIDE_H
@@ -14,15 +15,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A level in one file, or in several (a concatenation). */
 struct dicom_level {
-    char *path; /* owned */
-    struct dicom_instance instance;
+    struct dicom_part *parts; /* [n], owned, in the order of their frames; all of one kind */
+    int n;
 };
 
 struct dicom_slide {
     struct dicom_level levels[SLIDE_LEVELS]; /* from the largest to the smallest */
     int64_t n;
-    struct dicom_level thumbnail; /* path is NULL when there is none */
+    struct dicom_level thumbnail; /* no parts when there is none */
 };
 
 /* 1: *s is filled; dicom_slide_free it. 0: no DICOM slide, or one that is split in a way that this
@@ -30,6 +32,8 @@ struct dicom_slide {
 int dicom_slide_find(struct dicom_slide *s, const char *path, struct err *e);
 void dicom_slide_free(struct dicom_slide *s);
 
+/* What the first file of a level states. */
+const struct dicom_instance *dicom_slide_instance(const struct dicom_level *l);
 /* Against level 0. */
 double dicom_slide_downsample(const struct dicom_slide *s, int64_t level);
 /* Does the folder lack level 0? A level 0 is never resampled. */

@@ -17,6 +17,7 @@ enum {
     MAGNIFICATION = 65421, /* of the lens; negative for macro and map */
     FOCAL_PLANE = 65424,
     STARTS = 65426, /* of the intervals, in the stream */
+    UPPER_STARTS = 65432,
     STRIP_OFFSETS = 273,
     STRIP_BYTES = 279,
     COMPRESSION_JPEG = 7,
@@ -49,7 +50,14 @@ struct head {
     int64_t mcu_cols; /* px */
     int64_t interval; /* MCUs */
     bool has_jfif;
+    const char *odd; /* why its level cannot be cut into tiles, NULL so far */
 };
+
+static bool is_odd(struct head *h, const char *why)
+{
+    h->odd = h->odd ? h->odd : why;
+    return false;
+}
 
 static unsigned u16(const uint8_t *p)
 {
@@ -60,9 +68,12 @@ static unsigned u16(const uint8_t *p)
 static bool take_frame(struct head *h, size_t at, size_t n)
 {
     const uint8_t *p = h->bytes + at; /* the segment, from its length on */
-    if (n != 17 || p[2] != 8 || p[7] != 3 || (p[9] != 0x11 && p[9] != 0x21) || p[12] != 0x11 ||
-        p[15] != 0x11)
-        return false;
+    if (n != 17 || p[2] != 8 || p[7] != 3)
+        return is_odd(h, "its JPEG does not have three components of 8 bits");
+    if (p[9] == 0x12 || p[9] == 0x22)
+        return is_odd(h, "its JPEG has chroma of half height (4:2:0 or 4:4:0)");
+    if ((p[9] != 0x11 && p[9] != 0x21) || p[12] != 0x11 || p[15] != 0x11)
+        return is_odd(h, "its JPEG has unusual chroma");
     h->size = at + 3;
     h->mcu_cols = 8 * (p[9] >> 4);
     return true;
@@ -95,15 +106,17 @@ static bool parse_head(struct head *h)
         return false;
     while (marker != MARKER_SOS) {
         if (h->n - at < 4 || h->bytes[at] != 0xff)
-            return false;
+            return is_odd(h, "the head of its JPEG is damaged or long");
         marker = h->bytes[at + 1];
         const size_t n = u16(h->bytes + at + 2);
         if (n < 2 || n > h->n - at - 2 || !take_segment(h, marker, at + 2, n))
-            return false;
+            return is_odd(h, "its JPEG is not baseline YCbCr");
         at += 2 + n;
     }
     h->n = at;
-    return h->has_jfif && h->size && h->interval > 0;
+    if (h->interval < 1)
+        return is_odd(h, "its JPEG has no restart markers");
+    return (h->has_jfif && h->size) || is_odd(h, "its JPEG is not baseline YCbCr");
 }
 
 /* --- the level --- */
@@ -132,27 +145,46 @@ static int64_t choose_rows(int64_t cols)
 }
 
 /* The grid of intervals and tiles. False: the intervals are no grid. */
-static bool take_grid(struct ndpi_level *l, const struct head *h)
+static bool take_grid(struct ndpi_level *l, struct head *h)
 {
     l->cols = h->interval * h->mcu_cols;
     if (l->cols < LEAST_ROWS || l->cols > MOST_SIDE || l->width % l->cols || l->height % MCU_ROWS)
-        return false;
+        return is_odd(h, "the restart intervals of its JPEG are no grid of tiles");
     l->rows = choose_rows(l->cols);
     l->across = l->width / l->cols;
     l->down = l->height / MCU_ROWS;
     return true;
 }
 
+/* Adds the upper halves of n offsets, in pieces, if the directory has them. */
+static bool add_upper(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t n,
+                      uint64_t *starts)
+{
+    uint64_t upper[512];
+    const uint64_t most = sizeof upper / sizeof *upper;
+    for (uint64_t k = 0; tag && k < n; k += most) {
+        const uint64_t some = n - k < most ? n - k : most;
+        if (tag->count != n || !tiff_file_values(t, tag, k, (size_t)some, upper))
+            return false;
+        for (uint64_t j = 0; j < some; j++)
+            starts[k + j] |= upper[j] << 32;
+    }
+    return true;
+}
+
 /* Offsets of the intervals from those in the stream. 1, 0: they contradict themselves, or -1. */
-static int take_starts(struct ndpi_level *l, const struct tiff_file *t, const struct tiff_tag *tag,
-                       uint64_t from, uint64_t bytes, struct err *e)
+static int take_starts(struct ndpi_level *l, const struct tiff_file *t,
+                       const struct tiff_directory *d, uint64_t from, uint64_t bytes, struct err *e)
 {
     const uint64_t n = (uint64_t)(l->across * l->down);
+    const struct tiff_tag *tag = tiff_directory_tag(d, STARTS);
     if (!tag || tag->count != n || n > t->bytes / 4)
         return 0;
     if (!(l->starts = malloc((size_t)(n + 1) * sizeof *l->starts)))
         return err_set(e, "out of memory");
-    if (!tiff_file_values(t, tag, 0, (size_t)n, l->starts) || l->starts[0] != l->head_bytes)
+    if (!tiff_file_values(t, tag, 0, (size_t)n, l->starts) ||
+        !add_upper(t, tiff_directory_tag(d, UPPER_STARTS), n, l->starts) ||
+        l->starts[0] != l->head_bytes)
         return 0;
     l->starts[n] = bytes;
     for (uint64_t k = 0; k < n; k++)
@@ -183,24 +215,29 @@ static int read_stream(struct ndpi_level *l, const struct tiff_file *t,
     const uint64_t from = tiff_file_value(t, d, STRIP_OFFSETS, 0);
     const uint64_t bytes = tiff_file_value(t, d, STRIP_BYTES, 0);
     const struct tiff_tag *strips = tiff_directory_tag(d, STRIP_OFFSETS);
-    if (!strips || strips->count != 1 || from > t->bytes || bytes > t->bytes - from)
+    if (!strips || strips->count != 1 || from > t->bytes || bytes > t->bytes - from) {
+        err_set(e, "its level is not one JPEG");
         return 0;
+    }
     h.n = read_at(t->fd, from, h.bytes, sizeof h.bytes);
     if (h.n < sizeof h.bytes && errno)
         return err_sys(e, "cannot read");
-    if (!parse_head(&h) || !take_grid(l, &h))
+    if (!parse_head(&h) || !take_grid(l, &h)) {
+        err_set(e, "%s", h.odd);
         return 0;
-    const int r = keep_head(l, &h, e);
-    return r > 0 ? take_starts(l, t, tiff_directory_tag(d, STARTS), from, bytes, e) : r;
+    }
+    int r = keep_head(l, &h, e);
+    if (r > 0 && (r = take_starts(l, t, d, from, bytes, e)) == 0)
+        err_set(e, "its table of restart intervals is missing or contradicts its JPEG");
+    return r;
 }
 
-/* Finds the directory. In NDPI files the offset of the next one has 64 bits; the upper ones are 0.
- */
 static int find_level(struct ndpi_level *l, const struct tiff_file *t, struct err *e)
 {
     struct tiff_directory d;
     uint64_t at = t->first;
     int r = 0;
+    err_set(e, "the file does not have this level, OpenSlide makes it");
     for (int k = 0; k < MOST_DIRECTORIES && at && r == 0 && tiff_file_directory(t, at, &d); k++) {
         const bool is_ndpi = tiff_directory_tag(&d, TIFF_FILE_NDPI) != NULL;
         const bool found = is_ndpi && is_level(t, &d, l);
@@ -234,7 +271,7 @@ int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64
     errno = 0;
     int r = 0;
     if (tiff_file_open(&t, path)) {
-        r = t.is_big || t.is_swapped || t.bytes > UINT32_MAX ? 0 : find_level(l, &t, e);
+        r = t.is_big || t.is_swapped ? 0 : find_level(l, &t, e);
         tiff_file_close(&t);
     }
     if (r > 0 && (l->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)

@@ -2,7 +2,8 @@
  * ndpi_level.h - one level of a Hamamatsu NDPI file, as tiles.
  *
  * A level is one JPEG of the whole picture, with a restart marker after every few MCUs. Tag 65426
- * says where in the stream each of these intervals begins. Decoding begins anew at a restart
+ * says where in the stream each of these intervals begins; in long streams tag 65432 has the upper
+ * halves of these offsets. Decoding begins anew at a restart
  * marker, so the intervals that lie one below the other make a JPEG of their own: the head of the
  * stream with another size, and their entropy-coded data with the markers renumbered. Its pixels
  * are those of the whole picture if no chroma is interpolated between rows, and those of OpenSlide,
@@ -32,9 +33,9 @@ bool ndpi_is(const char *path);
 
 /*
  * Finds the level of this size. 1: *l is filled; ndpi_level_free it. 0: not an NDPI file, or a
- * level that cannot be cut into tiles exactly: without restart markers or their table, chroma of
- * half height, intervals that are no part of a row or larger than a tile may be, a file above 4
- * GiB. -1: it cannot be read now; errno.
+ * level that cannot be cut into tiles exactly, and e says why: without restart markers or their
+ * table, chroma of half height, intervals that are no part of a row or larger than a tile may be.
+ * -1: it cannot be read now; errno.
  */
 int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64_t height,
                     struct err *e);

@@ -81,11 +81,16 @@ static int check_file(const char *path, struct err *e)
     return 0;
 }
 
-static void take_reader(const struct slide_reader *r, struct slide_info *info)
+/* `why` is what other readers say of the file, or "". */
+static void take_reader(const struct slide_reader *r, const char *why, struct slide_info *info)
 {
     char list[96];
     info->reader = r->name;
-    if (!r->read_kept && !info->no_jpeg[0])
+    if (r->read_kept || info->no_jpeg[0])
+        return;
+    if (*why)
+        snprintf(info->no_jpeg, sizeof info->no_jpeg, "%.*s", (int)sizeof info->no_jpeg - 1, why);
+    else
         snprintf(info->no_jpeg, sizeof info->no_jpeg,
                  "only RGB and YCbCr JPEG tiles of %s files can be kept",
                  list_formats(true, list, sizeof list));
@@ -116,7 +121,7 @@ struct slide *slide_open(const char *path, int64_t level, int threads, struct sl
     for (const struct format *f = formats; f < formats_end; f++) {
         const int r = is_usable(f) ? f->reader->open(&s, path, level, threads, info, &why) : 0;
         if (r > 0) {
-            take_reader(f->reader, info);
+            take_reader(f->reader, why.msg, info);
             return s;
         }
         if (r < 0) {

@@ -1,12 +1,12 @@
 /*
- * slide_dicom.c - DICOM whole-slide images with JPEG tiles, read directly.
+ * slide_dicom.c - DICOM whole-slide images with JPEG or JPEG 2000 tiles, read directly.
  *
  * dicom_slide.h finds the files of the slide, dicom_frames.h says where each tile lies, and
  * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM; what this reader
  * does not read is left to OpenSlide 4.
  *
  * The colours of a tile are those that the file states (photometric interpretation), unless its
- * JPEG stream states others itself (tile.h).
+ * stream states others itself (tile.h).
  */
 #include "convert/readers/slide_tiles.h"
 
@@ -50,45 +50,65 @@ static void dicom_close(struct slide *s)
     free(d);
 }
 
+/* YBR_RCT is the lossless transform of JPEG 2000, which is no YCbCr: such tiles are RGB. */
+static struct tile_format format_of(const struct dicom_instance *i)
+{
+    const bool is_rgb = !strcmp(i->photometric, "RGB") || !strcmp(i->photometric, "YBR_RCT");
+    const bool is_j2k = dicom_instance_is_j2k(i);
+    return (struct tile_format){.compression = !is_j2k  ? TILE_JPEG
+                                               : is_rgb ? TILE_J2K_RGB
+                                                        : TILE_J2K_YCBCR,
+                                .photometric =
+                                    is_rgb ? TILE_PHOTOMETRIC_RGB : TILE_PHOTOMETRIC_YCBCR,
+                                .stream_decides = true,
+                                .transformed = !strcmp(i->photometric, "YBR_ICT"),
+                                .cols = i->cols,
+                                .rows = i->rows};
+}
+
 /* The tiles of a level, or of the thumbnail. As dicom_frames_read. */
 static int open_tiles(const struct dicom_level *l, int threads, struct tile_place **places,
-                      struct tile_file **tiles, struct err *problem, struct err *e)
+                      struct tile_file **tiles, int *bad, struct err *problem, struct err *e)
 {
-    const struct dicom_instance *i = &l->instance;
-    struct tile_grid g = {.format = {.compression = TILE_JPEG,
-                                     .stream_decides = true,
-                                     .cols = i->cols,
-                                     .rows = i->rows},
+    const struct dicom_instance *i = dicom_slide_instance(l);
+    const char *others[TILE_FILES];
+    struct tile_grid g = {.format = format_of(i),
                           .cols = dicom_frames_cols(i),
                           .rows = dicom_frames_rows(i),
+                          .others = others,
+                          .n_others = l->n - 1,
                           .unwrap = dicom_frames_join,
                           .background = {255, 255, 255}};
-    g.format.photometric =
-        strcmp(i->photometric, "RGB") ? TILE_PHOTOMETRIC_YCBCR : TILE_PHOTOMETRIC_RGB;
-    const int r = dicom_frames_read(i, l->path, places, problem, e);
+    const int r = dicom_frames_read(l->parts, l->n, places, bad, problem, e);
     g.places = *places;
-    if (r > 0 && !(*tiles = tile_file_open(l->path, &g, threads, e)))
+    for (int k = 1; k < l->n; k++)
+        others[k - 1] = l->parts[k].path;
+    if (r > 0 && !(*tiles = tile_file_open(l->parts[0].path, &g, threads, e)))
         return -1;
     return r;
 }
 
 static void describe(struct dicom_reader *d, int64_t level)
 {
-    const struct dicom_instance *i = &d->files.levels[level].instance;
-    const struct dicom_instance *base = &d->files.levels[0].instance;
+    const struct dicom_instance *i = dicom_slide_instance(&d->files.levels[level]);
+    const struct dicom_instance *base = dicom_slide_instance(&d->files.levels[0]);
+    const bool is_j2k = dicom_instance_is_j2k(i);
     d->info = (struct slide_info){.level = level,
                                   .vendor = "dicom",
                                   .downsample = dicom_slide_downsample(&d->files, level),
                                   .levels = d->files.n,
-                                  .has_eighth = i->cols % 8 == 0 && i->rows % 8 == 0,
-                                  .gray_is_luma = strcmp(i->photometric, "RGB") != 0,
-                                  .has_thumbnail = d->files.thumbnail.path,
+                                  .has_eighth = !is_j2k && i->cols % 8 == 0 && i->rows % 8 == 0,
+                                  .gray_is_luma = !is_j2k && strcmp(i->photometric, "RGB") != 0,
+                                  .is_j2k = is_j2k,
+                                  .has_thumbnail = d->files.thumbnail.n > 0,
                                   .width = i->width,
                                   .height = i->height,
                                   .tile_cols = i->cols,
                                   .tile_rows = i->rows,
                                   .objective_power = base->objective_power,
                                   .background = {255, 255, 255}};
+    if (is_j2k)
+        snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its tiles are JPEG 2000");
     for (int64_t k = 0; k < d->files.n; k++)
         d->info.downsamples[k] = dicom_slide_downsample(&d->files, k);
     dicom_instance_mpp(base, &d->info.mpp_x, &d->info.mpp_y);
@@ -107,8 +127,10 @@ static int check_level(const struct dicom_slide *s, int64_t level, struct err *e
                    ? err_set(e, "has only level 0; --level %" PRId64 " is out of range", level)
                    : err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
                              s->n - 1, level);
-    const struct dicom_instance *i = &s->levels[level].instance;
+    const struct dicom_instance *i = dicom_slide_instance(&s->levels[level]);
     const char *obstacle = dicom_instance_obstacle(i);
+    if (dicom_instance_check_single(i, e))
+        return -1;
     if (!obstacle)
         return 1;
     err_set(e, "%s (level %" PRId64 ": %s, %s, %" PRId64 " samples of %" PRId64 " bits)", obstacle,
@@ -120,13 +142,14 @@ static int open_level(struct dicom_reader *d, int64_t level, int threads, struct
 {
     struct err problem = {""};
     const struct dicom_level *l = &d->files.levels[level];
-    const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &problem, e);
+    int bad;
+    const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &bad, &problem, e);
     if (r > 0)
         describe(d, level);
     if (r > 0 && problem.msg[0])
         snprintf(d->info.problem, sizeof d->info.problem, "%.200s", problem.msg);
-    if (r < 0 && strcmp(l->path, d->path) != 0)
-        err_add(e, "%s of its series", path_base_name(l->path));
+    if (r < 0 && bad >= 0 && strcmp(l->parts[bad].path, d->path) != 0)
+        err_add(e, "%s of its series", path_base_name(l->parts[bad].path));
     return r;
 }
 
@@ -181,7 +204,7 @@ static void put_number(struct put *p, const char *key, double value)
 
 static void put_level(struct put *p, const struct dicom_slide *s, int64_t level)
 {
-    const struct dicom_instance *i = &s->levels[level].instance;
+    const struct dicom_instance *i = dicom_slide_instance(&s->levels[level]);
     const struct {
         const char *name;
         double value;
@@ -264,14 +287,15 @@ static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64
                            struct err *e)
 {
     const struct dicom_level *l = &from_slide(s)->files.thumbnail;
-    const struct dicom_instance *i = &l->instance;
+    const struct dicom_instance *i = l->n > 0 ? dicom_slide_instance(l) : NULL;
     struct tile_place *places = NULL;
     struct tile_file *tiles = NULL;
     struct err problem;
-    if (!l->path || i->width < 1 || i->height < 1 || i->width > MOST_THUMBNAIL / i->height)
+    int bad;
+    if (!i || i->width < 1 || i->height < 1 || i->width > MOST_THUMBNAIL / i->height)
         return 0;
     errno = 0;
-    int r = open_tiles(l, 1, &places, &tiles, &problem, e);
+    int r = open_tiles(l, 1, &places, &tiles, &bad, &problem, e);
     if (r < 0 && !slide_may_pass(errno))
         r = SLIDE_DAMAGED;
     uint8_t *tile = r > 0 ? malloc((size_t)(3 * i->cols * i->rows)) : NULL;
@@ -302,7 +326,7 @@ static int read_bytes(const char *path, uint64_t at, uint8_t *out, size_t n, boo
 
 static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
-    const struct dicom_level *l = &from_slide(s)->files.levels[0];
+    const struct dicom_part *l = &from_slide(s)->files.levels[0].parts[0];
     const struct dicom_place *p = &l->instance.icc;
     bool lost;
     if (p->bytes < 1)
@@ -326,9 +350,10 @@ static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct e
 static int dicom_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
 {
     const struct dicom_slide *f = &from_slide(s)->files;
-    int r = f->thumbnail.path ? put(ctx, f->thumbnail.path) : 0;
-    for (int64_t k = 0; k < f->n && r == 0; k++)
-        r = put(ctx, f->levels[k].path);
+    int r = f->thumbnail.n > 0 ? put(ctx, f->thumbnail.parts[0].path) : 0;
+    for (int64_t k = 0; k < f->n; k++)
+        for (int j = 0; j < f->levels[k].n && r == 0; j++)
+            r = put(ctx, f->levels[k].parts[j].path);
     return r;
 }
 

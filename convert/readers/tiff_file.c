@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { MOST_TAGS = 4096, MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME = 4096 };
+enum { RGB = 2, PALETTE = 3, SEPARATE = 2 }; /* values of the tags Photometric and Planes */
 
 /* --- bytes --- */
 
@@ -53,6 +54,20 @@ static size_t type_bytes(uint16_t type)
 
 /* --- directories --- */
 
+/* Is the file an NDPI above 4 GiB, with its first directory there? */
+static void take_wide(struct tiff_file *t, uint64_t first)
+{
+    struct tiff_file wide = *t;
+    struct tiff_directory d;
+    wide.is_wide = true;
+    wide.first = first;
+    if (!tiff_file_directory(&wide, first, &d))
+        return;
+    if (tiff_directory_tag(&d, TIFF_FILE_NDPI))
+        *t = wide;
+    tiff_directory_free(&d);
+}
+
 bool tiff_file_open(struct tiff_file *t, const char *path)
 {
     uint8_t head[16];
@@ -66,6 +81,8 @@ bool tiff_file_open(struct tiff_file *t, const char *path)
             const uint64_t version = number(t, head + 2, 2);
             t->is_big = version == 43;
             t->first = number(t, head + (t->is_big ? 8 : 4), t->is_big ? 8 : 4);
+            if (version == 42 && t->bytes > UINT32_MAX)
+                take_wide(t, number(t, head + 4, 8));
             if (version == 42 || version == 43)
                 return true;
         }
@@ -93,6 +110,24 @@ static struct tiff_tag take_tag(const struct tiff_file *t, const uint8_t *p, uin
     return tag;
 }
 
+/* Adds the upper halves, which lie at `at`, of what the entries hold: offsets, or values. */
+static bool widen(const struct tiff_file *t, struct tiff_directory *d, uint64_t at)
+{
+    uint8_t bytes[4];
+    for (size_t k = 0; k < d->n; k++, at += sizeof bytes) {
+        struct tiff_tag *tag = &d->tags[k];
+        const size_t each = type_bytes(tag->type);
+        if (!get_bytes(t, at, bytes, sizeof bytes))
+            return false;
+        const uint64_t upper = number(t, bytes, sizeof bytes);
+        if (each && tag->count > sizeof bytes / each)
+            tag->at |= upper << 32;
+        else if (each == sizeof bytes)
+            tag->upper = (uint32_t)upper;
+    }
+    return true;
+}
+
 bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d)
 {
     const size_t head = t->is_big ? 8 : 2, entry = t->is_big ? 20 : 12, word = t->is_big ? 8 : 4;
@@ -105,8 +140,9 @@ bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_dir
         return false;
     for (at += head; d->n < n && get_bytes(t, at, bytes, entry); at += entry)
         d->tags[d->n++] = take_tag(t, bytes, at);
-    if (d->n == n && get_bytes(t, at, bytes, word)) {
-        d->next = number(t, bytes, word);
+    const size_t link = t->is_wide ? 8 : word;
+    if (d->n == n && get_bytes(t, at, bytes, link) && (!t->is_wide || widen(t, d, at + link))) {
+        d->next = number(t, bytes, link);
         return true;
     }
     tiff_directory_free(d);
@@ -148,7 +184,7 @@ bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uin
         if (!get_bytes(t, tag->at + first * each, bytes, some * each))
             return false;
         for (size_t k = 0; k < some; k++)
-            *out++ = number(t, bytes + k * each, each);
+            *out++ = number(t, bytes + k * each, each) | (uint64_t)tag->upper << 32;
         first += some;
         n -= some;
     }
@@ -270,7 +306,6 @@ static int check_samples(const struct tiff_file *t, const struct tiff_directory 
 
 int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
 {
-    enum { SEPARATE = 2 };
     struct tiff_file t;
     struct tiff_directory d;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
@@ -349,7 +384,6 @@ void tiff_file_name_compression(uint64_t number, char *text, size_t size)
 void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                           size_t size)
 {
-    enum { PALETTE = 3, SEPARATE = 2 };
     char compression[64];
     tiff_file_name_compression(tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1), compression,
                                sizeof compression);
@@ -357,8 +391,19 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
              tiff_file_value(t, d, TIFF_FILE_BITS, 1),
-             tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, 2) == PALETTE ? ", with a palette" : "",
+             tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE ? ", with a palette" : "",
              tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE ? ", in separate planes" : "");
+}
+
+/* What only OpenSlide makes RGB of; NULL: nothing. */
+static const char *unusual_samples(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    const uint64_t samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1);
+    if (tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE)
+        return "its tiles have a palette";
+    if (tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE)
+        return "its tiles are in separate planes";
+    return samples == 1 || samples == 3 ? NULL : "its tiles have alpha or other extra samples";
 }
 
 void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text, size_t size)
@@ -370,14 +415,15 @@ void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text
     text[0] = 0;
     if (!find_level(&t, path, i, &d))
         return;
+    const char *unusual = unusual_samples(&t, &d);
     const uint64_t number = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
     tiff_file_name_compression(number, compression, sizeof compression);
-    if (number != JPEG)
+    if (unusual)
+        snprintf(text, size, "%s", unusual);
+    else if (number != JPEG)
         snprintf(text, size, "its tiles are %s", compression);
     else if (tiff_file_value(&t, &d, TIFF_FILE_SAMPLES, 1) == 1)
         snprintf(text, size, "its JPEG tiles are gray");
-    else if (tiff_file_value(&t, &d, TIFF_FILE_PLANES, 1) != 1)
-        snprintf(text, size, "its tiles are in separate planes");
     tiff_directory_free(&d);
     tiff_file_close(&t);
 }

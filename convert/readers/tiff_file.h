@@ -3,8 +3,10 @@
  *
  * libtiff derives the number of tiles from the picture's size and hides the length of the tables.
  * This reader shows what the file states, so that the two can be compared, and it reads files that
- * libtiff rejects. Classic TIFF and BigTIFF, both byte orders. The file is not trusted: every
- * offset and count is checked before use. One thread at a time.
+ * libtiff rejects. Classic TIFF and BigTIFF, both byte orders, and NDPI above 4 GiB: a classic TIFF
+ * whose offsets of directories have 64 bits. Behind each directory lie the upper halves of its
+ * entries. The file is not trusted: every offset and count is checked before use. One thread at a
+ * time.
  */
 #ifndef WSI_TIFF_FILE_H
 #define WSI_TIFF_FILE_H
@@ -41,12 +43,14 @@ struct tiff_file {
     int fd;
     uint64_t bytes;
     bool is_big, is_swapped; /* BigTIFF; the other byte order */
+    bool is_wide;            /* NDPI above 4 GiB */
     uint64_t first;          /* offset of the first directory */
 };
 
 struct tiff_tag {
     uint16_t number, type;
     uint64_t count, at; /* values, and the offset of the first one */
+    uint32_t upper;     /* half of a value of 32 bits in the directory itself, is_wide; else 0 */
 };
 
 struct tiff_directory {

@@ -19,40 +19,55 @@ struct scratch {
     struct tile_bytes tile;       /* compressed */
 };
 
+/* An open file. */
+struct file {
+    int fd;
+    uint64_t bytes;
+};
+
 struct tile_file {
     struct tile_grid grid;
-    int fd;
-    uint64_t bytes; /* of the file */
+    struct file *files; /* [n_files] */
+    int n_files;
     int threads;
     struct scratch *scratch; /* [threads] */
 };
 
 /* --- opening and closing --- */
 
+static int open_file(struct tile_file *t, const char *path, struct err *e)
+{
+    struct stat st;
+    struct file *f = &t->files[t->n_files];
+    if ((f->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return err_sys(e, "cannot open");
+    t->n_files++;
+    if (fstat(f->fd, &st))
+        return err_sys(e, "cannot open");
+    f->bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
 struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, int threads,
                                  struct err *e)
 {
-    struct stat st;
     struct tile_file *t = calloc(1, sizeof *t);
-    struct scratch *scratch = calloc((size_t)threads, sizeof *scratch);
-    const int fd = t && scratch ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0 && fstat(fd, &st) == 0) {
-        t->grid = *g;
-        t->fd = fd;
-        t->bytes = (uint64_t)st.st_size;
-        t->threads = threads;
-        t->scratch = scratch;
-        return t;
-    }
-    if (t && scratch)
-        err_sys(e, "cannot open");
-    else
+    if (!t) {
         err_set(e, "out of memory");
+        return NULL;
+    }
+    t->grid = *g;
+    t->files = calloc((size_t)g->n_others + 1, sizeof *t->files);
+    t->scratch = calloc((size_t)threads, sizeof *t->scratch);
+    t->threads = t->scratch ? threads : 0;
+    int r = t->files && t->scratch ? open_file(t, path, e) : err_set(e, "out of memory");
+    for (int k = 0; r == 0 && k < g->n_others; k++)
+        r = open_file(t, g->others[k], e);
+    t->grid.others = NULL; /* need not exist any longer */
+    if (r == 0)
+        return t;
     const int code = errno;
-    if (fd >= 0)
-        close(fd);
-    free(scratch);
-    free(t);
+    tile_file_close(t);
     errno = code;
     return NULL;
 }
@@ -65,7 +80,9 @@ void tile_file_close(struct tile_file *t)
         tile_free(t->scratch[k].decoder);
         free(t->scratch[k].tile.bytes);
     }
-    close(t->fd);
+    for (int k = 0; k < t->n_files; k++)
+        close(t->files[k].fd);
+    free(t->files);
     free(t->scratch);
     free(t);
 }
@@ -91,21 +108,34 @@ static struct tile_place place_at(const struct tile_file *t, int64_t col, int64_
     return g->gather ? (struct tile_place){0, 1} : g->places[row * g->cols + col];
 }
 
+/* The file of a place, and *at, the offset in it. NULL: there is no such file. */
+static const struct file *file_of(const struct tile_file *t, const struct tile_place *p,
+                                  uint64_t *at)
+{
+    const uint64_t k = p->offset >> TILE_FILE_BITS;
+    *at = p->offset - (k << TILE_FILE_BITS);
+    return k < (uint64_t)t->n_files ? &t->files[k] : NULL;
+}
+
 /* Can the bytes lie there? More than twice the pixels' size is no tile. */
 static bool is_possible(const struct tile_file *t, const struct tile_place *p)
 {
     const struct tile_format *f = &t->grid.format;
     const uint64_t most = 6 * (uint64_t)(f->cols * f->rows) + 65536;
-    return p->bytes <= most && p->offset <= t->bytes && p->bytes <= t->bytes - p->offset;
+    uint64_t at;
+    const struct file *file = file_of(t, p, &at);
+    return file && p->bytes <= most && at <= file->bytes && p->bytes <= file->bytes - at;
 }
 
 /* 0; 1: the file ends before the tile does; -1. */
 static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const struct tile_place *p,
                       struct err *e)
 {
+    uint64_t at;
+    const struct file *f = file_of(t, p, &at);
     if (tile_bytes_grow(b, p->bytes, e))
         return -1;
-    b->n = read_at(t->fd, p->offset, b->bytes, p->bytes);
+    b->n = read_at(f->fd, at, b->bytes, p->bytes);
     if (b->n < p->bytes)
         return errno ? err_sys(e, "cannot read") : 1;
     return t->grid.unwrap && !t->grid.unwrap(b->bytes, &b->n);
@@ -210,10 +240,18 @@ const char *tile_file_contradiction(const struct tile_file *t)
          "the JPEG tiles state RGB, the photometric tag YCbCr; read as YCbCr"},
         {"the JPEG tiles state YCbCr, PhotometricInterpretation RGB; read as YCbCr",
          "the JPEG tiles state RGB, PhotometricInterpretation YBR; read as RGB"}};
+    static const char *const j2k[2] = {
+        /* [the file states a transform] */
+        "the JPEG 2000 tiles state a colour transform, PhotometricInterpretation YBR_FULL; read as "
+        "RGB",
+        "the JPEG 2000 tiles state no colour transform, PhotometricInterpretation YBR_ICT; read as "
+        "YCbCr"};
     const struct tile_format *f = &t->grid.format;
     for (int k = 0; k < t->threads; k++)
         if (t->scratch[k].decoder && tile_is_contradicted(t->scratch[k].decoder))
-            return texts[f->stream_decides][f->photometric == TILE_PHOTOMETRIC_YCBCR];
+            return tile_is_j2k(f)
+                       ? j2k[f->transformed]
+                       : texts[f->stream_decides][f->photometric == TILE_PHOTOMETRIC_YCBCR];
     return NULL;
 }
 
@@ -233,7 +271,9 @@ static void advise(const struct tile_file *t, const struct tile_place *p, size_t
         for (b = a + 1; b < n && p[b].offset <= stop + GAP_BYTES; b++)
             if (p[b].offset + p[b].bytes > stop)
                 stop = p[b].offset + p[b].bytes;
-        posix_fadvise(t->fd, (off_t)p[a].offset, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
+        uint64_t at;
+        const struct file *f = file_of(t, &p[a], &at);
+        posix_fadvise(f->fd, (off_t)at, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
     }
 }
 

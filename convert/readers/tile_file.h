@@ -1,9 +1,9 @@
 /*
- * tile_file.h - the compressed tiles of one level in one file.
+ * tile_file.h - the compressed tiles of one level, in one file or in several.
  *
- * A reader says where each tile lies. Tiles are read with pread from one descriptor, and each
- * thread decodes them (tile.h) straight into the chunk that is stored. Readers of formats whose
- * tiles are whole streams share this module.
+ * A reader says where each tile lies. Tiles are read with pread from one descriptor per file, and
+ * each thread decodes them (tile.h) straight into the chunk that is stored. Readers of formats
+ * whose tiles are whole streams share this module.
  */
 #ifndef WSI_TILE_FILE_H
 #define WSI_TILE_FILE_H
@@ -17,10 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a tile's bytes lie. 0 bytes: the slide does not have the tile. */
+/* Where a tile's bytes lie. 0 bytes: the slide does not have the tile. The bits of an offset from
+ * TILE_FILE_BITS on are the number of its file. */
 struct tile_place {
     uint64_t offset, bytes;
 };
+enum { TILE_FILE_BITS = 48, TILE_FILES = 256 }; /* at most so many files */
 
 /* A buffer that grows: n bytes of `size`. Starts as {0}. free() bytes. */
 struct tile_bytes {
@@ -35,6 +37,8 @@ struct tile_grid {
     struct tile_format format;
     int64_t cols, rows;              /* tiles */
     const struct tile_place *places; /* [rows][cols]; NULL with `gather` */
+    const char *const *others;       /* [n_others]: paths of files 1, 2, ...; only for opening */
+    int n_others;
     /* Makes the stream of a tile whose bytes lie in several places. Different threads may call it
      * at once. 0; 1: the bytes are damaged or not in the file; -1. NULL: there are `places`. */
     int (*gather)(const void *ctx, int64_t col, int64_t row, struct tile_bytes *out, struct err *e);
@@ -62,7 +66,7 @@ int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t ro
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e);
 bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row);
-/* In which way the JPEG tiles that have been read contradict the file's header, and which of the
+/* In which way the tiles that have been read contradict the file's header, and which of the
  * two was right (tile.h). NULL: in none. Not while threads read. */
 const char *tile_file_contradiction(const struct tile_file *t);
 void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows);

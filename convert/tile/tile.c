@@ -114,18 +114,30 @@ static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n
            (is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR);
 }
 
-static struct j2k_picture j2k_picture_of(const struct tile_format *f)
+/* What a JPEG 2000 stream must be. *contradicted: it states other colours than the file. */
+static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint8_t *bytes,
+                                         size_t n, bool *contradicted)
 {
-    return (struct j2k_picture){
-        .cols = f->cols, .rows = f->rows, .ycbcr = f->compression == TILE_J2K_YCBCR};
+    const bool ycbcr = f->compression == TILE_J2K_YCBCR;
+    const bool transformed = ycbcr && f->stream_decides && j2k_chunk_coding(bytes, n).transformed;
+    *contradicted = ycbcr && f->stream_decides && transformed != f->transformed;
+    return (struct j2k_picture){.cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed};
+}
+
+static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
+                      struct err *e)
+{
+    bool contradicted;
+    const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
+    const int r = j2k_decode(d->j2k, &p, bytes, n, rgb, e);
+    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    return r;
 }
 
 static int decode_rgb(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
                       struct err *e)
 {
-    const struct j2k_picture p = j2k_picture_of(&d->format);
-    return d->j2k ? j2k_decode(d->j2k, &p, bytes, n, rgb, e)
-                  : decode_jpeg(d, bytes, n, 3, false, rgb, e);
+    return d->j2k ? decode_j2k(d, bytes, n, rgb, e) : decode_jpeg(d, bytes, n, 3, false, rgb, e);
 }
 
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
@@ -184,7 +196,8 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
                     struct jpeg_chunk *chunk, struct err *e)
 {
     struct err why = {""};
-    const struct j2k_picture p = j2k_picture_of(&d->format);
+    bool contradicted;
+    const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
     const struct codec_params params = {codec_find("j2k"), p.rows, p.cols, 3};
     int r = j2k_check(d->j2k, &p, bytes, n, e);
     if (r)
@@ -194,6 +207,7 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
         r = err_set(&why, "a JPEG 2000 stream of %zu bytes", n);
     if (r)
         err_set(e, "%s", why.msg);
+    d->contradicted = d->contradicted || (r == 0 && contradicted);
     return r == J2K_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
 }
 

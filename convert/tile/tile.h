@@ -13,7 +13,8 @@
  * (jpeg_decoder.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
- * as j2k_decoder.h says.
+ * as j2k_decoder.h says. In DICOM a stream with a transform of its own is RGB, whatever the file
+ * states; without one its components are what the file states.
  *
  * Uncompressed, LZW, deflate, PackBits, Zstandard and WebP: RGB or gray, through libtiff.
  */
@@ -40,7 +41,8 @@ enum {
 struct tile_format {
     int compression, photometric;
     int predictor;         /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
-    bool stream_decides;   /* DICOM: a JPEG stream that states its colours is right */
+    bool stream_decides;   /* DICOM: a stream that states its colours is right */
+    bool transformed;      /* DICOM: JPEG 2000 streams should have a transform of their own */
     int64_t cols, rows;    /* px */
     const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
     size_t tables_bytes;
@@ -83,7 +85,7 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e);
 
-/* Has a JPEG tile that was whole stated other colours than its file? */
+/* Has a tile that was whole stated other colours than its file? */
 bool tile_is_contradicted(const struct tile_decoder *d);
 
 /* "libjpeg-turbo 2.1.5, OpenJPEG 2.5.0" */

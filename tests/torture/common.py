@@ -18,6 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import dicomfile  # noqa: E402
 import lib  # noqa: E402
 from lib import BUILD, H5SPEC, MKSLIDE, WSI2H5  # noqa: E402,F401
 
@@ -28,6 +29,31 @@ WHERE = os.path.join(BUILD, "tests", "torture_where.so")
 TIME_LIMIT = 120 if lib.SAN else 30
 PROMISED = (0, 1, 2, 3, 4, 5)  # the exit status of our programs
 REJECTED = (1, 5)  # of these: bad input, and trouble of the machine
+
+
+TIFFS = {  # tiled TIFF of no Aperio scanner: options of mkslide
+    "generic, LZW": ("generic", "--compression", "lzw"), "generic, JPEG 2000": ("generic", "--compression", "34712"),
+    "OME": ("ome", "--photometric", "ycbcr"), "OME with SubIFDs": ("ome-subifds", "--compression", "deflate"), "Philips": ("philips",),
+}
+
+
+def make_containers(work, size, tile="256"):
+    """A small slide of each container that is read without its scanner's own reader: name -> its files, the first of which opens it.
+    A slide of several files has a folder of its own."""
+    files = {}
+    for number, (name, (container, *how)) in enumerate(TIFFS.items()):
+        files[name] = [os.path.join(work, "c%d.tif" % number)]
+        subprocess.run([MKSLIDE, "--container", container, "--size", size, "--tile", tile, "--seed", str(50 + number), *how, *files[name]], check=True)
+    for number, compression in enumerate(("33003", "33005")):
+        tiles = os.path.join(work, "tiles%d.svs" % number)
+        subprocess.run([MKSLIDE, "--size", size, "--tile", "128", "--compression", compression, "--seed", str(60 + number), tiles], check=True)
+        folder = os.path.join(work, "series%d" % number)
+        if compression == "33003":
+            files["DICOM, JPEG 2000"] = [dicomfile.slide(folder, tiles, series="1.2.3.960")]
+        else:
+            files["DICOM in two files, JPEG 2000"] = dicomfile.concatenation(folder, tiles, (2,), series="1.2.3.961")
+        os.unlink(tiles)
+    return files
 
 
 class Torture:

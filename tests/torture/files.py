@@ -65,6 +65,9 @@ def make_cases(t, size="600x500", openslide=False):
         Case("h5spec run over another", [*spec, "-o", "{}/r.h5", stores[0]], "r.h5", results[1]),
         Case("h5spec merge", [H5SPEC, "merge", "-q", "-o", "{}/m.h5", *results], "m.h5"),
     ]
+    for name, files in make_containers(work, size).items():
+        base = os.path.splitext(os.path.basename(files[0]))[0] + ".h5"
+        cases += [Case("wsi2h5 of " + name, [WSI2H5, "-q", "-j", "2", "-o", "{}", files[0]], base)]
     if openslide and "OpenSlide" in run([WSI2H5, "--version"]).out:
         other = os.path.join(work, "other.tif")
         subprocess.run([MKSLIDE, "--size", "300x200", "--description", "scanned elsewhere", "--bigtiff", other], check=True)

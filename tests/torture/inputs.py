@@ -63,7 +63,7 @@ OTHERS = {
 }
 DICOM = {"DICOM": {}, "DICOM in fragments": {"split": 2, "closed": False}, "DICOM, extended table": {"table": "extended"}}
 FIXED = ("--tissue-thresholds", "0.5,0.1")  # damage elsewhere does not move them
-WAYS = (("--codec", "none"), ("--codec", "jpeg"), ("--codec", "none", "--tissue-only"), ("--codec", "none", "--tissue-only", *FIXED),
+WAYS = (("--codec", "none"), ("--codec", "keep"), ("--codec", "none", "--tissue-only"), ("--codec", "none", "--tissue-only", *FIXED),
         ("--codec", "none", "--gray"))
 
 
@@ -94,6 +94,8 @@ def sweep_slides(t):
     for name, how in OTHERS.items() if "OpenSlide" in run([WSI2H5, "--version"]).out else ():
         slides[name] = os.path.join(work, "s%d.tif" % len(slides))
         subprocess.run([MKSLIDE, *how, slides[name]], check=True)
+    series = make_containers(work, "500x400")
+    slides.update({name: files[0] for name, files in series.items()})
     for name, path in slides.items():
         for number, way in enumerate(WAYS):
             out = "%s.%d.h5" % (path, number)
@@ -102,12 +104,16 @@ def sweep_slides(t):
     for _ in range(t.times(5000)):
         t.tried += 1
         name, path, way, clean = t.random.choice(originals)
-        data, what = mutated(t.random, file_bytes(path))
+        files = series.get(name, [path])
+        changed = t.random.choice(files)
+        data, what = mutated(t.random, file_bytes(changed))
         what = "%s %s, %s" % (name, " ".join(way), what)
         folder = t.new_folder()
-        slide, out = os.path.join(folder, "s" + os.path.splitext(path)[1]), os.path.join(folder, "s.h5")
-        with open(slide, "wb") as f:
+        for file in files:
+            shutil.copy(file, folder)
+        with open(os.path.join(folder, os.path.basename(changed)), "wb") as f:
             f.write(data)
+        slide, out = os.path.join(folder, os.path.basename(path)), os.path.join(folder, "s.h5")
         ran = run([WSI2H5, "-q", "-o", out, *way, slide], preexec=limited)
         judge_slide(t, ran, slide, out, clean, what, way)
         shutil.rmtree(folder)
@@ -169,11 +175,15 @@ def make_files(t):
     slide = os.path.join(work, "s.svs")
     subprocess.run([MKSLIDE, "--size", "700x600", "--levels", "2", "--icc", "fake:300", slide], check=True)
     stores = []
-    for name, options in {"deflate": (), "none": ("--codec", "none"), "lz4": ("--codec", "lz4"),
+    for name, options in {"deflate": ("--codec", "deflate"), "none": ("--codec", "none"), "lz4": ("--codec", "lz4"),
                           "zstd": ("--codec", "zstd"), "jpeg": ("--codec", "jpeg"), "gray": ("--gray",), "tissue": ("--tissue-only",),
                           "groups": ("--stripe-rows", "240", "--group-bytes", "1M")}.items():
         path = os.path.join(work, name + ".h5")
         subprocess.run([WSI2H5, "-q", "-o", path, *options, slide], check=True)
+        stores.append((name, path))
+    for number, (name, files) in enumerate(make_containers(work, "700x600").items()):
+        path = os.path.join(work, "container%d.h5" % number)
+        subprocess.run([WSI2H5, "-q", "-o", path, files[0]], check=True)
         stores.append((name, path))
     results = []
     for name, path in stores[:2]:

@@ -129,7 +129,7 @@ def search(t, canaries, sinks, allowed=()):
 
 def sweep_privacy(t):
     """Canaries in every text of a slide, in every output."""
-    for codec in ("deflate", "jpeg"):
+    for codec in ("deflate", "keep"):
         for anonymous in (False, True):
             one_corpus(t, anonymous, codec)
 
@@ -152,7 +152,7 @@ def one_corpus(t, anonymous, codec):
     broken = os.path.join(work, base + ".2.svs")
     with open(broken, "wb") as f:
         f.write(file_bytes(slide)[:-2000])
-    slides = [slide, broken, *other_formats(canaries, work, base, profile)]
+    slides = [slide, broken, *other_formats(canaries, work, base, profile, anonymous)]
     out = t.new_folder()
     options = ["--codec", codec] + (["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else [])
     sinks = {}
@@ -193,8 +193,8 @@ def one_corpus(t, anonymous, codec):
     search(t, canaries, sinks, named)
 
 
-def other_formats(canaries, work, base, profile):
-    """A DICOM, an NDPI and two TIFF slides with canaries."""
+def other_formats(canaries, work, base, profile, anonymous):
+    """Two DICOM, an NDPI and TIFF slides with canaries."""
     tiles = os.path.join(os.path.dirname(work), "tiles.svs")
     subprocess.run([MKSLIDE, "--size", "600x500", "--complete-tiles", "--comments", tiles], check=True)
     change = {tag: dicomfile.element(tag, vr, canaries.new("DICOM %08x" % tag)) for tag, vr in DICOM_TAGS.items()}
@@ -209,14 +209,29 @@ def other_formats(canaries, work, base, profile):
     jpeg = ndpifile.picture(1024, 600, 64)
     ndpi = os.path.join(work, base + ".4.ndpi")
     ndpifile.Slide().add(jpeg, 1024, 600, 20.0, texts=texts).save(ndpi)
-    return dicom, ndpi, *tiffs(canaries, work, base)
+    return dicom, j2k(canaries, work, base, change), ndpi, *tiffs(canaries, work, base, anonymous)
+
+
+def j2k(canaries, work, base, change):
+    """A DICOM slide in two files whose JPEG 2000 streams have comments."""
+    tiles = os.path.join(os.path.dirname(work), "j2k.svs")
+    subprocess.run([MKSLIDE, "--size", "600x500", "--compression", "33003", "--seed", "9", tiles], check=True)
+    text = canaries.new("comment of JPEG 2000").encode()
+
+    def commented(tile):
+        at = 4 + struct.unpack_from(">H", tile, 4)[0]
+        return tile[:at] + struct.pack(">HHH", 0xff64, 4 + len(text), 1) + text + tile[at:]
+    for number, place in (("1.2.840.99887703", "series"), ("1.2.840.99887704", "instance")):
+        canaries.places[number] = "DICOM in two files, UID of the " + place
+    return dicomfile.concatenation(work, tiles, (3,), series="1.2.840.99887703", sop="1.2.840.99887704.%d", change=change,
+                                   name=base + ".8.%d.dcm", edit=commented)[0]
 
 
 SPACING = '<Attribute Name="DICOM_PIXEL_SPACING">&quot;0.00025&quot; &quot;0.00025&quot;</Attribute>'
 
 
-def tiffs(canaries, work, base):
-    """An OME-TIFF and a Philips TIFF with canaries in every text of their XML."""
+def tiffs(canaries, work, base, anonymous):
+    """An OME-TIFF and a Philips TIFF with canaries in every text of their XML, and TIFF of no known program."""
     def word(what):
         return canaries.new("XML, " + what)
 
@@ -235,6 +250,12 @@ def tiffs(canaries, work, base):
         paths.append(os.path.join(work, base + ".%d.tif" % (5 + number)))
         subprocess.run([MKSLIDE, "--container", container, "--size", "600x500", "--description", text, "--seed", str(5 + number), paths[-1]],
                        check=True)
+    # --anonymous needs OpenSlide, which does not open JPEG 2000 in generic TIFF
+    for number, compression in enumerate(("lzw",) if anonymous else ("lzw", "34712")):
+        paths.append(os.path.join(work, base + ".%d.tif" % (10 + number)))
+        subprocess.run([MKSLIDE, "--container", "generic", "--size", "600x500", "--compression", compression, "--seed", str(7 + number),
+                        paths[-1]], check=True)
+        add_tags(paths[-1], {tag: canaries.new("generic TIFF, tag %d" % tag) for tag in (270, *TAGS)})
     return paths
 
 
