@@ -8,6 +8,9 @@
  *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db, ...
  *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail     with features "spectral"
  *
+ * A table has, instead of /slides, one row per slide (result_table.h). It says in which result the slide's
+ * maps, spectra and thumbnail are; whatever loads them takes them from there.
+ *
  * common/FORMAT.md specifies the format. All numbers that are added are integers (times are whole
  * microseconds), so results add up exactly in any order: merging the same results gives the same
  * bytes. Against one run over all stores only the times differ.
@@ -30,7 +33,10 @@ extern "C" {
 #endif
 
 #define RESULT_FORMAT "wsi-spectrum"
-enum { RESULT_VERSION = 3 }; /* the newest format_version that is written and read */
+enum {
+    RESULT_VERSION = 3, /* the newest format_version of slides that is written and read */
+    RESULT_TABLE = 4
+}; /* the format_version of a table, whose slides are of one of these */
 
 /* How the numbers were computed; spectrum.h defines them. Results with different parameters
  * are never added. */
@@ -204,9 +210,10 @@ struct result_slide {
     int64_t source_bytes, level, width, height, group_rows, group_count;
     bool source_gray; /* the store held 8-bit gray */
     char backend[32], device[128];
-    char kernel[32];   /* how the backend computes windows */
-    int64_t roi_crc32; /* of the regions (polygons.h); 0 without roi */
-    char io[16];       /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
+    char kernel[32];    /* how the backend computes windows */
+    int64_t roi_crc32;  /* of the regions (polygons.h); 0 without roi */
+    int64_t data_crc32; /* of a slide that was loaded: result_data_crc(), as the file has it */
+    char io[16];        /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
     int64_t
         tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
     double stages[RESULT_STAGES];
@@ -283,12 +290,17 @@ bool result_is(const char *path);
 struct result;
 struct result *result_open(const char *path, struct err *e);
 const struct result_params *result_params(const struct result *r);
-int64_t result_version(const struct result *r);     /* format_version */
+int64_t result_version(const struct result *r);     /* format_version of the slides */
 const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
 /* Counts over the whole file. */
 const struct result_counts *result_totals(const struct result *r);
 int64_t result_slides(const struct result *r);
 const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
+/* The number of the slide of this name; -1 if there is none. */
+int64_t result_find_slide(const struct result *r, const char *name);
+bool result_is_table(const struct result *r);
+/* The file that has the maps of slide k. */
+int result_slide_path(struct result *r, int64_t k, char *path, size_t size, struct err *e);
 /* Does the file's version have this map? If not, loaded slides have its fill values. */
 bool result_has_map(const struct result *r, int map);
 /* The same of a result with these parameters. */
@@ -301,6 +313,8 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
 enum result_part { RESULT_WITH_SPECTRA = 1 << 8, RESULT_WITH_THUMBNAIL = 1 << 9 };
 #define RESULT_WITH_MAP(map) (1u << (map))
 #define RESULT_ALL_PARTS (~0u)
+/* What the file itself has: all parts, or none of a table. */
+unsigned result_parts_here(const struct result *r);
 int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
                       struct err *e);
 void result_close(struct result *r);
@@ -310,14 +324,14 @@ void result_close(struct result *r);
 struct result_rows;
 /* Opens map `map` (enum result_map_number) of slide k, whose attributes are in `s`, and checks its
  * checksum. NULL on failure. r must outlive it. */
-struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
+struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
                                      const struct result_slide *s, struct err *e);
 size_t result_rows_bytes(const struct result_rows *m); /* of a row */
 /* values [n][nx] of the kind's type: rows first to first + n - 1. */
 int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e);
 void result_close_rows(struct result_rows *m); /* NULL is fine */
 
-/* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the
+/* Reads everything in a result, and what a table refers to, and checks every number: texts, histograms, maps, the sums of the
  * slides against the totals, mean and std against the histograms. The message names the file. */
 int result_check(const char *path, struct err *e);
 

@@ -81,6 +81,7 @@ static int merge(struct merging *m, struct err *e)
 {
     const struct options *o = m->o;
     const struct result_merge_options how = {.partial = o->partial,
+                                             .table = o->table,
                                              .allow_duplicates = o->allow_duplicates,
                                              .duplicate =
                                                  o->skip_duplicates ? skip_duplicate : NULL,
