@@ -191,15 +191,13 @@ static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info
 /* Called for a table instead of iterating over /slides. */
 static int list_rows(struct result *r, int64_t slides, struct err *e)
 {
-    struct result_row row;
     if (!(r->table = result_table_open(r->file, &r->params, slides, e)))
         return -1;
     if (!(r->names = calloc((size_t)slides + 1, sizeof *r->names)))
         return err_set(e, "out of memory");
     for (; r->count < slides; r->count++)
-        if (result_table_load(r->table, r->count, NULL, &row, e) ||
-            !(r->names[r->count] = strdup(row.slide.name)))
-            return *e->msg ? -1 : err_set(e, "out of memory");
+        if (!(r->names[r->count] = result_table_name(r->table, r->count)))
+            return err_set(e, "out of memory");
     return 0;
 }
 

@@ -432,6 +432,12 @@ struct result_table *result_table_open(hid_t file, const struct result_params *p
     return NULL;
 }
 
+char *result_table_name(const struct result_table *t, int64_t k)
+{
+    const struct column *c = &t->columns[0];
+    return strndup(c->values + (size_t)k * c->bytes, c->bytes);
+}
+
 static int get_numbers(const struct column *c, int64_t k, struct err *e)
 {
     const char *from = c->values + (size_t)k * c->bytes;
