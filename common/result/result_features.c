@@ -251,6 +251,19 @@ static int get_quantiles(hid_t o, int map, struct result_slide *s, struct err *e
     return 0;
 }
 
+int result_check_moments(const struct result_params *p, const struct result_counts *c, double mean,
+                         double std, int64_t samples, struct err *e)
+{
+    double want_mean, want_std;
+    result_moments(p, c->histogram, &want_mean, &want_std);
+    const bool same = isnan(want_mean)
+                          ? isnan(mean) && isnan(std)
+                          : fabs(mean - want_mean) < 1e-6 && fabs(std - want_std) < 1e-6;
+    return same && (uint64_t)samples == result_samples(p, c)
+               ? 0
+               : err_set(e, "mean_db, std_db or samples does not match the histogram");
+}
+
 int result_check_numbers(const struct result_params *p, const struct result_slide *s, struct err *e)
 {
     const uint64_t most = result_samples(p, &s->counts) * (uint64_t)(p->bins - 1);

@@ -10,6 +10,7 @@
 
 #include "common/base/stop.h"
 #include "common/result/result_features.h"
+#include "common/result/result_read.h"
 #include "common/result/result_write.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* result_read.c - reads results and trusts nothing in them; see result.h. */
-#include "common/result/result.h"
+/* result_read.c - reads results and trusts nothing in them; see result_read.h. */
+#include "common/result/result_read.h"
 
 #include "common/base/path.h"
 #include "common/codec/codec.h"
@@ -118,19 +118,6 @@ static int get_touching(hid_t o, struct result_counts *c, struct err *e)
             return -1;
     }
     return 0;
-}
-
-int result_check_moments(const struct result_params *p, const struct result_counts *c, double mean,
-                         double std, int64_t samples, struct err *e)
-{
-    double want_mean, want_std;
-    result_moments(p, c->histogram, &want_mean, &want_std);
-    const bool same = isnan(want_mean)
-                          ? isnan(mean) && isnan(std)
-                          : fabs(mean - want_mean) < 1e-6 && fabs(std - want_std) < 1e-6;
-    return same && (uint64_t)samples == result_samples(p, c)
-               ? 0
-               : err_set(e, "mean_db, std_db or samples does not match the histogram");
 }
 
 /* Results of version 0.1 lack `samples`. */
@@ -313,11 +300,6 @@ int64_t result_find_slide(const struct result *r, const char *name)
             high = middle;
     }
     return -1;
-}
-
-bool result_is_table(const struct result *r)
-{
-    return r->table != NULL;
 }
 
 unsigned result_parts_here(const struct result *r)

@@ -3,6 +3,7 @@
 
 #include "common/base/csv.h"
 #include "common/base/text.h"
+#include "common/result/result_read.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,6 +2,7 @@
 #include "process/commands/info_json.h"
 
 #include "common/base/json.h"
+#include "common/result/result_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "common/base/number.h"
 #include "common/base/text.h"
 #include "common/hdf5/h5_plugin.h"
+#include "common/result/result_read.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,6 +10,7 @@
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "common/result/result_merge.h"
+#include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 
 #include <inttypes.h>

@@ -2,6 +2,7 @@
 #include "process/plot/curves.h"
 
 #include "common/base/stop.h"
+#include "common/result/result_read.h"
 #include "process/options/choice.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 /* report_again.c - see report_again.h. */
 #include "process/report/report_again.h"
 
+#include "common/result/result_read.h"
+
 int report_load_again(struct report_again *a, const struct report_slide *s, unsigned parts,
                       struct result_slide *out, struct err *e)
 {
