@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4 };
+enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4, GUARD_TEXT = 4096 }; /* bytes of a text */
 
 struct guard_chunk;
 

@@ -29,10 +29,17 @@ static bool is_variable_text(const unsigned char *t, size_t n)
            (t[8] & 15) == INTEGER && guard_number(t + 12, 4) == 1;
 }
 
-/* The values of a dataset are numbers. */
+/* A text of fixed length. */
+static bool is_fixed_text(const unsigned char *t)
+{
+    const uint64_t size = guard_number(t + 4, 4);
+    return (t[0] & 15) == STRING && size >= 1 && size <= GUARD_TEXT;
+}
+
+/* The values of a dataset are numbers, or texts of a fixed length. */
 int guard_type(const struct guard *g, struct guard_bytes b)
 {
-    return b.left >= 8 && is_number(b.at, b.left)
+    return b.left >= 8 && (is_number(b.at, b.left) || is_fixed_text(b.at))
                ? 0
                : guard_reject(g, "the values are of a type that these files do not have");
 }

@@ -5,6 +5,7 @@
 #include "common/hdf5/guard.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 enum { CHUNK_BYTES = 4 << 20 };
 
@@ -241,4 +242,64 @@ int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hs
         r = check_crc(ds, name, data, (size_t)points * H5Tget_size(type), e);
     H5Dclose(ds);
     return r;
+}
+
+/* --- texts --- */
+
+static hid_t text_type(size_t width)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+    if (H5Tset_size(type, width) >= 0 && H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0 &&
+        H5Tset_cset(type, H5T_CSET_UTF8) >= 0)
+        return type;
+    H5Tclose(type);
+    return -1;
+}
+
+int h5_write_texts(hid_t parent, const char *name, hsize_t n, size_t width, const char *texts,
+                   struct err *e)
+{
+    hid_t type = text_type(width);
+    if (type < 0)
+        return h5_write_failed(e, name);
+    const int r = h5_write_array(parent, name, type, 1, &n, 1, texts, e);
+    H5Tclose(type);
+    return r;
+}
+
+/* The type of a dataset of texts, if they are as h5_write_texts() writes them; or -1. */
+static hid_t find_text_type(hid_t parent, const char *name, size_t most, struct err *e)
+{
+    hid_t ds = h5_open_dataset(parent, name, e);
+    if (ds < 0)
+        return -1;
+    hid_t have = H5Dget_type(ds), type = -1;
+    const size_t width = H5Tget_size(have);
+    if (H5Tget_class(have) == H5T_STRING && width >= 1 && width <= most)
+        type = text_type(width);
+    const bool same = type >= 0 && H5Tequal(have, type) > 0;
+    H5Tclose(have);
+    H5Dclose(ds);
+    if (same)
+        return type;
+    if (type >= 0)
+        H5Tclose(type);
+    return err_set(e, "%s has the wrong shape or type", name);
+}
+
+char *h5_read_texts(hid_t parent, const char *name, hsize_t n, size_t *width, struct err *e)
+{
+    hid_t type = find_text_type(parent, name, *width, e);
+    if (type < 0)
+        return NULL;
+    *width = H5Tget_size(type);
+    char *texts = n > SIZE_MAX / *width ? NULL : malloc((size_t)n * *width + 1);
+    if (!texts) {
+        err_set(e, "out of memory");
+    } else if (h5_read_array(parent, name, type, 1, &n, texts, e)) {
+        free(texts);
+        texts = NULL;
+    }
+    H5Tclose(type);
+    return texts;
 }

@@ -47,6 +47,12 @@ int h5_has_link(hid_t parent, const char *name, struct err *e);
  * must. 0, -1, or H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);
+/* The same for texts of a fixed length, in UTF-8: `bytes` [n][width], padded with NULs. A text that
+ * fills its width has no NUL. */
+int h5_write_texts(hid_t parent, const char *name, hsize_t n, size_t width, const char *texts,
+                   struct err *e);
+/* The width of texts must be at most *width, which gets it. To be free()d; NULL on failure. */
+char *h5_read_texts(hid_t parent, const char *name, hsize_t n, size_t *width, struct err *e);
 struct guard_chunk;
 /* Lists the n chunks of a dataset of a file that is open for reading; see guard_chunks(). */
 int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,

@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct strips {
+struct h5_strips {
     hid_t ds;
     const char *name;
     int64_t height;        /* rows of the dataset */
     struct codec_params p; /* of a strip of whole rows; each byte of a value is a channel */
     size_t most;           /* bytes that a stored strip may have */
-    size_t shuffled;  /* bytes of a value, if HDF5's filter of this name is the first; else 0 */
-    uint8_t *stored;  /* one strip */
-    size_t n;         /* bytes of it */
-    uint32_t skipped; /* bit k: filter k was not applied to it */
+    size_t shuffled; /* bytes of a value, if HDF5's filter of this name is the first; else 0 */
+    struct codec_work *work;
+    uint8_t *room, *stored; /* one strip, unpacked and as it is stored */
+    size_t n;               /* bytes of it */
+    uint32_t skipped;       /* bit k: filter k was not applied to it */
 };
 
 static const struct codec *codec_of_filter(int filter)
@@ -30,7 +31,7 @@ static const struct codec *codec_of_filter(int filter)
 }
 
 /* Is there a codec, alone or behind shuffle? */
-static bool find_filters(struct strips *m, hid_t dcpl, hid_t type, unsigned *flags, size_t *n,
+static bool find_filters(struct h5_strips *m, hid_t dcpl, hid_t type, unsigned *flags, size_t *n,
                          unsigned v[4])
 {
     const int filters = H5Pget_nfilters(dcpl);
@@ -46,7 +47,7 @@ static bool find_filters(struct strips *m, hid_t dcpl, hid_t type, unsigned *fla
 }
 
 /* What the chunks are packed with, and their shape. */
-static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t *dims,
+static int look_at_filter(struct h5_strips *m, hid_t type, int rank, const hsize_t *dims,
                           struct err *e)
 {
     unsigned flags = 0, v[4] = {0};
@@ -75,13 +76,13 @@ static int look_at_filter(struct strips *m, hid_t type, int rank, const hsize_t 
 }
 
 /* Is the strip stored as values, in order or shuffled? */
-static bool is_raw(const struct strips *m)
+static bool is_raw(const struct h5_strips *m)
 {
     return m->skipped >> (m->shuffled ? 1 : 0) & 1;
 }
 
 /* Reads the stored bytes of strip k. */
-static int read_strip(struct strips *m, int64_t k, struct err *e)
+static int read_strip(struct h5_strips *m, int64_t k, struct err *e)
 {
     const hsize_t at[3] = {(hsize_t)(k * m->p.rows), 0, 0};
     hsize_t n = 0;
@@ -98,7 +99,7 @@ static int read_strip(struct strips *m, int64_t k, struct err *e)
 }
 
 /* The stored bytes of an image have a checksum of their own, so that the decoder sees no damage. */
-static int check_stored_crc(struct strips *m, struct err *e)
+static int check_stored_crc(struct h5_strips *m, struct err *e)
 {
     int64_t want;
     uint32_t crc = 0;
@@ -115,10 +116,10 @@ static int check_stored_crc(struct strips *m, struct err *e)
                        : err_set(e, "%s is damaged (CRC mismatch); make the file again", m->name);
 }
 
-/* Unpacks one strip into `room`. */
-static int unpack_strip(const struct strips *m, struct codec_work *w, uint8_t *room, struct err *e)
+/* Unpacks the strip into m->room. */
+static int unpack_strip(const struct h5_strips *m, struct err *e)
 {
-    switch (codec_decode(w, &m->p, m->stored, m->n, room)) {
+    switch (codec_decode(m->work, &m->p, m->stored, m->n, m->room)) {
     case 0: return 0;
     case CODEC_NO_LIBRARY:
         err_set(e, "%s is JPEG, which this build cannot decode", m->name);
@@ -130,7 +131,7 @@ static int unpack_strip(const struct strips *m, struct codec_work *w, uint8_t *r
 
 /* Puts the bytes of values together again: a shuffled strip has the first byte of all its values,
  * then the second byte of all, and so on. */
-static void put_values(const struct strips *m, const uint8_t *in, size_t bytes, uint8_t *out)
+static void put_values(const struct h5_strips *m, const uint8_t *in, size_t bytes, uint8_t *out)
 {
     const size_t size = m->shuffled && !(m->skipped & 1) ? m->shuffled : 1;
     const size_t all = codec_pixel_bytes(&m->p) / size;
@@ -141,35 +142,54 @@ static void put_values(const struct strips *m, const uint8_t *in, size_t bytes, 
             out[k * size + b] = in[b * all + k];
 }
 
-static int unpack(struct strips *m, struct codec_work *w, uint8_t *room, uint8_t *out,
-                  struct err *e)
+int h5_strips_read(struct h5_strips *m, int64_t k, void *out, struct err *e)
 {
-    const size_t line = (size_t)(m->p.cols * m->p.channels);
-    for (int64_t row = 0; row < m->height; row += m->p.rows) {
-        const int64_t left = m->height - row, rows = left < m->p.rows ? left : m->p.rows;
-        if (read_strip(m, row / m->p.rows, e))
-            return -1;
-        const int r = is_raw(m) ? 0 : unpack_strip(m, w, room, e);
-        if (r)
-            return r;
-        put_values(m, is_raw(m) ? m->stored : room, line * (size_t)rows, out + line * (size_t)row);
-    }
-    return 0;
+    const int64_t left = m->height - k * m->p.rows, rows = left < m->p.rows ? left : m->p.rows;
+    if (read_strip(m, k, e))
+        return -1;
+    const int r = is_raw(m) ? 0 : unpack_strip(m, e);
+    if (r == 0)
+        put_values(m, is_raw(m) ? m->stored : m->room,
+                   (size_t)(m->p.cols * m->p.channels) * (size_t)rows, out);
+    return r;
 }
 
-/* One strip is in memory. */
-static int read_strips(struct strips *m, uint8_t *out, struct err *e)
+int64_t h5_strips_rows(const struct h5_strips *m)
 {
-    struct codec_work *w = codec_create(e);
-    uint8_t *room = malloc(codec_pixel_bytes(&m->p));
+    return m->p.rows;
+}
+
+struct h5_strips *h5_strips_open(hid_t ds, const char *name, hid_t type, int rank,
+                                 const hsize_t *dims, struct err *e)
+{
+    struct h5_strips *m = calloc(1, sizeof *m);
+    if (!m) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    m->ds = ds;
+    m->name = name;
+    if (look_at_filter(m, type, rank, dims, e))
+        goto fail;
+    m->work = codec_create(e);
+    m->room = malloc(codec_pixel_bytes(&m->p));
     m->stored = malloc(m->most);
-    int r = w && room && m->stored ? check_stored_crc(m, e) : err_set(e, "out of memory");
-    if (r == 0)
-        r = unpack(m, w, room, out, e);
+    if (m->work && m->room && m->stored)
+        return m;
+    err_set(e, "out of memory");
+fail:
+    h5_strips_close(m);
+    return NULL;
+}
+
+void h5_strips_close(struct h5_strips *m)
+{
+    if (!m)
+        return;
     free(m->stored);
-    free(room);
-    codec_free(w);
-    return r;
+    free(m->room);
+    codec_free(m->work);
+    free(m);
 }
 
 bool h5_is_contiguous(hid_t ds)
@@ -183,10 +203,15 @@ bool h5_is_contiguous(hid_t ds)
 int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize_t *dims,
                    void *data, struct err *e)
 {
-    struct strips m = {.ds = ds, .name = name};
     if (h5_is_contiguous(ds))
         return H5Dread(ds, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0
                    ? h5_error(e, "cannot read %s", name)
                    : 0;
-    return look_at_filter(&m, type, rank, dims, e) ? -1 : read_strips(&m, data, e);
+    struct h5_strips *m = h5_strips_open(ds, name, type, rank, dims, e);
+    int r = m ? check_stored_crc(m, e) : -1;
+    const size_t strip = r ? 0 : codec_pixel_bytes(&m->p);
+    for (int64_t k = 0; r == 0 && k * m->p.rows < m->height; k++)
+        r = h5_strips_read(m, k, (char *)data + (size_t)k * strip, e);
+    h5_strips_close(m);
+    return r;
 }

@@ -8,6 +8,9 @@
  *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db, ...
  *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail     with features "spectral"
  *
+ * A table has, instead of /slides, one row per slide (result_table.h). It says in which result the
+ * slide's maps, spectra and thumbnail are. Whatever loads them takes them from there.
+ *
  * common/FORMAT.md specifies the format. All numbers that are added are integers (times are whole
  * microseconds), so results add up exactly in any order: merging the same results gives the same
  * bytes. Against one run over all stores only the times differ.
@@ -30,7 +33,10 @@ extern "C" {
 #endif
 
 #define RESULT_FORMAT "wsi-spectrum"
-enum { RESULT_VERSION = 3 }; /* the newest format_version that is written and read */
+enum {
+    RESULT_VERSION = 3, /* the newest format_version of slides that is written and read */
+    RESULT_TABLE = 4
+}; /* the format_version of a table, whose slides are of one of these */
 
 /* How the numbers were computed; spectrum.h defines them. Results with different parameters
  * are never added. */
@@ -204,9 +210,10 @@ struct result_slide {
     int64_t source_bytes, level, width, height, group_rows, group_count;
     bool source_gray; /* the store held 8-bit gray */
     char backend[32], device[128];
-    char kernel[32];   /* how the backend computes windows */
-    int64_t roi_crc32; /* of the regions (polygons.h); 0 without roi */
-    char io[16];       /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
+    char kernel[32];    /* how the backend computes windows */
+    int64_t roi_crc32;  /* of the regions (polygons.h); 0 without roi */
+    int64_t data_crc32; /* of a slide that was loaded: result_data_crc(), as the file has it */
+    char io[16];        /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
     int64_t
         tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
     double stages[RESULT_STAGES];
@@ -275,55 +282,15 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
  * over the sums of octaves and spectra. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
 
-/* --- reading --- */
-
-/* Does the file say that it is a result? It may be unfinished or damaged. */
-bool result_is(const char *path);
-
-struct result;
-struct result *result_open(const char *path, struct err *e);
-const struct result_params *result_params(const struct result *r);
-int64_t result_version(const struct result *r);     /* format_version */
-const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
-/* Counts over the whole file. */
-const struct result_counts *result_totals(const struct result *r);
-int64_t result_slides(const struct result *r);
-const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
-/* Does the file's version have this map? If not, loaded slides have its fill values. */
-bool result_has_map(const struct result *r, int map);
-/* The same of a result with these parameters. */
+/* Does a result with these parameters have this map? */
 bool result_params_have_map(const struct result_params *p, int map);
-/* Loads and checks slide k; free with result_slide_free(). */
-int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
-/* Loads attributes, counts with the histogram, groups, and of the rest what `parts` names: it is
- * faster where only some parts are needed. Parts that are not loaded are NULL. Each dataset has a
- * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
+
+/* Parts of a slide, which can be loaded alone: maps, and these. */
 enum result_part { RESULT_WITH_SPECTRA = 1 << 8, RESULT_WITH_THUMBNAIL = 1 << 9 };
 #define RESULT_WITH_MAP(map) (1u << (map))
 #define RESULT_ALL_PARTS (~0u)
-int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
-                      struct err *e);
-void result_close(struct result *r);
 
-/* --- reading a map by rows, for maps of any height in little memory --- */
-
-struct result_rows;
-/* Opens map `map` (enum result_map_number) of slide k, whose attributes are in `s`, and checks its
- * checksum. NULL on failure. r must outlive it. */
-struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
-                                     const struct result_slide *s, struct err *e);
-size_t result_rows_bytes(const struct result_rows *m); /* of a row */
-/* values [n][nx] of the kind's type: rows first to first + n - 1. */
-int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e);
-void result_close_rows(struct result_rows *m); /* NULL is fine */
-
-/* Reads everything in a result and checks every number: texts, histograms, maps, the sums of the
- * slides against the totals, mean and std against the histograms. The message names the file. */
-int result_check(const char *path, struct err *e);
-
-/* May a result be written to this path? Yes if no file or a result exists there, even a damaged
- * one. */
-int result_check_target(const char *path, struct err *e);
+struct result; /* a file that is open: result_read.h */
 
 #ifdef __cplusplus
 }

@@ -10,17 +10,14 @@
 static const char *const spectrum_names[FEATURES_SAMPLES] = {
     [FEATURES_TISSUE] = "spectrum_tissue", [FEATURES_GLASS] = "spectrum_glass"};
 
-/* The reals that are absent where they are unknown. */
-struct real {
-    const char *name;
-    double *value;
-    double low, high;
-};
-enum { REALS = 6 };
-
-static void list_reals(struct result_origin *o, struct real reals[REALS])
+const char *result_spectrum_name(int sample)
 {
-    const struct real list[REALS] = {
+    return spectrum_names[sample];
+}
+
+void result_list_reals(struct result_origin *o, struct result_real reals[RESULT_REALS])
+{
+    const struct result_real list[RESULT_REALS] = {
         {"mpp_x", &o->mpp_x, 1e-9, 1e9},
         {"mpp_y", &o->mpp_y, 1e-9, 1e9},
         {"downsample", &o->downsample, 1e-9, 1e9},
@@ -31,18 +28,12 @@ static void list_reals(struct result_origin *o, struct real reals[REALS])
     memcpy(reals, list, sizeof list);
 }
 
-struct count {
-    const char *name;
-    int64_t *value;
-};
-enum { COUNTS = 4 };
-
-static void list_counts(struct result_origin *o, struct count counts[COUNTS])
+void result_list_counts(struct result_origin *o, struct result_count counts[RESULT_COUNTS])
 {
-    const struct count list[COUNTS] = {{"tiles", &o->tiles},
-                                       {"tiles_missing", &o->tiles_missing},
-                                       {"tiles_damaged", &o->tiles_damaged},
-                                       {"tiles_left_out", &o->tiles_left_out}};
+    const struct result_count list[RESULT_COUNTS] = {{"tiles", &o->tiles},
+                                                     {"tiles_missing", &o->tiles_missing},
+                                                     {"tiles_damaged", &o->tiles_damaged},
+                                                     {"tiles_left_out", &o->tiles_left_out}};
     memcpy(counts, list, sizeof list);
 }
 
@@ -58,16 +49,16 @@ static int put_jpeg(hid_t o, const struct result_origin *from, struct err *e)
 int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
 {
     struct result_origin copy = *from;
-    struct real reals[REALS];
-    struct count counts[COUNTS];
+    struct result_real reals[RESULT_REALS];
+    struct result_count counts[RESULT_COUNTS];
     if (from->tiles < 0)
         return 0;
-    list_reals(&copy, reals);
-    list_counts(&copy, counts);
-    for (int k = 0; k < REALS; k++)
+    result_list_reals(&copy, reals);
+    result_list_counts(&copy, counts);
+    for (int k = 0; k < RESULT_REALS; k++)
         if (!isnan(*reals[k].value) && h5_put_real(o, reals[k].name, *reals[k].value, e))
             return -1;
-    for (int k = 0; k < COUNTS; k++)
+    for (int k = 0; k < RESULT_COUNTS; k++)
         if (h5_put_int(o, counts[k].name, *counts[k].value, e))
             return -1;
     return h5_put_text(o, "vendor", copy.vendor, e) || put_jpeg(o, from, e) ? -1 : 0;
@@ -162,13 +153,13 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
 
 void result_no_features(struct result_slide *s)
 {
-    struct real reals[REALS];
-    struct count counts[COUNTS];
-    list_reals(&s->origin, reals);
-    list_counts(&s->origin, counts);
-    for (int k = 0; k < REALS; k++)
+    struct result_real reals[RESULT_REALS];
+    struct result_count counts[RESULT_COUNTS];
+    result_list_reals(&s->origin, reals);
+    result_list_counts(&s->origin, counts);
+    for (int k = 0; k < RESULT_REALS; k++)
         *reals[k].value = NAN;
-    for (int k = 0; k < COUNTS; k++)
+    for (int k = 0; k < RESULT_COUNTS; k++)
         *counts[k].value = -1;
     s->glass_p03 = NAN;
     for (int m = 0; m < RESULT_MAPS; m++)
@@ -176,8 +167,7 @@ void result_no_features(struct result_slide *s)
             s->quantiles[m][q] = NAN;
 }
 
-/* A tile has at least one pixel and one status. */
-static int check_tiles(const struct result_slide *s, struct err *e)
+int result_check_tiles(const struct result_slide *s, struct err *e)
 {
     const struct result_origin *o = &s->origin;
     return o->tiles <= s->width * s->height &&
@@ -202,15 +192,15 @@ static int get_jpeg(hid_t o, struct result_origin *to, struct err *e)
 int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e)
 {
     struct result_origin *to = &s->origin;
-    struct real reals[REALS];
-    struct count counts[COUNTS];
+    struct result_real reals[RESULT_REALS];
+    struct result_count counts[RESULT_COUNTS];
     const int known = version > 1 ? 1 : h5_has(o, "tiles", e);
     if (known <= 0)
         return known;
-    list_reals(to, reals);
-    list_counts(to, counts);
-    for (int k = 0; k < REALS; k++) {
-        const struct real *r = &reals[k];
+    result_list_reals(to, reals);
+    result_list_counts(to, counts);
+    for (int k = 0; k < RESULT_REALS; k++) {
+        const struct result_real *r = &reals[k];
         const int has = h5_has(o, r->name, e);
         if (has == 0)
             continue;
@@ -219,10 +209,10 @@ int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct e
         if (!(*r->value >= r->low && *r->value <= r->high))
             return err_set(e, "its %s is out of range", r->name);
     }
-    for (int k = 0; k < COUNTS; k++)
-        if (h5_get_int(o, counts[k].name, 0, INT64_MAX >> 8, counts[k].value, e))
+    for (int k = 0; k < RESULT_COUNTS; k++)
+        if (h5_get_int(o, counts[k].name, 0, RESULT_MOST_TILES, counts[k].value, e))
             return -1;
-    return check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ||
+    return result_check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ||
                    get_jpeg(o, to, e)
                ? -1
                : 0;
@@ -238,15 +228,11 @@ static bool is_of_glass(const struct result_params *p, const double f[FEATURES_Q
 }
 
 /* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
-static int get_quantiles(hid_t o, const struct result_params *p, int map, struct result_slide *s,
-                         struct err *e)
+static int check_quantile_range(const struct result_params *p, int map,
+                                const struct result_slide *s, struct err *e)
 {
-    const double most = p->high_db - p->low_db + 0.01;
-    double *f = s->quantiles[map];
+    const double most = p->high_db - p->low_db + 0.01, *f = s->quantiles[map];
     char name[32];
-    for (int q = 0; q < FEATURES_QUANTILES; q++)
-        if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), &f[q], e))
-            return -1;
     const bool none = !s->counts.windows || is_of_glass(p, f);
     for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (none ? !isnan(f[q]) : !(fabs(f[q]) <= most && (q == 0 || f[q] >= f[q - 1])))
@@ -255,28 +241,49 @@ static int get_quantiles(hid_t o, const struct result_params *p, int map, struct
     return 0;
 }
 
-static int get_glass(hid_t o, const struct result_params *p, struct result_slide *s, struct err *e)
+static int get_quantiles(hid_t o, int map, struct result_slide *s, struct err *e)
 {
-    double *x = &s->glass_p03;
-    if (h5_get_real(o, "glass_p03", x, e))
-        return -1;
-    return isnan(*x) || (*x >= p->low_db - 0.01 && *x <= p->high_db + 0.01)
+    char name[32];
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
+        if (h5_get_real(o, result_quantile_name(name, sizeof name, map, q), &s->quantiles[map][q],
+                        e))
+            return -1;
+    return 0;
+}
+
+int result_check_moments(const struct result_params *p, const struct result_counts *c, double mean,
+                         double std, int64_t samples, struct err *e)
+{
+    double want_mean, want_std;
+    result_moments(p, c->histogram, &want_mean, &want_std);
+    const bool same = isnan(want_mean)
+                          ? isnan(mean) && isnan(std)
+                          : fabs(mean - want_mean) < 1e-6 && fabs(std - want_std) < 1e-6;
+    return same && (uint64_t)samples == result_samples(p, c)
                ? 0
-               : err_set(e, "its glass_p03 is out of range");
+               : err_set(e, "mean_db, std_db or samples does not match the histogram");
+}
+
+int result_check_numbers(const struct result_params *p, const struct result_slide *s, struct err *e)
+{
+    const uint64_t most = result_samples(p, &s->counts) * (uint64_t)(p->bins - 1);
+    const double glass = s->glass_p03;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (result_has_quantiles(p, m) && check_quantile_range(p, m, s, e))
+            return -1;
+    if (!isnan(glass) && !(glass >= p->low_db - 0.01 && glass <= p->high_db + 0.01))
+        return err_set(e, "its glass_p03 is out of range");
+    for (int k = 0; k < result_octaves(p); k++)
+        if (s->counts.octaves[k] > most)
+            return err_set(e, "profile_sums is out of range");
+    return 0;
 }
 
 static int get_octaves(hid_t o, const struct result_params *p, struct result_counts *c,
                        struct err *e)
 {
-    const int octaves = result_octaves(p);
-    const hsize_t dims[1] = {(hsize_t)octaves};
-    const uint64_t most = result_samples(p, c) * (uint64_t)(p->bins - 1);
-    if (h5_read_array(o, "profile_sums", H5T_NATIVE_UINT64, 1, dims, c->octaves, e))
-        return -1;
-    for (int k = 0; k < octaves; k++)
-        if (c->octaves[k] > most)
-            return err_set(e, "profile_sums is out of range");
-    return 0;
+    const hsize_t dims[1] = {(hsize_t)result_octaves(p)};
+    return h5_read_array(o, "profile_sums", H5T_NATIVE_UINT64, 1, dims, c->octaves, e);
 }
 
 /* The sums are read only if there is room for them. */
@@ -324,9 +331,10 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(p, m) && get_quantiles(o, p, m, s, e))
+        if (result_has_quantiles(p, m) && get_quantiles(o, m, s, e))
             return -1;
-    if ((result_has_glass(p) && get_glass(o, p, s, e)) || get_octaves(o, p, &s->counts, e))
+    if ((result_has_glass(p) && h5_get_real(o, "glass_p03", &s->glass_p03, e)) ||
+        get_octaves(o, p, &s->counts, e) || result_check_numbers(p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))

@@ -12,6 +12,25 @@
  * older programs read no packed numbers. */
 int result_packed(const struct result_params *p);
 
+const char *result_spectrum_name(int sample); /* of the dataset */
+
+enum { RESULT_MOST_GROUPS = 1 << 24 };
+#define RESULT_MOST_TILES (INT64_MAX >> 8)
+
+/* The numbers of an origin, with their names. */
+struct result_real {
+    const char *name;
+    double *value;
+    double low, high; /* or NaN: not known, and absent from a slide's attributes */
+};
+struct result_count {
+    const char *name;
+    int64_t *value; /* at most RESULT_MOST_TILES; all are -1 if they are not known */
+};
+enum { RESULT_REALS = 6, RESULT_COUNTS = 4 };
+void result_list_reals(struct result_origin *o, struct result_real reals[RESULT_REALS]);
+void result_list_counts(struct result_origin *o, struct result_count counts[RESULT_COUNTS]);
+
 /* What is copied from the store. Older files of version 1 do not have it: `tiles` is then -1. */
 int result_put_origin(hid_t o, const struct result_origin *from, struct err *e);
 int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e);
@@ -22,6 +41,14 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
 /* Reads it. The slide is allocated with `parts`. */
 int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e);
+/* Are the numbers in their ranges? The first: those of version 2 or later. A tile has at least one
+ * pixel and one status. */
+int result_check_numbers(const struct result_params *p, const struct result_slide *s,
+                         struct err *e);
+int result_check_tiles(const struct result_slide *s, struct err *e);
+/* Do they follow from the histogram? */
+int result_check_moments(const struct result_params *p, const struct result_counts *c, double mean,
+                         double std, int64_t samples, struct err *e);
 /* Sets what versions lack to "unknown". */
 void result_no_features(struct result_slide *s);
 /* Are the numbers of a slide that is loaded completely consistent with each other? */

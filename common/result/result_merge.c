@@ -10,9 +10,11 @@
 
 #include "common/base/stop.h"
 #include "common/result/result_features.h"
+#include "common/result/result_read.h"
 #include "common/result/result_write.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +116,8 @@ static int load_part(struct merge *m, const struct part *p, struct result_slide 
     }
     if (p->index >= result_slides(m->open) || strcmp(result_slide_name(m->open, p->index), p->name))
         return err_set(e, "%s: has changed since the merge began; run again", m->paths[p->file]);
-    return result_load_slide(m->open, p->index, s, e);
+    const unsigned parts = m->options.table ? 0 : RESULT_ALL_PARTS;
+    return result_load_parts(m->open, p->index, parts, s, e);
 }
 
 /* Are both of the same slide, cut into the same groups? */
@@ -229,6 +232,16 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
     return 1;
 }
 
+static int put_row(const struct merge *m, const struct part *p, const struct result_slide *s,
+                   struct err *e)
+{
+    char path[PATH_MAX];
+    return result_slide_path(m->open, p->index, path, sizeof path, e) ||
+                   result_put_row(m->out, s, path, e)
+               ? -1
+               : 0;
+}
+
 /* Writes the sum of a slide's parts, of which p is the first. */
 static int put_sum(struct merge *m, const struct part *p, const struct result_slide *sum,
                    const char *out, struct err *e)
@@ -241,14 +254,26 @@ static int put_sum(struct merge *m, const struct part *p, const struct result_sl
         return same < 0 ? -1 : 0;
     if (check_whole(m, sum, e))
         return -1;
-    return result_put_slide(m->out, sum, e) ? err_add(e, "%s", out) : 0;
+    const int bad = o->table ? put_row(m, p, sum, e) : result_put_slide(m->out, sum, e);
+    return bad ? err_add(e, "%s", out) : 0;
+}
+
+/* A row refers to one result. */
+static int check_parts(const struct merge *m, const struct part *p, int64_t n, struct err *e)
+{
+    return n == 1 || !m->options.table
+               ? 0
+               : err_set(e,
+                         "%s and %s: slide %s is in both; a table takes each slide from one "
+                         "result: merge its parts first, without --table",
+                         m->paths[p[0].file], m->paths[p[1].file], p->name);
 }
 
 /* Adds up parts [a, b), which have one name, and writes the slide. */
 static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, struct err *e)
 {
     struct result_slide sum, s;
-    if (load_part(m, &m->parts[a], &sum, e))
+    if (check_parts(m, &m->parts[a], b - a, e) || load_part(m, &m->parts[a], &sum, e))
         return -1;
     m->owner = malloc((size_t)sum.group_count * sizeof *m->owner);
     int r = m->owner ? 0 : err_set(e, "out of memory");
@@ -283,7 +308,9 @@ static int merge_all(struct merge *m, const char *out, struct err *e)
 
 static int write_sum(struct merge *m, const char *out, struct err *e)
 {
-    if (!(m->out = result_create(out, &m->params, e)))
+    m->out = m->options.table ? result_create_table(out, &m->params, m->n_parts, e)
+                              : result_create(out, &m->params, e);
+    if (!m->out)
         return err_add(e, "%s", out);
     if (merge_all(m, out, e)) {
         result_abort(m->out);

@@ -8,6 +8,7 @@
 
 struct result_merge_options {
     bool partial;          /* groups may be missing */
+    bool table;            /* written as a table: each slide in one result, with all its groups */
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* Called for a slide that is left out, because it is the same as an earlier one. NULL: then the
      * merge fails. */

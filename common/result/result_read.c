@@ -1,18 +1,21 @@
-/* result_read.c - reads results and trusts nothing in them; see result.h. */
-#include "common/result/result.h"
+/* result_read.c - reads results and trusts nothing in them; see result_read.h. */
+#include "common/result/result_read.h"
 
+#include "common/base/path.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_file.h"
 #include "common/result/result_features.h"
+#include "common/result/result_table.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_GROUPS = 1 << 24, MOST_TILES = INT32_MAX };
+enum { MOST_TILES = INT32_MAX };
 
 bool result_is(const char *path)
 {
@@ -117,21 +120,16 @@ static int get_touching(hid_t o, struct result_counts *c, struct err *e)
     return 0;
 }
 
-/* What follows from the histogram must be what it gives. Results of version 0.1 lack `samples`. */
+/* Results of version 0.1 lack `samples`. */
 static int check_moments(hid_t o, const struct result_params *p, const struct result_counts *c,
                          struct err *e)
 {
-    double mean, std, mean_said, std_said;
+    double mean, std;
     int64_t samples = (int64_t)result_samples(p, c);
-    if (h5_get_real(o, "mean_db", &mean_said, e) || h5_get_real(o, "std_db", &std_said, e) ||
+    if (h5_get_real(o, "mean_db", &mean, e) || h5_get_real(o, "std_db", &std, e) ||
         get_optional_int(o, "samples", INT64_MAX, &samples, e))
         return -1;
-    result_moments(p, c->histogram, &mean, &std);
-    const bool same = isnan(mean) ? isnan(mean_said) && isnan(std_said)
-                                  : fabs(mean - mean_said) < 1e-6 && fabs(std - std_said) < 1e-6;
-    return same && (uint64_t)samples == result_samples(p, c)
-               ? 0
-               : err_set(e, "mean_db, std_db or samples does not match the histogram");
+    return result_check_moments(p, c, mean, std, samples, e);
 }
 
 static int get_counts(hid_t o, const struct result_params *p, struct result_counts *c,
@@ -158,7 +156,9 @@ struct result {
     struct result_counts totals;
     hid_t file, slides;
     int64_t count;
-    char **names; /* [count], sorted */
+    char **names;               /* [count], sorted */
+    struct result_table *table; /* or NULL */
+    struct result *other;       /* of a table: the result that was read last, or NULL */
 };
 
 /* Called for each link of /slides. */
@@ -175,11 +175,35 @@ static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info
     return r->names[r->count] ? (r->count++, 0) : -1;
 }
 
-static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "", 0};
+/* Called for a table instead of iterating over /slides. */
+static int list_rows(struct result *r, int64_t slides, struct err *e)
+{
+    if (!(r->table = result_table_open(r->file, &r->params, slides, e)))
+        return -1;
+    if (!(r->names = calloc((size_t)slides + 1, sizeof *r->names)))
+        return err_set(e, "out of memory");
+    for (; r->count < slides; r->count++)
+        if (!(r->names[r->count] = result_table_name(r->table, r->count)))
+            return err_set(e, "out of memory");
+    return 0;
+}
+
+static int list_slides(struct result *r, int64_t slides, struct err *e)
+{
+    if ((r->slides = h5_open_group(r->file, "slides", e)) < 0)
+        return -1;
+    return H5Literate(r->slides, H5_INDEX_NAME, H5_ITER_INC, NULL, collect_name, r) < 0 ||
+                   r->count != slides
+               ? err_set(e, "its list of slides is damaged")
+               : 0;
+}
+
+static const struct h5_format format = {RESULT_FORMAT, RESULT_TABLE, "", 0};
 
 struct result *result_open(const char *path, struct err *e)
 {
     int64_t slide_count;
+    bool table;
     struct result *r = calloc(1, sizeof *r);
     if (!r || !(r->path = strdup(path))) {
         free(r);
@@ -192,6 +216,9 @@ struct result *result_open(const char *path, struct err *e)
         goto fail;
     if (h5_get_text(r->file, "creator", r->creator, sizeof r->creator, NULL))
         r->creator[0] = 0;
+    table = r->version == RESULT_TABLE;
+    if (table && h5_get_int(r->file, "slides_version", 1, RESULT_VERSION, &r->version, e))
+        goto unsound;
     if (get_params(r->file, r->version, &r->params, e))
         goto unsound;
     r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
@@ -201,13 +228,8 @@ struct result *result_open(const char *path, struct err *e)
     }
     if (get_counts(r->file, &r->params, &r->totals, e) ||
         h5_get_int(r->file, "slide_count", 0, INT32_MAX, &slide_count, e) ||
-        (r->slides = h5_open_group(r->file, "slides", e)) < 0)
+        (table ? list_rows(r, slide_count, e) : list_slides(r, slide_count, e)))
         goto unsound;
-    if (H5Literate(r->slides, H5_INDEX_NAME, H5_ITER_INC, NULL, collect_name, r) < 0 ||
-        r->count != slide_count) {
-        err_set(e, "its list of slides is damaged");
-        goto unsound;
-    }
     return r;
 unsound:
     err_add(e, "%s: not a valid result", path);
@@ -220,6 +242,8 @@ void result_close(struct result *r)
 {
     if (!r)
         return;
+    result_close(r->other);
+    result_table_close(r->table);
     if (r->slides >= 0)
         H5Gclose(r->slides);
     if (r->file >= 0)
@@ -257,14 +281,35 @@ int64_t result_slides(const struct result *r)
     return r->count;
 }
 
-static hid_t open_slide(const struct result *r, int64_t k, struct err *e)
-{
-    return h5_open_group(r->slides, r->names[k], e);
-}
-
 const char *result_slide_name(const struct result *r, int64_t k)
 {
     return r->names[k];
+}
+
+int64_t result_find_slide(const struct result *r, const char *name)
+{
+    int64_t low = 0, high = r->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const int order = strcmp(r->names[middle], name);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+unsigned result_parts_here(const struct result *r)
+{
+    return r->table ? 0 : RESULT_ALL_PARTS;
+}
+
+static hid_t open_slide(const struct result *r, int64_t k, struct err *e)
+{
+    return h5_open_group(r->slides, r->names[k], e);
 }
 
 static int get_seconds(hid_t o, const char *name, double *seconds, struct err *e)
@@ -295,7 +340,7 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         h5_get_int(o, "width", 1, INT32_MAX, &s->width, e) ||
         h5_get_int(o, "height", 1, INT32_MAX, &s->height, e) ||
         h5_get_int(o, "group_rows", 1, INT64_MAX, &s->group_rows, e) ||
-        h5_get_int(o, "group_count", 1, MOST_GROUPS, &s->group_count, e) ||
+        h5_get_int(o, "group_count", 1, RESULT_MOST_GROUPS, &s->group_count, e) ||
         h5_get_int(o, "source_gray", 0, 1, &gray, e) ||
         h5_get_text(o, "backend", s->backend, sizeof s->backend, e) ||
         h5_get_text(o, "device", s->device, sizeof s->device, e) ||
@@ -336,6 +381,7 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
 {
     const struct result_params *p = &r->params;
     if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
+        h5_get_int(o, "data_crc32", 0, UINT32_MAX, &s->data_crc32, e) ||
         (p->roi && h5_get_int(o, "roi_crc32", 0, UINT32_MAX, &s->roi_crc32, e)))
         return -1;
     s->nx = result_windows_along(s->width, p);
@@ -352,25 +398,134 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
 }
 
 /* For a slide with all its parts. */
-static int check_data_crc(hid_t o, const struct result_params *p, const struct result_slide *s,
+static int check_data_crc(const struct result_params *p, const struct result_slide *s,
                           struct err *e)
 {
-    int64_t crc;
-    if (h5_get_int(o, "data_crc32", 0, UINT32_MAX, &crc, e))
-        return -1;
-    return result_data_crc(p, s) == (uint32_t)crc
+    return result_data_crc(p, s) == (uint32_t)s->data_crc32
                ? 0
                : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
+}
+
+/* --- slides of a table --- */
+
+/* Below the folder of the table: not from the root, and never up. */
+static bool is_below(const char *path)
+{
+    if (!*path || *path == '/')
+        return false;
+    for (const char *at = path; at; at = strchr(at, '/'), at = at ? at + 1 : NULL)
+        if (!strncmp(at, "..", 2) && (at[2] == '/' || !at[2]))
+            return false;
+    return true;
+}
+
+int result_slide_path(struct result *r, int64_t k, char *path, size_t size, struct err *e)
+{
+    struct result_row row;
+    const char *base = path_base_name(r->path);
+    if (!r->table)
+        return (size_t)snprintf(path, size, "%s", r->path) < size
+                   ? 0
+                   : err_set(e, "%s: the path is too long", r->path);
+    if (result_table_load(r->table, k, NULL, &row, e))
+        return -1;
+    if (!is_below(row.result))
+        return err_set(e,
+                       "its maps are said to be in \"%s\", which is not below the table's folder: "
+                       "rejected",
+                       row.result);
+    return (size_t)snprintf(path, size, "%.*s%s", (int)(base - r->path), r->path, row.result) < size
+               ? 0
+               : err_set(e, "the path of its result is too long");
+}
+
+/* Is a slide of `other` the one that a row describes? */
+static int check_other(const struct result *other, const struct result_slide *s,
+                       const struct result_slide *row, struct err *e)
+{
+    return s->data_crc32 == row->data_crc32 && !strcmp(s->quickhash, row->quickhash) &&
+                   s->nx == row->nx && s->ny == row->ny
+               ? 0
+               : err_set(e, "%s: has been made again since the table was written; merge again",
+                         other->path);
+}
+
+/* Opens the result that has the maps of slide k, or takes `open` if that is it; *i gets the slide's
+ * number there. Closes `open` otherwise. NULL on failure. */
+static struct result *open_other(struct result *r, int64_t k, struct result *open, int64_t *i,
+                                 struct err *e)
+{
+    char path[PATH_MAX];
+    if (result_slide_path(r, k, path, sizeof path, e))
+        goto fail;
+    if (!open || strcmp(open->path, path)) {
+        result_close(open);
+        if (!(open = result_open(path, e))) {
+            err_add(e, "its maps are missing");
+            return NULL;
+        }
+    }
+    if (open->table) {
+        err_set(e, "%s: is a table, too; its maps must be in a result", path);
+        goto fail;
+    }
+    if ((*i = result_find_slide(open, r->names[k])) < 0) {
+        err_set(e, "%s: does not have this slide; merge again", path);
+        goto fail;
+    }
+    if (open->version == r->version && !result_same_params(&r->params, &open->params, NULL))
+        return open;
+    err_set(e, "%s: has other parameters than the table; merge again", path);
+fail:
+    result_close(open);
+    return NULL;
+}
+
+static int load_row(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
+                    struct err *e)
+{
+    struct result_row row;
+    int64_t i;
+    *s = (struct result_slide){.group_count = 1};
+    if (result_slide_alloc_parts(s, &r->params, 0, e))
+        return -1;
+    uint64_t *histogram = s->counts.histogram;
+    if (result_table_load(r->table, k, histogram, &row, e))
+        goto fail;
+    uint8_t *groups = malloc((size_t)row.slide.group_count);
+    if (!groups) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    free(s->groups);
+    memset(groups, 1, (size_t)row.slide.group_count);
+    row.slide.groups = groups;
+    memcpy(row.slide.maps, s->maps, sizeof s->maps);
+    *s = row.slide;
+    if (!parts)
+        return 0;
+    if (!(r->other = open_other(r, k, r->other, &i, e)))
+        goto fail;
+    result_slide_free(s);
+    if (result_load_parts(r->other, i, parts, s, e))
+        return -1;
+    if (!check_other(r->other, s, &row.slide, e))
+        return 0;
+fail:
+    result_slide_free(s);
+    return -1;
 }
 
 int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
                       struct err *e)
 {
     *s = (struct result_slide){0};
+    if (r->table)
+        return load_row(r, k, parts, s, e) ? err_add(e, "%s: slide %s", r->path, r->names[k]) : 0;
     snprintf(s->name, sizeof s->name, "%s", r->names[k]);
     hid_t o = h5_open_group(r->slides, r->names[k], e);
     int bad = o < 0 || get_slide(o, r, parts, s, e) ||
-              (parts == RESULT_ALL_PARTS && check_data_crc(o, &r->params, s, e));
+              (parts == RESULT_ALL_PARTS && check_data_crc(&r->params, s, e));
     if (o >= 0)
         H5Gclose(o);
     if (!bad)
@@ -391,6 +546,23 @@ bool result_has_map(const struct result *r, int map)
 
 /* --- everything --- */
 
+/* Does the row of a table have what the slide, which was read from a result, has? */
+static int check_row(struct result *r, int64_t k, const struct result_slide *s, struct err *e)
+{
+    struct result_slide row;
+    if (!r->table)
+        return 0;
+    if (result_load_parts(r, k, 0, &row, e))
+        return -1;
+    const bool same = row.counts.windows == s->counts.windows &&
+                      row.counts.underflow == s->counts.underflow &&
+                      !memcmp(row.counts.octaves, s->counts.octaves, sizeof s->counts.octaves) &&
+                      !memcmp(row.counts.histogram, s->counts.histogram,
+                              (size_t)r->params.bins * sizeof *s->counts.histogram);
+    result_slide_free(&row);
+    return same ? 0 : err_set(e, "the row of the table is not that of its result");
+}
+
 static int add_slide(struct result *r, int64_t k, struct result_counts *sum, struct err *e)
 {
     struct result_slide s;
@@ -398,7 +570,9 @@ static int add_slide(struct result *r, int64_t k, struct result_counts *sum, str
     if (result_load_slide(r, k, &s, e))
         return -1;
     result_add_counts(sum, &s.counts, r->params.bins);
-    int bad = (o = h5_open_group(r->slides, r->names[k], e)) < 0 ||
+    int bad = check_row(r, k, &s, e) ||
+              (o = r->table ? open_slide(r->other, result_find_slide(r->other, s.name), e)
+                            : open_slide(r, k, e)) < 0 ||
               (result_is_spectral(&r->params) && result_check_features(o, &r->params, &s, e));
     if (bad)
         err_add(e, "%s: slide %s", r->path, r->names[k]);
@@ -445,7 +619,8 @@ struct result_rows {
     const struct result_map_kind *kind;
     hid_t dataset;
     int64_t nx, ny;
-    char *all; /* the whole map if it lies in chunks, as older versions stored it; owned */
+    char *all;         /* the whole map if it lies in chunks, as older versions stored it; owned */
+    struct result *of; /* of a slide of a table: the result that has the map; owned */
 };
 
 size_t result_rows_bytes(const struct result_rows *m)
@@ -522,7 +697,27 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
     return bad;
 }
 
-struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
+/* The result that has the maps of slide k of a table, for the rows of a map alone: `r` may take
+ * another one meanwhile. */
+static struct result *open_rows_of(struct result *r, int64_t k, const struct result_slide *row,
+                                   int64_t *i, struct err *e)
+{
+    struct result_slide s;
+    struct result *of = open_other(r, k, NULL, i, e);
+    if (!of)
+        return NULL;
+    int bad = result_load_parts(of, *i, 0, &s, e);
+    if (!bad) {
+        bad = check_other(of, &s, row, e);
+        result_slide_free(&s);
+    }
+    if (!bad)
+        return of;
+    result_close(of);
+    return NULL;
+}
+
+struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
                                      const struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
@@ -531,8 +726,11 @@ struct result_rows *result_open_rows(const struct result *r, int64_t k, int map,
         err_set(e, "out of memory");
         return NULL;
     }
-    *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny, NULL};
-    hid_t o = open_slide(r, k, e);
+    *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny, NULL, NULL};
+    int64_t i = k;
+    if (r->table)
+        m->of = open_rows_of(r, k, s, &i, e);
+    hid_t o = r->table && !m->of ? -1 : open_slide(m->of ? m->of : r, i, e);
     if (o >= 0)
         m->dataset = h5_open_array(o, m->kind->name, native_type(m->kind->type), 2, dims, e);
     if (o >= 0)
@@ -552,5 +750,7 @@ void result_close_rows(struct result_rows *m)
         H5Dclose(m->dataset);
     if (m)
         free(m->all);
+    if (m)
+        result_close(m->of);
     free(m);
 }

@@ -2,14 +2,19 @@
 #include "common/result/result_write.h"
 
 #include "common/base/cli.h"
+#include "common/base/path.h"
 #include "common/hdf5/h5_file.h"
 #include "common/result/result_features.h"
+#include "common/result/result_table.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { MISSING_TEXT = 8192, SLIDE_LINKS = 32 };
 enum { METADATA = 4096 }; /* bytes of a block; a slide has about 11,000 */
@@ -17,15 +22,17 @@ enum { METADATA = 4096 }; /* bytes of a block; a slide has about 11,000 */
 struct result_writer {
     struct result_params params;
     struct h5_file file;
-    hid_t slides;
+    hid_t slides;               /* or -1 */
+    struct result_table *table; /* or NULL */
+    char *folders[2];           /* of a table, as it is named and as it is; end in a slash; owned */
     struct result_counts totals;
     int64_t slide_count, groups_missing, microseconds;
 };
 
-struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+static struct result_writer *create(const char *path, const struct result_params *p, int version,
+                                    struct err *e)
 {
-    const struct h5_format format = {RESULT_FORMAT, result_version_of(p), "h5spec " WSI_VERSION,
-                                     METADATA};
+    const struct h5_format format = {RESULT_FORMAT, version, "h5spec " WSI_VERSION, METADATA};
     struct result_writer *w = calloc(1, sizeof *w);
     if (!w) {
         err_set(e, "out of memory");
@@ -39,14 +46,104 @@ struct result_writer *result_create(const char *path, const struct result_params
         err_set(e, "out of memory");
         goto fail;
     }
-    if (h5_file_create(&w->file, path, &format, e))
-        goto fail;
-    if ((w->slides = h5_create_group(w->file.id, "slides", 0, e)) >= 0)
+    if (!h5_file_create(&w->file, path, &format, e))
         return w;
-    w->file.failed = true;
 fail:
     result_abort(w);
     return NULL;
+}
+
+/* A file to which something could not be added. */
+static struct result_writer *failed(struct result_writer *w)
+{
+    w->file.failed = true;
+    result_abort(w);
+    return NULL;
+}
+
+struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+{
+    struct result_writer *w = create(path, p, result_version_of(p), e);
+    if (!w || (w->slides = h5_create_group(w->file.id, "slides", 0, e)) >= 0)
+        return w;
+    return failed(w);
+}
+
+/* --- where results are, seen from a table --- */
+
+/* The folder of a file as it is named, from the root and with a slash at the end; to be free()d.
+ * NULL if it has none, or without memory. */
+static char *named_folder(const char *path)
+{
+    char here[PATH_MAX] = "", *folder = NULL;
+    const char *base = path_base_name(path);
+    if (*path != '/' && !getcwd(here, sizeof here))
+        return NULL;
+    if (asprintf(&folder, "%s%s%.*s", here, *path == '/' ? "" : "/", (int)(base - path), path) < 0)
+        return NULL;
+    /* The parts "." and empty ones say nothing. */
+    char *to = folder;
+    for (const char *at = folder; *at;) {
+        const size_t n = strcspn(at + 1, "/");
+        if (n > 0 && !(n == 1 && at[1] == '.')) {
+            memmove(to, at, n + 1);
+            to += n + 1;
+        }
+        at += n + 1;
+    }
+    strcpy(to, "/");
+    return folder;
+}
+
+/* The same with links and ".." followed. */
+static char *real_folder(const char *path)
+{
+    char *named = named_folder(path), *real = named ? realpath(named, NULL) : NULL, *folder = NULL;
+    if (real && asprintf(&folder, "%s%s", real, real[1] ? "/" : "") < 0)
+        folder = NULL;
+    free(named);
+    free(real);
+    return folder;
+}
+
+/* The path of a result seen from the folder, if it lies in it or below, into out[size]. */
+static bool is_path_from(const char *folder, const char *of_result, const char *base, char *out,
+                         size_t size)
+{
+    const size_t n = folder ? strlen(folder) : 0;
+    return n > 0 && of_result && !strncmp(folder, of_result, n) &&
+           !strstr(of_result + n - 1, "/../") &&
+           (size_t)snprintf(out, size, "%s%s", of_result + n, base) < size;
+}
+
+static int find_path(const struct result_writer *w, const char *result, char *out, size_t size,
+                     struct err *e)
+{
+    bool found = false;
+    for (int k = 0; k < 2 && !found; k++) {
+        char *folder = k == 0 ? named_folder(result) : real_folder(result);
+        found = is_path_from(w->folders[k], folder, path_base_name(result), out, size);
+        free(folder);
+    }
+    return found ? 0
+                 : err_set(e,
+                           "%s: is not below the folder of the table, which refers to it; write "
+                           "the table beside the folder of its results",
+                           result);
+}
+
+struct result_writer *result_create_table(const char *path, const struct result_params *p,
+                                          int64_t most, struct err *e)
+{
+    struct result_writer *w = create(path, p, RESULT_TABLE, e);
+    if (!w)
+        return NULL;
+    w->folders[0] = named_folder(path);
+    w->folders[1] = real_folder(path);
+    if (!h5_put_int(w->file.id, "slides_version", result_version_of(p), e) &&
+        (w->table = result_table_create(w->file.id, p, most, e)))
+        return w;
+    return failed(w);
 }
 
 /* Which regions count. */
@@ -201,6 +298,31 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
     return bad ? -1 : 0;
 }
 
+/* What the file has of all slides. */
+static void count_slide(struct result_writer *w, const struct result_slide *s)
+{
+    result_add_counts(&w->totals, &s->counts, w->params.bins);
+    w->slide_count++;
+    if (__builtin_add_overflow(w->microseconds, llround(s->seconds * 1e6), &w->microseconds))
+        w->microseconds = INT64_MAX;
+    for (int64_t k = 0; k < s->group_count; k++)
+        w->groups_missing += !s->groups[k];
+}
+
+int result_put_row(struct result_writer *w, const struct result_slide *s, const char *result,
+                   struct err *e)
+{
+    char path[RESULT_ROW_PATH];
+    if (find_path(w, result, path, sizeof path, e))
+        return -1;
+    if (result_table_add(w->table, s, path, e)) {
+        w->file.failed = true;
+        return -1;
+    }
+    count_slide(w, s);
+    return 0;
+}
+
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
 {
     assert(!w->file.failed);
@@ -214,12 +336,7 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
         w->file.failed = true;
         return -1;
     }
-    result_add_counts(&w->totals, &s->counts, w->params.bins);
-    w->slide_count++;
-    if (__builtin_add_overflow(w->microseconds, llround(s->seconds * 1e6), &w->microseconds))
-        w->microseconds = INT64_MAX;
-    for (int64_t k = 0; k < s->group_count; k++)
-        w->groups_missing += !s->groups[k];
+    count_slide(w, s);
     return 0;
 }
 
@@ -231,6 +348,8 @@ static int finish_file(struct result_writer *w, struct err *e)
         h5_put_int(f, "groups_missing", w->groups_missing, e) ||
         h5_put_real(f, "seconds", (double)w->microseconds / 1e6, e))
         return -1;
+    if (w->table)
+        return result_table_finish(w->table, e);
     const bool bad = H5Gclose(w->slides) < 0;
     w->slides = -1;
     return bad ? h5_write_failed(e, "the slides") : 0;
@@ -252,6 +371,9 @@ void result_abort(struct result_writer *w)
     if (!w)
         return;
     h5_file_abort(&w->file);
+    result_table_free(w->table);
+    free(w->folders[0]);
+    free(w->folders[1]);
     free(w->totals.histogram);
     free(w);
 }

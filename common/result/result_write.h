@@ -10,6 +10,13 @@ struct result_writer;
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
 /* Names must differ. */
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
+/* The same as a table, of at most `most` rows. result_put_row() takes the place of
+ * result_put_slide(): `result` is the file that has the slide's maps, in the folder of the table or
+ * below. Names must ascend. */
+struct result_writer *result_create_table(const char *path, const struct result_params *p,
+                                          int64_t most, struct err *e);
+int result_put_row(struct result_writer *w, const struct result_slide *s, const char *result,
+                   struct err *e);
 /* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
  * that publish_commit() has. */
 int result_commit(struct result_writer *w, struct err *e);

@@ -4,6 +4,7 @@
 #include "common/base/stats.h"
 #include "common/base/stop.h"
 #include "common/result/result.h"
+#include "common/result/result_read.h"
 
 #include <math.h>
 #include <stdio.h>

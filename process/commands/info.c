@@ -1,6 +1,7 @@
 /* info.c - see info.h: reads stores and results, and chooses the form. */
 #include "process/commands/info.h"
 
+#include "common/result/result_read.h"
 #include "process/commands/info_csv.h"
 #include "process/commands/info_json.h"
 #include "process/commands/info_text.h"

@@ -3,6 +3,7 @@
 
 #include "common/base/csv.h"
 #include "common/base/text.h"
+#include "common/result/result_read.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -170,7 +171,7 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
     const struct result_params *p = result_params(r);
     for (int64_t k = 0; k < result_slides(r); k++) {
         struct result_slide s;
-        if (result_load_slide(r, k, &s, e))
+        if (result_load_parts(r, k, result_parts_here(r), &s, e))
             return -1;
         csv_text(stdout, path);
         fputs(",slide", stdout);

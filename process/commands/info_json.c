@@ -2,6 +2,7 @@
 #include "process/commands/info_json.h"
 
 #include "common/base/json.h"
+#include "common/result/result_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -255,7 +256,7 @@ int info_result_json(const char *path, struct result *r, struct err *e)
     printf(", \"slides\": [");
     for (int64_t k = 0; k < result_slides(r) && !bad; k++) {
         struct result_slide s;
-        bad = result_load_slide(r, k, &s, e);
+        bad = result_load_parts(r, k, result_parts_here(r), &s, e);
         if (bad)
             break;
         fputs(k ? ", " : "", stdout);

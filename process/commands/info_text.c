@@ -6,6 +6,7 @@
 #include "common/base/number.h"
 #include "common/base/text.h"
 #include "common/hdf5/h5_plugin.h"
+#include "common/result/result_read.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -292,7 +293,7 @@ static int print_rows(struct result *r, int columns, struct origins *o, struct e
     for (int64_t k = 0; k < result_slides(r); k++) {
         struct result_slide s;
         char missing[64];
-        if (result_load_slide(r, k, &s, e))
+        if (result_load_parts(r, k, result_parts_here(r), &s, e))
             return -1;
         fputs("  ", stdout);
         print_fitted(s.name, columns);

@@ -10,6 +10,7 @@
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "common/result/result_merge.h"
+#include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 
 #include <inttypes.h>
@@ -81,6 +82,7 @@ static int merge(struct merging *m, struct err *e)
 {
     const struct options *o = m->o;
     const struct result_merge_options how = {.partial = o->partial,
+                                             .table = o->table,
                                              .allow_duplicates = o->allow_duplicates,
                                              .duplicate =
                                                  o->skip_duplicates ? skip_duplicate : NULL,

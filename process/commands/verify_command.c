@@ -8,6 +8,7 @@
 #include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/stop.h"
+#include "common/result/result_read.h"
 #include "process/commands/verify.h"
 
 #include <inttypes.h>

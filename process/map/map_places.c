@@ -5,6 +5,7 @@
 #include "common/base/json.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
+#include "common/result/result_read.h"
 #include "process/map/map_files.h"
 
 #include <inttypes.h>

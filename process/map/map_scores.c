@@ -3,6 +3,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/path.h"
+#include "common/result/result_read.h"
 #include "common/store/store.h"
 #include "process/map/map_follow.h"
 #include "process/map/map_output.h"

@@ -2,6 +2,7 @@
 #include "process/map/map_source.h"
 
 #include "common/result/features.h"
+#include "common/result/result_read.h"
 #include "process/draw/feature.h"
 
 #include <inttypes.h>

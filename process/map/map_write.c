@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/folder.h"
 #include "common/base/stop.h"
+#include "common/result/result_read.h"
 #include "process/draw/feature.h"
 #include "process/map/map_output.h"
 #include "process/options/choice.h"

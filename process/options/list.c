@@ -6,6 +6,7 @@
 #include "common/base/folder.h"
 #include "common/hdf5/h5_head.h"
 #include "common/result/result.h"
+#include "common/result/result_read.h"
 #include "common/store/store.h"
 
 #include <limits.h>

@@ -161,6 +161,10 @@ static const struct command_option merge_rows[] = {
     LIST,
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
+    {NULL, 0, "table", NULL,
+     "write a small table for very many slides: one row each, which refers to the slide's result "
+     "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below",
+     COMMAND_FLAG(table)},
     JSON("Messages", "print a JSON line about the output"), PROGRESS, QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "skip-duplicates", NULL,
@@ -279,6 +283,9 @@ static int check(const struct options *o, struct err *e)
         return -1;
     if (o->command == &options_merge && check_output(o, "CORPUS.h5", e))
         return -1;
+    if (o->table && o->partial)
+        return err_set(e, "--table and --partial exclude each other: a table has whole slides; "
+                          "choose one");
     if (o->json + o->csv + o->histogram > 1)
         return err_set(e, "--json, --csv and --histogram exclude each other; choose one");
     if (o->quiet && o->progress == PROGRESS_YES)

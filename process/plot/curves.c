@@ -2,6 +2,7 @@
 #include "process/plot/curves.h"
 
 #include "common/base/stop.h"
+#include "common/result/result_read.h"
 #include "process/options/choice.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ static int load_slide(struct curves *c, struct result *r, int64_t k, const char 
                       struct err *e)
 {
     struct result_slide s;
-    if (result_load_slide(r, k, &s, e))
+    if (result_load_parts(r, k, result_parts_here(r), &s, e))
         return -1;
     const int bad = add_slide(c, file, &s, e);
     if (!bad && keep)

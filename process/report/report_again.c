@@ -1,24 +1,7 @@
 /* report_again.c - see report_again.h. */
 #include "process/report/report_again.h"
 
-#include <string.h>
-
-/* The number of a slide in the open result. */
-static int64_t find_slide(const struct result *r, const char *name, struct err *e)
-{
-    int64_t low = 0, high = result_slides(r);
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        const int order = strcmp(result_slide_name(r, middle), name);
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return err_set(e, "slide %s is gone; run again", name);
-}
+#include "common/result/result_read.h"
 
 int report_load_again(struct report_again *a, const struct report_slide *s, unsigned parts,
                       struct result_slide *out, struct err *e)
@@ -29,9 +12,9 @@ int report_load_again(struct report_again *a, const struct report_slide *s, unsi
         a->open = result_open(path, e);
         a->file = s->file + 1;
     }
-    const int64_t k = a->open ? find_slide(a->open, s->name, e) : -1;
+    const int64_t k = a->open ? result_find_slide(a->open, s->name) : -1;
     if (k < 0)
-        return a->open ? err_add(e, "%s", path) : -1;
+        return a->open ? err_set(e, "%s: slide %s is gone; run again", path, s->name) : -1;
     return result_load_parts(a->open, k, parts, out, e);
 }
 

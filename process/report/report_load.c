@@ -6,6 +6,7 @@
 #include "common/base/pipe.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
+#include "common/result/result_read.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* report_spectra.c - see report_spectra.h. */
 #include "process/report/report_spectra.h"
 
+#include "common/result/result_read.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/png_file.h"

@@ -4,6 +4,7 @@
 #include "common/base/folder.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
+#include "common/result/result_read.h"
 #include "common/result/result_write.h"
 #include "common/store/store.h"
 

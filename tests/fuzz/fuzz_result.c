@@ -1,5 +1,6 @@
 /* fuzz_result.c - a result from bytes: everything that h5spec verify, info, plot and merge read. */
 #include "common/result/result.h"
+#include "common/result/result_read.h"
 #include "tests/fuzz/fuzz.h"
 
 static void read_slides(struct result *r)

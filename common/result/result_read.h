@@ -1,0 +1,60 @@
+/*
+ * result_read.h - reading results, plain ones and tables.
+ *
+ * Threads: only one call into this module at a time.
+ */
+#ifndef WSI_RESULT_READ_H
+#define WSI_RESULT_READ_H
+
+#include "common/result/result.h"
+
+/* Does the file say that it is a result? It may be unfinished or damaged. */
+bool result_is(const char *path);
+
+struct result *result_open(const char *path, struct err *e);
+const struct result_params *result_params(const struct result *r);
+int64_t result_version(const struct result *r);     /* format_version of the slides */
+const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
+/* Counts over the whole file. */
+const struct result_counts *result_totals(const struct result *r);
+int64_t result_slides(const struct result *r);
+const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
+/* The number of the slide of this name; -1 if there is none. */
+int64_t result_find_slide(const struct result *r, const char *name);
+/* The file that has the maps of slide k. */
+int result_slide_path(struct result *r, int64_t k, char *path, size_t size, struct err *e);
+/* Does the file's version have this map? If not, loaded slides have its fill values. */
+bool result_has_map(const struct result *r, int map);
+/* Loads and checks slide k; free with result_slide_free(). */
+int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
+/* Loads attributes, counts with the histogram, groups, and of the rest what `parts` names: it is
+ * faster where only some parts are needed. Parts that are not loaded are NULL. Each dataset has a
+ * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
+int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
+                      struct err *e);
+/* What the file itself has: all parts, or none of a table. */
+unsigned result_parts_here(const struct result *r);
+void result_close(struct result *r);
+
+/* --- reading a map by rows, for maps of any height in little memory --- */
+
+struct result_rows;
+/* Opens map `map` (enum result_map_number) of slide k, whose attributes are in `s`, and checks its
+ * checksum. NULL on failure. r must outlive it. */
+struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
+                                     const struct result_slide *s, struct err *e);
+size_t result_rows_bytes(const struct result_rows *m); /* of a row */
+/* values [n][nx] of the kind's type: rows first to first + n - 1. */
+int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e);
+void result_close_rows(struct result_rows *m); /* NULL is fine */
+
+/* Reads everything in a result, and what a table refers to, and checks every number: texts,
+ * histograms, maps, the sums of the slides against the totals, mean and std against the histograms.
+ * The message names the file. */
+int result_check(const char *path, struct err *e);
+
+/* May a result be written to this path? Yes if no file or a result exists there, even a damaged
+ * one. */
+int result_check_target(const char *path, struct err *e);
+
+#endif

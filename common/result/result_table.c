@@ -1,0 +1,521 @@
+/* result_table.c - see result_table.h. */
+#include "common/result/result_table.h"
+
+#include "common/codec/codec.h"
+#include "common/result/result_features.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_COLUMNS = 80,
+    STRIP_ROWS = 64,             /* of histograms */
+    MOST_COLUMN_BYTES = 1 << 28, /* in memory */
+    LINKS = 100,                 /* more than there are columns: they lie in the group's header */
+    WIDEN = 8                    /* bytes by which a column of texts grows */
+};
+
+/* REALS may be NaN: not known. */
+enum kind { INTS, REALS, KNOWN_REALS, FLAG, TEXT };
+
+struct column {
+    char name[40];
+    enum kind kind;
+    void *field;      /* in the table's row */
+    size_t n;         /* numbers per slide; TEXT: bytes of the field, with a NUL */
+    double low, high; /* of numbers */
+    size_t bytes;     /* of a slide in `values` */
+    char *values;     /* [room][bytes]; owned */
+};
+
+struct result_table {
+    struct result_params params;
+    struct result_row row; /* the one in hand */
+    struct column columns[MOST_COLUMNS];
+    int n_columns;
+    int64_t slides, room, most;
+    hid_t group, histograms;     /* or -1 */
+    struct h5_strips *strips;    /* when reading; NULL: there are no slides */
+    uint64_t *strip;             /* [strip_rows][bins] */
+    int64_t strip_rows, strip_k; /* when reading: the number of the strip in memory, or -1 */
+};
+
+/* --- the columns --- */
+
+static void add(struct result_table *t, const char *name, enum kind kind, void *field, size_t n,
+                double low, double high)
+{
+    assert(t->n_columns < MOST_COLUMNS);
+    struct column *c = &t->columns[t->n_columns++];
+    *c = (struct column){
+        .kind = kind, .field = field, .n = n, .low = low, .high = high, .bytes = n * 8};
+    snprintf(c->name, sizeof c->name, "%s", name);
+    if (kind == TEXT)
+        c->bytes = WIDEN;
+}
+
+static void list_texts(struct result_table *t)
+{
+    struct result_row *r = &t->row;
+    struct result_slide *s = &r->slide;
+    const struct {
+        const char *name;
+        char *field;
+        size_t size;
+    } texts[] = {
+        {"name", s->name, sizeof s->name},
+        {"result", r->result, sizeof r->result},
+        {"source_name", s->source_name, sizeof s->source_name},
+        {"quickhash", s->quickhash, sizeof s->quickhash},
+        {"vendor", s->origin.vendor, sizeof s->origin.vendor},
+        {"backend", s->backend, sizeof s->backend},
+        {"device", s->device, sizeof s->device},
+        {"kernel", s->kernel, sizeof s->kernel},
+        {"io", s->io, sizeof s->io},
+        {"jpeg_subsampling", s->origin.jpeg_subsampling, sizeof s->origin.jpeg_subsampling},
+    };
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+        add(t, texts[k].name, TEXT, texts[k].field, texts[k].size, 0, 0);
+}
+
+static const double most_int = (double)INT64_MAX, most_windows = (double)(INT64_MAX >> 20);
+
+static void list_source(struct result_table *t)
+{
+    struct result_slide *s = &t->row.slide;
+    struct result_real reals[RESULT_REALS];
+    struct result_count counts[RESULT_COUNTS];
+    result_list_reals(&s->origin, reals);
+    result_list_counts(&s->origin, counts);
+    add(t, "source_bytes", INTS, &s->source_bytes, 1, 0, most_int);
+    add(t, "source_gray", FLAG, &s->source_gray, 1, 0, 1);
+    add(t, "level", INTS, &s->level, 1, 0, INT32_MAX);
+    add(t, "width", INTS, &s->width, 1, 1, INT32_MAX);
+    add(t, "height", INTS, &s->height, 1, 1, INT32_MAX);
+    add(t, "group_rows", INTS, &s->group_rows, 1, 1, most_int);
+    add(t, "group_count", INTS, &s->group_count, 1, 1, RESULT_MOST_GROUPS);
+    add(t, "jpeg_quality", INTS, &s->origin.jpeg_quality, 1, 0, 100);
+    for (int k = 0; k < RESULT_REALS; k++)
+        add(t, reals[k].name, REALS, reals[k].value, 1, reals[k].low, reals[k].high);
+    for (int k = 0; k < RESULT_COUNTS; k++)
+        add(t, counts[k].name, INTS, counts[k].value, 1, -1, (double)RESULT_MOST_TILES);
+    if (t->params.roi)
+        add(t, "roi_crc32", INTS, &s->roi_crc32, 1, 0, UINT32_MAX);
+}
+
+static void list_counts(struct result_table *t)
+{
+    struct result_counts *c = &t->row.slide.counts;
+    add(t, "windows", INTS, &c->windows, 1, 0, most_windows);
+    add(t, "underflow", INTS, &c->underflow, 1, 0, most_int);
+    add(t, "overflow", INTS, &c->overflow, 1, 0, most_int);
+    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
+        add(t, result_touching_name(k), INTS, &c->touching[k], 1, -1, most_windows);
+    if (t->params.roi)
+        add(t, "windows_outside", INTS, &c->outside, 1, 0, most_windows);
+    add(t, "mean_db", REALS, &t->row.mean, 1, -INFINITY, INFINITY);
+    add(t, "std_db", REALS, &t->row.std, 1, -INFINITY, INFINITY);
+    add(t, "histogram_crc32", INTS, &t->row.histogram_crc32, 1, 0, UINT32_MAX);
+    add(t, "data_crc32", INTS, &t->row.slide.data_crc32, 1, 0, UINT32_MAX);
+}
+
+static void list_machine(struct result_table *t)
+{
+    struct result_slide *s = &t->row.slide;
+    char name[32];
+    add(t, "tiles_on_host", INTS, &s->tiles_on_host, 1, -1, INT32_MAX);
+    add(t, "seconds", KNOWN_REALS, &s->seconds, 1, 0, RESULT_MOST_SECONDS);
+    for (int k = 0; k < RESULT_STAGES; k++)
+        add(t, result_stage_attribute(name, sizeof name, k), KNOWN_REALS, &s->stages[k], 1, 0,
+            RESULT_MOST_SECONDS);
+}
+
+static void list_features(struct result_table *t)
+{
+    const struct result_params *p = &t->params;
+    struct result_slide *s = &t->row.slide;
+    char name[40];
+    for (int m = 0; m < RESULT_MAPS; m++)
+        for (int q = 0; result_has_quantiles(p, m) && q < FEATURES_QUANTILES; q++)
+            add(t, result_quantile_name(name, sizeof name, m, q), REALS, &s->quantiles[m][q], 1,
+                -INFINITY, INFINITY);
+    if (result_has_glass(p))
+        add(t, "glass_p03", REALS, &s->glass_p03, 1, -INFINITY, INFINITY);
+    add(t, "profile_sums", INTS, s->counts.octaves, (size_t)result_octaves(p), 0, most_int);
+    for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        snprintf(name, sizeof name, "%s_windows", result_spectrum_name(k));
+        add(t, name, INTS, &s->spectra[k].windows, 1, 0, most_windows);
+        snprintf(name, sizeof name, "%s_threshold", result_spectrum_name(k));
+        add(t, name, INTS, &s->spectra[k].threshold, 1, 0, most_int);
+    }
+}
+
+static struct result_table *new_table(const struct result_params *p, struct err *e)
+{
+    struct result_table *t = calloc(1, sizeof *t);
+    if (!t) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    t->params = *p;
+    t->group = t->histograms = -1;
+    t->strip_k = -1;
+    list_texts(t);
+    list_source(t);
+    list_counts(t);
+    list_machine(t);
+    if (result_is_spectral(p))
+        list_features(t);
+    return t;
+}
+
+static int alloc_strip(struct result_table *t, int64_t rows, struct err *e)
+{
+    t->strip_rows = rows;
+    t->strip = malloc((size_t)rows * (size_t)t->params.bins * sizeof *t->strip);
+    return t->strip ? 0 : err_set(e, "out of memory");
+}
+
+void result_table_free(struct result_table *t)
+{
+    if (!t)
+        return;
+    for (int k = 0; k < t->n_columns; k++)
+        free(t->columns[k].values);
+    free(t->strip);
+    free(t);
+}
+
+void result_table_close(struct result_table *t)
+{
+    if (!t)
+        return;
+    h5_strips_close(t->strips);
+    if (t->histograms >= 0)
+        H5Dclose(t->histograms);
+    if (t->group >= 0)
+        H5Gclose(t->group);
+    result_table_free(t);
+}
+
+/* --- writing --- */
+
+static const char group_name[] = "table", histograms_name[] = "histograms";
+
+struct result_table *result_table_create(hid_t file, const struct result_params *p, int64_t most,
+                                         struct err *e)
+{
+    struct result_table *t = new_table(p, e);
+    if (!t)
+        return NULL;
+    t->most = most;
+    if (alloc_strip(t, STRIP_ROWS, e) ||
+        (t->group = h5_create_group(file, group_name, LINKS, e)) < 0)
+        goto fail;
+    return t;
+fail:
+    result_table_free(t);
+    return NULL;
+}
+
+/* Room for one more slide in each column. */
+static int grow(struct result_table *t, struct err *e)
+{
+    if (t->slides < t->room)
+        return 0;
+    t->room = 2 * t->room + STRIP_ROWS;
+    for (int k = 0; k < t->n_columns; k++) {
+        struct column *c = &t->columns[k];
+        char *more = realloc(c->values, (size_t)t->room * c->bytes);
+        if (!more)
+            return err_set(e, "out of memory");
+        c->values = more;
+    }
+    return 0;
+}
+
+/* Makes the texts of a column wide enough for n bytes. */
+static int widen(const struct result_table *t, struct column *c, size_t n, struct err *e)
+{
+    const size_t bytes = (n + WIDEN - 1) / WIDEN * WIDEN;
+    if (bytes <= c->bytes)
+        return 0;
+    char *wide = calloc((size_t)t->room, bytes);
+    if (!wide)
+        return err_set(e, "out of memory");
+    for (int64_t k = 0; k < t->slides; k++)
+        memcpy(wide + (size_t)k * bytes, c->values + (size_t)k * c->bytes, c->bytes);
+    free(c->values);
+    c->values = wide;
+    c->bytes = bytes;
+    return 0;
+}
+
+static int put_field(struct result_table *t, struct column *c, struct err *e)
+{
+    const size_t n = c->kind == TEXT ? strlen(c->field) : 0;
+    if (c->kind == TEXT && widen(t, c, n, e))
+        return -1;
+    char *to = c->values + (size_t)t->slides * c->bytes;
+    const int64_t flag = c->kind == FLAG && *(const bool *)c->field;
+    memset(to, 0, c->bytes);
+    if (c->kind == FLAG)
+        memcpy(to, &flag, sizeof flag);
+    else
+        memcpy(to, c->field, c->kind == TEXT ? n : c->bytes);
+    return 0;
+}
+
+/* The dataset [rows][bins], of which `most` rows can exist. */
+static int create_histograms(struct result_table *t, hsize_t rows, hsize_t most, struct err *e)
+{
+    const hsize_t bins = (hsize_t)t->params.bins, dims[2] = {rows, bins}, max[2] = {most, bins};
+    const hsize_t chunk[2] = {rows < STRIP_ROWS ? rows : STRIP_ROWS, bins};
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
+    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 2, chunk) < 0 || H5Pset_shuffle(dcpl) < 0 ||
+                             H5Pset_deflate(dcpl, 1) < 0);
+    hid_t space = H5Screate_simple(2, dims, max);
+    t->histograms =
+        H5Dcreate2(t->group, histograms_name, H5T_STD_U64LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    return t->histograms < 0 ? h5_write_failed(e, histograms_name) : 0;
+}
+
+/* Writes the last n rows, which are in the strip. */
+static int write_strip(struct result_table *t, int64_t n, struct err *e)
+{
+    const hsize_t bins = (hsize_t)t->params.bins;
+    const hsize_t start[2] = {(hsize_t)(t->slides - n), 0}, count[2] = {(hsize_t)n, bins};
+    if (t->histograms < 0 && create_histograms(t, (hsize_t)(n < STRIP_ROWS ? n : t->most),
+                                               (hsize_t)(n < STRIP_ROWS ? n : t->most), e))
+        return -1;
+    hid_t file = H5Dget_space(t->histograms), memory = H5Screate_simple(2, count, NULL);
+    const bool bad =
+        H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+        H5Dwrite(t->histograms, H5T_NATIVE_UINT64, memory, file, H5P_DEFAULT, t->strip) < 0;
+    H5Sclose(memory);
+    H5Sclose(file);
+    return bad ? h5_write_failed(e, histograms_name) : 0;
+}
+
+int result_table_add(struct result_table *t, const struct result_slide *s, const char *result,
+                     struct err *e)
+{
+    const size_t bins = (size_t)t->params.bins;
+    struct result_row *r = &t->row;
+    if (t->slides == RESULT_MOST_ROWS)
+        return err_set(e, "a table has at most %d slides", RESULT_MOST_ROWS);
+    r->slide = *s;
+    snprintf(r->result, sizeof r->result, "%s", result);
+    result_moments(&t->params, s->counts.histogram, &r->mean, &r->std);
+    r->histogram_crc32 = codec_crc32(s->counts.histogram, bins * sizeof *t->strip);
+    if (grow(t, e))
+        return -1;
+    for (int k = 0; k < t->n_columns; k++)
+        if (put_field(t, &t->columns[k], e))
+            return -1;
+    memcpy(t->strip + (size_t)(t->slides % STRIP_ROWS) * bins, s->counts.histogram,
+           bins * sizeof *t->strip);
+    t->slides++;
+    return t->slides % STRIP_ROWS ? 0 : write_strip(t, STRIP_ROWS, e);
+}
+
+/* The rest of the rows; a dataset that is too long becomes shorter. */
+static int finish_histograms(struct result_table *t, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)t->params.bins};
+    const int64_t rest = t->slides % STRIP_ROWS;
+    if (t->slides == 0)
+        return h5_write_array(t->group, histograms_name, H5T_STD_U64LE, 2, dims, 0, t->strip, e);
+    if (rest && write_strip(t, rest, e))
+        return -1;
+    return H5Dset_extent(t->histograms, dims) < 0 ? h5_write_failed(e, histograms_name) : 0;
+}
+
+int result_table_finish(struct result_table *t, struct err *e)
+{
+    for (int k = 0; k < t->n_columns; k++) {
+        const struct column *c = &t->columns[k];
+        const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
+        const hid_t type =
+            c->kind == REALS || c->kind == KNOWN_REALS ? H5T_IEEE_F64LE : H5T_STD_I64LE;
+        const int bad =
+            c->kind == TEXT
+                ? h5_write_texts(t->group, c->name, dims[0], c->bytes, c->values, e)
+                : h5_write_array(t->group, c->name, type, c->n > 1 ? 2 : 1, dims, 1, c->values, e);
+        if (bad)
+            return -1;
+    }
+    if (finish_histograms(t, e))
+        return -1;
+    const bool bad = (t->histograms >= 0 && H5Dclose(t->histograms) < 0) || H5Gclose(t->group) < 0;
+    return bad ? h5_write_failed(e, group_name) : 0;
+}
+
+/* --- reading --- */
+
+static int read_column(const struct result_table *t, struct column *c, struct err *e)
+{
+    const bool real = c->kind == REALS || c->kind == KNOWN_REALS;
+    const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
+    if (c->kind == TEXT) {
+        c->bytes = (c->n + WIDEN - 2) / WIDEN * WIDEN; /* at most, as widen() has it */
+        c->values = h5_read_texts(t->group, c->name, dims[0], &c->bytes, e);
+        return c->values ? 0 : -1;
+    }
+    c->values = malloc((size_t)t->slides * c->bytes + 1);
+    return !c->values
+               ? err_set(e, "out of memory")
+               : h5_read_array(t->group, c->name, real ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
+                               c->n > 1 ? 2 : 1, dims, c->values, e);
+}
+
+static int open_histograms(struct result_table *t, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)t->params.bins};
+    t->histograms = h5_open_array(t->group, histograms_name, H5T_NATIVE_UINT64, 2, dims, e);
+    if (t->histograms < 0)
+        return -1;
+    if (t->slides == 0)
+        return 0;
+    t->strips = h5_strips_open(t->histograms, histograms_name, H5T_NATIVE_UINT64, 2, dims, e);
+    return t->strips ? alloc_strip(t, h5_strips_rows(t->strips), e) : -1;
+}
+
+static int get_text(const struct column *c, int64_t k, char *out, struct err *e)
+{
+    const char *text = c->values + (size_t)k * c->bytes;
+    const size_t n = strnlen(text, c->bytes);
+    if (n >= c->n)
+        return err_set(e, "its %s is longer than %zu bytes", c->name, c->n - 1);
+    memcpy(out, text, n);
+    out[n] = 0;
+    return 0;
+}
+
+/* Names of slides ascend, so that each is there once. */
+static int check_names(const struct result_table *t, struct err *e)
+{
+    const struct column *c = &t->columns[0];
+    char name[sizeof t->row.slide.name], last[sizeof name] = "";
+    for (int64_t k = 0; k < t->slides; k++) {
+        if (get_text(c, k, name, e))
+            return -1;
+        if (strcmp(last, name) >= 0)
+            return err_set(e, "its list of slides is damaged");
+        memcpy(last, name, sizeof last);
+    }
+    return 0;
+}
+
+struct result_table *result_table_open(hid_t file, const struct result_params *p, int64_t slides,
+                                       struct err *e)
+{
+    if (slides > RESULT_MOST_ROWS) {
+        err_set(e, "a table has at most %d slides", RESULT_MOST_ROWS);
+        return NULL;
+    }
+    struct result_table *t = new_table(p, e);
+    if (!t)
+        return NULL;
+    t->slides = t->room = slides;
+    int bad = (t->group = h5_open_group(file, group_name, e)) < 0;
+    for (int k = 0; k < t->n_columns && !bad; k++)
+        bad = read_column(t, &t->columns[k], e);
+    if (!bad && !open_histograms(t, e) && !check_names(t, e))
+        return t;
+    result_table_close(t);
+    return NULL;
+}
+
+char *result_table_name(const struct result_table *t, int64_t k)
+{
+    const struct column *c = &t->columns[0];
+    return strndup(c->values + (size_t)k * c->bytes, c->bytes);
+}
+
+static int get_numbers(const struct column *c, int64_t k, struct err *e)
+{
+    const char *from = c->values + (size_t)k * c->bytes;
+    for (size_t i = 0; i < c->n; i++) {
+        int64_t whole = 0;
+        double real = 0;
+        memcpy(&whole, from + 8 * i, 8);
+        memcpy(&real, from + 8 * i, 8);
+        const bool is_real = c->kind == REALS || c->kind == KNOWN_REALS;
+        const double x = is_real ? real : (double)whole;
+        if (!(x >= c->low && x <= c->high) && !(c->kind == REALS && isnan(x)))
+            return err_set(e, "its %s is out of range", c->name);
+    }
+    if (c->kind == FLAG)
+        *(bool *)c->field = from[0];
+    else
+        memcpy(c->field, from, c->bytes);
+    return 0;
+}
+
+/* The histogram of row k. Rows that follow each other are unpacked once. */
+static int get_histogram(struct result_table *t, int64_t k, uint64_t *histogram, struct err *e)
+{
+    const size_t bins = (size_t)t->params.bins;
+    if (t->strip_k != k / t->strip_rows) {
+        t->strip_k = -1;
+        if (h5_strips_read(t->strips, k / t->strip_rows, t->strip, e))
+            return -1;
+        t->strip_k = k / t->strip_rows;
+    }
+    memcpy(histogram, t->strip + (size_t)(k % t->strip_rows) * bins, bins * sizeof *histogram);
+    return codec_crc32(histogram, bins * sizeof *histogram) == t->row.histogram_crc32
+               ? 0
+               : err_set(e, "its histogram is damaged (CRC mismatch); make the file again");
+}
+
+/* Do the numbers of a row agree with each other? */
+static int check_row(const struct result_table *t, struct err *e)
+{
+    const struct result_params *p = &t->params;
+    const struct result_row *r = &t->row;
+    const struct result_slide *s = &r->slide;
+    const struct result_counts *c = &s->counts;
+    const struct result_origin *o = &s->origin;
+    for (int k = RESULT_MISSING; k < RESULT_SKIPPED; k++)
+        if (c->touching[k] > c->windows)
+            return err_set(e, "its %s is out of range", result_touching_name(k));
+    if (s->nx * s->ny < c->windows)
+        return err_set(e, "its windows is out of range");
+    for (int k = 0; k < FEATURES_SAMPLES && result_is_spectral(p); k++)
+        if (s->spectra[k].windows > c->windows)
+            return err_set(e, "the windows of its spectra are out of range");
+    if ((o->tiles < 0) != (o->tiles_missing < 0) || (o->tiles < 0) != (o->tiles_damaged < 0) ||
+        (o->tiles < 0) != (o->tiles_left_out < 0) || (o->tiles >= 0 && result_check_tiles(s, e)))
+        return err_set(e, "its counts of tiles are out of range");
+    return result_is_spectral(p) ? result_check_numbers(p, s, e) : 0;
+}
+
+int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
+                      struct result_row *row, struct err *e)
+{
+    struct result_slide *s = &t->row.slide;
+    result_no_features(s);
+    for (int i = 0; i < t->n_columns; i++) {
+        const struct column *c = &t->columns[i];
+        if (c->kind == TEXT ? get_text(c, k, c->field, e) : get_numbers(c, k, e))
+            return -1;
+    }
+    s->nx = result_windows_along(s->width, &t->params);
+    s->ny = result_windows_along(s->height, &t->params);
+    s->counts.histogram = histogram;
+    if (check_row(t, e))
+        return -1;
+    if (histogram &&
+        (get_histogram(t, k, histogram, e) || result_check_sum(&t->params, &s->counts, e) ||
+         result_check_moments(&t->params, &s->counts, t->row.mean, t->row.std,
+                              (int64_t)result_samples(&t->params, &s->counts), e)))
+        return -1;
+    *row = t->row;
+    return 0;
+}

@@ -1,0 +1,346 @@
+"""Merged results as tables: each slide a row, its maps left in its result (h5spec merge --table)."""
+import h5py
+import numpy as np
+
+from lib import *
+
+MKRESULT = os.path.join(BUILD, "tests", "mkresult")
+LIBVER = ("v110", "v110")
+
+
+def corpus(*options, names=("one", "two", "three")):
+    """A folder with results/NAME.h5 of slides of several sizes."""
+    folder = tmp("corpus")
+    os.mkdir(os.path.join(folder, "results"))
+    for k, name in enumerate(names):
+        slide = made("--size", "%dx%d" % (600 + 100 * k, 900), "--seed", str(k), name=name)
+        shutil.copy(spectrum(store(slide), *options), results(folder, name + ".h5"))
+    return folder
+
+
+def results(folder, *name):
+    return os.path.join(folder, "results", *name)
+
+
+def merged(folder, *argv, name="corpus.h5", status=0, options=("--table",)):
+    out = os.path.join(folder, name)
+    return out, run(H5SPEC, "merge", "-q", *options, "-o", out, *(argv or [results(folder)]), status=status)
+
+
+def both(*options):
+    """A folder, and the table and the plain form of its results."""
+    folder = corpus(*options)
+    return folder, merged(folder)[0], merged(folder, name="plain.h5", options=())[0]
+
+
+def bytes_of(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def outcome(path, *argv):
+    """What a command says of a file on stdout, without the file's name."""
+    return run(H5SPEC, *argv, path).out.replace(path, "FILE").replace(os.path.basename(path), "FILE")
+
+
+def files_below(folder):
+    return {os.path.relpath(os.path.join(d, f), folder): bytes_of(os.path.join(d, f)) for d, _, names in os.walk(folder) for f in names}
+
+
+def test_every_command_says_the_same_of_both_forms():
+    for options in ((), ("--features", "basic"), ("--tissue-only",)):
+        folder, table, plain = both(*options)
+        for argv in (("info",), ("info", "--csv"), ("info", "--json"), ("info", "--histogram")):
+            expect(outcome(table, *argv) == outcome(plain, *argv), "%s of a table", argv)
+        for pair in ((table, plain), (plain, table), (table, table)):
+            says(run(H5SPEC, "compare", *pair).err, "3 identical")
+        for argv in (("--feature", "mean_db"), ("--feature", "mean_db", "--blend", "cos", "--slide", "two")):
+            maps = []
+            for path in (table, plain):
+                out = os.path.join(tmp(), "maps") + "/"
+                run(H5SPEC, "map", "-q", *argv, "-o", out, path)
+                maps.append({k: v.replace(path.encode(), b"FILE") for k, v in files_below(out).items()})
+            expect(maps[0] and maps[0] == maps[1], "map %s of a table: %s", argv, sorted(maps[0]))
+        tables = []
+        for path in (table, plain):
+            run(H5SPEC, "report", "-q", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "r.csv"), path)
+            tables.append(bytes_of(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"))
+        expect(tables[0].count(b"\n") >= 4 and tables[0] == tables[1], "report of a table")
+        pictures = []
+        for path in (table, plain):
+            run(H5SPEC, "plot", "-o", os.path.join(folder, "p.svg"), "--title", "t", path)
+            pictures.append(bytes_of(os.path.join(folder, "p.svg")).replace(os.path.basename(path).encode(), b"FILE"))
+        expect(pictures[0] == pictures[1], "plot of a table")
+        says(run(H5SPEC, "verify", table).out, "valid result: 3 slides")
+
+
+def test_merging_a_table_is_as_merging_its_results():
+    folder, table, plain = both()
+    expect(os.path.getsize(table) < os.path.getsize(plain) / 2, "%d bytes", os.path.getsize(table))
+    # copies of all on request, the same bytes
+    expect(bytes_of(merged(folder, table, name="copies.h5", options=())[0]) == bytes_of(plain), "copies of a table")
+    # a table with new results, tables with each other, and a table in place of itself
+    whole = bytes_of(table)
+    a = merged(folder, results(folder, "one.h5"), results(folder, "three.h5"), name="a.h5")[0]
+    b = merged(folder, results(folder, "two.h5"), name="b.h5")[0]
+    for argv in ((a, results(folder, "two.h5")), (results(folder, "two.h5"), a), (a, b), (b, a), (table,)):
+        expect(bytes_of(merged(folder, *argv, name="c.h5")[0]) == whole, "%s", argv)
+    expect(bytes_of(merged(folder, a, b, name="a.h5")[0]) == whole, "a table in place of an input")
+    # slides may lie in one plain result
+    run(H5SPEC, "verify", merged(folder, plain, name="d.h5")[0])
+    # results are named as the table sees them, from wherever it is made
+    for here, out, given in ((folder, "e.h5", "results"), (folder, "./e.h5", ".//results/"), (results(folder), "../e.h5", "."),
+                             ("/", os.path.join(folder, "e.h5"), os.path.relpath(results(folder), "/"))):
+        run(H5SPEC, "merge", "-q", "--table", "-o", out, given, cwd=here)
+        expect(bytes_of(os.path.join(folder, "e.h5")) == whole, "%s", given)
+
+
+def test_columns_are_what_slides_have():
+    for options in ((), ("--features", "basic")):
+        folder, table, plain = both(*options)
+        with h5py.File(table, "r") as t, h5py.File(plain, "r") as f:
+            names = [n.decode() for n in t["table/name"][()]]
+            expect(names == sorted(f["slides"]) and t.attrs["slide_count"] == 3, "%s", names)
+            expect(t.attrs["format_version"] == 4 and t.attrs["slides_version"] == f.attrs["format_version"], "versions")
+            for k, name in enumerate(names):
+                s = f["slides"][name]
+                expect((t["table/histograms"][k] == s["histogram"][()]).all(), "histogram of %s", name)
+                expect(t["table/result"][k].decode() == "results/%s.h5" % name, "%s", t["table/result"][k])
+                for key, value in s.attrs.items():
+                    if key in t["table"]:
+                        have = t["table"][key][k]
+                        have = have.decode() if isinstance(have, bytes) else have
+                        expect(have == value or (have != have and value != value), "%s of %s: %s, %s", key, name, have, value)
+                if not options:
+                    expect((t["table/profile_sums"][k] == s["profile_sums"][()]).all(), "profile of %s", name)
+            # everything of a slide has a column, but parameters, what follows from others, and what all slides in tables have alike
+            beside = {"window", "stride", "sigma", "radius", "taper", "offset", "tissue_only", "min_tissue", "skip_damaged", "features", "samples",
+                      "bins", "group_first", "group_last", "groups_missing", "text_crc32"}
+            missing = set(f["slides/one"].attrs) - set(t["table"]) - beside
+            expect(not missing, "no column for %s", missing)
+            expect((t["histogram"][()] == f["histogram"][()]).all() and t.attrs["mean_db"] == f.attrs["mean_db"], "totals")
+
+
+def test_regions():
+    folder = corpus()
+    regions = os.path.join(folder, "one.geojson")
+    with open(regions, "w") as f:
+        f.write('{"type": "Polygon", "coordinates": [[[0, 0], [500, 0], [500, 700], [0, 700], [0, 0]]]}')
+    shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "0", name="one")), "--roi", regions), results(folder, "one.h5"))
+    table, plain = merged(folder, results(folder, "one.h5"))[0], merged(folder, results(folder, "one.h5"), name="plain.h5", options=())[0]
+    for argv in (("info",), ("info", "--json")):
+        expect(outcome(table, *argv) == outcome(plain, *argv), "%s with regions", argv)
+    expect(bytes_of(merged(folder, table, name="c.h5", options=())[0]) == bytes_of(plain), "copies")
+
+
+def test_slides_that_a_table_cannot_have():
+    folder = corpus()
+    one = store(made("--size", "600x900", "--seed", "0", name="one"), "--stripe-rows", "240", "--group-bytes", "1")
+    parts = []
+    for g in ("1-2", "3-4"):
+        parts.append(results(folder, g + ".h5"))
+        shutil.copy(spectrum(one, "--groups", g), parts[-1])
+    out, p = merged(folder, *parts, status=1)
+    says(p.err, *parts, "slide one", "without --table")
+    says(merged(folder, parts[0], status=1)[1].err, "slide one", "3-4", "missing")
+    says(merged(folder, options=("--table", "--partial"), status=2)[1].err, "--table", "--partial")
+    # a result that the table could not refer to
+    elsewhere = os.path.join(tmp("elsewhere"), "two.h5")
+    shutil.copy(results(folder, "two.h5"), elsewhere)
+    says(merged(folder, results(folder, "one.h5"), elsewhere, status=1)[1].err, elsewhere, "below the folder of the table")
+    says(run(H5SPEC, "merge", "--table", "-o", results(folder, "t.h5"), elsewhere, results(folder, "three.h5"), status=1).err, "below the folder")
+    expect(not os.path.exists(out), "a table was written")
+    # a folder of results that is a link is as good as a folder
+    os.rename(results(folder), folder + "-moved")
+    os.symlink(folder + "-moved", results(folder))
+    run(H5SPEC, "verify", merged(folder, results(folder, "one.h5"))[0])
+
+
+def test_many_slides_of_which_some_are_left_out():
+    """Histograms lie in strips of 64 rows, and slides that are left out leave no gap."""
+    folder = tmp("many")
+    for n in (0, 63, 64, 130):
+        paths = []
+        for kind, count in (("a", n), ("b", min(n, 70))):  # the slides of b have the quickhashes of a
+            paths.append(os.path.join(folder, kind + ".h5"))
+            with open(os.path.join(folder, "names"), "w") as f:
+                f.writelines("%s%04d\n" % (kind, k) for k in range(count))
+            run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
+        plain = merged(folder, paths[0], name="plain.h5", options=())[0]
+        table, p = merged(folder, *paths, options=("--table", "--skip-duplicates"))
+        expect(p.err.count("is left out") == min(n, 70), "%s", p.err)
+        for argv in (("info", "--csv"), ("info", "--histogram")):
+            expect(outcome(table, *argv) == outcome(plain, *argv), "%s of %d slides", argv, n)
+        run(H5SPEC, "verify", table)
+        with h5py.File(table, "r") as f:
+            expect(f["table/histograms"].shape == (n, 1600) and f["table/histograms"][()].sum() == f["histogram"][()].sum(), "%d rows", n)
+        again = merged(folder, table, name="again.h5")[0]
+        run(H5SPEC, "verify", again)
+
+
+def test_lost_and_changed_results():
+    folder, table, _ = both()
+    before = outcome(table, "info", "--json")
+    lost = results(folder, "one.h5")
+
+    def fails(*words):
+        expect(outcome(table, "info", "--json") == before, "info needs results")
+        run(H5SPEC, "merge", "-q", "--table", "-o", os.path.join(folder, "again.h5"), table)
+        for argv in (("verify",), ("map", "-o", os.path.join(folder, "maps") + "/"), ("report", "-o", os.path.join(folder, "r.html")),
+                     ("merge", "-o", os.path.join(folder, "copies.h5")), ("compare", table)):
+            says(run(H5SPEC, *argv, table, status=1).err, table, "one", lost, *words)
+        expect(not os.path.exists(os.path.join(folder, "copies.h5")), "copies were written")
+    os.rename(lost, lost + ".away")
+    fails("its maps are missing")
+    shutil.copy(results(folder, "two.h5"), lost)
+    fails("does not have this slide")
+    shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "7", name="one"))), lost)
+    fails("has been made again")
+    shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "0", name="one")), "--sigma", "2"), lost)
+    fails("other parameters")
+    shutil.copy(table, lost)
+    fails("is a table, too")
+    os.rename(lost + ".away", lost)
+    run(H5SPEC, "verify", table)
+
+
+def forged(table, change, seal=True):
+    """A copy beside the table that change(file) forges, with the checksums that belong to it."""
+    copy = os.path.join(os.path.dirname(table), "forged.h5")
+    shutil.copy(table, copy)
+    with h5py.File(copy, "r+", libver=LIBVER) as f:
+        change(f)
+        if seal:
+            reseal(f)
+    return copy
+
+
+def replaced(name, **how):
+    """Another dataset in the place of a column."""
+    def change(f):
+        del f["table"][name]
+        f["table"].create_dataset(name, **how)
+    return change
+
+
+def column(name, value, row=1):
+    def change(f):
+        values = f["table"][name][()]
+        values[row] = value
+        f["table"][name][...] = values
+    return change
+
+
+def texts(name, value):
+    """Wider than the column, if need be."""
+    def change(f):
+        values = [v for v in f["table"][name][()]]
+        values[1] = value
+        replaced(name, data=np.array(values, "S%d" % (-max(map(len, values)) // 8 * -8)))(f)
+    return change
+
+
+def utf8(f, name):
+    """Texts as h5spec writes them: NumPy's are ASCII."""
+    values = f["table"][name][()]
+    kind = h5py.h5t.TypeID.copy(h5py.h5t.C_S1)
+    kind.set_size(values.dtype.itemsize)
+    kind.set_strpad(h5py.h5t.STR_NULLPAD)
+    kind.set_cset(h5py.h5t.CSET_UTF8)
+    del f["table"][name]
+    d = h5py.h5d.create(f["table"].id, name.encode(), kind, h5py.h5s.create_simple(values.shape))
+    d.write(h5py.h5s.ALL, h5py.h5s.ALL, values, kind)
+
+
+def test_forged_tables():
+    """With the right checksums. No command follows a path out of the folder."""
+    folder, table, _ = both()
+    outside = os.path.join(os.path.dirname(folder), "outside.h5")
+    shutil.copy(results(folder, "two.h5"), outside)
+
+    def path(to):
+        def change(f):
+            texts("result", to.encode())(f)
+            utf8(f, "result")
+        return change
+    run(H5SPEC, "verify", forged(table, path("results/three.h5")))  # in the order of the names: one, three, two
+    for to in (outside, "../" + os.path.basename(outside), "results/../../outside.h5", "..", "results/..", "", "/"):
+        bad = forged(table, path(to))
+        for argv in (("verify",), ("merge", "-o", os.path.join(folder, "m.h5")), ("map", "-o", os.path.join(folder, "maps") + "/")):
+            says(run(H5SPEC, *argv, bad, status=1).err, bad, "slide three", "below the table's folder")
+    numbers = [("windows", -1), ("windows", 5), ("windows", 2 ** 62), ("underflow", -1), ("width", 0), ("width", 2 ** 40), ("height", 1), ("group_count", 0),
+               ("group_count", 2 ** 40), ("source_gray", 2), ("level", -1), ("mpp_x", -1), ("mpp_x", np.inf), ("tissue_fraction", 2), ("tiles", -1),
+               ("tiles", 2 ** 55), ("tiles_damaged", 2 ** 50), ("windows_missing", 2 ** 40), ("mean_db", np.nan), ("mean_db", 1e300), ("std_db", 3),
+               ("seconds", np.nan), ("seconds", -1), ("read_seconds", 1e300), ("focus_p50", np.inf), ("focus_p05", 100), ("glass_p03", 1e300),
+               ("jpeg_quality", 101), ("tiles_on_host", -2), ("histogram_crc32", 5), ("histogram_crc32", -1), ("profile_sums", 2 ** 62),
+               ("spectrum_tissue_windows", 2 ** 40), ("spectrum_glass_threshold", -1)]
+    for name, value in numbers:
+        bad = forged(table, column(name, value))
+        for argv in (("info",), ("verify",), ("merge", "--table", "-o", os.path.join(folder, "m.h5"))):
+            p = run(H5SPEC, *argv, bad, status=1, timeout=20)
+            says(p.err, bad, "three" if argv == ("info",) else "")
+    kinds = {"name": texts("name", b"zzz"), "two names": texts("name", b"one"),
+             "numbers for texts": replaced("quickhash", data=np.zeros(3)), "ASCII": replaced("quickhash", data=np.array([b"", b"", b""], "S64")),
+             "long texts": replaced("vendor", data=np.array([b"x" * 4000] * 3)), "longer texts": replaced("result", data=np.array([b"x" * 60000] * 3)),
+             "texts of variable length": replaced("name", data=["a", "b", "c"], dtype=h5py.string_dtype()),
+             "compound": replaced("width", data=np.zeros(3, [("a", "<i8"), ("b", "<i8")])), "real": replaced("width", data=np.ones(3)),
+             "32 bits": replaced("width", data=np.ones(3, np.int32)), "two columns": replaced("width", data=np.ones((3, 2), np.int64)),
+             "fewer": replaced("width", data=np.ones(2, np.int64)), "more": replaced("width", data=np.ones(4, np.int64)),
+             "many": replaced("width", shape=(1 << 40,), chunks=(1 << 20,), compression=1, dtype=np.int64),
+             "no histograms": lambda f: f["table"].__delitem__("histograms"), "no column": lambda f: f["table"].__delitem__("level"),
+             "no table": lambda f: f.__delitem__("table"), "short histograms": replaced("histograms", data=np.zeros((3, 1599), np.uint64)),
+             "contiguous histograms": replaced("histograms", data=np.zeros((3, 1600), np.uint64)),
+             "no chunks": replaced("histograms", shape=(3, 1600), chunks=(3, 1600), compression=1, dtype=np.uint64),
+             "slides": lambda f: f.attrs.modify("slide_count", np.int64(4)), "fewer slides": lambda f: f.attrs.modify("slide_count", np.int64(2)),
+             "many slides": lambda f: f.attrs.modify("slide_count", np.int64(2 ** 31 - 1)), "-1 slides": lambda f: f.attrs.modify("slide_count", np.int64(-1)),
+             "version 0": lambda f: f.attrs.modify("slides_version", np.int64(0)), "version 4": lambda f: f.attrs.modify("slides_version", np.int64(4)),
+             "no version": lambda f: f.attrs.__delitem__("slides_version"),
+             "another group": lambda f: f.move("table", "slides")}
+    for what, change in kinds.items():
+        bad = forged(table, change)
+        for argv in (("info",), ("verify",), ("merge", "--table", "-o", os.path.join(folder, "m.h5"))):
+            says(run(H5SPEC, *argv, bad, status=1, timeout=20).err, bad)
+    bad = forged(table, lambda f: f.attrs.modify("slides_version", np.int64(1)))  # which has fewer columns
+    says(run(H5SPEC, "verify", bad, status=1).err, bad, "other parameters")
+    # a plain result that says it is a table, and the reverse
+    for path_, version in ((table, 3), (results(folder, "one.h5"), 4)):
+        says(run(H5SPEC, "info", forged(path_, lambda f: f.attrs.modify("format_version", np.int64(version))), status=1).err, "forged.h5")
+
+
+def test_damaged_tables():
+    """A flipped bit anywhere in the numbers is found; totals and rows must agree with the results."""
+    folder, table, _ = both()
+    with h5py.File(table, "r") as f:
+        places = []
+        for d in f["table"].values():
+            if d.chunks and d.id.get_num_chunks():
+                c = d.id.get_chunk_info(0)
+                places.append((d.name, c.byte_offset + c.size // 2))
+    expect(len(places) > 40, "%d columns", len(places))
+    bad = os.path.join(folder, "bad.h5")
+    for name, at in places:
+        data = bytearray(bytes_of(table))
+        data[at] ^= 4
+        with open(bad, "wb") as f:
+            f.write(data)
+        says(run(H5SPEC, "verify", bad, status=1).err, bad)
+
+    def shifted(f):
+        """Another histogram of the same sum and the mean of it."""
+        h = f["table/histograms"][()]
+        k = int(h[1].argmax())
+        h[1, k] -= 1
+        h[1, k + 1] += 1
+        bins = np.arange(1600) * 0.1 + 0.05
+        mean = (h[1] * bins).sum() / h[1].sum()
+        f["table/histograms"][...] = h
+        column("histogram_crc32", zlib.crc32(h[1].tobytes()))(f)
+        column("mean_db", mean)(f)
+        column("std_db", np.sqrt((h[1] * (bins - mean) ** 2).sum() / h[1].sum()))(f)
+    bad = forged(table, shifted)
+    run(H5SPEC, "info", bad)
+    says(run(H5SPEC, "verify", bad, status=1).err, bad, "slide three", "not that of its result")
+
+
+if __name__ == "__main__":
+    main(globals())
