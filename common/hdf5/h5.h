@@ -7,7 +7,7 @@
  * that equal runs give equal bytes. Files that are read are hostile until checked: plug-ins are
  * off, and only hard links are followed.
  *
- * HDF5 may only be used by one thread at a time.
+ * HDF5 may only be used by one thread at a time: see h5_lock.h.
  */
 #ifndef WSI_H5_H
 #define WSI_H5_H

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/hdf5/h5_file.h"
+#include "common/hdf5/h5_lock.h"
 #include "common/result/result_features.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@ struct result_writer {
     int64_t slide_count, groups_missing, microseconds;
 };
 
-struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+static struct result_writer *create(const char *path, const struct result_params *p, struct err *e)
 {
     const struct h5_format format = {RESULT_FORMAT, result_version_of(p), "h5spec " WSI_VERSION,
                                      METADATA};
@@ -47,6 +48,14 @@ struct result_writer *result_create(const char *path, const struct result_params
 fail:
     result_abort(w);
     return NULL;
+}
+
+struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+{
+    h5_lock();
+    struct result_writer *w = create(path, p, e);
+    h5_unlock();
+    return w;
 }
 
 /* Which regions count. */
@@ -201,19 +210,25 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
     return bad ? -1 : 0;
 }
 
-int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
+static int put(struct result_writer *w, const struct result_slide *s, struct err *e)
 {
-    assert(!w->file.failed);
     hid_t o = h5_create_group(w->slides, s->name, SLIDE_LINKS, e);
     int r = o < 0 ? -1 : put_slide(w, o, s, e);
     if (r == 0)
         r = h5_seal_texts(o, e);
     if (o >= 0 && H5Gclose(o) < 0 && r == 0)
         r = h5_write_failed(e, "a slide");
-    if (r) {
-        w->file.failed = true;
+    return r;
+}
+
+int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
+{
+    assert(!w->file.failed);
+    h5_lock();
+    w->file.failed = put(w, s, e);
+    h5_unlock();
+    if (w->file.failed)
         return -1;
-    }
     result_add_counts(&w->totals, &s->counts, w->params.bins);
     w->slide_count++;
     if (__builtin_add_overflow(w->microseconds, llround(s->seconds * 1e6), &w->microseconds))
@@ -238,7 +253,9 @@ static int finish_file(struct result_writer *w, struct err *e)
 
 int result_commit(struct result_writer *w, struct err *e)
 {
+    h5_lock();
     int r = finish_file(w, e);
+    h5_unlock();
     if (r)
         w->file.failed = true;
     else

@@ -7,6 +7,7 @@
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_file.h"
+#include "common/hdf5/h5_lock.h"
 #include "common/store/store.h"
 
 #include <errno.h>
@@ -117,7 +118,7 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
 
 static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};
 
-struct store *store_open(const char *path, struct err *e)
+static struct store *open_store(const char *path, struct err *e)
 {
     struct stat st, now;
     int64_t version;
@@ -153,6 +154,14 @@ fail:
     return NULL;
 }
 
+struct store *store_open(const char *path, struct err *e)
+{
+    h5_lock();
+    struct store *s = open_store(path, e);
+    h5_unlock();
+    return s;
+}
+
 const struct store_info *store_info(const struct store *s)
 {
     return &s->info;
@@ -167,10 +176,12 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
+    h5_lock();
     if (s->groups >= 0)
         H5Gclose(s->groups);
     if (s->file >= 0)
         H5Fclose(s->file);
+    h5_unlock();
     if (s->fd >= 0)
         close(s->fd);
     if (s->direct_fd >= 0)
@@ -375,10 +386,12 @@ int store_map_group(struct store *s, int64_t group, struct store_chunk *out, str
 {
     char name[32];
     snprintf(name, sizeof name, "%05lld", (long long)group + 1);
+    h5_lock();
     hid_t g = h5_open_group(s->groups, name, e);
     int r = g < 0 ? -1 : map_group(s, g, group, out, e);
     if (g >= 0)
         H5Gclose(g);
+    h5_unlock();
     return r ? err_add(e, "%s: group %s", s->path, name) : 0;
 }
 
@@ -402,7 +415,7 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
     return r;
 }
 
-int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
+static int find_tissue(struct store *s, struct store_tissue *t, struct err *e)
 {
     *t = (struct store_tissue){.cols = (s->info.width + STORE_CELL - 1) / STORE_CELL,
                                .rows = (s->info.height + STORE_CELL - 1) / STORE_CELL};
@@ -418,6 +431,14 @@ int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
     free(t->mask);
     t->mask = NULL;
     return err_add(e, "%s: tissue map", s->path);
+}
+
+int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
+{
+    h5_lock();
+    const int found = find_tissue(s, t, e);
+    h5_unlock();
+    return found;
 }
 
 bool store_is(const char *path)
@@ -449,15 +470,23 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
     return r == H5_NO_LIBRARY ? 0 : -1;
 }
 
-int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
+static int find_picture(hid_t file, struct store_picture *t, struct err *e)
 {
-    const int has = h5_has_link(s->file, "associated", e);
+    const int has = h5_has_link(file, "associated", e);
     if (has <= 0)
-        return has ? err_add(e, "%s", s->path) : 0;
-    hid_t g = h5_open_group(s->file, "associated", e);
+        return has;
+    hid_t g = h5_open_group(file, "associated", e);
     const int r = g < 0 ? -1 : read_thumbnail(g, t, e);
     if (g >= 0)
         H5Gclose(g);
+    return r;
+}
+
+int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
+{
+    h5_lock();
+    const int r = find_picture(s->file, t, e);
+    h5_unlock();
     return r < 0 ? err_add(e, "%s", s->path) : r;
 }
 
