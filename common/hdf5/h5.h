@@ -47,9 +47,7 @@ int h5_has_link(hid_t parent, const char *name, struct err *e);
  * must. 0, -1, or H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);
-struct guard_chunk;
-/* Lists the n chunks of a dataset of a file that is open for reading; see guard_chunks(). */
-int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
-                   struct err *e);
+/* Where the header of an object lies in the file, for the functions of guard.h. */
+int h5_find(hid_t parent, const char *name, uint64_t *address, struct err *e);
 
 #endif
