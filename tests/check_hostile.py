@@ -314,6 +314,14 @@ def test_forged_tables():
         data[at + 1] = 1
     rejected_tables(forged(small(), big_endian), "tile_crc32", "the wrong shape or type")
 
+    def another_checksum(value):
+        def change(data):
+            at = attribute(data, begin, "crc32")[1]
+            data[at:at + 8] = struct.pack("<q", value)
+        return change
+    for value in (-1, -2 ** 63, 2 ** 40, 0):
+        rejected_tables(forged(small(), another_checksum(value)), "tile_crc32", "CRC mismatch")
+
 
 def rejected_tables(path, *words):
     """By every command that reads the tables."""

@@ -67,16 +67,20 @@ static bool is_repeated(struct guard *g, enum message type)
     return again;
 }
 
-/* Notes an attribute of a table: version, flags, three sizes of 2, character set, name, type, space,
- * value; guard_attribute() has checked them. */
+/* Notes crc32 among the attributes of a table, which guard_attribute() has checked: version, flags,
+ * three sizes of 2, character set, name, type, space, value. A value that cannot be one is INT64_MAX,
+ * which no checksum equals. */
 static void note_attribute(const struct guard *g, struct guard_bytes b, struct guard_bytes name)
 {
-    const size_t type = 9 + (size_t)guard_number(b.at + 2, 2), type_bytes = guard_number(b.at + 4, 2),
-                 space_bytes = guard_number(b.at + 6, 2);
-    const int bytes = guard_integer(b.at + type);
-    if (name.left == 5 && !memcmp(name.at, "crc32", 5) && bytes > 0)
-        g->table->crc32 =
-            (int64_t)guard_number(b.at + type + type_bytes + space_bytes, (size_t)bytes);
+    const uint64_t type = guard_number(b.at + 4, 2), space = guard_number(b.at + 6, 2);
+    uint64_t value = 0;
+    if (name.left != 5 || memcmp(name.at, "crc32", 5))
+        return;
+    guard_skip(&b, 9 + name.left + 1);
+    const int bytes = guard_integer(b.at);
+    const bool good = bytes > 0 && guard_skip(&b, (size_t)(type + space)) &&
+                      guard_take(&b, (size_t)bytes, &value) && value <= UINT32_MAX;
+    g->table->crc32 = good ? (int64_t)value : INT64_MAX;
 }
 
 static int check_attribute(struct guard *g, struct guard_bytes b)

@@ -30,7 +30,7 @@ struct guard {
     struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
     uint64_t n_chunks;
     struct guard_table *table; /* to be filled in, or NULL */
-    bool view; /* the dataset must be virtual */
+    bool view;                 /* the dataset must be virtual */
 };
 
 /* A run of bytes that is being decoded. */

@@ -191,7 +191,8 @@ static int check_table(const struct guard *g, uint64_t address, uint64_t n)
     t->columns = g->size[1];
     t->address = address;
     if (g->rank != 2 || t->rows > most || t->columns > most ||
-        (t->rows > 0 && t->columns > most / t->rows) || (value && n / value != t->rows * t->columns))
+        (t->rows > 0 && t->columns > most / t->rows) ||
+        (value && n / value != t->rows * t->columns))
         return guard_reject(g, "the data do not match the shape");
     return 0;
 }

@@ -375,8 +375,7 @@ static int find_places(hid_t group, const struct store_info *i, int64_t number, 
                    h5_get_int(group, "rows", height, height, &v, e) ||
                    h5_find(group, "tile_status", &p->status, e) ||
                    h5_find(group, "tile_crc32", &p->crc32, e) ||
-                   check_pixels(group, i, height, e) ||
-                   h5_find(group, "pixels", &p->pixels, e)
+                   check_pixels(group, i, height, e) || h5_find(group, "pixels", &p->pixels, e)
                ? -1
                : 0;
 }
@@ -428,11 +427,10 @@ static int map_group(const struct store *s, const struct places *p, int64_t numb
     uint32_t *crc32 = malloc(n * sizeof *crc32);
     struct guard_chunk *index = malloc(n * sizeof *index);
     int r = !status || !crc32 || !index ? err_set(e, "out of memory") : 0;
-    if (r == 0 &&
-        (read_table(s, "tile_status", p->status, rows, columns, 1, status, e) ||
-         read_table(s, "tile_crc32", p->crc32, rows, columns, 4, crc32, e) ||
-         take_guard(guard_chunks(s->fd, p->pixels, index, n, e), "pixels", e) ||
-         fill_in(s, index, status, crc32, out, (int64_t)n, e)))
+    if (r == 0 && (read_table(s, "tile_status", p->status, rows, columns, 1, status, e) ||
+                   read_table(s, "tile_crc32", p->crc32, rows, columns, 4, crc32, e) ||
+                   take_guard(guard_chunks(s->fd, p->pixels, index, n, e), "pixels", e) ||
+                   fill_in(s, index, status, crc32, out, (int64_t)n, e)))
         r = -1;
     free(status);
     free(crc32);

@@ -74,9 +74,9 @@ struct job {
     uint8_t *sample;  /* as of spectrum_features.sample */
     struct spectrum_features features;
 
-    struct store_chunk *list;                   /* [rows][columns] of the groups that are needed */
-    int64_t first_group, end_group;             /* those groups */
-    int64_t listed_rows;                        /* rows of chunks in the list */
+    struct store_chunk *list;       /* [rows][columns] of the groups that are needed */
+    int64_t first_group, end_group; /* those groups */
+    int64_t listed_rows;            /* rows of chunks in the list */
 
     struct band *bands;
     int64_t n_bands, next_band; /* next_band: the first that no device has */
