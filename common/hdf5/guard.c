@@ -68,8 +68,8 @@ static bool is_repeated(struct guard *g, enum message type)
 }
 
 /* Notes crc32 among the attributes of a table, which guard_attribute() has checked: version, flags,
- * three sizes of 2, character set, name, type, space, value. A value that cannot be one is INT64_MAX,
- * which no checksum equals. */
+ * three sizes of 2, character set, name, type, space, value. A value that no checksum has becomes
+ * INT64_MAX. */
 static void note_attribute(const struct guard *g, struct guard_bytes b, struct guard_bytes name)
 {
     const uint64_t type = guard_number(b.at + 4, 2), space = guard_number(b.at + 6, 2);
