@@ -333,6 +333,7 @@ static int make_items(struct stream *s, struct err *e)
 static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
+    store_init(); /* changes the environment, which only one thread may do */
     s->terms.setup = setup;
     s->terms.memory = buffer_memory(setup, setup->use->backend->memory);
     s->terms.packed_memory = buffer_memory(setup, setup->use->backend->packed_memory);
