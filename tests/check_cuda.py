@@ -328,6 +328,43 @@ def test_a_damaged_store_among_others():
         check_result(p.result, [gray(), wide, small(1)[0]])
 
 
+@races
+def test_stores_are_opened_at_the_same_time():
+    """With regions and tissue maps, and with one among them whose table is damaged."""
+    stores, bad = small(12), os.path.join(tmp(), "hurt.h5")
+    shutil.copy(stores[4], bad)
+    with h5py.File(bad, "r") as f:
+        at = f["groups/00001/tile_crc32"].id.get_offset()
+    with open(bad, "r+b") as f:
+        f.seek(at)
+        f.write(b"\0\1\2\3")
+    stores.insert(5, bad)
+    roi = tmp("roi")
+    for s in stores:
+        with open(os.path.join(roi, os.path.basename(s).replace(".h5", ".geojson")), "w") as f:
+            f.write('{"type": "Polygon", "coordinates": [[[0, 0], [290, 0], [290, 600], [0, 600]]]}')
+    jansson = "Jansson" not in run(STUB, "run", "--roi", "x", "-o", "x.h5", "x", status=2).err
+    for options in (["--tissue-only"], *([["--roi", roi]] if jansson else [])):
+        want = stub(stores, *options, "-j", 1, status=1)
+        says(want.err, bad, "tile_crc32 is damaged (CRC mismatch)", "12 done, 1 failed")
+        for threads, devices in ((8, 4), (4, 1)):
+            p = stub(stores, *options, "-j", threads, devices=devices, status=1)
+            says(p.err, bad, "12 done, 1 failed")
+            same = {*OF_THE_RUN, "device", "text_crc32"}
+            equal(content(p.result, same), content(want.result, same), "%s, %d threads, %d devices" % (options, threads, devices))
+
+
+def test_hdf5_is_used_by_one_thread_at_a_time():
+    """Where the library is not built for threads, a run that opens and reports at the same time would crash now and then."""
+    need_stub()
+    if SAN:
+        raise Skip("preloaded libraries and sanitizers do not go together")
+    env = dict(os.environ, LD_PRELOAD=os.path.join(BUILD, "tests", "torture_alone.so"), WSI_STUB_DEVICES="4")
+    for out in (os.path.join(tmp(), "r.h5"), tmp("folder")):
+        p = run(STUB, "run", "--device", "cuda", "-j", 8, "--tissue-only", "-o", out, *small(24), env=env)
+        says(p.err, "24 done, 0 failed")
+
+
 def flipped(path, chunk, offset_in_chunk):
     """A copy of a store with one bit of a chunk of group 1 changed, and the CRC left as it was."""
     bad = os.path.join(tmp("flipped"), os.path.basename(path))

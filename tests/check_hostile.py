@@ -270,6 +270,65 @@ def test_chunk_outside_the_file():
     says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "outside the file")
 
 
+def header_of(path, name):
+    """Where an object's header begins and ends."""
+    with h5py.File(path, "r") as f:
+        info = h5py.h5o.get_info(f[name].id)
+    return info.addr, info.addr + info.hdr.space.total
+
+
+def test_headers_of_tables_have_no_flipped_bit():
+    """h5spec reads the tables of a group without the library, which would check their headers."""
+    for name in ("tile_status", "tile_crc32"):
+        begin, end = header_of(small(), "groups/00001/" + name)
+        expect(end - begin > 100, "%d bytes", end - begin)
+        for at in (*range(begin, begin + 12), *range(begin + 12, end, 7), end - 1):
+            bad = os.path.join(tmp("bit"), "small.h5")
+            shutil.copy(small(), bad)
+            with open(bad, "r+b") as f:
+                data = os.pread(f.fileno(), 1, at)
+                os.pwrite(f.fileno(), bytes([data[0] ^ 1 << at % 8]), at)
+            says(run(H5SPEC, "verify", bad, status=1, timeout=20).err, bad, name + " is damaged")
+
+
+def test_forged_tables():
+    begin, end = header_of(small(), "groups/00001/tile_crc32")
+    with h5py.File(small(), "r") as f:
+        values = f["groups/00001/tile_crc32"].id.get_offset()
+        expect(f["groups/00001/tile_crc32"].shape == (3, 3), "another shape")
+    shape, place = struct.pack("<4Q", 3, 3, 3, 3), struct.pack("<QQ", values, 36)  # dimensions and their limits
+    for old, new, why in ((shape, struct.pack("<4Q", 2, 3, 2, 3), "the data do not match the shape"),
+                          (shape, struct.pack("<4Q", *[2 ** 33] * 4), "the data do not match the shape"),
+                          (shape, struct.pack("<4Q", 1, 9, 1, 9), "the wrong shape or type"),
+                          (place, struct.pack("<QQ", values, 2 ** 63), "the data lie beyond the end of the file"),
+                          (place, struct.pack("<QQ", 2 ** 63, 36), "the data lie beyond the end of the file"),
+                          (place, struct.pack("<QQ", 2 ** 64 - 1, 36), "it has no values"),
+                          (place, struct.pack("<QQ", values - 8, 36), "CRC mismatch")):
+        def change(data):
+            at = data.index(old, begin, end)
+            data[at:at + len(new)] = new
+        rejected_tables(forged(small(), change), "tile_crc32", why)
+
+    def big_endian(data):
+        at = data.index(struct.pack("<BBBBI", 0x10, 0, 0, 0, 4), begin, end)
+        data[at + 1] = 1
+    rejected_tables(forged(small(), big_endian), "tile_crc32", "the wrong shape or type")
+
+    def another_checksum(value):
+        def change(data):
+            at = attribute(data, begin, "crc32")[1]
+            data[at:at + 8] = struct.pack("<q", value)
+        return change
+    for value in (-1, -2 ** 63, 2 ** 40, 0):
+        rejected_tables(forged(small(), another_checksum(value)), "tile_crc32", "CRC mismatch")
+
+
+def rejected_tables(path, *words):
+    """By every command that reads the tables."""
+    for argv in (["verify"], ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")]):
+        says(run(H5SPEC, *argv, path, status=1, timeout=20).err, path, *words)
+
+
 def test_no_attribute_lies_in_a_heap_of_its_own():
     """Nearly all crashes of HDF5 were in fractal heaps and their B-trees."""
     s = store(made("--size", "600x500", "--icc", "fake:200"))

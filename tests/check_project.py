@@ -33,8 +33,8 @@ APART = [  # rooms that know nothing of each other, beyond the order above
      for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
 ONLY = [  # header, the only files that may include it
     (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5(jpeg|j2k)\.c|hdf5/h5\w*\.[ch])"),
-    (r"common/hdf5/(guard\w*|h5(_(attr|error|file|image|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
-    (r"pthread\.h", r"(common/base/pipe|process/engine/loop|convert/readers/dicom_index)\.c"),
+    (r"common/hdf5/(guard\w*|h5(_(attr|error|file|image|lock|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
+    (r"pthread\.h", r"(common/(base/pipe|hdf5/h5_lock|regions/geojson)|process/engine/loop|convert/readers/dicom_index)\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/(readers/tiff_level|tile/tile_lossless)|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),

@@ -58,10 +58,10 @@ $(B)/tests/bench_codecs: tests/bench_codecs.c
 	$(link) $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
 
 # what the sweeps of tests/torture preload, and their tool for checksums of HDF5 metadata
-TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so h5sum $(if $(TIFF_JPEG),abi.so))
+TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so alone.so h5sum $(if $(TIFF_JPEG),abi.so))
 $(B)/tests/torture_shim.so $(B)/tests/torture_alloc.so: tests/torture/server.c tests/torture/server.h
 $(B)/tests/torture_%.so: tests/torture/%.c $(B)/config
-	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) -shared -fPIC -o $@ $(filter %.c,$^) -ldl
+	$(call show,LD $@)$(CC) -std=c11 -O2 $(WARN) $(HDF5_CFLAGS) -shared -fPIC -o $@ $(filter %.c,$^) -ldl
 $(B)/tests/torture_h5sum: tests/torture/h5sum.c $(B)/config
 	$(call show,LD $@)$(CC) -std=c11 -O2 -D_GNU_SOURCE $(WARN) -DH5SUM_MAIN -o $@ $<
 

@@ -2,8 +2,8 @@
  * guard.c - see guard.h.
  *
  * The names of structures and messages are those of the HDF5 File Format Specification,
- * version 3.0. Checksums of headers are left to the library: whoever forges metadata forges them,
- * too.
+ * version 3.0. Checksums of headers are left to the library, except for tables, which it does not
+ * open: whoever forges metadata forges them, too.
  */
 #include "common/hdf5/guard.h"
 
@@ -67,17 +67,52 @@ static bool is_repeated(struct guard *g, enum message type)
     return again;
 }
 
+/* Notes crc32 among the attributes of a table, which guard_attribute() has checked: version, flags,
+ * three sizes of 2, character set, name, type, space, value. A value that no checksum has becomes
+ * INT64_MAX. */
+static void note_attribute(const struct guard *g, struct guard_bytes b, struct guard_bytes name)
+{
+    const uint64_t type = guard_number(b.at + 4, 2), space = guard_number(b.at + 6, 2);
+    uint64_t value = 0;
+    if (name.left != 5 || memcmp(name.at, "crc32", 5))
+        return;
+    guard_skip(&b, 9 + name.left + 1);
+    const int bytes = guard_integer(b.at);
+    const bool good = bytes > 0 && guard_skip(&b, (size_t)(type + space)) &&
+                      guard_take(&b, (size_t)bytes, &value) && value <= UINT32_MAX;
+    g->table->crc32 = good ? (int64_t)value : INT64_MAX;
+}
+
+static int check_attribute(struct guard *g, struct guard_bytes b)
+{
+    struct guard_bytes name;
+    if (guard_attribute(g, b, &name))
+        return -1;
+    if (g->table)
+        note_attribute(g, b, name);
+    return 0;
+}
+
+static int check_type(const struct guard *g, struct guard_bytes b)
+{
+    if (guard_type(g, b))
+        return -1;
+    if (g->table)
+        g->table->value_bytes = guard_integer(b.at);
+    return 0;
+}
+
 static int check_message(struct guard *g, enum message type, struct guard_bytes b,
                          struct guard_bytes *layout)
 {
-    struct guard_bytes name;
+    struct guard_bytes name; /* of a link */
     if (is_repeated(g, type))
         return guard_reject(g, "the header repeats a message");
     switch (type) {
     case MSG_DATASPACE: return guard_space(g, b);
     case MSG_LAYOUT: *layout = b; return 0; /* checked when the shape is known */
-    case MSG_DATATYPE: return guard_type(g, b);
-    case MSG_ATTRIBUTE: return guard_attribute(g, b, &name);
+    case MSG_DATATYPE: return check_type(g, b);
+    case MSG_ATTRIBUTE: return check_attribute(g, b);
     case MSG_LINK_INFO: return check_info(g, b, true);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, false);
     case MSG_LINK: return guard_link(g, b, &name);
@@ -122,7 +157,8 @@ static int add_continuation(const struct guard *g, struct blocks *all, struct gu
     uint64_t address, n;
     if (!guard_take(&b, 8, &address) || !guard_take(&b, 8, &n) || n < 8)
         return guard_reject(g, "the header is damaged");
-    if (add_block(g, all, address, n - 4)) /* without its checksum */
+    if (add_block(g, all, address, n - 4) || /* without its checksum */
+        (g->table && guard_checksum(g, address, (size_t)n - 4)))
         return -1;
     return memcmp(all->bytes[all->n - 1], "OCHK", GUARD_SIGNATURE)
                ? guard_reject(g, "the header is damaged")
@@ -161,7 +197,9 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
     struct guard_bytes layout = {NULL, 0};
     if (h[4] != 2 || flags & 0xc0)
         return guard_reject(g, "the header is of a version that these files do not have");
-    if (add_block(g, all, address + at + width, guard_number(h + at, width)))
+    const uint64_t n = guard_number(h + at, width);
+    if (add_block(g, all, address + at + width, n) ||
+        (g->table && guard_checksum(g, address, at + width + (size_t)n)))
         return -1;
     for (int k = 0; k < all->n; k++) {
         struct guard_bytes b = {all->bytes[k], all->size[k]};
@@ -203,6 +241,15 @@ int guard_view(int fd, uint64_t address, struct err *e)
 {
     struct guard g = {.fd = fd, .e = e, .view = true};
     return look_at(&g, address);
+}
+
+int guard_table(int fd, uint64_t address, struct guard_table *out, struct err *e)
+{
+    struct guard g = {.fd = fd, .e = e, .table = out};
+    *out = (struct guard_table){.address = UINT64_MAX, .crc32 = -1};
+    if (look_at(&g, address))
+        return -1;
+    return out->address != UINT64_MAX ? 0 : guard_reject(&g, "it has no values");
 }
 
 int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e)

@@ -36,4 +36,16 @@ struct guard_chunk {
  * memory if the index is forged. */
 int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e);
 
+/* What the header of a table says: of a contiguous dataset with two dimensions. */
+struct guard_table {
+    uint64_t rows, columns;
+    int value_bytes;  /* of a little-endian integer; 0: the values are of another type */
+    uint64_t address; /* of the values, all of which lie in the file */
+    int64_t crc32;    /* its attribute of this name; -1: it has none */
+};
+
+/* As guard_object(), for a table that is then read without the library: therefore this also checks
+ * the checksum of the header. */
+int guard_table(int fd, uint64_t address, struct guard_table *out, struct err *e);
+
 #endif

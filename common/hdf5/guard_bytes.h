@@ -14,6 +14,7 @@
 enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4, GUARD_TEXT = 4096 }; /* bytes of a text */
 
 struct guard_chunk;
+struct guard_table;
 
 struct guard {
     int fd;
@@ -28,7 +29,8 @@ struct guard {
     uint64_t size[GUARD_RANK], most[GUARD_RANK];
     struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
     uint64_t n_chunks;
-    bool view; /* the dataset must be virtual */
+    struct guard_table *table; /* to be filled in, or NULL */
+    bool view;                 /* the dataset must be virtual */
 };
 
 /* A run of bytes that is being decoded. */
@@ -51,6 +53,8 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
 /* Reads n bytes that begin with a signature of four letters. */
 int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
                       unsigned char *out, size_t n);
+/* Checks the checksum that follows n bytes of metadata: Jenkins' lookup3. */
+int guard_checksum(const struct guard *g, uint64_t address, size_t n);
 
 /* The bytes of an object of the global heap must lie in the file. */
 int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes);

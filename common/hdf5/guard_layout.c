@@ -182,6 +182,21 @@ static int check_view(struct guard *g, struct guard_bytes b)
     return guard_heap(g, address, index, &bytes);
 }
 
+/* The values of a table must fill its shape. */
+static int check_table(const struct guard *g, uint64_t address, uint64_t n)
+{
+    struct guard_table *t = g->table;
+    const uint64_t most = g->file_bytes, value = (uint64_t)t->value_bytes;
+    t->rows = g->size[0];
+    t->columns = g->size[1];
+    t->address = address;
+    if (g->rank != 2 || t->rows > most || t->columns > most ||
+        (t->rows > 0 && t->columns > most / t->rows) ||
+        (value && n / value != t->rows * t->columns))
+        return guard_reject(g, "the data do not match the shape");
+    return 0;
+}
+
 int guard_layout(struct guard *g, struct guard_bytes b)
 {
     enum { CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3 };
@@ -194,13 +209,13 @@ int guard_layout(struct guard *g, struct guard_bytes b)
                                                 : guard_reject(g, "its data are not virtual");
     if (class == VIRTUAL)
         return guard_reject(g, "its data lie outside the file: rejected");
-    if (class == CHUNKED && version == 4)
+    if (class == CHUNKED && version == 4 && !g->table)
         return check_chunks(g, b);
     if (g->chunks)
         return guard_reject(g, "the data are not in chunks");
     if (class != CONTIGUOUS || !guard_take(&b, 8, &address) || !guard_take(&b, 8, &n))
         return guard_reject(g, "the layout is of a kind that these files do not have");
-    return address == UINT64_MAX || guard_inside(g, address, n)
-               ? 0
-               : guard_reject(g, "the data lie beyond the end of the file");
+    if (address != UINT64_MAX && !guard_inside(g, address, n))
+        return guard_reject(g, "the data lie beyond the end of the file");
+    return g->table ? check_table(g, address, n) : 0;
 }

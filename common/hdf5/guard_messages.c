@@ -44,6 +44,13 @@ int guard_type(const struct guard *g, struct guard_bytes b)
                : guard_reject(g, "the values are of a type that these files do not have");
 }
 
+int guard_integer(const unsigned char *type)
+{
+    enum { BIG_ENDIAN_BIT = 1 };
+    const bool is = (type[0] & 15) == INTEGER && !(type[1] & BIG_ENDIAN_BIT);
+    return is ? (int)guard_number(type + 4, 4) : 0;
+}
+
 /* A dataspace: version, rank, flags, and 1 byte (version 2) or 5; then the dimensions, each of 8
  * bytes, and perhaps their limits. False if the values need more than `most` bytes. */
 static bool fits(const unsigned char *space, uint64_t n, uint64_t value_bytes, uint64_t most)

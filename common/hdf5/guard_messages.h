@@ -9,6 +9,9 @@
 
 /* The type of a dataset's values, the value of chunks that are not stored, and the filters. */
 int guard_type(const struct guard *g, struct guard_bytes b);
+/* Bytes of a value of a type that guard_type() or guard_attribute() has checked, if these are
+ * little-endian integers; else 0. */
+int guard_integer(const unsigned char *type);
 int guard_fill(const struct guard *g, struct guard_bytes b);
 int guard_filters(struct guard *g, struct guard_bytes b);
 /* A message with a link or an attribute; also its name, which is not empty. */

@@ -69,18 +69,13 @@ static int descriptor_of(hid_t object, struct err *e)
 /* What an object must be. */
 enum shape { ORDINARY, VIEW };
 
-/* Looks at an object of an input file before the library does (guard.h); with `chunks`, lists
- * them. */
-static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum shape shape,
-                 struct guard_chunk *chunks, uint64_t n, struct err *e)
+/* Looks at an object of an input file before the library does (guard.h). */
+static int guard(hid_t parent, uint64_t address, const char *name, enum shape shape, struct err *e)
 {
     const int fd = descriptor_of(parent, e);
     if (fd < 0)
         return fd == -1 ? 0 : -1;
-    const haddr_t address = address_of(parent, info);
-    if (!(chunks          ? guard_chunks(fd, address, chunks, n, e)
-          : shape == VIEW ? guard_view(fd, address, e)
-                          : guard_object(fd, address, e)))
+    if (!(shape == VIEW ? guard_view(fd, address, e) : guard_object(fd, address, e)))
         return 0;
     const bool system = errno != 0;
     if (system)
@@ -88,9 +83,7 @@ static int guard(hid_t parent, const H5L_info_t *info, const char *name, enum sh
     return err_add(e, system ? "%s" : "%s is damaged", name);
 }
 
-/* The link must exist, be hard, and lead to an object of this kind. */
-static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, enum shape shape,
-                         struct err *e)
+int h5_find(hid_t parent, const char *name, uint64_t *address, struct err *e)
 {
     H5L_info_t info;
     if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0) {
@@ -99,7 +92,16 @@ static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, enum s
     }
     if (info.type != H5L_TYPE_HARD)
         return err_set(e, "%s is reached by a link that may lead out of the file: rejected", name);
-    if (guard(parent, &info, name, shape, NULL, 0, e))
+    *address = address_of(parent, &info);
+    return 0;
+}
+
+/* The link must exist, be hard, and lead to an object of this kind. */
+static hid_t open_object(hid_t parent, const char *name, H5I_type_t kind, enum shape shape,
+                         struct err *e)
+{
+    uint64_t address;
+    if (h5_find(parent, name, &address, e) || guard(parent, address, name, shape, e))
         return -1;
     hid_t o = H5Oopen(parent, name, H5P_DEFAULT);
     if (o < 0)
@@ -173,15 +175,6 @@ hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const 
     err_set(e, "%s has the wrong shape or type", name);
     H5Dclose(ds);
     return -1;
-}
-
-int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
-                   struct err *e)
-{
-    H5L_info_t info;
-    if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0)
-        return h5_error(e, "%s is missing", name);
-    return guard(parent, &info, name, ORDINARY, out, n, e);
 }
 
 hid_t h5_open_dataset(hid_t parent, const char *name, struct err *e)

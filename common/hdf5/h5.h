@@ -7,7 +7,7 @@
  * that equal runs give equal bytes. Files that are read are hostile until checked: plug-ins are
  * off, and only hard links are followed.
  *
- * HDF5 may only be used by one thread at a time.
+ * HDF5 may only be used by one thread at a time: see h5_lock.h.
  */
 #ifndef WSI_H5_H
 #define WSI_H5_H
@@ -53,9 +53,7 @@ int h5_write_texts(hid_t parent, const char *name, hsize_t n, size_t width, cons
                    struct err *e);
 /* The width of texts must be at most *width, which gets it. To be free()d; NULL on failure. */
 char *h5_read_texts(hid_t parent, const char *name, hsize_t n, size_t *width, struct err *e);
-struct guard_chunk;
-/* Lists the n chunks of a dataset of a file that is open for reading; see guard_chunks(). */
-int h5_list_chunks(hid_t parent, const char *name, struct guard_chunk *out, uint64_t n,
-                   struct err *e);
+/* Where the header of an object lies in the file, for the functions of guard.h. */
+int h5_find(hid_t parent, const char *name, uint64_t *address, struct err *e);
 
 #endif

@@ -32,7 +32,7 @@ static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *out)
     return 0;
 }
 
-static bool system_failed;
+static _Thread_local bool system_failed;
 
 /* Looks for "errno = 28" in what the library says, and for its own codes of missing memory. */
 static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *out)

@@ -3,6 +3,7 @@
 
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_lock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -87,7 +88,9 @@ static int finish(struct h5_file *f, struct err *e)
 int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e)
 {
     struct stat st;
+    h5_lock();
     int r = finish(f, e);
+    h5_unlock();
     f->failed = r != 0;
     if (r == 0 && bytes && fstat(f->publish.fd, &st))
         r = err_sys(e, "cannot find the size of the file");
@@ -117,10 +120,12 @@ static void take_descriptor(hid_t file)
 
 void h5_file_abort(struct h5_file *f)
 {
+    h5_lock();
     if (f->failed && f->id >= 0)
         take_descriptor(f->id);
     else if (f->id >= 0 && H5Fclose(f->id) < 0)
         h5_mark_broken();
+    h5_unlock();
     f->id = -1;
     publish_abort(&f->publish);
 }

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,8 @@ bool geojson_works(void)
 
 /* --- memory: what Jansson may use --- */
 
+static pthread_mutex_t reading_one = PTHREAD_MUTEX_INITIALIZER; /* held from the file's first byte
+                                                                   until its values are freed */
 static size_t memory_used;
 static bool memory_refused;
 
@@ -317,6 +320,7 @@ int geojson_read(const char *path, const struct geojson_classes *classes, struct
 {
     *p = POLYGONS_NONE;
     struct reading r = {.classes = classes, .out = p};
+    pthread_mutex_lock(&reading_one);
     json_t *root = load_json(path, e);
     int bad = !root;
     if (!bad && read_any(&r, root, e))
@@ -324,6 +328,7 @@ int geojson_read(const char *path, const struct geojson_classes *classes, struct
     if (!bad && p->count == 0)
         bad = no_polygon(path, classes, root, e);
     json_decref(root);
+    pthread_mutex_unlock(&reading_one);
     if (!bad)
         return 0;
     polygons_free(p);

@@ -11,7 +11,7 @@
  * A file is untrusted: its size, the memory to parse it, the depth of nesting and every coordinate
  * are limited. Builds without Jansson read no file and say so.
  *
- * Threads: only one call into this module at a time.
+ * Any thread may call; one file is read at a time, so that the limit of memory holds for all.
  */
 #ifndef WSI_GEOJSON_H
 #define WSI_GEOJSON_H

@@ -15,7 +15,7 @@
  * microseconds), so results add up exactly in any order: merging the same results gives the same
  * bytes. Against one run over all stores only the times differ.
  *
- * Threads: only one call into this module at a time.
+ * Threads: only one call into this module at a time; others may read stores meanwhile.
  */
 #ifndef WSI_RESULT_H
 #define WSI_RESULT_H

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/path.h"
 #include "common/hdf5/h5_file.h"
+#include "common/hdf5/h5_lock.h"
 #include "common/result/result_features.h"
 #include "common/result/result_table.h"
 
@@ -61,12 +62,21 @@ static struct result_writer *failed(struct result_writer *w)
     return NULL;
 }
 
-struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+static struct result_writer *create_slides(const char *path, const struct result_params *p,
+                                           struct err *e)
 {
     struct result_writer *w = create(path, p, result_version_of(p), e);
     if (!w || (w->slides = h5_create_group(w->file.id, "slides", 0, e)) >= 0)
         return w;
     return failed(w);
+}
+
+struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e)
+{
+    h5_lock();
+    struct result_writer *w = create_slides(path, p, e);
+    h5_unlock();
+    return w;
 }
 
 /* --- where results are, seen from a table --- */
@@ -323,19 +333,25 @@ int result_put_row(struct result_writer *w, const struct result_slide *s, const 
     return 0;
 }
 
-int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
+static int put(struct result_writer *w, const struct result_slide *s, struct err *e)
 {
-    assert(!w->file.failed);
     hid_t o = h5_create_group(w->slides, s->name, SLIDE_LINKS, e);
     int r = o < 0 ? -1 : put_slide(w, o, s, e);
     if (r == 0)
         r = h5_seal_texts(o, e);
     if (o >= 0 && H5Gclose(o) < 0 && r == 0)
         r = h5_write_failed(e, "a slide");
-    if (r) {
-        w->file.failed = true;
+    return r;
+}
+
+int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e)
+{
+    assert(!w->file.failed);
+    h5_lock();
+    w->file.failed = put(w, s, e);
+    h5_unlock();
+    if (w->file.failed)
         return -1;
-    }
     count_slide(w, s);
     return 0;
 }
@@ -357,7 +373,9 @@ static int finish_file(struct result_writer *w, struct err *e)
 
 int result_commit(struct result_writer *w, struct err *e)
 {
+    h5_lock();
     int r = finish_file(w, e);
+    h5_unlock();
     if (r)
         w->file.failed = true;
     else

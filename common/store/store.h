@@ -15,7 +15,8 @@
  * trusts nothing: every number is checked against the others and the file's size before it is used.
  * Messages of the reader name the file, those of the writer do not.
  *
- * Threads: only one call into this module at a time, except for the functions marked "any thread".
+ * Threads: several may read, each its own store; functions marked "any thread" also the same one.
+ * Only one may write, or use the functions from store_read_extras() on that take a path.
  */
 #ifndef WSI_STORE_H
 #define WSI_STORE_H

@@ -1,12 +1,13 @@
 /*
  * store_read.c - reads a store; see store.h.
  *
- * The index of the chunks is read once per group (guard.h); their bytes are then read with pread
- * on any thread, past the library and its lock.
+ * What is long is read past the library and its lock: the tables and the index of the chunks, once
+ * per group, behind the guard (guard.h), then the chunks' bytes, on any thread.
  */
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_file.h"
+#include "common/hdf5/h5_lock.h"
 #include "common/store/store.h"
 
 #include <errno.h>
@@ -117,7 +118,7 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
 
 static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};
 
-struct store *store_open(const char *path, struct err *e)
+static struct store *open_store(const char *path, struct err *e)
 {
     struct stat st, now;
     int64_t version;
@@ -153,6 +154,14 @@ fail:
     return NULL;
 }
 
+struct store *store_open(const char *path, struct err *e)
+{
+    h5_lock();
+    struct store *s = open_store(path, e);
+    h5_unlock();
+    return s;
+}
+
 const struct store_info *store_info(const struct store *s)
 {
     return &s->info;
@@ -167,10 +176,12 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
+    h5_lock();
     if (s->groups >= 0)
         H5Gclose(s->groups);
     if (s->file >= 0)
         H5Fclose(s->file);
+    h5_unlock();
     if (s->fd >= 0)
         close(s->fd);
     if (s->direct_fd >= 0)
@@ -339,32 +350,88 @@ static int check_layout(hid_t pixels, const struct store_info *i, struct err *e)
     return good ? 0 : err_set(e, "the layout of pixels does not match the store's attributes");
 }
 
-static int map_group(struct store *s, hid_t group, int64_t number, struct store_chunk *out,
-                     struct err *e)
+/* Where the headers of a group's datasets lie. */
+struct places {
+    uint64_t pixels, status, crc32;
+};
+
+static int check_pixels(hid_t group, const struct store_info *i, int64_t height, struct err *e)
+{
+    const hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
+    hid_t pixels = h5_open_array(group, "pixels", H5T_NATIVE_UINT8, 3, dims, e);
+    if (pixels < 0)
+        return -1;
+    const int r = check_layout(pixels, i, e);
+    H5Dclose(pixels);
+    return r;
+}
+
+static int find_places(hid_t group, const struct store_info *i, int64_t number, struct places *p,
+                       struct err *e)
+{
+    const int64_t first = number * i->group_rows, height = store_group_height(i, number);
+    int64_t v;
+    return h5_get_int(group, "first_row", first, first, &v, e) ||
+                   h5_get_int(group, "rows", height, height, &v, e) ||
+                   h5_find(group, "tile_status", &p->status, e) ||
+                   h5_find(group, "tile_crc32", &p->crc32, e) ||
+                   check_pixels(group, i, height, e) || h5_find(group, "pixels", &p->pixels, e)
+               ? -1
+               : 0;
+}
+
+/* All that needs the library. */
+static int look_at_group(const struct store *s, const char *name, int64_t number, struct places *p,
+                         struct err *e)
+{
+    h5_lock();
+    hid_t group = h5_open_group(s->groups, name, e);
+    const int r = group < 0 ? -1 : find_places(group, &s->info, number, p, e);
+    if (group >= 0)
+        H5Gclose(group);
+    h5_unlock();
+    return r;
+}
+
+/* What guard_table() or guard_chunks() has returned for an object. */
+static int take_guard(int r, const char *name, struct err *e)
+{
+    return r ? err_add(e, errno ? "%s" : "%s is damaged", name) : 0;
+}
+
+/* Reads a table [rows][columns] of the group. */
+static int read_table(const struct store *s, const char *name, uint64_t address, int64_t rows,
+                      int64_t columns, int value_bytes, void *out, struct err *e)
+{
+    const size_t n = (size_t)(rows * columns * value_bytes);
+    struct guard_table t;
+    if (take_guard(guard_table(s->fd, address, &t, e), name, e))
+        return -1;
+    if (t.rows != (uint64_t)rows || t.columns != (uint64_t)columns || t.value_bytes != value_bytes)
+        return err_set(e, "%s has the wrong shape or type", name);
+    if (read_at(s->fd, t.address, out, n) < n)
+        return errno ? err_sys(e, "%s: cannot read", name)
+                     : err_set(e, "%s: the file ends too early", name);
+    return t.crc32 < 0 || t.crc32 == codec_crc32(out, n)
+               ? 0
+               : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
+}
+
+static int map_group(const struct store *s, const struct places *p, int64_t number,
+                     struct store_chunk *out, struct err *e)
 {
     const struct store_info *i = &s->info;
     const int64_t rows = store_group_chunk_rows(i, number), columns = store_chunk_columns(i);
-    const int64_t height = store_group_height(i, number);
-    const hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
-    const hsize_t table[2] = {(hsize_t)rows, (hsize_t)columns};
     const size_t n = (size_t)(rows * columns);
     uint8_t *status = malloc(n);
     uint32_t *crc32 = malloc(n * sizeof *crc32);
     struct guard_chunk *index = malloc(n * sizeof *index);
-    hid_t pixels = -1;
-    int64_t v;
     int r = !status || !crc32 || !index ? err_set(e, "out of memory") : 0;
-    if (r == 0 &&
-        (h5_get_int(group, "first_row", number * i->group_rows, number * i->group_rows, &v, e) ||
-         h5_get_int(group, "rows", height, height, &v, e) ||
-         h5_read_array(group, "tile_status", H5T_NATIVE_UINT8, 2, table, status, e) ||
-         h5_read_array(group, "tile_crc32", H5T_NATIVE_UINT32, 2, table, crc32, e) ||
-         (pixels = h5_open_array(group, "pixels", H5T_NATIVE_UINT8, 3, dims, e)) < 0 ||
-         check_layout(pixels, i, e) || h5_list_chunks(group, "pixels", index, n, e) ||
-         fill_in(s, index, status, crc32, out, (int64_t)n, e)))
+    if (r == 0 && (read_table(s, "tile_status", p->status, rows, columns, 1, status, e) ||
+                   read_table(s, "tile_crc32", p->crc32, rows, columns, 4, crc32, e) ||
+                   take_guard(guard_chunks(s->fd, p->pixels, index, n, e), "pixels", e) ||
+                   fill_in(s, index, status, crc32, out, (int64_t)n, e)))
         r = -1;
-    if (pixels >= 0)
-        H5Dclose(pixels);
     free(status);
     free(crc32);
     free(index);
@@ -374,12 +441,11 @@ static int map_group(struct store *s, hid_t group, int64_t number, struct store_
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e)
 {
     char name[32];
+    struct places p;
     snprintf(name, sizeof name, "%05lld", (long long)group + 1);
-    hid_t g = h5_open_group(s->groups, name, e);
-    int r = g < 0 ? -1 : map_group(s, g, group, out, e);
-    if (g >= 0)
-        H5Gclose(g);
-    return r ? err_add(e, "%s: group %s", s->path, name) : 0;
+    return look_at_group(s, name, group, &p, e) || map_group(s, &p, group, out, e)
+               ? err_add(e, "%s: group %s", s->path, name)
+               : 0;
 }
 
 static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
@@ -402,7 +468,7 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
     return r;
 }
 
-int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
+static int find_tissue(struct store *s, struct store_tissue *t, struct err *e)
 {
     *t = (struct store_tissue){.cols = (s->info.width + STORE_CELL - 1) / STORE_CELL,
                                .rows = (s->info.height + STORE_CELL - 1) / STORE_CELL};
@@ -418,6 +484,14 @@ int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
     free(t->mask);
     t->mask = NULL;
     return err_add(e, "%s: tissue map", s->path);
+}
+
+int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
+{
+    h5_lock();
+    const int found = find_tissue(s, t, e);
+    h5_unlock();
+    return found;
 }
 
 bool store_is(const char *path)
@@ -449,15 +523,23 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
     return r == H5_NO_LIBRARY ? 0 : -1;
 }
 
-int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
+static int find_picture(hid_t file, struct store_picture *t, struct err *e)
 {
-    const int has = h5_has_link(s->file, "associated", e);
+    const int has = h5_has_link(file, "associated", e);
     if (has <= 0)
-        return has ? err_add(e, "%s", s->path) : 0;
-    hid_t g = h5_open_group(s->file, "associated", e);
+        return has;
+    hid_t g = h5_open_group(file, "associated", e);
     const int r = g < 0 ? -1 : read_thumbnail(g, t, e);
     if (g >= 0)
         H5Gclose(g);
+    return r;
+}
+
+int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
+{
+    h5_lock();
+    const int r = find_picture(s->file, t, e);
+    h5_unlock();
     return r < 0 ? err_add(e, "%s", s->path) : r;
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/path.h"
+#include "common/base/stop.h"
 #include "common/store/gray.h"
 #include "common/store/store.h"
 #include "process/engine/job_origin.h"
@@ -254,7 +255,7 @@ static int alloc_list(struct job *j, struct err *e)
     const struct store_info *i = store_info(j->store);
     const int64_t end_row = j->bands[j->n_bands - 1].geometry.end_row;
     int64_t rows = 0, g = j->bands[0].geometry.first_row / i->group_rows;
-    j->first_group = j->next_group = g;
+    j->first_group = g;
     for (; g < i->group_count && g * i->group_rows < end_row; g++)
         rows += store_group_chunk_rows(i, g);
     j->end_group = g;
@@ -294,7 +295,7 @@ static int make_bands(struct job *j, int64_t first_wy, int64_t end_wy, struct er
     return 0;
 }
 
-/* --- the steps of opening --- */
+/* --- opening, as a whole --- */
 
 static int open_store(struct job *j, struct err *e)
 {
@@ -317,13 +318,16 @@ static int open_store(struct job *j, struct err *e)
     return make_bands(j, first_wy, end_wy, e);
 }
 
-static int list_next_group(struct job *j, struct err *e)
+static int list_groups(struct job *j, struct err *e)
 {
     const struct store_info *i = store_info(j->store);
-    const int64_t g = j->next_group++;
-    struct store_chunk *out = j->list + j->listed_rows * store_chunk_columns(i);
-    j->listed_rows += store_group_chunk_rows(i, g);
-    return store_map_group(j->store, g, out, e);
+    for (int64_t g = j->first_group; g < j->end_group; g++) {
+        struct store_chunk *out = j->list + j->listed_rows * store_chunk_columns(i);
+        if (stop_check(e) || store_map_group(j->store, g, out, e))
+            return -1;
+        j->listed_rows += store_group_chunk_rows(i, g);
+    }
+    return 0;
 }
 
 /* The most stored bytes of a slab of the band. */
@@ -357,8 +361,8 @@ bool job_lower_slabs(struct band *band)
     return true;
 }
 
-/* The store's groups are listed: which windows count, and what the bands will send. */
-static int groups_listed(struct job *j, struct err *e)
+/* Which windows count, and what the bands will send. */
+static int plan_bands(struct job *j, struct err *e)
 {
     const struct codec *codec = store_info(j->store)->codec;
     for (int64_t k = 0; k < j->n_bands && job_sends_packed(j->terms, codec); k++)
@@ -366,32 +370,19 @@ static int groups_listed(struct job *j, struct err *e)
     return job_choose_windows(j, e);
 }
 
-static int open_further(struct job *j, struct err *e)
-{
-    if (!j->store)
-        return open_store(j, e);
-    if (list_next_group(j, e))
-        return -1;
-    return j->next_group == j->end_group ? groups_listed(j, e) : 0;
-}
-
-/* Returns whether the job is open, or has failed. */
-static bool open_step(struct job *j)
+void job_open(struct job *j)
 {
     const double begun = clock_now();
     struct err why = {""};
-    if (open_further(j, &why))
+    if (open_store(j, &why) || (j->n_bands > 0 && (list_groups(j, &why) || plan_bands(j, &why))))
         job_fail(j, &why);
-    j->opening += clock_now() - begun;
-    if (j->next_group < j->end_group && !atomic_load(&j->failed))
-        return false;
+    j->opening = clock_now() - begun;
     if (atomic_load(&j->failed) || j->n_bands == 0) {
         free(j->bands);
         j->nothing.job = j;
         j->bands = &j->nothing;
         j->n_bands = 1;
     }
-    return true;
 }
 
 /* The result says how the devices have read the store. */
@@ -441,37 +432,33 @@ static enum job_state state_of(const struct job_line *l, int64_t k)
     return (enum job_state)atomic_load(&l->states[k]);
 }
 
-/* Is the job created last still being opened? */
-static bool is_opening(const struct job_line *l, int64_t created)
-{
-    return created > 0 && state_of(l, created - 1) == JOB_OPENING;
-}
-
 bool job_line_may_open(const struct job_line *l)
 {
     const int64_t created = atomic_load(&l->created);
-    return is_opening(l, created) ||
-           (created < l->n && created - atomic_load(&l->dealt) <= l->terms->setup->use->n &&
-            created - atomic_load(&l->reported) < MOST_JOBS);
+    return created < l->n && created - atomic_load(&l->dealt) <= l->terms->setup->use->n &&
+           created - atomic_load(&l->reported) < MOST_JOBS;
 }
 
-int job_line_open(struct job_line *l, struct err *e)
+struct job *job_line_create_job(struct job_line *l, struct err *e)
 {
-    int64_t created = atomic_load(&l->created);
-    if (!is_opening(l, created)) {
-        struct job *j = calloc(1, sizeof *j);
-        if (!j)
-            return err_set(e, "out of memory");
-        j->terms = l->terms;
-        j->number = created;
-        j->path = l->terms->setup->paths[created];
-        l->jobs[created] = j;
-        atomic_store(&l->states[created], JOB_OPENING);
-        atomic_store(&l->created, ++created);
+    const int64_t k = atomic_load(&l->created);
+    struct job *j = calloc(1, sizeof *j);
+    if (!j) {
+        err_set(e, "out of memory");
+        return NULL;
     }
-    if (open_step(l->jobs[created - 1]))
-        atomic_store(&l->states[created - 1], JOB_OPEN);
-    return 0;
+    j->terms = l->terms;
+    j->number = k;
+    j->path = l->terms->setup->paths[k];
+    l->jobs[k] = j;
+    atomic_store(&l->states[k], JOB_OPENING);
+    atomic_store(&l->created, k + 1);
+    return j;
+}
+
+void job_line_opened(struct job_line *l, const struct job *j)
+{
+    atomic_store(&l->states[j->number], JOB_OPEN);
 }
 
 bool job_line_ready(const struct job_line *l)
@@ -501,13 +488,10 @@ void job_line_done(struct job_line *l, struct job *j)
     atomic_store(&l->states[j->number], JOB_DONE);
 }
 
-int64_t job_line_to_report(const struct job_line *l, int64_t most)
+bool job_line_may_report(const struct job_line *l)
 {
-    const int64_t first = atomic_load(&l->reported);
-    int64_t n = 0;
-    while (n < most && first + n < l->n && state_of(l, first + n) == JOB_DONE)
-        n++;
-    return n;
+    const int64_t k = atomic_load(&l->reported);
+    return k < l->n && state_of(l, k) == JOB_DONE;
 }
 
 int job_line_report(struct job_line *l, struct err *e)

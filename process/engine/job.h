@@ -5,14 +5,15 @@
  * below, in this order; a job that has failed does, too, and its items do nothing.
  *
  *   JOB_WAITING   it does not exist yet.
- *   JOB_OPENING   the calling thread opens the store, then lists its chunks, one group per step.
+ *   JOB_OPENING   a thread opens the store, lists its chunks and chooses its windows.
  *   JOB_OPEN      its bands wait for devices.
  *   JOB_DEALT     the first of its bands has been dealt to a device.
  *   JOB_DONE      its bands are finished; the result is complete.
  *   JOB_REPORTED  the caller has the result; the job is freed.
  *
- * Threads: opening and reporting belong to the calling thread, everything else to source and sink,
- * which the loop calls one at a time. Where a function may be called by any thread, it says so.
+ * Threads: several jobs are opened at the same time, each by the thread that has its item.
+ * Reporting belongs to the calling thread, everything else to source and sink, which the loop calls
+ * one at a time. Where a function may be called by any thread, it says so.
  */
 #ifndef WSI_JOB_H
 #define WSI_JOB_H
@@ -73,9 +74,9 @@ struct job {
     uint8_t *sample;  /* as of spectrum_features.sample */
     struct spectrum_features features;
 
-    struct store_chunk *list;                   /* [rows][columns] of the groups that are needed */
-    int64_t first_group, next_group, end_group; /* those groups; next_group is listed next */
-    int64_t listed_rows;                        /* rows of chunks listed so far */
+    struct store_chunk *list;       /* [rows][columns] of the groups that are needed */
+    int64_t first_group, end_group; /* those groups */
+    int64_t listed_rows;            /* rows of chunks in the list */
 
     struct band *bands;
     int64_t n_bands, next_band; /* next_band: the first that no device has */
@@ -138,11 +139,15 @@ struct job_line {
 int job_line_create(struct job_line *l, const struct job_terms *t, struct err *e);
 void job_line_free(struct job_line *l); /* with its jobs */
 
-/* Can a job be opened further now? There are enough open ones for the devices, and no more than a
- * bounded number wait for their report. Any thread. */
+/* Should another job be opened now? Not if there are enough for the devices, or many wait for their
+ * report. */
 bool job_line_may_open(const struct job_line *l);
-/* One step of opening. A store that cannot be opened makes its job fail; -1: out of memory. */
-int job_line_open(struct job_line *l, struct err *e);
+/* The next job, to be opened. NULL: out of memory. */
+struct job *job_line_create_job(struct job_line *l, struct err *e);
+/* Opens it. If the store cannot be opened, the job fails. Any thread. */
+void job_open(struct job *j);
+/* It has been opened. */
+void job_line_opened(struct job_line *l, const struct job *j);
 
 /* Is a job ready to be dealt? Any thread. */
 bool job_line_ready(const struct job_line *l);
@@ -151,9 +156,9 @@ struct job *job_line_deal(struct job_line *l);
 
 /* A job's bands are finished. */
 void job_line_done(struct job_line *l, struct job *j);
-/* How many jobs, at most `most`, are done and not reported? Any thread for most = 1. */
-int64_t job_line_to_report(const struct job_line *l, int64_t most);
-/* Hands the next one of these to the caller's report and frees it. */
+/* Is the next job to be reported done? Any thread. */
+bool job_line_may_report(const struct job_line *l);
+/* Hands it to the caller's report and frees it. */
 int job_line_report(struct job_line *l, struct err *e);
 
 #endif

@@ -6,13 +6,14 @@
  *               |          queue of device 0: LOAD LOAD COMPUTE LOAD ...
  *               |          queue of device 1: LOAD COMPUTE ...
  *               |                      ... FINISH, aside
+ *               |          queue of the stores: OPEN OPEN ...
  *               v
  *             END, DRAIN: when nothing is inside, WAIT: after the next event
  *
  *   source  produces the next item, in item order.
  *   work    processes an item. Runs on several threads at once, in any order.
  *   sink    consumes a finished item, in the order of the item's queue.
- *   idle    other duties of the calling thread, in short steps: opening stores, reports.
+ *   idle    other duties of the calling thread, in short steps: reports, progress.
  *
  * Source and sink take almost no time. Both are called with the loop's lock held, so by one thread
  * at a time, and on any thread: waking another one would cost more than the call. Source may take

@@ -32,12 +32,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum item_kind { ITEM_LOAD, ITEM_COMPUTE, ITEM_FINISH };
+enum item_kind { ITEM_LOAD, ITEM_COMPUTE, ITEM_FINISH, ITEM_OPEN };
 
 /* An item of the loop. */
 struct item {
     enum item_kind kind;
-    struct band *band;
+    struct job *job;   /* OPEN, which is the stream's; the others are the schedule's */
+    struct band *band; /* LOAD, COMPUTE, FINISH */
     struct spectrum_slab slab;
     struct chunks_extent extent; /* LOAD: of the band's chunks */
     int64_t unit;                /* COMPUTE: of the slab */

@@ -1,15 +1,16 @@
 /*
  * stream.c - the run: what the threads do with the items of the schedule; see stream.h.
  *
- *   source  the schedule's next item.
+ *   source  the next store, as long as too few are open for the devices; else the schedule's next
+ *           item. Stores have a queue of their own, behind those of the devices.
  *
- *   work    LOAD: chunks into a device's buffer. COMPUTE: a unit of a slab. FINISH: what the
- *           backend has counted itself.
+ *   work    OPEN: a store, ahead of the devices. LOAD: chunks into a device's buffer. COMPUTE: a
+ *           unit of a slab. FINISH: what the backend has counted itself.
  *
  *   sink    adds counts to the job's result, in item order.
  *
- *   idle    the calling thread opens stores ahead of the devices, reports jobs that are done, and
- *           shows notes and progress: everything that needs HDF5 or prints.
+ *   idle    the calling thread reports jobs that are done, and shows notes and progress: everything
+ *           that writes or prints. It shares HDF5 with the OPENs (h5_lock.h).
  */
 #include "process/engine/stream.h"
 
@@ -90,31 +91,37 @@ static void show_progress(struct stream *s)
 static bool due(void *ctx)
 {
     const struct stream *s = ctx;
-    return job_line_to_report(&s->line, 1) > 0 || atomic_load(&s->notes) > 0 ||
-           atomic_load(&s->progress) != atomic_load(&s->shown) || job_line_may_open(&s->line);
+    return job_line_may_report(&s->line) || atomic_load(&s->notes) > 0 ||
+           atomic_load(&s->progress) != atomic_load(&s->shown);
 }
 
-/* Devices without a store come before reports, unless many reports are waiting. */
 static int idle(void *ctx, struct err *e)
 {
     struct stream *s = ctx;
-    const int64_t to_report = job_line_to_report(&s->line, s->setup->use->n + 1);
-    const bool may_open = job_line_may_open(&s->line);
-    const bool starving = may_open && !job_line_ready(&s->line);
-    report_notes(s); /* after counting, so that a store's notes come before its report */
+    const bool to_report = job_line_may_report(&s->line);
+    report_notes(s); /* after looking, so that a store's notes come before its report */
     show_progress(s);
-    if (to_report > 0 && (!starving || to_report > s->setup->use->n))
-        return job_line_report(&s->line, e);
-    return may_open ? job_line_open(&s->line, e) : 0;
+    return to_report ? job_line_report(&s->line, e) : 0;
 }
 
 /* --- source --- */
+
+static int next_store(struct stream *s, struct item *it, struct loop_order *order, struct err *e)
+{
+    it->kind = ITEM_OPEN;
+    it->job = job_line_create_job(&s->line, e);
+    order->queue = s->setup->use->n;
+    return it->job ? LOOP_ITEM : -1;
+}
 
 static int source(void *ctx, void *slot, int64_t number, struct loop_order *order, struct err *e)
 {
     struct stream *s = ctx;
     (void)number;
-    return stop_check(e) ? -1 : schedule_next(s->schedule, slot, order);
+    if (stop_check(e))
+        return -1;
+    return job_line_may_open(&s->line) ? next_store(s, slot, order, e)
+                                       : schedule_next(s->schedule, slot, order);
 }
 
 /* --- work: LOAD --- */
@@ -202,13 +209,9 @@ static void finish(struct stream *s, struct item *it)
         job_device_error(it->band, &why);
 }
 
-/* Errors end the job or lose the band, never the run. */
-static int work(void *ctx, void *slot, int thread, struct err *e)
+static void work_on_band(struct stream *s, struct item *it, int thread)
 {
-    struct stream *s = ctx;
-    struct item *it = slot;
     const bool gone = job_is_gone(it->band);
-    (void)e;
     if (it->kind != ITEM_LOAD)
         clear_counts(s, it);
     if (it->kind == ITEM_LOAD && !gone)
@@ -219,6 +222,17 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
         compute(s, it, thread);
     if (it->kind == ITEM_FINISH && !gone)
         finish(s, it);
+}
+
+/* Errors end the job or lose the band, never the run. */
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct item *it = slot;
+    (void)e;
+    if (it->kind == ITEM_OPEN)
+        job_open(it->job);
+    else
+        work_on_band(ctx, it, thread);
     return 0;
 }
 
@@ -266,6 +280,8 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct stream *s = ctx;
     struct item *it = slot;
     (void)e;
+    if (it->kind == ITEM_OPEN)
+        job_line_opened(&s->line, it->job);
     if (it->kind == ITEM_COMPUTE && !job_is_gone(it->band))
         sink_compute(s, it);
     if (it->kind == ITEM_FINISH)
@@ -317,6 +333,7 @@ static int make_items(struct stream *s, struct err *e)
 static int open_all(struct stream *s, struct err *e)
 {
     const struct stream_setup *setup = s->setup;
+    store_init(); /* changes the environment, which only one thread may do */
     s->terms.setup = setup;
     s->terms.memory = buffer_memory(setup, setup->use->backend->memory);
     s->terms.packed_memory = buffer_memory(setup, setup->use->backend->packed_memory);
@@ -345,7 +362,7 @@ int stream_run(const struct stream_setup *setup, struct err *e)
     const struct loop_ops ops = {.source = source,
                                  .work = work,
                                  .sink = sink,
-                                 .queues = setup->use->n,
+                                 .queues = setup->use->n + 1,
                                  .due = due,
                                  .idle = idle};
     if (r == 0)

@@ -1,6 +1,9 @@
 /*
  * stream.h - from stores to spectra: one continuous stream over many stores.
  *
+ *   any thread        OPEN a, OPEN b, LOAD a, LOAD a, COMPUTE a, OPEN c, ... FINISH a, LOAD b, ...
+ *   calling thread                                                          report a, ...
+ *
  * The chunks of each store are listed once. Extents of chunks are then read, checked, unpacked and
  * put into the backend's buffers by the same threads that run the backend. Rows of pixels are read
  * once, in order, whatever the size of the groups, and the next store begins while the last slab of
