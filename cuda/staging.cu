@@ -148,9 +148,9 @@ int staging_reserve(struct staging *s, size_t chunk, struct copies *c, struct er
         return 0;
     if (one > MOST_PIXELS && (one > MOST_ALL / n || one > s->memory / n))
         return err_set(e,
-                       "its chunks of %lld MiB are too large for %d threads within --memory; "
+                       "its chunks of %lld MiB are too large for the threads within --memory; "
                        "choose fewer (--threads)",
-                       (long long)(chunk >> 20), s->threads);
+                       (long long)(chunk >> 20));
     uint8_t *pages = lock_pages(copies_device(c), (size_t)n * bytes_apart(bytes), e);
     if (!pages)
         return -1;

@@ -174,6 +174,9 @@ def test_classes():
     path = written(collection(derived, plain))
     for name in ("Tumor: Positive", "Stroma"):
         spectrum(grouped(), "--roi", path, "--roi-class", name)
+    for n, status, words in ((255, 1, ""), (256, 2, "longer than 255 bytes")):
+        p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", path, "--roi-class", "n" * n, grouped(), status=status)
+        expect(words in p.err and (words or "longer than" not in p.err), "%s", p.err)
     p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", path, "--roi-class", "Tumour", grouped(), status=1)
     says(p.err, "no polygon of class Tumour; its classes are: Stroma, Tumor: Positive")
     p = run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), "--roi", written(feature(BOX)), "--roi-class", "Tumour", grouped(), status=1)

@@ -175,13 +175,12 @@ static int run_way(const struct way *w, char **paths, int n, const struct result
 {
     struct err e = {""}, note = {""};
     struct reports got = {.copies = calloc((size_t)n, sizeof *got.copies)};
-    struct spectrum_use use = {.backend = w->backend};
+    struct spectrum_use use = {.backend = w->backend, .threads = THREADS};
     struct stream_setup setup = {.use = &use,
                                  .params = spectrum_defaults(),
                                  .io = w->io,
                                  .paths = paths,
                                  .n_paths = n,
-                                 .threads = THREADS,
                                  .memory = w->memory,
                                  .ctx = &got,
                                  .report = keep,

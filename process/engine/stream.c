@@ -296,7 +296,7 @@ static int sink(void *ctx, void *slot, struct err *e)
 static int64_t buffer_memory(const struct stream_setup *setup, int64_t best)
 {
     const int64_t each = setup->memory / setup->use->n;
-    const int64_t of_use = setup->threads * setup->use->backend->thread_memory;
+    const int64_t of_use = setup->use->threads * setup->use->backend->thread_memory;
     if (setup->memory && (setup->use->backend->layout == SPECTRUM_ROWS || each < best))
         return each;
     return of_use > 0 && of_use < best ? of_use : best;
@@ -308,13 +308,13 @@ static int choose_depth(const struct stream *s)
 {
     const int devices = s->setup->use->n;
     const bool chunks = s->setup->use->backend->layout == SPECTRUM_CHUNKS;
-    return 4 * s->setup->threads + 4 + (chunks || devices > 1 ? 128 * devices : 0);
+    return 4 * s->setup->use->threads + 4 + (chunks || devices > 1 ? 128 * devices : 0);
 }
 
 static int make_threads(struct stream *s, struct err *e)
 {
-    s->threads = calloc((size_t)s->setup->threads, sizeof *s->threads);
-    for (int t = 0; s->threads && t < s->setup->threads; t++)
+    s->threads = calloc((size_t)s->setup->use->threads, sizeof *s->threads);
+    for (int t = 0; s->threads && t < s->setup->use->threads; t++)
         s->threads[t].number = t;
     return s->threads ? 0 : err_set(e, "out of memory");
 }
@@ -348,7 +348,7 @@ static void close_all(struct stream *s)
     for (int k = 0; s->items && k < s->depth; k++)
         free(s->items[k].counts.histogram);
     free(s->items);
-    for (int t = 0; s->threads && t < s->setup->threads; t++)
+    for (int t = 0; s->threads && t < s->setup->use->threads; t++)
         chunks_scratch_free(&s->threads[t].scratch);
     free(s->threads);
     schedule_free(s->schedule);
@@ -366,7 +366,7 @@ int stream_run(const struct stream_setup *setup, struct err *e)
                                  .due = due,
                                  .idle = idle};
     if (r == 0)
-        r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->threads, e);
+        r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->use->threads, e);
     while (r == 0 && due(&s))
         r = idle(&s, e);
     close_all(&s);

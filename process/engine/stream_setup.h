@@ -18,12 +18,11 @@
 enum stream_io { STREAM_AUTO, STREAM_DIRECT, STREAM_BUFFERED, STREAM_GDS };
 
 struct stream_setup {
-    const struct spectrum_use *use; /* opened for `params`, `threads` and `memory` */
+    const struct spectrum_use *use; /* opened for `params` and `memory` */
     enum stream_io io;
     struct result_params params;
     char *const *paths; /* stores */
     int64_t n_paths;
-    int threads;
     const struct regions_choice *regions; /* of stores, with params.roi */
     int64_t memory; /* bytes for pixels in flight; 0: what serves the backend best */
     int64_t first_group, last_group; /* from 1; 0, 0: all */

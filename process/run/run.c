@@ -387,7 +387,6 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
                                        .params = o->params,
                                        .paths = o->files.paths,
                                        .n_paths = o->files.n,
-                                       .threads = o->threads,
                                        .memory = o->memory,
                                        .first_group = o->first_group,
                                        .last_group = o->last_group,

@@ -147,7 +147,7 @@ struct spectrum_choice {
 struct spectrum_setup {
     struct spectrum_choice choice;
     struct result_params params;
-    int threads;    /* that call `load` and `compute` */
+    int threads;    /* that the run may have; where the host does not compute, it gets one more */
     int64_t memory; /* bytes of all staging buffers together; 0: what serves the backend best */
     bool gds;       /* devices are to read files themselves; an error where they cannot */
 };
@@ -164,6 +164,7 @@ struct spectrum_use {
     struct spectrum *devices[SPECTRUM_MOST_DEVICES];
     struct spectrum_label labels[SPECTRUM_MOST_DEVICES];
     int n;
+    int threads;        /* of the run, which call `load` and `compute` */
     const char *kernel; /* the kind of kernel, the same on all devices */
     struct spectrum_shared *shared;
 };

@@ -84,8 +84,10 @@ int spectrum_parse_choice(const char *word, struct spectrum_choice *c, struct er
 static int open_backend(struct spectrum_use *u, const struct spectrum_backend *b,
                         const struct spectrum_setup *s, struct err *note, struct err *e)
 {
-    *u = (struct spectrum_use){.backend = b};
-    return b->available(e) ? b->open(u, s, note, e) : -1;
+    struct spectrum_setup setup = *s;
+    setup.threads += b->layout == SPECTRUM_CHUNKS; /* it opens stores while the others load */
+    *u = (struct spectrum_use){.backend = b, .threads = setup.threads};
+    return b->available(e) ? b->open(u, &setup, note, e) : -1;
 }
 
 /* The CUDA devices that can be used; without any of them, the CPU. */
