@@ -432,13 +432,6 @@ static enum job_state state_of(const struct job_line *l, int64_t k)
     return (enum job_state)atomic_load(&l->states[k]);
 }
 
-bool job_line_may_open(const struct job_line *l)
-{
-    const int64_t created = atomic_load(&l->created);
-    return created < l->n && created - atomic_load(&l->dealt) <= l->terms->setup->use->n &&
-           created - atomic_load(&l->reported) < MOST_JOBS;
-}
-
 struct job *job_line_create_job(struct job_line *l, struct err *e)
 {
     const int64_t k = atomic_load(&l->created);
@@ -465,6 +458,25 @@ bool job_line_ready(const struct job_line *l)
 {
     const int64_t k = atomic_load(&l->dealt);
     return k < l->n && state_of(l, k) == JOB_OPEN;
+}
+
+/* Do reports come first? Done jobs keep their memory until then. Devices without a store come first,
+ * unless many reports are due. */
+static bool reports_come_first(const struct job_line *l)
+{
+    const int64_t first = atomic_load(&l->reported);
+    const int64_t most = job_line_ready(l) ? 1 : l->terms->setup->use->n + 1;
+    int64_t due = 0;
+    while (due < most && first + due < l->n && state_of(l, first + due) == JOB_DONE)
+        due++;
+    return due == most;
+}
+
+bool job_line_may_open(const struct job_line *l)
+{
+    const int64_t created = atomic_load(&l->created);
+    return created < l->n && created - atomic_load(&l->dealt) <= l->terms->setup->use->n &&
+           created - atomic_load(&l->reported) < MOST_JOBS && !reports_come_first(l);
 }
 
 struct job *job_line_deal(struct job_line *l)
