@@ -142,7 +142,7 @@ int staging_reserve(struct staging *s, size_t chunk, struct copies *c, struct er
 {
     const int64_t n = staging_count(s), one = (int64_t)chunk;
     const int64_t most = s->n_devices > FEW ? MOST_PIXELS_OF_MANY : MOST_PIXELS;
-    const int64_t share = std::min(s->memory / n - CHUNKS_MARGIN, most);
+    const int64_t share = std::min(s->memory / n - CHUNKS_MARGIN, most) / STORE_PAGE * STORE_PAGE;
     const size_t bytes = (size_t)std::max(share, one);
     if (staging_fit(s, chunk))
         return 0;
