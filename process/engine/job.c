@@ -460,8 +460,8 @@ bool job_line_ready(const struct job_line *l)
     return k < l->n && state_of(l, k) == JOB_OPEN;
 }
 
-/* Do reports come first? Done jobs keep their memory until then. Devices without a store come first,
- * unless many reports are due. */
+/* Do reports come first? Done jobs keep their memory until then. Devices without a store come
+ * first, unless many reports are due. */
 static bool reports_come_first(const struct job_line *l)
 {
     const int64_t first = atomic_load(&l->reported);
