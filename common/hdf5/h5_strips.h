@@ -27,8 +27,8 @@ int h5_read_values(hid_t ds, const char *name, hid_t type, int rank, const hsize
 struct h5_strips;
 struct h5_strips *h5_strips_open(hid_t ds, const char *name, hid_t type, int rank,
                                  const hsize_t *dims, struct err *e);
-int64_t
-h5_strips_rows(const struct h5_strips *m); /* rows of a strip; the last one may have fewer */
+/* Rows of a strip; the last one may have fewer. */
+int64_t h5_strips_rows(const struct h5_strips *m);
 /* Reads strip k. As h5_read_values(). */
 int h5_strips_read(struct h5_strips *m, int64_t k, void *out, struct err *e);
 void h5_strips_close(struct h5_strips *m); /* NULL is fine */

@@ -35,8 +35,8 @@ extern "C" {
 #define RESULT_FORMAT "wsi-spectrum"
 enum {
     RESULT_VERSION = 3, /* the newest format_version of slides that is written and read */
-    RESULT_TABLE = 4
-}; /* the format_version of a table, whose slides are of one of these */
+    RESULT_TABLE = 4,   /* the format_version of a table; its slides have one of their own */
+};
 
 /* How the numbers were computed; spectrum.h defines them. Results with different parameters
  * are never added. */
