@@ -177,7 +177,7 @@ bool device_can_fuse(const struct spectrum *d)
 {
     const struct result_params *p = &d->params;
     return p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
-           !strcmp(p->taper, "rectangular") && d->shared_bytes >= fused_shared_bytes((int)p->bins);
+           d->shared_bytes >= fused_shared_bytes((int)p->bins);
 }
 
 int device_choose_kernel(struct spectrum *d, bool fused, struct err *e)
@@ -358,6 +358,7 @@ static struct smooth_args smooth_args_of(const struct spectrum *d, const struct 
     a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring.rows;
     a.pitch = d->ring.pitch;
+    a.folded = !d->windows;
     a.radius = (int)d->params.radius;
     memcpy(a.across, d->across, sizeof a.across);
     for (int k = 0; k <= a.radius; k++)
@@ -406,6 +407,7 @@ static int queue_windows(struct spectrum *d, const struct spectrum_slab *s, stru
     a.windows = sums_windows(&d->sums, b, d->next_wy, s->end_wy);
     a.bins = d->bins;
     a.sums = sums_counters(&d->sums, b);
+    a.hann = !strcmp(d->params.taper, "hann");
     d->next_wy = s->end_wy;
     if (d->windows)
         return windows_count(d->windows, &a, e);

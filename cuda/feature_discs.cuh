@@ -72,7 +72,9 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
     if (u < 64) {
         disc_add<6, WEIGHT, 6>(d, bins, t, reaches); /* it reaches 110 and more */
         disc_add<5, WEIGHT>(d, bins, t, reaches);
-    } else
+    } else if (u < 96)
+        disc_add<6, WEIGHT, 5>(d, bins, t, reaches); /* 84 and more */
+    else
         disc_add<6, WEIGHT>(d, bins, t, reaches);
     if (u < 32) {
         disc_add<4, WEIGHT>(d, bins, t, reaches);
@@ -86,62 +88,6 @@ __device__ __forceinline__ void discs_add(struct discs *d, unsigned *spectrum, c
 #pragma unroll
     for (int p = 0; p < 16; p++)
         atomicAdd(&spectrum[u * 256 + t + 16 * p], (unsigned)bins[p]);
-}
-
-/* Adds the warp's sum over an octave of a window to the block's octaves (shared) and to the
- * window's rings: `own` of lane o is that of octave o. In the place of the corners is what lies
- * below octave 0. Sums wrap around on the way. */
-__device__ __forceinline__ void octaves_add(unsigned own, unsigned *octaves,
-                                            const struct counts_features &f, int window)
-{
-    const int lane = (int)threadIdx.x & 31;
-    if (own == 0) /* as in all lanes but one per octave */
-        return;
-    atomicAdd(&octaves[lane], own);
-    if (unsigned *ring = counts_ring(&f, window, lane))
-        atomicAdd(ring, own);
-}
-
-/* All discs but the largest, which the columns beyond them reach, too. */
-__device__ __forceinline__ void discs_put(const struct discs &d, unsigned *octaves,
-                                          const struct counts_features &f, int window)
-{
-    const int lane = (int)threadIdx.x & 31;
-    unsigned before = __reduce_add_sync(~0u, d.sum[0]);
-    unsigned own = lane == FEATURE_CORNERS ? before : 0;
-#pragma unroll
-    for (int o = 0; o + 1 < FEATURE_CORNERS; o++) {
-        const unsigned within = __reduce_add_sync(~0u, d.sum[o + 1]);
-        own = lane == o ? within - before : own;
-        before = within;
-    }
-    own = lane == FEATURE_CORNERS - 1 ? 0 - before : own;
-    octaves_add(own, octaves, f, window);
-}
-
-/* The largest disc. */
-__device__ __forceinline__ void discs_put_largest(unsigned sum, unsigned *octaves,
-                                                  const struct counts_features &f, int window)
-{
-    const unsigned all = __reduce_add_sync(~0u, sum);
-    octaves_add(((int)threadIdx.x & 31) == FEATURE_CORNERS - 1 ? all : 0, octaves, f, window);
-}
-
-/* Adds the block's octaves to the band's. all: what the thread has of the sum of all bin numbers of
- * the block. Sums wrap around on the way. */
-__device__ __forceinline__ void discs_flush(const unsigned *octaves, unsigned long long all,
-                                            unsigned long long *d_octaves)
-{
-    const int o = (int)threadIdx.x;
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        all += __shfl_xor_sync(~0u, all, lanes);
-    if ((threadIdx.x & 31) == 0)
-        atomicAdd(&d_octaves[FEATURE_CORNERS], all);
-    if (o >= FEATURES_OCTAVES)
-        return;
-    atomicAdd(&d_octaves[FEATURE_CORNERS], 0ull - octaves[o]);
-    if (o < FEATURE_CORNERS)
-        atomicAdd(&d_octaves[o], (unsigned long long)octaves[o]);
 }
 
 #endif

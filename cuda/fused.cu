@@ -23,11 +23,16 @@
  *   rows     Once per half (fused_rows.cuh).
  *   columns  Per window, 32 transforms of 256 points: 16 threads each, 16 points per thread: radix
  *            16, exchange, radix 16. The exchange passes real parts, then imaginary ones.
- *   counts   From the registers into the block's histograms in shared memory.
+ *   counts   From the registers into the block's histogram in shared memory. What the threads have
+ *            of a window's other sums is added up there by lane; after the next barrier one warp
+ *            per sum adds up the lanes (fused_counts.cuh).
+ *
+ * Two blocks share a multiprocessor where its memory suffices: while one loads rows, the other
+ * computes. A thread that may have more registers transforms two columns at a time instead.
  *
  * Subtracting each row's mean before its transform keeps float accurate; only column 0 depends on
- * it. The mean of these means is subtracted before the transform of column 0 and returns as bin
- * (0, 0).
+ * it, and with Hann's taper column 1. The mean of these means is subtracted before the transform of
+ * that column, too, and returns as bin (0, 0), with the taper as three bins.
  *
  * Exchanges have no bank conflicts: lines are padded, or indices are XORed with numbers that differ
  * between lanes.
@@ -39,38 +44,66 @@ namespace
 {
 
 /* Blocks that a multiprocessor is meant to compute at a time: registers are limited for them. */
-#if defined __CUDA_ARCH__ && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
+#if defined FUSED_RESIDENT /* in measurements of what a smaller GPU would do */
+enum { RESIDENT = FUSED_RESIDENT };
+#elif defined __CUDA_ARCH__ && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
 enum { RESIDENT = 1 };
 #else
 enum { RESIDENT = 2 };
 #endif
 
+enum {
+    TOGETHER = RESIDENT == 1 ? 2 : 1, /* columns that a thread transforms at a time */
+    ROUNDS = COLUMNS / TEAMS / TOGETHER
+};
+
+/* What a kernel does besides counting bins. */
+enum { CLAMP = 1, FEATURES = 2, HANN = 4, WAYS = 8 };
+
 /* --- histograms --- */
 
-__device__ __forceinline__ unsigned *twice_of(struct shared &s)
+__device__ __forceinline__ unsigned *histogram_of(struct shared &s)
 {
     return (unsigned *)(&s + 1);
-}
-
-__device__ __forceinline__ unsigned *once_of(struct shared &s, int bins)
-{
-    return twice_of(s) + bins + 2;
 }
 
 /* Bytes behind struct shared. */
 __host__ __device__ constexpr size_t histogram_bytes(int bins)
 {
-    return sizeof(unsigned) * (size_t)(bins + 2 + (bins + 3) / 2);
+    return sizeof(unsigned) * (size_t)(bins + 2);
 }
 
-/* Counts a value once: class k is the k-th half of a word from `histogram` on. */
-template <bool CLAMP>
-__device__ __forceinline__ int count_once(unsigned histogram, const struct counts_bins &b, c32 z,
-                                          struct tally *t)
+/* --- a barrier that is passed later than it is reached --- */
+
+/* It counts warps. Its phases are numbered from 0. */
+__device__ __forceinline__ void barrier_init(unsigned long long *b)
 {
-    const int bin = bin_of<CLAMP>(b, z), at = bin - MAGIC + 1;
-    add(histogram + (at >> 1 << 2), at & 1 ? 0x10000u : 1u);
-    return tally_add<CLAMP>(b, bin, t);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)),
+                 "r"(THREADS / 32)
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_reach(unsigned long long *b)
+{
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0)
+        asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(
+                         shared_address(b))
+                     : "memory");
+}
+
+/* Waits until all warps have reached phase number `phase`, the present one or the one before. */
+__device__ __forceinline__ void barrier_pass(unsigned long long *b, int phase)
+{
+    unsigned passed;
+    do
+        asm volatile("{ .reg .pred p;\n\t"
+                     "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(passed)
+                     : "r"(shared_address(b)), "r"(phase & 1)
+                     : "memory");
+    while (!passed);
 }
 
 /* --- columns --- */
@@ -102,21 +135,49 @@ __device__ __forceinline__ void load_column(const struct shared &s, int top, int
     }
 }
 
-/* Returns to column 0 the rows' means, except their mean. Returns that as bin (0, 0). */
-__device__ __forceinline__ float add_means(const struct shared &s, int top, int u, c32 *v)
+/* Does column k need the means of rows? */
+template <int WAY> __device__ __forceinline__ bool has_means(int kind, int k)
 {
+    return k == 0 && (kind == 0 || (WAY & HANN && kind == 2));
+}
+
+/* Returns to such a column the rows' means, except their mean. Returns that as bin 0 of the column.
+ * The spectra are doubled, the means are four times as large, and the taper's bins are 128 and -64. */
+template <int WAY>
+__device__ __forceinline__ float add_means(const struct shared &s, int kind, int top, int u, c32 *v)
+{
+    const float factor = !(WAY & HANN) ? 128 : kind ? -32 : 64;
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < 16; j++)
         sum += s.mean[j < 8 ? top : top ^ 1][u + 16 * (j & 7)];
 #pragma unroll
     for (int lanes = 1; lanes < 16; lanes *= 2)
-        sum += __shfl_xor_sync(0xffffu, sum, lanes, 16);
+        sum += __shfl_xor_sync(0xffffu << (threadIdx.x & 16), sum, lanes, 16);
     const float mean = sum / 256;
 #pragma unroll
     for (int j = 0; j < 16; j++)
-        v[j].x += 128 * (s.mean[j < 8 ? top : top ^ 1][u + 16 * (j & 7)] - mean);
-    return 2 * 64 * 256 * mean;
+        v[j].x += factor * (s.mean[j < 8 ? top : top ^ 1][u + 16 * (j & 7)] - mean);
+    return factor * (WAY & HANN ? 128 : 256) * mean;
+}
+
+/* Adds to value u + 16 p of a column what add_means() returned, where it belongs. */
+template <int WAY> __device__ __forceinline__ void return_mean(float mean, int u, int p, c32 *z)
+{
+    if (p == 0)
+        z->x += u == 0 ? mean : WAY & HANN && u == 1 ? -0.5f * mean : 0;
+    if (WAY & HANN && p == 15)
+        z->x += u == 15 ? -0.5f * mean : 0;
+}
+
+/* Multiplies a column by the taper. */
+__device__ __forceinline__ void taper_column(const struct shared &s, int u, c32 *v)
+{
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        const float w = fmaf(-0.5f, s.cosine[u + 16 * j], 0.5f);
+        v[j] = {w * v[j].x, w * v[j].y};
+    }
 }
 
 __device__ __forceinline__ void twiddle_column(const struct shared &s, int u, c32 *v)
@@ -151,33 +212,38 @@ __device__ __forceinline__ void exchange(float *area, int u, c32 *v)
     }
 }
 
-__device__ __forceinline__ void transform_column(struct shared &s, int team, int u, c32 *v)
+__device__ __forceinline__ void transform_columns(struct shared &s, int team, int u, c32 (*v)[16])
 {
-    dft16(v);
-    twiddle_column(s, u, v);
-    exchange(s.exchange[team >> 1] + SECOND * (team & 1), u, v);
-    dft16(v);
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++) {
+        dft16(v[i]);
+        twiddle_column(s, u, v[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++) {
+        exchange(s.exchange[team >> 1] + SECOND * (team & 1), u, v[i]);
+        dft16(v[i]);
+    }
 }
 
 /* What a thread counts of a window. */
 struct counters {
-    struct tally twice, once;
+    struct tally tally;
     struct discs discs; /* of the columns of a round */
-    unsigned largest;   /* the sum over the largest disc */
-    int window;
-    unsigned sample; /* that the window belongs to, or 0 */
+    unsigned outer;     /* of the last octave but the corners, the only one in all rounds */
+    unsigned sample;    /* that the window belongs to, or 0 */
 };
 
 /* Columns 0 and 128, both of real values: their transforms from the one of column 0 + i column 128,
  * V: F0[y] = (V[y] + conj V[-y]) / 2, F128[y] = (V[y] - conj V[-y]) / 2i. u holds V[u + 16 p]. */
-template <bool CLAMP, bool FEATURES>
+template <int WAY>
 __device__ __forceinline__ void count_real_columns(struct shared &s, const struct fused_args &a,
                                                    const c32 *v, int u, float mean,
-                                                   struct counters *to)
+                                                   unsigned histogram, struct counters *to)
 {
     const unsigned lanes = 0xffffu;
-    const unsigned histogram = (unsigned)__cvta_generic_to_shared(once_of(s, a.bins.bins));
-    unsigned *spectrum = FEATURES ? spectrum_of(a.sums.features, to->sample) : NULL;
+    unsigned *spectrum = WAY & FEATURES ? spectrum_of(a.sums.features, to->sample) : NULL;
+    struct tally once = {};
     int bins[16];
 #pragma unroll
     for (int p = 0; p < 16; p++) {
@@ -187,14 +253,14 @@ __device__ __forceinline__ void count_real_columns(struct shared &s, const struc
             m = v[(16 - p) & 15];
         c32 zero = {0.5f * (v[p].x + m.x), 0.5f * (v[p].y - m.y)};
         const c32 last = {0.5f * (v[p].y + m.y), 0.5f * (m.x - v[p].x)};
-        if (u == 0 && p == 0)
-            zero.x += mean;
-        bins[p] = count_once<CLAMP>(histogram, a.bins, zero, &to->once);
-        const int far = count_once<CLAMP>(histogram, a.bins, last, &to->once);
-        if (FEATURES && spectrum)
+        return_mean<WAY>(mean, u, p, &zero);
+        bins[p] = count<1, WAY & CLAMP>(histogram, a.bins, zero, &once);
+        const int far = count<1, WAY & CLAMP>(histogram, a.bins, last, &once);
+        if (spectrum)
             atomicAdd(&spectrum[HALF * FUSED_WINDOW + u + 16 * p], (unsigned)far);
     }
-    if (FEATURES)
+    tally_weigh(&to->tally, 1, once);
+    if (WAY & FEATURES)
         discs_add<1>(&to->discs, spectrum, bins, u, 0, s.reaches[0]);
 }
 
@@ -222,80 +288,117 @@ struct rows_ahead {
     struct share share;
 };
 
+template <int WAY>
 __device__ __forceinline__ void load_ahead(struct rows_ahead *next, int kind, int pitch)
 {
     if (next->rows)
-        next->share = load_share(next->rows, pitch, kind < 2 ? row_of<true>(0) : row_of<false>(0));
+        next->share = load_share<WAY & HANN>(next->rows, pitch, kind, 0);
 }
 
-template <bool CLAMP, bool FEATURES>
+template <int WAY>
 __device__ __forceinline__ void count_column(const struct shared &s, const struct fused_args &a,
-                                             const c32 *v, int kind, int k, int u,
+                                             const c32 *v, int kind, int k, int u, float mean,
                                              unsigned histogram, struct counters *to)
 {
+    struct tally twice = {};
     int bins[16];
 #pragma unroll
-    for (int p = 0; p < 16; p++)
-        bins[p] = count<CLAMP>(histogram, a.bins, v[p], &to->twice);
-    if (FEATURES)
+    for (int p = 0; p < 16; p++) {
+        c32 z = v[p];
+        if (WAY & HANN)
+            return_mean<WAY>(mean, u, p, &z);
+        bins[p] = count<2, WAY & CLAMP>(histogram, a.bins, z, &twice);
+    }
+    tally_weigh(&to->tally, 2, twice);
+    if (WAY & FEATURES)
         add_features(s, a, bins, kind, k, u, to);
 }
 
-/* The discs of a round of columns: only the first round reaches all of them, so no sum of the
- * smaller ones takes a register during the next transform. */
-__device__ __forceinline__ void put_round(struct shared &s, const struct fused_args &a, bool first,
-                                          struct counters *to)
+/* The octaves of a round of columns. Only the first round reaches all discs but the largest, so no
+ * sum of the smaller ones takes a register during the next transform. */
+__device__ __forceinline__ void put_octaves(const struct discs &d, int round, unsigned *outer,
+                                            struct window_sums *to)
 {
-    __syncwarp();
-    if (first)
-        discs_put(to->discs, s.octaves, a.sums.features, to->window);
-    to->largest += to->discs.sum[FEATURE_DISCS - 1];
+    const int lane = (int)threadIdx.x & 31;
+    if (round == 0) {
+        atomicAdd(&to->octaves[FEATURE_CORNERS][lane], d.sum[0]);
+#pragma unroll
+        for (int o = 0; o + 1 < FEATURE_CORNERS; o++)
+            atomicAdd(&to->octaves[o][lane], d.sum[o + 1] - d.sum[o]);
+    }
+    *outer += d.sum[FEATURE_CORNERS] - d.sum[FEATURE_CORNERS - 1];
+    if (round + 1 == ROUNDS)
+        atomicAdd(&to->octaves[FEATURE_CORNERS - 1][lane], *outer);
+}
+
+/* Loads the columns of a round. Returns what add_means() does, or 0. */
+template <int WAY>
+__device__ __forceinline__ float load_columns(const struct shared &s, int kind, int top, int round,
+                                              c32 (*v)[16])
+{
+    const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
+    float mean = 0;
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++)
+        load_column(s, top, column_of(kind, team, round * TOGETHER + i), u, v[i]);
+    if (has_means<WAY>(kind, column_of(kind, team, round * TOGETHER)))
+        mean = add_means<WAY>(s, kind, top, u, v[0]);
+    if (WAY & HANN)
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++)
+            taper_column(s, u, v[i]);
+    return mean;
 }
 
 /* Counts all columns of a window whose upper half is half `top` of the ring. */
-template <bool CLAMP, bool FEATURES>
-__device__ __forceinline__ void count_columns(struct shared &s, const struct fused_args &a,
-                                              int kind, int top, struct counters *to,
-                                              struct rows_ahead *next)
+template <int WAY>
+__device__ __forceinline__ void count_window(struct shared &s, const struct fused_args &a, int kind,
+                                             int window, int top, struct rows_ahead *next)
 {
     const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
-    const unsigned histogram = histogram_address(twice_of(s));
+    const unsigned histogram = histogram_address(histogram_of(s));
+    struct counters c = {};
+    if (WAY & FEATURES)
+        c.sample = a.sums.features.d_sample[window];
 #pragma unroll 1
-    for (int it = 0; it < COLUMNS / TEAMS; it++) {
-        const int k = column_of(kind, team, it);
-        c32 v[16];
-        float mean = 0;
-        load_column(s, top, k, u, v);
-        if (kind == 0 && k == 0)
-            mean = add_means(s, top, u, v);
-        if (it + 1 == COLUMNS / TEAMS) {
-            load_ahead(next, kind, (int)a.pitch);
-            __syncthreads(); /* now the upper half may be overwritten */
+    for (int round = 0; round < ROUNDS; round++) {
+        c32 v[TOGETHER][16];
+        const float mean = load_columns<WAY>(s, kind, top, round, v);
+        if (round + 1 == ROUNDS) {
+            load_ahead<WAY>(next, kind, (int)a.pitch);
+            barrier_reach(&s.loaded); /* when all have, the upper half may be overwritten */
         }
-        transform_column(s, team, u, v);
-        to->discs = {};
-        if (kind == 0 && k == 0)
-            count_real_columns<CLAMP, FEATURES>(s, a, v, u, mean, to);
-        else
-            count_column<CLAMP, FEATURES>(s, a, v, kind, k, u, histogram, to);
-        if (FEATURES)
-            put_round(s, a, it == 0, to);
+        transform_columns(s, team, u, v);
+        c.discs = {};
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            const int k = column_of(kind, team, round * TOGETHER + i);
+            if (i == 0 && kind == 0 && k == 0)
+                count_real_columns<WAY>(s, a, v[i], u, mean, histogram, &c);
+            else
+                count_column<WAY>(s, a, v[i], kind, k, u, i ? 0 : mean, histogram, &c);
+        }
+        __syncwarp();
+        if (WAY & FEATURES)
+            put_octaves(c.discs, round, &c.outer, &s.sums[top]);
     }
+    tally_put<WAY & CLAMP>(c.tally, &s.sums[top]);
 }
 
 /* --- a strip of windows --- */
 
 __device__ __forceinline__ void fill_row_twiddles(struct shared &s, int kind, int u)
 {
-    if (u < 64 && kind < 2)
-        s.row_twiddle[u] = root((u >> 2) * (u & 3), 64);
-    if (u < 32 && kind >= 2) { /* of points n, n + 1 at [n / 2][frequency]; the spectra double */
-        const int n = u >> 2 << 1 | u & 1, k = (kind == 2 ? 1 : 5) + 8 * (u >> 1 & 1);
-        const c32 w = root(n * k, 256);
-        s.row_twiddle[u] = {2 * w.x, 2 * w.y};
+    if (u < 64 &&
+        kind < 2) { /* [residue][n]: w128^((2 residue + kind) n), and what radix 4 left out */
+        const int n = u & 15, r = u >> 4;
+        s.row_twiddle[u] =
+            root(n * (2 * r + kind) + (r & 1) * (kind ? 48 : 32) + (r == 3) * 64, 128);
     }
-    if (u < 32)
-        s.shift[u] = root(u, 128);
+    if (u < 32 && kind >= 2) { /* of points n, n + 1 at [n / 2][frequency] */
+        const int n = u >> 2 << 1 | u & 1, k = (kind == 2 ? 1 : 5) + 8 * (u >> 1 & 1);
+        s.row_twiddle[u] = root(n * k, 256);
+    }
 }
 
 __device__ __forceinline__ void fill_tables(struct shared &s, int kind, int bins)
@@ -307,84 +410,122 @@ __device__ __forceinline__ void fill_tables(struct shared &s, int kind, int bins
         s.column_twiddle[2][u] = {root(8 * u, 256), root(12 * u, 256)};
     }
     fill_row_twiddles(s, kind, u);
-    for (int k = u; k < (int)(histogram_bytes(bins) / sizeof(unsigned)); k += THREADS)
-        twice_of(s)[k] = 0;
-    if (u < FEATURES_OCTAVES)
-        s.octaves[u] = 0;
+    s.cosine[u] = root(u, 256).x;
+    for (int k = u; k < bins + 2; k += THREADS)
+        histogram_of(s)[k] = 0;
+    for (int k = u; k < (int)(sizeof s.sums / sizeof(unsigned)); k += THREADS)
+        ((unsigned *)s.sums)[k] = 0;
     if (u < COLUMNS)
         s.reaches[u] = disc_reaches(frequency_of(kind, u));
+    if (u == 0)
+        barrier_init(&s.loaded);
     __syncthreads();
 }
 
-template <bool CLAMP, bool FEATURES>
-__device__ __forceinline__ void count_window(struct shared &s, const struct fused_args &a, int kind,
-                                             int window, int top, struct rows_ahead *next)
+/* Adds what a block has counted of a window to the window's sums, after a barrier. One warp has the
+ * tallies, each of the others an octave, whose sum over the block's windows it keeps. */
+template <int WAY>
+__device__ __forceinline__ void add_window(const struct fused_args &a, struct window_sums *s,
+                                           int window, unsigned *octave)
 {
-    struct counters c = {};
-    c.window = window;
-    if (FEATURES)
-        c.sample = a.sums.features.d_sample[window];
-    count_columns<CLAMP, FEATURES>(s, a, kind, top, &c, next);
-    add_window<CLAMP>(c.twice, c.once, a.sums.d_windows + 2 * window);
-    if (FEATURES)
-        discs_put_largest(c.largest, s.octaves, a.sums.features, window);
-}
-
-/* Windows wy to end_wy - 1 of column wx. */
-template <bool CLAMP, bool FEATURES>
-__device__ __forceinline__ void strip(struct shared &s, const struct fused_args &a, int kind,
-                                      int wx, int wy, int end_wy)
-{
-    const int nx = (int)a.windows.nx, pitch = (int)a.pitch;
-    const uint8_t *wanted = a.windows.d_wanted;
-    const float *column = a.d_smooth + wx * FUSED_STRIDE;
-    struct rows_ahead ahead = {};
-    bool last = false; /* is a window wanted that ends with this half, */
-    int window = (wy - (int)a.windows.band_wy) * nx + wx; /* and this one, which begins with it? */
-    int row = (int)((int64_t)wy * FUSED_STRIDE % a.ring_rows);
-    for (int half = wy;; half++, window += nx) {
-        const bool next = half < end_wy && (!wanted || wanted[window]);
-        if (last || next) {
-            if (!ahead.rows) {
-                ahead.rows = column + (int64_t)row * pitch;
-                load_ahead(&ahead, kind, pitch);
-            }
-            transform_rows(s, kind, ahead.rows, pitch, half & 1, ahead.share);
-        }
-        __syncthreads();
-        row = row + FUSED_STRIDE == (int)a.ring_rows ? 0 : row + FUSED_STRIDE;
-        ahead.rows = next ? column + (int64_t)row * pitch : NULL;
-        if (last)
-            count_window<CLAMP, FEATURES>(s, a, kind, window - nx, half & 1 ^ 1, &ahead);
-        else
-            load_ahead(&ahead, kind, pitch);
-        if (half == end_wy)
-            return;
-        last = next;
+    const int warp = (int)threadIdx.x / 32;
+    if (warp == FEATURES_OCTAVES)
+        add_tally<WAY & CLAMP>(s, a.sums.d_windows + 2 * window);
+    else if (WAY & FEATURES) {
+        const unsigned sum = __reduce_add_sync(~0u, take(s->octaves[warp]));
+        unsigned *ring = counts_ring(&a.sums.features, window, warp);
+        if (ring && warp < FEATURE_CORNERS && (threadIdx.x & 31) == 0)
+            atomicAdd(ring, sum);
+        *octave += sum;
     }
 }
 
-template <bool CLAMP, bool FEATURES>
+/* Counts the windows of a piece. Returns the warp's sum over its octave.
+ *
+ *   half           0       1       2       3
+ *   rows           half 0  half 1  half 2  half 3
+ *   columns of             window  window  window   that ends with the half
+ *   sums added of                  window  window   that ended with the half before
+ */
+template <int WAY>
+__device__ __forceinline__ unsigned strip(struct shared &s, const struct fused_args &a, int kind,
+                                          const struct fused_piece &p)
+{
+    const int nx = (int)a.windows.nx, pitch = (int)a.pitch;
+    const uint8_t *wanted = a.windows.d_wanted;
+    const float *column = a.d_smooth + p.wx * FUSED_STRIDE;
+    struct rows_ahead ahead = {};
+    unsigned octave = 0;
+    int phases = 0;                                           /* of s.loaded */
+    int window = (p.wy - (int)a.windows.band_wy) * nx + p.wx; /* that begins with the half */
+    int row = (int)((int64_t)p.wy * FUSED_STRIDE % a.ring_rows);
+    bool before = false, last = false; /* is the window wanted that ended with the half before, */
+    for (int half = p.wy;; half++, window += nx) { /* that ends with this half, that begins? */
+        const bool next = half < p.end_wy && (!wanted || wanted[window]);
+        if (last || next) {
+            if (!ahead.rows) {
+                ahead.rows = column + (int64_t)row * pitch;
+                load_ahead<WAY>(&ahead, kind, pitch);
+            }
+            if (phases)
+                barrier_pass(&s.loaded, phases - 1);
+            transform_rows<WAY & HANN>(s, kind, ahead.rows, pitch, half & 1, ahead.share);
+        }
+        __syncthreads();
+        if (before)
+            add_window<WAY>(a, &s.sums[half & 1], window - 2 * nx, &octave);
+        row = row + FUSED_STRIDE == (int)a.ring_rows ? 0 : row + FUSED_STRIDE;
+        ahead.rows = next ? column + (int64_t)row * pitch : NULL;
+        if (last) {
+            count_window<WAY>(s, a, kind, window - nx, half & 1 ^ 1, &ahead);
+            phases++;
+        } else
+            load_ahead<WAY>(&ahead, kind, pitch);
+        before = last;
+        last = next;
+        if (half == p.end_wy)
+            break;
+    }
+    __syncthreads();
+    if (before)
+        add_window<WAY>(a, &s.sums[p.end_wy & 1 ^ 1], window - nx, &octave);
+    return octave;
+}
+
+/* A warp's sum over its octave to the band's; `all` is what the thread has of the sum of all bin
+ * numbers of the block, of which the corners have the rest. */
+__device__ __forceinline__ void add_octaves(unsigned octave, unsigned long long all,
+                                            unsigned long long *d_octaves)
+{
+    const int warp = (int)threadIdx.x / 32;
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        all += __shfl_xor_sync(~0u, all, lanes);
+    if ((threadIdx.x & 31) != 0)
+        return;
+    atomicAdd(&d_octaves[FEATURE_CORNERS], all - octave);
+    if (warp < FEATURE_CORNERS)
+        atomicAdd(&d_octaves[warp], (unsigned long long)octave);
+}
+
+template <int WAY>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     fused_kernel(const __grid_constant__ struct fused_args a, struct fused_cut cut)
 {
     extern __shared__ __align__(2048) unsigned char memory[];
     struct shared &s = *(struct shared *)memory;
     const int kind = (int)blockIdx.x % KINDS, bins = a.bins.bins;
-    const struct fused_piece p = fused_piece_of(a.windows, cut, (int)blockIdx.x / KINDS);
     fill_tables(s, kind, bins);
-    strip<CLAMP, FEATURES>(s, a, kind, p.wx, p.wy, p.end_wy);
-    __syncthreads();
-    const unsigned *twice = twice_of(s), *once = once_of(s, bins);
+    const unsigned octave =
+        strip<WAY>(s, a, kind, fused_piece_of(a.windows, cut, (int)blockIdx.x / KINDS));
     unsigned long long all = 0;
     for (int k = (int)threadIdx.x; k < bins + 2; k += THREADS) {
-        const unsigned sum = 2 * twice[k] + (once[k / 2] >> 16 * (k & 1) & 0xffff);
+        const unsigned sum = histogram_of(s)[k];
         all += (unsigned long long)sum * (unsigned)min(max(k - 1, 0), bins - 1);
         if (sum)
             atomicAdd(&a.sums.d_histogram[k], (unsigned long long)sum);
     }
-    if (FEATURES)
-        discs_flush(s.octaves, all, a.sums.features.d_octaves);
+    if (WAY & FEATURES)
+        add_octaves(octave, all, a.sums.features.d_octaves);
 }
 
 } // namespace
@@ -397,10 +538,10 @@ size_t fused_shared_bytes(int bins)
     return sizeof(struct shared) + histogram_bytes(bins);
 }
 
-/* A kernel for each way of counting. */
 typedef void kernel(struct fused_args, struct fused_cut);
-static kernel *const kernels[2][2] = {{fused_kernel<false, false>, fused_kernel<false, true>},
-                                      {fused_kernel<true, false>, fused_kernel<true, true>}};
+static kernel *const kernels[WAYS] = {fused_kernel<0>, fused_kernel<1>, fused_kernel<2>,
+                                      fused_kernel<3>, fused_kernel<4>, fused_kernel<5>,
+                                      fused_kernel<6>, fused_kernel<7>};
 
 /* What the runtime keeps of each block's shared memory for itself. */
 enum { RESERVED = 1024, MOST_BLOCKS = 2 };
@@ -419,8 +560,8 @@ cudaError_t fused_prepare(size_t shared_bytes, int bins, size_t unused)
                  all = n * (bytes + RESERVED);
     const int share = shared_bytes > all ? (int)(100 * all / shared_bytes) : 100;
     cudaError_t e = cudaSuccess;
-    for (int k = 0; k < 4 && e == cudaSuccess; k++) {
-        const void *f = (const void *)kernels[k / 2][k % 2];
+    for (int k = 0; k < WAYS && e == cudaSuccess; k++) {
+        const void *f = (const void *)kernels[k];
         e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
         if (e == cudaSuccess)
             e = cudaFuncSetAttribute(f, cudaFuncAttributePreferredSharedMemoryCarveout, share);
@@ -432,7 +573,8 @@ void fused_windows(const struct fused_args *a, cudaStream_t stream)
 {
     const int nx = (int)a->windows.nx, n = (int)(a->windows.end_wy - a->windows.first_wy);
     const struct fused_cut cut = fused_cut_of(nx, n, a->multiprocessors * a->blocks / KINDS);
-    kernel *const k = kernels[!a->bins.all_inside][a->sums.features.d_octaves != NULL];
+    const int way = (a->bins.all_inside ? 0 : CLAMP) | (a->sums.features.d_octaves ? FEATURES : 0) |
+                    (a->hann ? HANN : 0);
     const size_t bytes = fused_shared_bytes(a->bins.bins) + a->unused;
-    k<<<KINDS * fused_pieces(nx, cut), THREADS, bytes, stream>>>(*a, cut);
+    kernels[way]<<<KINDS * fused_pieces(nx, cut), THREADS, bytes, stream>>>(*a, cut);
 }

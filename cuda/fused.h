@@ -1,6 +1,5 @@
 /*
- * fused.h - windows of 256 x 256 at stride 128 without a taper: from smoothed rows to counts in one
- * kernel.
+ * fused.h - windows of 256 x 256 at stride 128: from smoothed rows to counts in one kernel.
  */
 #ifndef WSI_FUSED_H
 #define WSI_FUSED_H
@@ -10,11 +9,12 @@
 #include <cuda_runtime.h>
 
 struct fused_args {
-    const float *d_smooth; /* [ring_rows][pitch], as in smooth.h; ring_rows a multiple of 128 */
+    const float *d_smooth; /* [ring_rows][pitch], folded: smooth.h; ring_rows a multiple of 128 */
     int64_t ring_rows, pitch;
     struct counts_windows windows;
     struct counts_bins bins; /* at most FUSED_MOST_BINS of them */
     struct counts_sums sums;
+    bool hann; /* Hann's taper instead of none */
     /* Of the device, and blocks that each computes at a time. Results do not depend on them. */
     int multiprocessors, blocks;
     size_t unused; /* bytes of shared memory that a block has and does not use: 0, except in

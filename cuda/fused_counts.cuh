@@ -7,6 +7,7 @@
 
 #include "cuda/dft.h"
 #include "cuda/fused.h"
+#include "cuda/fused_rows.cuh"
 
 namespace
 {
@@ -14,26 +15,27 @@ namespace
 /* bits of 1.5 * 2^23: adding it rounds a float to an integer in the low bits */
 enum { MAGIC = 0x4b400000 };
 
-/* What a thread has counted of one window, modulo 2^32. Without CLAMP, `sum` and `squares` are of
- * MAGIC + bin: bins_of() takes MAGIC off. */
+/* What a thread has counted, modulo 2^32. Without CLAMP, `sum` and `squares` are of MAGIC + bin, and
+ * `samples` is not used. */
 struct tally {
     unsigned samples, sum, squares; /* in bins; their bin numbers */
 };
 
-/* MAGIC^2 is a multiple of 2^32. */
-template <bool CLAMP> __device__ __forceinline__ struct tally bins_of(const struct tally &t)
+/* The weights of the values of a window that a thread counts: 2 for 16 values of 2 columns, or 1
+ * for those of columns 0 and 128. */
+enum { WEIGHTS = 64 };
+
+/* Shared memory is addressed by 32 bits. */
+__device__ __forceinline__ unsigned shared_address(const void *p)
 {
-    if (CLAMP)
-        return t;
-    const unsigned sum = t.sum - t.samples * (unsigned)MAGIC;
-    return {t.samples, sum, t.squares - 2 * (unsigned)MAGIC * sum};
+    return (unsigned)__cvta_generic_to_shared(p);
 }
 
-/* Shared memory is addressed by 32 bits: bin k of a histogram is at k + 1, and that of MAGIC + k at
- * the same place, as 4 MAGIC wraps around. */
+/* Bin k of a histogram is at k + 1, and that of MAGIC + k at the same place, as 4 MAGIC wraps
+ * around. */
 __device__ __forceinline__ unsigned histogram_address(const unsigned *histogram)
 {
-    return (unsigned)__cvta_generic_to_shared(histogram) + 4 - ((unsigned)MAGIC << 2);
+    return shared_address(histogram) + 4 - ((unsigned)MAGIC << 2);
 }
 
 __device__ __forceinline__ void add(unsigned address, unsigned n)
@@ -64,43 +66,73 @@ __device__ __forceinline__ int tally_add(const struct counts_bins &b, int bin, s
         nearest = min(max(bin, 0), b.bins - 1);
         bin = inside ? bin : 0;
         t->samples += inside;
-    } else {
-        t->samples++;
+    } else
         nearest = bin & 0xffff;
-    }
     t->sum += (unsigned)bin;
     t->squares += (unsigned)bin * (unsigned)bin;
     return nearest;
 }
 
 /* Counts a value and returns the nearest bin. */
-template <bool CLAMP>
+template <unsigned WEIGHT, bool CLAMP>
 __device__ __forceinline__ int count(unsigned histogram, const struct counts_bins &b, c32 z,
                                      struct tally *t)
 {
     const int bin = bin_of<CLAMP>(b, z);
-    add(histogram + ((unsigned)bin << 2), 1);
+    add(histogram + ((unsigned)bin << 2), WEIGHT);
     return tally_add<CLAMP>(b, bin, t);
 }
 
-/* Sum over the warp of values below 2^30. */
+/* Sum over the warp. */
 __device__ __forceinline__ unsigned long long warp_sum(unsigned v)
 {
     return ((unsigned long long)__reduce_add_sync(~0u, v >> 8) << 8) +
            __reduce_add_sync(~0u, v & 0xff);
 }
 
-template <bool CLAMP>
-__device__ __forceinline__ void add_window(const struct tally &t, const struct tally &o,
-                                           unsigned long long *sums)
+/* Adds values of a weight. */
+__device__ __forceinline__ void tally_weigh(struct tally *t, unsigned weight,
+                                            const struct tally &of)
 {
-    const struct tally twice = bins_of<CLAMP>(t), once = bins_of<CLAMP>(o);
-    const unsigned long long samples = __reduce_add_sync(~0u, 2 * twice.samples + once.samples);
-    const unsigned long long sum = __reduce_add_sync(~0u, 2 * twice.sum + once.sum);
-    const unsigned long long squares = warp_sum(2 * twice.squares + once.squares);
+    t->samples += weight * of.samples;
+    t->sum += weight * of.sum;
+    t->squares += weight * of.squares;
+}
+
+template <bool CLAMP>
+__device__ __forceinline__ void tally_put(const struct tally &t, struct window_sums *to)
+{
+    const int lane = (int)threadIdx.x & 31;
+    if (CLAMP)
+        atomicAdd(&to->samples[lane], t.samples);
+    atomicAdd(&to->sum[lane], t.sum);
+    atomicAdd(&to->squares[lane], t.squares);
+}
+
+/* What a lane has, which becomes 0. */
+__device__ __forceinline__ unsigned take(unsigned *sums)
+{
+    const int lane = (int)threadIdx.x & 31;
+    const unsigned v = sums[lane];
+    sums[lane] = 0;
+    return v;
+}
+
+/* The tallies of a block to a window's sums. MAGIC^2 is a multiple of 2^32. */
+template <bool CLAMP>
+__device__ __forceinline__ void add_tally(struct window_sums *s, unsigned long long *sums)
+{
+    unsigned sum = take(s->sum), squares = take(s->squares);
+    if (!CLAMP) {
+        sum -= THREADS / 32 * WEIGHTS * (unsigned)MAGIC;
+        squares -= 2 * (unsigned)MAGIC * sum;
+    }
+    const unsigned long long samples =
+        CLAMP ? __reduce_add_sync(~0u, take(s->samples)) : THREADS * WEIGHTS;
+    const unsigned long long all = __reduce_add_sync(~0u, sum), all_squares = warp_sum(squares);
     if ((threadIdx.x & 31) == 0) {
-        atomicAdd(&sums[0], samples << COUNTS_SHIFT | sum);
-        atomicAdd(&sums[1], squares);
+        atomicAdd(&sums[0], samples << COUNTS_SHIFT | all);
+        atomicAdd(&sums[1], all_squares);
     }
 }
 
@@ -133,8 +165,8 @@ __device__ __forceinline__ struct fused_piece fused_piece_of(const struct counts
 }
 
 /* at_once: columns that are computed at a time. A piece takes as long as its windows and one third
- * of a window: the half that it begins with. Threads sum up a piece modulo 2^32, so it has at most
- * 32 windows. */
+ * of a window: the half that it begins with. It has at most 32 windows, so that a block's sums
+ * over octaves fit 32 bits. */
 inline struct fused_cut fused_cut_of(int nx, int n, int at_once)
 {
     at_once = at_once > 1 ? at_once : 1;

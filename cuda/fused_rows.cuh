@@ -3,7 +3,12 @@
  * smoothed rows to the spectra of rows.
  *
  * A warp owns 16 rows of a half: no other warp touches their part of the ring before the barrier at
- * the end. Eight threads load a row, 128 bytes at a time.
+ * the end. Eight threads load a row, 128 bytes at a time. What they load are sums s and differences
+ * d of quarters (smooth.h): of a window's quarters a to d, s = a + b and d = a - b in its left half,
+ * c + d and c - d in its right half. So kinds 0 and 1 load half of the row.
+ *
+ * Hann's taper is w[n] = (1 - cos 2 pi n / 256) / 2, so with C and S, cosine and sine of n < 64, the
+ * quarters of a tapered row are a (1 - C) / 2, b (1 + S) / 2, c (1 + C) / 2 and d (1 - S) / 2.
  */
 #ifndef WSI_FUSED_ROWS_CUH
 #define WSI_FUSED_ROWS_CUH
@@ -22,7 +27,6 @@ enum {
     HALF = 128,           /* rows of a half */
     COLUMNS = 32,         /* spectral columns of a kind */
     TEAMS = THREADS / 16, /* each with a column */
-    ROUNDS = 4,           /* rows that a thread loads a share of, per half */
     LINE = 20,            /* floats between the lines of an exchange: no bank conflicts */
     SECOND = 336,         /* where the second team's area of a warp begins */
 };
@@ -31,19 +35,23 @@ struct alignas(16) pair {
     c32 a, b;
 };
 
-/* Behind it: the histogram of values that count twice, [bins + 2], and that of values that count
- * once, two counts of 16 bits per word. */
+/* What the threads of a block have counted of a window, added up by lane. In the place of the
+ * corners is what lies below octave 0. Everything wraps around on the way. */
+struct window_sums {
+    unsigned samples[32], sum[32], squares[32], octaves[FEATURES_OCTAVES][32];
+};
+
+/* Behind it: the histogram of weights, [bins + 2]. */
 struct shared {
     c32 ring[2][HALF][COLUMNS]; /* twice the row spectra: point k of row r at k ^ (r & 15) */
     float exchange[TEAMS / 2][SECOND + 15 * LINE + 16];
     pair column_twiddle[3][16]; /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
     c32 row_twiddle[64];        /* see fill_tables() in fused.cu */
-    union {
-        c32 shift[32];       /* w128^n: the second kind */
-        float mean[2][HALF]; /* four times the means of rows: the first kind */
-    };
-    unsigned octaves[FEATURES_OCTAVES]; /* sums over all windows of the block */
-    uint2 reaches[COLUMNS];             /* of discs */
+    float mean[2][HALF];        /* four times the means of rows: kind 0; with a taper 2 and 3 */
+    struct window_sums sums[2]; /* of this window and of the one before, in turn */
+    uint2 reaches[COLUMNS];     /* of discs */
+    unsigned long long loaded;  /* how many warps have loaded their columns: see barrier_reach() */
+    float cosine[256]; /* with a taper: cos 2 pi n / 256; the sine of n < 64 is at n + 192 */
 };
 
 /* exp(-2 pi i k / n) */
@@ -54,9 +62,10 @@ __device__ __forceinline__ c32 root(int k, int n)
     return w;
 }
 
-/* A thread's share of a row: four pixels of each eighth of the 256. */
+/* What a thread loads at a time, four neighbours each at n and n + 32, in both halves of the window:
+ * of one row sums, then differences, or of two rows one of these. */
 struct share {
-    float4 eighth[8];
+    float4 v[8];
 };
 
 /* The row of round i. Rows 2 p and 2 p + 1 make one complex row of the kinds that pack them. */
@@ -66,13 +75,20 @@ template <bool PACKED> __device__ __forceinline__ int row_of(int i)
     return 16 * warp + (PACKED ? 8 * (i >> 1) + 2 * g + (i & 1) : 4 * i + g);
 }
 
-__device__ __forceinline__ struct share load_share(const float *rows, int pitch, int row)
+/* The share of round i: of two rounds if they pack rows, without a taper. */
+template <bool HANN>
+__device__ __forceinline__ struct share load_share(const float *rows, int pitch, int kind, int i)
 {
-    const float4 *p = (const float4 *)(rows + row * pitch) + (threadIdx.x & 7);
+    const bool packed = kind < 2, both = HANN || !packed;
+    const int row = packed ? row_of<true>(i) : row_of<false>(i);
+    const float *near = rows + row * pitch + 4 * ((int)threadIdx.x & 7) + (both ? 0 : 64 * kind),
+                *far = near + (both ? 64 : pitch);
     struct share s;
 #pragma unroll
-    for (int m = 0; m < 8; m++)
-        s.eighth[m] = p[8 * m];
+    for (int m = 0; m < 4; m++) {
+        s.v[m] = *(const float4 *)(near + 32 * (m & 1) + 128 * (m >> 1));
+        s.v[m + 4] = *(const float4 *)(far + 32 * (m & 1) + 128 * (m >> 1));
+    }
     return s;
 }
 
@@ -96,28 +112,35 @@ __device__ __forceinline__ float4 minus(float4 a, float4 b)
     return {a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w};
 }
 
+/* Four times the mean of a row, from the eight threads' sums of all quarters. */
+__device__ __forceinline__ float mean_of(const float *v)
+{
+    float sum = v[0];
+#pragma unroll
+    for (int k = 1; k < 8; k++)
+        sum += v[k];
+    return sum8(sum) / 64;
+}
+
 /* Points 4 t .. and 32 + 4 t .. of a row: its quarters a + b + c + d, or a - b + c - d. */
 struct folded {
     float v[8];
 };
 
-template <int KIND>
-__device__ __forceinline__ struct folded fold_quarters(struct shared &s, const struct share &x,
-                                                       int half, int row)
+__device__ __forceinline__ struct folded folded_of(float4 near, float4 far)
 {
-    const float4 *e = x.eighth;
-    const float4 ac = plus(e[0], e[4]), bd = plus(e[2], e[6]), ac2 = plus(e[1], e[5]),
-                 bd2 = plus(e[3], e[7]);
-    const float4 near = KIND ? minus(ac, bd) : plus(ac, bd),
-                 far = KIND ? minus(ac2, bd2) : plus(ac2, bd2);
-    struct folded f = {{near.x, near.y, near.z, near.w, far.x, far.y, far.z, far.w}};
+    return {{near.x, near.y, near.z, near.w, far.x, far.y, far.z, far.w}};
+}
+
+/* v: sums, or differences. The first kind is less the row's mean. */
+template <int KIND>
+__device__ __forceinline__ struct folded fold_quarters(struct shared &s, const float4 *v, int half,
+                                                       int row)
+{
+    struct folded f = folded_of(plus(v[0], v[2]), plus(v[1], v[3]));
     if (KIND)
         return f;
-    float sum = f.v[0];
-#pragma unroll
-    for (int k = 1; k < 8; k++)
-        sum += f.v[k];
-    const float mean = sum8(sum) / 64;
+    const float mean = mean_of(f.v);
     if ((threadIdx.x & 7) == 0)
         s.mean[half][row] = mean;
 #pragma unroll
@@ -126,119 +149,60 @@ __device__ __forceinline__ struct folded fold_quarters(struct shared &s, const s
     return f;
 }
 
-/* Writes the points of a pair of rows, n = 4 j + residue at [residue][j]. */
+/* What the taper makes of the quarters of a point. */
+struct tapered {
+    float sum, difference; /* a + b + c + d, a - b + c - d */
+    float s, d;            /* a + b - c - d, a - b - c + d */
+};
+
+/* The same before it, and four times the row's mean, which is taken off. */
+__device__ __forceinline__ struct tapered taper_point(const struct tapered &x, float mean,
+                                                      float cosine, float sine)
+{
+    const float ac = cosine * (x.s + x.d), bd = sine * (x.s - x.d), both = x.sum - mean,
+                ac2 = cosine * (both + x.difference), bd2 = sine * (both - x.difference);
+    return {fmaf(0.5f, both, 0.25f * (bd - ac)), fmaf(0.5f, x.difference, -0.25f * (bd + ac)),
+            fmaf(0.5f, x.s, 0.25f * (bd2 - ac2)), fmaf(0.5f, x.d, -0.25f * (bd2 + ac2))};
+}
+
+/* Tapers the points 4 t .. and 32 + 4 t .. of a row, whose mean is kept for kinds 0 and 2. */
 template <int KIND>
-__device__ __forceinline__ void put_points(const struct shared &s, c32 *work,
-                                           const struct folded &a, const struct folded &b, int p)
+__device__ __forceinline__ void taper_row(struct shared &s, const struct share &x, int half,
+                                          int row, struct tapered *out)
 {
     const int t = (int)threadIdx.x & 7;
+    const struct folded sum = folded_of(plus(x.v[0], x.v[2]), plus(x.v[1], x.v[3])),
+                        difference = folded_of(plus(x.v[4], x.v[6]), plus(x.v[5], x.v[7])),
+                        left = folded_of(minus(x.v[0], x.v[2]), minus(x.v[1], x.v[3])),
+                        right = folded_of(minus(x.v[4], x.v[6]), minus(x.v[5], x.v[7]));
+    const float mean = KIND == 1 ? 0 : mean_of(sum.v);
+    if (KIND % 2 == 0 && t == 0)
+        s.mean[half][row] = mean;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        c32 near = {a.v[i], b.v[i]}, far = {a.v[i + 4], b.v[i + 4]};
-        if (KIND) {
-            const c32 w = s.shift[4 * t + i];
-            near = near * w;
-            far = minus_i(far * w);
-        }
-        const int at = 16 * i + (t ^ 2 * i ^ 8 * (p & 1));
-        work[at] = near;
-        work[at ^ 8] = far;
-    }
-}
-
-/* Row spectra from the four transforms of 16 points: their k-th values at [k][residue]. */
-template <int KIND> __device__ __forceinline__ void separate(struct shared &s, int half, int p)
-{
-    const int j = (int)threadIdx.x & 7, k = (KIND ? 15 : 16) - j, far = KIND || j ? k : 8;
-    c32 *rows = s.ring[half][2 * p];
-    const pair *near4 = (const pair *)rows + 2 * (j ^ (p & 3)),
-               *far4 = (const pair *)rows + 2 * (far ^ (p & 3));
-    const int n = j >> 2 & 1, f = far >> 2 & 1;
-    const pair n0 = near4[n], n1 = near4[n ^ 1], f0 = far4[f], f1 = far4[f ^ 1];
-    c32 a[4] = {n0.a, n0.b, n1.a, n1.b}, b[4] = {f0.a, f0.b, f1.a, f1.b};
-    dft4(a[0], a[1], a[2], a[3]);         /* points j + 16 m */
-    dft4(b[0], b[1], b[2], b[3]);         /* far + 16 m */
-    const bool own = KIND == 0 && j == 0; /* points 0 and 8 are mirrored among themselves */
-    const c32 mirror[4] = {b[3], own ? a[3] : b[2], own ? b[3] : a[3], own ? b[2] : a[2]};
-    const c32 point[4] = {a[0], a[1], b[0], b[1]};
-    const int even = 2 * p & 15;
-    __syncwarp();
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-        const c32 z = point[c], m = mirror[c];
-        c32 upper = {z.x + m.x, z.y - m.y}, lower = {z.y + m.y, m.x - z.x};
-        if (own && c == 0) { /* column 0 + i column 128 */
-            upper = {2 * a[0].x, 2 * a[2].x};
-            lower = {2 * a[0].y, 2 * a[2].y};
-        }
-        const int column = (c < 2 ? j : far) + 16 * (c & 1);
-        rows[column ^ even] = upper;
-        rows[COLUMNS + (column ^ even ^ 1)] = lower;
+    for (int k = 0; k < 8; k++) {
+        const float *c = s.cosine + 4 * t + 8 * (k & 4) + (k & 3);
+        out[k] =
+            taper_point({sum.v[k], difference.v[k], left.v[k], right.v[k]}, mean, c[0], c[192]);
     }
 }
 
 template <int KIND>
-__device__ __forceinline__ void packed_rows(struct shared &s, const float *rows, int pitch,
-                                            int half, const struct share &ahead)
+__device__ __forceinline__ struct folded fold_tapered(struct shared &s, const struct share &x,
+                                                      int half, int row)
 {
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x & 31;
+    struct tapered p[8];
+    struct folded f;
+    taper_row<KIND>(s, x, half, row, p);
 #pragma unroll
-    for (int i = 0; i < ROUNDS; i += 2) {
-        const int row = row_of<true>(i);
-        const struct folded a =
-            fold_quarters<KIND>(s, i ? load_share(rows, pitch, row) : ahead, half, row);
-        const struct folded b =
-            fold_quarters<KIND>(s, load_share(rows, pitch, row + 1), half, row + 1);
-        put_points<KIND>(s, s.ring[half][row], a, b, row >> 1);
-    }
-    __syncwarp();
-    {
-        const int t = lane & 3, q = lane >> 2, swap = q & 3;
-        c32 *work = s.ring[half][16 * warp + 2 * q];
-        const pair *in = (const pair *)work + 8 * t;
-        c32 v[16];
-#pragma unroll
-        for (int c = 0; c < 8; c++) {
-            const pair z = in[c ^ t ^ 4 * (q & 1)];
-            v[2 * c] = z.a;
-            v[2 * c + 1] = z.b;
-        }
-        __syncwarp();
-        dft16(v);
-#pragma unroll
-        for (int k = 0; k < 16; k++)
-            work[4 * (k ^ swap) + (t ^ 2 * (k >> 2 & 1))] =
-                k ? v[k] * s.row_twiddle[4 * k + t] : v[0];
-    }
-    __syncwarp();
-    const int g = lane >> 3; /* rows of a half warp differ in bit 3 */
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        separate<KIND>(s, half, 8 * warp + 4 * (g & 1) + (g >> 1) + 2 * i);
+    for (int k = 0; k < 8; k++)
+        f.v[k] = KIND ? p[k].difference : p[k].sum;
+    return f;
 }
 
-/* --- columns 8 k + 1 and 8 k + 5: 32 complex points of one row --- */
-
-/* Sum over m < 8 of x[n + 32 m] w8^(m c), c = 1 or 5, from the eighths of the row. */
-template <int KIND>
-__device__ __forceinline__ c32 fold_eighths(float x0, float x1, float x2, float x3, float x4,
-                                            float x5, float x6, float x7)
+/* a + s b */
+__device__ __forceinline__ c32 add_scaled(c32 a, float s, c32 b)
 {
-    const float h = KIND == 2 ? 0.70710678118654752f : -0.70710678118654752f;
-    const float r = x0 - x4, i = x2 - x6, r1 = x1 - x5, i1 = x3 - x7;
-    return {fmaf(h, r1 - i1, r), fmaf(-h, r1 + i1, -i)};
-}
-
-template <int KIND> __device__ __forceinline__ void put_row(c32 *row, const struct share &x, int r)
-{
-    const float4 *e = x.eighth;
-    const int t = (int)threadIdx.x & 7, at = 2 * t ^ (t >> 2) ^ (r & 7);
-    pair *out = (pair *)row;
-    out[at] = {fold_eighths<KIND>(e[0].x, e[1].x, e[2].x, e[3].x, e[4].x, e[5].x, e[6].x, e[7].x),
-               fold_eighths<KIND>(e[0].y, e[1].y, e[2].y, e[3].y, e[4].y, e[5].y, e[6].y, e[7].y)};
-    out[at ^ 1] = {
-        fold_eighths<KIND>(e[0].z, e[1].z, e[2].z, e[3].z, e[4].z, e[5].z, e[6].z, e[7].z),
-        fold_eighths<KIND>(e[0].w, e[1].w, e[2].w, e[3].w, e[4].w, e[5].w, e[6].w, e[7].w)};
+    return {fmaf(s, b.x, a.x), fmaf(s, b.y, a.y)};
 }
 
 /* a + w b */
@@ -247,15 +211,148 @@ __device__ __forceinline__ c32 butterfly(c32 a, c32 w, c32 b)
     return {fmaf(w.x, b.x, fmaf(-w.y, b.y, a.x)), fmaf(w.x, b.y, fmaf(w.y, b.x, a.y))};
 }
 
+/* Where points 2 m and 2 m + 1 of residue r are in the two rows of a pair that begins with `row`. */
+__device__ __forceinline__ int pair_at(int row, int r, int m)
+{
+    return 8 * r + (m ^ r ^ (row & 4));
+}
+
+/* Radix 4 over the points n, n + 16, n + 32, n + 48 of a pair of rows, z = a + i b. Thread t < 4 of
+ * eight has n and n + 32 for four n, thread t + 4 has n + 16 and n + 48. Each keeps one of sum and
+ * difference and sends the other; then the first has residues 0 and 2, the second 1 and 3. */
 template <int KIND>
+__device__ __forceinline__ void put_points(const struct shared &s, c32 *rows, int row,
+                                           const struct folded &a, const struct folded &b)
+{
+    const float h = 0.70710678118654752f;
+    const int t = (int)threadIdx.x & 7, second = t >> 2;
+    const float sign = second ? -1.0f : 1.0f;
+    const c32 w = KIND == 0 ? (second ? c32{0, 1} : c32{1, 0}) : (second ? c32{-h, h} : c32{h, -h});
+    c32 first[4], last[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const c32 near = {a.v[i], b.v[i]}, beyond = {a.v[i + 4], b.v[i + 4]},
+                  far = KIND ? minus_i(beyond) : beyond;
+        const c32 keep = add_scaled(near, sign, far), send = add_scaled(near, -sign, far);
+        const c32 got = {__shfl_xor_sync(~0u, send.x, 4), __shfl_xor_sync(~0u, send.y, 4)};
+        first[i] = butterfly(keep, w, got);
+        last[i] = butterfly(keep, {-w.x, -w.y}, got);
+    }
+    pair *to = (pair *)rows;
+    const pair *twiddle = (const pair *)s.row_twiddle + 8 * second + 2 * (t & 3);
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        const pair u = twiddle[m], v = twiddle[m + 16];
+        to[pair_at(row, second, 2 * (t & 3) + m)] = {first[2 * m] * u.a, first[2 * m + 1] * u.b};
+        to[pair_at(row, second + 2, 2 * (t & 3) + m)] = {last[2 * m] * v.a, last[2 * m + 1] * v.b};
+    }
+}
+
+/* Row spectra of a pair of rows from its points: value k of thread t is at 4 k + t. */
+template <int KIND>
+__device__ __forceinline__ void separate(c32 *rows, int row, int t, const c32 *v)
+{
+    const int from = KIND ? 3 - t : 4 - t & 3;
+#pragma unroll
+    for (int p = 0; p < 8; p++) {
+        c32 m = {__shfl_sync(~0u, v[15 - p].x, from, 4), __shfl_sync(~0u, v[15 - p].y, from, 4)};
+        if (KIND == 0 && t == 0)
+            m = v[16 - p & 15];
+        c32 upper = {v[p].x + m.x, v[p].y - m.y}, lower = {v[p].y + m.y, m.x - v[p].x};
+        if (KIND == 0 && p == 0 && t == 0) { /* column 0 + i column 128 */
+            upper = {2 * v[0].x, 2 * v[8].x};
+            lower = {2 * v[0].y, 2 * v[8].y};
+        }
+        const int at = 4 * p + t ^ row & 15;
+        rows[at] = upper;
+        rows[COLUMNS + (at ^ 1)] = lower;
+    }
+}
+
+/* Loads two rows and writes their points. `ahead` is the first share of the half. */
+template <int KIND, bool HANN>
+__device__ __forceinline__ void put_pair(struct shared &s, const float *rows, int pitch, int half,
+                                         int i, const struct share &ahead)
+{
+    const int row = row_of<true>(2 * i);
+    const struct share x = i ? load_share<HANN>(rows, pitch, KIND, 2 * i) : ahead;
+    struct folded a, b;
+    if (HANN) {
+        a = fold_tapered<KIND>(s, x, half, row);
+        b = fold_tapered<KIND>(s, load_share<HANN>(rows, pitch, KIND, 2 * i + 1), half, row + 1);
+    } else {
+        a = fold_quarters<KIND>(s, x.v, half, row);
+        b = fold_quarters<KIND>(s, x.v + 4, half, row + 1);
+    }
+    put_points<KIND>(s, s.ring[half][row], row, a, b);
+}
+
+template <int KIND, bool HANN>
+__device__ __forceinline__ void packed_rows(struct shared &s, const float *rows, int pitch,
+                                            int half, const struct share &ahead)
+{
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x & 31;
+    put_pair<KIND, HANN>(s, rows, pitch, half, 0, ahead);
+    put_pair<KIND, HANN>(s, rows, pitch, half, 1, ahead);
+    __syncwarp();
+    const int t = lane & 3, row = 16 * warp + 4 * (lane >> 2 & 3) + 2 * (lane >> 4);
+    c32 *points = s.ring[half][row];
+    c32 v[16];
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const pair z = ((const pair *)points)[pair_at(row, t, m)];
+        v[2 * m] = z.a;
+        v[2 * m + 1] = z.b;
+    }
+    __syncwarp();
+    dft16(v);
+    separate<KIND>(points, row, t, v);
+}
+
+/* --- columns 8 k + 1 and 8 k + 5: 32 complex points of one row --- */
+
+/* Twice the sum over m < 8 of x[n + 32 m] w8^(m c), c = 1 or 5, from the differences of the window's
+ * halves: of sums s and differences d of quarters, at n and at n + 32. */
+template <int KIND>
+__device__ __forceinline__ c32 fold_eighths(float s, float s32, float d, float d32)
+{
+    const float r = KIND == 2 ? 1.41421356237309505f : -1.41421356237309505f;
+    return {fmaf(r, d32, d + s), fmaf(-r, s32, d - s)};
+}
+
+template <int KIND, bool HANN>
+__device__ __forceinline__ void put_row(struct shared &s, const struct share &x, int half, int row)
+{
+    struct folded sum = folded_of(minus(x.v[0], x.v[2]), minus(x.v[1], x.v[3])),
+                  difference = folded_of(minus(x.v[4], x.v[6]), minus(x.v[5], x.v[7]));
+    if (HANN) {
+        struct tapered p[8];
+        taper_row<KIND>(s, x, half, row, p);
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            sum.v[k] = p[k].s;
+            difference.v[k] = p[k].d;
+        }
+    }
+    c32 z[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        z[k] = fold_eighths<KIND>(sum.v[k], sum.v[k + 4], difference.v[k], difference.v[k + 4]);
+    const int t = (int)threadIdx.x & 7, at = 2 * t ^ (t >> 2) ^ (row & 7);
+    pair *out = (pair *)s.ring[half][row];
+    out[at] = {z[0], z[1]};
+    out[at ^ 1] = {z[2], z[3]};
+}
+
+template <int KIND, bool HANN>
 __device__ __forceinline__ void single_rows(struct shared &s, const float *rows, int pitch,
                                             int half, const struct share &ahead)
 {
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x & 31;
 #pragma unroll
-    for (int i = 0; i < ROUNDS; i++) {
-        const int row = row_of<false>(i);
-        put_row<KIND>(s.ring[half][row], i ? load_share(rows, pitch, row) : ahead, row);
+    for (int i = 0; i < 4; i++) {
+        const struct share x = i ? load_share<HANN>(rows, pitch, KIND, i) : ahead;
+        put_row<KIND, HANN>(s, x, half, row_of<false>(i));
     }
     __syncwarp();
     const float c = 0.92387953251128674f, sine = 0.38268343236508977f;
@@ -281,17 +378,18 @@ __device__ __forceinline__ void single_rows(struct shared &s, const float *rows,
 
 /* Transforms the 128 rows at `rows` into half number `half` of the ring. The share of round 0 has
  * been loaded. */
+template <bool HANN>
 __device__ __forceinline__ void transform_rows(struct shared &s, int kind, const float *rows,
                                                int pitch, int half, const struct share &ahead)
 {
     if (kind == 0)
-        packed_rows<0>(s, rows, pitch, half, ahead);
+        packed_rows<0, HANN>(s, rows, pitch, half, ahead);
     else if (kind == 1)
-        packed_rows<1>(s, rows, pitch, half, ahead);
+        packed_rows<1, HANN>(s, rows, pitch, half, ahead);
     else if (kind == 2)
-        single_rows<2>(s, rows, pitch, half, ahead);
+        single_rows<2, HANN>(s, rows, pitch, half, ahead);
     else
-        single_rows<3>(s, rows, pitch, half, ahead);
+        single_rows<3, HANN>(s, rows, pitch, half, ahead);
 }
 
 } // namespace

@@ -1,14 +1,19 @@
 /*
  * smooth.cu - see smooth.h.
  *
- * A warp owns a strip of 128 columns and marches down; each lane owns four neighbouring columns.
- * The gray values that the vertical sums need stay in registers, so each pixel is loaded and
- * converted to gray once per strip. The horizontal sums get their neighbours from the next lanes,
- * so the lanes at both ends write nothing. Nothing goes through shared memory, and no warp waits
- * for another.
+ * A warp owns a strip of 128 columns and marches down; each lane owns four neighbouring columns and
+ * one column of the halo:
+ *
+ *   column  -4 .. -1     | 0 .. 3   4 .. 7  ...  124 .. 127 | 128 .. 131
+ *   lane    0 .. 3 (mod 8) 0        1            31           4 .. 7 (mod 8)
+ *
+ * A new row of gray is added to the vertical sums of the seven rows that it belongs to; the sum that
+ * is then complete goes on. So each pixel is loaded and converted to gray once per strip. The
+ * horizontal sums get their neighbours from the next lanes, at both ends from those of the halo.
+ * Nothing goes through shared memory, and no warp waits for another.
  *
  * Radii above 4 (sigma above 4/3 px) and chunks whose width is no multiple of 4 take the plain
- * kernel, which computes every pixel's sums anew.
+ * kernel, which computes every pixel's sums anew, in the same order.
  */
 #include "cuda/smooth.h"
 
@@ -19,31 +24,33 @@ enum {
     QUAD = 4,
     LANES = 32,
     WARPS = 4,
-    ROWS = 4,
+    RESIDENT = 7, /* blocks per multiprocessor: 72 registers per thread */
+    ROWS = 2,     /* that are loaded at a time */
+    STRIP = QUAD * LANES,
     STRIP_ROWS = 64,
+    FOLD = STRIP / 2,
     MOST_RADIUS = QUAD,
     THREADS = 256
 };
 
-__device__ __forceinline__ int64_t clamped(int64_t v, int64_t end)
+__device__ __forceinline__ int clamped(int v, int64_t end)
 {
-    return v < 0 ? 0 : v >= end ? end - 1 : v;
+    return v < 0 ? 0 : v >= (int)end ? (int)end - 1 : v;
 }
 
 /* A row of the slide, going down. Beyond the slide it stays on the edge row. */
 struct walker {
     const uint8_t *p; /* its first pixel */
-    int64_t y;
-    int in_chunk; /* row within the chunk */
+    int y, in_chunk;  /* row of the slide, and within the chunk */
 };
 
 /* Bytes from the first pixel of a row to that of column x. */
-__device__ __forceinline__ int64_t column_offset(const struct smooth_args &a, int64_t x)
+__device__ __forceinline__ int64_t column_offset(const struct smooth_args &a, int x)
 {
     return layout_column(&a.layout, clamped(x, a.width));
 }
 
-__device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, int64_t y)
+__device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, int y)
 {
     const int64_t row = clamped(y, a.height);
     const struct smooth_slab &s = row < a.slab.row ? a.above : a.slab;
@@ -51,9 +58,9 @@ __device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, 
     return {s.d_chunks + layout_row(&a.layout, r), y, (int)(r % a.layout.chunk_rows)};
 }
 
-__device__ __forceinline__ int64_t rows_end(const struct smooth_args &a)
+__device__ __forceinline__ int rows_end(const struct smooth_args &a)
 {
-    return a.end + a.radius < a.height ? a.end + a.radius : a.height;
+    return min((int)a.end + a.radius, (int)a.height);
 }
 
 __device__ __forceinline__ void step_down(struct walker *w, const struct smooth_args &a)
@@ -61,7 +68,7 @@ __device__ __forceinline__ void step_down(struct walker *w, const struct smooth_
     const int pitch = a.layout.chunk_cols * a.layout.channels;
     if (++w->y <= 0 || w->y >= rows_end(a))
         return;
-    if (w->y == a.slab.row) {
+    if (w->y == (int)a.slab.row) {
         w->p = a.slab.d_chunks;
         w->in_chunk = 0;
     } else if (++w->in_chunk == a.layout.chunk_rows) {
@@ -83,11 +90,22 @@ __device__ __forceinline__ float gray_of(unsigned rgb)
     return (float)__dp2a_lo(587u << 16 | 299u, rgb, __dp2a_hi(114u, rgb, 0u));
 }
 
-/* The columns of a lane: where they begin; whether those of all lanes are within the slide. */
+/* The columns of a lane: where they begin; whether those of all lanes are within the slide; and
+ * where its column of the halo is. */
 struct columns {
-    int64_t x, offset;
+    int64_t offset, halo;
+    int x;
     bool all_inside;
 };
+
+__device__ __forceinline__ struct columns columns_of(const struct smooth_args &a, int left)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    const int x = left + lane * QUAD;
+    return {column_offset(a, x),
+            column_offset(a, left + (lane & 4 ? STRIP - QUAD : -QUAD) + (lane & 7)), x,
+            __all_sync(~0u, x + QUAD <= (int)a.width) != 0};
+}
 
 /* Gray of four neighbours from their bytes. */
 template <int CHANNELS> __device__ __forceinline__ void gray_of_quad(const unsigned *w, float *gray)
@@ -104,116 +122,138 @@ template <int CHANNELS> __device__ __forceinline__ void gray_of_quad(const unsig
     }
 }
 
+/* Gray of a lane's columns and, last, of its column of the halo. */
+struct grays {
+    float v[QUAD + 1];
+};
+
 /* The next N rows. They are loaded together if they are in one chunk and the strip is within the
  * slide. */
 template <int N, int CHANNELS>
 __device__ __forceinline__ void walk(struct walker *w, const struct smooth_args &a,
-                                     const struct columns &c, float (*gray)[QUAD])
+                                     const struct columns &c, struct grays *gray)
 {
-    if (N == 0)
-        return;
     if (c.all_inside && w->y >= 0 && w->y + N <= rows_end(a) &&
         w->in_chunk + N <= a.layout.chunk_rows) {
         const int pitch = a.layout.chunk_cols * CHANNELS;
-        unsigned words[N ? N : 1][CHANNELS];
+        unsigned words[N][CHANNELS];
 #pragma unroll
-        for (int k = 0; k < N; k++)
+        for (int k = 0; k < N; k++) {
 #pragma unroll
             for (int i = 0; i < CHANNELS; i++)
                 words[k][i] = ((const unsigned *)(w->p + k * pitch + c.offset))[i];
+            gray[k].v[QUAD] = gray_at<CHANNELS>(w->p + k * pitch + c.halo);
+        }
 #pragma unroll
         for (int k = 0; k < N; k++)
-            gray_of_quad<CHANNELS>(words[k], gray[k]);
+            gray_of_quad<CHANNELS>(words[k], gray[k].v);
         w->p += (N - 1) * pitch;
         w->y += N - 1;
         w->in_chunk += N - 1;
         step_down(w, a);
     } else
 #pragma unroll
-        for (int k = 0; k < N; k++, step_down(w, a))
+        for (int k = 0; k < N; k++, step_down(w, a)) {
 #pragma unroll
             for (int i = 0; i < QUAD; i++)
-                gray[k][i] = gray_at<CHANNELS>(w->p + column_offset(a, c.x + i));
+                gray[k].v[i] = gray_at<CHANNELS>(w->p + column_offset(a, c.x + i));
+            gray[k].v[QUAD] = gray_at<CHANNELS>(w->p + c.halo);
+        }
 }
 
-/* Vertical sums of the rows around v[RADIUS]. */
+/* Vertical sums of a column in progress: of rows 1, 2, ... after the one that the next row
+ * completes. */
+template <int RADIUS> struct sums {
+    float v[2 * RADIUS + 1];
+};
+
+/* Adds a row and returns the sum that it completes. */
 template <int RADIUS>
-__device__ __forceinline__ void sum_down(const struct smooth_args &a, const float (*v)[QUAD],
-                                         float *sum)
+__device__ __forceinline__ float add_row(const struct smooth_args &a, struct sums<RADIUS> *s,
+                                         float gray)
 {
+    const float whole = RADIUS ? fmaf(a.down[RADIUS], gray, s->v[0]) : a.down[0] * gray;
 #pragma unroll
-    for (int c = 0; c < QUAD; c++) {
-        sum[c] = a.down[0] * v[RADIUS][c];
-#pragma unroll
-        for (int r = 1; r <= RADIUS; r++)
-            sum[c] += a.down[r] * (v[RADIUS - r][c] + v[RADIUS + r][c]);
-    }
+    for (int k = 0; k + 1 < 2 * RADIUS; k++)
+        s->v[k] = fmaf(a.down[k < RADIUS ? RADIUS - 1 - k : k + 1 - RADIUS], gray, s->v[k + 1]);
+    if (RADIUS)
+        s->v[2 * RADIUS - 1] = a.down[RADIUS] * gray;
+    return whole;
 }
 
+/* Horizontal sums of a lane's columns. down: their vertical sums and, last, that of its column of
+ * the halo. */
 template <int RADIUS>
-__device__ __forceinline__ float4 sum_across(const struct smooth_args &a, const float *own)
+__device__ __forceinline__ void sum_across(const struct smooth_args &a, const float *down,
+                                           float *sum)
 {
-    float v[QUAD + 2 * RADIUS], sum[QUAD];
+    const int lane = (int)threadIdx.x % LANES;
+    float v[QUAD + 2 * RADIUS];
 #pragma unroll
     for (int k = 0; k < RADIUS; k++) {
-        v[k] = __shfl_up_sync(~0u, own[QUAD - RADIUS + k], 1);
-        v[RADIUS + QUAD + k] = __shfl_down_sync(~0u, own[k], 1);
+        const float halo = __shfl_sync(~0u, down[QUAD], k + (lane ? QUAD : QUAD - RADIUS));
+        const float before = __shfl_up_sync(~0u, down[QUAD - RADIUS + k], 1),
+                    behind = __shfl_down_sync(~0u, down[k], 1);
+        v[k] = lane == 0 ? halo : before;
+        v[RADIUS + QUAD + k] = lane == LANES - 1 ? halo : behind;
     }
 #pragma unroll
     for (int k = 0; k < QUAD; k++)
-        v[RADIUS + k] = own[k];
+        v[RADIUS + k] = down[k];
 #pragma unroll
     for (int k = 0; k < QUAD; k++) {
-        sum[k] = a.across[0] * v[RADIUS + k];
+        sum[k] = a.across[RADIUS] * v[k];
 #pragma unroll
-        for (int r = 1; r <= RADIUS; r++)
-            sum[k] += a.across[r] * (v[RADIUS + k - r] + v[RADIUS + k + r]);
+        for (int r = 1; r <= 2 * RADIUS; r++)
+            sum[k] = fmaf(a.across[r < RADIUS ? RADIUS - r : r - RADIUS], v[k + r], sum[k]);
     }
-    return {sum[0], sum[1], sum[2], sum[3]};
 }
 
-/* Columns that a strip writes. */
-__host__ __device__ constexpr int strip_columns(int radius)
-{
-    return radius ? QUAD * (LANES - 2) : QUAD * LANES;
-}
-
-template <int RADIUS, int CHANNELS>
-__global__ void __launch_bounds__(WARPS *LANES)
+template <int RADIUS, int CHANNELS, bool FOLDED>
+__global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
     smooth_kernel(const __grid_constant__ struct smooth_args a)
 {
-    const int lane = (int)threadIdx.x % LANES, edge = RADIUS ? 1 : 0;
-    const int64_t strip = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANES;
-    const int64_t x = strip * strip_columns(RADIUS) + (lane - edge) * QUAD;
-    const int64_t top = a.first + (int64_t)blockIdx.y * STRIP_ROWS;
-    const int64_t end = top + STRIP_ROWS < a.end ? top + STRIP_ROWS : a.end;
-    const struct columns c = {x, column_offset(a, x),
-                              __all_sync(~0u, x >= 0 && x + QUAD <= a.width) != 0};
-    const bool writes = lane >= edge && lane < LANES - edge && x < a.width;
+    const int left = ((int)blockIdx.x * WARPS + (int)threadIdx.x / LANES) * STRIP;
+    const int top = (int)a.first + (int)blockIdx.y * STRIP_ROWS;
+    const int end = min(top + STRIP_ROWS, (int)a.end);
+    const struct columns c = columns_of(a, left);
+    const bool writes = FOLDED ? left + STRIP <= a.width : c.x < a.width;
+    const float sign = threadIdx.x & LANES / 2 ? -1.0f : 1.0f;
     struct walker w = walk_from(a, top - RADIUS);
-    int64_t out_row = top % a.ring_rows;
-    float v[2 * RADIUS + ROWS][QUAD];
-    walk<2 * RADIUS, CHANNELS>(&w, a, c, v);
-    for (int64_t y = top; y < end; y += ROWS) {
-        walk<ROWS, CHANNELS>(&w, a, c, v + 2 * RADIUS);
+    int out_row = top % (int)a.ring_rows;
+    struct sums<RADIUS> sums[QUAD + 1] = {};
+#pragma unroll 1
+    for (int r = 0; r < 2 * RADIUS; r++) {
+        struct grays gray;
+        walk<1, CHANNELS>(&w, a, c, &gray);
+#pragma unroll
+        for (int i = 0; i <= QUAD; i++)
+            add_row<RADIUS>(a, &sums[i], gray.v[i]);
+    }
+#pragma unroll 1
+    for (int y = top; y < end; y += ROWS) {
+        struct grays gray[ROWS];
+        walk<ROWS, CHANNELS>(&w, a, c, gray);
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
-            float down[QUAD];
-            sum_down<RADIUS>(a, v + k, down);
-            const float4 out = sum_across<RADIUS>(a, down);
+            float down[QUAD + 1], out[QUAD];
+#pragma unroll
+            for (int i = 0; i <= QUAD; i++)
+                down[i] = add_row<RADIUS>(a, &sums[i], gray[k].v[i]);
+            sum_across<RADIUS>(a, down, out);
+            if (FOLDED)
+#pragma unroll
+                for (int i = 0; i < QUAD; i++)
+                    out[i] = fmaf(sign, out[i], __shfl_xor_sync(~0u, out[i], LANES / 2));
             if (writes && y + k < end)
-                __stcg((float4 *)(a.d_smooth + out_row * a.pitch + x), out);
-            out_row = out_row + 1 < a.ring_rows ? out_row + 1 : 0;
+                __stcg((float4 *)(a.d_smooth + out_row * a.pitch + c.x),
+                       float4{out[0], out[1], out[2], out[3]});
+            out_row = out_row + 1 < (int)a.ring_rows ? out_row + 1 : 0;
         }
-#pragma unroll
-        for (int k = 0; k < 2 * RADIUS; k++)
-#pragma unroll
-            for (int i = 0; i < QUAD; i++)
-                v[k][i] = v[k + ROWS][i];
     }
 }
 
-__device__ float down_at(const struct smooth_args &a, int64_t x, int64_t y)
+__device__ float down_at(const struct smooth_args &a, int x, int y)
 {
     const int64_t column = column_offset(a, x);
     struct walker w = walk_from(a, y - a.radius);
@@ -224,20 +264,34 @@ __device__ float down_at(const struct smooth_args &a, int64_t x, int64_t y)
     return sum;
 }
 
+/* What is stored in column `left + threadIdx.x` of a row of THREADS smoothed columns. */
+__device__ float folded_at(const float *row)
+{
+    const int x = (int)threadIdx.x;
+    return x & FOLD ? row[x - FOLD] - row[x] : row[x] + row[x + FOLD];
+}
+
 /* Any radius: vertical sums of the block's columns go to shared memory, then the horizontal sums.
  */
 __global__ void __launch_bounds__(THREADS)
     smooth_plain_kernel(const __grid_constant__ struct smooth_args a)
 {
-    __shared__ float line[THREADS + 2 * SPECTRUM_MAX_RADIUS];
+    __shared__ float line[THREADS + 2 * SPECTRUM_MAX_RADIUS], smooth[THREADS];
     const int64_t left = (int64_t)blockIdx.x * THREADS, y = a.first + blockIdx.y;
     for (int k = (int)threadIdx.x; k < THREADS + 2 * a.radius; k += THREADS)
-        line[k] = down_at(a, left + k - a.radius, y);
+        line[k] = down_at(a, (int)left + k - a.radius, (int)y);
     __syncthreads();
     float sum = 0;
     for (int r = -a.radius; r <= a.radius; r++)
         sum += a.across[r < 0 ? -r : r] * line[(int)threadIdx.x + a.radius + r];
-    if (left + threadIdx.x < a.width)
+    if (a.folded) {
+        smooth[threadIdx.x] = sum;
+        __syncthreads();
+        sum = folded_at(smooth);
+    }
+    const int64_t last =
+        a.folded ? left + (threadIdx.x / STRIP + 1) * STRIP - 1 : left + threadIdx.x;
+    if (last < a.width)
         a.d_smooth[y % a.ring_rows * a.pitch + left + threadIdx.x] = sum;
 }
 
@@ -246,14 +300,21 @@ unsigned blocks(int64_t n, int64_t each)
     return (unsigned)((n + each - 1) / each);
 }
 
+template <int RADIUS, bool FOLDED> void launch(const struct smooth_args *a, cudaStream_t stream)
+{
+    const dim3 grid(blocks(a->width, WARPS * STRIP), blocks(a->end - a->first, STRIP_ROWS));
+    if (a->layout.channels == 1)
+        smooth_kernel<RADIUS, 1, FOLDED><<<grid, WARPS * LANES, 0, stream>>>(*a);
+    else
+        smooth_kernel<RADIUS, 3, FOLDED><<<grid, WARPS * LANES, 0, stream>>>(*a);
+}
+
 template <int RADIUS> void launch(const struct smooth_args *a, cudaStream_t stream)
 {
-    const dim3 grid(blocks(a->width, WARPS * strip_columns(RADIUS)),
-                    blocks(a->end - a->first, STRIP_ROWS));
-    if (a->layout.channels == 1)
-        smooth_kernel<RADIUS, 1><<<grid, WARPS * LANES, 0, stream>>>(*a);
+    if (a->folded)
+        launch<RADIUS, true>(a, stream);
     else
-        smooth_kernel<RADIUS, 3><<<grid, WARPS * LANES, 0, stream>>>(*a);
+        launch<RADIUS, false>(a, stream);
 }
 
 } // namespace

@@ -5,6 +5,9 @@
  *   bench_kernels RGB WIDTH HEIGHT [SLIDE_WIDTH SLIDE_HEIGHT]
  *
  * RGB is a file of u8 [HEIGHT][WIDTH][3]; its pixels are repeated to fill the slide.
+ *
+ * bench_kernels_small, with FUSED_RESIDENT = 1, has the kernel as it is built for GPUs that hold one
+ * block per multiprocessor, and leaves 28 KB of level 1 cache, as they do.
  */
 #include "cuda/fused.h"
 #include "cuda/smooth.h"
@@ -97,8 +100,15 @@ static struct counts_bins contract_bins()
     return {1, 0, (float)(200 * log10(2.0)), BINS, true};
 }
 
+struct version {
+    const char *name;
+    cudaError_t (*prepare)(void);
+    void (*run)(const struct fused_args *, cudaStream_t);
+    bool features, hann;
+};
+
 static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked,
-                                  bool features)
+                                  const struct version &v)
 {
     const struct counts_features none = {};
     return {s.d_smooth,
@@ -106,7 +116,8 @@ static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end
             s.pitch,
             {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
             contract_bins(),
-            {s.d_histogram, s.d_windows, features ? s.features : none},
+            {s.d_histogram, s.d_windows, v.features ? s.features : none},
+            v.hann,
             multiprocessors,
             fused_blocks((size_t)shared_each, BINS),
             0};
@@ -138,47 +149,41 @@ static void cufft_windows(const struct fused_args *a, cudaStream_t)
     exit(1);
 }
 
-/* One block per multiprocessor, which leaves 28 KB of level 1 cache: as GPUs with 128 KB do. */
+/* Shared memory that blocks have and do not use, so that 28 KB of level 1 cache are left. */
 static size_t unused_shared()
 {
+#ifdef FUSED_RESIDENT
     return (size_t)shared_block - fused_shared_bytes(BINS);
+#else
+    return 0;
+#endif
 }
 
 static cudaError_t prepare_fused(void)
 {
-    return fused_prepare((size_t)shared_each, BINS, 0);
-}
-
-static cudaError_t prepare_alone(void)
-{
     return fused_prepare((size_t)shared_each, BINS, unused_shared());
 }
 
-static void alone_windows(const struct fused_args *a, cudaStream_t stream)
+static void run_fused(const struct fused_args *a, cudaStream_t stream)
 {
-    struct fused_args alone = *a;
-    alone.blocks = 1;
-    alone.unused = unused_shared();
-    fused_windows(&alone, stream);
+    struct fused_args with = *a;
+    with.unused = unused_shared();
+    if (with.unused)
+        with.blocks = 1;
+    fused_windows(&with, stream);
 }
 
-struct version {
-    const char *name;
-    cudaError_t (*prepare)(void);
-    void (*run)(const struct fused_args *, cudaStream_t);
-    bool features;
-};
 static cudaError_t nothing(void)
 {
     return cudaSuccess;
 }
 
 static const struct version versions[] = {
-    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false},
-    {"fused (cuda/fused.cu)", prepare_fused, fused_windows, false},
-    {"fused, with features", prepare_fused, fused_windows, true},
-    {"fused, one block", prepare_alone, alone_windows, false},
-    {"fused, one block, with features", prepare_alone, alone_windows, true},
+    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false, false},
+    {"fused (cuda/fused.cu)", prepare_fused, run_fused, false, false},
+    {"fused, with features", prepare_fused, run_fused, true, false},
+    {"fused, Hann's taper", prepare_fused, run_fused, false, true},
+    {"fused, Hann's taper, with features", prepare_fused, run_fused, true, true},
 };
 
 /* --- the check: some windows in float64 --- */
@@ -211,7 +216,7 @@ static double gray(const std::vector<uint8_t> &rgb, int w, int h, int channels, 
 }
 
 static void reference(const std::vector<uint8_t> &rgb, int w, int h, const struct slide &s,
-                      int64_t wx, int64_t wy, std::vector<double> &histogram)
+                      int64_t wx, int64_t wy, bool hann, std::vector<double> &histogram)
 {
     double weight[7], sum = 0;
     for (int r = 0; r < 7; r++)
@@ -229,6 +234,8 @@ static void reference(const std::vector<uint8_t> &rgb, int w, int h, const struc
         for (int x = 0; x < N; x++)
             for (int r = 0; r < 7; r++)
                 f[y * N + x] += weight[r] / sum * d[y * (N + 6) + x + r];
+    for (int k = 0; hann && k < N * N; k++)
+        f[k] *= pow(sin(M_PI * (k / N) / N) * sin(M_PI * (k % N) / N), 2);
     for (int y = 0; y < N; y++)
         fft(&f[y * N], N, 1);
     for (int x = 0; x < N; x++)
@@ -246,11 +253,12 @@ static void run_slide(const struct slide &s, const struct version &v, bool maske
     for (int64_t wy = 0; wy < s.ny; wy += AT_ONCE) {
         const int64_t end_wy = std::min(wy + AT_ONCE, s.ny), rows = (end_wy - 1) * S + N;
         if (smooth) {
-            const struct smooth_args a = smooth_of(s, done, rows);
+            struct smooth_args a = smooth_of(s, done, rows);
+            a.folded = v.run != cufft_windows;
             smooth_rows(&a, 0);
             done = rows;
         }
-        const struct fused_args f = fused_of(s, wy, end_wy, masked, v.features);
+        const struct fused_args f = fused_of(s, wy, end_wy, masked, v);
         if (v.run)
             v.run(&f, 0);
     }
@@ -370,9 +378,9 @@ static void add_features(struct slide *s)
         sample[k] = features_hash(k % s->nx, k / s->nx) % 40 == 0;
     CHECK(cudaMalloc(&s->features.d_octaves, FEATURES_OCTAVES * 8));
     CHECK(cudaMalloc(&s->features.d_rings, sample.size() * FEATURES_OCTAVES * 4));
-    s->features.rings = 2; /* as level_db and focus_db need them */
+    s->features.rings = 4; /* as the maps of result.h need them */
     s->features.words = 1;
-    s->features.slots = 0xff1ff0f;
+    s->features.slots = 0xf321f0f;
     CHECK(cudaMalloc(&s->features.d_spectra, FEATURES_SAMPLES * (N / 2 + 1) * N * 4));
     CHECK(cudaMalloc(&d_sample, sample.size()));
     CHECK(cudaMemcpy(d_sample, sample.data(), sample.size(), cudaMemcpyHostToDevice));
@@ -414,7 +422,9 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
 {
     struct slide s = make_slide(rgb, w, h, width, height, channels);
     std::vector<uint8_t> mask(s.nx * s.ny);
-    std::vector<double> want(BINS + 2);
+    std::vector<double> want[2];
+    want[0].resize(BINS + 2);
+    want[1].resize(BINS + 2);
     for (int k = 0; k < 24; k++) {
         const int64_t i = k == 0   ? 0
                           : k == 1 ? s.nx - 1
@@ -423,20 +433,21 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
                           : k == 1 ? s.ny - 1
                                    : (k * 104729 + 5) % s.ny;
         if (!mask[j * s.nx + i])
-            reference(rgb, w, h, s, i, j, want);
+            for (int hann = 0; hann < 2; hann++)
+                reference(rgb, w, h, s, i, j, hann, want[hann]);
         mask[j * s.nx + i] = 1;
     }
     CHECK(cudaMemcpy(s.d_mask, mask.data(), mask.size(), cudaMemcpyHostToDevice));
     printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray",
            (long long)width, (long long)height, (long long)(s.nx * s.ny), RUNS);
     const float alone = cufft_alone(s);
-    const float smooth = timed(s, {"", nothing, NULL, false}, true);
+    const float smooth = timed(s, {"", nothing, NULL, false, false}, true);
     printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone,
            "gray and smoothing alone", smooth);
     printf("%-40s %8s %8s %10s %12s\n", "", "windows", "all", "of cuFFT", "mass off %");
     for (const struct version &v : versions) {
         CHECK(v.prepare());
-        const double moved = off(s, v, want);
+        const double moved = off(s, v, want[v.hann]);
         const float all = timed(s, v, true), windows = timed(s, v, false);
         printf("%-40s %8.2f %8.2f %10.2f %12.4f\n", v.name, windows, all, all / alone, moved);
         fflush(stdout);

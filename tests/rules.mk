@@ -51,6 +51,14 @@ $(B)/tests/bench_nvjpeg: $(B)/tests/bench_nvjpeg.o $(COMMON)
 	$(link) $(CUDA_LIBS) -lnvjpeg $(LDLIBS)
 $(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
+# the same with the kernels of GPUs that hold one block per multiprocessor
+$(B)/tests/%_small.o: tests/%.cu $(B)/config
+	$(call show,NVCC $<)$(NVCC) $(NVFLAGS) -DFUSED_RESIDENT=1 -c -o $@ $<
+$(B)/tests/%_small.o: cuda/%.cu $(B)/config
+	$(call show,NVCC $<)$(NVCC) $(NVFLAGS) -DFUSED_RESIDENT=1 -c -o $@ $<
+$(B)/tests/bench_kernels_small: $(B)/tests/bench_kernels_small.o $(B)/tests/fused_small.o \
+  $(filter-out %/fused.o,$(TEST_OBJECTS))
+	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
 $(B)/tests/bench_peers: tests/bench_peers.c
 	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm

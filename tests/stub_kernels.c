@@ -32,6 +32,17 @@ static void gray_row(const struct smooth_args *a, int64_t y, int device, float *
     }
 }
 
+/* Sums and differences of columns, as smooth.h describes them; exact. */
+static void fold(float *row, int64_t width)
+{
+    for (int64_t left = 0; left + 128 <= width; left += 128)
+        for (float *p = row + left; p < row + left + 64; p++) {
+            const float a = p[0], b = p[64];
+            p[0] = a + b;
+            p[64] = a - b;
+        }
+}
+
 /* Instead of the smoothed row y: gray of row y + 2 gray of y - radius + 3 gray of y + radius,
  * exact. */
 static void run_smooth(const struct smooth_args *a, int device)
@@ -55,21 +66,27 @@ static void run_smooth(const struct smooth_args *a, int device)
         stub_check_memory(out, (size_t)a->pitch * sizeof *out, device, "ring of smoothed rows");
         for (int64_t x = 0; x < a->width; x++)
             out[x] = rows[x] + 2 * up[x] + 3 * down[x];
+        if (a->folded)
+            fold(out, a->width);
     }
     free(rows);
 }
 
 /* Of n x n px of the ring: each value times a weight of its place. */
 static uint64_t checksum(const float *d_smooth, int64_t ring_rows, int64_t pitch, int64_t top,
-                         int64_t left, int n, int device)
+                         int64_t left, int n, bool folded, int device)
 {
     uint64_t sum = 0;
     stub_check(left + n <= pitch, "a window beyond the ring's pitch");
     for (int y = 0; y < n && !stub.quick; y++) {
         const float *row = d_smooth + (top + y) % ring_rows * pitch + left;
         stub_check_memory(row, (size_t)n * sizeof *row, device, "a window's row");
-        for (int x = 0; x < n; x++)
-            sum += (uint64_t)row[x] * (unsigned)(1 + (7 * y + 13 * x) % 256);
+        for (int x = 0; x < n; x++) {
+            const float *at = row + (folded ? x & ~64 : x), value = !folded  ? at[0]
+                                                                    : x & 64 ? (at[0] - at[64]) / 2
+                                                                             : (at[0] + at[64]) / 2;
+            sum += (uint64_t)value * (unsigned)(1 + (7 * y + 13 * x) % 256);
+        }
     }
     return sum;
 }
@@ -141,7 +158,7 @@ static void run_fused(const struct fused_args *a, int device)
         if (is_wanted(&a->windows, k, device))
             add_window(&a->sums, &a->bins,
                        checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * FUSED_STRIDE,
-                                k % nx * FUSED_STRIDE, FUSED_WINDOW, device),
+                                k % nx * FUSED_STRIDE, FUSED_WINDOW, true, device),
                        FUSED_WINDOW, in_band(&a->windows, k), device);
 }
 
@@ -158,7 +175,7 @@ static void run_windows(const struct windows_args *a, enum what what, unsigned b
             continue;
         if (what == GATHER) {
             sum = checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * a->stride,
-                           k % nx * a->stride, a->window, device);
+                           k % nx * a->stride, a->window, false, device);
             stub_check_memory(a->d_gathered + i * n * n, (size_t)(n * n) * sizeof *a->d_gathered,
                               device, "gathered windows");
             stub_check_memory(a->d_mean + i, sizeof *a->d_mean, device, "means of windows");
