@@ -88,9 +88,14 @@ struct buffers_ring buffers_ring(const struct buffers *b, const struct spectrum_
     return {pitch_of(d), batch, ring_rows(b, d, batch)};
 }
 
+static bool slabs_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes)
+{
+    return d->buffers <= b->n && slab_bytes <= b->slab_bytes;
+}
+
 bool buffers_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes)
 {
-    return slab_bytes <= b->slab_bytes && batch_of(b, d) > 0;
+    return slabs_fit(b, d, slab_bytes) && batch_of(b, d) > 0;
 }
 
 /* --- memory --- */
@@ -102,6 +107,7 @@ void buffers_release_slabs(struct buffers *b)
         s->d_pixels = NULL;
     }
     b->slab_bytes = 0;
+    b->n = 0;
 }
 
 void buffers_release_ring(struct buffers *b)
@@ -111,15 +117,17 @@ void buffers_release_ring(struct buffers *b)
     b->ring_bytes = 0;
 }
 
-int buffers_reserve_slabs(struct buffers *b, size_t bytes, struct err *e)
+int buffers_reserve_slabs(struct buffers *b, const struct spectrum_band *d, size_t slab_bytes,
+                          struct err *e)
 {
-    if (bytes <= b->slab_bytes)
+    if (slabs_fit(b, d, slab_bytes))
         return 0;
     buffers_release_slabs(b);
-    for (struct buffer *s = b->slabs; s < b->slabs + BUFFERS_SLABS; s++)
-        if (CU(b->device, cudaMalloc((void **)&s->d_pixels, bytes), e))
+    for (struct buffer *s = b->slabs; s < b->slabs + d->buffers; s++)
+        if (CU(b->device, cudaMalloc((void **)&s->d_pixels, slab_bytes), e))
             return -1;
-    b->slab_bytes = bytes;
+    b->slab_bytes = slab_bytes;
+    b->n = d->buffers;
     return 0;
 }
 

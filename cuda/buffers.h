@@ -32,6 +32,7 @@ struct buffers {
     const struct result_params *params;
     struct buffer slabs[BUFFERS_SLABS];
     float *d_ring; /* [ring rows][pitch]: smoothed rows */
+    int n;         /* slabs that have memory */
     size_t slab_bytes, ring_bytes;
     int halved; /* how often memory was short */
 };
@@ -49,7 +50,8 @@ struct buffers_ring {
 struct buffers_ring buffers_ring(const struct buffers *b, const struct spectrum_band *d);
 
 bool buffers_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes);
-int buffers_reserve_slabs(struct buffers *b, size_t bytes, struct err *e);
+int buffers_reserve_slabs(struct buffers *b, const struct spectrum_band *d, size_t slab_bytes,
+                          struct err *e);
 int buffers_reserve_ring(struct buffers *b, const struct spectrum_band *d, struct err *e);
 void buffers_release_slabs(struct buffers *b);
 void buffers_release_ring(struct buffers *b);

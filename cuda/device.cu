@@ -244,12 +244,12 @@ static bool may_halve(struct spectrum *d)
 }
 
 /* A device that has had room for other bands lacks it for this one only. A device that never had
- * room, not even with the lowest slabs, such as one that somebody else uses, is of no use. */
+ * room, not even with few of the lowest slabs, such as one that somebody else uses, is of no use. */
 static int no_room(struct spectrum *d, const struct spectrum_band *b, int halved, struct err *e)
 {
     if (d->check.last != cudaErrorMemoryAllocation)
         return check_give_up(&d->check, e);
-    if (b->lowest && !d->has_had_room) {
+    if (b->lowest && b->buffers == SPECTRUM_BUFFERS && !d->has_had_room) {
         check_give_up(&d->check, e);
         return SPECTRUM_NO_ROOM;
     }
@@ -265,7 +265,7 @@ static int reserve_all(struct spectrum *d, const struct spectrum_band *b, size_t
                        struct err *e)
 {
     d->check.last = cudaSuccess;
-    if (buffers_reserve_slabs(&d->buffers, buffer_bytes, e) || sums_reserve(&d->sums, b, e) ||
+    if (buffers_reserve_slabs(&d->buffers, b, buffer_bytes, e) || sums_reserve(&d->sums, b, e) ||
         buffers_reserve_ring(&d->buffers, b, e) ||
         loader_reserve_unpacks(&d->loader, b, d->buffers.halved, e))
         return -1;

@@ -51,8 +51,8 @@ static size_t chunk_bytes(const struct spectrum_band *b)
 
 bool loader_fits(const struct loader *l, const struct spectrum_band *b, int halved)
 {
-    for (const struct unpack &u : l->unpacks)
-        if (!unpack_fits(&u, b, halved))
+    for (int k = 0; k < b->buffers; k++)
+        if (!unpack_fits(&l->unpacks[k], b, halved))
             return false;
     return staging_fit(l->staging, chunk_bytes(b)) &&
            (!l->reads || reads_fit(l->reads, staging_bytes(l->staging)));
@@ -73,8 +73,8 @@ int loader_reserve_staging(struct loader *l, const struct spectrum_band *b, stru
 int loader_reserve_unpacks(struct loader *l, const struct spectrum_band *b, int halved,
                            struct err *e)
 {
-    for (struct unpack &u : l->unpacks)
-        if (unpack_reserve(&u, b, halved, e))
+    for (int k = 0; k < b->buffers; k++)
+        if (unpack_reserve(&l->unpacks[k], b, halved, e))
             return -1;
     return 0;
 }

@@ -221,14 +221,14 @@ __global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
     const float sign = threadIdx.x & LANES / 2 ? -1.0f : 1.0f;
     struct walker w = walk_from(a, top - RADIUS);
     int out_row = top % (int)a.ring_rows;
-    struct sums<RADIUS> sums[QUAD + 1] = {};
+    sums<RADIUS> below[QUAD + 1] = {};
 #pragma unroll 1
     for (int r = 0; r < 2 * RADIUS; r++) {
         struct grays gray;
         walk<1, CHANNELS>(&w, a, c, &gray);
 #pragma unroll
         for (int i = 0; i <= QUAD; i++)
-            add_row<RADIUS>(a, &sums[i], gray.v[i]);
+            add_row<RADIUS>(a, &below[i], gray.v[i]);
     }
 #pragma unroll 1
     for (int y = top; y < end; y += ROWS) {
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
             float down[QUAD + 1], out[QUAD];
 #pragma unroll
             for (int i = 0; i <= QUAD; i++)
-                down[i] = add_row<RADIUS>(a, &sums[i], gray[k].v[i]);
+                down[i] = add_row<RADIUS>(a, &below[i], gray[k].v[i]);
             sum_across<RADIUS>(a, down, out);
             if (FOLDED)
 #pragma unroll

@@ -152,7 +152,6 @@ const struct spectrum_backend spectrum_cuda = {
     .name = "cuda",
     .layout = SPECTRUM_CHUNKS,
     .buffers = SPECTRUM_MOST_BUFFERS,
-    .ahead = SPECTRUM_MOST_BUFFERS - 2,
     .memory = INT64_C(1536) << 20,
     .packed_memory = INT64_C(2304) << 20,
     .most_windows = MOST_WINDOWS,

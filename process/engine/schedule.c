@@ -27,7 +27,8 @@ struct feed {
     enum item_kind kind;
     int64_t next;  /* LOAD: chunk of the slab, COMPUTE: unit of the slab */
     int lowered;   /* how often slabs had to be lower, because memory was short */
-    int64_t slabs; /* slabs begun; slab k is in buffer k % buffers of the backend */
+    int buffers;   /* of the device that are used */
+    int64_t slabs; /* slabs begun; slab k is in buffer k % buffers */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
     int64_t items; /* produced so far; the loop's queue of the device has them */
     /* How many there were after the last ... */
@@ -59,6 +60,8 @@ struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, 
         return NULL;
     }
     *s = (struct schedule){.terms = t, .line = l, .feeds = feeds};
+    for (int k = 0; k < t->setup->use->n; k++)
+        feeds[k].buffers = t->setup->use->backend->buffers;
     return s;
 }
 
@@ -135,8 +138,20 @@ static void lose_band(struct band *band)
     atomic_store(&band->lost, true);
 }
 
-/* The device's memory must hold the band, if need be with lower slabs. Returns LOOP_DRAIN if
- * buffers must grow first, which they can only when nothing is in progress; else LOOP_ITEM. */
+/* Memory is short: lower slabs, in the end fewer buffers. Returns false if less cannot be used. */
+static bool use_less(struct feed *f)
+{
+    if (job_lower_slabs(f->band))
+        f->lowered++;
+    else if (f->buffers > SPECTRUM_BUFFERS)
+        f->buffers = f->band->geometry.buffers = SPECTRUM_BUFFERS;
+    else
+        return false;
+    return true;
+}
+
+/* The device's memory must hold the band, if need be with less of it. Returns LOOP_DRAIN if buffers
+ * must grow first, which they can only when nothing is in progress; else LOOP_ITEM. */
 static int make_room(struct schedule *s, struct feed *f, bool drained)
 {
     struct band *band = f->band;
@@ -145,8 +160,8 @@ static int make_room(struct schedule *s, struct feed *f, bool drained)
     int r;
     while ((r = backend(s)->reserve(job_device(band), d, buffer_bytes(s, d), drained, &why)) ==
                SPECTRUM_NO_ROOM &&
-           job_lower_slabs(band))
-        f->lowered++;
+           use_less(f))
+        ;
     if (r == SPECTRUM_NO_ROOM)
         job_no_room(band, &why);
     else if (r < 0)
@@ -174,7 +189,7 @@ static void begin_slab(struct schedule *s, struct feed *f, int64_t row)
     f->slab = (struct spectrum_slab){.band = d,
                                      .row = row,
                                      .rows = rows,
-                                     .buffer = (int)(f->slabs++ % backend(s)->buffers),
+                                     .buffer = (int)(f->slabs++ % f->buffers),
                                      .wy = complete_until(s, d, row),
                                      .end_wy = complete_until(s, d, row + rows)};
     if (row == d->first_row) {
@@ -209,6 +224,7 @@ static int begin_band(struct schedule *s, struct feed *f)
         f->band = take_band(s, device);
         f->band->geometry.assigned.device = device;
         f->band->geometry.assigned.number = f->bands++;
+        f->band->geometry.buffers = f->buffers;
         for (int k = 0; k < f->lowered; k++) /* what was too high for an earlier band */
             job_lower_slabs(f->band);
     }
@@ -229,8 +245,7 @@ static int begin_band(struct schedule *s, struct feed *f)
 
 /* --- items --- */
 
-static int make_load(const struct schedule *s, struct feed *f, struct item *it,
-                     struct loop_order *order)
+static int make_load(struct feed *f, struct item *it, struct loop_order *order)
 {
     const struct store_info *i = store_info(f->band->job->store);
     const int64_t columns = f->band->chunks.columns;
@@ -240,7 +255,7 @@ static int make_load(const struct schedule *s, struct feed *f, struct item *it,
     it->kind = ITEM_LOAD;
     const int64_t most = f->band->geometry.packed_bytes ? PACKED_EXTENT_BYTES : EXTENT_BYTES;
     it->extent = chunks_extent_at(&f->band->chunks, row, col, most / store_chunk_bytes(i));
-    order->after = f->computes_end[backend(s)->ahead - 1];
+    order->after = f->computes_end[f->buffers - 3];
     atomic_fetch_add(&f->loading, 1);
     f->next += it->extent.n;
     if (f->next == rows * columns) {
@@ -279,7 +294,7 @@ static int make_item(struct schedule *s, struct feed *f, struct item *it, struct
     it->band = f->band;
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
-        return make_load(s, f, it, order);
+        return make_load(f, it, order);
     if (f->next < backend(s)->units(job_device(f->band), &f->slab))
         return make_compute(f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
@@ -322,7 +337,7 @@ static enum need need_of(struct schedule *s, int number)
     if (f->band && has_enough(s, f))
         return NEEDS_NOTHING;
     const bool new_slab = !f->band || !f->slab.band;
-    const int buffer = (int)(f->slabs % b->buffers);
+    const int buffer = (int)(f->slabs % f->buffers);
     return new_slab && !b->buffer_free(device, buffer) ? NEEDS_BUFFER : NEEDS_LOAD;
 }
 

@@ -95,6 +95,8 @@ struct spectrum_band {
     int64_t first_row, end_row;
     int64_t slab_rows; /* rows of every slab but the last; whole chunks */
     bool lowest;       /* slab_rows cannot be fewer */
+    int buffers;       /* of the device that its slabs use: the backend's number or, where memory is
+                          short, SPECTRUM_BUFFERS */
     int64_t pitch;     /* floats from one row of a buffer of SPECTRUM_ROWS to the next */
     int64_t chunk_rows, chunk_cols, channels; /* of the store */
     float scale;                              /* value of a pixel / gray level: 1000 or 1 */
@@ -185,9 +187,8 @@ enum {
 struct spectrum_backend {
     const char *name;
     enum spectrum_layout layout;
-    /* Buffers of a device, and how many slabs are loaded ahead of the last one that was computed:
-     * at least 2, and 2 fewer than there are buffers. */
-    int buffers, ahead;
+    /* Buffers of a device. Two fewer slabs are loaded ahead of the last one that was computed. */
+    int buffers;
     int64_t memory;        /* bytes of buffers per device that serve it best */
     int64_t thread_memory; /* at most so many times the number of threads; 0: no matter */
     int64_t packed_memory; /* the same for stores whose chunks it unpacks */
@@ -212,7 +213,8 @@ struct spectrum_backend {
     bool (*alive)(const struct spectrum *d);
     /* Has the device room for all buffers of so many bytes, and for all that follows from the band?
      * If not, it makes room if everything is `drained`, that is, nothing is in progress on any
-     * device; else it returns SPECTRUM_DRAIN. SPECTRUM_NO_ROOM: not with slabs of so many rows. */
+     * device; else it returns SPECTRUM_DRAIN. SPECTRUM_NO_ROOM: not with so many buffers,
+     * or slabs of so many rows. */
     int (*reserve)(struct spectrum *d, const struct spectrum_band *b, size_t buffer_bytes,
                    bool drained, struct err *e);
     /* Could buffer number k be filled at once? */

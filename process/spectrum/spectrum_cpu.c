@@ -295,7 +295,6 @@ const struct spectrum_backend spectrum_cpu = {
     .name = "cpu",
     .layout = SPECTRUM_ROWS,
     .buffers = SPECTRUM_BUFFERS,
-    .ahead = 2,
     .memory = 512 << 20,
     .thread_memory = 128 << 20,
     .available = cpu_available,
