@@ -75,18 +75,25 @@ __host__ __device__ constexpr size_t histogram_bytes(int bins)
 
 /* --- a barrier that is passed later than it is reached --- */
 
-/* It counts warps. Its phases are numbered from 0. */
+/* One lane arrives for its warp. Tools that look for races follow this only if each does. */
+#ifdef FUSED_EACH_LANE_ARRIVES
+enum { LANES_THAT_ARRIVE = 32 };
+#else
+enum { LANES_THAT_ARRIVE = 1 };
+#endif
+
+/* Its phases are numbered from 0. */
 __device__ __forceinline__ void barrier_init(unsigned long long *b)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)),
-                 "r"(THREADS / 32)
+                 "r"(THREADS / 32 * LANES_THAT_ARRIVE)
                  : "memory");
 }
 
 __device__ __forceinline__ void barrier_reach(unsigned long long *b)
 {
     __syncwarp();
-    if ((threadIdx.x & 31) == 0)
+    if ((threadIdx.x & 31) < LANES_THAT_ARRIVE)
         asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(
                          shared_address(b))
                      : "memory");
