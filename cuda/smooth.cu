@@ -7,10 +7,10 @@
  *   column  -4 .. -1     | 0 .. 3   4 .. 7  ...  124 .. 127 | 128 .. 131
  *   lane    0 .. 3 (mod 8) 0        1            31           4 .. 7 (mod 8)
  *
- * A new row of gray is added to the vertical sums of the seven rows that it belongs to; the sum that
- * is then complete goes on. So each pixel is loaded and converted to gray once per strip. The
- * horizontal sums get their neighbours from the next lanes, at both ends from those of the halo.
- * Nothing goes through shared memory, and no warp waits for another.
+ * The gray values that the vertical sums need stay in registers, so each pixel is loaded and
+ * converted to gray once per strip. The horizontal sums get their neighbours from the next lanes, at
+ * both ends from those of the halo. Nothing goes through shared memory, and no warp waits for
+ * another.
  *
  * Radii above 4 (sigma above 4/3 px) and chunks whose width is no multiple of 4 take the plain
  * kernel, which computes every pixel's sums anew, in the same order.
@@ -24,8 +24,8 @@ enum {
     QUAD = 4,
     LANES = 32,
     WARPS = 4,
-    RESIDENT = 7, /* blocks per multiprocessor: 72 registers per thread */
-    ROWS = 2,     /* that are loaded at a time */
+    RESIDENT = 6, /* blocks per multiprocessor: 80 registers per thread */
+    ROWS = 4,     /* that are loaded at a time */
     STRIP = QUAD * LANES,
     STRIP_ROWS = 64,
     FOLD = STRIP / 2,
@@ -161,24 +161,16 @@ __device__ __forceinline__ void walk(struct walker *w, const struct smooth_args 
         }
 }
 
-/* Vertical sums of a column in progress: of rows 1, 2, ... after the one that the next row
- * completes. */
-template <int RADIUS> struct sums {
-    float v[2 * RADIUS + 1];
-};
-
-/* Adds a row and returns the sum that it completes. */
+/* Vertical sum of a column, whose rows from v[0] on are around row RADIUS. */
 template <int RADIUS>
-__device__ __forceinline__ float add_row(const struct smooth_args &a, struct sums<RADIUS> *s,
-                                         float gray)
+__device__ __forceinline__ float sum_down(const struct smooth_args &a, const struct grays *v,
+                                          int column)
 {
-    const float whole = RADIUS ? fmaf(a.down[RADIUS], gray, s->v[0]) : a.down[0] * gray;
+    float sum = a.down[RADIUS] * v[0].v[column];
 #pragma unroll
-    for (int k = 0; k + 1 < 2 * RADIUS; k++)
-        s->v[k] = fmaf(a.down[k < RADIUS ? RADIUS - 1 - k : k + 1 - RADIUS], gray, s->v[k + 1]);
-    if (RADIUS)
-        s->v[2 * RADIUS - 1] = a.down[RADIUS] * gray;
-    return whole;
+    for (int r = 1; r <= 2 * RADIUS; r++)
+        sum = fmaf(a.down[r < RADIUS ? RADIUS - r : r - RADIUS], v[r].v[column], sum);
+    return sum;
 }
 
 /* Horizontal sums of a lane's columns. down: their vertical sums and, last, that of its column of
@@ -221,25 +213,17 @@ __global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
     const float sign = threadIdx.x & LANES / 2 ? -1.0f : 1.0f;
     struct walker w = walk_from(a, top - RADIUS);
     int out_row = top % (int)a.ring_rows;
-    sums<RADIUS> below[QUAD + 1] = {};
-#pragma unroll 1
-    for (int r = 0; r < 2 * RADIUS; r++) {
-        struct grays gray;
-        walk<1, CHANNELS>(&w, a, c, &gray);
-#pragma unroll
-        for (int i = 0; i <= QUAD; i++)
-            add_row<RADIUS>(a, &below[i], gray.v[i]);
-    }
-#pragma unroll 1
+    struct grays gray[2 * RADIUS + ROWS];
+    if (RADIUS)
+        walk<RADIUS ? 2 * RADIUS : 1, CHANNELS>(&w, a, c, gray);
     for (int y = top; y < end; y += ROWS) {
-        struct grays gray[ROWS];
-        walk<ROWS, CHANNELS>(&w, a, c, gray);
+        walk<ROWS, CHANNELS>(&w, a, c, gray + 2 * RADIUS);
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             float down[QUAD + 1], out[QUAD];
 #pragma unroll
             for (int i = 0; i <= QUAD; i++)
-                down[i] = add_row<RADIUS>(a, &below[i], gray[k].v[i]);
+                down[i] = sum_down<RADIUS>(a, gray + k, i);
             sum_across<RADIUS>(a, down, out);
             if (FOLDED)
 #pragma unroll
@@ -250,6 +234,9 @@ __global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
                        float4{out[0], out[1], out[2], out[3]});
             out_row = out_row + 1 < (int)a.ring_rows ? out_row + 1 : 0;
         }
+#pragma unroll
+        for (int k = 0; k < 2 * RADIUS; k++)
+            gray[k] = gray[k + ROWS];
     }
 }
 
