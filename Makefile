@@ -165,8 +165,8 @@ bench:
 # SMALL_RGB and SMALL_GRAY: stores of a small slide; JPEG_STORES: some of codec jpeg; STREAMS: files of
 # tests/jpeg_streams
 NVJPEG   ?= $(call can,nvjpeg.h,-I$(CUDA_INC))
-bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels bench_kernels_small jpeg_device \
-             $(if $(call on,$(NVJPEG)),bench_nvjpeg))
+bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels bench_kernels_small \
+             jpeg_device $(if $(call on,$(NVJPEG)),bench_nvjpeg))
 	BUILD=$(B) JPEG="$(JPEG_STORES)" STREAMS="$(STREAMS)" tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
 bench-codecs: $(B)/tests/bench_codecs

@@ -244,7 +244,7 @@ static bool may_halve(struct spectrum *d)
 }
 
 /* A device that has had room for other bands lacks it for this one only. A device that never had
- * room, not even with few of the lowest slabs, such as one that somebody else uses, is of no use. */
+ * room, not even for a few of the lowest slabs, as somebody else uses it, is of no use. */
 static int no_room(struct spectrum *d, const struct spectrum_band *b, int halved, struct err *e)
 {
     if (d->check.last != cudaErrorMemoryAllocation)

@@ -149,7 +149,7 @@ template <int WAY> __device__ __forceinline__ bool has_means(int kind, int k)
 }
 
 /* Returns to such a column the rows' means, except their mean. Returns that as bin 0 of the column.
- * The spectra are doubled, the means are four times as large, and the taper's bins are 128 and -64. */
+ * The spectra are doubled, the means four times as large, and the taper's bins are 128 and -64. */
 template <int WAY>
 __device__ __forceinline__ float add_means(const struct shared &s, int kind, int top, int u, c32 *v)
 {

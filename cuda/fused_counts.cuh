@@ -15,7 +15,7 @@ namespace
 /* bits of 1.5 * 2^23: adding it rounds a float to an integer in the low bits */
 enum { MAGIC = 0x4b400000 };
 
-/* What a thread has counted, modulo 2^32. Without CLAMP, `sum` and `squares` are of MAGIC + bin, and
+/* What a thread has counted, modulo 2^32. Without CLAMP `sum` and `squares` are of MAGIC + bin, and
  * `samples` is not used. */
 struct tally {
     unsigned samples, sum, squares; /* in bins; their bin numbers */

@@ -3,11 +3,11 @@
  * smoothed rows to the spectra of rows.
  *
  * A warp owns 16 rows of a half: no other warp touches their part of the ring before the barrier at
- * the end. Eight threads load a row, 128 bytes at a time. What they load are sums s and differences
- * d of quarters (smooth.h): of a window's quarters a to d, s = a + b and d = a - b in its left half,
- * c + d and c - d in its right half. So kinds 0 and 1 load half of the row.
+ * the end. Eight threads load a row, 128 bytes at a time. What they load are sums and differences of
+ * quarters (smooth.h): of a window's quarters a to d, a + b and a - b in its left half, c + d and
+ * c - d in its right half. So kinds 0 and 1 load half of the row.
  *
- * Hann's taper is w[n] = (1 - cos 2 pi n / 256) / 2, so with C and S, cosine and sine of n < 64, the
+ * Hann's taper is w[n] = (1 - cos 2 pi n / 256) / 2. With C and S, cosine and sine of n < 64, the
  * quarters of a tapered row are a (1 - C) / 2, b (1 + S) / 2, c (1 + C) / 2 and d (1 - S) / 2.
  */
 #ifndef WSI_FUSED_ROWS_CUH
@@ -62,8 +62,8 @@ __device__ __forceinline__ c32 root(int k, int n)
     return w;
 }
 
-/* What a thread loads at a time, four neighbours each at n and n + 32, in both halves of the window:
- * of one row sums, then differences, or of two rows one of these. */
+/* What a thread loads at a time, four neighbours each at n and n + 32, in both halves of the
+ * window: of one row sums, then differences, or of two rows one of these. */
 struct share {
     float4 v[8];
 };
@@ -211,7 +211,7 @@ __device__ __forceinline__ c32 butterfly(c32 a, c32 w, c32 b)
     return {fmaf(w.x, b.x, fmaf(-w.y, b.y, a.x)), fmaf(w.x, b.y, fmaf(w.y, b.x, a.y))};
 }
 
-/* Where points 2 m and 2 m + 1 of residue r are in the two rows of a pair that begins with `row`. */
+/* Where points 2 m and 2 m + 1 of residue r are in the two rows of a pair, which `row` begins. */
 __device__ __forceinline__ int pair_at(int row, int r, int m)
 {
     return 8 * r + (m ^ r ^ (row & 4));
@@ -311,8 +311,8 @@ __device__ __forceinline__ void packed_rows(struct shared &s, const float *rows,
 
 /* --- columns 8 k + 1 and 8 k + 5: 32 complex points of one row --- */
 
-/* Twice the sum over m < 8 of x[n + 32 m] w8^(m c), c = 1 or 5, from the differences of the window's
- * halves: of sums s and differences d of quarters, at n and at n + 32. */
+/* Twice the sum over m < 8 of x[n + 32 m] w8^(m c), c = 1 or 5, from the differences between the
+ * window's halves of sums s and differences d of quarters, at n and at n + 32. */
 template <int KIND>
 __device__ __forceinline__ c32 fold_eighths(float s, float s32, float d, float d32)
 {

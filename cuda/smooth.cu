@@ -8,8 +8,8 @@
  *   lane    0 .. 3 (mod 8) 0        1            31           4 .. 7 (mod 8)
  *
  * The gray values that the vertical sums need stay in registers, so each pixel is loaded and
- * converted to gray once per strip. The horizontal sums get their neighbours from the next lanes, at
- * both ends from those of the halo. Nothing goes through shared memory, and no warp waits for
+ * converted to gray once per strip. The horizontal sums get their neighbours from the next lanes,
+ * at both ends from those of the halo. Nothing goes through shared memory, and no warp waits for
  * another.
  *
  * Radii above 4 (sigma above 4/3 px) and chunks whose width is no multiple of 4 take the plain

@@ -6,8 +6,8 @@
  *
  * RGB is a file of u8 [HEIGHT][WIDTH][3]; its pixels are repeated to fill the slide.
  *
- * bench_kernels_small, with FUSED_RESIDENT = 1, has the kernel as it is built for GPUs that hold one
- * block per multiprocessor, and leaves 28 KB of level 1 cache, as they do.
+ * bench_kernels_small, with FUSED_RESIDENT = 1, has the kernel as it is built for GPUs that hold
+ * one block per multiprocessor, and leaves 28 KB of level 1 cache, as they do.
  */
 #include "cuda/fused.h"
 #include "cuda/smooth.h"

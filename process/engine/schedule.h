@@ -8,9 +8,9 @@
  * What an item waits for:
  *
  *   COMPUTE  the LOADs of its slab, and the slabs before it.
- *   LOAD     the COMPUTEs of the slab that was in its buffer but two before: two fewer slabs
- *            are ahead than the device uses buffers. A slab is at least half as high as a window and its
- *            halo, so no later COMPUTE needs the rows that the LOAD overwrites.
+ *   LOAD     the COMPUTEs of an earlier slab: two fewer slabs are ahead than the device uses
+ *            buffers. A slab is at least half as high as a window and its halo, so no later COMPUTE
+ *            needs the rows that the LOAD overwrites.
  *   FINISH   the COMPUTEs of its band. Where a COMPUTE only queues work on a device, no item waits
  *            for a FINISH, because it lasts until the device has done that work.
  *
