@@ -57,6 +57,16 @@ static int old_driver(struct err *e)
                    has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
 }
 
+/* What hides the GPUs of a machine that has a driver. */
+static const char *hidden(void)
+{
+    int has = 0;
+    return cudaDriverGetVersion(&has) == cudaSuccess && has > 0
+               ? "; there is a driver: CUDA_VISIBLE_DEVICES, a container without GPUs or MIG "
+                 "without slices may hide its GPUs"
+               : "";
+}
+
 int device_count(struct err *e)
 {
     int n = 0;
@@ -66,8 +76,8 @@ int device_count(struct err *e)
     if (code == cudaErrorInsufficientDriver)
         old_driver(e);
     else
-        err_set(e, "this machine has no CUDA device that can be used (CUDA: %s)",
-                code == cudaSuccess ? "none found" : cudaGetErrorString(code));
+        err_set(e, "this machine has no CUDA device that can be used (CUDA: %s)%s",
+                code == cudaSuccess ? "none found" : cudaGetErrorString(code), hidden());
     return 0;
 }
 

@@ -589,7 +589,8 @@ def test_auto():
     says(p.err, "using the CPU", "unspecified launch failure")
     with h5py.File(p.result, "r") as f:
         expect(f["slides/gray"].attrs["backend"] == b"cpu" or f["slides/gray"].attrs["backend"] == "cpu", "backend")
-    says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected")
+    says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected",
+         "CUDA_VISIBLE_DEVICES", "MIG")
     says(stub(gray(), device="cuda", fail="1:35", status=1).err, "supports CUDA 12.2, and this program was built with CUDA ", "newer driver")
 
 
