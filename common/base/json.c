@@ -4,6 +4,7 @@
 #include "common/base/err.h"
 #include "common/base/number.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,39 @@ void json_write_number(FILE *f, double x)
 {
     char buf[32];
     fputs(isfinite(x) ? number_text(buf, x) : "null", f);
+}
+
+void json_begin(const char *key, const char *value)
+{
+    printf("{\"%s\": ", key);
+    json_write_string(stdout, value);
+}
+
+void json_text(const char *key, const char *value)
+{
+    printf(", \"%s\": ", key);
+    json_write_string(stdout, value);
+}
+
+void json_int(const char *key, int64_t value)
+{
+    printf(", \"%s\": %" PRId64, key, value);
+}
+
+void json_count(const char *key, uint64_t value)
+{
+    printf(", \"%s\": %" PRIu64, key, value);
+}
+
+void json_bool(const char *key, bool value)
+{
+    printf(", \"%s\": %s", key, value ? "true" : "false");
+}
+
+void json_real(const char *key, double value)
+{
+    printf(", \"%s\": ", key);
+    json_write_number(stdout, value);
 }
 
 void json_end_line(FILE *f)
