@@ -27,16 +27,6 @@ static const struct {
     [MAP_TIFF] = {"tiff", ".ome.tif"},
 };
 
-const char *map_format_name(enum map_format f)
-{
-    return formats[f].name;
-}
-
-const char *map_format_ending(enum map_format f)
-{
-    return formats[f].ending;
-}
-
 int map_format_find(const char *name)
 {
     for (int f = 0; f < MAP_FORMATS; f++)

@@ -15,9 +15,6 @@
 
 enum map_format { MAP_PNG, MAP_OVERLAY, MAP_GEOJSON, MAP_CSV, MAP_TIFF, MAP_FORMATS };
 
-const char *map_format_name(enum map_format f);
-/* Of file names: ".png", ".overlay.png", ".geojson", ".csv", ".ome.tif". */
-const char *map_format_ending(enum map_format f);
 /* The format of this name; -1 if there is none. */
 int map_format_find(const char *name);
 /* The format of a file of this name, by its ending; -1: none, so it names a folder. */
