@@ -133,8 +133,9 @@ static int take_value(const char *name, double v, double *out, struct err *e)
     return 0;
 }
 
-int score_columns_take(const struct score_columns *c, const double *row,
-                       const struct score_options *o, struct score_patch *p, struct err *e)
+/* Sets p from the numbers of a row, by their columns. -1: they are no patch. */
+static int take_row(const struct score_columns *c, const double *row, const struct score_options *o,
+                    struct score_patch *p, struct err *e)
 {
     const double most = SCORES_MOST_PX;
     p->size = o->patch;
@@ -238,7 +239,7 @@ enum score_next score_file_next(struct score_file *f, struct score_patch *p, str
 {
     double row[SCORES_COLUMNS];
     enum score_next n = f->reader->next(f->state, row, &p->number, e);
-    if (n == SCORE_PATCH && score_columns_take(&f->columns, row, &f->o, p, e))
+    if (n == SCORE_PATCH && take_row(&f->columns, row, &f->o, p, e))
         n = SCORE_BAD;
     if (n == SCORE_BAD)
         score_file_blame(f, p, e);
