@@ -106,25 +106,6 @@ static int entries_of(const uint8_t *pixels, int64_t n)
     return most + 1;
 }
 
-static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
-{
-    uint32_t palette[COLOURS_PALETTE];
-    const struct png_file_setup setup = {.width = width,
-                                         .height = height,
-                                         .kind = PNG_FILE_PALETTE,
-                                         .palette = palette,
-                                         .n_palette = entries_of(pixels, width * height),
-                                         .level = 6};
-    colours_palette(palette, 255);
-    struct png_file *p = png_file_begin(f, &setup, e);
-    int bad = !p;
-    for (int64_t y = 0; y < height && !bad; y++)
-        bad = png_file_row(p, pixels + y * width, e);
-    bad = bad || png_file_end(p, e);
-    png_file_free(p);
-    return bad;
-}
-
 /* Cells of a map, of which blocks become a pixel each: `colour` is the number of a block's colour,
  * or that for "no value". */
 struct grid {
@@ -145,7 +126,8 @@ static int put_grid(FILE *f, const struct grid *g, int side, struct err *e)
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
             pixels[y * width + x] = g->colour(g->map, x, y, block);
-    const int bad = put_png(f, pixels, width, height, e);
+    const int entries = entries_of(pixels, width * height);
+    const int bad = png_file_colours(f, pixels, width, height, entries, 6, e);
     free(pixels);
     return bad;
 }
