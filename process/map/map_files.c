@@ -12,10 +12,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_NAME = 180 }; /* bytes of a slide's name in a file name, of the 255 that Linux allows */
-enum { BUFFER = 1 << 18 };
 
 static const struct {
     const char *name, *ending;
@@ -136,51 +134,7 @@ static int check_target(const char *path, enum map_format format, struct err *e)
                    path);
 }
 
-static int close_file(struct map_file *m)
+int map_file_begin(struct text_file *t, const char *path, enum map_format format, struct err *e)
 {
-    const int r = m->f ? fclose(m->f) : 0;
-    free(m->buffer);
-    m->f = NULL;
-    m->buffer = NULL;
-    return r;
-}
-
-int map_file_begin(struct map_file *m, const char *path, enum map_format format, struct err *e)
-{
-    *m = (struct map_file){.publish = {.fd = -1}};
-    if (check_target(path, format, e))
-        return -1;
-    if (publish_begin(&m->publish, path, e))
-        return err_add(e, "%s", path);
-    const int fd = dup(m->publish.fd);
-    m->f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (m->f && (m->buffer = malloc(BUFFER)))
-        setvbuf(m->f, m->buffer, _IOFBF, BUFFER);
-    if (m->f)
-        return 0;
-    err_sys(e, "%s: cannot write", path);
-    if (fd >= 0)
-        close(fd);
-    map_file_abort(m);
-    return -1;
-}
-
-int map_file_commit(struct map_file *m, struct err *e)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s", m->publish.final_path);
-    const bool bad = ferror(m->f) != 0;
-    const int closed = close_file(m);
-    if (bad || closed) {
-        err_sys(e, "%s: cannot write", path);
-        map_file_abort(m);
-        return -1;
-    }
-    return publish_commit(&m->publish, e) ? err_add(e, "%s", path) : 0;
-}
-
-void map_file_abort(struct map_file *m)
-{
-    close_file(m);
-    publish_abort(&m->publish);
+    return check_target(path, format, e) || text_file_begin(t, path, e) ? -1 : 0;
 }
