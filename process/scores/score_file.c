@@ -1,6 +1,8 @@
 /* score_file.c - see score_file.h: which format a file has, and what is the same in all. */
 #include "process/scores/score_file.h"
 
+#include "common/base/read_at.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -178,10 +180,11 @@ static const struct score_reader *look(const char *path, struct err *e)
             close(fd);
         return NULL;
     }
-    const ssize_t n = S_ISREG(st.st_mode) ? read(fd, head, sizeof head) : -1;
+    const bool is_file = S_ISREG(st.st_mode);
+    const size_t n = is_file ? read_at(fd, 0, head, sizeof head) : 0;
     close(fd);
-    if (n >= 0)
-        return reader_of(head, (size_t)n);
+    if (is_file)
+        return reader_of(head, n);
     err_set(e, "not a file; write the scores to a file first, which is read more than once");
     return NULL;
 }
