@@ -2,6 +2,7 @@
 #include "process/map/map_files.h"
 
 #include "common/base/folder.h"
+#include "common/base/utf8.h"
 #include "common/codec/codec.h"
 #include "process/draw/png_file.h"
 #include "process/map/map_tiff.h"
@@ -58,14 +59,12 @@ int map_format_of_file(const char *path)
 static size_t harmless(const char *s)
 {
     const unsigned char *u = (const unsigned char *)s;
-    if (u[0] < 0x80)
+    const size_t n = utf8_length(s);
+    if (n == 1)
         return u[0] >= ' ' && u[0] < 0x7f && !strchr("\"'*/:<>?\\|`$;&", u[0]);
-    if (u[0] >= 0xc3 && u[0] < 0xe0 && (u[1] & 0xc0) == 0x80)
-        return u[0] == 0xd8 && u[1] == 0x9c ? 0 : 2; /* U+061C */
-    if (u[0] < 0xe0 || u[0] > 0xed || (u[1] & 0xc0) != 0x80 || (u[2] & 0xc0) != 0x80)
-        return 0;
-    const bool overlong = u[0] == 0xe0 && u[1] < 0xa0, surrogate = u[0] == 0xed && u[1] >= 0xa0;
-    return overlong || surrogate || u[0] == 0xe2 ? 0 : 3;
+    if (n == 2)
+        return u[0] >= 0xc3 && !utf8_unsafe(s) ? 2 : 0;
+    return n == 3 && u[0] < 0xee && u[0] != 0xe2 ? 3 : 0;
 }
 
 /* The slide's name for a file name; out[] is large enough. */
