@@ -1,5 +1,5 @@
 /*
- * utf8.h - the characters of a text: how long they are, and which are not for people's eyes.
+ * utf8.h - the characters of a text: how long they are, and which must not be printed.
  */
 #ifndef WSI_UTF8_H
 #define WSI_UTF8_H

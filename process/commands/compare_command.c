@@ -44,14 +44,13 @@ const struct command compare_options = {
     .usage = "[options] A.h5 B.h5",
     .summary = "show what changed between two results of the same slides",
     .details = "Compares the slides of two results: did another scanner firmware, a new export or "
-               "another codec change anything? Slides are matched by name, and those that are left "
+               "another codec change anything? Slides are matched by name, those without a match "
                "by OpenSlide's quickhash. For each slide, worst first, it prints the Wasserstein-1 "
                "distance W1 between the histograms, the change of mean and std from A to B, and "
-               "the mean over all windows of how much window_mean_db, window_focus_db, "
-               "window_fine_db and window_sharp_db differ (windows of glass are among them; "
-               "--tissue-only of h5spec run leaves them out). "
-               "The parameters of both results must be equal. The results of a folder are compared "
-               "after h5spec merge.",
+               "how much window_mean_db, window_focus_db, window_fine_db and window_sharp_db "
+               "differ: the mean over all windows. Windows of glass are among them, unless h5spec "
+               "run left them out (--tissue-only). The parameters of both results must be equal. "
+               "The results of a folder are compared after h5spec merge.",
     .example = "h5spec compare --limit 0.1 before.h5 after.h5",
     .options = rows,
     .bytes = sizeof(struct arguments),

@@ -169,7 +169,7 @@ static const struct command_option rows[] = {
      "wait while FILE, a CSV table, grows: until it has N patches, a line #end, or has not grown "
      "for --idle seconds. With --partial the maps are written again and again meanwhile",
      COMMAND_FLAG(setup.scores.follow)},
-    {NULL, 0, "idle", "SECONDS", "how long a file that is complete does not grow",
+    {NULL, 0, "idle", "SECONDS", "FILE is complete when it has not grown for so long",
      COMMAND_REAL(setup.scores.idle, 0.1, 1e6), COMMAND_GIVEN(idle)},
     {"Advanced", 0, "cell", "PX",
      "size of the cells of --blend; must divide window and stride (default: the largest, with "

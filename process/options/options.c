@@ -113,7 +113,7 @@ static const struct command_option run_rows[] = {
      COMMAND_FLAG(params.tissue_only)},
     {NULL, 0, "min-tissue", "F", "tissue share of a window's area that is enough, from 0 to 1",
      COMMAND_REAL(params.min_tissue, 0, 1), COMMAND_GIVEN(min_tissue)},
-    {NULL, 0, "skip-damaged", NULL, "not windows that touch tiles damaged in the slide",
+    {NULL, 0, "skip-damaged", NULL, "leave out windows that touch damaged tiles of the slide",
      COMMAND_FLAG(params.skip_damaged)},
     {NULL, 0, "roi", "FILE",
      "only windows inside the polygons of a GeoJSON file, such as QuPath exports (level-0 px); "
@@ -145,8 +145,8 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "range", "LOW:HIGH", "range of the histogram in dB",
      COMMAND_SPAN(params.low_db, -1000, 1000)},
     {NULL, 0, "on-damage", "report|fail",
-     "stores with damaged tiles: report (the windows they touch count, unless --skip-damaged, and "
-     "are reported) or fail (the store is rejected)", COMMAND_WORD(reject_damaged),
+     "of damaged tiles. report: windows that touch them count, unless --skip-damaged is given, and "
+     "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged),
      .also = "count"},
     {NULL, 0, "memory", "BYTES",
      "memory for pixels in flight, such as 512M (default: what serves the device best)",

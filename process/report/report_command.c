@@ -49,8 +49,8 @@ static const struct command_option rows[] = {
      "are for review, beyond fail they fail",
      COMMAND_TEXT(setup.limits)},
     {NULL, 0, "accepted", "LIST",
-     "file with names of slides that are good, one per line: the others are compared with these, "
-     "and nothing that these have is unusual",
+     "file with the names of good slides, one per line: the others are compared with them, and "
+     "what a good slide shows counts as usual",
      COMMAND_TEXT(setup.accepted)},
     {NULL, 0, "strict", NULL, "end with status 1 if a slide fails a limit", COMMAND_FLAG(strict)},
     {"Privacy", 0, "names", "keep|number",
