@@ -18,15 +18,6 @@ def merge(*argv, status=0):
     return out, run(H5SPEC, "merge", "-o", out, *argv, status=status)
 
 
-def flipped(path, offset, bit=1):
-    copy = os.path.join(tmp("flipped"), os.path.basename(path))
-    data = bytearray(open(path, "rb").read())
-    data[offset] ^= bit
-    with open(copy, "wb") as f:
-        f.write(data)
-    return copy
-
-
 def test_a_flipped_bit_in_a_map_or_a_histogram():
     r = spectrum(grouped(), "--features", "basic")
     with h5py.File(r, "r") as f:

@@ -8,7 +8,6 @@ import numpy as np
 from lib import *
 from tiffpatch import *
 
-SLIDE_PIXELS = os.path.join(BUILD, "tests", "slide_pixels")
 IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302", "UGF0aWVudF5Eb2U="]
 SUBFILE, COMPRESSION, PHOTOMETRIC, SAMPLES, TILE_WIDTH, TILE_LENGTH, SUBS = 254, 259, 262, 277, 322, 323, 330
 SOFTWARE, PLANES, SAMPLE_FORMAT = 305, 284, 339
@@ -27,12 +26,6 @@ SIZE = ("--size", "900x700", "--tile", "256", "--levels", "3")
 
 def tiff(container, *options, name="slide"):
     return made("--container", container, *SIZE, *options, name=name)
-
-
-def openslide_pixels(slide, level=0):
-    p = run(SLIDE_PIXELS, slide, level)
-    width, height = map(int, p.err.split()[-2:])
-    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
 
 
 def pixels(path):
