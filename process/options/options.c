@@ -79,14 +79,11 @@ static int add_class(void *ctx, const char *name, struct err *e)
 /* --- tables --- */
 /* clang-format off */
 
-#define LIST {"Input", 0, "list", "FILE", \
-              "read more inputs from FILE, one per line; - reads standard input", \
-              COMMAND_SET(files, list_add_file)}
+#define LIST OPTIONS_LIST("Input")
 #define JSON(section, text) {section, 0, "json", NULL, text, COMMAND_FLAG(json)}
 #define THREADS(text) {"Computing", 'j', "threads", "N", text, COMMAND_THREADS(threads)}
 #define PROGRESS {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal", \
                   COMMAND_WORD(progress)}
-#define QUIET {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)}
 #define DUPLICATES {"Advanced", 0, "allow-duplicates", NULL, \
                     "accept several stores of one slide; each is counted", \
                     COMMAND_FLAG(allow_duplicates)}
@@ -134,7 +131,7 @@ static const struct command_option run_rows[] = {
      "where to compute; cuda:0,1 names GPUs, and auto takes those that work", .shown = "auto",
      COMMAND_CALL(set_device)},
     {NULL, 'j', "threads", "N", "number of threads", COMMAND_THREADS(threads)},
-    JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, QUIET,
+    JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
      COMMAND_CALL(set_groups)},
@@ -165,7 +162,7 @@ static const struct command_option merge_rows[] = {
      "write a small table for very many slides: one row each, which refers to the slide's result "
      "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below",
      COMMAND_FLAG(table)},
-    JSON("Messages", "print a JSON line about the output"), PROGRESS, QUIET,
+    JSON("Messages", "print a JSON line about the output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "skip-duplicates", NULL,
      "merge only the first by name of slides that are the same; without it they are an error",
@@ -183,7 +180,7 @@ static const struct command_option verify_rows[] = {
     LIST, THREADS("number of threads"),
     {NULL, 0, "quick", NULL, "compute the checksums of chunks only; do not unpack them",
      COMMAND_FLAG(quick)},
-    JSON("Messages", "print one JSON line per file"), PROGRESS, QUIET, COMMAND_LAST_ROWS};
+    JSON("Messages", "print one JSON line per file"), PROGRESS, OPTIONS_QUIET, COMMAND_LAST_ROWS};
 
 static const struct command_option lookup_rows[] = {
     LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};

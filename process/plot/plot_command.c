@@ -50,8 +50,7 @@ static const struct command_option rows[] = {
      "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
      "repeated",
      COMMAND_CALL(add_pattern)},
-    {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_SET(files, list_add_file)},
+    OPTIONS_LIST(NULL),
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
     {NULL, 0, "feature", "NAME",
      "what the map shows; focus is sharpness (default: focus; mean for results with basic "

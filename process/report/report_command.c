@@ -33,9 +33,8 @@ static const struct command_option rows[] = {
     {NULL, 0, "csv", "FILE",
      "also write the table of slides, with scores and reasons; failed ones have no numbers",
      COMMAND_TEXT(setup.csv)},
-    {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
-    {"Input", 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_SET(files, list_add_file)},
+    OPTIONS_QUIET,
+    OPTIONS_LIST("Input"),
     {NULL, 0, "failed", "FILE.csv",
      "more slides that have no result, with columns slide and reason; the page lists them",
      COMMAND_TEXT(setup.failed)},
@@ -66,8 +65,7 @@ static const struct command_option rows[] = {
      COMMAND_WORD(setup.pictures)},
     {NULL, 0, "scores", "DIR",
      "also show scores of another program as a map: DIR has NAME.csv, NAME.npy or NAME.h5 of "
-     "slides, "
-     "as h5spec map --scores takes them, or is one such file; the first value is shown",
+     "slides, as h5spec map --scores takes them, or is one such file; the first value is shown",
      COMMAND_TEXT(setup.scores)},
     {"Advanced", 0, "group-regex", "RE",
      "group slides by what RE, an extended regular expression, matches in their names; by its "
