@@ -22,9 +22,12 @@ void err_clean(char *text)
     *out = 0;
 }
 
-/* Sets the message, and ": " and what follows unless that is NULL. */
+/* Sets the message; `follows` comes after ": " unless it is NULL. */
+ERR_PRINTF(3, 0)
 static int set(struct err *e, const char *follows, const char *fmt, va_list ap)
 {
+    if (!e)
+        return -1;
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     const size_t n = strlen(e->msg);
     if (follows)
@@ -37,8 +40,7 @@ int err_set(struct err *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    if (e)
-        set(e, NULL, fmt, ap);
+    set(e, NULL, fmt, ap);
     va_end(ap);
     return -1;
 }
@@ -48,8 +50,7 @@ int err_sys(struct err *e, const char *fmt, ...)
     const char *text = strerror(errno);
     va_list ap;
     va_start(ap, fmt);
-    if (e)
-        set(e, text, fmt, ap);
+    set(e, text, fmt, ap);
     va_end(ap);
     return -1;
 }
@@ -59,8 +60,7 @@ int err_add(struct err *e, const char *fmt, ...)
     const struct err old = e ? *e : (struct err){""};
     va_list ap;
     va_start(ap, fmt);
-    if (e)
-        set(e, old.msg, fmt, ap);
+    set(e, old.msg, fmt, ap);
     va_end(ap);
     return -1;
 }
