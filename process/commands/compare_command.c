@@ -39,9 +39,7 @@ static void set_defaults(void *ctx)
 }
 
 const struct command compare_options = {
-    .program = "h5spec",
-    .word = "compare",
-    .usage = "[options] A.h5 B.h5",
+    OPTIONS_COMMAND("compare", rows, set_defaults), .usage = "[options] A.h5 B.h5",
     .summary = "show what changed between two results of the same slides",
     .details = "Compares the slides of two results: did another scanner firmware, a new export or "
                "another codec change anything? Slides are matched by name, those without a match "
@@ -51,11 +49,7 @@ const struct command compare_options = {
                "differ: the mean over all windows. Windows of glass are among them, unless h5spec "
                "run left them out (--tissue-only). The parameters of both results must be equal. "
                "The results of a folder are compared after h5spec merge.",
-    .example = "h5spec compare --limit 0.1 before.h5 after.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+    .example = "h5spec compare --limit 0.1 before.h5 after.h5"};
 
 /* --- the verdict --- */
 

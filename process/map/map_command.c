@@ -191,9 +191,7 @@ static void set_defaults(void *ctx)
 }
 
 const struct command map_options = {
-    .program = "h5spec",
-    .word = "map",
-    .usage = "[options] -o OUT RESULT...",
+    OPTIONS_COMMAND("map", rows, set_defaults), .usage = "[options] -o OUT RESULT...",
     .summary = "write maps of windows as pictures and files for viewers",
     .details = "Writes the values of the windows of each slide as maps: PNG with one pixel per "
                "window and a colour bar, PNG to be laid over the slide, GeoJSON tiles for QuPath, "
@@ -201,11 +199,7 @@ const struct command map_options = {
                "slides. Slides with missing groups are rejected unless --partial is given. A "
                "RESULT is a file made by h5spec run or merge, or a folder that is searched for "
                "results. With --scores it maps the scores of another program, such as a network.",
-    .example = "h5spec map --format all -o maps result.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+    .example = "h5spec map --format all -o maps result.h5"};
 
 /* --- checks --- */
 

@@ -326,9 +326,7 @@ void options_free(struct options *o)
 
 /* --- commands --- */
 
-#define COMMAND(word_, rows)                                                                       \
-    .program = "h5spec", .word = word_, .options = rows, .bytes = sizeof(struct options),          \
-    .defaults = set_defaults, .version = options_version
+#define COMMAND(word, rows) OPTIONS_COMMAND(word, rows, set_defaults)
 
 const struct command options_run = {
     COMMAND("run", run_rows),

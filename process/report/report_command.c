@@ -89,9 +89,7 @@ static void set_defaults(void *ctx)
 }
 
 const struct command report_options = {
-    .program = "h5spec",
-    .word = "report",
-    .usage = "[options] -o REPORT.html RESULT...",
+    OPTIONS_COMMAND("report", rows, set_defaults), .usage = "[options] -o REPORT.html RESULT...",
     .summary = "write one page about a corpus",
     .details = "Writes one HTML page about the slides of results: which need a look, and why. The "
                "page is one file that needs no network and no server. Slides are compared with "
@@ -100,11 +98,7 @@ const struct command report_options = {
                "listed on the page; the status is then 1. The page also shows the lists of failed "
                "slides that wsi2h5 and h5spec run leave in their output folders, if these "
                "folders are given.",
-    .example = "h5spec report -o report.html corpus.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+    .example = "h5spec report -o report.html corpus.h5"};
 
 static bool is_page_name(const char *path)
 {
