@@ -389,6 +389,14 @@ def test_loops_of_directories():
         survives(t.save(os.path.join(tmp(), "subs.tif")), "SubIFDs to %d" % to)
 
 
+def test_subifds_that_are_not_smaller_are_no_levels():
+    t = Tiff(tiff("ome-subifds"))
+    for k in range(2):
+        struct.pack_into("<Q", t.data, t.place(SUBS) + 8 * k, t.u32(t.links[0]))
+    path = t.save(os.path.join(tmp(), "first.tif"))
+    says(run(WSI2H5, "--level", "1", "-o", tmp(), path, status=1).err, path, "level 0", "--level 1 is out of range")
+
+
 def test_files_that_end_early():
     for container in ("generic", "subifds", "philips"):
         with open(tiff(container), "rb") as f:
