@@ -45,30 +45,6 @@ void outcomes_free(struct outcomes *r)
 
 /* --- JSON --- */
 
-static void json_text(const char *key, const char *value)
-{
-    printf(", \"%s\": ", key);
-    json_write_string(stdout, value);
-}
-
-static void json_int(const char *key, int64_t value)
-{
-    printf(", \"%s\": %" PRId64, key, value);
-}
-
-/* The fewest digits that give the number again; null when it is unknown. */
-static void json_real(const char *key, double value)
-{
-    char text[32];
-    double again = 0;
-    for (int digits = 6; digits <= 17 && value == value; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (sscanf(text, "%lf", &again) == 1 && again == value)
-            break;
-    }
-    printf(", \"%s\": %s", key, value == value ? text : "null");
-}
-
 static void json_store(const struct convert_report *p)
 {
     const struct store_info *s = &p->info;
@@ -108,8 +84,7 @@ static void json_store(const struct convert_report *p)
 static void json_line(const struct outcome *i, const char *status, const struct convert_report *p,
                       const struct err *why)
 {
-    fputs("{\"slide\": ", stdout);
-    json_write_string(stdout, i->path);
+    json_begin("slide", i->path);
     if (i->target)
         json_text("store", i->target);
     json_text("status", status);

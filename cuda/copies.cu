@@ -69,11 +69,6 @@ void copies_free(struct copies *c)
     delete c;
 }
 
-cudaStream_t copies_stream(const struct copies *c)
-{
-    return c->stream;
-}
-
 struct check_device *copies_device(const struct copies *c)
 {
     return c->device;
@@ -93,6 +88,14 @@ static int wait_for(struct copies *c, struct copies_guard *guard, struct err *e)
         return -1;
     guard->waited = true;
     return 0;
+}
+
+int copies_come_first(struct copies *c, cudaEvent_t mark, cudaStream_t stream, struct err *e)
+{
+    return CU(c->device, cudaEventRecord(mark, c->stream), e) ||
+                   CU(c->device, cudaStreamWaitEvent(stream, mark, 0), e)
+               ? -1
+               : 0;
 }
 
 int copies_blank(struct copies *c, void *to, size_t bytes, struct copies_guard *guard,

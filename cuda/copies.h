@@ -37,11 +37,12 @@ struct copies;
 struct copies *copies_create(struct check_device *d, int n, struct err *e);
 /* NULL is fine. */
 void copies_free(struct copies *c);
-cudaStream_t copies_stream(const struct copies *c);
 struct check_device *copies_device(const struct copies *c);
 /* Waits until no copy is in progress, whether the device is alive or not. */
 void copies_end(struct copies *c);
 
+/* Lets the stream wait for all copies queued so far; `mark` is an event for it alone. */
+int copies_come_first(struct copies *c, cudaEvent_t mark, cudaStream_t stream, struct err *e);
 /* Queues a copy of `bytes` from staging buffer number `staging` to the buffer that `guard` guards.
  */
 int copies_send(struct copies *c, int staging, const void *from, void *to, size_t bytes,

@@ -353,8 +353,7 @@ static int begin_slab(struct spectrum *d, struct buffer *b, struct err *e)
     if (b->guard.used &&
         (CU(&d->check, cudaEventSynchronize(b->ends), e) || add_time(d, b, number, e)))
         return -1;
-    if (CU(&d->check, cudaEventRecord(b->copied, copies_stream(d->loader.copies)), e) ||
-        CU(&d->check, cudaStreamWaitEvent(d->compute, b->copied, 0), e))
+    if (copies_come_first(d->loader.copies, b->copied, d->compute, e))
         return -1;
     return CU(&d->check, cudaEventRecord(b->begins, d->compute), e);
 }

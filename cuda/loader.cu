@@ -1,11 +1,11 @@
 /* loader.cu - see loader.h. */
 #include "cuda/loader.h"
 
+#include "common/base/clock.h"
 #include "common/store/chunks.h"
 #include "cuda/gds.h"
 
 #include <algorithm>
-#include <chrono>
 #include <stdlib.h>
 
 /* --- opening and memory --- */
@@ -142,18 +142,12 @@ static int arrived(const struct way *w, int64_t chunks, struct err *e)
                : 0;
 }
 
-static double now(void)
-{
-    const std::chrono::duration<double> t = std::chrono::steady_clock::now().time_since_epoch();
-    return t.count();
-}
-
 /* A staging buffer that the thread may fill. */
 static struct staging_buffer take_buffer(const struct way *w)
 {
-    const double begun = now();
+    const double begun = clock_now();
     const struct staging_buffer b = staging_take(w->loader->staging, w->thread->number);
-    w->thread->wait_seconds += now() - begun;
+    w->thread->wait_seconds += clock_now() - begun;
     return b;
 }
 
@@ -318,12 +312,12 @@ static int64_t read_chunks(const struct way *w, struct chunks_extent x, uint8_t 
 static int64_t read_some(const struct way *w, struct chunks_extent x, struct err *e)
 {
     const int thread = w->thread->number;
-    const double begun = now();
+    const double begun = clock_now();
     uint8_t *from;
     if (!marks_for(w, x.n, e))
         return SPECTRUM_BAD_STORE;
     x.n = read_chunks(w, x, &from, e);
-    w->thread->scratch.read_seconds += now() - begun;
+    w->thread->scratch.read_seconds += clock_now() - begun;
     if (x.n < 0)
         return x.n;
     const int r = x.n == 0 ? send_left(w, x.row, x.col, e)

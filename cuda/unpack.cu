@@ -384,8 +384,7 @@ static bool comes_before(const struct unpack_tile &a, const struct unpack_tile &
 static int queue_all(struct unpack *u, struct copies *c, struct buffer *pixels, struct err *e)
 {
     std::sort(u->list, u->list + u->n, comes_before);
-    if (CU(u->device, cudaEventRecord(u->copied, copies_stream(c)), e) ||
-        CU(u->device, cudaStreamWaitEvent(u->stream, u->copied, 0), e) ||
+    if (copies_come_first(c, u->copied, u->stream, e) ||
         (pixels->guard.used &&
          CU(u->device, cudaStreamWaitEvent(u->stream, pixels->guard.free, 0), e)) ||
         CU(u->device, cudaEventRecord(u->begins, u->stream), e) ||

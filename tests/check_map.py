@@ -27,10 +27,9 @@ if "map" not in run(H5SPEC, "--help").out:
     sys.exit(0)
 
 N, S = 256, 128
-MAP_COLOURS, STROKE, GROUND, CLEAR = 250, 253, 252, 254  # process/draw/colours.h
+MAP_COLOURS, INK, STROKE, GROUND, CLEAR = 250, 251, 253, 252, 254  # process/draw/colours.h
 RANGES = {"mean_db": (20, 60), "std_db": (10, 26), "level_db": (30, 75), "focus_db": (-50, -15), "fine_db": (-30, -15),
           "sharp_db": (-32, -12), "tissue": (0, 100)}
-FORMATS = {"png", "overlay", "geojson", "csv", "tiff"}
 
 
 def pillow():
@@ -121,6 +120,8 @@ def test_pictures_show_one_pixel_per_window():
         rows, cols = values.shape
         expect(0 < np.isnan(values).sum() < values.size or feature == "tissue", "the slide has windows with and without a value")
         near(places_of(picture, cols, rows), numbers_of_colours(values, *RANGES[feature]), values, *RANGES[feature])
+        z, entries = zoom_of(cols, rows), np.asarray(picture)
+        expect((entries[:, cols * z:] == INK).any(0).sum() > 10 and (entries[rows * z + 2:, :cols * z] == INK).any(1).sum() > 20, "numbers beside the map, lines below it")
         expect(picture.info["Software"] == "h5spec" and picture.info["Title"] == name, "%s", picture.info)
         says(picture.info["Description"], feature, "%d x %d places of 128 px" % (cols, rows), "(64, 64)")
 

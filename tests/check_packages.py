@@ -9,12 +9,6 @@ def read(*path):
         return f.read()
 
 
-def copy_of_the_tree():
-    d = os.path.join(tmp(), "tree")
-    shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
-    return d
-
-
 def environment(**more):
     return {**{k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL", "WERROR")}, **more}
 

@@ -493,10 +493,6 @@ def test_other_parts_make_everything_again():
     make("CUDA=0", "h5spec", cwd=d)
     says(run(os.path.join(d, "build/h5spec"), "verify", lz4).out, "valid")
 
-def copy_of_the_tree():
-    d = os.path.join(tmp(), "tree")
-    shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
-    return d
 
 def make(*words, cwd, status=0, env={}):
     if SAN:

@@ -18,15 +18,6 @@ def merge(*argv, status=0):
     return out, run(H5SPEC, "merge", "-o", out, *argv, status=status)
 
 
-def flipped(path, offset, bit=1):
-    copy = os.path.join(tmp("flipped"), os.path.basename(path))
-    data = bytearray(open(path, "rb").read())
-    data[offset] ^= bit
-    with open(copy, "wb") as f:
-        f.write(data)
-    return copy
-
-
 def test_a_flipped_bit_in_a_map_or_a_histogram():
     r = spectrum(grouped(), "--features", "basic")
     with h5py.File(r, "r") as f:
@@ -104,6 +95,7 @@ def test_numbers_out_of_range_are_rejected_by_every_reader():
         bad = sealed(whole, change)
         for reader in ("verify", "info", "merge", "report"):
             says(run(H5SPEC, *readers[reader], bad, status=1).err, bad, word)
+    says(run(H5SPEC, "verify", sealed(whole, slide_attribute("glass_p03", 40)), status=1).err, "glass_p03 does not match")
     for name, values in (("window_mean_db", (np.inf, -1, 1e30)), ("window_std_db", (-5, np.inf, 300)), ("window_level_db", (30000,))):
         for value in values:
             bad = sealed(whole, value_of(name, value))

@@ -47,6 +47,19 @@ def files_below(folder):
     return {os.path.relpath(os.path.join(d, f), folder): bytes_of(os.path.join(d, f)) for d, _, names in os.walk(folder) for f in names}
 
 
+def test_maps_of_a_table_leave_no_results_open():
+    import resource
+    folder, names = tmp("corpus"), ["s%02d" % k for k in range(30)]
+    os.mkdir(results(folder))
+    for k, name in enumerate(names):
+        with open(os.path.join(folder, "name"), "w") as f:
+            f.write(name + "\n")
+        run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
+    table, out = merged(folder, options=("--table", "--allow-duplicates"))[0], tmp()
+    run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", out, table, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
+    expect(len(os.listdir(out)) == len(names), "%s", os.listdir(out))
+
+
 def test_every_command_says_the_same_of_both_forms():
     for options in ((), ("--features", "basic"), ("--tissue-only",)):
         folder, table, plain = both(*options)

@@ -327,6 +327,18 @@ def test_hostile_hdf5():
     says(run(H5SPEC, "map", "--scores", path, "-o", tmp(), status=1).err, "no dataset of values")
 
 
+def test_temporary_files_are_made_in_tmpdir():
+    path, result, lost = table(patches()), spectrum(store(made("--size", "600x900"))), os.path.join(tmp(), "lost")
+    for ending, *argv in (("csv", "map", "--scores", path, "--slide-size", "%dx%d" % SIZE, "-o"), ("html", "report", result, "-o")):
+        out = os.path.join(tmp(), "out." + ending)
+        p = run(H5SPEC, *argv, out, env={**os.environ, "TMPDIR": lost}, status=1)
+        says(p.err, "no temporary file", lost, "set TMPDIR")
+        os.mkdir(lost)
+        run(H5SPEC, *argv, out, env={**os.environ, "TMPDIR": lost})
+        expect(os.listdir(lost) == [], "%s", os.listdir(lost))
+        os.rmdir(lost)
+
+
 def test_strict_and_lenient_about_the_number_of_patches():
     rows = patches(20)
     says(run(H5SPEC, "map", "--scores", table(rows), "--patches", "25", "-o", tmp(), status=1).err, "has 20 patches, not 25")

@@ -10,13 +10,6 @@ from lib import *
 
 # what HDF5's image specification wants with a fixed length
 IMAGE = ("CLASS", "IMAGE_VERSION", "IMAGE_SUBCLASS", "INTERLACE_MODE")
-SLIDE_PIXELS = os.path.join(BUILD, "tests", "slide_pixels")
-
-
-def openslide_pixels(slide, level=0):
-    p = run(SLIDE_PIXELS, slide, level)
-    width, height = map(int, p.err.split()[-2:])
-    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
 
 
 def gray_of(rgb):
@@ -484,16 +477,6 @@ def test_text_crc32_and_crc32_are_as_documented():
                 expect(not has_text or obj.attrs["text_crc32"] == texts_crc32(obj), "%s", obj.name)
                 if isinstance(obj, h5py.Dataset) and not obj.name.endswith("pixels"):
                     expect(obj.attrs["crc32"] == zlib.crc32(obj[()].tobytes()), "%s", obj.name)
-
-
-def flipped(path, offset, bit=1):
-    """A copy with one bit changed."""
-    copy = os.path.join(tmp("flipped"), os.path.basename(path))
-    data = bytearray(open(path, "rb").read())
-    data[offset] ^= bit
-    with open(copy, "wb") as f:
-        f.write(data)
-    return copy
 
 
 def test_a_flipped_bit_in_a_text():

@@ -8,7 +8,6 @@ import numpy as np
 from lib import *
 from tiffpatch import *
 
-SLIDE_PIXELS = os.path.join(BUILD, "tests", "slide_pixels")
 IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302", "UGF0aWVudF5Eb2U="]
 SUBFILE, COMPRESSION, PHOTOMETRIC, SAMPLES, TILE_WIDTH, TILE_LENGTH, SUBS = 254, 259, 262, 277, 322, 323, 330
 SOFTWARE, PLANES, SAMPLE_FORMAT = 305, 284, 339
@@ -27,12 +26,6 @@ SIZE = ("--size", "900x700", "--tile", "256", "--levels", "3")
 
 def tiff(container, *options, name="slide"):
     return made("--container", container, *SIZE, *options, name=name)
-
-
-def openslide_pixels(slide, level=0):
-    p = run(SLIDE_PIXELS, slide, level)
-    width, height = map(int, p.err.split()[-2:])
-    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
 
 
 def pixels(path):
@@ -394,6 +387,14 @@ def test_loops_of_directories():
         for k in range(2):
             struct.pack_into("<Q", t.data, at + 8 * k, first)
         survives(t.save(os.path.join(tmp(), "subs.tif")), "SubIFDs to %d" % to)
+
+
+def test_subifds_that_are_not_smaller_are_no_levels():
+    t = Tiff(tiff("ome-subifds"))
+    for k in range(2):
+        struct.pack_into("<Q", t.data, t.place(SUBS) + 8 * k, t.u32(t.links[0]))
+    path = t.save(os.path.join(tmp(), "first.tif"))
+    says(run(WSI2H5, "--level", "1", "-o", tmp(), path, status=1).err, path, "level 0", "--level 1 is out of range")
 
 
 def test_files_that_end_early():

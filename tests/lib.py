@@ -405,6 +405,30 @@ def painted(picture):
     return path
 
 
+def openslide_pixels(slide, level=0):
+    """A level of a slide as OpenSlide shows it, uint8 [height][width][3]."""
+    import numpy as np
+    p = run(os.path.join(BUILD, "tests", "slide_pixels"), slide, level)
+    width, height = map(int, p.err.split()[-2:])
+    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
+
+
+def flipped(path, offset, bit=1):
+    """A copy with one bit changed."""
+    copy = os.path.join(tmp("flipped"), os.path.basename(path))
+    data = bytearray(open(path, "rb").read())
+    data[offset] ^= bit
+    with open(copy, "wb") as f:
+        f.write(data)
+    return copy
+
+
+def copy_of_the_tree():
+    d = os.path.join(tmp(), "tree")
+    shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
+    return d
+
+
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
     return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]

@@ -1,5 +1,6 @@
 /*
- * test_unit - modules that need no file: messages, numbers, codecs, gray, histogram classes.
+ * test_unit - modules that need no file: messages, numbers, codecs, gray, histogram classes, the
+ * sample of windows.
  */
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -7,6 +8,7 @@
 #include "common/base/path.h"
 #include "common/codec/codec.h"
 #include "common/regions/polygons.h"
+#include "common/result/features.h"
 #include "common/result/result.h"
 #include "common/store/gray.h"
 #include "process/spectrum/spectrum.h"
@@ -342,6 +344,21 @@ static void test_too_complex_polygons(void)
     polygons_free(&p);
 }
 
+/* As many windows as features.h says lie below a threshold. */
+static void test_sample_of_windows(void)
+{
+    static const int64_t sides[] = {15, 17, 40, 90, 200, 300, 400, 500};
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++) {
+        const int64_t n = sides[s] * sides[s], most = FEATURES_MOST_TISSUE;
+        const int64_t share = n / 16 > FEATURES_LEAST ? n / 16 : FEATURES_LEAST;
+        int64_t thresholds[FEATURES_SAMPLES], below = 0;
+        EXPECT(!features_thresholds(NULL, NULL, sides[s], sides[s], thresholds));
+        for (int64_t k = 0; k < n; k++)
+            below += features_hash(k % sides[s], k / sides[s]) < thresholds[FEATURES_TISSUE];
+        EXPECT(below == (n < share ? n : share < most ? share : most));
+    }
+}
+
 int main(void)
 {
     static const struct unit_test tests[] = {
@@ -357,6 +374,7 @@ int main(void)
         {"parameters", test_parameters},
         {"polygons", test_polygons},
         {"too_complex_polygons", test_too_complex_polygons},
+        {"sample_of_windows", test_sample_of_windows},
     };
     return unit_run("unit", tests, sizeof tests / sizeof *tests);
 }

@@ -4,9 +4,16 @@
 #ifndef WSI_CLOCK_H
 #define WSI_CLOCK_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Seconds on a clock that never goes backwards. */
 double clock_now(void);
 /* "2 h 05 min", "3.2 s" into buf; returns buf. */
 const char *clock_text(char buf[32], double seconds);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

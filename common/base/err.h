@@ -40,11 +40,7 @@ int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
  * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
 bool err_is_trouble(const struct err *e);
 
-/* How many bytes the character at `s` has if it must not reach a terminal, else 0: control
- * characters (C0, DEL, and C1 as UTF-8 or as single bytes), and those that reorder the text around
- * them or end a line, such as U+202E. All programs' texts for people are judged here (text.h). */
-size_t err_unsafe(const char *s);
-/* Replaces these by '?'. err_set, err_sys and err_add have done so already. */
+/* Replaces characters that are unsafe (utf8.h) by '?'. err_set, err_sys and err_add have done so already. */
 void err_clean(char *s);
 
 #ifdef __cplusplus

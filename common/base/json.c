@@ -1,55 +1,37 @@
 /* json.c - see json.h. */
 #include "common/base/json.h"
 
-#include "common/base/err.h"
 #include "common/base/number.h"
+#include "common/base/utf8.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Length of the valid UTF-8 sequence at s, or 0. */
-static int utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    int n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
-            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                          : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 /* The character of a valid sequence of at most three bytes. */
-static unsigned code_of(const unsigned char *s, int n)
+static unsigned code_of(const unsigned char *s, size_t n)
 {
     return n == 1   ? s[0]
            : n == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
                     : (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
 }
 
-void json_write_escaped(FILE *f, const char *text, const char *also)
+void json_write_escaped(FILE *f, const char *s, const char *also)
 {
-    const unsigned char *s = (const unsigned char *)text;
     fputc('"', f);
     while (*s) {
-        int n = utf8_length(s);
+        const size_t n = utf8_length(s);
         if (n == 0)
             fputs("\\ufffd", f);
         else if (*s == '"' || *s == '\\')
             fprintf(f, "\\%c", *s);
-        else if (err_unsafe((const char *)s) || (n == 1 && strchr(also, *s)))
-            fprintf(f, "\\u%04x", code_of(s, n));
+        else if (utf8_unsafe(s) || (n == 1 && strchr(also, *s)))
+            fprintf(f, "\\u%04x", code_of((const unsigned char *)s, n));
         else
-            fwrite(s, 1, (size_t)n, f);
+            fwrite(s, 1, n, f);
         s += n ? n : 1;
     }
     fputc('"', f);
@@ -64,6 +46,39 @@ void json_write_number(FILE *f, double x)
 {
     char buf[32];
     fputs(isfinite(x) ? number_text(buf, x) : "null", f);
+}
+
+void json_begin(const char *key, const char *value)
+{
+    printf("{\"%s\": ", key);
+    json_write_string(stdout, value);
+}
+
+void json_text(const char *key, const char *value)
+{
+    printf(", \"%s\": ", key);
+    json_write_string(stdout, value);
+}
+
+void json_int(const char *key, int64_t value)
+{
+    printf(", \"%s\": %" PRId64, key, value);
+}
+
+void json_count(const char *key, uint64_t value)
+{
+    printf(", \"%s\": %" PRIu64, key, value);
+}
+
+void json_bool(const char *key, bool value)
+{
+    printf(", \"%s\": %s", key, value ? "true" : "false");
+}
+
+void json_real(const char *key, double value)
+{
+    printf(", \"%s\": ", key);
+    json_write_number(stdout, value);
 }
 
 void json_end_line(FILE *f)

@@ -4,6 +4,8 @@
 #ifndef WSI_JSON_H
 #define WSI_JSON_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Prints s as a JSON string with its quotes (bytes that are not UTF-8 become U+FFFD). */
@@ -12,6 +14,17 @@ void json_write_string(FILE *f, const char *s);
 void json_write_escaped(FILE *f, const char *s, const char *also);
 /* Prints x as a JSON number; null for NaN and infinities. */
 void json_write_number(FILE *f, double x);
+
+/* --- an object on standard output --- */
+
+/* {"key": "value" */
+void json_begin(const char *key, const char *value);
+/* , "key": value */
+void json_text(const char *key, const char *value);
+void json_int(const char *key, int64_t value);
+void json_count(const char *key, uint64_t value);
+void json_bool(const char *key, bool value);
+void json_real(const char *key, double value);
 
 /* Ends the line of JSON about an input and flushes it:
  *     , "host": "n3", "time": "2026-11-23T20:05:01Z"}

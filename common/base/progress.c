@@ -82,7 +82,7 @@ static void head_text(bool brief, char out[64])
 }
 
 /* Columns for the line; the last one stays empty, as some terminals begin a new line after it. */
-static int columns(void)
+static int terminal_columns(void)
 {
     struct winsize w = {0};
     if (!now.tty)
@@ -115,7 +115,7 @@ void progress_show(double fraction, double amount)
     if (!now.on || t - now.shown < (now.tty ? 0.2 : 10))
         return;
     now.shown = t;
-    make_line(fraction, amount, t - now.begun, columns(), line, sizeof line);
+    make_line(fraction, amount, t - now.begun, terminal_columns(), line, sizeof line);
     fprintf(stderr, "%s%s%s", now.tty ? "\r\033[K" : "", line, now.tty ? "" : "\n");
     fflush(stderr);
     now.drawn = now.tty;

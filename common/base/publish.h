@@ -2,12 +2,11 @@
  * publish.h - a file appears under its final name whole, or not at all.
  *
  * The file is made under a temporary name in the target's folder (".NAME.HOST-PID-NUMBER.part",
- * with a long NAME cut in the middle).
- * This module keeps a descriptor of its own from the file's creation on, with a lock. Publishing
- * is: fsync (never tried twice: after a failed fsync the kernel may have dropped the pages),
- * rename, fsync of the folder. A killed run leaves at most a ".part" file, which nothing takes for
- * a finished one. The next run that publishes under the same name removes those of this host whose
- * process is gone.
+ * with a long NAME cut in the middle). This module keeps a descriptor of its own from the file's
+ * creation on, with a lock. Publishing is: fsync (never tried twice: after a failed fsync the
+ * kernel may have dropped the pages), rename, fsync of the folder. A killed run leaves at most a
+ * ".part" file, which nothing takes for a finished one. The next run that publishes under the same
+ * name removes those of this host whose process is gone.
  *
  * Messages do not name the target, because callers do.
  */

@@ -1,7 +1,7 @@
 /* text.c - see text.h. */
 #include "common/base/text.h"
 
-#include "common/base/err.h"
+#include "common/base/utf8.h"
 
 #include <locale.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static size_t piece_next(struct piece *p, const char *s)
         return 1;
     }
     const int columns = wcwidth(c);
-    if (columns < 0 || err_unsafe(s))
+    if (columns < 0 || utf8_unsafe(s))
         piece_set(p, "?", 1, 1);
     else
         piece_set(p, s, n, columns);

@@ -1,5 +1,6 @@
 /*
- * text_file.h - a text file that appears whole or not at all, and replaces only one of its kind.
+ * text_file.h - a text or picture that appears as a file whole or not at all, and replaces only one
+ * of its kind.
  *
  * A kind of file is known by how it begins. A file that exists under the name and begins
  * otherwise is never overwritten.
@@ -13,7 +14,8 @@
 #include <stdio.h>
 
 struct text_file {
-    FILE *f; /* what to write to; NULL before begin and after the end */
+    FILE *f;      /* what to write to; NULL before begin and after the end */
+    char *buffer; /* of f; the default of 4 KiB makes 11,000 calls for the GeoJSON of a large map */
     const char *path;
     struct publish publish;
 };

@@ -171,11 +171,6 @@ int jpeg_chunk_make(struct jpeg_chunk *c, const struct jpeg_stream *s, bool ycbc
 
 /* --- strips --- */
 
-int64_t jpeg_strips_count(const struct jpeg_strips *s)
-{
-    return (s->height + s->rows - 1) / s->rows;
-}
-
 bool jpeg_strips_is_raw(const struct jpeg_strips *s, int64_t k)
 {
     return (k + 1) * s->rows > s->height;

@@ -44,8 +44,6 @@ struct jpeg_strips {
     struct jpeg_chunk *list;     /* [n] */
 };
 
-/* The number of strips of the whole picture. */
-int64_t jpeg_strips_count(const struct jpeg_strips *s);
 /* Is strip k stored as pixels? */
 bool jpeg_strips_is_raw(const struct jpeg_strips *s, int64_t k);
 /* Appends a strip, and takes its bytes from *c. */

@@ -2,6 +2,7 @@
 #include "common/hdf5/h5_foreign.h"
 
 #include "common/base/read_at.h"
+#include "common/base/temporary.h"
 #include "common/hdf5/h5_error.h"
 
 #include <errno.h>
@@ -201,7 +202,7 @@ static int copy_rows(struct copy *c, struct err *e)
             at += width;
         }
         if (write_whole(c->fd, out, sizeof *out * (size_t)(n * t->columns)))
-            return err_sys(e, "no room for a copy of its numbers (TMPDIR)");
+            return temporary_failed("numbers", e);
     }
     return in && out ? 0 : err_set(e, "out of memory");
 }

@@ -115,7 +115,7 @@ static hid_t create(hid_t parent, const char *name, const struct image *m, int r
 }
 
 /* HDF5 Image and Palette Specification, version 1.2: HDFView and h5im tools then show a picture. */
-int h5_mark_as_rgb(hid_t dataset, struct err *e)
+static int mark_as_rgb(hid_t dataset, struct err *e)
 {
     static const char *const words[][2] = {{"CLASS", "IMAGE"},
                                            {"IMAGE_VERSION", "1.2"},
@@ -144,7 +144,7 @@ int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const 
     if (r == 0)
         r = h5_put_int(m.dataset, "crc32", codec_crc32(data, (size_t)(m.rows * row)), e);
     if (r == 0 && dims[2] == 3)
-        r = h5_mark_as_rgb(m.dataset, e);
+        r = mark_as_rgb(m.dataset, e);
     if (H5Dclose(m.dataset) < 0 && r == 0)
         r = h5_write_failed(e, name);
     return r;
@@ -197,7 +197,7 @@ int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s,
         if (H5Dwrite_chunk(ds, H5P_DEFAULT, jpeg_strips_is_raw(s, k), at, c->n, c->bytes) < 0)
             r = h5_write_failed(e, name);
     }
-    if (r == 0 && (h5_put_int(ds, "stored_crc32", crc, e) || h5_mark_as_rgb(ds, e)))
+    if (r == 0 && (h5_put_int(ds, "stored_crc32", crc, e) || mark_as_rgb(ds, e)))
         r = -1;
     if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
         r = h5_write_failed(e, name);

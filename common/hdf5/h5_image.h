@@ -17,8 +17,6 @@
  * specification. */
 int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
                    int threads, struct err *e);
-/* Marks a dataset as such an image. */
-int h5_mark_as_rgb(hid_t dataset, struct err *e);
 /* Writes an RGB image that is compressed already. Its attribute stored_crc32 is the CRC-32 of the
  * stored bytes of all chunks, one after the other. */
 int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);

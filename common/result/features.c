@@ -108,7 +108,9 @@ uint8_t features_percent(int64_t area, int64_t all)
 
 /* --- the sample --- */
 
-int64_t features_sample_size(enum features_sample kind, int64_t n)
+/* The number of windows to sample out of n of one kind: all up to FEATURES_LEAST, then one in
+ * sixteen, at most FEATURES_MOST_TISSUE or FEATURES_MOST_GLASS. */
+static int64_t sample_size(enum features_sample kind, int64_t n)
 {
     const int64_t most = kind == FEATURES_TISSUE ? FEATURES_MOST_TISSUE : FEATURES_MOST_GLASS;
     const int64_t share = n / 16 > FEATURES_LEAST ? n / 16 : FEATURES_LEAST;
@@ -175,7 +177,7 @@ static int64_t threshold_of(struct hashes *h, enum features_sample kind, const s
 {
     memset(h->counts, 0, sizeof *h->counts << TOP_BITS);
     add_hashes(h, kind, w);
-    int64_t rank = features_sample_size(kind, h->n), threshold = -1;
+    int64_t rank = sample_size(kind, h->n), threshold = -1;
     if (rank == h->n)
         return INT64_MAX;
     for (h->top = 0; rank >= h->counts[h->top]; h->top++)

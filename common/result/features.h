@@ -95,9 +95,6 @@ enum features_sample { FEATURES_TISSUE, FEATURES_GLASS, FEATURES_SAMPLES };
 
 enum { FEATURES_MOST_TISSUE = 4096, FEATURES_MOST_GLASS = 1024, FEATURES_LEAST = 256 };
 
-/* The number of windows to sample out of n of one kind: all up to FEATURES_LEAST, then one in
- * sixteen, at most as many as above. */
-int64_t features_sample_size(enum features_sample kind, int64_t n);
 /* 63 bits, spread evenly over the windows (column i, row j). */
 int64_t features_hash(int64_t i, int64_t j);
 /*

@@ -4,8 +4,7 @@
  * To add a map, add a row. Backends sum up each window (struct spectrum_window); its value follows
  * from these sums by the row's formula, so a map needs code of its own, in spectrum_put_window() or
  * in a backend, only if no formula fits it. Everything else walks the rows: the maps of bands,
- * writing, reading, checking, merging, quantiles, compare, info, map and plot. Bits of `parts`
- * (result.h) leave room for eight maps.
+ * writing, reading, checking, merging, quantiles, compare, info, map and plot.
  *
  * ROW(NUMBER, fields of struct result_map_kind): RESULT_NUMBER is the map's number.
  */

@@ -286,7 +286,10 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
 bool result_params_have_map(const struct result_params *p, int map);
 
 /* Parts of a slide, which can be loaded alone: maps, and these. */
-enum result_part { RESULT_WITH_SPECTRA = 1 << 8, RESULT_WITH_THUMBNAIL = 1 << 9 };
+enum result_part {
+    RESULT_WITH_SPECTRA = 1 << RESULT_MAPS,
+    RESULT_WITH_THUMBNAIL = 2 << RESULT_MAPS
+};
 #define RESULT_WITH_MAP(map) (1u << (map))
 #define RESULT_ALL_PARTS (~0u)
 

@@ -746,11 +746,11 @@ struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
 
 void result_close_rows(struct result_rows *m)
 {
-    if (m && m->dataset >= 0)
+    if (!m)
+        return;
+    if (m->dataset >= 0)
         H5Dclose(m->dataset);
-    if (m)
-        free(m->all);
-    if (m)
-        result_close(m->of);
+    free(m->all);
+    result_close(m->of);
     free(m);
 }

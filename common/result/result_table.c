@@ -12,10 +12,9 @@
 
 enum {
     MOST_COLUMNS = 80,
-    STRIP_ROWS = 64,             /* of histograms */
-    MOST_COLUMN_BYTES = 1 << 28, /* in memory */
-    LINKS = 100,                 /* more than there are columns: they lie in the group's header */
-    WIDEN = 8                    /* bytes by which a column of texts grows */
+    STRIP_ROWS = 64, /* of histograms */
+    LINKS = 100,     /* more than there are columns: they lie in the group's header */
+    WIDEN = 8        /* bytes by which a column of texts grows */
 };
 
 /* REALS may be NaN: not known. */

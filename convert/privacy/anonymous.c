@@ -3,6 +3,7 @@
 
 #include "common/base/csv.h"
 #include "common/base/path.h"
+#include "common/base/read_at.h"
 #include "common/base/text.h"
 #include "convert/readers/slide.h"
 
@@ -65,11 +66,11 @@ static int has_line(int fd, const char *line, struct err *e)
     char *text = calloc(1, (size_t)st.st_size + 1);
     if (!text)
         return err_set(e, "out of memory");
-    const ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
-    const char *found = n > 0 ? strstr(text, line) : NULL;
+    const bool bad = read_at(fd, 0, text, (size_t)st.st_size) < (size_t)st.st_size && errno;
+    const char *found = strstr(text, line);
     const int has = found && (found == text || found[-1] == '\n');
     free(text);
-    return n < 0 ? err_sys(e, "cannot read") : has;
+    return bad ? err_sys(e, "cannot read") : has;
 }
 
 static int add_line(int fd, const char *line, struct err *e)
@@ -80,9 +81,7 @@ static int add_line(int fd, const char *line, struct err *e)
     const int has = has_line(fd, line, e);
     if (has)
         return has < 0 ? -1 : 0;
-    if (write(fd, line, n) != (ssize_t)n || fsync(fd))
-        return err_sys(e, "cannot write");
-    return 0;
+    return write_whole(fd, line, n) || fsync(fd) ? err_sys(e, "cannot write") : 0;
 }
 
 int anonymous_note(const char *key, const char *name, const char *path, struct err *e)

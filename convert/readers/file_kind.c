@@ -1,6 +1,7 @@
 /* file_kind.c - see file_kind.h. */
 #include "convert/readers/file_kind.h"
 
+#include "common/base/read_at.h"
 #include "convert/readers/dicom.h"
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/tiff_file.h"
@@ -127,8 +128,7 @@ int file_kind_reject(const char *path, const char *why, const char *only, struct
     char head[HEAD + 1];
     struct tiff_file t;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const ssize_t got = fd >= 0 ? read(fd, head, HEAD) : 0;
-    const size_t n = got > 0 ? (size_t)got : 0;
+    const size_t n = fd >= 0 ? read_at(fd, 0, head, HEAD) : 0;
     head[n] = 0;
     if (fd >= 0)
         close(fd);

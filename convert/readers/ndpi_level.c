@@ -251,16 +251,7 @@ static int find_level(struct ndpi_level *l, const struct tiff_file *t, struct er
 
 bool ndpi_is(const char *path)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
-    if (!tiff_file_open(&t, path))
-        return false;
-    const bool found = tiff_file_directory(&t, t.first, &d);
-    const bool is = found && tiff_directory_tag(&d, TIFF_FILE_NDPI);
-    if (found)
-        tiff_directory_free(&d);
-    tiff_file_close(&t);
-    return is;
+    return tiff_file_states(path, TIFF_FILE_NDPI);
 }
 
 int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64_t height,

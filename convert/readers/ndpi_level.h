@@ -3,11 +3,11 @@
  *
  * A level is one JPEG of the whole picture, with a restart marker after every few MCUs. Tag 65426
  * says where in the stream each of these intervals begins; in long streams tag 65432 has the upper
- * halves of these offsets. Decoding begins anew at a restart
- * marker, so the intervals that lie one below the other make a JPEG of their own: the head of the
- * stream with another size, and their entropy-coded data with the markers renumbered. Its pixels
- * are those of the whole picture if no chroma is interpolated between rows, and those of OpenSlide,
- * which decodes each interval by itself.
+ * halves of these offsets. Decoding begins anew at a restart marker, so the intervals that lie one
+ * below the other make a JPEG of their own: the head of the stream with another size, and their
+ * entropy-coded data with the markers renumbered. Its pixels are those of the whole picture if no
+ * chroma is interpolated between rows, and those of OpenSlide, which decodes each interval by
+ * itself.
  */
 #ifndef WSI_NDPI_LEVEL_H
 #define WSI_NDPI_LEVEL_H

@@ -8,7 +8,7 @@
  * The colours of a tile are those that the file states (photometric interpretation), unless its
  * stream states others itself (tile.h).
  */
-#include "convert/readers/slide_tiles.h"
+#include "convert/readers/tile_file.h"
 
 #include "common/base/path.h"
 #include "convert/readers/dicom_frames.h"
@@ -26,7 +26,7 @@
 enum { MOST_PROFILE = 1 << 26, MOST_THUMBNAIL = 1 << 24 };
 
 struct dicom_reader {
-    struct slide_tiles common;
+    struct tiled_slide common;
     char *path;
     struct dicom_slide files;
     struct slide_info info;
@@ -268,13 +268,13 @@ static void paste(const uint8_t *tile, const struct dicom_instance *i, int64_t c
 }
 
 /* 0, SLIDE_DAMAGED or -1. */
-static int read_picture(struct tile_file *t, const struct dicom_instance *i, uint8_t *tile,
+static int read_picture(struct tiled_slide *t, const struct dicom_instance *i, uint8_t *tile,
                         uint8_t *rgb, struct err *e)
 {
     enum store_status status;
     for (int64_t row = 0; row < dicom_frames_rows(i); row++)
         for (int64_t col = 0; col < dicom_frames_cols(i); col++) {
-            if (tile_file_read(t, 0, col, row, 3, tile, &status, e))
+            if (tile_file_read(&t->slide, 0, col, row, 3, tile, &status, e))
                 return -1;
             if (status == STORE_DAMAGED)
                 return damaged(e, "its thumbnail is damaged");
@@ -289,20 +289,20 @@ static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64
     const struct dicom_level *l = &from_slide(s)->files.thumbnail;
     const struct dicom_instance *i = l->n > 0 ? dicom_slide_instance(l) : NULL;
     struct tile_place *places = NULL;
-    struct tile_file *tiles = NULL;
+    struct tiled_slide t = {.tiles = NULL};
     struct err problem;
     int bad;
     if (!i || i->width < 1 || i->height < 1 || i->width > MOST_THUMBNAIL / i->height)
         return 0;
     errno = 0;
-    int r = open_tiles(l, 1, &places, &tiles, &bad, &problem, e);
+    int r = open_tiles(l, 1, &places, &t.tiles, &bad, &problem, e);
     if (r < 0 && !slide_may_pass(errno))
         r = SLIDE_DAMAGED;
     uint8_t *tile = r > 0 ? malloc((size_t)(3 * i->cols * i->rows)) : NULL;
     *rgb = r > 0 ? malloc((size_t)(3 * i->width * i->height)) : NULL;
     if (r > 0)
-        r = !tile || !*rgb ? err_set(e, "out of memory") : read_picture(tiles, i, tile, *rgb, e);
-    tile_file_close(tiles);
+        r = !tile || !*rgb ? err_set(e, "out of memory") : read_picture(&t, i, tile, *rgb, e);
+    tile_file_close(t.tiles);
     free(places);
     free(tile);
     *width = i->width;
@@ -360,12 +360,12 @@ static int dicom_files(struct slide *s, int (*put)(void *ctx, const char *path),
 const struct slide_reader slide_dicom = {
     .name = "dicom",
     .open = dicom_open,
-    .read = slide_tiles_read,
-    .read_eighth = slide_tiles_read_eighth,
-    .read_kept = slide_tiles_read_kept,
-    .is_missing = slide_tiles_is_missing,
-    .contradiction = slide_tiles_contradiction,
-    .prefetch = slide_tiles_prefetch,
+    .read = tile_file_read,
+    .read_eighth = tile_file_read_eighth,
+    .read_kept = tile_file_read_kept,
+    .is_missing = tile_file_is_missing,
+    .contradiction = tile_file_contradiction,
+    .prefetch = tile_file_prefetch,
     .files = dicom_files,
     .properties = dicom_properties,
     .thumbnail = dicom_thumbnail,

@@ -5,7 +5,7 @@
  * (slide_metadata.h), so a build without OpenSlide does not read the format. Levels that cannot be
  * cut exactly, and those that OpenSlide makes by shrinking, are left to OpenSlide.
  */
-#include "convert/readers/slide_tiles.h"
+#include "convert/readers/tile_file.h"
 
 #include "convert/readers/ndpi_level.h"
 #include "convert/readers/slide_metadata.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct ndpi {
-    struct slide_tiles common;
+    struct tiled_slide common;
     struct ndpi_level level;
     struct slide_metadata *metadata;
 };
@@ -116,10 +116,10 @@ static int ndpi_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct er
 const struct slide_reader slide_ndpi = {
     .name = "ndpi",
     .open = ndpi_open,
-    .read = slide_tiles_read,
-    .read_eighth = slide_tiles_read_eighth,
-    .read_kept = slide_tiles_read_kept,
-    .is_missing = slide_tiles_is_missing,
+    .read = tile_file_read,
+    .read_eighth = tile_file_read_eighth,
+    .read_kept = tile_file_read_kept,
+    .is_missing = tile_file_is_missing,
     .prefetch = ndpi_prefetch,
     .properties = ndpi_properties,
     .thumbnail = ndpi_thumbnail,

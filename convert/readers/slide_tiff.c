@@ -10,7 +10,7 @@
  * says. So are OME-TIFF files that OpenSlide does not know; they have no quickhash. What tile.h
  * does not decode is left to OpenSlide altogether.
  */
-#include "convert/readers/slide_tiles.h"
+#include "convert/readers/tile_file.h"
 
 #include "common/base/text.h"
 #include "convert/readers/slide_metadata.h"
@@ -26,7 +26,7 @@
 #include <string.h>
 
 struct tiff_slide {
-    struct slide_tiles common;
+    struct tiled_slide common;
     struct slide_info info;
     char *path;
     struct tiff_level level;
@@ -216,7 +216,7 @@ static const char *tiff_contradiction(const struct slide *s)
 {
     if (((const struct tiff_slide *)s)->level.is_jfif)
         return "the JPEG tiles are JFIF, so YCbCr, the photometric tag states RGB; read as YCbCr";
-    return slide_tiles_contradiction(s);
+    return tile_file_contradiction(s);
 }
 
 /* --- metadata --- */
@@ -272,12 +272,12 @@ static int tiff_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct er
 const struct slide_reader slide_svs = {
     .name = "svs",
     .open = svs_open,
-    .read = slide_tiles_read,
-    .read_eighth = slide_tiles_read_eighth,
-    .read_kept = slide_tiles_read_kept,
-    .is_missing = slide_tiles_is_missing,
+    .read = tile_file_read,
+    .read_eighth = tile_file_read_eighth,
+    .read_kept = tile_file_read_kept,
+    .is_missing = tile_file_is_missing,
     .contradiction = tiff_contradiction,
-    .prefetch = slide_tiles_prefetch,
+    .prefetch = tile_file_prefetch,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
     .thumbnail_jpeg = tiff_thumbnail_jpeg,
@@ -288,12 +288,12 @@ const struct slide_reader slide_svs = {
 const struct slide_reader slide_tiff = {
     .name = "tiff",
     .open = tiff_open,
-    .read = slide_tiles_read,
-    .read_eighth = slide_tiles_read_eighth,
-    .read_kept = slide_tiles_read_kept,
-    .is_missing = slide_tiles_is_missing,
+    .read = tile_file_read,
+    .read_eighth = tile_file_read_eighth,
+    .read_kept = tile_file_read_kept,
+    .is_missing = tile_file_is_missing,
     .contradiction = tiff_contradiction,
-    .prefetch = slide_tiles_prefetch,
+    .prefetch = tile_file_prefetch,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
     .icc = tiff_icc,

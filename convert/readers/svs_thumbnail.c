@@ -15,21 +15,21 @@ void svs_strips_free(struct svs_strips *s)
 }
 
 /* Opens strips of so many rows, from strip `first` on. */
-static struct tile_file *open_strips(const char *path, const struct svs_strips *s, int64_t first,
-                                     int64_t rows, struct err *e)
+static struct tiled_slide open_strips(const char *path, const struct svs_strips *s, int64_t first,
+                                      int64_t rows, struct err *e)
 {
     struct tile_grid g = {
         .format = s->format, .cols = 1, .rows = s->n - first, .places = s->places + first};
     g.format.rows = rows;
-    return tile_file_open(path, &g, 1, e);
+    return (struct tiled_slide){.tiles = tile_file_open(path, &g, 1, e)};
 }
 
 /* Strip k as a chunk, if it is not damaged. 1, 0 or -1. */
-static int keep_strip(struct tile_file *t, int64_t k, struct jpeg_strips *out, struct err *e)
+static int keep_strip(struct tiled_slide *t, int64_t k, struct jpeg_strips *out, struct err *e)
 {
     struct jpeg_chunk chunk = {0};
     enum store_status status = STORE_DAMAGED;
-    int r = tile_file_read_kept(t, 0, 0, k, &chunk, NULL, &status, e);
+    int r = tile_file_read_kept(&t->slide, 0, 0, k, &chunk, NULL, &status, e);
     if (r == 0 && status == STORE_WHOLE)
         r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
     else if (r == SLIDE_OTHER)
@@ -45,13 +45,13 @@ static int keep_pixels(const char *path, const struct svs_strips *s, struct jpeg
     const size_t bytes = (size_t)(3 * out->width * out->rows);
     struct jpeg_chunk chunk = {.bytes = calloc(1, bytes), .n = bytes, .room = bytes};
     enum store_status status = STORE_DAMAGED;
-    struct tile_file *t = open_strips(path, s, s->n - 1, s->height - (s->n - 1) * out->rows, e);
-    int r = !chunk.bytes ? err_set(e, "out of memory") : t ? 0 : -1;
+    struct tiled_slide t = open_strips(path, s, s->n - 1, s->height - (s->n - 1) * out->rows, e);
+    int r = !chunk.bytes ? err_set(e, "out of memory") : t.tiles ? 0 : -1;
     if (r == 0)
-        r = tile_file_read(t, 0, 0, 0, 3, chunk.bytes, &status, e);
+        r = tile_file_read(&t.slide, 0, 0, 0, 3, chunk.bytes, &status, e);
     if (r == 0 && status == STORE_WHOLE)
         r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
-    tile_file_close(t);
+    tile_file_close(t.tiles);
     free(chunk.bytes);
     return r;
 }
@@ -59,11 +59,11 @@ static int keep_pixels(const char *path, const struct svs_strips *s, struct jpeg
 static int keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
                 struct err *e)
 {
-    struct tile_file *t = open_strips(path, s, 0, out->rows, e);
-    int r = t ? 1 : -1;
+    struct tiled_slide t = open_strips(path, s, 0, out->rows, e);
+    int r = t.tiles ? 1 : -1;
     for (int64_t k = 0; r > 0 && k < s->n; k++)
-        r = jpeg_strips_is_raw(out, k) ? keep_pixels(path, s, out, e) : keep_strip(t, k, out, e);
-    tile_file_close(t);
+        r = jpeg_strips_is_raw(out, k) ? keep_pixels(path, s, out, e) : keep_strip(&t, k, out, e);
+    tile_file_close(t.tiles);
     return r;
 }
 

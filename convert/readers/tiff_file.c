@@ -169,6 +169,20 @@ const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16
     return NULL;
 }
 
+bool tiff_file_states(const char *path, uint16_t number)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    if (!tiff_file_open(&t, path))
+        return false;
+    const bool found = tiff_file_directory(&t, t.first, &d);
+    const bool states = found && tiff_directory_tag(&d, number);
+    if (found)
+        tiff_directory_free(&d);
+    tiff_file_close(&t);
+    return states;
+}
+
 /* --- values --- */
 
 bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,

@@ -70,6 +70,8 @@ void tiff_directory_free(struct tiff_directory *d);
 uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 /* NULL when the directory does not have the tag. */
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
+/* Does the first directory of the file have the tag? */
+bool tiff_file_states(const char *path, uint16_t number);
 
 /* Values first .. first + n - 1 of a tag of integers. False: they are not in the file. */
 bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,

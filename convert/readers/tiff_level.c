@@ -281,22 +281,6 @@ static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
     return 0;
 }
 
-/* Does the first directory state an ICC profile? libtiff drops the tag when its bytes are not in
- * the file. */
-static bool states_icc(const char *path)
-{
-    struct tiff_file f;
-    struct tiff_directory d;
-    if (!tiff_file_open(&f, path))
-        return false;
-    const bool found = tiff_file_directory(&f, f.first, &d);
-    const bool states = found && tiff_directory_tag(&d, TIFF_FILE_ICC);
-    if (found)
-        tiff_directory_free(&d);
-    tiff_file_close(&f);
-    return states;
-}
-
 /* The thumbnail of Aperio, in the second directory. Goes back to the first one. */
 static int take_aperio(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height,
                        struct err *e)
@@ -313,7 +297,8 @@ static int take_icc(TIFF *t, struct tiff_level *l, struct err *e)
     const void *icc = NULL;
     uint32_t n = 0;
     if (!TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) || n == 0)
-        l->lost_icc = states_icc(TIFFFileName(t));
+        /* libtiff drops the tag when its bytes are not in the file */
+        l->lost_icc = tiff_file_states(TIFFFileName(t), TIFF_FILE_ICC);
     else if ((l->icc = copy_of(icc, n)))
         l->icc_bytes = n;
     else

@@ -2,7 +2,6 @@
 #include "convert/readers/tile_file.h"
 
 #include "common/base/read_at.h"
-#include "convert/readers/slide.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,9 +177,15 @@ static int settle(const struct tile_file *t, const struct tile_place *p, int bad
     return 0;
 }
 
-int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, int channels,
+static struct tile_file *tiles_of(const struct slide *s)
+{
+    return ((const struct tiled_slide *)s)->tiles;
+}
+
+int tile_file_read(struct slide *slide, int thread, int64_t col, int64_t row, int channels,
                    uint8_t *out, enum store_status *status, struct err *e)
 {
+    struct tile_file *t = tiles_of(slide);
     const struct tile_format *f = &t->grid.format;
     const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
@@ -192,9 +197,10 @@ int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, in
     return settle(t, &p, bad, channels, (size_t)(f->cols * f->rows), out, status);
 }
 
-int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t row, uint8_t *rgb,
+int tile_file_read_eighth(struct slide *slide, int thread, int64_t col, int64_t row, uint8_t *rgb,
                           enum store_status *status, struct err *e)
 {
+    struct tile_file *t = tiles_of(slide);
     const struct tile_format *f = &t->grid.format;
     const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
@@ -206,10 +212,11 @@ int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t 
     return settle(t, &p, bad, 3, (size_t)(f->cols / 8 * (f->rows / 8)), rgb, status);
 }
 
-int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t row,
+int tile_file_read_kept(struct slide *slide, int thread, int64_t col, int64_t row,
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e)
 {
+    struct tile_file *t = tiles_of(slide);
     const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
     int bad = fetch(t, s, col, row, e);
@@ -227,12 +234,12 @@ int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t ro
     return bad == TILE_OTHER ? SLIDE_OTHER : 0;
 }
 
-bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row)
+bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row)
 {
-    return place_at(t, col, row).bytes == 0;
+    return place_at(tiles_of(s), col, row).bytes == 0;
 }
 
-const char *tile_file_contradiction(const struct tile_file *t)
+const char *tile_file_contradiction(const struct slide *s)
 {
     static const char *const texts[2][2] = {
         /* [the stream decides][the file states YCbCr] */
@@ -246,6 +253,7 @@ const char *tile_file_contradiction(const struct tile_file *t)
         "RGB",
         "the JPEG 2000 tiles state no colour transform, PhotometricInterpretation YBR_ICT; read as "
         "YCbCr"};
+    const struct tile_file *t = tiles_of(s);
     const struct tile_format *f = &t->grid.format;
     for (int k = 0; k < t->threads; k++)
         if (t->scratch[k].decoder && tile_is_contradicted(t->scratch[k].decoder))
@@ -277,8 +285,9 @@ static void advise(const struct tile_file *t, const struct tile_place *p, size_t
     }
 }
 
-void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows)
+void tile_file_prefetch(struct slide *s, int64_t row, int64_t rows)
 {
+    const struct tile_file *t = tiles_of(s);
     const struct tile_grid *g = &t->grid;
     const int64_t end = row + rows < g->rows ? row + rows : g->rows;
     size_t n = 0;

@@ -8,9 +8,7 @@
 #ifndef WSI_TILE_FILE_H
 #define WSI_TILE_FILE_H
 
-#include "common/base/err.h"
-#include "common/codec/jpeg_chunk.h"
-#include "common/store/store.h"
+#include "convert/readers/slide.h"
 #include "convert/tile/tile.h"
 
 #include <stdbool.h>
@@ -57,18 +55,23 @@ struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, in
 /* NULL is allowed. */
 void tile_file_close(struct tile_file *t);
 
-/* As the functions of the same names in struct slide_reader. */
-int tile_file_read(struct tile_file *t, int thread, int64_t col, int64_t row, int channels,
+/* The first member of a slide whose tiles are read here. */
+struct tiled_slide {
+    struct slide slide;
+    struct tile_file *tiles; /* owned by the reader */
+};
+
+/* For the tables of such readers, as the members of struct slide_reader. tile_file_contradiction()
+ * also says which of the two is believed (tile.h). */
+int tile_file_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
                    uint8_t *out, enum store_status *status, struct err *e);
-int tile_file_read_eighth(struct tile_file *t, int thread, int64_t col, int64_t row, uint8_t *rgb,
+int tile_file_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
                           enum store_status *status, struct err *e);
-int tile_file_read_kept(struct tile_file *t, int thread, int64_t col, int64_t row,
+int tile_file_read_kept(struct slide *s, int thread, int64_t col, int64_t row,
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e);
-bool tile_file_is_missing(const struct tile_file *t, int64_t col, int64_t row);
-/* In which way the tiles that have been read contradict the file's header, and which of the
- * two was right (tile.h). NULL: in none. Not while threads read. */
-const char *tile_file_contradiction(const struct tile_file *t);
-void tile_file_prefetch(const struct tile_file *t, int64_t row, int64_t rows);
+bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row);
+const char *tile_file_contradiction(const struct slide *s);
+void tile_file_prefetch(struct slide *s, int64_t row, int64_t rows);
 
 #endif

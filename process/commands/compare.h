@@ -2,8 +2,8 @@
  * compare.h - the same slides in two results: what changed.
  *
  * Slides are matched by name, and the rest by quickhash, if one slide on each side has it. The
- * distance between two slides is W1, the Wasserstein-1 distance of
- * their histograms in dB; maps are compared window by window.
+ * distance between two slides is W1, the Wasserstein-1 distance of their histograms in dB; maps are
+ * compared window by window.
  */
 #ifndef WSI_COMPARE_H
 #define WSI_COMPARE_H

@@ -39,24 +39,17 @@ static void set_defaults(void *ctx)
 }
 
 const struct command compare_options = {
-    .program = "h5spec",
-    .word = "compare",
-    .usage = "[options] A.h5 B.h5",
+    OPTIONS_COMMAND("compare", rows, set_defaults), .usage = "[options] A.h5 B.h5",
     .summary = "show what changed between two results of the same slides",
     .details = "Compares the slides of two results: did another scanner firmware, a new export or "
-               "another codec change anything? Slides are matched by name, and those that are left "
+               "another codec change anything? Slides are matched by name, those without a match "
                "by OpenSlide's quickhash. For each slide, worst first, it prints the Wasserstein-1 "
                "distance W1 between the histograms, the change of mean and std from A to B, and "
-               "the mean over all windows of how much window_mean_db, window_focus_db, "
-               "window_fine_db and window_sharp_db differ (windows of glass are among them; "
-               "--tissue-only of h5spec run leaves them out). "
-               "The parameters of both results must be equal. The results of a folder are compared "
-               "after h5spec merge.",
-    .example = "h5spec compare --limit 0.1 before.h5 after.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+               "how much window_mean_db, window_focus_db, window_fine_db and window_sharp_db "
+               "differ: the mean over all windows. Windows of glass are among them, unless h5spec "
+               "run left them out (--tissue-only). The parameters of both results must be equal. "
+               "The results of a folder are compared after h5spec merge.",
+    .example = "h5spec compare --limit 0.1 before.h5 after.h5"};
 
 /* --- the verdict --- */
 
@@ -94,35 +87,28 @@ static bool is_within(const struct compare *c, double limit)
 
 /* --- JSON --- */
 
-static void put_real(const char *key, double value)
-{
-    printf(", \"%s\": ", key);
-    json_write_number(stdout, value);
-}
-
 static void put_change(const char *name, const struct compare_change *c)
 {
     printf(", \"%s\": {\"windows\": %" PRId64 ", \"changed\": %" PRId64, name, c->windows,
            c->changed);
-    put_real("mean", c->mean);
-    put_real("most", c->most);
+    json_real("mean", c->mean);
+    json_real("most", c->most);
     putchar('}');
 }
 
 static void put_slide(const struct compare_slide *s, const bool *maps)
 {
-    fputs("{\"slide\": ", stdout);
-    json_write_string(stdout, s->name);
-    fputs(", \"slide_b\": ", stdout);
-    json_write_string(stdout, s->name_b);
-    put_real("w1_db", s->w1_db);
-    put_real("mean_db", s->mean_db);
-    put_real("std_db", s->std_db);
-    printf(", \"windows_a\": %" PRId64 ", \"windows_b\": %" PRId64, s->windows_a, s->windows_b);
-    put_real("mpp_a", s->mpp_a);
-    put_real("mpp_b", s->mpp_b);
-    printf(", \"other_resolution\": %s, \"identical\": %s", s->other_resolution ? "true" : "false",
-           s->identical ? "true" : "false");
+    json_begin("slide", s->name);
+    json_text("slide_b", s->name_b);
+    json_real("w1_db", s->w1_db);
+    json_real("mean_db", s->mean_db);
+    json_real("std_db", s->std_db);
+    json_int("windows_a", s->windows_a);
+    json_int("windows_b", s->windows_b);
+    json_real("mpp_a", s->mpp_a);
+    json_real("mpp_b", s->mpp_b);
+    json_bool("other_resolution", s->other_resolution);
+    json_bool("identical", s->identical);
     for (int m = 0; m < RESULT_MAPS; m++)
         if (s->same_shape && maps[m])
             put_change(result_map_kind(m)->name, &s->maps[m]);
@@ -141,17 +127,16 @@ static void put_names(const char *key, char *const *names, int64_t n)
 
 static void print_json(const struct arguments *a, const struct compare *c)
 {
-    fputs("{\"a\": ", stdout);
-    json_write_string(stdout, a->paths[0]);
-    fputs(", \"b\": ", stdout);
-    json_write_string(stdout, a->paths[1]);
-    printf(", \"compared\": %" PRId64 ", \"identical\": %" PRId64
-           ", \"other_resolution\": %" PRId64,
-           c->n, identical(c), other_resolution(c));
-    put_real("limit", a->limit);
-    if (!isnan(a->limit))
-        printf(", \"within_limit\": %s, \"above_limit\": %" PRId64,
-               is_within(c, a->limit) ? "true" : "false", above_limit(c, a->limit));
+    json_begin("a", a->paths[0]);
+    json_text("b", a->paths[1]);
+    json_int("compared", c->n);
+    json_int("identical", identical(c));
+    json_int("other_resolution", other_resolution(c));
+    json_real("limit", a->limit);
+    if (!isnan(a->limit)) {
+        json_bool("within_limit", is_within(c, a->limit));
+        json_int("above_limit", above_limit(c, a->limit));
+    }
     put_names("only_in_a", c->only[0], c->n_only[0]);
     put_names("only_in_b", c->only[1], c->n_only[1]);
     fputs(", \"slides\": [", stdout);

@@ -43,8 +43,8 @@ int lookup_print(const char *path, bool json, int64_t *groups, struct err *e)
         printf("%" PRId64 "\t%" PRId64 "\t%s\n", first, *groups, path);
         return 0;
     }
-    printf("{\"start\": %" PRId64 ", \"end\": %" PRId64 ", \"name\": ", first, *groups);
-    json_write_string(stdout, path);
+    printf("{\"start\": %" PRId64 ", \"end\": %" PRId64, first, *groups);
+    json_text("name", path);
     puts("}");
     return 0;
 }

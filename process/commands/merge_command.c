@@ -34,14 +34,14 @@ static void print_json(const struct merging *m, const struct result *r, double s
     const struct result_counts *c = result_totals(r);
     double mean, std;
     result_moments(result_params(r), c->histogram, &mean, &std);
-    fputs("{\"output\": ", stdout);
-    json_write_string(stdout, o->output);
-    printf(", \"results\": %d, \"slides\": %" PRId64 ", \"left_out\": %" PRId64
-           ", \"duplicates\": %" PRId64 ", \"windows\": %" PRId64 ", \"mean_db\": ",
-           o->files.n, result_slides(r), m->resolution.others, m->duplicates, c->windows);
-    json_write_number(stdout, mean);
-    fputs(", \"std_db\": ", stdout);
-    json_write_number(stdout, std);
+    json_begin("output", o->output);
+    json_int("results", o->files.n);
+    json_int("slides", result_slides(r));
+    json_int("left_out", m->resolution.others);
+    json_int("duplicates", m->duplicates);
+    json_int("windows", c->windows);
+    json_real("mean_db", mean);
+    json_real("std_db", std);
     printf(", \"seconds\": %.3f}\n", seconds);
 }
 

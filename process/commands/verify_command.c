@@ -64,21 +64,22 @@ static void print_text(const struct finding *f)
 static void print_json(const struct finding *f)
 {
     const struct verify_report *s = &f->store;
-    fputs("{\"file\": ", stdout);
-    json_write_string(stdout, f->path);
-    printf(", \"kind\": \"%s\", \"status\": \"%s\"", f->is_result ? "result" : "store",
-           f->valid ? "valid" : "failed");
-    if (f->is_result)
-        printf(", \"slides\": %" PRId64 ", \"windows\": %" PRId64, f->slides, f->windows);
-    else
-        printf(", \"chunks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"damaged_chunks\": %" PRId64
-               ", \"tiles_missing\": %" PRId64 ", \"tiles_damaged\": %" PRId64
-               ", \"tiles_left_out\": %" PRId64,
-               s->chunks, s->bytes, s->bad, s->missing, s->damaged, s->left_out);
-    if (!f->valid) {
-        fputs(", \"message\": ", stdout);
-        json_write_string(stdout, f->why.msg);
+    json_begin("file", f->path);
+    json_text("kind", f->is_result ? "result" : "store");
+    json_text("status", f->valid ? "valid" : "failed");
+    if (f->is_result) {
+        json_int("slides", f->slides);
+        json_int("windows", f->windows);
+    } else {
+        json_int("chunks", s->chunks);
+        json_int("bytes", s->bytes);
+        json_int("damaged_chunks", s->bad);
+        json_int("tiles_missing", s->missing);
+        json_int("tiles_damaged", s->damaged);
+        json_int("tiles_left_out", s->left_out);
     }
+    if (!f->valid)
+        json_text("message", f->why.msg);
     puts("}");
 }
 

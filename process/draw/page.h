@@ -1,8 +1,8 @@
 /*
  * page.h - the parts that pages share: head, content security policy, style and script.
  *
- * page.css, page.js and live.js are files of this folder, embedded by the Makefile. A page allows
- * exactly these by their SHA-256, and pictures as data: URIs; it loads nothing else.
+ * The Makefile embeds page.css and page.js, which are beside this file, and process/run/live.js. A
+ * page allows exactly these by their SHA-256, and pictures as data: URIs; it loads nothing else.
  */
 #ifndef WSI_PAGE_H
 #define WSI_PAGE_H

@@ -1,6 +1,8 @@
 /* png_file.c - see png_file.h. */
 #include "process/draw/png_file.h"
 
+#include "process/draw/colours.h"
+
 #include <assert.h>
 #include <png.h>
 #include <setjmp.h>
@@ -164,6 +166,26 @@ void png_file_free(struct png_file *p)
         return;
     png_destroy_write_struct(&p->png, &p->info);
     free(p);
+}
+
+int png_file_colours(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, int entries,
+                     int level, struct err *e)
+{
+    uint32_t palette[COLOURS_PALETTE];
+    const struct png_file_setup setup = {.width = width,
+                                         .height = height,
+                                         .kind = PNG_FILE_PALETTE,
+                                         .palette = palette,
+                                         .n_palette = entries,
+                                         .level = level};
+    colours_palette(palette, 255);
+    struct png_file *p = png_file_begin(f, &setup, e);
+    int bad = p ? 0 : -1;
+    for (int64_t y = 0; y < height && !bad; y++)
+        bad = png_file_row(p, pixels + y * width, e);
+    bad = bad || png_file_end(p, e) ? -1 : 0;
+    png_file_free(p);
+    return bad;
 }
 
 int png_file_is_ours(const unsigned char *head, size_t n)

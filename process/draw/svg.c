@@ -3,16 +3,13 @@
 
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
+#include "common/base/text_file.h"
 #include "process/draw/html.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* How our pictures begin: only files that begin like this are ever replaced. */
 static const char head[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -102,21 +99,6 @@ void svg_text_up(struct svg *s, const char *style, double x, double y, const cha
 
 /* --- the file --- */
 
-/* 1: the file begins as our pictures do, 0: it does not, -1: there is no file. */
-static int is_ours(const char *path)
-{
-    char begin[sizeof head] = "";
-    struct stat st;
-    if (stat(path, &st))
-        return errno == ENOENT ? -1 : 0;
-    const int fd = S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return 0;
-    const ssize_t n = read(fd, begin, sizeof head - 1);
-    close(fd);
-    return n == (ssize_t)sizeof head - 1 && !memcmp(begin, head, sizeof head - 1);
-}
-
 bool svg_is_name(const char *path)
 {
     const size_t n = strlen(path);
@@ -125,12 +107,7 @@ bool svg_is_name(const char *path)
 
 int svg_check_target(const char *path, struct err *e)
 {
-    if (is_ours(path) == 0)
-        return err_set(e,
-                       "%s: already exists and is not a picture drawn by h5spec; "
-                       "not overwritten: choose another name",
-                       path);
-    return 0;
+    return text_file_check(path, head, "a picture drawn by h5spec", e);
 }
 
 int svg_write(struct svg *s, const char *path, struct err *e)

@@ -173,7 +173,8 @@ int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d)
     return layout_row_bytes(&l);
 }
 
-bool job_sends_packed(const struct job_terms *t, const struct codec *codec)
+/* Does the backend unpack the chunks of this codec? */
+static bool sends_packed(const struct job_terms *t, const struct codec *codec)
 {
     return codec->id != CODEC_NONE && (t->setup->use->backend->unpacks >> codec->id & 1);
 }
@@ -195,7 +196,7 @@ static int choose_slab(const struct job *j, struct spectrum_band *d, struct err 
     const int64_t chunk = d->chunk_rows, each = job_row_bytes(t, d), lowest = lowest_slab(t, d);
     const int64_t all = (d->end_row - d->first_row + chunk - 1) / chunk * chunk;
     const int64_t most = chunk > MOST_SLAB_ROWS ? chunk : MOST_SLAB_ROWS;
-    const bool packed = job_sends_packed(t, store_info(j->store)->codec);
+    const bool packed = sends_packed(t, store_info(j->store)->codec);
     int64_t rows = (packed ? t->packed_memory : t->memory) / b->buffers / each;
     rows = (rows < most ? rows : most) / chunk * chunk;
     rows = rows < all ? rows : all > lowest ? all : lowest;
@@ -365,7 +366,7 @@ bool job_lower_slabs(struct band *band)
 static int plan_bands(struct job *j, struct err *e)
 {
     const struct codec *codec = store_info(j->store)->codec;
-    for (int64_t k = 0; k < j->n_bands && job_sends_packed(j->terms, codec); k++)
+    for (int64_t k = 0; k < j->n_bands && sends_packed(j->terms, codec); k++)
         j->bands[k].geometry.packed_bytes = most_stored(&j->bands[k]);
     return job_choose_windows(j, e);
 }

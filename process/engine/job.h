@@ -114,9 +114,6 @@ void job_no_room(struct band *band, const struct err *e);
 /* Is there nothing more to do for the band? Any thread. */
 bool job_is_gone(const struct band *band);
 
-/* Does the backend unpack the chunks of this codec? */
-bool job_sends_packed(const struct job_terms *t, const struct codec *codec);
-
 /* Makes the slabs of a band that has not begun about half as high. False: they are as low as they
  * can be. */
 bool job_lower_slabs(struct band *band);

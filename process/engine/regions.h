@@ -1,11 +1,10 @@
 /*
  * regions.h - the part of a slide that is to be counted: polygons that people drew.
  *
- * Polygons are in level-0 pixels (geojson.h). They are divided by the store's `downsample`;
- * the origin of every level is that of level 0. A pixel of the store lies inside if its centre does
- * (polygons.h). A window counts if at least min_roi of its pixels lie inside. These are
- * whole numbers, computed over the slide as a whole, so every split of the work finds the same
- * windows.
+ * Polygons are in level-0 pixels (geojson.h). They are divided by the store's `downsample`; the
+ * origin of every level is that of level 0. A pixel of the store lies inside if its centre does
+ * (polygons.h). A window counts if at least min_roi of its pixels lie inside. These are whole
+ * numbers, computed over the slide as a whole, so every split of the work finds the same windows.
  */
 #ifndef WSI_REGIONS_H
 #define WSI_REGIONS_H

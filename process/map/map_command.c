@@ -129,12 +129,11 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.output)},
     {NULL, 0, "format", "png|overlay|geojson|csv|tiff|all,...",
      "what goes into the folder, separated by commas", .shown = "png", COMMAND_CALL(set_formats)},
-    {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
+    OPTIONS_QUIET,
     {"Input", 0, "slide", "NAME",
      "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated",
      COMMAND_CALL(add_pattern)},
-    {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_SET(files, list_add_file)},
+    OPTIONS_LIST(NULL),
     {NULL, 0, "partial", NULL,
      "also map slides with missing groups; with --scores, leave out rows that cannot be used; "
      "files are marked as partial",
@@ -169,7 +168,7 @@ static const struct command_option rows[] = {
      "wait while FILE, a CSV table, grows: until it has N patches, a line #end, or has not grown "
      "for --idle seconds. With --partial the maps are written again and again meanwhile",
      COMMAND_FLAG(setup.scores.follow)},
-    {NULL, 0, "idle", "SECONDS", "how long a file that is complete does not grow",
+    {NULL, 0, "idle", "SECONDS", "FILE is complete when it has not grown for so long",
      COMMAND_REAL(setup.scores.idle, 0.1, 1e6), COMMAND_GIVEN(idle)},
     {"Advanced", 0, "cell", "PX",
      "size of the cells of --blend; must divide window and stride (default: the largest, with "
@@ -192,9 +191,7 @@ static void set_defaults(void *ctx)
 }
 
 const struct command map_options = {
-    .program = "h5spec",
-    .word = "map",
-    .usage = "[options] -o OUT RESULT...",
+    OPTIONS_COMMAND("map", rows, set_defaults), .usage = "[options] -o OUT RESULT...",
     .summary = "write maps of windows as pictures and files for viewers",
     .details = "Writes the values of the windows of each slide as maps: PNG with one pixel per "
                "window and a colour bar, PNG to be laid over the slide, GeoJSON tiles for QuPath, "
@@ -202,11 +199,7 @@ const struct command map_options = {
                "slides. Slides with missing groups are rejected unless --partial is given. A "
                "RESULT is a file made by h5spec run or merge, or a folder that is searched for "
                "results. With --scores it maps the scores of another program, such as a network.",
-    .example = "h5spec map --format all -o maps result.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+    .example = "h5spec map --format all -o maps result.h5"};
 
 /* --- checks --- */
 

@@ -2,6 +2,7 @@
 #include "process/map/map_files.h"
 
 #include "common/base/folder.h"
+#include "common/base/utf8.h"
 #include "common/codec/codec.h"
 #include "process/draw/png_file.h"
 #include "process/map/map_tiff.h"
@@ -12,10 +13,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_NAME = 180 }; /* bytes of a slide's name in a file name, of the 255 that Linux allows */
-enum { BUFFER = 1 << 18 };
 
 static const struct {
     const char *name, *ending;
@@ -26,16 +25,6 @@ static const struct {
     [MAP_CSV] = {"csv", ".csv"},
     [MAP_TIFF] = {"tiff", ".ome.tif"},
 };
-
-const char *map_format_name(enum map_format f)
-{
-    return formats[f].name;
-}
-
-const char *map_format_ending(enum map_format f)
-{
-    return formats[f].ending;
-}
 
 int map_format_find(const char *name)
 {
@@ -70,14 +59,12 @@ int map_format_of_file(const char *path)
 static size_t harmless(const char *s)
 {
     const unsigned char *u = (const unsigned char *)s;
-    if (u[0] < 0x80)
+    const size_t n = utf8_length(s);
+    if (n == 1)
         return u[0] >= ' ' && u[0] < 0x7f && !strchr("\"'*/:<>?\\|`$;&", u[0]);
-    if (u[0] >= 0xc3 && u[0] < 0xe0 && (u[1] & 0xc0) == 0x80)
-        return u[0] == 0xd8 && u[1] == 0x9c ? 0 : 2; /* U+061C */
-    if (u[0] < 0xe0 || u[0] > 0xed || (u[1] & 0xc0) != 0x80 || (u[2] & 0xc0) != 0x80)
-        return 0;
-    const bool overlong = u[0] == 0xe0 && u[1] < 0xa0, surrogate = u[0] == 0xed && u[1] >= 0xa0;
-    return overlong || surrogate || u[0] == 0xe2 ? 0 : 3;
+    if (n == 2)
+        return u[0] >= 0xc3 && !utf8_unsafe(s) ? 2 : 0;
+    return n == 3 && u[0] < 0xee && u[0] != 0xe2 ? 3 : 0;
 }
 
 /* The slide's name for a file name; out[] is large enough. */
@@ -146,51 +133,7 @@ static int check_target(const char *path, enum map_format format, struct err *e)
                    path);
 }
 
-static int close_file(struct map_file *m)
+int map_file_begin(struct text_file *t, const char *path, enum map_format format, struct err *e)
 {
-    const int r = m->f ? fclose(m->f) : 0;
-    free(m->buffer);
-    m->f = NULL;
-    m->buffer = NULL;
-    return r;
-}
-
-int map_file_begin(struct map_file *m, const char *path, enum map_format format, struct err *e)
-{
-    *m = (struct map_file){.publish = {.fd = -1}};
-    if (check_target(path, format, e))
-        return -1;
-    if (publish_begin(&m->publish, path, e))
-        return err_add(e, "%s", path);
-    const int fd = dup(m->publish.fd);
-    m->f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (m->f && (m->buffer = malloc(BUFFER)))
-        setvbuf(m->f, m->buffer, _IOFBF, BUFFER);
-    if (m->f)
-        return 0;
-    err_sys(e, "%s: cannot write", path);
-    if (fd >= 0)
-        close(fd);
-    map_file_abort(m);
-    return -1;
-}
-
-int map_file_commit(struct map_file *m, struct err *e)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s", m->publish.final_path);
-    const bool bad = ferror(m->f) != 0;
-    const int closed = close_file(m);
-    if (bad || closed) {
-        err_sys(e, "%s: cannot write", path);
-        map_file_abort(m);
-        return -1;
-    }
-    return publish_commit(&m->publish, e) ? err_add(e, "%s", path) : 0;
-}
-
-void map_file_abort(struct map_file *m)
-{
-    close_file(m);
-    publish_abort(&m->publish);
+    return check_target(path, format, e) || text_file_begin(t, path, e) ? -1 : 0;
 }

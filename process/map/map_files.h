@@ -1,5 +1,5 @@
 /*
- * map_files.h - the files of `h5spec map`: their names and kinds; each appears whole or not at all.
+ * map_files.h - the files of `h5spec map`: their names and kinds.
  *
  * A slide's name comes from a result and may be anything. In file names only characters are kept
  * that are harmless on every system: "FOLDER/SLIDE.focus_db.png". A name that was changed or cut
@@ -9,15 +9,10 @@
 #define WSI_MAP_FILES_H
 
 #include "common/base/err.h"
-#include "common/base/publish.h"
-
-#include <stdio.h>
+#include "common/base/text_file.h"
 
 enum map_format { MAP_PNG, MAP_OVERLAY, MAP_GEOJSON, MAP_CSV, MAP_TIFF, MAP_FORMATS };
 
-const char *map_format_name(enum map_format f);
-/* Of file names: ".png", ".overlay.png", ".geojson", ".csv", ".ome.tif". */
-const char *map_format_ending(enum map_format f);
 /* The format of this name; -1 if there is none. */
 int map_format_find(const char *name);
 /* The format of a file of this name, by its ending; -1: none, so it names a folder. */
@@ -26,17 +21,8 @@ int map_format_of_file(const char *path);
 /* FOLDER/SLIDE.FEATURE.png, to be free()d; NULL when out of memory. `feature` NULL: without. */
 char *map_file_name(const char *folder, const char *slide, const char *feature, enum map_format f);
 
-/* A file that is being written. */
-struct map_file {
-    struct publish publish;
-    FILE *f;
-    char *buffer; /* of f; the default of 4 KiB makes 11,000 calls for one GeoJSON file */
-};
-/* Fails if `path` exists and is not a file of this format that this program wrote. */
-int map_file_begin(struct map_file *m, const char *path, enum map_format format, struct err *e);
-/* Publishes the file, as publish_commit() does. Both end it. */
-int map_file_commit(struct map_file *m, struct err *e);
-void map_file_abort(struct map_file *m);
+/* Begins a file. Fails if `path` exists and is not a file of this format that this program wrote. */
+int map_file_begin(struct text_file *t, const char *path, enum map_format format, struct err *e);
 
 /* How files that this program writes begin; each is replaced only by its like. */
 #define MAP_GEOJSON_HEAD "{\"type\":\"FeatureCollection\",\"generator\":\"h5spec"

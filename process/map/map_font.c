@@ -118,16 +118,6 @@ static int next_character(const char **text)
     return cut ? '~' : '?';
 }
 
-int map_font_width(const char *text)
-{
-    int width = 0;
-    while (*text) {
-        next_character(&text);
-        width += MAP_FONT_WIDTH;
-    }
-    return width;
-}
-
 void map_font_row(uint8_t *row, int64_t width, int64_t x, int line, const char *text, uint8_t ink)
 {
     while (*text) {

@@ -11,8 +11,6 @@
 
 enum { MAP_FONT_WIDTH = 7, MAP_FONT_HEIGHT = 13 }; /* px of a character */
 
-/* px that a text takes. */
-int map_font_width(const char *text);
 /* Draws line `line` (0 to MAP_FONT_HEIGHT - 1) of a text that begins at x into row[width]. */
 void map_font_row(uint8_t *row, int64_t width, int64_t x, int line, const char *text, uint8_t ink);
 

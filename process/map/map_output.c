@@ -18,7 +18,7 @@ struct content {
     int n;
 };
 
-static int write_content(const struct content *c, struct map_file *file, struct err *e)
+static int write_content(const struct content *c, struct text_file *file, struct err *e)
 {
     const struct map_setup *o = c->setup;
     struct map_picture_setup p = {.map = c->maps[0],
@@ -40,7 +40,7 @@ static int write_content(const struct content *c, struct map_file *file, struct 
 static int write_file(const struct content *c, const char *feature, struct err *e)
 {
     const char *output = c->setup->output;
-    struct map_file file;
+    struct text_file file;
     char *path = map_format_of_file(output) >= 0
                      ? strdup(output)
                      : map_file_name(output, c->m->s.name, feature, c->format);
@@ -48,10 +48,10 @@ static int write_file(const struct content *c, const char *feature, struct err *
         return err_set(e, "out of memory");
     int bad = map_file_begin(&file, path, c->format, e);
     if (!bad && write_content(c, &file, e)) {
-        map_file_abort(&file);
+        text_file_abort(&file);
         bad = err_add(e, "%s", path);
     } else if (!bad) {
-        bad = map_file_commit(&file, e);
+        bad = text_file_commit(&file, e);
     }
     free(path);
     c->done->files += !bad;

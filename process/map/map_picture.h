@@ -3,8 +3,8 @@
  *
  * map_picture_draw: one pixel per place, from the picture's upper left corner on: pixel (i, j) is
  * window (i, j), or cell (i, j) of a blended map. A place of a small map is z x z pixels, with the
- * largest z that fits 348 x 320. To its right the colour bar with its numbers,
- * below it the slide's name, the feature, and how many windows have which values. Places without a
+ * largest z that fits 348 x 320. To the right of the map is the colour bar with its numbers; below
+ * it are the slide's name, the feature, and how many windows have which values. Places without a
  * value are hatched.
  *
  * map_picture_overlay: a picture with the slide's aspect, to be laid over the slide. Pixel (x, y)

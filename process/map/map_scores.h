@@ -5,9 +5,9 @@
  * slide of the name that --slide gives, or of the name of the file of scores.
  *
  * --follow waits while the file grows. It is complete when it has a line "#end" or the number of
- * patches that is expected, or when nothing was appended for some time. Lenient runs write the maps
- * again and again meanwhile, each marked as partial; strict ones write them once. Either way the
- * last maps are those that a run without --follow makes of the whole file.
+ * patches that is expected, or when nothing was appended for some time. With --partial the maps
+ * are written again and again meanwhile, marked as partial; else once. Either way the last maps are
+ * those that a run without --follow makes of the whole file.
  */
 #ifndef WSI_MAP_SCORES_H
 #define WSI_MAP_SCORES_H

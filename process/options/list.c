@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int list_add(struct list *l, const char *path, struct err *e)
+static int add(struct list *l, const char *path, struct err *e)
 {
     if (l->n == INT_MAX)
         return err_set(e, "too many input files");
@@ -35,14 +35,14 @@ int list_add(struct list *l, const char *path, struct err *e)
 int list_add_words(struct list *l, char *const *words, int n, struct err *e)
 {
     for (int k = 0; k < n; k++)
-        if (list_add(l, words[k], e))
+        if (add(l, words[k], e))
             return -1;
     return 0;
 }
 
 static int add_line(void *ctx, const char *path, struct err *e)
 {
-    return list_add(ctx, path, e);
+    return add(ctx, path, e);
 }
 
 int list_add_file(void *list, const char *file, struct err *e)
@@ -90,7 +90,7 @@ static int add_problem(void *ctx, const char *path, const char *why, struct err 
 static int add_found(void *ctx, const char *path, struct err *e)
 {
     struct search *s = ctx;
-    return is_wanted(path, s->kind) ? list_add(s->out, path, e) : 0;
+    return is_wanted(path, s->kind) ? add(s->out, path, e) : 0;
 }
 
 static int by_path(const void *a, const void *b)
@@ -149,7 +149,7 @@ int list_expand(struct list *l, enum list_kind kind, struct err *e)
     int r = 0;
     for (int k = 0; k < l->n && r == 0; k++)
         r = folder_is(l->paths[k]) ? expand_folder(&out, l->paths[k], kind, e)
-                                   : list_add(&out, l->paths[k], e);
+                                   : add(&out, l->paths[k], e);
     list_free(l);
     *l = out;
     return r;

@@ -27,8 +27,6 @@ struct list_problem {
  * when they are damaged. For a report a folder may also have lists of failed slides only. */
 enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH, LIST_REPORT };
 
-/* Adds a path; -1 when memory is short. */
-int list_add(struct list *l, const char *path, struct err *e);
 /* Adds the n words of a command line. */
 int list_add_words(struct list *l, char *const *words, int n, struct err *e);
 /* Adds the lines of a file (cli_list) to a struct list; for rows of options. */

@@ -79,14 +79,11 @@ static int add_class(void *ctx, const char *name, struct err *e)
 /* --- tables --- */
 /* clang-format off */
 
-#define LIST {"Input", 0, "list", "FILE", \
-              "read more inputs from FILE, one per line; - reads standard input", \
-              COMMAND_SET(files, list_add_file)}
+#define LIST OPTIONS_LIST("Input")
 #define JSON(section, text) {section, 0, "json", NULL, text, COMMAND_FLAG(json)}
 #define THREADS(text) {"Computing", 'j', "threads", "N", text, COMMAND_THREADS(threads)}
 #define PROGRESS {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal", \
                   COMMAND_WORD(progress)}
-#define QUIET {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)}
 #define DUPLICATES {"Advanced", 0, "allow-duplicates", NULL, \
                     "accept several stores of one slide; each is counted", \
                     COMMAND_FLAG(allow_duplicates)}
@@ -113,7 +110,7 @@ static const struct command_option run_rows[] = {
      COMMAND_FLAG(params.tissue_only)},
     {NULL, 0, "min-tissue", "F", "tissue share of a window's area that is enough, from 0 to 1",
      COMMAND_REAL(params.min_tissue, 0, 1), COMMAND_GIVEN(min_tissue)},
-    {NULL, 0, "skip-damaged", NULL, "not windows that touch tiles damaged in the slide",
+    {NULL, 0, "skip-damaged", NULL, "leave out windows that touch damaged tiles of the slide",
      COMMAND_FLAG(params.skip_damaged)},
     {NULL, 0, "roi", "FILE",
      "only windows inside the polygons of a GeoJSON file, such as QuPath exports (level-0 px); "
@@ -134,7 +131,7 @@ static const struct command_option run_rows[] = {
      "where to compute; cuda:0,1 names GPUs, and auto takes those that work", .shown = "auto",
      COMMAND_CALL(set_device)},
     {NULL, 'j', "threads", "N", "number of threads", COMMAND_THREADS(threads)},
-    JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, QUIET,
+    JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
      COMMAND_CALL(set_groups)},
@@ -145,8 +142,8 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "range", "LOW:HIGH", "range of the histogram in dB",
      COMMAND_SPAN(params.low_db, -1000, 1000)},
     {NULL, 0, "on-damage", "report|fail",
-     "stores with damaged tiles: report (the windows they touch count, unless --skip-damaged, and "
-     "are reported) or fail (the store is rejected)", COMMAND_WORD(reject_damaged),
+     "of damaged tiles. report: windows that touch them count, unless --skip-damaged is given, and "
+     "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged),
      .also = "count"},
     {NULL, 0, "memory", "BYTES",
      "memory for pixels in flight, such as 512M (default: what serves the device best)",
@@ -165,7 +162,7 @@ static const struct command_option merge_rows[] = {
      "write a small table for very many slides: one row each, which refers to the slide's result "
      "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below",
      COMMAND_FLAG(table)},
-    JSON("Messages", "print a JSON line about the output"), PROGRESS, QUIET,
+    JSON("Messages", "print a JSON line about the output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "skip-duplicates", NULL,
      "merge only the first by name of slides that are the same; without it they are an error",
@@ -183,7 +180,7 @@ static const struct command_option verify_rows[] = {
     LIST, THREADS("number of threads"),
     {NULL, 0, "quick", NULL, "compute the checksums of chunks only; do not unpack them",
      COMMAND_FLAG(quick)},
-    JSON("Messages", "print one JSON line per file"), PROGRESS, QUIET, COMMAND_LAST_ROWS};
+    JSON("Messages", "print one JSON line per file"), PROGRESS, OPTIONS_QUIET, COMMAND_LAST_ROWS};
 
 static const struct command_option lookup_rows[] = {
     LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
@@ -329,9 +326,7 @@ void options_free(struct options *o)
 
 /* --- commands --- */
 
-#define COMMAND(word_, rows)                                                                       \
-    .program = "h5spec", .word = word_, .options = rows, .bytes = sizeof(struct options),          \
-    .defaults = set_defaults, .version = options_version
+#define COMMAND(word, rows) OPTIONS_COMMAND(word, rows, set_defaults)
 
 const struct command options_run = {
     COMMAND("run", run_rows),

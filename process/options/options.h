@@ -41,6 +41,18 @@ struct options {
 extern const struct command options_run, options_merge, options_info, options_verify,
     options_lookup, options_tune;
 
+/* Rows that several tables have: `files` of ARGUMENTS is a struct list, `quiet` a bool. */
+/* clang-format off */
+#define OPTIONS_LIST(section)                                                                      \
+    {section, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard "     \
+     "input", COMMAND_SET(files, list_add_file)}
+#define OPTIONS_QUIET {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)}
+/* clang-format on */
+/* The members of a struct command that all commands have; the file defines ARGUMENTS. */
+#define OPTIONS_COMMAND(word_, rows, set_defaults)                                                 \
+    .program = "h5spec", .word = word_, .options = rows, .bytes = sizeof(ARGUMENTS),               \
+    .defaults = set_defaults, .version = options_version
+
 /* Reads a command line, checks it and searches the folders among the inputs. Returns -1 to go on,
  * or the exit status. Either way the caller calls options_free(). */
 int options_parse(const struct command *c, int argc, char **argv, struct options *o);

@@ -50,8 +50,7 @@ static const struct command_option rows[] = {
      "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
      "repeated",
      COMMAND_CALL(add_pattern)},
-    {NULL, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_SET(files, list_add_file)},
+    OPTIONS_LIST(NULL),
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
     {NULL, 0, "feature", "NAME",
      "what the map shows; focus is sharpness (default: focus; mean for results with basic "
@@ -75,19 +74,13 @@ static void set_defaults(void *ctx)
 }
 
 const struct command plot_options = {
-    .program = "h5spec",
-    .word = "plot",
-    .usage = "[options] -o FILE.svg RESULT...",
+    OPTIONS_COMMAND("plot", rows, set_defaults), .usage = "[options] -o FILE.svg RESULT...",
     .summary = "draw results as a picture",
     .details = "Draws the histograms of the slides of results as an SVG picture: a curve per slide "
                "for up to 12 slides, the median with bands of 5 to 95 % and 25 to 75 % of the "
                "slides for more. All results must have the same parameters. A RESULT is a file "
                "made by h5spec run or merge, or a folder that is searched for results.",
-    .example = "h5spec plot --map -o slide.svg result.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+    .example = "h5spec plot --map -o slide.svg result.h5"};
 
 /* -1 for a wrong combination of options. */
 static int check(const struct arguments *a, struct err *e)

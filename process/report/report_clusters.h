@@ -4,9 +4,9 @@
  * Up to a third of the slides of a pool can come from another scanner without any of them having a
  * large robust z: they are part of what is usual. So numbers that say how a slide was made are
  * split in two at the value with the largest separation: the distance of the means of both sides in
- * units of their common standard deviation. A side has at least REPORT_LEAST_KIND slides and
- * a twelfth of them. Pairs of numbers
- * are split, too, along 18 directions of their plane, after each was divided by its MAD.
+ * units of their common standard deviation. A side has at least REPORT_LEAST_KIND slides, and at
+ * least a twelfth of the pool. Pairs of numbers are split, too, along 18 directions of their plane,
+ * after each was divided by its MAD.
  *
  * Without two kinds the separation is 2.7 to 3.5 for one number, and 3.4 to 4.9 for the best pair
  * (process/FIGURES.md).

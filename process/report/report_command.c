@@ -33,9 +33,8 @@ static const struct command_option rows[] = {
     {NULL, 0, "csv", "FILE",
      "also write the table of slides, with scores and reasons; failed ones have no numbers",
      COMMAND_TEXT(setup.csv)},
-    {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)},
-    {"Input", 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard input",
-     COMMAND_SET(files, list_add_file)},
+    OPTIONS_QUIET,
+    OPTIONS_LIST("Input"),
     {NULL, 0, "failed", "FILE.csv",
      "more slides that have no result, with columns slide and reason; the page lists them",
      COMMAND_TEXT(setup.failed)},
@@ -49,8 +48,8 @@ static const struct command_option rows[] = {
      "are for review, beyond fail they fail",
      COMMAND_TEXT(setup.limits)},
     {NULL, 0, "accepted", "LIST",
-     "file with names of slides that are good, one per line: the others are compared with these, "
-     "and nothing that these have is unusual",
+     "file with the names of good slides, one per line: the others are compared with them, and "
+     "what a good slide shows counts as usual",
      COMMAND_TEXT(setup.accepted)},
     {NULL, 0, "strict", NULL, "end with status 1 if a slide fails a limit", COMMAND_FLAG(strict)},
     {"Privacy", 0, "names", "keep|number",
@@ -66,8 +65,7 @@ static const struct command_option rows[] = {
      COMMAND_WORD(setup.pictures)},
     {NULL, 0, "scores", "DIR",
      "also show scores of another program as a map: DIR has NAME.csv, NAME.npy or NAME.h5 of "
-     "slides, "
-     "as h5spec map --scores takes them, or is one such file; the first value is shown",
+     "slides, as h5spec map --scores takes them, or is one such file; the first value is shown",
      COMMAND_TEXT(setup.scores)},
     {"Advanced", 0, "group-regex", "RE",
      "group slides by what RE, an extended regular expression, matches in their names; by its "
@@ -91,9 +89,7 @@ static void set_defaults(void *ctx)
 }
 
 const struct command report_options = {
-    .program = "h5spec",
-    .word = "report",
-    .usage = "[options] -o REPORT.html RESULT...",
+    OPTIONS_COMMAND("report", rows, set_defaults), .usage = "[options] -o REPORT.html RESULT...",
     .summary = "write one page about a corpus",
     .details = "Writes one HTML page about the slides of results: which need a look, and why. The "
                "page is one file that needs no network and no server. Slides are compared with "
@@ -102,11 +98,7 @@ const struct command report_options = {
                "listed on the page; the status is then 1. The page also shows the lists of failed "
                "slides that wsi2h5 and h5spec run leave in their output folders, if these "
                "folders are given.",
-    .example = "h5spec report -o report.html corpus.h5",
-    .options = rows,
-    .bytes = sizeof(struct arguments),
-    .defaults = set_defaults,
-    .version = options_version};
+    .example = "h5spec report -o report.html corpus.h5"};
 
 static bool is_page_name(const char *path)
 {

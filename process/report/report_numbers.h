@@ -13,8 +13,7 @@
  *         that of the frequencies (v, u) with v = 0. For both axes, the mean level on the axis from
  *         f = 1/8 to 1/2 less that of the lines at distance 2 and 3 beside it; the larger of the
  *         two. From spectrum_tissue. Windows have such lines at their own borders, so only
- *         differences
- *         between slides mean something.
+ *         differences between slides mean something.
  * octaves The levels of spectrum_tissue over the octaves [1/32, 1/16), [1/16, 1/8), [1/8, 1/4) and
  *         [1/4, 1/2). How they differ says how the scanner and its software sharpen.
  * glass   glass_p03 of the result, if enough windows have no tissue.

@@ -1,6 +1,7 @@
 /* report_pictures.c - see report_pictures.h. */
 #include "process/report/report_pictures.h"
 
+#include "common/base/temporary.h"
 #include "common/codec/jpeg_encoder.h"
 #include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
@@ -55,12 +56,15 @@ static void choose_sizes(struct report_spool *s, int64_t n)
         s->tried = 1;
 }
 
+static const char spool_name[] = "pictures";
+
 struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e)
 {
     struct report_spool *s = calloc(1, sizeof *s);
-    if (!s || !(s->f = tmpfile())) {
+    if (!s)
+        err_set(e, "out of memory");
+    if (!s || !(s->f = temporary_open(spool_name, e))) {
         free(s);
-        err_sys(e, "no temporary file for pictures (TMPDIR)");
         return NULL;
     }
     s->setup = o;
@@ -88,7 +92,7 @@ int report_pictures_keep(struct report_spool *s, struct report_picture *p, struc
         return 0;
     p->at = ftello(s->f);
     if (p->at < 0 || fwrite(p->data, 1, p->data_bytes, s->f) != p->data_bytes)
-        return err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)");
+        return temporary_failed(spool_name, e);
     free(p->data);
     p->data = NULL;
     return 0;
@@ -104,25 +108,6 @@ static int entries_of(const uint8_t *pixels, int64_t n)
     for (int64_t k = 0; k < n; k++)
         most = pixels[k] > most ? pixels[k] : most;
     return most + 1;
-}
-
-static int put_png(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, struct err *e)
-{
-    uint32_t palette[COLOURS_PALETTE];
-    const struct png_file_setup setup = {.width = width,
-                                         .height = height,
-                                         .kind = PNG_FILE_PALETTE,
-                                         .palette = palette,
-                                         .n_palette = entries_of(pixels, width * height),
-                                         .level = 6};
-    colours_palette(palette, 255);
-    struct png_file *p = png_file_begin(f, &setup, e);
-    int bad = !p;
-    for (int64_t y = 0; y < height && !bad; y++)
-        bad = png_file_row(p, pixels + y * width, e);
-    bad = bad || png_file_end(p, e);
-    png_file_free(p);
-    return bad;
 }
 
 /* Cells of a map, of which blocks become a pixel each: `colour` is the number of a block's colour,
@@ -145,7 +130,8 @@ static int put_grid(FILE *f, const struct grid *g, int side, struct err *e)
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
             pixels[y * width + x] = g->colour(g->map, x, y, block);
-    const int bad = put_png(f, pixels, width, height, e);
+    const int entries = entries_of(pixels, width * height);
+    const int bad = png_file_colours(f, pixels, width, height, entries, 6, e);
     free(pixels);
     return bad;
 }
@@ -197,7 +183,7 @@ int report_pictures_add(struct report_spool *s, struct report_picture *p,
                         enum report_more_map which, const struct report_raster *r, struct err *e)
 {
     if (fseeko(s->f, 0, SEEK_END))
-        return err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)");
+        return temporary_failed(spool_name, e);
     p->more[which].at = ftello(s->f);
     for (int k = 0; k < s->tried; k++) {
         const int64_t before = ftello(s->f);
@@ -205,8 +191,7 @@ int report_pictures_add(struct report_spool *s, struct report_picture *p,
             return -1;
         p->more[which].bytes[k] = (uint32_t)(ftello(s->f) - before);
     }
-    return ferror(s->f) ? err_sys(e, "the temporary file for pictures cannot be written (TMPDIR)")
-                        : 0;
+    return ferror(s->f) ? temporary_failed(spool_name, e) : 0;
 }
 
 int report_spool_side(const struct report_spool *s)

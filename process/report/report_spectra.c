@@ -36,25 +36,14 @@ static int put_png(FILE *f, const struct result_params *p, const struct result_s
                    struct err *e)
 {
     const int64_t block = p->window > SIDE ? p->window / SIDE : 1, side = p->window / block;
-    uint32_t palette[COLOURS_PALETTE];
-    uint8_t *row = malloc((size_t)side);
-    colours_palette(palette, 255);
-    const struct png_file_setup setup = {.width = side,
-                                         .height = side,
-                                         .kind = PNG_FILE_PALETTE,
-                                         .palette = palette,
-                                         .n_palette = COLOURS_PALETTE,
-                                         .level = 6};
-    struct png_file *png = row ? png_file_begin(f, &setup, e) : NULL;
-    int bad = png ? 0 : -1;
-    for (int64_t y = 0; y < side && !bad; y++) {
+    uint8_t *pixels = malloc((size_t)(side * side));
+    if (!pixels)
+        return err_set(e, "out of memory");
+    for (int64_t y = 0; y < side; y++)
         for (int64_t c = 0; c < side; c++)
-            row[c] = block_colour(p, x, y, c, block);
-        bad = png_file_row(png, row, e);
-    }
-    bad = bad || png_file_end(png, e);
-    png_file_free(png);
-    free(row);
+            pixels[y * side + c] = block_colour(p, x, y, c, block);
+    const int bad = png_file_colours(f, pixels, side, side, COLOURS_PALETTE, 6, e);
+    free(pixels);
     return bad;
 }
 

@@ -90,18 +90,19 @@ static void json_slide(const struct result_params *p, const struct result_slide 
 {
     double mean, std;
     result_moments(p, s->counts.histogram, &mean, &std);
-    printf(", \"windows\": %" PRId64 ", \"mean_db\": ", s->counts.windows);
-    json_write_number(stdout, mean);
-    fputs(", \"std_db\": ", stdout);
-    json_write_number(stdout, std);
+    json_int("windows", s->counts.windows);
+    json_real("mean_db", mean);
+    json_real("std_db", std);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        printf(", \"%s\": %" PRId64, result_touching_name(k), s->counts.touching[k]);
+        json_int(result_touching_name(k), s->counts.touching[k]);
     if (p->roi)
-        printf(", \"windows_outside\": %" PRId64, s->counts.outside);
-    printf(", \"seconds\": %.3f, \"backend\": \"%s\", \"device\": ", s->seconds, s->backend);
-    json_write_string(stdout, s->device);
-    printf(", \"kernel\": \"%s\", \"io\": \"%s\", \"tiles_on_host\": %" PRId64, s->kernel, s->io,
-           s->tiles_on_host);
+        json_int("windows_outside", s->counts.outside);
+    printf(", \"seconds\": %.3f", s->seconds);
+    json_text("backend", s->backend);
+    json_text("device", s->device);
+    json_text("kernel", s->kernel);
+    json_text("io", s->io);
+    json_int("tiles_on_host", s->tiles_on_host);
     for (int k = 0; k < RESULT_STAGES; k++)
         printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
 }
@@ -112,15 +113,13 @@ static void json_store(const struct run *r, const char *path, const struct resul
 {
     if (!r->o->json)
         return;
-    fputs("{\"store\": ", stdout);
-    json_write_string(stdout, path);
-    printf(", \"status\": \"%s\"", s ? "done" : why ? "failed" : "skipped");
+    json_begin("store", path);
+    json_text("status", s ? "done" : why ? "failed" : "skipped");
     if (s)
         json_slide(&r->o->params, s);
     if (why) {
-        fputs(", \"message\": ", stdout);
-        json_write_string(stdout, why->msg);
-        printf(", \"cause\": \"%s\"", err_is_trouble(why) ? "trouble" : "input");
+        json_text("message", why->msg);
+        json_text("cause", err_is_trouble(why) ? "trouble" : "input");
     }
     json_end_line(stdout);
 }

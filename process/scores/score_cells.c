@@ -2,6 +2,7 @@
 #include "process/scores/score_cells.h"
 
 #include "common/base/read_at.h"
+#include "common/base/temporary.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,9 +62,7 @@ struct score_cells *score_cells_create(const struct score_map *m, enum weights w
     c->row = malloc(2 * (size_t)c->cols * sizeof *c->row);
     if (!c->cells || !c->x.weight || !c->x.px || !c->y.weight || !c->y.px || !c->row)
         err_set(e, "out of memory");
-    else if (!(c->spool = tmpfile()))
-        err_sys(e, "no temporary file for the map (TMPDIR)");
-    else
+    else if ((c->spool = temporary_open("the map", e)))
         return c;
     score_cells_free(c);
     return NULL;
@@ -167,10 +166,9 @@ int score_cells_end_band(struct score_cells *c, struct err *e)
         for (int v = 0; v < c->n; v++) {
             make_row(c, y, v);
             if (fwrite(c->row, sizeof *c->row, n, c->spool) != n)
-                return err_sys(e, "the temporary file of the map cannot be written (TMPDIR)");
+                return temporary_failed("the map", e);
         }
-    return fflush(c->spool) ? err_sys(e, "the temporary file of the map cannot be written (TMPDIR)")
-                            : 0;
+    return fflush(c->spool) ? temporary_failed("the map", e) : 0;
 }
 
 int score_cells_row(const struct score_cells *c, int value, int64_t row, float *values,

@@ -1,6 +1,8 @@
 /* score_file.c - see score_file.h: which format a file has, and what is the same in all. */
 #include "process/scores/score_file.h"
 
+#include "common/base/read_at.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -133,8 +135,9 @@ static int take_value(const char *name, double v, double *out, struct err *e)
     return 0;
 }
 
-int score_columns_take(const struct score_columns *c, const double *row,
-                       const struct score_options *o, struct score_patch *p, struct err *e)
+/* Sets p from the numbers of a row, by their columns. -1: they are no patch. */
+static int take_row(const struct score_columns *c, const double *row, const struct score_options *o,
+                    struct score_patch *p, struct err *e)
 {
     const double most = SCORES_MOST_PX;
     p->size = o->patch;
@@ -177,10 +180,11 @@ static const struct score_reader *look(const char *path, struct err *e)
             close(fd);
         return NULL;
     }
-    const ssize_t n = S_ISREG(st.st_mode) ? read(fd, head, sizeof head) : -1;
+    const bool is_file = S_ISREG(st.st_mode);
+    const size_t n = is_file ? read_at(fd, 0, head, sizeof head) : 0;
     close(fd);
-    if (n >= 0)
-        return reader_of(head, (size_t)n);
+    if (is_file)
+        return reader_of(head, n);
     err_set(e, "not a file; write the scores to a file first, which is read more than once");
     return NULL;
 }
@@ -238,7 +242,7 @@ enum score_next score_file_next(struct score_file *f, struct score_patch *p, str
 {
     double row[SCORES_COLUMNS];
     enum score_next n = f->reader->next(f->state, row, &p->number, e);
-    if (n == SCORE_PATCH && score_columns_take(&f->columns, row, &f->o, p, e))
+    if (n == SCORE_PATCH && take_row(&f->columns, row, &f->o, p, e))
         n = SCORE_BAD;
     if (n == SCORE_BAD)
         score_file_blame(f, p, e);

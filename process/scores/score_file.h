@@ -78,9 +78,6 @@ struct score_columns {
 /* Sets the columns from the names of a header. */
 int score_columns_set(struct score_columns *c, char *const *names, int n,
                       const struct score_options *o, struct err *e);
-/* Sets p from the numbers of a row, by their columns. -1: they are no patch. */
-int score_columns_take(const struct score_columns *c, const double *row,
-                       const struct score_options *o, struct score_patch *p, struct err *e);
 
 /* open() may complete `o` with what the file says. */
 struct score_reader {

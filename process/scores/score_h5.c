@@ -1,4 +1,5 @@
 /* score_h5.c - scores as datasets of HDF5; see score_file.h. */
+#include "common/base/temporary.h"
 #include "common/hdf5/h5_foreign.h"
 #include "process/scores/score_rows.h"
 
@@ -15,12 +16,13 @@ static void set_layout(const struct h5_foreign *t, struct score_rows_layout *l)
         l->field[k] = (struct score_rows_field){k * (int64_t)sizeof(double), sizeof(double), 'f'};
 }
 
+/* -1: there is none. */
 static int temporary(struct err *e)
 {
-    FILE *f = tmpfile();
+    FILE *f = temporary_open("numbers", e);
     const int fd = f ? dup(fileno(f)) : -1;
-    if (fd < 0)
-        err_sys(e, "no temporary file for its numbers (TMPDIR)");
+    if (f && fd < 0)
+        err_sys(e, "cannot keep a temporary file");
     if (f)
         fclose(f);
     return fd;

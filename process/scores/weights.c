@@ -2,7 +2,6 @@
 #include "process/scores/weights.h"
 
 #include <math.h>
-#include <string.h>
 
 #define PI 3.14159265358979323846
 #define HIGH 4096.0 /* of cos and gauss */
@@ -13,14 +12,6 @@ static const char *const names[WEIGHTS_KINDS] = {"none", "box", "tent", "cos", "
 const char *weights_name(enum weights w)
 {
     return names[w];
-}
-
-int weights_find(const char *name)
-{
-    for (int k = 0; k < WEIGHTS_KINDS; k++)
-        if (!strcmp(name, names[k]))
-            return k;
-    return -1;
 }
 
 int64_t weights_of_cell(enum weights w, int64_t m, int64_t k)

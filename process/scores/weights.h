@@ -23,8 +23,6 @@ enum weights { WEIGHTS_NONE, WEIGHTS_BOX, WEIGHTS_TENT, WEIGHTS_COS, WEIGHTS_GAU
 
 /* "none", "box" ... */
 const char *weights_name(enum weights w);
-/* The kind of this name; -1 if there is none. */
-int weights_find(const char *name);
 
 /* Of cell m of k. */
 int64_t weights_of_cell(enum weights w, int64_t m, int64_t k);

@@ -8,7 +8,6 @@ import hashlib
 import os
 import random
 import re
-import resource
 import select
 import shutil
 import signal
@@ -226,13 +225,6 @@ def digest(path):
 def file_bytes(path):
     with open(path, "rb") as f:
         return f.read()
-
-
-def limit_memory(nbytes):
-    """For preexec: an address space of so many bytes."""
-    def lower():
-        resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
-    return lower
 
 
 def parts(folder):
