@@ -286,7 +286,12 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
 bool result_params_have_map(const struct result_params *p, int map);
 
 /* Parts of a slide, which can be loaded alone: maps, and these. */
-enum result_part { RESULT_WITH_SPECTRA = 1 << 8, RESULT_WITH_THUMBNAIL = 1 << 9 };
+enum result_part {
+    RESULT_WITH_TISSUE_SPECTRUM = 1 << 8,
+    RESULT_WITH_GLASS_SPECTRUM = 1 << 9,
+    RESULT_WITH_SPECTRA = RESULT_WITH_TISSUE_SPECTRUM | RESULT_WITH_GLASS_SPECTRUM,
+    RESULT_WITH_THUMBNAIL = 1 << 10
+};
 #define RESULT_WITH_MAP(map) (1u << (map))
 #define RESULT_ALL_PARTS (~0u)
 
