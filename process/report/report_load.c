@@ -63,7 +63,7 @@ static bool makes_pictures(const struct loader *l)
 }
 
 /* Loads what is needed of slide k: a table has the numbers. A slide whose data are damaged has no
- * row. Spectra are read again for the page, one slide at a time. */
+ * row; so both spectra are looked at, which are read again for the page, one slide at a time. */
 static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct err *why)
 {
     const int has = result_read_numbers(l->open, k, &it->numbers, why);
@@ -71,7 +71,7 @@ static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct 
     if (has < 0)
         return -1;
     if (!has)
-        parts |= result_parts_of_numbers(result_params(l->open));
+        parts |= result_parts_of_numbers(result_params(l->open)) | RESULT_WITH_SPECTRA;
     it->has_numbers = has;
     return result_load_parts(l->open, k, parts, &it->slide, why);
 }
