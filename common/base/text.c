@@ -4,7 +4,7 @@
 #include "common/base/err.h"
 
 #include <locale.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -41,18 +41,24 @@ static size_t piece_next(struct piece *p, const char *s)
     return n;
 }
 
-static locale_t utf8; /* 0: the system has none */
-
-static void make_utf8(void)
+/* Making a locale maps its files: one serves all threads until the program ends. 0: the system has
+ * none. */
+static locale_t utf8_locale(void)
 {
-    utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    static _Atomic(locale_t) kept;
+    locale_t other = (locale_t)0, made = kept;
+    if (made)
+        return made;
+    made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!made || atomic_compare_exchange_strong(&kept, &other, made))
+        return made;
+    freelocale(made); /* another thread was faster */
+    return other;
 }
 
-/* Making a locale maps its files: one serves all threads until the program ends. */
 static locale_t utf8_begin(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_utf8);
+    const locale_t utf8 = utf8_locale();
     return utf8 ? uselocale(utf8) : (locale_t)0;
 }
 

@@ -58,6 +58,7 @@ struct merge {
     struct result **tables;      /* [files]: those of the inputs that are tables; NULL likewise */
     int n_tables;
     struct table_old *old; /* the table that is there, or NULL */
+    struct stat out_file;  /* of it */
     uint8_t *kept;         /* [rows of old]: those that are taken over */
     int64_t n_kept;
     struct table_paths *result_paths;
@@ -101,30 +102,38 @@ static int list_slides(struct merge *m, int f, const struct result *r, struct er
 }
 
 /* What a file is like before it is read. Whether it can be read is found out later. */
-static struct result_stamp stamp_of(const char *path)
+static struct result_stamp stamp_of(const struct stat *st)
 {
-    struct stat st;
-    if (stat(path, &st))
-        return (struct result_stamp){-1, -1, -1};
-    return (struct result_stamp){st.st_size,
-                                 st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec, -1};
+    const int64_t second = 1000000000;
+    return (struct result_stamp){st->st_size, st->st_mtim.tv_sec * second + st->st_mtim.tv_nsec,
+                                 -1};
+}
+
+static int list_rows(struct merge *m, int f, const int64_t *rows, int64_t n, struct err *e)
+{
+    const struct result *old = table_old_result(m->old);
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t row = rows ? rows[k] : k;
+        if (add_part(m, &(struct part){.file = f, .old = true, .index = row},
+                     result_slide_name(old, row), e))
+            return -1;
+    }
+    return n > 0;
 }
 
 /* Lists the slides of file f by the rows of the table that is there. 1: done; 0: it is new. */
-static int list_old(struct merge *m, int f, struct err *e)
+static int list_old(struct merge *m, int f, const struct stat *st, struct err *e)
 {
     char path[RESULT_ROW_PATH];
     const int64_t *rows;
-    if (!m->old || table_paths_find(m->result_paths, m->paths[f], path, sizeof path, e)) {
-        *e = (struct err){""};
+    if (!m->old)
         return 0;
-    }
+    if (st->st_dev == m->out_file.st_dev && st->st_ino == m->out_file.st_ino)
+        return list_rows(m, f, NULL, result_slides(table_old_result(m->old)), e);
+    if (table_paths_find(m->result_paths, m->paths[f], path, sizeof path, NULL))
+        return 0;
     const int64_t n = table_old_find(m->old, path, &m->stamps[f], &rows);
-    for (int64_t k = 0; k < n; k++)
-        if (add_part(m, &(struct part){.file = f, .old = true, .index = rows[k]},
-                     result_slide_name(table_old_result(m->old), rows[k]), e))
-            return -1;
-    return n > 0;
+    return list_rows(m, f, rows, n, e);
 }
 
 /* Results of one version have the same maps. */
@@ -167,9 +176,10 @@ static int list_new(struct merge *m, int f, struct err *e)
 
 static int list_file(struct merge *m, int f, struct err *e)
 {
-    if (m->options.table) {
-        m->stamps[f] = stamp_of(m->paths[f]);
-        const int found = list_old(m, f, e);
+    struct stat st;
+    if (m->options.table && !stat(m->paths[f], &st)) {
+        m->stamps[f] = stamp_of(&st);
+        const int found = list_old(m, f, &st, e);
         if (found)
             return found < 0 ? -1 : take_params(m, f, table_old_result(m->old), e);
     }
@@ -535,7 +545,7 @@ static int begin_table(struct merge *m, const char *out, int n, struct err *e)
         return err_set(e, "out of memory");
     if (!(m->result_paths = table_paths_create(out, e)))
         return -1;
-    if (!(m->old = table_old_open(out)))
+    if (stat(out, &m->out_file) || !(m->old = table_old_open(out)))
         return 0;
     m->kept = calloc((size_t)result_slides(table_old_result(m->old)) + 1, 1);
     return m->kept ? 0 : err_set(e, "out of memory");

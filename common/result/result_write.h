@@ -25,8 +25,8 @@ struct result_writer *result_create_table(const char *path, const struct result_
 int result_put_row(struct result_writer *w, const struct result_slide *s,
                    const struct result_numbers *n, const char *result,
                    const struct result_stamp *stamp, struct err *e);
-/* Copies row k of a table whose rows can be copied; `result` is named as the table does. Its histogram is not added to the totals:
- * result_add_histogram() adds those of all such rows together. */
+/* Copies row k of a table whose rows can be copied; `result` is named as the table does. Its
+ * histogram is not added to the totals: result_add_histogram() adds those of all such rows. */
 int result_copy_row(struct result_writer *w, struct result_table *from, int64_t k,
                     const char *result, struct err *e);
 void result_add_histogram(struct result_writer *w, const uint64_t *histogram);

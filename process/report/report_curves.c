@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MOST_ROWS = 4096 }; /* read before pages are given back */
+enum { MOST_ROWS = 4096 }; /* read before pages are dropped */
 
 struct report_curves {
     FILE *f;
     size_t cdf_bytes, row_bytes;
     int64_t n;
-    int64_t reads; /* since pages were given back */
+    int64_t reads; /* since pages were dropped */
     char *map;     /* NULL: not mapped */
 };
 

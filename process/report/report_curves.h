@@ -2,7 +2,7 @@
  * report_curves.h - the cumulative histogram and the sharpness of each slide, in a temporary file.
  *
  * They take 8 KiB per slide, most of what is known of it. The file is mapped to be read, and its
- * pages are given back now and then, so that memory does not grow with them.
+ * pages are dropped from memory now and then.
  */
 #ifndef WSI_REPORT_CURVES_H
 #define WSI_REPORT_CURVES_H

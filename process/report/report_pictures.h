@@ -3,9 +3,9 @@
  *
  * Maps and thumbnails are encoded in several sizes as soon as their slide is loaded, because the
  * size that fits is known only at the end. If not even the smallest of all slides can fit, they are
- * made at the end, for the slides that do not pass. The bytes go to a temporary file without a name, so
- * memory does not grow with them. Spectra are loaded when the page is written, for the slides that
- * show them. More maps (report_more.h) are added one by one, in the sizes of the first.
+ * made at the end, for the slides that do not pass. The bytes go to a temporary file without a
+ * name, so memory does not grow with them. Spectra are loaded when the page is written, for the
+ * slides that show them. More maps (report_more.h) are added one by one, in the sizes of the first.
  */
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H

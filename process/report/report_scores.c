@@ -205,15 +205,13 @@ static void summarise_profile(const struct work *w, int32_t pool, struct room *m
     }
 }
 
-/* The pointwise median of a pool's cumulative histograms, some bins at a time: -1: out of memory. */
+/* The pointwise median of a pool's cumulative histograms, some bins at a time. -1: no memory. */
 static int find_median(const struct work *w, int32_t pool, struct room *m)
 {
     const struct report_slides *s = w->slides;
     const struct report_pool *q = &w->out->pool[pool];
-    const int64_t bins = s->params.bins, most = TILE_BYTES / 4 / q->counted / STATS_BLOCK;
-    const int64_t width = most < 1                    ? STATS_BLOCK
-                          : most * STATS_BLOCK < bins ? most * STATS_BLOCK
-                                                      : bins;
+    const int64_t bins = s->params.bins, room = TILE_BYTES / (int64_t)sizeof(float) / q->counted;
+    const int64_t width = room < STATS_BLOCK ? STATS_BLOCK : room < bins ? room : bins;
     float *tile = malloc((size_t)q->counted * (size_t)width * sizeof *tile);
     if (!tile)
         return -1;
