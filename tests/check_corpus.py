@@ -213,7 +213,7 @@ def near(got, want):
 def test_plan_by_numbers_computed_by_hand():
     # 100 Mpx per slide; 10 Mpx/s per core; converting reads and writes 2 GB per slide
     rates = ["--size", "10000x10000", "--mp-per-core", "10", "--windows-per-core", "100", "--slide-bytes", "10",
-             "--store-bytes", "10", "--start", "0", "--per-slide", "0", "--lookup", "0", "--merge", "0", "--task-cores", "1"]
+             "--store-bytes", "10", "--start", "0", "--per-slide", "0", "--per-result", "0", "--lookup", "0", "--merge", "0", "--task-cores", "1"]
     n = 77 * 77
     p = planned("--slides", "8", "--cores", "4", "--storage", "1T", *rates)
     near(p["convert"][0], 2 * 10)
@@ -229,8 +229,8 @@ def test_plan_by_numbers_computed_by_hand():
     p = planned("--slides", "10", "--tasks", "2", "--cores", "4", "--storage", "1T", *rates, "--start", "3")
     near(p["convert"][0], 3 + 5 * 10)  # a start per task, and two of four places are idle
     p = planned("--slides", "10", "--tasks", "2", "--cores", "2", "--storage", "1T", *rates, "--lookup", "2", "--merge", "3",
-                "--per-slide", "1")
-    near(p["all"][0], 5 * 11 + 10 * 2 + 5 * n / 100 + 10 * 3)
+                "--per-slide", "1", "--per-result", "4")
+    near(p["all"][0], 5 * 11 + 10 * 2 + 5 * (4 + n / 100) + 10 * 3)
     p = planned("--slides", "8", "--gpus", "2", "--gpu-nodes", "2", "--windows-per-gpu", "1000", "--storage", "1T", *rates)
     near(p["process"][0], 2 * n / 1000)
     sizes = os.path.join(tmp(), "sizes")
@@ -250,8 +250,33 @@ def test_plan_takes_the_rates_of_a_run():
     p = plan("--measured", out, "--slides", "3", "--size", "600x900")
     got = float(re.search(r"([\d.]+) Mpx/s", p.out).group(1))
     lines = json_lines(open(out + "/logs/1.convert.1.json").read())
-    near(got, sum(j["width"] * j["height"] for j in lines) / 1e6 / sum(j["seconds"] for j in lines))
+    own, pixels = sum(j["seconds"] for j in lines), sum(j["width"] * j["height"] for j in lines)
+    took = float(re.search(r", ([\d.]+) s, peak", open(out + "/logs/1.convert.1.err").read()).group(1))
+    near(got, pixels / 1e6 / min(own, took))  # slides that overlap take less together
     says(run(sys.executable, ROOT + "/scripts/plan", "--measured", tmp(), status=1).err, "no run")
+
+
+def test_plan_tells_what_a_slide_costs_from_what_its_pixels_cost():
+    """A made run: 0.1 s per slide and 1 Mpx/s, 0.2 s per store and 100 windows/s; and each task spent 3 s more."""
+    out = os.path.join(tmp(), "out")
+    os.makedirs(out + "/logs")
+    sides = (2560, 5120, 7680)
+    rows = [((k * 2560) ** 2, (20 * k - 1) ** 2) for k in (1, 2, 3)]
+    for kind, field in (("convert", "slide"), ("process", "store")):
+        with open(out + "/logs/1.%s.1.json" % kind, "w") as f:
+            for side, (px, n) in zip(sides, rows):
+                f.write(json.dumps({field: "s", "status": "done", "width": side, "height": side, "windows": n, "source_bytes": 1, "store_bytes": 1,
+                                    "seconds": 0.1 + px / 1e6 if kind == "convert" else 0.2 + n / 100}) + "\n")
+    spent = [3 + 3 * 0.1 + sum(px for px, _ in rows) / 1e6, 3 + 3 * 0.2 + sum(n for _, n in rows) / 100]
+    for kind, word, took in zip(("convert", "process"), ("wsi2h5: 3 converted, 0 failed; 2.5 MP/s", "h5spec: 3 done, 0 failed: 9 windows, std 2 dB"), spent):
+        with open(out + "/logs/1.%s.1.err" % kind, "w") as f:
+            text = "%.3f s" % took if took < 60 else "%d min %02d s" % divmod(round(took), 60)
+            f.write("x.sh: task 1 on n1\n%s; %s, peak memory 25 MiB\n" % (word.replace("; 2.5", ", 2.5").replace(" MP/s", " MP/s"), text))
+    sizes = os.path.join(tmp(), "sizes")
+    open(sizes, "w").write("600x600\n" * 1000)
+    p = planned("--measured", out, "--sizes", sizes, "--cores", "1", "--task-cores", "1", "--storage", "1T", "--start", "0", "--lookup", "0", "--merge", "0")
+    near(p["convert"][0], 1000 * (1.1 + 0.36))
+    near(p["process"][0], 1000 * (1.2 + 9 / 100))
 
 
 # --- kills ---
@@ -427,6 +452,39 @@ def test_local_run_again_does_only_what_is_missing():
                "--window 128", *good)
     expect("converting" not in p.err, p.err)
     equal(content(other + "/corpus.h5"), content(spectrum(direct_stores(out), "--window", "128")), "other parameters")
+
+
+def rows_in(table):
+    with h5py.File(table, "r") as f:
+        return [n.decode() for n in f["table/name"][()]], f["histogram"][()]
+
+
+def test_local_a_corpus_as_a_table():
+    """Later runs keep the form. Withdrawn slides leave it."""
+    folder, out = tmp("slides"), os.path.join(tmp(), "out")
+    for name, s in zip(("anna", "bert", "carl", "dora"), slides(4)):
+        shutil.copy(s, os.path.join(folder, name + ".svs"))
+    run_ = lambda *options: corpus("run", "--scheduler", "local", "-o", out, *options, folder)
+    os.rename(folder + "/dora.svs", folder + "/dora")
+    run_("--table")
+    names, counts = rows_in(out + "/corpus.h5")
+    expect(names == ["anna", "bert", "carl"] and os.path.exists(out + "/report.html"), "%s", names)
+    os.rename(folder + "/dora", folder + "/dora.svs")
+    says(run_().out, "4 of 4 slides converted, 4 processed")
+    names, counts = rows_in(out + "/corpus.h5")
+    expect(names == ["anna", "bert", "carl", "dora"], "%s", names)
+    expect(counts.tobytes() == direct(glob.glob(out + "/stores/*.h5"))["/histogram"], "the sum")
+    run(H5SPEC, "verify", out + "/corpus.h5")
+    corpus("remove", "-o", out, "bert")
+    expect(rows_in(out + "/corpus.h5")[0] == ["anna", "carl", "dora"] and b"bert" not in open(out + "/corpus.h5", "rb").read(), "withdrawn")
+    expect(status_of(out, 0)["corpus"]["slides"] == 3, "status")
+    # a corpus that begins with everything in one file, and becomes a table
+    other = os.path.join(tmp(), "other")
+    for form, options in (("slides", ()), ("table", ("--table",)), ("table", ())):
+        corpus("run", "--scheduler", "local", "-o", other, *options, folder + "/anna.svs")
+        with h5py.File(other + "/corpus.h5", "r") as f:
+            expect(form in f, "%s: %s", form, list(f))
+        expect(status_of(other, 0)["corpus"]["current"], "the merged result is up to date")
 
 
 def test_local_changed_regions():

@@ -603,6 +603,18 @@ def test_file_that_cannot_be_written_to_disk():
     expect(stores_in(out) == [], "%s", stores_in(out))
 
 
+def test_file_systems_without_fsync_and_handles_that_are_stale():
+    """EINVAL: the file system has no fsync, and close() reports its errors. ESTALE: the file may be lost."""
+    result = lambda out: (H5SPEC, "run", "--device", "cpu", "-o", os.path.join(out, "r.h5"), store(small()))
+    for argv, name in ((lambda out: (WSI2H5, "-o", out, small()), "small.h5"), (result, "r.h5")):
+        out = tmp()
+        failing("fsync", out, 1, errno.EINVAL, *argv(out), forever=True, status=0)
+        run(H5SPEC, "verify", os.path.join(out, name))
+        out = tmp()
+        says(failing("fsync", out, 1, errno.ESTALE, *argv(out), status=5).err, "Stale file handle")
+        expect(os.listdir(out) in ([], ["failed.csv"]), "%s", os.listdir(out))
+
+
 def test_short_and_interrupted_reads_of_the_head():
     """A signal or a network file system can cut the first read of 48 bytes short."""
     folder = tmp()

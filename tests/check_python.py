@@ -329,6 +329,20 @@ def test_windows_of_a_result():
         expect((s.windows(result, slide=name)["x"] == w["x"]).all(), "by name")
         rejects(["no slide other"], s.windows, result, slide="other")
         rejects(["not a finished result"], s.windows, path)
+    # of a table, which names the result; it leads nowhere else
+    folder = tmp()
+    shutil.copy(result, os.path.join(folder, "r.h5"))
+    table = os.path.join(folder, "table.h5")
+    run(H5SPEC, "merge", "-q", "--table", "-o", table, os.path.join(folder, "r.h5"))
+    with open_store(path) as s:
+        for k, v in s.windows(result).items():
+            for found in (s.windows(table), s.windows(table, slide=name)):
+                expect(np.array_equal(found[k], v, equal_nan=v.dtype.kind == "f"), k)
+        rejects(["no slide other"], s.windows, table, slide="other")
+        for to, words in (("../r.h5", "outside of its folder"), ("/r.h5", "outside of its folder"), ("table.h5", "refers to a table"), ("no.h5", "no.h5")):
+            with h5py.File(table, "r+") as f:
+                f["table/result"][0] = to
+            rejects([words], s.windows, table)
     with open_store(store(made("--size", "600x600", "--seed", "9"))) as other:
         rejects(["has no slide"], other.windows, result)
 

@@ -1,4 +1,7 @@
 """Merged results as tables: each slide a row, its maps left in its result (h5spec merge --table)."""
+import csv
+import io
+
 import h5py
 import numpy as np
 
@@ -191,6 +194,150 @@ def test_many_slides_of_which_some_are_left_out():
         run(H5SPEC, "verify", again)
 
 
+def copied(folder):
+    """The results of a folder in another one, with their times."""
+    return shutil.copytree(folder, os.path.join(tmp(), "copy"), ignore=lambda d, names: [n for n in names if d == folder and n != "results"])
+
+
+def unchanged(p):
+    """How many rows the table that was there had already."""
+    found = re.search(r"\((\d+) unchanged\)", p.err)
+    return int(found.group(1)) if found else 0
+
+
+def merged_again(folder):
+    """How many rows were taken over. The table is what it would be if none had been there."""
+    out = os.path.join(folder, "corpus.h5")
+    p = run(H5SPEC, "merge", "--table", "-o", out, results(folder))
+    expect(bytes_of(out) == bytes_of(merged(copied(folder))[0]), "a table made again is not a new one")
+    run(H5SPEC, "verify", out)
+    return unchanged(p)
+
+
+def test_a_table_takes_over_the_rows_of_unchanged_results():
+    folder, table, _ = both()
+    expect(merged_again(folder) == 3, "nothing changed")
+    # a slide more, one less, one made again: the same bytes as from the beginning
+    slide = made("--size", "700x700", "--seed", "9", name="oneb")
+    shutil.copy(spectrum(store(slide)), results(folder, "part.h5"))
+    expect(merged_again(folder) == 3, "one more")
+    whole = bytes_of(table)
+    run(H5SPEC, "merge", "-q", "--table", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
+    p = run(H5SPEC, "merge", "--table", "-o", table, table, results(folder, "part.h5"))
+    expect(unchanged(p) == 3 and bytes_of(table) == whole, "one more, to the table itself")
+    os.unlink(results(folder, "three.h5"))
+    expect(merged_again(folder) == 3, "one less")
+    slide = made("--size", "640x700", "--seed", "5", name="two")
+    shutil.copy(spectrum(store(slide)), results(folder, "two.h5"))
+    expect(merged_again(folder) == 2, "one that was made again")
+    os.utime(results(folder, "one.h5"), ns=(1, 1))
+    expect(merged_again(folder) == 2, "another time")
+    # a result of several slides: all of its rows or none
+    run(H5SPEC, "merge", "-q", "-o", os.path.join(folder, "both.h5"), results(folder, "one.h5"), results(folder, "two.h5"))
+    for name in ("one.h5", "two.h5"):
+        os.unlink(results(folder, name))
+    os.rename(os.path.join(folder, "both.h5"), results(folder, "both.h5"))
+    expect(merged_again(folder) == 1 and merged_again(folder) == 3, "results of several slides")
+
+
+def test_unchanged_results_are_not_opened_and_others_are():
+    folder, table, _ = both()
+    whole, at = bytes_of(table), os.stat(results(folder, "two.h5"))
+    data = bytes_of(results(folder, "two.h5"))
+    with open(results(folder, "two.h5"), "wb") as f:
+        f.write(bytes(len(data)))
+    os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
+    names = [results(folder, n + ".h5") for n in ("one", "two", "three")]
+    run(H5SPEC, "merge", "-q", "--table", "-o", table, *names)
+    expect(bytes_of(table) == whole, "a table of unchanged results")
+    says(run(H5SPEC, "verify", table, status=1).err, "slide two")
+    os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns + 1, at.st_mtime_ns + 1))
+    says(run(H5SPEC, "merge", "-q", "--table", "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
+    expect(bytes_of(table) == whole, "the table after a merge that failed")
+    # rows of another version of the program, of older tables and damaged ones are not taken over
+    with open(results(folder, "two.h5"), "wb") as f:
+        f.write(data)
+    os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
+    for change in (lambda f: f.attrs.modify("creator", "h5spec 0.1.9"), replaced("sharpness", data=np.zeros((3, 350), np.uint32)), lambda f: f["table"].__delitem__("level"),
+                   lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", -1)):
+        os.replace(forged(table, change), table)
+        expect(unchanged(run(H5SPEC, "merge", "--table", "-o", table, *names)) < 3, "rows were taken over")
+        expect(bytes_of(table) == whole, "not made anew")
+    # other parameters
+    other = corpus("--stride", "64")
+    for name in ("one", "two", "three"):
+        shutil.copy(results(other, name + ".h5"), results(folder, name + ".h5"))
+    expect(unchanged(run(H5SPEC, "merge", "--table", "-o", table, results(folder))) == 0, "rows of other parameters")
+    run(H5SPEC, "verify", table)
+
+
+def test_slides_that_were_left_out_are_looked_at_again():
+    """Copies of a slide have no rows, so that they may come in when the first one goes."""
+    folder, table, _ = both()
+    twin = made("--size", "700x900", "--seed", "1", name="aaa")  # the pixels of slide two
+    shutil.copy(spectrum(store(twin)), results(folder, "aaa.h5"))
+    argv = (H5SPEC, "merge", "--table", "--skip-duplicates", "-o", table, results(folder))
+    says(run(*argv).err, "same slide", "3 slides")
+    p = run(*argv)
+    says(p.err, "same slide", "3 slides (3 unchanged)")
+    os.unlink(results(folder, "aaa.h5"))
+    says(run(*argv).err, "3 slides (2 unchanged)")
+    run(H5SPEC, "verify", table)
+
+
+def test_tables_of_the_first_form():
+    """64 rows in a chunk, without the numbers of a report: written by an earlier version."""
+    folder = tmp()
+    plain, table = (shutil.move(unpacked(n), folder) for n in ("version2.h5", "table1.h5"))
+    os.rename(table, os.path.join(folder, "table.h5"))
+    table = os.path.join(folder, "table.h5")
+    for argv in (("info",), ("info", "--csv"), ("info", "--json")):
+        expect(outcome(table, *argv) == outcome(plain, *argv), "%s", argv)
+    run(H5SPEC, "verify", table)
+    says(run(H5SPEC, "compare", table, plain).err, "1 identical")
+
+    def rows(path):
+        out = os.path.join(folder, "r.csv")
+        run(H5SPEC, "report", "-q", "-o", os.path.join(folder, "r.html"), "--csv", out, path)
+        return bytes_of(out).replace(os.path.basename(path).encode(), b"FILE")
+    want = rows(plain)
+    expect(rows(table) == want, "report of an old table")
+    for name in ("of-old.h5", "of-its-copy.h5"):  # without numbers, these are in the result
+        run(H5SPEC, "merge", "-q", "--table", "-o", os.path.join(folder, name), table)
+        table = os.path.join(folder, name)
+        expect(rows(table) == want, "report of %s", name)
+        run(H5SPEC, "verify", table)
+    p = run(H5SPEC, "merge", "--table", "-o", table, plain)
+    expect(unchanged(p) == 0 and rows(table) == want, "made anew")
+
+
+def test_a_report_of_a_table_opens_only_results_whose_pictures_it_shows():
+    folder = tmp("corpus")
+    os.mkdir(results(folder))
+    run(MKRESULT, "--each", "--slides", "450", "--windows", "5x4", "--blurred", "6", results(folder))
+    table, plain = merged(folder)[0], merged(folder, name="plain.h5", options=())[0]
+
+    def page(path, *options):
+        out = os.path.join(folder, "r.html")
+        p = run(H5SPEC, "report", "-q", "-o", out, "--csv", os.path.join(folder, "r.csv"), *options, path)
+        return bytes_of(out).replace(os.path.basename(path).encode(), b"FILE"), bytes_of(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"), p
+    for options in ((), ("--pictures", "none"), ("--max-size", "430K")):
+        expect(page(table, *options)[:2] == page(plain, *options)[:2], "report %s of a table", options)
+    # without room for the pictures of all, results of slides that pass are not needed
+    flagged = [r["slide"] for r in csv.DictReader(io.StringIO(page(table)[1].decode())) if r["verdict"] != "pass"]
+    expect(0 < len(flagged) < 99 and "made-00001" in flagged, "%s", flagged)
+    want = page(table, "--max-size", "430K")
+    expect(len(re.findall(rb"[A-Za-z0-9+/=]{20,},,", want[0])) == len(flagged), "pictures of slides that do not pass")
+    expect(b"Pictures of slides that pass are left out" in want[0], "the page says so")
+    for name in os.listdir(results(folder)):
+        if name[:-3] not in flagged:
+            os.unlink(results(folder, name))
+    expect(page(table, "--max-size", "430K")[:2] == want[:2], "results of slides that pass were needed")
+    os.unlink(results(folder, "made-00001.h5"))
+    p = run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--max-size", "430K", table, status=1)
+    says(p.err, "made-00001", "gets no pictures")
+
+
 def test_lost_and_changed_results():
     folder, table, _ = both()
     before = outcome(table, "info", "--json")
@@ -286,7 +433,8 @@ def test_forged_tables():
                ("tiles", 2 ** 55), ("tiles_damaged", 2 ** 50), ("windows_missing", 2 ** 40), ("mean_db", np.nan), ("mean_db", 1e300), ("std_db", 3),
                ("seconds", np.nan), ("seconds", -1), ("read_seconds", 1e300), ("focus_p50", np.inf), ("focus_p05", 100), ("glass_p03", 1e300),
                ("jpeg_quality", 101), ("tiles_on_host", -2), ("histogram_crc32", 5), ("histogram_crc32", -1), ("profile_sums", 2 ** 62),
-               ("spectrum_tissue_windows", 2 ** 40), ("spectrum_glass_threshold", -1)]
+               ("spectrum_tissue_windows", 2 ** 40), ("spectrum_glass_threshold", -1),
+               ("stain_density", -1), ("stain_hue", 400), ("windows_without_tissue", 2 ** 40), ("windows_without_tissue", -2), ("result_bytes", -2)]
     for name, value in numbers:
         bad = forged(table, column(name, value))
         for argv in (("info",), ("verify",), ("merge", "--table", "-o", os.path.join(folder, "m.h5"))):
@@ -313,6 +461,16 @@ def test_forged_tables():
         bad = forged(table, change)
         for argv in (("info",), ("verify",), ("merge", "--table", "-o", os.path.join(folder, "m.h5"))):
             says(run(H5SPEC, *argv, bad, status=1, timeout=20).err, bad)
+    # what only reports read, and what only verify can know
+    for name, value in (("sharpness_crc32", 5), ("grid", 3.0), ("stain_hue", 20), ("spectrum_octaves", [1, 2, 3, 4]), ("windows_without_tissue", 1)):
+        bad = forged(table, column(name, value))
+        says(run(H5SPEC, "verify", bad, status=1, timeout=20).err, bad, "slide three")
+    bad = forged(table, column("sharpness_crc32", 5))
+    says(run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), bad, status=1).err, "slide three", "sharpness is damaged")
+    for what, change in {"short": replaced("sharpness", data=np.zeros((3, 349), np.uint32)), "64 bits": replaced("sharpness", data=np.zeros((3, 350), np.uint64)),
+                         "contiguous": replaced("sharpness", data=np.zeros((3, 350), np.uint32)), "fewer": replaced("sharpness", data=np.zeros((2, 350), np.uint32))}.items():
+        bad = forged(table, change)
+        says(run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), bad, status=1).err, "forged.h5")
     bad = forged(table, lambda f: f.attrs.modify("slides_version", np.int64(1)))  # which has fewer columns
     says(run(H5SPEC, "verify", bad, status=1).err, bad, "other parameters")
     # a plain result that says it is a table, and the reverse

@@ -16,6 +16,9 @@
  *     --version V       of the format, 2 or 3 (3)
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
+ *     --noise           spectra are noisy sums of 256 windows, as real ones (needs as many windows)
+ *     --each            one result per slide: OUT.h5 is a folder
+ *     --first K         the number of the first slide, and of the first random numbers (1)
  */
 #include "common/result/features.h"
 #include "common/result/result.h"
@@ -29,11 +32,11 @@
 #include <string.h>
 
 struct wish {
-    int64_t slides, nx, ny, blurred, window, stride;
+    int64_t slides, first, nx, ny, blurred, window, stride;
     uint64_t seed;
     double mpp;
     const char *names, *vendor;
-    bool basic, constant, no_tissue;
+    bool basic, constant, no_tissue, each, noise;
     int version;
 };
 
@@ -97,15 +100,19 @@ static void fill_maps(struct result_slide *s, double mean, double focus)
         }
 }
 
-static void fill_spectra(const struct result_params *p, struct result_slide *s)
+/* The levels of one window have a standard deviation of about 5.6 dB at each frequency. */
+static void fill_spectra(const struct wish *wish, const struct result_params *p,
+                         struct result_slide *s)
 {
-    const int64_t half = p->window / 2 + 1;
+    const int64_t half = p->window / 2 + 1, windows = wish->noise ? 256 : 1;
     for (int kind = 0; kind < FEATURES_SAMPLES; kind++) {
-        s->spectra[kind].windows = 1;
+        s->spectra[kind].windows = windows;
         for (int64_t v = 0; v < p->window; v++)
             for (int64_t u = 0; u < half; u++) {
                 const int64_t w = v < half ? v : p->window - v;
-                s->spectra[kind].sums[v * half + u] = (uint64_t)(900 - 2 * (u + w) - 200 * kind);
+                const double noise = wish->noise ? 56 * 16 * normal() : 0;
+                const int64_t sum = windows * (900 - 2 * (u + w) - 200 * kind) + (int64_t)noise;
+                s->spectra[kind].sums[v * half + u] = (uint64_t)(sum < 0 ? 0 : sum);
             }
     }
 }
@@ -154,7 +161,7 @@ static void fill(const struct wish *w, const struct result_params *p, int64_t k,
         s->counts.octaves[o] = (uint64_t)((double)(values[o] * s->counts.windows) * level * 10);
     }
     fill_maps(s, mean, focus);
-    fill_spectra(p, s);
+    fill_spectra(w, p, s);
 }
 
 static int put_slide(const struct wish *w, const struct result_params *p, struct result_writer *out,
@@ -179,7 +186,7 @@ static int put_slide(const struct wish *w, const struct result_params *p, struct
     return bad;
 }
 
-static int make(const struct wish *w, const char *path, struct err *e)
+static struct result_params params_of(const struct wish *w)
 {
     struct result_params p = {.window = w->window,
                               .stride = w->stride,
@@ -191,37 +198,67 @@ static int make(const struct wish *w, const char *path, struct err *e)
                               .high_db = 160,
                               .spectral = w->version};
     strcpy(p.features, w->basic ? "basic" : "spectral");
+    return p;
+}
+
+/* A result of slide k alone, in the folder. */
+static int make_one(const struct wish *w, const struct result_params *p, const char *folder,
+                    int64_t k, const char *name, struct err *e)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.h5", folder, name);
+    struct result_writer *out = result_create(path, p, e);
+    if (out && !put_slide(w, p, out, k, name, e))
+        return result_commit(out, e);
+    result_abort(out);
+    return -1;
+}
+
+static int make(const struct wish *w, const char *path, struct err *e)
+{
+    const struct result_params p = params_of(w);
     FILE *names = w->names ? fopen(w->names, "r") : NULL;
-    struct result_writer *out = result_create(path, &p, e);
-    int bad = !out;
-    for (int64_t k = 0; !bad; k++) {
+    struct result_writer *out = w->each ? NULL : result_create(path, &p, e);
+    int bad = !out && !w->each;
+    for (int64_t k = w->first - 1; !bad; k++) {
         char name[300];
         snprintf(name, sizeof name, "made-%05lld", (long long)k + 1);
         if (names && !fgets(name, sizeof name, names))
             break;
-        if (!names && k == w->slides)
+        if (!names && k == w->first - 1 + w->slides)
             break;
         name[strcspn(name, "\n")] = 0;
-        bad = put_slide(w, &p, out, k, name, e);
+        bad = w->each ? make_one(w, &p, path, k, name, e) : put_slide(w, &p, out, k, name, e);
     }
     if (names)
         fclose(names);
     if (!bad)
-        return result_commit(out, e);
+        return out ? result_commit(out, e) : 0;
     result_abort(out);
     return -1;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"slides", 1, 0, 'n'},    {"windows", 1, 0, 'w'},
-                                            {"seed", 1, 0, 's'},      {"blurred", 1, 0, 'b'},
-                                            {"names", 1, 0, 'N'},     {"window", 1, 0, 'W'},
-                                            {"stride", 1, 0, 'S'},    {"mpp", 1, 0, 'm'},
-                                            {"vendor", 1, 0, 'v'},    {"basic", 0, 0, '1'},
-                                            {"version", 1, 0, 'V'},   {"constant", 0, 0, 'c'},
-                                            {"no-tissue", 0, 0, 't'}, {0, 0, 0, 0}};
+    static const struct option options[] = {{"slides", 1, 0, 'n'},
+                                            {"windows", 1, 0, 'w'},
+                                            {"seed", 1, 0, 's'},
+                                            {"blurred", 1, 0, 'b'},
+                                            {"names", 1, 0, 'N'},
+                                            {"window", 1, 0, 'W'},
+                                            {"stride", 1, 0, 'S'},
+                                            {"mpp", 1, 0, 'm'},
+                                            {"vendor", 1, 0, 'v'},
+                                            {"basic", 0, 0, '1'},
+                                            {"version", 1, 0, 'V'},
+                                            {"constant", 0, 0, 'c'},
+                                            {"no-tissue", 0, 0, 't'},
+                                            {"each", 0, 0, 'e'},
+                                            {"first", 1, 0, 'f'},
+                                            {"noise", 0, 0, 'z'},
+                                            {0, 0, 0, 0}};
     struct wish w = {.slides = 10,
+                     .first = 1,
                      .nx = 20,
                      .ny = 15,
                      .window = 256,
@@ -249,9 +286,12 @@ int main(int argc, char **argv)
         case 'V': w.version = atoi(optarg); break;
         case 'c': w.constant = true; break;
         case 't': w.no_tissue = true; break;
+        case 'e': w.each = true; break;
+        case 'f': w.first = atoll(optarg); break;
+        case 'z': w.noise = true; break;
         default: return 2;
         }
-    state = w.seed;
+    state = w.seed + (uint64_t)w.first - 1;
     if (optind + 1 != argc || make(&w, argv[optind], &e)) {
         fprintf(stderr, "mkresult: %s\n", *e.msg ? e.msg : "one OUT.h5 is needed");
         return 1;

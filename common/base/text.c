@@ -4,6 +4,7 @@
 #include "common/base/utf8.h"
 
 #include <locale.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -40,18 +41,31 @@ static size_t piece_next(struct piece *p, const char *s)
     return n;
 }
 
-static locale_t utf8_begin(locale_t *ours)
+/* Making a locale maps its files: one serves all threads until the program ends. 0: the system has
+ * none. */
+static locale_t utf8_locale(void)
 {
-    *ours = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    return *ours ? uselocale(*ours) : (locale_t)0;
+    static _Atomic(locale_t) kept;
+    locale_t other = (locale_t)0, made = kept;
+    if (made)
+        return made;
+    made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!made || atomic_compare_exchange_strong(&kept, &other, made))
+        return made;
+    freelocale(made); /* another thread was faster */
+    return other;
 }
 
-static void utf8_end(locale_t ours, locale_t before)
+static locale_t utf8_begin(void)
 {
-    if (!ours)
-        return;
-    uselocale(before);
-    freelocale(ours);
+    const locale_t utf8 = utf8_locale();
+    return utf8 ? uselocale(utf8) : (locale_t)0;
+}
+
+static void utf8_end(locale_t before)
+{
+    if (before)
+        uselocale(before);
 }
 
 static int columns_of(const char *s)
@@ -64,9 +78,9 @@ static int columns_of(const char *s)
 
 int text_columns(const char *s)
 {
-    locale_t ours, before = utf8_begin(&ours);
+    const locale_t before = utf8_begin();
     const int columns = columns_of(s);
-    utf8_end(ours, before);
+    utf8_end(before);
     return columns;
 }
 
@@ -83,7 +97,7 @@ static int append(char *out, size_t size, size_t *used, const struct piece *p)
 int text_fit(char *out, size_t size, const char *s, int columns)
 {
     static const struct piece dots = {"\xe2\x80\xa6", 3, 1};
-    locale_t ours, before = utf8_begin(&ours);
+    const locale_t before = utf8_begin();
     const int total = columns_of(s);
     const int head = total <= columns ? total : columns / 2;
     const int tail = total <= columns ? 0 : columns - 1 - head;
@@ -98,7 +112,7 @@ int text_fit(char *out, size_t size, const char *s, int columns)
     }
     if (size)
         out[used] = 0;
-    utf8_end(ours, before);
+    utf8_end(before);
     return printed;
 }
 

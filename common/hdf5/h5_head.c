@@ -12,12 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Does the head of the file hold this text? For files that cannot be opened. */
-static bool head_holds(int fd, const char *text)
+/* Do the first bytes of the file hold this text? */
+static bool head_holds(int fd, size_t bytes, const char *text)
 {
-    enum { HEAD = 1 << 17 };
-    unsigned char *head = malloc(HEAD);
-    const size_t n = head ? read_at(fd, 0, head, HEAD) : 0;
+    unsigned char *head = malloc(bytes);
+    const size_t n = head ? read_at(fd, 0, head, bytes) : 0;
     const bool found = n > 0 && memmem(head, n, text, strlen(text));
     free(head);
     return found;
@@ -26,7 +25,8 @@ static bool head_holds(int fd, const char *text)
 /* A file that cannot be opened: of this format, or not? */
 enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours)
 {
-    return head_holds(fd, format) ? if_ours : H5_OTHER;
+    enum { HEAD = 1 << 17 };
+    return head_holds(fd, HEAD, format) ? if_ours : H5_OTHER;
 }
 
 /* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
@@ -73,4 +73,14 @@ bool h5_is_whole(const char *path)
     if (h.fd >= 0)
         close(h.fd);
     return readable || h.kind == H5_UNKNOWN; /* with the superblock of another program */
+}
+
+bool h5_begins_as(const char *path, const char *format)
+{
+    enum { BLOCKS = 1 << 13 }; /* of metadata, of a result: its first texts are in the second */
+    struct h5_head h = {.fd = -1};
+    const bool found = !h5_look_at_head(&h, path, "", NULL) && head_holds(h.fd, BLOCKS, format);
+    if (h.fd >= 0)
+        close(h.fd);
+    return found;
 }

@@ -33,4 +33,8 @@ enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours);
 /* Is it an HDF5 file, of whatever format, that is as long as its superblock says? */
 bool h5_is_whole(const char *path);
 
+/* Is it whole, and does its beginning say that it is of this format? True is as good as certain,
+ * and costs a tenth of opening it. */
+bool h5_begins_as(const char *path, const char *format);
+
 #endif

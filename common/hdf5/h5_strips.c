@@ -154,6 +154,22 @@ int h5_strips_read(struct h5_strips *m, int64_t k, void *out, struct err *e)
     return r;
 }
 
+int h5_strips_stored(struct h5_strips *m, int64_t k, const void **bytes, size_t *n, uint32_t *mask,
+                     struct err *e)
+{
+    if (read_strip(m, k, e))
+        return -1;
+    *bytes = m->stored;
+    *n = m->n;
+    *mask = m->skipped;
+    return 0;
+}
+
+bool h5_strips_are_shuffled(const struct h5_strips *m)
+{
+    return m->shuffled > 0;
+}
+
 int64_t h5_strips_rows(const struct h5_strips *m)
 {
     return m->p.rows;

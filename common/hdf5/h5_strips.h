@@ -31,6 +31,12 @@ struct h5_strips *h5_strips_open(hid_t ds, const char *name, hid_t type, int ran
 int64_t h5_strips_rows(const struct h5_strips *m);
 /* Reads strip k. As h5_read_values(). */
 int h5_strips_read(struct h5_strips *m, int64_t k, void *out, struct err *e);
+/* Strip k as it is stored, for another dataset of this shape and these filters: *bytes [*n] until
+ * the next call, and HDF5's mask of the filters that were not applied. */
+int h5_strips_stored(struct h5_strips *m, int64_t k, const void **bytes, size_t *n, uint32_t *mask,
+                     struct err *e);
+/* Are strips packed with deflate after shuffle? */
+bool h5_strips_are_shuffled(const struct h5_strips *m);
 void h5_strips_close(struct h5_strips *m); /* NULL is fine */
 
 #endif

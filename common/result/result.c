@@ -185,7 +185,7 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
 
 #define KIND(number, ...) [RESULT_##number] = {__VA_ARGS__},
 static const struct result_map_kind kinds[RESULT_MAPS] = {RESULT_MAP_ROWS(KIND)};
-_Static_assert(RESULT_MAPS < 30, "no bits left for maps");
+_Static_assert(RESULT_MAPS < 29, "no bits left for maps");
 
 const struct result_map_kind *result_map_kind(int map)
 {
@@ -387,10 +387,13 @@ static bool alloc_maps(struct result_slide *s, unsigned parts)
     return good;
 }
 
-static bool alloc_spectra(struct result_slide *s, const struct result_params *p)
+static bool alloc_spectra(struct result_slide *s, const struct result_params *p, unsigned parts)
 {
     bool good = true;
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
+        if (!(parts &
+              (k == FEATURES_TISSUE ? RESULT_WITH_TISSUE_SPECTRUM : RESULT_WITH_GLASS_SPECTRUM)))
+            continue;
         s->spectra[k].sums = calloc(result_spectrum_sums(p), sizeof(uint64_t));
         good = good && s->spectra[k].sums;
     }
@@ -407,8 +410,8 @@ int result_slide_alloc_parts(struct result_slide *s, const struct result_params 
     s->thumbnail = (struct result_picture){0};
     memset(s->spectra, 0, sizeof s->spectra);
     bool good = alloc_maps(s, parts) && s->counts.histogram && s->groups;
-    if (good && parts & RESULT_WITH_SPECTRA && result_is_spectral(p))
-        good = alloc_spectra(s, p);
+    if (good && result_is_spectral(p))
+        good = alloc_spectra(s, p, parts);
     if (good)
         return 0;
     result_slide_free(s);

@@ -287,8 +287,10 @@ bool result_params_have_map(const struct result_params *p, int map);
 
 /* Parts of a slide, which can be loaded alone: maps, and these. */
 enum result_part {
-    RESULT_WITH_SPECTRA = 1 << RESULT_MAPS,
-    RESULT_WITH_THUMBNAIL = 2 << RESULT_MAPS
+    RESULT_WITH_TISSUE_SPECTRUM = 1 << RESULT_MAPS,
+    RESULT_WITH_GLASS_SPECTRUM = 2 << RESULT_MAPS,
+    RESULT_WITH_SPECTRA = RESULT_WITH_TISSUE_SPECTRUM | RESULT_WITH_GLASS_SPECTRUM,
+    RESULT_WITH_THUMBNAIL = 4 << RESULT_MAPS
 };
 #define RESULT_WITH_MAP(map) (1u << (map))
 #define RESULT_ALL_PARTS (~0u)

@@ -3,15 +3,24 @@
  *
  * First every file is looked at and its slides are listed. Then slide after slide is added up from
  * the files that have parts of it, and written. So memory holds one slide at a time and a list of
- * names, and at most two files are open, however many there are. Slides are written in the order of
- * their names: the order of the files on the command line makes no difference.
+ * names, and at most two files are open, however many there are (and some tables). Slides are
+ * written in the order of their names: the order of the files on the command line makes no
+ * difference.
+ *
+ * A table takes the rows of other tables as they are stored. One of them is the table that is to be
+ * replaced: results whose path, size and time are those in its rows are not opened. So adding one
+ * slide costs that slide, and the columns.
  */
 #include "common/result/result_merge.h"
 
 #include "common/base/stop.h"
 #include "common/result/result_features.h"
+#include "common/result/result_numbers.h"
 #include "common/result/result_read.h"
+#include "common/result/result_table.h"
 #include "common/result/result_write.h"
+#include "common/result/table_old.h"
+#include "common/result/table_paths.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -19,11 +28,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_TABLES = 256 }; /* that are open at a time */
 
 /* Some groups of a slide, in one file. */
 struct part {
     char *name; /* of the slide; owned */
     int file;
+    bool old;      /* unchanged: `index` is its row in the table that is there */
     int64_t index; /* of the slide in the file */
 };
 
@@ -38,9 +51,17 @@ struct merge {
     struct result_merge_options options;
     struct result_params params;
     struct part *parts;
-    int64_t n_parts;
-    struct result *open; /* the file that was read last, or NULL */
-    int open_file;       /* its number */
+    int64_t n_parts, room;
+    struct result *open;         /* the file that was read last, or NULL */
+    int open_file;               /* its number */
+    struct result_stamp *stamps; /* [files], before they are read; NULL: no table is written */
+    struct result **tables;      /* [files]: those of the inputs that are tables; NULL likewise */
+    int n_tables;
+    struct table_old *old; /* the table that is there, or NULL */
+    struct stat out_file;  /* of it */
+    uint8_t *kept;         /* [rows of old]: those that are taken over */
+    int64_t n_kept;
+    struct table_paths *result_paths;
     struct result_writer *out;
     void *seen; /* tree of struct seen; owned */
     int *owner; /* [group_count] of the slide in hand: the file that brought the group */
@@ -55,20 +76,64 @@ static int by_name(const void *a, const void *b)
 
 /* --- the list of parts --- */
 
+static int add_part(struct merge *m, const struct part *p, const char *name, struct err *e)
+{
+    if (m->n_parts == m->room) {
+        const int64_t room = 2 * m->room + 64;
+        struct part *more = realloc(m->parts, (size_t)room * sizeof *more);
+        if (!more)
+            return err_set(e, "out of memory");
+        m->parts = more;
+        m->room = room;
+    }
+    m->parts[m->n_parts] = *p;
+    if (!(m->parts[m->n_parts].name = strdup(name)))
+        return err_set(e, "out of memory");
+    m->n_parts++;
+    return 0;
+}
+
 static int list_slides(struct merge *m, int f, const struct result *r, struct err *e)
 {
-    const int64_t n = result_slides(r);
-    struct part *more = realloc(m->parts, (size_t)(m->n_parts + n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    m->parts = more;
-    for (int64_t k = 0; k < n; k++) {
-        char *name = strdup(result_slide_name(r, k));
-        if (!name)
-            return err_set(e, "out of memory");
-        m->parts[m->n_parts++] = (struct part){name, f, k};
-    }
+    for (int64_t k = 0; k < result_slides(r); k++)
+        if (add_part(m, &(struct part){.file = f, .index = k}, result_slide_name(r, k), e))
+            return -1;
     return 0;
+}
+
+/* What a file is like before it is read. Whether it can be read is found out later. */
+static struct result_stamp stamp_of(const struct stat *st)
+{
+    const int64_t second = 1000000000;
+    return (struct result_stamp){st->st_size, st->st_mtim.tv_sec * second + st->st_mtim.tv_nsec,
+                                 -1};
+}
+
+static int list_rows(struct merge *m, int f, const int64_t *rows, int64_t n, struct err *e)
+{
+    const struct result *old = table_old_result(m->old);
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t row = rows ? rows[k] : k;
+        if (add_part(m, &(struct part){.file = f, .old = true, .index = row},
+                     result_slide_name(old, row), e))
+            return -1;
+    }
+    return n > 0;
+}
+
+/* Lists the slides of file f by the rows of the table that is there. 1: done; 0: it is new. */
+static int list_old(struct merge *m, int f, const struct stat *st, struct err *e)
+{
+    char path[RESULT_ROW_PATH];
+    const int64_t *rows;
+    if (!m->old)
+        return 0;
+    if (st->st_dev == m->out_file.st_dev && st->st_ino == m->out_file.st_ino)
+        return list_rows(m, f, NULL, result_slides(table_old_result(m->old)), e);
+    if (table_paths_find(m->result_paths, m->paths[f], path, sizeof path, NULL))
+        return 0;
+    const int64_t n = table_old_find(m->old, path, &m->stamps[f], &rows);
+    return list_rows(m, f, rows, n, e);
 }
 
 /* Results of one version have the same maps. */
@@ -83,22 +148,49 @@ static int check_version(const struct merge *m, const struct result *r, struct e
                          first, result_version(r));
 }
 
+static int take_params(struct merge *m, int f, const struct result *r, struct err *e)
+{
+    if (f == 0)
+        m->params = *result_params(r);
+    return result_same_params(&m->params, result_params(r), e) || check_version(m, r, e)
+               ? err_add(e, "%s and %s have different parameters", m->paths[0], m->paths[f])
+               : 0;
+}
+
+static int list_new(struct merge *m, int f, struct err *e)
+{
+    struct result *r = result_open(m->paths[f], e);
+    if (!r)
+        return -1;
+    const bool keep = m->options.table && result_table_of(r) && m->n_tables < MOST_TABLES;
+    const int bad = take_params(m, f, r, e) || list_slides(m, f, r, e);
+    if (m->options.table)
+        m->stamps[f].slides = result_slides(r);
+    if (keep) { /* its columns are in memory, and its slides may lie among others */
+        m->tables[f] = r;
+        m->n_tables++;
+    } else
+        result_close(r);
+    return bad ? -1 : 0;
+}
+
+static int list_file(struct merge *m, int f, struct err *e)
+{
+    struct stat st;
+    if (m->options.table && !stat(m->paths[f], &st)) {
+        m->stamps[f] = stamp_of(&st);
+        const int found = list_old(m, f, &st, e);
+        if (found)
+            return found < 0 ? -1 : take_params(m, f, table_old_result(m->old), e);
+    }
+    return list_new(m, f, e);
+}
+
 static int list_all(struct merge *m, int n, struct err *e)
 {
-    for (int f = 0; f < n; f++) {
-        struct result *r = stop_check(e) ? NULL : result_open(m->paths[f], e);
-        if (!r)
+    for (int f = 0; f < n; f++)
+        if (stop_check(e) || list_file(m, f, e))
             return -1;
-        if (f == 0)
-            m->params = *result_params(r);
-        int bad = result_same_params(&m->params, result_params(r), e) || check_version(m, r, e);
-        if (bad)
-            err_add(e, "%s and %s have different parameters", m->paths[0], m->paths[f]);
-        bad = bad || list_slides(m, f, r, e);
-        result_close(r);
-        if (bad)
-            return -1;
-    }
     if (m->n_parts)
         qsort(m->parts, (size_t)m->n_parts, sizeof *m->parts, by_name);
     return 0;
@@ -106,18 +198,30 @@ static int list_all(struct merge *m, int n, struct err *e)
 
 /* --- one slide --- */
 
-static int load_part(struct merge *m, const struct part *p, struct result_slide *s, struct err *e)
+/* The open file of a part. */
+static struct result *file_of(struct merge *m, const struct part *p, struct err *e)
 {
+    if (m->tables && m->tables[p->file])
+        return m->tables[p->file];
     if (!m->open || m->open_file != p->file) {
         result_close(m->open);
         m->open_file = p->file;
-        if (!(m->open = result_open(m->paths[p->file], e)))
-            return -1;
+        m->open = result_open(m->paths[p->file], e);
     }
-    if (p->index >= result_slides(m->open) || strcmp(result_slide_name(m->open, p->index), p->name))
+    return m->open;
+}
+
+static int load_part(struct merge *m, const struct part *p, struct result_slide *s, struct err *e)
+{
+    struct result *r = file_of(m, p, e);
+    if (!r)
+        return -1;
+    if (p->index >= result_slides(r) || strcmp(result_slide_name(r, p->index), p->name))
         return err_set(e, "%s: has changed since the merge began; run again", m->paths[p->file]);
-    const unsigned parts = m->options.table ? 0 : RESULT_ALL_PARTS;
-    return result_load_parts(m->open, p->index, parts, s, e);
+    unsigned parts = m->options.table ? result_parts_of_numbers(&m->params) : RESULT_ALL_PARTS;
+    if (m->options.table)
+        parts &= result_parts_here(r);
+    return result_load_parts(r, p->index, parts, s, e);
 }
 
 /* Are both of the same slide, cut into the same groups? */
@@ -164,7 +268,7 @@ static void keep_if_same(char *sum, const char *s, size_t size)
 }
 
 /* sum += s, which comes from a file. */
-static int add_part(struct merge *m, struct result_slide *sum, const struct result_slide *s,
+static int sum_part(struct merge *m, struct result_slide *sum, const struct result_slide *s,
                     const struct part *first, int file, struct err *e)
 {
     if (check_same_source(sum, s, e) || result_add_features(&m->params, sum, s, e))
@@ -232,14 +336,33 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
     return 1;
 }
 
-static int put_row(const struct merge *m, const struct part *p, const struct result_slide *s,
+/* 1: the slide is to be in the sum; 0: it is left out; -1: the merge fails. */
+static int is_wanted(struct merge *m, const struct part *p, const struct result_slide *s,
+                     struct err *e)
+{
+    const struct result_merge_options *o = &m->options;
+    if (o->accepts && !o->accepts(o->ctx, m->paths[p->file], s))
+        return 0;
+    const int same = check_duplicate(m, p, s, e);
+    return same < 0 ? -1 : !same;
+}
+
+/* A row of the slide, which lies in one file. Rows of older tables have no numbers. */
+static int put_row(struct merge *m, const struct part *p, const struct result_slide *s,
                    struct err *e)
 {
     char path[PATH_MAX];
-    return result_slide_path(m->open, p->index, path, sizeof path, e) ||
-                   result_put_row(m->out, s, path, e)
-               ? -1
-               : 0;
+    struct result *r = file_of(m, p, e);
+    struct result_stamp stamp = m->stamps[p->file];
+    struct result_numbers n;
+    const bool here = r && !result_table_of(r);
+    if (!r || result_slide_path(r, p->index, path, sizeof path, e))
+        return -1;
+    if (here)
+        result_find_numbers(&m->params, s, &n);
+    else
+        stamp = (struct result_stamp){-1, -1, -1};
+    return result_put_row(m->out, s, here ? &n : NULL, path, &stamp, e);
 }
 
 /* Writes the sum of a slide's parts, of which p is the first. */
@@ -247,11 +370,9 @@ static int put_sum(struct merge *m, const struct part *p, const struct result_sl
                    const char *out, struct err *e)
 {
     const struct result_merge_options *o = &m->options;
-    if (o->accepts && !o->accepts(o->ctx, m->paths[p->file], sum))
-        return 0;
-    const int same = check_duplicate(m, p, sum, e);
-    if (same)
-        return same < 0 ? -1 : 0;
+    const int wanted = is_wanted(m, p, sum, e);
+    if (wanted <= 0)
+        return wanted;
     if (check_whole(m, sum, e))
         return -1;
     const int bad = o->table ? put_row(m, p, sum, e) : result_put_slide(m->out, sum, e);
@@ -269,11 +390,107 @@ static int check_parts(const struct merge *m, const struct part *p, int64_t n, s
                          m->paths[p[0].file], m->paths[p[1].file], p->name);
 }
 
+/* Is the row of a part copied as it is stored, from the table that is there or an input? */
+static bool is_copied(const struct merge *m, const struct part *p)
+{
+    const struct result *t = m->options.table ? m->tables[p->file] : NULL;
+    return p->old || (t && result_table_can_copy(result_table_of(t)));
+}
+
+/* The row of an unchanged result. Its histogram is not unpacked: see keep_histograms(). */
+static int keep_row(struct merge *m, const struct part *p, struct err *e)
+{
+    struct result_row row;
+    struct result_table *t = result_table_of(table_old_result(m->old));
+    if (result_table_load(t, p->index, NULL, &row, e))
+        return -1;
+    const int wanted = is_wanted(m, p, &row.slide, e);
+    if (wanted <= 0)
+        return wanted;
+    m->kept[p->index] = 1;
+    m->n_kept++;
+    return result_copy_row(m->out, t, p->index, row.result, e);
+}
+
+/* The row of an input, which is checked. */
+static int copy_row(struct merge *m, const struct part *p, uint64_t *histogram, struct err *e)
+{
+    char path[PATH_MAX], seen[RESULT_ROW_PATH];
+    struct result_row row;
+    struct result *r = m->tables[p->file];
+    struct result_table *t = result_table_of(r);
+    if (result_table_load(t, p->index, histogram, &row, e) ||
+        result_table_load_sharpness(t, p->index, &row.numbers, e))
+        return err_add(e, "%s: slide %s", m->paths[p->file], p->name);
+    const int wanted = is_wanted(m, p, &row.slide, e);
+    if (wanted <= 0)
+        return wanted;
+    if (result_slide_path(r, p->index, path, sizeof path, e) ||
+        table_paths_find(m->result_paths, path, seen, sizeof seen, e) ||
+        result_copy_row(m->out, t, p->index, seen, e))
+        return -1;
+    result_add_histogram(m->out, histogram);
+    return 0;
+}
+
+static int put_copy(struct merge *m, const struct part *p, struct err *e)
+{
+    if (p->old)
+        return keep_row(m, p, e) ? err_add(e, "the table that is there") : 0;
+    uint64_t *histogram = malloc((size_t)m->params.bins * sizeof *histogram);
+    const int bad = histogram ? copy_row(m, p, histogram, e) : err_set(e, "out of memory");
+    free(histogram);
+    return bad;
+}
+
+/* sum += the histograms of the rows of the table that is there which are kept, or which are not. */
+static int add_rows(struct merge *m, bool kept, uint64_t *sum, struct err *e)
+{
+    const int64_t n = result_slides(table_old_result(m->old)), bins = m->params.bins;
+    uint64_t *one = malloc((size_t)bins * sizeof *one);
+    struct result_row row;
+    int bad = one ? 0 : err_set(e, "out of memory");
+    for (int64_t k = 0; k < n && !bad; k++) {
+        if (m->kept[k] != kept)
+            continue;
+        bad = result_table_load(result_table_of(table_old_result(m->old)), k, one, &row, e);
+        for (int64_t b = 0; b < bins && !bad; b++)
+            sum[b] += one[b];
+    }
+    free(one);
+    return bad;
+}
+
+/* Adds the histograms of the rows that were kept: of few of them one by one, of most of them as the
+ * total less the others. */
+static int keep_histograms(struct merge *m, struct err *e)
+{
+    const struct result *old = table_old_result(m->old);
+    const int64_t bins = m->params.bins;
+    const bool most = 2 * m->n_kept > result_slides(old);
+    const uint64_t *total = result_totals(old)->histogram;
+    uint64_t *sum = calloc((size_t)bins, sizeof *sum);
+    int bad = sum ? add_rows(m, !most, sum, e) : err_set(e, "out of memory");
+    for (int64_t b = 0; b < bins && most && !bad; b++) {
+        if (sum[b] > total[b])
+            bad = err_set(e, "its totals are damaged");
+        sum[b] = total[b] - sum[b];
+    }
+    if (!bad)
+        result_add_histogram(m->out, sum);
+    free(sum);
+    return bad ? err_add(e, "the table that is there") : 0;
+}
+
 /* Adds up parts [a, b), which have one name, and writes the slide. */
 static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, struct err *e)
 {
     struct result_slide sum, s;
-    if (check_parts(m, &m->parts[a], b - a, e) || load_part(m, &m->parts[a], &sum, e))
+    if (check_parts(m, &m->parts[a], b - a, e))
+        return -1;
+    if (is_copied(m, &m->parts[a]))
+        return put_copy(m, &m->parts[a], e) ? err_add(e, "%s", out) : 0;
+    if (load_part(m, &m->parts[a], &sum, e))
         return -1;
     m->owner = malloc((size_t)sum.group_count * sizeof *m->owner);
     int r = m->owner ? 0 : err_set(e, "out of memory");
@@ -283,7 +500,7 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
         const struct part *p = &m->parts[k];
         if ((r = stop_check(e)) || (r = load_part(m, p, &s, e)))
             break;
-        r = add_part(m, &sum, &s, &m->parts[a], p->file, e);
+        r = sum_part(m, &sum, &s, &m->parts[a], p->file, e);
         result_slide_free(&s);
     }
     if (r == 0)
@@ -312,22 +529,52 @@ static int write_sum(struct merge *m, const char *out, struct err *e)
                               : result_create(out, &m->params, e);
     if (!m->out)
         return err_add(e, "%s", out);
-    if (merge_all(m, out, e)) {
+    if (merge_all(m, out, e) || (m->n_kept > 0 && keep_histograms(m, e))) {
         result_abort(m->out);
         return -1;
     }
     return result_commit(m->out, e) ? err_add(e, "%s", out) : 0;
 }
 
+/* What only a table needs. */
+static int begin_table(struct merge *m, const char *out, int n, struct err *e)
+{
+    m->stamps = calloc((size_t)n + 1, sizeof *m->stamps);
+    m->tables = calloc((size_t)n + 1, sizeof *m->tables);
+    if (!m->stamps || !m->tables)
+        return err_set(e, "out of memory");
+    if (!(m->result_paths = table_paths_create(out, e)))
+        return -1;
+    if (stat(out, &m->out_file) || !(m->old = table_old_open(out)))
+        return 0;
+    m->kept = calloc((size_t)result_slides(table_old_result(m->old)) + 1, 1);
+    return m->kept ? 0 : err_set(e, "out of memory");
+}
+
+static void merge_free(struct merge *m, int n)
+{
+    result_close(m->open);
+    for (int f = 0; f < n && m->tables; f++)
+        result_close(m->tables[f]);
+    free(m->tables);
+    free(m->stamps);
+    free(m->kept);
+    table_old_close(m->old);
+    table_paths_free(m->result_paths);
+    tdestroy(m->seen, free);
+    for (int64_t k = 0; k < m->n_parts; k++)
+        free(m->parts[k].name);
+    free(m->parts);
+}
+
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e)
 {
     struct merge m = {.paths = paths, .options = *o};
-    const int r = list_all(&m, n, e) || write_sum(&m, out, e) ? -1 : 0;
-    result_close(m.open);
-    tdestroy(m.seen, free);
-    for (int64_t k = 0; k < m.n_parts; k++)
-        free(m.parts[k].name);
-    free(m.parts);
+    int r = o->table ? begin_table(&m, out, n, e) : 0;
+    r = r || list_all(&m, n, e) || write_sum(&m, out, e) ? -1 : 0;
+    if (o->kept)
+        *o->kept = m.n_kept;
+    merge_free(&m, n);
     return r;
 }

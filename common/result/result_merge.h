@@ -7,8 +7,10 @@
 #include "common/result/result.h"
 
 struct result_merge_options {
-    bool partial;          /* groups may be missing */
-    bool table;            /* written as a table: each slide in one result, with all its groups */
+    bool partial; /* groups may be missing */
+    /* Written as a table: each slide in one result, with all its groups. Of a table that is there
+     * already, rows are taken over whose result has the same path, size and time. */
+    bool table;
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* Called for a slide that is left out, because it is the same as an earlier one. NULL: then the
      * merge fails. */
@@ -19,6 +21,7 @@ struct result_merge_options {
      * first file with a part of it. NULL: all are. */
     bool (*accepts)(void *ctx, const char *path, const struct result_slide *s);
     void *ctx;
+    int64_t *kept; /* gets how many rows were taken over; NULL: not wanted */
 };
 
 /* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same

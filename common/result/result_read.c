@@ -539,12 +539,55 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
     return result_load_parts(r, k, RESULT_ALL_PARTS, s, e);
 }
 
+int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e)
+{
+    struct result_row row;
+    if (!r->table)
+        return 0;
+    if (result_table_load(r->table, k, NULL, &row, e) ||
+        result_table_load_sharpness(r->table, k, &row.numbers, e)) {
+        err_add(e, "%s: slide %s", r->path, r->names[k]);
+        return -1;
+    }
+    *n = row.numbers;
+    return n->glass >= 0;
+}
+
+struct result_table *result_table_of(const struct result *r)
+{
+    return r->table;
+}
+
 bool result_has_map(const struct result *r, int map)
 {
     return result_params_have_map(&r->params, map);
 }
 
 /* --- everything --- */
+
+static bool same_number(double a, double b)
+{
+    return isnan(a) ? isnan(b) : fabs(a - b) <= 1e-6 * (1 + fabs(a));
+}
+
+/* Do the numbers of a row, if it has them, follow from the slide? */
+static int check_numbers(struct result *r, int64_t k, const struct result_slide *s, struct err *e)
+{
+    struct result_numbers have, want;
+    const int has = result_read_numbers(r, k, &have, e);
+    if (has <= 0)
+        return has;
+    result_find_numbers(&r->params, s, &want);
+    bool same = have.glass == want.glass && same_number(want.grid, have.grid) &&
+                same_number(want.stain_density, have.stain_density) &&
+                same_number(want.stain_hue, have.stain_hue) &&
+                !memcmp(have.sharp, want.sharp, sizeof want.sharp);
+    for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
+        same = same && same_number(want.octaves[o], have.octaves[o]);
+    return same ? 0
+                : err_set(e, "the numbers in the table are not those of its result; delete the "
+                             "table and merge again");
+}
 
 /* Does the row of a table have what the slide, which was read from a result, has? */
 static int check_row(struct result *r, int64_t k, const struct result_slide *s, struct err *e)
@@ -560,7 +603,8 @@ static int check_row(struct result *r, int64_t k, const struct result_slide *s, 
                       !memcmp(row.counts.histogram, s->counts.histogram,
                               (size_t)r->params.bins * sizeof *s->counts.histogram);
     result_slide_free(&row);
-    return same ? 0 : err_set(e, "the row of the table is not that of its result");
+    return same ? check_numbers(r, k, s, e)
+                : err_set(e, "the row of the table is not that of its result");
 }
 
 static int add_slide(struct result *r, int64_t k, struct result_counts *sum, struct err *e)

@@ -7,6 +7,7 @@
 #define WSI_RESULT_READ_H
 
 #include "common/result/result.h"
+#include "common/result/result_numbers.h"
 
 /* Does the file say that it is a result? It may be unfinished or damaged. */
 bool result_is(const char *path);
@@ -32,6 +33,9 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
  * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
 int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
                       struct err *e);
+/* The numbers of slide k, if the file itself has them. 1: *n has them; 0: they follow from
+ * result_parts_of_numbers(); -1: failed. */
+int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e);
 /* What the file itself has: all parts, or none of a table. */
 unsigned result_parts_here(const struct result *r);
 void result_close(struct result *r);

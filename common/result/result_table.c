@@ -3,6 +3,7 @@
 
 #include "common/codec/codec.h"
 #include "common/result/result_features.h"
+#include "common/result/table_rows.h"
 
 #include <assert.h>
 #include <math.h>
@@ -11,9 +12,9 @@
 #include <string.h>
 
 enum {
-    MOST_COLUMNS = 80,
-    STRIP_ROWS = 64, /* of histograms */
-    LINKS = 100,     /* more than there are columns: they lie in the group's header */
+    MOST_COLUMNS = 96,
+    FIRST_ROOM = 64, /* slides */
+    LINKS = 120,     /* more than there are columns: they lie in the group's header */
     WIDEN = 8        /* bytes by which a column of texts grows */
 };
 
@@ -26,6 +27,7 @@ struct column {
     void *field;      /* in the table's row */
     size_t n;         /* numbers per slide; TEXT: bytes of the field, with a NUL */
     double low, high; /* of numbers */
+    bool optional;    /* tables of earlier versions lack it: -1 or NaN then */
     size_t bytes;     /* of a slide in `values` */
     char *values;     /* [room][bytes]; owned */
 };
@@ -34,12 +36,10 @@ struct result_table {
     struct result_params params;
     struct result_row row; /* the one in hand */
     struct column columns[MOST_COLUMNS];
-    int n_columns;
-    int64_t slides, room, most;
-    hid_t group, histograms;     /* or -1 */
-    struct h5_strips *strips;    /* when reading; NULL: there are no slides */
-    uint64_t *strip;             /* [strip_rows][bins] */
-    int64_t strip_rows, strip_k; /* when reading: the number of the strip in memory, or -1 */
+    int n_columns, path_column, stamp_columns; /* the numbers of some */
+    int64_t slides, room;
+    hid_t group;                               /* or -1 */
+    struct table_rows *histograms, *sharpness; /* sharpness: NULL in tables of earlier versions */
 };
 
 /* --- the columns --- */
@@ -54,6 +54,13 @@ static void add(struct result_table *t, const char *name, enum kind kind, void *
     snprintf(c->name, sizeof c->name, "%s", name);
     if (kind == TEXT)
         c->bytes = WIDEN;
+}
+
+static void add_optional(struct result_table *t, const char *name, enum kind kind, void *field,
+                         size_t n, double low, double high)
+{
+    add(t, name, kind, field, n, low, high);
+    t->columns[t->n_columns - 1].optional = true;
 }
 
 static void list_texts(struct result_table *t)
@@ -76,6 +83,7 @@ static void list_texts(struct result_table *t)
         {"io", s->io, sizeof s->io},
         {"jpeg_subsampling", s->origin.jpeg_subsampling, sizeof s->origin.jpeg_subsampling},
     };
+    t->path_column = t->n_columns + 1;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
         add(t, texts[k].name, TEXT, texts[k].field, texts[k].size, 0, 0);
 }
@@ -152,6 +160,24 @@ static void list_features(struct result_table *t)
     }
 }
 
+/* What follows from the rest of the slide, and what its result was like. */
+static void list_numbers(struct result_table *t)
+{
+    struct result_numbers *n = &t->row.numbers;
+    struct result_stamp *s = &t->row.stamp;
+    add_optional(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
+    add_optional(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
+    add_optional(t, "grid", REALS, &n->grid, 1, -INFINITY, INFINITY);
+    add_optional(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY,
+                 INFINITY);
+    add_optional(t, "windows_without_tissue", INTS, &n->glass, 1, -1, most_windows);
+    add_optional(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, -1, UINT32_MAX);
+    t->stamp_columns = t->n_columns;
+    add_optional(t, "result_bytes", INTS, &s->bytes, 1, -1, most_int);
+    add_optional(t, "result_mtime_ns", INTS, &s->mtime_ns, 1, -most_int, most_int);
+    add_optional(t, "result_slides", INTS, &s->slides, 1, -1, INT32_MAX);
+}
+
 static struct result_table *new_table(const struct result_params *p, struct err *e)
 {
     struct result_table *t = calloc(1, sizeof *t);
@@ -160,49 +186,34 @@ static struct result_table *new_table(const struct result_params *p, struct err 
         return NULL;
     }
     t->params = *p;
-    t->group = t->histograms = -1;
-    t->strip_k = -1;
+    t->group = -1;
     list_texts(t);
     list_source(t);
     list_counts(t);
     list_machine(t);
     if (result_is_spectral(p))
         list_features(t);
+    list_numbers(t);
     return t;
-}
-
-static int alloc_strip(struct result_table *t, int64_t rows, struct err *e)
-{
-    t->strip_rows = rows;
-    t->strip = malloc((size_t)rows * (size_t)t->params.bins * sizeof *t->strip);
-    return t->strip ? 0 : err_set(e, "out of memory");
-}
-
-void result_table_free(struct result_table *t)
-{
-    if (!t)
-        return;
-    for (int k = 0; k < t->n_columns; k++)
-        free(t->columns[k].values);
-    free(t->strip);
-    free(t);
 }
 
 void result_table_close(struct result_table *t)
 {
     if (!t)
         return;
-    h5_strips_close(t->strips);
-    if (t->histograms >= 0)
-        H5Dclose(t->histograms);
+    table_rows_close(t->histograms);
+    table_rows_close(t->sharpness);
     if (t->group >= 0)
         H5Gclose(t->group);
-    result_table_free(t);
+    for (int k = 0; k < t->n_columns; k++)
+        free(t->columns[k].values);
+    free(t);
 }
 
 /* --- writing --- */
 
-static const char group_name[] = "table", histograms_name[] = "histograms";
+static const char group_name[] = "table", histograms_name[] = "histograms",
+                  sharpness_name[] = "sharpness";
 
 struct result_table *result_table_create(hid_t file, const struct result_params *p, int64_t most,
                                          struct err *e)
@@ -210,13 +221,13 @@ struct result_table *result_table_create(hid_t file, const struct result_params 
     struct result_table *t = new_table(p, e);
     if (!t)
         return NULL;
-    t->most = most;
-    if (alloc_strip(t, STRIP_ROWS, e) ||
-        (t->group = h5_create_group(file, group_name, LINKS, e)) < 0)
-        goto fail;
-    return t;
-fail:
-    result_table_free(t);
+    if ((t->group = h5_create_group(file, group_name, LINKS, e)) >= 0 &&
+        (t->histograms =
+             table_rows_create(t->group, histograms_name, H5T_STD_U64LE, most, p->bins, e)) &&
+        (t->sharpness = table_rows_create(t->group, sharpness_name, H5T_STD_U32LE, most,
+                                          RESULT_SHARP_BINS, e)))
+        return t;
+    result_table_close(t);
     return NULL;
 }
 
@@ -225,7 +236,7 @@ static int grow(struct result_table *t, struct err *e)
 {
     if (t->slides < t->room)
         return 0;
-    t->room = 2 * t->room + STRIP_ROWS;
+    t->room = 2 * t->room + FIRST_ROOM;
     for (int k = 0; k < t->n_columns; k++) {
         struct column *c = &t->columns[k];
         char *more = realloc(c->values, (size_t)t->room * c->bytes);
@@ -268,71 +279,54 @@ static int put_field(struct result_table *t, struct column *c, struct err *e)
     return 0;
 }
 
-/* The dataset [rows][bins], of which `most` rows can exist. */
-static int create_histograms(struct result_table *t, hsize_t rows, hsize_t most, struct err *e)
+/* Puts the row in hand into the columns. */
+static int put_row(struct result_table *t, const char *result, struct err *e)
 {
-    const hsize_t bins = (hsize_t)t->params.bins, dims[2] = {rows, bins}, max[2] = {most, bins};
-    const hsize_t chunk[2] = {rows < STRIP_ROWS ? rows : STRIP_ROWS, bins};
-    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
-    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 2, chunk) < 0 || H5Pset_shuffle(dcpl) < 0 ||
-                             H5Pset_deflate(dcpl, 1) < 0);
-    hid_t space = H5Screate_simple(2, dims, max);
-    t->histograms =
-        H5Dcreate2(t->group, histograms_name, H5T_STD_U64LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    H5Sclose(space);
-    H5Pclose(dcpl);
-    return t->histograms < 0 ? h5_write_failed(e, histograms_name) : 0;
-}
-
-/* Writes the last n rows, which are in the strip. */
-static int write_strip(struct result_table *t, int64_t n, struct err *e)
-{
-    const hsize_t bins = (hsize_t)t->params.bins;
-    const hsize_t start[2] = {(hsize_t)(t->slides - n), 0}, count[2] = {(hsize_t)n, bins};
-    if (t->histograms < 0 && create_histograms(t, (hsize_t)(n < STRIP_ROWS ? n : t->most),
-                                               (hsize_t)(n < STRIP_ROWS ? n : t->most), e))
-        return -1;
-    hid_t file = H5Dget_space(t->histograms), memory = H5Screate_simple(2, count, NULL);
-    const bool bad =
-        H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-        H5Dwrite(t->histograms, H5T_NATIVE_UINT64, memory, file, H5P_DEFAULT, t->strip) < 0;
-    H5Sclose(memory);
-    H5Sclose(file);
-    return bad ? h5_write_failed(e, histograms_name) : 0;
-}
-
-int result_table_add(struct result_table *t, const struct result_slide *s, const char *result,
-                     struct err *e)
-{
-    const size_t bins = (size_t)t->params.bins;
-    struct result_row *r = &t->row;
+    snprintf(t->row.result, sizeof t->row.result, "%s", result);
     if (t->slides == RESULT_MOST_ROWS)
         return err_set(e, "a table has at most %d slides", RESULT_MOST_ROWS);
-    r->slide = *s;
-    snprintf(r->result, sizeof r->result, "%s", result);
-    result_moments(&t->params, s->counts.histogram, &r->mean, &r->std);
-    r->histogram_crc32 = codec_crc32(s->counts.histogram, bins * sizeof *t->strip);
     if (grow(t, e))
         return -1;
     for (int k = 0; k < t->n_columns; k++)
         if (put_field(t, &t->columns[k], e))
             return -1;
-    memcpy(t->strip + (size_t)(t->slides % STRIP_ROWS) * bins, s->counts.histogram,
-           bins * sizeof *t->strip);
     t->slides++;
-    return t->slides % STRIP_ROWS ? 0 : write_strip(t, STRIP_ROWS, e);
+    return 0;
 }
 
-/* The rest of the rows; a dataset that is too long becomes shorter. */
-static int finish_histograms(struct result_table *t, struct err *e)
+static const struct result_numbers no_numbers = {.stain_density = NAN,
+                                                 .stain_hue = NAN,
+                                                 .grid = NAN,
+                                                 .octaves = {NAN, NAN, NAN, NAN},
+                                                 .glass = -1};
+
+int result_table_add(struct result_table *t, const struct result_slide *s,
+                     const struct result_numbers *n, const char *result,
+                     const struct result_stamp *stamp, struct err *e)
 {
-    const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)t->params.bins};
-    const int64_t rest = t->slides % STRIP_ROWS;
-    if (t->slides == 0)
-        return h5_write_array(t->group, histograms_name, H5T_STD_U64LE, 2, dims, 0, t->strip, e);
-    if (rest && write_strip(t, rest, e))
-        return -1;
-    return H5Dset_extent(t->histograms, dims) < 0 ? h5_write_failed(e, histograms_name) : 0;
+    const size_t bytes = (size_t)t->params.bins * sizeof *s->counts.histogram;
+    struct result_row *r = &t->row;
+    r->slide = *s;
+    r->stamp = *stamp;
+    r->numbers = n ? *n : no_numbers;
+    result_moments(&t->params, s->counts.histogram, &r->mean, &r->std);
+    r->histogram_crc32 = codec_crc32(s->counts.histogram, bytes);
+    r->sharpness_crc32 = codec_crc32(r->numbers.sharp, sizeof r->numbers.sharp);
+    return put_row(t, result, e) || table_rows_put(t->histograms, s->counts.histogram, e) ||
+                   table_rows_put(t->sharpness, r->numbers.sharp, e)
+               ? -1
+               : 0;
+}
+
+int result_table_copy(struct result_table *t, struct result_table *from, int64_t k,
+                      const char *result, const struct result_row **row, struct err *e)
+{
+    *row = &t->row;
+    return result_table_load(from, k, NULL, &t->row, e) || put_row(t, result, e) ||
+                   table_rows_copy(t->histograms, from->histograms, k, e) ||
+                   table_rows_copy(t->sharpness, from->sharpness, k, e)
+               ? -1
+               : 0;
 }
 
 int result_table_finish(struct result_table *t, struct err *e)
@@ -349,18 +343,36 @@ int result_table_finish(struct result_table *t, struct err *e)
         if (bad)
             return -1;
     }
-    if (finish_histograms(t, e))
+    if (table_rows_finish(t->histograms, e) || table_rows_finish(t->sharpness, e))
         return -1;
-    const bool bad = (t->histograms >= 0 && H5Dclose(t->histograms) < 0) || H5Gclose(t->group) < 0;
+    const bool bad = H5Gclose(t->group) < 0;
+    t->group = -1;
     return bad ? h5_write_failed(e, group_name) : 0;
 }
 
 /* --- reading --- */
 
+/* For a column that is not there. */
+static int fill_column(const struct result_table *t, struct column *c, struct err *e)
+{
+    const double none = NAN;
+    const int64_t unknown = -1;
+    c->values = malloc((size_t)t->slides * c->bytes + 1);
+    if (!c->values)
+        return err_set(e, "out of memory");
+    for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
+        memcpy(c->values + 8 * k, c->kind == REALS ? (const void *)&none : (const void *)&unknown,
+               8);
+    return 0;
+}
+
 static int read_column(const struct result_table *t, struct column *c, struct err *e)
 {
     const bool real = c->kind == REALS || c->kind == KNOWN_REALS;
     const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
+    const int has = c->optional ? h5_has_link(t->group, c->name, e) : 1;
+    if (has <= 0)
+        return has ? -1 : fill_column(t, c, e);
     if (c->kind == TEXT) {
         c->bytes = (c->n + WIDEN - 2) / WIDEN * WIDEN; /* at most, as widen() has it */
         c->values = h5_read_texts(t->group, c->name, dims[0], &c->bytes, e);
@@ -373,16 +385,16 @@ static int read_column(const struct result_table *t, struct column *c, struct er
                                c->n > 1 ? 2 : 1, dims, c->values, e);
 }
 
-static int open_histograms(struct result_table *t, struct err *e)
+static int open_rows(struct result_table *t, struct err *e)
 {
-    const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)t->params.bins};
-    t->histograms = h5_open_array(t->group, histograms_name, H5T_NATIVE_UINT64, 2, dims, e);
-    if (t->histograms < 0)
-        return -1;
-    if (t->slides == 0)
-        return 0;
-    t->strips = h5_strips_open(t->histograms, histograms_name, H5T_NATIVE_UINT64, 2, dims, e);
-    return t->strips ? alloc_strip(t, h5_strips_rows(t->strips), e) : -1;
+    t->histograms =
+        table_rows_open(t->group, histograms_name, H5T_NATIVE_UINT64, t->slides, t->params.bins, e);
+    const int has = t->histograms ? h5_has_link(t->group, sharpness_name, e) : -1;
+    if (has <= 0)
+        return has;
+    t->sharpness = table_rows_open(t->group, sharpness_name, H5T_NATIVE_UINT32, t->slides,
+                                   RESULT_SHARP_BINS, e);
+    return t->sharpness ? 0 : -1;
 }
 
 static int get_text(const struct column *c, int64_t k, char *out, struct err *e)
@@ -425,7 +437,7 @@ struct result_table *result_table_open(hid_t file, const struct result_params *p
     int bad = (t->group = h5_open_group(file, group_name, e)) < 0;
     for (int k = 0; k < t->n_columns && !bad; k++)
         bad = read_column(t, &t->columns[k], e);
-    if (!bad && !open_histograms(t, e) && !check_names(t, e))
+    if (!bad && !open_rows(t, e) && !check_names(t, e))
         return t;
     result_table_close(t);
     return NULL;
@@ -457,22 +469,6 @@ static int get_numbers(const struct column *c, int64_t k, struct err *e)
     return 0;
 }
 
-/* The histogram of row k. Rows that follow each other are unpacked once. */
-static int get_histogram(struct result_table *t, int64_t k, uint64_t *histogram, struct err *e)
-{
-    const size_t bins = (size_t)t->params.bins;
-    if (t->strip_k != k / t->strip_rows) {
-        t->strip_k = -1;
-        if (h5_strips_read(t->strips, k / t->strip_rows, t->strip, e))
-            return -1;
-        t->strip_k = k / t->strip_rows;
-    }
-    memcpy(histogram, t->strip + (size_t)(k % t->strip_rows) * bins, bins * sizeof *histogram);
-    return codec_crc32(histogram, bins * sizeof *histogram) == t->row.histogram_crc32
-               ? 0
-               : err_set(e, "its histogram is damaged (CRC mismatch); make the file again");
-}
-
 /* Do the numbers of a row agree with each other? */
 static int check_row(const struct result_table *t, struct err *e)
 {
@@ -492,6 +488,8 @@ static int check_row(const struct result_table *t, struct err *e)
     if ((o->tiles < 0) != (o->tiles_missing < 0) || (o->tiles < 0) != (o->tiles_damaged < 0) ||
         (o->tiles < 0) != (o->tiles_left_out < 0) || (o->tiles >= 0 && result_check_tiles(s, e)))
         return err_set(e, "its counts of tiles are out of range");
+    if (r->numbers.glass > s->nx * s->ny)
+        return err_set(e, "its windows_without_tissue is out of range");
     return result_is_spectral(p) ? result_check_numbers(p, s, e) : 0;
 }
 
@@ -510,11 +508,40 @@ int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
     s->counts.histogram = histogram;
     if (check_row(t, e))
         return -1;
-    if (histogram &&
-        (get_histogram(t, k, histogram, e) || result_check_sum(&t->params, &s->counts, e) ||
-         result_check_moments(&t->params, &s->counts, t->row.mean, t->row.std,
-                              (int64_t)result_samples(&t->params, &s->counts), e)))
+    if (histogram && (table_rows_get(t->histograms, k, t->row.histogram_crc32, histogram, e) ||
+                      result_check_sum(&t->params, &s->counts, e) ||
+                      result_check_moments(&t->params, &s->counts, t->row.mean, t->row.std,
+                                           (int64_t)result_samples(&t->params, &s->counts), e)))
         return -1;
     *row = t->row;
     return 0;
+}
+
+int result_table_load_sharpness(struct result_table *t, int64_t k, struct result_numbers *n,
+                                struct err *e)
+{
+    int64_t sum = 0;
+    if (n->glass < 0 || !t->sharpness)
+        return 0;
+    if (table_rows_get(t->sharpness, k, t->row.sharpness_crc32, n->sharp, e))
+        return -1;
+    for (int b = 0; b < RESULT_SHARP_BINS; b++)
+        sum += n->sharp[b];
+    return sum <= t->row.slide.counts.windows ? 0 : err_set(e, "its sharpness is out of range");
+}
+
+void result_table_source(const struct result_table *t, int64_t k, char path[RESULT_ROW_PATH],
+                         struct result_stamp *stamp)
+{
+    struct err e;
+    int64_t *const fields[] = {&stamp->bytes, &stamp->mtime_ns, &stamp->slides};
+    if (get_text(&t->columns[t->path_column], k, path, &e))
+        path[0] = 0;
+    for (int i = 0; i < 3; i++)
+        memcpy(fields[i], t->columns[t->stamp_columns + i].values + (size_t)k * 8, 8);
+}
+
+bool result_table_can_copy(const struct result_table *t)
+{
+    return t->sharpness && table_rows_can_copy(t->histograms) && table_rows_can_copy(t->sharpness);
 }

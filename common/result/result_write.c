@@ -2,20 +2,18 @@
 #include "common/result/result_write.h"
 
 #include "common/base/cli.h"
-#include "common/base/path.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_lock.h"
 #include "common/result/result_features.h"
 #include "common/result/result_table.h"
+#include "common/result/table_paths.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MISSING_TEXT = 8192, SLIDE_LINKS = 32 };
 enum { METADATA = 4096 }; /* bytes of a block; a slide has about 11,000 */
@@ -25,7 +23,7 @@ struct result_writer {
     struct h5_file file;
     hid_t slides;               /* or -1 */
     struct result_table *table; /* or NULL */
-    char *folders[2];           /* of a table, as it is named and as it is; end in a slash; owned */
+    struct table_paths *paths;  /* of a table; or NULL */
     struct result_counts totals;
     int64_t slide_count, groups_missing, microseconds;
 };
@@ -79,78 +77,14 @@ struct result_writer *result_create(const char *path, const struct result_params
     return w;
 }
 
-/* --- where results are, seen from a table --- */
-
-/* The folder of a file as it is named, from the root and with a slash at the end; to be free()d.
- * NULL if it has none, or without memory. */
-static char *named_folder(const char *path)
-{
-    char here[PATH_MAX] = "", *folder = NULL;
-    const char *base = path_base_name(path);
-    if (*path != '/' && !getcwd(here, sizeof here))
-        return NULL;
-    if (asprintf(&folder, "%s%s%.*s", here, *path == '/' ? "" : "/", (int)(base - path), path) < 0)
-        return NULL;
-    /* The parts "." and empty ones say nothing. */
-    char *to = folder;
-    for (const char *at = folder; *at;) {
-        const size_t n = strcspn(at + 1, "/");
-        if (n > 0 && !(n == 1 && at[1] == '.')) {
-            memmove(to, at, n + 1);
-            to += n + 1;
-        }
-        at += n + 1;
-    }
-    strcpy(to, "/");
-    return folder;
-}
-
-/* The same with links and ".." followed. */
-static char *real_folder(const char *path)
-{
-    char *named = named_folder(path), *real = named ? realpath(named, NULL) : NULL, *folder = NULL;
-    if (real && asprintf(&folder, "%s%s", real, real[1] ? "/" : "") < 0)
-        folder = NULL;
-    free(named);
-    free(real);
-    return folder;
-}
-
-/* The path of a result seen from the folder, if it lies in it or below, into out[size]. */
-static bool is_path_from(const char *folder, const char *of_result, const char *base, char *out,
-                         size_t size)
-{
-    const size_t n = folder ? strlen(folder) : 0;
-    return n > 0 && of_result && !strncmp(folder, of_result, n) &&
-           !strstr(of_result + n - 1, "/../") &&
-           (size_t)snprintf(out, size, "%s%s", of_result + n, base) < size;
-}
-
-static int find_path(const struct result_writer *w, const char *result, char *out, size_t size,
-                     struct err *e)
-{
-    bool found = false;
-    for (int k = 0; k < 2 && !found; k++) {
-        char *folder = k == 0 ? named_folder(result) : real_folder(result);
-        found = is_path_from(w->folders[k], folder, path_base_name(result), out, size);
-        free(folder);
-    }
-    return found ? 0
-                 : err_set(e,
-                           "%s: is not below the folder of the table, which refers to it; write "
-                           "the table beside the folder of its results",
-                           result);
-}
-
 struct result_writer *result_create_table(const char *path, const struct result_params *p,
                                           int64_t most, struct err *e)
 {
     struct result_writer *w = create(path, p, RESULT_TABLE, e);
     if (!w)
         return NULL;
-    w->folders[0] = named_folder(path);
-    w->folders[1] = real_folder(path);
-    if (!h5_put_int(w->file.id, "slides_version", result_version_of(p), e) &&
+    if ((w->paths = table_paths_create(path, e)) &&
+        !h5_put_int(w->file.id, "slides_version", result_version_of(p), e) &&
         (w->table = result_table_create(w->file.id, p, most, e)))
         return w;
     return failed(w);
@@ -308,29 +242,57 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
     return bad ? -1 : 0;
 }
 
-/* What the file has of all slides. */
-static void count_slide(struct result_writer *w, const struct result_slide *s)
+/* What the file has of all slides; `bins` of the histogram are added. Rows have all groups. */
+static void count_slide(struct result_writer *w, const struct result_slide *s, int64_t bins)
 {
-    result_add_counts(&w->totals, &s->counts, w->params.bins);
+    result_add_counts(&w->totals, &s->counts, bins);
     w->slide_count++;
     if (__builtin_add_overflow(w->microseconds, llround(s->seconds * 1e6), &w->microseconds))
         w->microseconds = INT64_MAX;
-    for (int64_t k = 0; k < s->group_count; k++)
+    for (int64_t k = 0; k < s->group_count && !w->table; k++)
         w->groups_missing += !s->groups[k];
 }
 
-int result_put_row(struct result_writer *w, const struct result_slide *s, const char *result,
-                   struct err *e)
+static int put_row(struct result_writer *w, const struct result_slide *s,
+                   const struct result_numbers *n, const char *result,
+                   const struct result_stamp *stamp, struct err *e)
 {
     char path[RESULT_ROW_PATH];
-    if (find_path(w, result, path, sizeof path, e))
+    if (table_paths_find(w->paths, result, path, sizeof path, e))
         return -1;
-    if (result_table_add(w->table, s, path, e)) {
-        w->file.failed = true;
+    w->file.failed = result_table_add(w->table, s, n, path, stamp, e);
+    return w->file.failed ? -1 : 0;
+}
+
+int result_put_row(struct result_writer *w, const struct result_slide *s,
+                   const struct result_numbers *n, const char *result,
+                   const struct result_stamp *stamp, struct err *e)
+{
+    h5_lock();
+    const int bad = put_row(w, s, n, result, stamp, e);
+    h5_unlock();
+    if (!bad)
+        count_slide(w, s, w->params.bins);
+    return bad;
+}
+
+int result_copy_row(struct result_writer *w, struct result_table *from, int64_t k,
+                    const char *result, struct err *e)
+{
+    const struct result_row *row;
+    h5_lock();
+    w->file.failed = result_table_copy(w->table, from, k, result, &row, e);
+    h5_unlock();
+    if (w->file.failed)
         return -1;
-    }
-    count_slide(w, s);
+    count_slide(w, &row->slide, 0);
     return 0;
+}
+
+void result_add_histogram(struct result_writer *w, const uint64_t *histogram)
+{
+    for (int64_t k = 0; k < w->params.bins; k++)
+        w->totals.histogram[k] += histogram[k];
 }
 
 static int put(struct result_writer *w, const struct result_slide *s, struct err *e)
@@ -352,7 +314,7 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
     h5_unlock();
     if (w->file.failed)
         return -1;
-    count_slide(w, s);
+    count_slide(w, s, w->params.bins);
     return 0;
 }
 
@@ -388,10 +350,9 @@ void result_abort(struct result_writer *w)
 {
     if (!w)
         return;
+    result_table_close(w->table);
     h5_file_abort(&w->file);
-    result_table_free(w->table);
-    free(w->folders[0]);
-    free(w->folders[1]);
+    table_paths_free(w->paths);
     free(w->totals.histogram);
     free(w);
 }

@@ -20,6 +20,7 @@ struct merging {
     const struct options *o;
     struct same_resolution resolution;
     int64_t duplicates; /* slides that --skip-duplicates left out */
+    int64_t kept;       /* slides whose rows the table had already */
 };
 
 static void show_progress(void *ctx, int64_t done, int64_t slides)
@@ -39,6 +40,7 @@ static void print_json(const struct merging *m, const struct result *r, double s
     json_int("slides", result_slides(r));
     json_int("left_out", m->resolution.others);
     json_int("duplicates", m->duplicates);
+    json_int("unchanged", m->kept);
     json_int("windows", c->windows);
     json_real("mean_db", mean);
     json_real("std_db", std);
@@ -49,13 +51,15 @@ static void last_line(const struct merging *m, const struct result *r, double se
 {
     const int64_t slides = result_slides(r);
     const struct options *o = m->o;
-    char memory[32], time[32], left_out[64] = "";
+    char memory[32], time[32], left_out[64] = "", kept[64] = "";
     if (m->resolution.others)
         snprintf(left_out, sizeof left_out, ", %" PRId64 " left out (another resolution)",
                  m->resolution.others);
-    cli_say("merged %d result%s into %s: %" PRId64 " slide%s%s, %" PRId64
+    if (m->kept)
+        snprintf(kept, sizeof kept, " (%" PRId64 " unchanged)", m->kept);
+    cli_say("merged %d result%s into %s: %" PRId64 " slide%s%s%s, %" PRId64
             " windows; %s, %.0f slides/s, peak memory %s",
-            o->files.n, o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s",
+            o->files.n, o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s", kept,
             left_out, result_totals(r)->windows, clock_text(time, seconds),
             (double)slides / (seconds > 0 ? seconds : 1),
             number_size(memory, (double)cli_peak_memory()));
@@ -88,7 +92,8 @@ static int merge(struct merging *m, struct err *e)
                                                  o->skip_duplicates ? skip_duplicate : NULL,
                                              .progress = show_progress,
                                              .accepts = o->mix_mpp ? NULL : has_same_resolution,
-                                             .ctx = m};
+                                             .ctx = m,
+                                             .kept = &m->kept};
     if (result_check_target(o->output, e))
         return -1;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");

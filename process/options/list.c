@@ -68,6 +68,8 @@ static bool has_ending(const char *name)
  * list. */
 static bool is_wanted(const char *path, enum list_kind kind)
 {
+    if (kind != LIST_STORES && h5_begins_as(path, RESULT_FORMAT))
+        return true;
     return ((kind == LIST_STORES || kind == LIST_BOTH) && store_is(path)) ||
            (kind != LIST_STORES && result_is(path)) || !h5_is_whole(path);
 }

@@ -160,7 +160,8 @@ static const struct command_option merge_rows[] = {
      COMMAND_FLAG(partial)},
     {NULL, 0, "table", NULL,
      "write a small table for very many slides: one row each, which refers to the slide's result "
-     "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below",
+     "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below. Rows "
+     "of unchanged results are taken from the table that is there",
      COMMAND_FLAG(table)},
     JSON("Messages", "print a JSON line about the output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,

@@ -137,7 +137,8 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
                                .spool = v->spool};
     if (!(view.verdicts = v->verdicts = report_judge(&view)))
         return err_set(e, "out of memory");
-    if (report_add_maps(&view, &v->more, bad, e))
+    if (report_load_pictures(o, &v->slides, v->verdicts, v->spool, bad, e) ||
+        report_add_maps(&view, &v->more, bad, e))
         return -1;
     view.more = &v->more;
     for (int64_t k = 0; k < v->slides.n; k++)

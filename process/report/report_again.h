@@ -13,6 +13,8 @@ struct report_again {
     int64_t file;
 };
 
+/* Opens the result of a slide, if it is not open yet. */
+int report_open_again(struct report_again *a, const struct report_slide *s, struct err *e);
 /* Loads parts of a slide (result_load_parts); *out is to be freed with result_slide_free(). -1 if
  * the slide cannot be read any more. */
 int report_load_again(struct report_again *a, const struct report_slide *s, unsigned parts,

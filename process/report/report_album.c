@@ -38,7 +38,7 @@ static struct choice choose(const struct report_view *r, int64_t room)
     const bool whatever = r->setup->pictures == REPORT_ALL;
     struct choice c = {.size = 0, .all = true, .all_spectra = true, .spectra = INT64_MAX};
     bool fits = whatever;
-    for (int all = 1; all >= 0 && !fits; all--)
+    for (int all = !report_spool_is_late(r->spool); all >= 0 && !fits; all--)
         for (int size = 0; size < report_spool_sizes(r->spool) && !fits; size++) {
             c.size = size;
             c.all = all;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { METRICS = 8, NUMBERS = METRICS + REPORT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 4 };
+enum { METRICS = 8, NUMBERS = METRICS + RESULT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 4 };
 enum { KIND_SHARE = 8 }; /* one in so many slides is a kind of its own, not outliers */
 enum { DIRECTIONS = 18 };
 
@@ -12,7 +12,7 @@ enum { DIRECTIONS = 18 };
  * FIRST_OF_PAIRS on. The last two say how sharp it is, too. */
 static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_GRID,     REPORT_QUALITY,
                                      REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
-static const char *const steps[REPORT_SPECTRUM_OCTAVES - 1] = {
+static const char *const steps[RESULT_SPECTRUM_OCTAVES - 1] = {
     "step of the spectrum at 1/16", "step of the spectrum at 1/8", "step of the spectrum at 1/4"};
 
 static const char *name_of(int number)

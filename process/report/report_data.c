@@ -141,14 +141,15 @@ static void put_histograms(FILE *f, const struct report_view *r)
     static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const double scale = r->cells->most_share > 0 ? 4095 / r->cells->most_share : 0;
     fputs(",\n\"hist\":\"", f);
-    for (int64_t k = 0; k < r->slides->n && r->lean < REPORT_NO_CURVES; k++)
+    for (int64_t k = 0; k < r->slides->n && r->lean < REPORT_NO_CURVES; k++) {
+        const float *cdf = report_cdf(r->slides, k);
         for (int64_t c = 0; c < r->cells->n; c++) {
-            const float *cdf = r->slides->slide[k].cdf;
             const double x = cdf ? fmin(4095, round(scale * report_share(r->cells, cdf, c))) : 0;
             const unsigned at = (unsigned)x;
             putc(set[at >> 6], f);
             putc(set[at & 63], f);
         }
+    }
     putc('"', f);
 }
 

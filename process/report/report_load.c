@@ -7,6 +7,8 @@
 #include "common/base/stats.h"
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
+#include "process/report/report_again.h"
+#include "process/report/report_reasons.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,6 +31,9 @@ struct loader {
 struct load_item {
     struct result_params params; /* of its result: the next one may have been opened meanwhile */
     struct result_slide slide;
+    struct result_numbers numbers;
+    bool has_numbers;        /* else they follow from the slide */
+    float *cdf;              /* [bins], owned; NULL without windows */
     struct report_slide row; /* owned by the report once it is sunk */
 };
 
@@ -43,13 +48,32 @@ static int same_params(const struct result_params *a, const struct result_params
     return result_same_params(a, &c, e);
 }
 
-/* What is needed of each slide. A slide whose data are damaged has no row. Spectra are read again
- * for the page, one slide at a time. */
-static unsigned parts_of(const struct result *file)
+/* What pictures of a slide show. */
+static unsigned parts_of_pictures(const struct result *file)
 {
     const int map = result_has_map(file, RESULT_FOCUS) ? RESULT_FOCUS : RESULT_MEAN;
-    return RESULT_WITH_THUMBNAIL | RESULT_WITH_SPECTRA | RESULT_WITH_MAP(map) |
+    return RESULT_WITH_THUMBNAIL | RESULT_WITH_MAP(map) |
            (result_has_map(file, RESULT_TISSUE) ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
+}
+
+/* Are pictures made of each slide, before it is known which slides show them? */
+static bool makes_pictures(const struct loader *l)
+{
+    return l->spool && !report_spool_is_late(l->spool);
+}
+
+/* Loads what is needed of slide k: a table has the numbers. A slide whose data are damaged has no
+ * row; so both spectra are looked at, which are read again for the page, one slide at a time. */
+static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct err *why)
+{
+    const int has = result_read_numbers(l->open, k, &it->numbers, why);
+    unsigned parts = makes_pictures(l) ? parts_of_pictures(l->open) : 0;
+    if (has < 0)
+        return -1;
+    if (!has)
+        parts |= result_parts_of_numbers(result_params(l->open)) | RESULT_WITH_SPECTRA;
+    it->has_numbers = has;
+    return result_load_parts(l->open, k, parts, &it->slide, why);
 }
 
 /* An input, or a slide of it, that cannot be used: it is reported and listed. The page does not
@@ -68,6 +92,8 @@ static int begin(struct loader *l, struct err *e)
 {
     l->slides->params = *result_params(l->open);
     l->slides->begun = true;
+    if (!(l->slides->curves = report_curves_create(l->slides->params.bins, e)))
+        return -1;
     if (l->setup->pictures == REPORT_NONE)
         return 0;
     const int64_t n = result_slides(l->open) * (l->setup->n_files - l->file);
@@ -114,8 +140,9 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
         } else if (!l->open) {
             if (open_next(l, e))
                 return -1;
-        } else if (!result_load_parts(l->open, l->next++, parts_of(l->open), &it->slide, &why)) {
-            it->row = (struct report_slide){.file = l->file, .version = result_version(l->open)};
+        } else if (!load_slide(l, l->next++, it, &why)) {
+            it->row = (struct report_slide){
+                .file = l->file, .version = result_version(l->open), .curves = -1};
             it->params = *result_params(l->open);
             return PIPE_ITEM;
         } else if (cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why, e)) {
@@ -143,7 +170,7 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
         row->metric[m] = NAN;
     for (int j = 0; j < REPORT_OCTAVES; j++)
         row->profile[j] = NAN;
-    for (int j = 0; j < REPORT_SPECTRUM_OCTAVES; j++)
+    for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
         row->octaves[j] = NAN;
     row->some_glass = NAN;
     row->mpp = s->origin.mpp_x;
@@ -156,10 +183,18 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
 }
 
-/* Of a slide with windows. */
-static void set_metrics(const struct result_params *p, const struct result_slide *s,
-                        struct report_slide *row)
+/* The noise of the glass, if there is enough of it. */
+static double glass_of(const struct load_item *it, int64_t least)
 {
+    return it->numbers.glass >= least ? it->slide.glass_p03 : NAN;
+}
+
+/* Of a slide with windows. */
+static void set_metrics(const struct load_item *it, struct report_slide *row)
+{
+    const struct result_params *p = &it->params;
+    const struct result_slide *s = &it->slide;
+    const struct result_numbers *n = &it->numbers;
     result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
@@ -169,11 +204,12 @@ static void set_metrics(const struct result_params *p, const struct result_slide
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
-    row->metric[REPORT_GLASS] = report_glass(s, LEAST_GLASS);
-    row->some_glass = report_glass(s, SOME_GLASS);
-    report_octaves(p, s, row->octaves);
-    row->metric[REPORT_GRID] = report_grid(p, s);
-    report_stain(p, s, &row->metric[REPORT_STAIN], &row->metric[REPORT_HUE]);
+    row->metric[REPORT_GLASS] = glass_of(it, LEAST_GLASS);
+    row->some_glass = glass_of(it, SOME_GLASS);
+    memcpy(row->octaves, n->octaves, sizeof row->octaves);
+    row->metric[REPORT_GRID] = n->grid;
+    row->metric[REPORT_STAIN] = n->stain_density;
+    row->metric[REPORT_HUE] = n->stain_hue;
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)
@@ -189,17 +225,16 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     row->vendor = strdup(s->origin.vendor);
     if (!row->name || !row->vendor)
         return err_set(e, "out of memory");
-    if (l->spool && report_pictures_make(l->spool, s, &row->pictures, e))
+    if (makes_pictures(l) && report_pictures_make(l->spool, s, &row->pictures, e))
         return -1;
     if (s->counts.windows == 0)
         return 0;
-    set_metrics(p, s, row);
-    row->cdf = malloc((size_t)p->bins * sizeof *row->cdf);
-    row->sharp = calloc(REPORT_SHARP_BINS, sizeof *row->sharp);
-    if (!row->cdf || !row->sharp)
+    if (!it->has_numbers)
+        result_find_numbers(p, s, &it->numbers);
+    set_metrics(it, row);
+    if (!(it->cdf = malloc((size_t)p->bins * sizeof *it->cdf)))
         return err_set(e, "out of memory");
-    report_count_sharp(s, row->sharp);
-    stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, row->cdf);
+    stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, it->cdf);
     return 0;
 }
 
@@ -207,9 +242,13 @@ static int sink(void *ctx, void *slot, struct err *e)
 {
     struct loader *l = ctx;
     struct load_item *it = slot;
-    const int bad = (l->spool && report_pictures_keep(l->spool, it->row.pictures, e)) ||
+    const int bad = (it->cdf && report_curves_add(l->slides->curves, it->cdf, it->numbers.sharp,
+                                                  &it->row.curves, e)) ||
+                    (l->spool && report_pictures_keep(l->spool, it->row.pictures, e)) ||
                     report_slides_add(l->slides, &it->row, e);
     result_slide_free(&it->slide);
+    free(it->cdf);
+    it->cdf = NULL;
     return bad;
 }
 
@@ -252,8 +291,12 @@ int report_load(const struct report_setup *o, struct report_slides *s, struct re
     struct load_item *items = calloc((size_t)depth, sizeof *items);
     int status = items ? 0 : err_set(e, "out of memory");
     status = status || pipe_run(&ops, &l, items, sizeof *items, depth, o->threads, e);
-    for (int k = 0; items && status && k < depth; k++)
+    for (int k = 0; items && status && k < depth; k++) {
         result_slide_free(&items[k].slide);
+        free(items[k].cdf);
+    }
+    if (!status && s->curves)
+        status = report_curves_map(s->curves, e);
     free(items);
     result_close(l.open);
     if (!status) {
@@ -263,4 +306,41 @@ int report_load(const struct report_setup *o, struct report_slides *s, struct re
     *spool = l.spool;
     *bad = l.bad;
     return status ? -1 : 0;
+}
+
+/* --- pictures of the slides that show them --- */
+
+static int add_pictures(struct report_slide *s, struct report_spool *spool,
+                        struct report_again *again, struct err *e)
+{
+    struct result_slide loaded;
+    struct err why = {""};
+    if (report_open_again(again, s, &why) ||
+        report_load_again(again, s, parts_of_pictures(again->open), &loaded, &why)) {
+        cli_say("%s; it gets no pictures", why.msg);
+        return 1;
+    }
+    const int bad = report_pictures_make(spool, &loaded, &s->pictures, e) ||
+                    report_pictures_keep(spool, s->pictures, e);
+    result_slide_free(&loaded);
+    return bad ? -1 : 0;
+}
+
+int report_load_pictures(const struct report_setup *o, struct report_slides *s,
+                         const uint8_t *verdicts, struct report_spool *spool, int64_t *bad,
+                         struct err *e)
+{
+    struct report_again again = {.files = o->files};
+    int r = 0;
+    if (!spool || !report_spool_is_late(spool))
+        return 0;
+    for (int64_t k = 0; k < s->n && r >= 0; k++) {
+        r = stop_check(e) ? -1 : 0;
+        if (r || verdicts[k] == REPORT_PASS)
+            continue;
+        r = add_pictures(&s->slide[k], spool, &again, e);
+        *bad += r > 0;
+    }
+    report_again_end(&again);
+    return r < 0 ? -1 : 0;
 }

@@ -12,5 +12,10 @@
  * that cannot be used go to *f, and *bad gets their number. -1: out of memory, or stopped. */
 int report_load(const struct report_setup *o, struct report_slides *s, struct report_failures *f,
                 struct report_spool **spool, int64_t *bad, struct err *e);
+/* Of very many slides, the pictures of those that do not pass (verdicts[slides]); of others all are
+ * there already. *bad is raised by the number of slides whose result cannot be read any more. */
+int report_load_pictures(const struct report_setup *o, struct report_slides *s,
+                         const uint8_t *verdicts, struct report_spool *spool, int64_t *bad,
+                         struct err *e);
 
 #endif

@@ -16,6 +16,7 @@
 
 enum { MAP, THUMB, KINDS }; /* what a slide has in each size */
 enum { SIZES = 5, TRIED = 3, QUALITY = 60 };
+enum { LEAST_BYTES = 1000 }; /* no slide's pictures take fewer */
 
 /* Longest side of the map and of the thumbnail in px, and about how many bytes both take. */
 static const struct {
@@ -39,6 +40,7 @@ struct report_spool {
     FILE *f;
     const struct report_setup *setup;
     int first_size, tried; /* sizes first_size .. first_size + tried - 1 are encoded */
+    bool late;
 };
 
 /* --- the spool --- */
@@ -50,6 +52,7 @@ static void choose_sizes(struct report_spool *s, int64_t n)
     const int64_t each =
         s->setup->pictures == REPORT_ALL ? INT64_MAX : s->setup->max_size / (n > 0 ? n : 1);
     s->tried = TRIED;
+    s->late = each < LEAST_BYTES;
     while (s->first_size + TRIED < SIZES && sizes[s->first_size].bytes > each)
         s->first_size++;
     if (sizes[SIZES - 1].bytes > each)
@@ -70,6 +73,11 @@ struct report_spool *report_spool_create(const struct report_setup *o, int64_t n
     s->setup = o;
     choose_sizes(s, n);
     return s;
+}
+
+bool report_spool_is_late(const struct report_spool *s)
+{
+    return s->late;
 }
 
 void report_spool_free(struct report_spool *s)

@@ -2,9 +2,10 @@
  * report_pictures.h - the pictures of slides for a report: map, thumbnail, spectra.
  *
  * Maps and thumbnails are encoded in several sizes as soon as their slide is loaded, because the
- * size that fits is known only at the end. The bytes go to a temporary file without a name, so
- * memory does not grow with them. Spectra are loaded when the page is written, for the slides that
- * show them. More maps (report_more.h) are added one by one, in the sizes of the first.
+ * size that fits is known only at the end. If not even the smallest of all slides can fit, they are
+ * made at the end, for the slides that do not pass. The bytes go to a temporary file without a
+ * name, so memory does not grow with them. Spectra are loaded when the page is written, for the
+ * slides that show them. More maps (report_more.h) are added one by one, in the sizes of the first.
  */
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H
@@ -12,6 +13,7 @@
 #include "common/result/result.h"
 #include "process/report/report_setup.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct report_picture; /* where a slide's pictures are in the spool */
@@ -20,6 +22,8 @@ struct report_spool;
 /* Begins the pictures of about n slides. */
 struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e);
 void report_spool_free(struct report_spool *s);
+/* Are there so many slides that only those show pictures that do not pass? */
+bool report_spool_is_late(const struct report_spool *s);
 
 /* Encodes map and thumbnail of a slide. *out is owned by the caller; NULL if there is nothing to
  * show. Any thread. */

@@ -1,6 +1,7 @@
 /* report_places.c - see report_places.h. */
 #include "process/report/report_places.h"
 
+#include "common/base/cli.h"
 #include "process/report/report_again.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 static bool is_blurred(const struct result_slide *s, int64_t k, double below)
 {
     const double x = result_map_value(&s->maps[RESULT_FOCUS], k);
-    return x < below && report_is_tissue(s, k); /* false for NaN */
+    return x < below && result_is_tissue(s, k); /* false for NaN */
 }
 
 /* The blurred window that is nearest to (x, y), as parts of the slide's width and height. */
@@ -79,8 +80,11 @@ int report_find_places(const struct report_setup *o, const struct report_slides 
             continue;
         const unsigned maps = RESULT_WITH_MAP(RESULT_FOCUS) |
                               (s->slide[k].version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
-        if ((bad = report_load_again(&again, &s->slide[k], maps, &loaded, e)))
-            break;
+        struct err why = {""};
+        if (report_load_again(&again, &s->slide[k], maps, &loaded, &why)) {
+            cli_say("%s; where it is blurred is not known", why.msg);
+            continue;
+        }
         out->of[k] = find_place(&loaded, scores->pool[scores->of[k].pool].blurred_below);
         result_slide_free(&loaded);
     }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TILE_BYTES = 64 << 20 }; /* of cumulative histograms that are in memory at a time */
+
 /* What a report is scored from, and the scores. */
 struct work {
     const struct report_slides *slides;
@@ -139,15 +141,15 @@ static int find_rank(const uint64_t *bins, int n, uint64_t rank)
  * not known. */
 static int find_blurred(const uint64_t *bins)
 {
-    uint64_t away[REPORT_SHARP_BINS] = {0}, n = 0;
-    for (int k = 0; k < REPORT_SHARP_BINS; k++)
+    uint64_t away[RESULT_SHARP_BINS] = {0}, n = 0;
+    for (int k = 0; k < RESULT_SHARP_BINS; k++)
         n += bins[k];
     if (n == 0)
         return -1;
-    const int middle = find_rank(bins, REPORT_SHARP_BINS, n / 2);
-    for (int k = 0; k < REPORT_SHARP_BINS; k++)
+    const int middle = find_rank(bins, RESULT_SHARP_BINS, n / 2);
+    for (int k = 0; k < RESULT_SHARP_BINS; k++)
         away[abs(k - middle)] += bins[k];
-    const int mad = find_rank(away, REPORT_SHARP_BINS, n / 2);
+    const int mad = find_rank(away, RESULT_SHARP_BINS, n / 2);
     const double below = middle - STATS_FLAG * mad / 0.6745;
     return mad == 0 ? -1 : below < 0 ? 0 : (int)below;
 }
@@ -156,7 +158,7 @@ static int find_blurred(const uint64_t *bins)
 static double part_before(const uint32_t *bins, int end)
 {
     uint64_t n = 0, blurred = 0;
-    for (int k = 0; k < REPORT_SHARP_BINS; k++) {
+    for (int k = 0; k < RESULT_SHARP_BINS; k++) {
         n += bins[k];
         blurred += k < end ? bins[k] : 0;
     }
@@ -166,24 +168,26 @@ static double part_before(const uint32_t *bins, int end)
 static void measure_blur(const struct work *w, int32_t pool)
 {
     struct report_pool *q = &w->out->pool[pool];
-    uint64_t bins[REPORT_SHARP_BINS] = {0};
+    uint64_t bins[RESULT_SHARP_BINS] = {0};
     int64_t slides = 0;
     q->blurred_below = NAN;
     for (int64_t k = 0; k < w->slides->n; k++) {
-        const uint32_t *own = w->slides->slide[k].sharp;
-        if (!own || !is_reference(w, k, pool))
+        const uint32_t *own = is_reference(w, k, pool) ? report_sharp(w->slides, k) : NULL;
+        if (!own)
             continue;
         slides++;
-        for (int b = 0; b < REPORT_SHARP_BINS; b++)
+        for (int b = 0; b < RESULT_SHARP_BINS; b++)
             bins[b] += own[b];
     }
     const int end = slides < STATS_LEAST ? -1 : find_blurred(bins);
     if (end < 0)
         return;
-    q->blurred_below = REPORT_SHARP_LOW + REPORT_SHARP_STEP * end;
-    for (int64_t k = 0; k < w->slides->n; k++)
-        if (w->out->of[k].pool == pool && w->slides->slide[k].sharp)
-            w->out->of[k].blurred = part_before(w->slides->slide[k].sharp, end);
+    q->blurred_below = RESULT_SHARP_LOW + RESULT_SHARP_STEP * end;
+    for (int64_t k = 0; k < w->slides->n; k++) {
+        const uint32_t *own = w->out->of[k].pool == pool ? report_sharp(w->slides, k) : NULL;
+        if (own)
+            w->out->of[k].blurred = part_before(own, end);
+    }
 }
 
 static void summarise_profile(const struct work *w, int32_t pool, struct room *m)
@@ -201,6 +205,32 @@ static void summarise_profile(const struct work *w, int32_t pool, struct room *m
     }
 }
 
+/* The pointwise median of a pool's cumulative histograms, some bins at a time. -1: no memory. */
+static int find_median(const struct work *w, int32_t pool, struct room *m)
+{
+    const struct report_slides *s = w->slides;
+    const struct report_pool *q = &w->out->pool[pool];
+    const int64_t bins = s->params.bins, room = TILE_BYTES / (int64_t)sizeof(float) / q->counted;
+    const int64_t width = room < STATS_BLOCK ? STATS_BLOCK : room < bins ? room : bins;
+    float *tile = malloc((size_t)q->counted * (size_t)width * sizeof *tile);
+    if (!tile)
+        return -1;
+    for (int64_t first = 0; first < bins; first += width) {
+        const int64_t cols = bins - first < width ? bins - first : width;
+        int64_t n = 0;
+        for (int64_t k = 0; k < s->n; k++) {
+            const float *cdf = w->out->of[k].pool == pool ? report_cdf(s, k) : NULL;
+            if (!cdf)
+                continue;
+            m->cdfs[n] = memcpy(tile + n * width, cdf + first, (size_t)cols * sizeof *tile);
+            n++;
+        }
+        stats_median_cdf(m->cdfs, n, cols, q->median + first, m->columns);
+    }
+    free(tile);
+    return 0;
+}
+
 /* The pool's median histogram, and the distance of each slide to it. */
 static int measure_distances(const struct work *w, int32_t pool, struct room *m, struct err *e)
 {
@@ -211,18 +241,18 @@ static int measure_distances(const struct work *w, int32_t pool, struct room *m,
     struct report_score *of = w->out->of;
     for (int64_t k = 0; k < s->n; k++) {
         q->n += of[k].pool == pool;
-        if (of[k].pool == pool && s->slide[k].cdf)
-            m->cdfs[q->counted++] = s->slide[k].cdf;
+        q->counted += of[k].pool == pool && s->slide[k].curves >= 0;
     }
     if (q->counted == 0)
         return 0;
     q->median = malloc((size_t)p->bins * sizeof *q->median);
-    if (!q->median)
+    if (!q->median || find_median(w, pool, m))
         return err_set(e, "out of memory");
-    stats_median_cdf(m->cdfs, q->counted, p->bins, q->median, m->columns);
-    for (int64_t k = 0; k < s->n; k++)
-        if (of[k].pool == pool && s->slide[k].cdf)
-            of[k].w1 = stats_w1(s->slide[k].cdf, q->median, p->bins, width);
+    for (int64_t k = 0; k < s->n; k++) {
+        const float *cdf = of[k].pool == pool ? report_cdf(s, k) : NULL;
+        if (cdf)
+            of[k].w1 = stats_w1(cdf, q->median, p->bins, width);
+    }
     return 0;
 }
 

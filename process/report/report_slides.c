@@ -7,6 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+const float *report_cdf(const struct report_slides *s, int64_t k)
+{
+    const int64_t at = s->slide[k].curves;
+    return at < 0 ? NULL : report_curves_cdf(s->curves, at);
+}
+
+const uint32_t *report_sharp(const struct report_slides *s, int64_t k)
+{
+    const int64_t at = s->slide[k].curves;
+    return at < 0 ? NULL : report_curves_sharp(s->curves, at);
+}
+
 int report_slides_add(struct report_slides *s, const struct report_slide *row, struct err *e)
 {
     if (s->n == s->room) {
@@ -73,8 +85,6 @@ void report_slide_free(struct report_slide *s)
 {
     free(s->name);
     free(s->vendor);
-    free(s->cdf);
-    free(s->sharp);
     report_pictures_free(s->pictures);
 }
 
@@ -86,6 +96,7 @@ void report_slides_free(struct report_slides *s)
         free(s->creators[k]);
     free(s->slide);
     free(s->creators);
+    report_curves_free(s->curves);
 }
 
 int report_failures_add(struct report_failures *f, const char *name, const char *path,

@@ -8,8 +8,9 @@
 #include "common/base/err.h"
 #include "common/result/features.h"
 #include "common/result/result.h"
+#include "common/result/result_numbers.h"
+#include "process/report/report_curves.h"
 #include "process/report/report_metric.h"
-#include "process/report/report_numbers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,19 +25,19 @@ struct report_slide {
     int64_t groups, groups_missing;    /* of the store */
     double mpp, downsample, objective; /* NAN: not known. mpp is that of level 0 */
     double metric[REPORT_METRICS], profile[REPORT_OCTAVES]; /* NAN: no value */
-    double octaves[REPORT_SPECTRUM_OCTAVES];                /* report_numbers.h; the same */
+    double octaves[RESULT_SPECTRUM_OCTAVES];                /* result_numbers.h; the same */
     double some_glass;   /* as REPORT_GLASS, but of fewer windows: only for telling kinds apart */
-    float *cdf;          /* [bins], owned; NULL without windows */
-    uint32_t *sharp;     /* [REPORT_SHARP_BINS]: sharpness of tissue windows; owned; NULL without */
+    int64_t curves;      /* their number; -1: the slide has no windows */
     char subsampling[8]; /* of the JPEG tiles; "" if not known */
     struct report_picture *pictures; /* see report_pictures.h; owned; NULL: none */
 };
 
 /* Starts as {0}. */
 struct report_slides {
-    struct result_params params; /* of all results, but for what features they have */
-    bool begun;                  /* params are set */
-    char **creators;             /* [n_creators], of the results; owned */
+    struct result_params params;  /* of all results, but for what features they have */
+    bool begun;                   /* params and curves are set */
+    struct report_curves *curves; /* owned */
+    char **creators;              /* [n_creators], of the results; owned */
     int n_creators;
     int64_t n, room;
     struct report_slide *slide; /* [n], by name; owned */
@@ -54,6 +55,11 @@ struct report_failures {
     int64_t n;
     struct report_failure *failure; /* [n], owned */
 };
+
+/* Of slide k, until some others were asked for: cdf[bins], and sharp[RESULT_SHARP_BINS] of windows
+ * of tissue (result_numbers.h). NULL without windows. */
+const float *report_cdf(const struct report_slides *s, int64_t k);
+const uint32_t *report_sharp(const struct report_slides *s, int64_t k);
 
 /* Takes over what the row owns. */
 int report_slides_add(struct report_slides *s, const struct report_slide *row, struct err *e);

@@ -1,6 +1,7 @@
 /* report_spectra.c - see report_spectra.h. */
 #include "process/report/report_spectra.h"
 
+#include "common/base/cli.h"
 #include "common/result/result_read.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
@@ -69,11 +70,14 @@ int report_spectra_write(struct report_again *a, const struct report_slide *slid
                          struct err *e)
 {
     struct result_slide loaded;
+    struct err why = {""};
     int bad = 0;
     if (slide->version < 2)
         return 0;
-    if (report_load_again(a, slide, RESULT_WITH_SPECTRA, &loaded, e))
-        return -1;
+    if (report_load_again(a, slide, RESULT_WITH_SPECTRA, &loaded, &why)) {
+        cli_say("%s; the page does not show its spectra", why.msg);
+        return 0;
+    }
     for (int k = 0; k < FEATURES_SAMPLES && !bad; k++)
         bad = put_spectrum(f, result_params(a->open), &loaded.spectra[k], e);
     result_slide_free(&loaded);

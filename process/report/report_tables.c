@@ -219,7 +219,7 @@ static void put_lines(const struct report_view *r, FILE *f)
           "\"data\": {",
           f);
     for (int64_t k = 0; k < r->slides->n; k++) {
-        const float *cdf = r->slides->slide[k].cdf;
+        const float *cdf = report_cdf(r->slides, k);
         if (!cdf)
             continue;
         fputs(first ? "\n" : ",\n", f);

@@ -72,7 +72,8 @@ def shared_settings(corpus, o):
                 "keep the converted slides" % (
                     corpus.out, "--%s '%s'" % (name, before) if before else "no --" + name,
                     corpus.stores))
-    new["allow_duplicates"] = o.allow_duplicates or bool(kept and kept.get("allow_duplicates"))
+    for name in ("allow_duplicates", "table"):
+        new[name] = getattr(o, name) or bool(kept and kept.get(name))
     return new
 
 

@@ -64,13 +64,15 @@ def name_of(um, down):
 
 
 class Merged:
-    """OUT/merged.json: {file: {"um_per_px": um or null, "slides": number of slides}}. The records say
-    which slides these are."""
+    """OUT/merged.json: {file: {"um_per_px": um or null, "slides": number of slides, "form": whole or
+    table}}. The records say which slides these are. Files of another form than the corpus wants count as
+    missing."""
 
-    def __init__(self, out):
-        self.out, self.path = out, os.path.join(out, "merged.json")
+    def __init__(self, out, form):
+        self.out, self.path, self.form = out, os.path.join(out, "merged.json"), form
         known = read_json(self.path, {})
-        self.known = {name: row for name, row in known.items() if "slides" in row}
+        self.known = {name: row for name, row in known.items()
+                      if "slides" in row and row.get("form", "whole") == form}
 
     def file(self, name):
         return os.path.join(self.out, name)
@@ -84,7 +86,7 @@ class Merged:
                 and all(r.where == name and r.merged == stamp_of_result(r) for r in records))
 
     def note(self, name, um, slides):
-        self.known[name] = {"um_per_px": um, "slides": slides}
+        self.known[name] = {"um_per_px": um, "slides": slides, "form": self.form}
         self.save()
 
     def save(self):

@@ -73,6 +73,8 @@ def add_run(commands):
                                          " (--codec keep, unless you name a codec or --gray)"))
     add("--allow-duplicates", action="store_true", help="merge slides that are the same slide "
         "(equal quickhash); by default only the first is merged")
+    add("--table", action="store_true", help="write corpus.h5 as a table, one row per slide, which "
+        "refers to the results: for thousands of slides. Later runs keep it so")
     add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler "
         "options of the conversion array, after those behind --")
     add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'",

@@ -38,7 +38,7 @@ class Corpus:
         self.withdrawn = set(read_lines(self.path("withdrawn.txt")))  # see mark_of()
         self.table = Records(self.out, self.new_names)
         self.files = Files()
-        self.merged = Merged(self.out)
+        self.merged = Merged(self.out, self.form())
         self.roi = None  # not looked up yet
         self.bad_stores = None  # the same
         self._slides = None
@@ -151,6 +151,10 @@ class Corpus:
 
     def duplicates_count(self):
         return bool((self.settings or {}).get("allow_duplicates"))
+
+    def form(self):
+        """The form of merged results: a table, or what holds everything."""
+        return "table" if (self.settings or {}).get("table") else "whole"
 
     # runs
 

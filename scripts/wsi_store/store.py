@@ -500,16 +500,42 @@ class Store:
         """The windows of this slide that count in a result of h5spec: a dict of equally long arrays, x and y (px of the
         stored level), then each map of the result by its name without "window_", such as mean_db. The slide is found
         by its quickhash, or by its name in the result, `slide`. pandas.DataFrame(s.windows("result.h5")) is a table.
-        The result may lie at a URL, as a store."""
-        def read(f: h5py.File) -> dict[str, Any]:
-            if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
-                raise StoreError("%s: not a finished result of h5spec" % result)
-            s = self._slide_of(f, slide, os.fspath(result))
-            maps = {k[len("window_"):]: _values(d) for k, d in s.items() if k.startswith("window_")}
-            j, i = np.nonzero(~np.isnan(maps["mean_db"]))
-            stride = int(s.attrs["stride"])
-            return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
-        return read_h5(result, read, storage_options)
+        The result may lie at a URL, as a store, and may be a table, whose results lie beside it. Without
+        storage_options, those of the store serve a result on the same file system."""
+        path = os.fspath(result)
+        if storage_options is None and is_url(path) and path.split("://")[0] == str(self.path).split("://")[0]:
+            storage_options = self._options[3]
+        for _ in range(2):
+            found = read_h5(path, functools.partial(self._windows_in, path, slide), storage_options)
+            if not isinstance(found, str):
+                return found
+            path = found
+        raise StoreError("%s: a table refers to a table" % result)
+
+    def _windows_in(self, path: str, slide: str | None, f: h5py.File) -> dict[str, Any] | str:
+        """The windows, or the path of the result that a table names."""
+        if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
+            raise StoreError("%s: not a finished result of h5spec" % path)
+        if "table" in f:
+            return self._result_of(f["table"], slide, path)
+        s = self._slide_of(f, slide, path)
+        maps = {k[len("window_"):]: _values(d) for k, d in s.items() if k.startswith("window_")}
+        j, i = np.nonzero(~np.isnan(maps["mean_db"]))
+        stride = int(s.attrs["stride"])
+        return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
+
+    def _result_of(self, table: h5py.Group, name: str | None, path: str) -> str:
+        """The path of this slide's result, which lies in the folder of the table or below."""
+        mine = self.attrs.get("quickhash") or None
+        stem = name or os.path.basename(self.path)[:-len(".h5")]
+        column, word = ("quickhash", mine) if mine and not name else ("name", stem)
+        rows = np.flatnonzero(table[column][()] == str(word).encode("utf-8", "surrogateescape"))
+        if len(rows) == 0:
+            raise StoreError("%s: has no slide %s" % (path, stem))
+        below = os.fsdecode(table["result"][int(rows[0])])
+        if below.startswith("/") or ".." in below.split("/"):
+            raise StoreError("%s: names a result outside of its folder: %s" % (path, below))
+        return path[:path.rfind("/") + 1] + below
 
     def _slide_of(self, f: h5py.File, name: str | None, result: str) -> h5py.Group:
         slides = f["slides"]

@@ -1,5 +1,5 @@
-/* report_numbers.c - see report_numbers.h. */
-#include "process/report/report_numbers.h"
+/* result_numbers.c - see result_numbers.h. */
+#include "common/result/result_numbers.h"
 
 #include "common/result/features.h"
 
@@ -12,22 +12,22 @@ static bool knows_tissue(const struct result_slide *s)
     return s->maps[RESULT_TISSUE].values != NULL;
 }
 
-bool report_is_tissue(const struct result_slide *s, int64_t k)
+bool result_is_tissue(const struct result_slide *s, int64_t k)
 {
     if (!knows_tissue(s))
         return true;
     return features_is_tissue(((const uint8_t *)s->maps[RESULT_TISSUE].values)[k]);
 }
 
-void report_count_sharp(const struct result_slide *s, uint32_t *bins)
+static void count_sharp(const struct result_slide *s, uint32_t *bins)
 {
     const struct result_map *focus = &s->maps[RESULT_FOCUS];
     for (int64_t k = 0; focus->values && k < s->nx * s->ny; k++) {
         const double x = result_map_value(focus, k);
-        if (isnan(x) || !report_is_tissue(s, k))
+        if (isnan(x) || !result_is_tissue(s, k))
             continue;
-        const double at = floor((x - REPORT_SHARP_LOW) / REPORT_SHARP_STEP + 1e-9);
-        bins[at < 0 ? 0 : at > REPORT_SHARP_BINS - 1 ? REPORT_SHARP_BINS - 1 : (int)at]++;
+        const double at = floor((x - RESULT_SHARP_LOW) / RESULT_SHARP_STEP + 1e-9);
+        bins[at < 0 ? 0 : at > RESULT_SHARP_BINS - 1 ? RESULT_SHARP_BINS - 1 : (int)at]++;
     }
 }
 
@@ -40,8 +40,8 @@ static int64_t nearest(double at, const struct result_params *p, int64_t n)
     return w < 0 ? 0 : w >= (double)n ? n - 1 : (int64_t)w;
 }
 
-void report_stain(const struct result_params *p, const struct result_slide *s, double *density,
-                  double *hue)
+static void find_stain(const struct result_params *p, const struct result_slide *s, double *density,
+                       double *hue)
 {
     const struct result_picture *t = &s->thumbnail;
     double sum[3] = {0}, od[256];
@@ -59,7 +59,7 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
             const uint8_t *rgb = t->rgb + 3 * (y * t->width + x);
             if (((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == FEATURES_NO_TISSUE)
                 return;
-            if (!report_is_tissue(s, k))
+            if (!result_is_tissue(s, k))
                 continue;
             for (int c = 0; c < 3; c++)
                 sum[c] += od[rgb[c]];
@@ -73,44 +73,44 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
     *hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
 }
 
-double report_glass(const struct result_slide *s, int64_t least)
+static int64_t count_glass(const struct result_slide *s)
 {
     int64_t n = 0;
     for (int64_t k = 0; knows_tissue(s) && k < s->nx * s->ny; k++)
         n += ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == 0;
-    return n >= least ? s->glass_p03 : NAN;
+    return n;
 }
 
 /* --- the mean spectrum --- */
 
-/* The octave of frequency sqrt(square) / n: -1 below the first, REPORT_SPECTRUM_OCTAVES above the
+/* The octave of frequency sqrt(square) / n: -1 below the first, RESULT_SPECTRUM_OCTAVES above the
  * last, which ends at 1/2. */
 static int octave_of(int64_t square, int64_t n)
 {
     int o = -1;
-    for (int64_t edge = n >> (REPORT_SPECTRUM_OCTAVES + 1); edge <= n / 2; edge *= 2)
+    for (int64_t edge = n >> (RESULT_SPECTRUM_OCTAVES + 1); edge <= n / 2; edge *= 2)
         o += square >= edge * edge;
     return o;
 }
 
-void report_octaves(const struct result_params *p, const struct result_slide *s,
-                    double octaves[REPORT_SPECTRUM_OCTAVES])
+static void find_octaves(const struct result_params *p, const struct result_slide *s,
+                         double octaves[RESULT_SPECTRUM_OCTAVES])
 {
     const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
     const int64_t n = p->window, columns = n / 2 + 1;
     const double width = (p->high_db - p->low_db) / (double)p->bins;
-    double sum[REPORT_SPECTRUM_OCTAVES] = {0}, values[REPORT_SPECTRUM_OCTAVES] = {0};
+    double sum[RESULT_SPECTRUM_OCTAVES] = {0}, values[RESULT_SPECTRUM_OCTAVES] = {0};
     for (int64_t v = 0; x->sums && x->windows > 0 && v < n; v++)
         for (int64_t u = 0; u < columns; u++) {
             const int64_t rows = v < n / 2 ? v : n - v;
             const int o = octave_of(rows * rows + u * u, n);
-            if (o < 0 || o >= REPORT_SPECTRUM_OCTAVES)
+            if (o < 0 || o >= RESULT_SPECTRUM_OCTAVES)
                 continue;
             const int twice = u > 0 && u < n / 2 ? 2 : 1;
             sum[o] += twice * (double)x->sums[v * columns + u];
             values[o] += twice;
         }
-    for (int o = 0; o < REPORT_SPECTRUM_OCTAVES; o++)
+    for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
         octaves[o] = values[o] > 0 ? width * sum[o] / values[o] / (double)x->windows : NAN;
 }
 
@@ -126,7 +126,7 @@ static double at(const struct result_spectrum *x, int64_t n, bool along_u, int64
     return ((double)x->sums[k * columns + f] + (double)x->sums[below * columns + f]) / 2;
 }
 
-double report_grid(const struct result_params *p, const struct result_slide *s)
+static double find_grid(const struct result_params *p, const struct result_slide *s)
 {
     const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
     const double width = (p->high_db - p->low_db) / (double)p->bins;
@@ -141,4 +141,30 @@ double report_grid(const struct result_params *p, const struct result_slide *s)
         most = fmax(most, width * sum / (double)(n / 2 - n / 8) / (double)x->windows);
     }
     return most;
+}
+
+/* --- all --- */
+
+unsigned result_parts_of_numbers(const struct result_params *p)
+{
+    unsigned parts = 0;
+    if (result_is_spectral(p))
+        parts |= RESULT_WITH_THUMBNAIL | RESULT_WITH_TISSUE_SPECTRUM;
+    for (int map = 0; map < RESULT_MAPS; map++)
+        if ((map == RESULT_FOCUS || map == RESULT_TISSUE) && result_params_have_map(p, map))
+            parts |= RESULT_WITH_MAP(map);
+    return parts;
+}
+
+void result_find_numbers(const struct result_params *p, const struct result_slide *s,
+                         struct result_numbers *n)
+{
+    *n = (struct result_numbers){.stain_density = NAN, .stain_hue = NAN, .grid = NAN};
+    n->glass = count_glass(s);
+    find_octaves(p, s, n->octaves);
+    if (s->counts.windows == 0)
+        return;
+    find_stain(p, s, &n->stain_density, &n->stain_hue);
+    n->grid = find_grid(p, s);
+    count_sharp(s, n->sharp);
 }

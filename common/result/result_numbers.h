@@ -1,6 +1,8 @@
 /*
- * report_numbers.h - numbers of one slide that its result does not state: what the sharpness of its
- * tissue windows is like, the stain of the thumbnail, lines in the mean spectrum.
+ * result_numbers.h - numbers of one slide that a report needs and its result does not state: the
+ * stain of the thumbnail, lines in the mean spectrum, how sharp the windows of tissue are. They
+ * follow from maps, spectra and the thumbnail; a table has them, so that a report of it opens no
+ * results for them.
  *
  * stain   From the pixels of the thumbnail that lie in windows of which at least half is tissue.
  *         The optical density of a channel is -log10(value / 255), value at least 1. stain_density
@@ -16,37 +18,46 @@
  *         differences between slides mean something.
  * octaves The levels of spectrum_tissue over the octaves [1/32, 1/16), [1/16, 1/8), [1/8, 1/4) and
  *         [1/4, 1/2). How they differ says how the scanner and its software sharpen.
- * glass   glass_p03 of the result, if enough windows have no tissue.
+ * glass   The windows without tissue.
+ * sharp   The windows that count and are tissue, by their focus_db.
  *
  * Any thread.
  */
-#ifndef WSI_REPORT_NUMBERS_H
-#define WSI_REPORT_NUMBERS_H
+#ifndef WSI_RESULT_NUMBERS_H
+#define WSI_RESULT_NUMBERS_H
 
 #include "common/result/result.h"
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Sharpness of windows, counted: bin k is focus_db from LOW + k * STEP dB on; the first and the
  * last also take what lies beyond. */
-enum { REPORT_SHARP_BINS = 350 };
-#define REPORT_SHARP_LOW (-60.0)
-#define REPORT_SHARP_STEP 0.2
+enum { RESULT_SHARP_BINS = 350 };
+#define RESULT_SHARP_LOW (-60.0)
+#define RESULT_SHARP_STEP 0.2
 
+enum { RESULT_SPECTRUM_OCTAVES = 4 };
+
+struct result_numbers {
+    double stain_density, stain_hue;         /* NaN without a thumbnail or tissue */
+    double grid;                             /* NaN without a spectrum, or windows below 64 px */
+    double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
+    int64_t glass;                           /* 0 without a map of tissue */
+    uint32_t sharp[RESULT_SHARP_BINS];
+};
+
+/* The parts of a slide that the numbers follow from. */
+unsigned result_parts_of_numbers(const struct result_params *p);
+void result_find_numbers(const struct result_params *p, const struct result_slide *s,
+                         struct result_numbers *n);
 /* Is window k one whose sharpness counts: at least half tissue, if that is known? */
-bool report_is_tissue(const struct result_slide *s, int64_t k);
-/* Adds the windows that count, and are tissue, to bins[REPORT_SHARP_BINS]. */
-void report_count_sharp(const struct result_slide *s, uint32_t *bins);
-/* NaN without a thumbnail or tissue. */
-void report_stain(const struct result_params *p, const struct result_slide *s, double *density,
-                  double *hue);
-enum { REPORT_SPECTRUM_OCTAVES = 4 };
-/* NaN without a spectrum, or in octaves without frequencies. */
-void report_octaves(const struct result_params *p, const struct result_slide *s,
-                    double octaves[REPORT_SPECTRUM_OCTAVES]);
-/* NaN with fewer than `least` windows without tissue. */
-double report_glass(const struct result_slide *s, int64_t least);
-/* NaN without a spectrum, or with windows below 64 px. */
-double report_grid(const struct result_params *p, const struct result_slide *s);
+bool result_is_tissue(const struct result_slide *s, int64_t k);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

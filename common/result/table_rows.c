@@ -1,0 +1,186 @@
+/* table_rows.c - see table_rows.h. */
+#include "common/result/table_rows.h"
+
+#include "common/codec/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct table_rows {
+    const char *name;
+    hid_t dataset; /* or -1 */
+    hid_t group, type;
+    int64_t numbers, n; /* of a row; rows: that are there, or were put */
+    size_t bytes;       /* of a row */
+
+    /* writing */
+    struct codec_params p;
+    struct codec_work *work;
+    uint8_t *shuffled, *packed; /* [bytes] */
+
+    /* reading */
+    struct h5_strips *strips;    /* NULL: there are no rows */
+    char *strip;                 /* [strip_rows][bytes] */
+    int64_t strip_rows, strip_k; /* strip_k: the strip in memory, or -1 */
+};
+
+static struct table_rows *new_rows(hid_t group, const char *name, hid_t type, int64_t numbers,
+                                   struct err *e)
+{
+    struct table_rows *r = calloc(1, sizeof *r);
+    if (!r) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    r->name = name;
+    r->dataset = r->strip_k = -1;
+    r->group = group;
+    r->type = type;
+    r->numbers = numbers;
+    r->bytes = (size_t)numbers * H5Tget_size(type);
+    return r;
+}
+
+void table_rows_close(struct table_rows *r)
+{
+    if (!r)
+        return;
+    h5_strips_close(r->strips);
+    if (r->dataset >= 0)
+        H5Dclose(r->dataset);
+    codec_free(r->work);
+    free(r->shuffled);
+    free(r->packed);
+    free(r->strip);
+    free(r);
+}
+
+/* --- writing --- */
+
+/* The dataset [rows][numbers], of which `most` rows can exist. */
+static int create_dataset(struct table_rows *r, int64_t most, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)most, (hsize_t)r->numbers};
+    const hsize_t chunk[2] = {1, (hsize_t)r->numbers};
+    hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
+    dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 2, chunk) < 0 || H5Pset_shuffle(dcpl) < 0 ||
+                             H5Pset_deflate(dcpl, r->p.codec->level) < 0);
+    hid_t space = H5Screate_simple(2, dims, NULL);
+    r->dataset = H5Dcreate2(r->group, r->name, r->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    return r->dataset < 0 ? h5_write_failed(e, r->name) : 0;
+}
+
+struct table_rows *table_rows_create(hid_t group, const char *name, hid_t type, int64_t most,
+                                     int64_t numbers, struct err *e)
+{
+    struct table_rows *r = new_rows(group, name, type, numbers, e);
+    if (!r)
+        return NULL;
+    r->p = (struct codec_params){
+        .codec = codec_find("deflate"), .rows = 1, .cols = 1, .channels = (int64_t)r->bytes};
+    r->work = codec_create(e);
+    r->shuffled = malloc(r->bytes);
+    r->packed = malloc(r->bytes);
+    if (!r->work || !r->shuffled || !r->packed)
+        err_set(e, "out of memory");
+    else if (most == 0 || !create_dataset(r, most, e))
+        return r;
+    table_rows_close(r);
+    return NULL;
+}
+
+static int put_stored(struct table_rows *r, const void *bytes, size_t n, uint32_t mask,
+                      struct err *e)
+{
+    const hsize_t at[2] = {(hsize_t)r->n++, 0};
+    return H5Dwrite_chunk(r->dataset, H5P_DEFAULT, mask, at, n, bytes) < 0
+               ? h5_write_failed(e, r->name)
+               : 0;
+}
+
+/* The first byte of all numbers, then the second byte of all, and so on. */
+static void shuffle(const struct table_rows *r, const uint8_t *values)
+{
+    const size_t n = (size_t)r->numbers, size = r->bytes / n;
+    for (size_t b = 0; b < size; b++)
+        for (size_t k = 0; k < n; k++)
+            r->shuffled[b * n + k] = values[k * size + b];
+}
+
+/* HDF5 could pack rows, too, but would store them in an order that depends on its cache. */
+int table_rows_put(struct table_rows *r, const void *values, struct err *e)
+{
+    enum { NOT_DEFLATED = 1 << 1 };
+    size_t n = 0;
+    shuffle(r, values);
+    if (codec_encode(r->work, &r->p, r->shuffled, r->packed, &n, e))
+        return -1;
+    return n > 0 ? put_stored(r, r->packed, n, 0, e)
+                 : put_stored(r, r->shuffled, r->bytes, NOT_DEFLATED, e);
+}
+
+int table_rows_copy(struct table_rows *r, struct table_rows *from, int64_t k, struct err *e)
+{
+    const void *bytes;
+    size_t n;
+    uint32_t mask;
+    return h5_strips_stored(from->strips, k, &bytes, &n, &mask, e)
+               ? -1
+               : put_stored(r, bytes, n, mask, e);
+}
+
+int table_rows_finish(struct table_rows *r, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)r->n, (hsize_t)r->numbers};
+    if (r->dataset < 0)
+        return h5_write_array(r->group, r->name, r->type, 2, dims, 0, r->shuffled, e);
+    const bool bad = H5Dset_extent(r->dataset, dims) < 0 || H5Dclose(r->dataset) < 0;
+    r->dataset = -1;
+    return bad ? h5_write_failed(e, r->name) : 0;
+}
+
+/* --- reading --- */
+
+struct table_rows *table_rows_open(hid_t group, const char *name, hid_t type, int64_t slides,
+                                   int64_t numbers, struct err *e)
+{
+    const hsize_t dims[2] = {(hsize_t)slides, (hsize_t)numbers};
+    struct table_rows *r = new_rows(group, name, type, numbers, e);
+    if (!r)
+        return NULL;
+    r->n = slides;
+    r->dataset = h5_open_array(group, name, type, 2, dims, e);
+    if (r->dataset >= 0 && slides == 0)
+        return r;
+    if (r->dataset < 0 || !(r->strips = h5_strips_open(r->dataset, name, type, 2, dims, e)))
+        goto fail;
+    r->strip_rows = h5_strips_rows(r->strips);
+    if ((r->strip = malloc((size_t)r->strip_rows * r->bytes)))
+        return r;
+    err_set(e, "out of memory");
+fail:
+    table_rows_close(r);
+    return NULL;
+}
+
+int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *values, struct err *e)
+{
+    if (r->strip_k != k / r->strip_rows) {
+        r->strip_k = -1;
+        if (h5_strips_read(r->strips, k / r->strip_rows, r->strip, e))
+            return -1;
+        r->strip_k = k / r->strip_rows;
+    }
+    memcpy(values, r->strip + (size_t)(k % r->strip_rows) * r->bytes, r->bytes);
+    return codec_crc32(values, r->bytes) == crc
+               ? 0
+               : err_set(e, "%s is damaged (CRC mismatch); delete the table and merge again",
+                         r->name);
+}
+
+bool table_rows_can_copy(const struct table_rows *r)
+{
+    return r->strips && r->strip_rows == 1 && h5_strips_are_shuffled(r->strips);
+}
