@@ -597,7 +597,7 @@ def test_resume():
     out = tmp("out")
     for status in ("1 converted, 0 skipped", "0 converted, 1 skipped"):
         says(run(WSI2H5, "-o", out, slide).err, status)
-    says(run(WSI2H5, "--gray", "-o", out, slide, status=1).err, "was made without --gray")
+    says(run(WSI2H5, "--gray", "-o", out, slide, status=1).err, "was made in RGB, without --gray")
     other = write(slide, instance(Level(svs("--seed", "2"))))
     os.utime(other, (2e9, 2e9))
     says(run(WSI2H5, "-o", out, other).err, "1 converted")

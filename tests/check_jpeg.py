@@ -119,6 +119,14 @@ def test_pixels_of_made_slides():
             raise type(e)("%s: %s" % (name, e))
 
 
+def test_other_readers_of_gray_tiles():
+    slide = made("--container", "generic", "--size", "900x700", "--photometric", "gray", name="gray")
+    kept, plain = store(slide, *JPEG), pixels_of(store(slide, "--codec", "none"))
+    expect(attributes(kept)["codec"] == "jpeg" and plain.shape == (700, 900, 1), "%s", plain.shape)
+    for plugins in (plugin(), UPSTREAM):
+        expect((through(plugins, kept) == plain).all(), "%s differs from codec none", plugins)
+
+
 def test_pixels_of_a_real_slide():
     check_kind(real("CMU-1-Small-Region.svs"))
 

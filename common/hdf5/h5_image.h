@@ -23,6 +23,6 @@ int h5_mark_as_rgb(hid_t dataset, struct err *e);
  * stored bytes of all chunks, one after the other. */
 int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);
 /* Makes kept tiles the chunks of a dataset that will be created with this list. */
-int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows);
+int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows, int64_t channels);
 
 #endif

@@ -66,9 +66,7 @@ static void name_obstacle(const struct tile_format *f, struct slide_info *i)
 {
     char name[64];
     tiff_file_name_compression((uint64_t)f->compression, name, sizeof name);
-    if (f->compression == TILE_JPEG && !tile_may_be_kept(f))
-        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its JPEG tiles are gray");
-    else if (!tile_may_be_kept(f))
+    if (!tile_may_be_kept(f))
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
                  tile_is_j2k(f) ? "JPEG 2000" : name);
     i->is_j2k = tile_is_j2k(f);
@@ -90,6 +88,7 @@ static void describe(struct tiff_slide *v, int64_t level)
         l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
     i->gray_is_luma =
         l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
+    i->is_gray = tile_is_gray(&l->format);
     name_obstacle(&l->format, i);
     memset(i->background, 255, 3);
     i->levels = l->levels;

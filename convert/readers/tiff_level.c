@@ -270,7 +270,8 @@ static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
     TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height);
     TIFFGetFieldDefaulted(t, TIFFTAG_ROWSPERSTRIP, &rows);
     if (width > MOST_SIDE || height > MOST_SIDE || rows < 1 ||
-        !take_format(t, TIFF_APERIO, &s->format, &s->tables) || !tile_may_be_kept(&s->format))
+        !take_format(t, TIFF_APERIO, &s->format, &s->tables) || !tile_may_be_kept(&s->format) ||
+        tile_is_gray(&s->format))
         return 0;
     s->format.cols = width;
     s->format.rows = rows < height ? rows : height;

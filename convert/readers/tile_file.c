@@ -2,6 +2,7 @@
 #include "convert/readers/tile_file.h"
 
 #include "common/base/read_at.h"
+#include "common/store/gray.h"
 #include "convert/readers/slide.h"
 
 #include <errno.h>
@@ -145,7 +146,8 @@ static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const str
 static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out)
 {
     const uint8_t *b = t->grid.background;
-    const uint8_t gray = (uint8_t)((299 * b[0] + 587 * b[1] + 114 * b[2] + 500) / 1000);
+    uint8_t gray;
+    gray_bytes_from_rgb(b, &gray, 1);
     if (channels == 1)
         memset(out, gray, n);
     for (size_t k = 0; channels == 3 && k < n; k++)

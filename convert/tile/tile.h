@@ -50,8 +50,10 @@ struct tile_format {
 
 /* Can a tile of this format be decoded here? */
 bool tile_is_known(const struct tile_format *f);
-/* Is it an RGB or YCbCr JPEG, which a chunk of codec jpeg can hold? */
+/* Is it a JPEG that a chunk of codec jpeg can hold: RGB, YCbCr or gray? */
 bool tile_may_be_kept(const struct tile_format *f);
+/* Does it have one component? */
+bool tile_is_gray(const struct tile_format *f);
 /* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
 bool tile_is_j2k(const struct tile_format *f);
 
