@@ -105,6 +105,8 @@ def test_levels_and_scales():
                 expect(abs(got - scale) < 0.1 * scale and f.attrs["width"] == 900 >> 2 * level, "%s: %s", container, got)
         _, p, _ = convert(tiff(container), "--level", "3", status=1)
         says(p.err, "has levels 0 to 2; --level 3 is out of range")
+        _, p, _ = convert(made("--container", container, "--size", "900x700"), "--level", "1", status=1)
+        says(p.err, "has only level 0; --level 1 is out of range")
 
 
 def test_levels_are_sorted_by_width():

@@ -4,6 +4,8 @@
 #ifndef WSI_SLIDE_INFO_H
 #define WSI_SLIDE_INFO_H
 
+#include "common/base/err.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,5 +32,8 @@ struct slide_info {
     uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
+
+/* The slide has so many levels, of which `level` is none. Returns -1. */
+int slide_reject_level(int64_t levels, int64_t level, struct err *e);
 
 #endif

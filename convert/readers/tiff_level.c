@@ -3,6 +3,7 @@
 
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_info.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_xml.h"
@@ -424,14 +425,6 @@ static int check_pictures(const char *path, const struct tiff_level *l, struct e
     return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(path, others, e) : 0;
 }
 
-static int no_level(const struct tiff_level *l, int64_t level, struct err *e)
-{
-    if (l->kind == TIFF_APERIO || l->levels < 2)
-        return 0; /* OpenSlide says so */
-    return err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
-                   l->levels - 1, level);
-}
-
 static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
                             struct err *e)
 {
@@ -447,7 +440,7 @@ static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool a
         return -1;
     list_levels(t, l, width, height);
     if (level >= l->levels)
-        return no_level(l, level, e);
+        return slide_reject_level(l->levels, level, e);
     if (!TIFFSetSubDirectory(t, l->at[level]))
         return err_set(e, "its directory cannot be read again");
     if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->tables))
