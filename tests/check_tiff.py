@@ -259,7 +259,6 @@ def test_samples_that_only_openslide_reads_are_named():
     red, green, blue = ((x + y) % 256).astype(np.uint8), (x * y // 700 % 256).astype(np.uint8), (255 - y % 256).astype(np.uint8)
     colours = [(k * step % 256) << 8 for step in (1, 3, 7) for k in range(256)]
     cases = [  # how it is written, words, its pixels
-        ({"planes": [red, green, blue], "separate": True}, "its tiles are in separate planes", (red, green, blue)),
         ({"planes": [red], "photometric": 3, "palette": colours}, "its tiles have a palette", [np.uint8(red.astype(int) * s % 256) for s in (1, 3, 7)]),
         ({"planes": [red, green, blue, np.full_like(red, 255)]}, "its tiles have alpha or other extra samples", (red, green, blue)),
     ]
@@ -271,6 +270,49 @@ def test_samples_that_only_openslide_reads_are_named():
             expect((j["reader"], j["codec"], j["codec_reason"]) == ("openslide", "deflate", "not jpeg: " + words), "%s", j)
             expect(np.array_equal(pixels(out), np.stack(want, 2)), "%s: pixels", words)
         says(convert(slide, "--strict-codec", "--codec", "keep", status=1)[1].err, words, "--strict-codec")
+
+
+IN_PLANES = ("--photometric", "planes")
+
+
+def test_tiles_in_planes():
+    """R, G and B in tiles of their own, as Bio-Formats writes them; it states YCbCr where these are JPEG, which OpenSlide does not read."""
+    for more in ((), ("--complete-tiles",), ("--compression", "lzw"), ("--compression", "none", "--big-endian"), ("--compression", "zstd")):
+        slide = tiff("generic", *IN_PLANES, *more)
+        want = openslide_pixels(slide)
+        out, p, j = convert(slide, "--codec", "keep")
+        says(p.err, "stored with codec deflate, not jpeg: its tiles are in separate planes")
+        expect((j["reader"], j["codec"]) == ("tiff", "deflate") and np.array_equal(pixels(out), want), "%s: %s", more, j)
+        gray, _, _ = convert(slide, "--gray")
+        expect(np.array_equal(pixels(gray)[..., 0], (want @ np.array([299, 587, 114]) + 500) // 1000), "%s: gray", more)
+        if not more:
+            t = Tiff(slide)
+            t.set(PHOTOMETRIC, 6)
+            out, _, j = convert(t.save(os.path.join(tmp(), "bioformats.tif")))
+            expect(j["reader"] == "tiff" and np.array_equal(pixels(out), want), "%s", j)
+
+
+def test_gray_and_planes_of_jpeg_2000():
+    """Lossless, so they are the pixels of other lossless tiles."""
+    for photometric in ("gray", "planes"):
+        same = ("--photometric", photometric, "--quality", "100")
+        want = pixels(convert(tiff("generic", *same, "--compression", "lzw"))[0])
+        out, p, j = convert(tiff("generic", *same, "--compression", "34712"), "--codec", "keep")
+        expect(j["codec"] == "deflate" and np.array_equal(pixels(out), want), "%s: %s", photometric, j)
+        says(p.err, "its JPEG 2000 tiles are gray" if photometric == "gray" else "its tiles are in separate planes")
+
+
+def test_damaged_planes():
+    for compression in ("jpeg", "lzw", "34712"):
+        same = ("generic", *IN_PLANES, "--compression", compression)
+        want = pixels(convert(tiff(*same))[0]).copy()
+        out, _, j = convert(tiff(*same, "--missing", "0,0", "--truncate", "1,1:300", "--foreign", "2,1", name="damaged"), status=4)
+        expect((j["tiles_missing"], j["tiles_damaged"]) == (1, 2), "%s: %s", compression, j)
+        want[:256, :256] = want[256:512, 256:768] = 255
+        expect(np.array_equal(pixels(out), want), "%s: pixels", compression)
+        t = Tiff(tiff(*same))
+        t.set(TILE_BYTES, 0, 2 * 12)  # the blue plane of the first tile, of 4 x 3
+        expect(convert(t.save(os.path.join(tmp(), "blue.tif")), status=4)[2]["tiles_damaged"] == 1, "%s: a plane is missing", compression)
 
 
 def test_other_compressions_in_every_container():
@@ -450,7 +492,8 @@ def test_files_that_end_early():
 
 
 FLIPPED = [(), ("--compression", "lzw"), (), ("--compression", "33005"), (), ("--compression", "zstd"), ("--compression", "webp"),
-           ("--compression", "none", "--photometric", "gray"), (), ("--compression", "deflate"), ("--photometric", "gray"), ("--compression", "32946")]
+           ("--compression", "none", "--photometric", "gray"), (), ("--compression", "deflate"), ("--photometric", "gray"), ("--compression", "32946"),
+           ("--photometric", "planes"), ("--photometric", "gray", "--compression", "34712")]
 
 
 def check_flips(n, seed):

@@ -126,23 +126,37 @@ static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint
     const bool ycbcr = f->compression == TILE_J2K_YCBCR;
     const bool transformed = ycbcr && f->stream_decides && j2k_chunk_coding(bytes, n).transformed;
     *contradicted = ycbcr && f->stream_decides && transformed != f->transformed;
-    return (struct j2k_picture){.cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed};
+    return (struct j2k_picture){
+        .cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed, .gray = tile_is_gray(f)};
 }
 
-static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
+/* As RGB; gray as it is. */
+static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                       struct err *e)
 {
     bool contradicted;
     const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
-    const int r = j2k_decode(d->j2k, &p, bytes, n, rgb, e);
+    const int r = j2k_decode(d->j2k, &p, bytes, n, out, e);
     d->contradicted = d->contradicted || (r == 0 && contradicted);
     return r;
+}
+
+/* Repeats each of n gray pixels, in place, as R, G and B. */
+static void spread(uint8_t *pixels, size_t n)
+{
+    for (size_t k = n; k-- > 0;)
+        memset(pixels + 3 * k, pixels[k], 3);
 }
 
 static int decode_rgb(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
                       struct err *e)
 {
-    return d->j2k ? decode_j2k(d, bytes, n, rgb, e) : decode_jpeg(d, bytes, n, 3, false, rgb, e);
+    if (!d->j2k)
+        return decode_jpeg(d, bytes, n, 3, false, rgb, e);
+    const int r = decode_j2k(d, bytes, n, rgb, e);
+    if (r == 0 && tile_is_gray(&d->format))
+        spread(rgb, (size_t)(d->format.cols * d->format.rows));
+    return r;
 }
 
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
@@ -153,6 +167,8 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
         return tile_lossless_decode(d->lossless, bytes, n, channels, out, e);
     if (d->jpeg && channels == 1 && has_luma(&d->format, bytes, n))
         return decode_jpeg(d, bytes, n, 1, false, out, e);
+    if (d->j2k && channels == 1 && tile_is_gray(&d->format))
+        return decode_j2k(d, bytes, n, out, e);
     if (channels == 3)
         return decode_rgb(d, bytes, n, out, e);
     if (!d->rgb && !(d->rgb = malloc(3 * pixels))) {
@@ -194,13 +210,6 @@ static int judge_other(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
         return r;
     err_set(e, "%s", why->msg);
     return TILE_OTHER;
-}
-
-/* Repeats each of n gray pixels, in place, as R, G and B. */
-static void spread(uint8_t *pixels, size_t n)
-{
-    for (size_t k = n; k-- > 0;)
-        memset(pixels + 3 * k, pixels[k], 3);
 }
 
 /* Decodes a chunk at 1/8, as RGB. */
