@@ -3,8 +3,8 @@
  * programs.
  *
  * A codestream has three components of 8 bits, or one: gray. The second and third may have half the
- * width or height, and each of their values then stands for two pixels. YCbCr is BT.601 full range, rounded.
- * Every warning of OpenJPEG is damage. Streams are hostile input.
+ * width or height, and each of their values then stands for two pixels. YCbCr is BT.601 full range,
+ * rounded. Every warning of OpenJPEG is damage. Streams are hostile input.
  *
  * A decoder belongs to one thread. A build without OpenJPEG (J2K=0) has these functions, but
  * j2k_decoder_create() fails.

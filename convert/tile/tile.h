@@ -13,8 +13,9 @@
  * (jpeg_decoder.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB, or gray by the
- * photometric interpretation): codestreams, as j2k_decoder.h says. In DICOM a stream with a transform of its own is RGB, whatever the file
- * states; without one its components are what the file states.
+ * photometric interpretation): codestreams, as j2k_decoder.h says. In DICOM a stream with a
+ * transform of its own is RGB, whatever the file states; without one its components are what the
+ * file states.
  *
  * Uncompressed, LZW, deflate, PackBits, Zstandard and WebP: RGB or gray, through libtiff.
  */
