@@ -181,10 +181,10 @@ demo:
 DEST      = $(DESTDIR)$(PREFIX)
 # where HDF5 looks for plug-ins, below PREFIX; packages of a distribution set it to the folder of its HDF5
 PLUGINDIR = lib/wsi2h5/plugin
-# HDF5's own folder for plug-ins, as the library says, which need not lie below PREFIX: h5dump and h5py look
-# there. HDF5_PLUGINS= leaves it alone
+# HDF5's own folders for plug-ins, which need not lie below PREFIX: that of the library here, as it says, where
+# h5dump looks, and that of HDF5 as its authors build it: h5py of PyPI, HDFView. HDF5_PLUGINS= leaves them alone
 HDF5_PLUGINS ?= $(shell env -u HDF5_PLUGIN_PATH $(firstword $(wildcard $(B)/wsi2h5 $(DEST)/bin/wsi2h5) false) \
-                 --version | sed -n 's/^HDF5 plug-ins: //p')
+                 --version | sed -n 's/^HDF5 plug-ins: //p') /usr/local/hdf5/lib/plugin
 MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
 DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) \
@@ -208,16 +208,16 @@ install: all
 	@set -e; for f in $(FILES); do \
 	  mode=644; [ ! -x "$${f#*=}" ] || mode=755; install -D -m $$mode "$${f#*=}" "$(DEST)/$${f%%=*}"; done
 	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$${l#*=} "$(DEST)/bin/wsi-$${l%%=*}"; done
-	@to='$(if $(PLUGIN),$(HDF5_PLUGINS))'; [ -z "$$to" ] || \
-	  if mkdir -p "$(DESTDIR)$$to" 2>/dev/null && install -m 755 $(PLUGIN) "$(DESTDIR)$$to" 2>/dev/null; then \
-	    echo "the HDF5 plug-in is in $(DESTDIR)$$to"; else \
-	    echo "$$to cannot be written; h5dump and h5py read kept tiles after:"; \
-	    echo "export HDF5_PLUGIN_PATH='$(PREFIX)/$(PLUGINDIR)'"; fi
+	@not=; for to in $(if $(PLUGIN),$(HDF5_PLUGINS)); do \
+	    if mkdir -p "$(DESTDIR)$$to" 2>/dev/null && install -m 755 $(PLUGIN) "$(DESTDIR)$$to" 2>/dev/null; then \
+	    echo "the HDF5 plug-ins are in $(DESTDIR)$$to"; else not="$$not $$to"; fi; done; [ -z "$$not" ] || \
+	  { echo "cannot be written:$$not; programs that look there read kept tiles after:"; \
+	    echo "export HDF5_PLUGIN_PATH='$(PREFIX)/$(PLUGINDIR)'"; }
 	@echo 'installed in $(DEST)'
 
 uninstall:
-	@to='$(HDF5_PLUGINS)'; for p in $(notdir $(PLUGIN)); do \
-	  ! cmp -s "$(DEST)/$(PLUGINDIR)/$$p" "$(DESTDIR)$$to/$$p" || rm -f "$(DESTDIR)$$to/$$p"; done
+	@for to in $(HDF5_PLUGINS); do for p in $(notdir $(PLUGIN)); do \
+	  ! cmp -s "$(DEST)/$(PLUGINDIR)/$$p" "$(DESTDIR)$$to/$$p" || rm -f "$(DESTDIR)$$to/$$p"; done; done
 	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 \
 	  $(foreach l,$(LINKS),bin/wsi-$(firstword $(subst =, ,$(l))))
 	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \

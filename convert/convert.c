@@ -8,6 +8,7 @@
 #include "common/codec/jpeg_chunk.h"
 #include "common/codec/jpeg_decoder.h"
 #include "common/codec/jpeg_encoder.h"
+#include "common/store/gray.h"
 #include "convert/convert_tile.h"
 #include "convert/plan.h"
 #include "convert/privacy/head.h"
@@ -210,10 +211,14 @@ static int open_decoders(struct convert *c, struct err *e)
 /* What is stored for tiles that are missing or damaged: a JPEG, or for codec j2k pixels. */
 static int make_flat(struct convert *c, struct err *e)
 {
-    const size_t n = (size_t)store_chunk_bytes(&c->info);
-    if (c->info.codec->id == CODEC_JPEG)
-        return jpeg_encode_flat(c->info.chunk_cols, c->info.chunk_rows, c->slide_info.background,
-                                &c->flat.bytes, &c->flat.n, e);
+    const struct store_info *i = &c->info;
+    const size_t n = (size_t)store_chunk_bytes(i);
+    uint8_t gray;
+    gray_bytes_from_rgb(c->slide_info.background, &gray, 1);
+    if (i->codec->id == CODEC_JPEG)
+        return jpeg_encode_flat(i->chunk_cols, i->chunk_rows,
+                                i->channels == 3 ? c->slide_info.background : &gray,
+                                (int)i->channels, &c->flat.bytes, &c->flat.n, e);
     if (!(c->flat.bytes = malloc(n)))
         return err_set(e, "out of memory");
     for (size_t k = 0; k < n; k++)

@@ -66,7 +66,11 @@ static const char *obstacle(const struct codec *c, const struct slide_info *s,
     const char *jpeg = s->no_jpeg[0] ? s->no_jpeg : "";
     const char *j2k = s->is_j2k ? "" : *jpeg ? jpeg : "its tiles are JPEG";
     const char *why = c->id == CODEC_J2K ? j2k : jpeg;
-    return !codec_keeps(c) ? "" : *why ? why : o->gray ? "--gray needs other pixels" : "";
+    if (!codec_keeps(c))
+        return "";
+    if (*why)
+        return why;
+    return o->gray && !s->is_gray ? "--gray needs other pixels" : "";
 }
 
 int plan_store(const char *path, const struct stat *source, const struct slide_info *s,
@@ -78,7 +82,7 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
                              .downsample = s->downsample,
                              .width = s->width,
                              .height = s->height,
-                             .channels = o->gray ? 1 : 3,
+                             .channels = o->gray || s->is_gray ? 1 : 3,
                              .mpp_x = s->mpp_x,
                              .mpp_y = s->mpp_y,
                              .objective_power = s->objective_power,
@@ -186,7 +190,7 @@ static bool describe_difference(const struct judged *j, struct err *e)
     else if (other_mpp(old, new))
         err_set(e, "for %g um/px", old->mpp_x);
     else if (old->channels != new->channels)
-        err_set(e, "%s --gray", old->channels == 1 ? "with" : "without");
+        err_set(e, "%s --gray", old->channels == 1 ? "with" : "in RGB, without");
     else if (other_codec(j))
         err_set(e, "with --codec %s", old->codec->name);
     else if (old->stripe_rows != new->stripe_rows)

@@ -748,6 +748,12 @@ def test_jpeg_stores():
         expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
 
 
+def test_gray_jpeg_stores():
+    # the kernels make RGB, so gray tiles go to the host
+    p = right(jpeg(made("--container", "generic", "--size", "1000x700", "--tile", "240", "--photometric", "gray", name="gray-jpeg")), "--json")
+    expect(on_host(p) == [5 * 3], "%s", on_host(p))
+
+
 @later("ci")
 def test_jpeg_on_devices_whose_blocks_have_little_shared_memory():
     # as those of compute capability 8.6, 8.9 and 12.0

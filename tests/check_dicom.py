@@ -201,7 +201,7 @@ def test_damaged_frames_of_jpeg_2000():
 
 def test_tables_and_fragments():
     want = groups(store(svs()))
-    for how in ({"table": "none"}, {"table": "extended"}, {"table": "basic", "split": 3}, {"closed": False},
+    for how in ({"table": "none"}, {"table": "extended"}, {"table": "wsidicom"}, {"table": "basic", "split": 3}, {"closed": False},
                 {"table": "none", "closed": False}):
         path, _, j = convert(dicom(**how))
         expect(groups(path) == want and j["status"] == "done", "%s", how)
@@ -597,7 +597,7 @@ def test_resume():
     out = tmp("out")
     for status in ("1 converted, 0 skipped", "0 converted, 1 skipped"):
         says(run(WSI2H5, "-o", out, slide).err, status)
-    says(run(WSI2H5, "--gray", "-o", out, slide, status=1).err, "was made without --gray")
+    says(run(WSI2H5, "--gray", "-o", out, slide, status=1).err, "was made in RGB, without --gray")
     other = write(slide, instance(Level(svs("--seed", "2"))))
     os.utime(other, (2e9, 2e9))
     says(run(WSI2H5, "-o", out, other).err, "1 converted")
@@ -773,6 +773,7 @@ OTHERS = [  # what differs, words of the message
     ({"syntax": "1.2.840.10008.1.2.4.51"}, "JPEG of 12 bits"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
     ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME2")}, "its pixels are not 8-bit colour"),
     ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour"),
+    ({0x00280004: element(0x00280004, b"CS", "YBR_ICT")}, "its PhotometricInterpretation does not go with its compression (level 0: JPEG, YBR_ICT"),
     ({0x00209161: element(0x00209161, b"UI", "1.2.3.77")}, "it is a part of a level, but does not state its first frame"),
     ({0x00080016: element(0x00080016, b"UI", "1.2.840.10008.5.1.4.1.1.2")}, "it is not a whole-slide image"),
     ({0x00080008: element(0x00080008, b"CS", "ORIGINAL\\PRIMARY")}, "its folder has no level of the slide"),

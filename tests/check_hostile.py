@@ -81,6 +81,15 @@ def test_links_that_cannot_be_decoded():
         says(p.err, path, "a link is damaged")
 
 
+def test_name_of_an_attribute_that_ends_early():
+    """HDF5 rejects it, and then crashes in what it frees."""
+    def change(data):
+        at = data.index(b"openslide.level[0].width\0")
+        data[at + 3:at + 11] = bytes(8)
+    path = forged(store(made("--container", "philips", "--size", "600x500")), change)
+    says(run(H5SPEC, "verify", path, status=1).err, path, "an attribute is damaged")
+
+
 def test_chunks_that_unpack_to_less():
     """HDF5 takes whatever its filter returns for a whole chunk, and reads beyond it."""
     for path, name in ((small(), "tissue/mask"), (small(), "associated/thumbnail"), (spectrum(small()), "slides/small/groups_done")):

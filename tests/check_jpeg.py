@@ -15,8 +15,8 @@ import zlib
 import h5py
 import numpy as np
 
-from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, later, made, main,
-                 real, reseal, run, same_build, says, spectrum, store, tmp, without_tissue)
+from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, failing_allocations, json_lines,
+                 later, made, main, real, reseal, run, same_build, says, spectrum, store, tmp, without_tissue)
 from tiffpatch import Tiff
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
@@ -117,6 +117,25 @@ def test_pixels_of_made_slides():
             check_kind(kind(name))
         except Exception as e:
             raise type(e)("%s: %s" % (name, e))
+
+
+@later("ci")
+def test_a_thumbnail_is_never_lost_for_lack_of_memory():
+    """libjpeg that finds no memory is no libjpeg that this build lacks."""
+    s, out = store(made("--size", "600x500", name="small"), *JPEG), os.path.join(tmp(), "r.h5")
+    argv = [H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "-o", out, s]
+    for ran, place in failing_allocations(argv, out, most=2):
+        if ran.status == 0:
+            with h5py.File(out, "r") as f:
+                expect("thumbnail" in f["slides/small"], "%s: %s", place, ran.err)
+
+
+def test_other_readers_of_gray_tiles():
+    slide = made("--container", "generic", "--size", "900x700", "--photometric", "gray", name="gray")
+    kept, plain = store(slide, *JPEG), pixels_of(store(slide, "--codec", "none"))
+    expect(attributes(kept)["codec"] == "jpeg" and plain.shape == (700, 900, 1), "%s", plain.shape)
+    for plugins in (plugin(), UPSTREAM):
+        expect((through(plugins, kept) == plain).all(), "%s differs from codec none", plugins)
 
 
 def test_pixels_of_a_real_slide():

@@ -94,9 +94,10 @@ def test_codec_jpeg_through_opencv():
     check_codec("jpeg", jpeg="opencv")
 
 
-def test_ycbcr_and_subsampled_tiles():
-    for kind in (["--subsampling", "420"], ["--subsampling", "422"], ["--subsampling", "444", "--restart", "4"]):
-        path = made("--size", "700x500", "--photometric", "ycbcr", *kind)
+def test_ycbcr_subsampled_and_gray_tiles():
+    ycbcr = ["--photometric", "ycbcr", "--subsampling"]
+    for kind in ([*ycbcr, "420"], [*ycbcr, "422"], [*ycbcr, "444", "--restart", "4"], ["--container", "generic", "--photometric", "gray"]):
+        path = made("--size", "700x500", *kind)
         want = pixels(store(path, "--codec", "none"))
         for name in wsi_store.JPEG:
             try:

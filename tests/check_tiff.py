@@ -8,6 +8,9 @@ import numpy as np
 from lib import *
 from tiffpatch import *
 
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import wsi_store  # noqa: E402
+
 IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302", "UGF0aWVudF5Eb2U="]
 SUBFILE, COMPRESSION, PHOTOMETRIC, SAMPLES, TILE_WIDTH, TILE_LENGTH, SUBS = 254, 259, 262, 277, 322, 323, 330
 SOFTWARE, PLANES, SAMPLE_FORMAT = 305, 284, 339
@@ -95,6 +98,8 @@ def test_levels_and_scales():
                 expect(abs(got - scale) < 0.1 * scale and f.attrs["width"] == 900 >> 2 * level, "%s: %s", container, got)
         _, p, _ = convert(tiff(container), "--level", "3", status=1)
         says(p.err, "has levels 0 to 2; --level 3 is out of range")
+        _, p, _ = convert(made("--container", container, "--size", "900x700"), "--level", "1", status=1)
+        says(p.err, "has only level 0; --level 1 is out of range")
 
 
 def test_levels_are_sorted_by_width():
@@ -183,7 +188,6 @@ OTHER = [  # options, why the tiles are not kept
     (("--compression", "32946"), "its tiles are deflate"), (("--compression", "lzw"), "its tiles are LZW"),
     (("--compression", "zstd"), "its tiles are zstd"), (("--compression", "webp"), "its tiles are WebP"),
     (("--compression", "packbits"), "its tiles are PackBits"), (("--progressive",), "JPEG that is not baseline"),
-    (("--photometric", "gray"), "its JPEG tiles are gray"),
     (("--photometric", "gray", "--compression", "none"), "its tiles are uncompressed"),
     (("--photometric", "gray", "--compression", "lzw", "--big-endian"), "its tiles are LZW"),
     (("--bigtiff", "--big-endian", "--compression", "zstd"), "its tiles are zstd"),
@@ -197,12 +201,50 @@ def test_tiles_that_are_not_kept_are_named():
         says(p.err, "stored with codec deflate, not jpeg: ", words)
         expect(words in j["codec_reason"] and (j["codec"], j["reader"]) == ("deflate", "tiff"), "%s", j)
         want = openslide_pixels(slide)
-        expect(np.array_equal(pixels(out), want), "%s: pixels", options)
-        if "gray" in options:
-            gray, _, _ = convert(slide, "--gray")
-            expect(np.array_equal(pixels(gray), want[:, :, :1]), "%s: gray", options)
+        expect(np.array_equal(pixels(out), want[:, :, :1] if "gray" in options else want), "%s: pixels", options)
         _, p, _ = convert(slide, "--codec", "jpeg", "--strict-codec", status=1)
         says(p.err, words, "--strict-codec")
+
+
+GRAY = ("--photometric", "gray")
+
+
+def test_gray_tiles_make_gray_stores():
+    """Whatever the codec, with or without --gray; JPEG tiles are kept."""
+    for more in ((), ("--complete-tiles", "--restart", "5"), ("--tile", "100x52"), ("--compression", "lzw")):
+        slide = tiff("generic", *GRAY, *more)
+        want = openslide_pixels(slide)
+        expect((want == want[:, :, :1]).all(), "%s: not gray", more)
+        spectra = []
+        for codec, *options in (("keep",), ("keep", "--gray"), ("none",), ("deflate", "--gray")):
+            out, p, j = convert(slide, "--codec", codec, *options)
+            expect(codec != "keep" or j["codec"] == ("deflate" if "lzw" in more else "jpeg"), "%s %s: %s", more, options, j)
+            with h5py.File(out, "r") as f:
+                expect(f.attrs["channels"] == 1 and f["pixels"].shape == (700, 900, 1), "%s", f["pixels"])
+                if codec == "keep" and "lzw" not in more:
+                    filters = f["groups/00001/pixels"].id.get_create_plist().get_filter(0)
+                    expect(filters[:3] == (32019, 0, (90, f.attrs["chunk_cols"], f.attrs["chunk_rows"], 0)), "%s", filters)
+                spectra.append((f["tissue/mask"][()].tobytes(), f["associated/thumbnail"][()].tobytes()))
+            run(H5SPEC, "verify", out)
+            with h5py.File(spectrum(out), "r") as f:
+                spectra[-1] += (f["histogram"][()].tobytes(), int(f["slides/" + list(f["slides"])[0]].attrs["source_gray"]))
+            if SAN and j["codec"] == "jpeg":
+                continue  # the plug-in is loaded into a Python without sanitizers
+            with wsi_store.open_store(out) as s:
+                expect(np.array_equal(s.read_region(0, 0, 900, 700), want[:, :, :1]), "%s %s %s: pixels", more, codec, options)
+        expect(len(set(spectra)) == 1 and spectra[0][-1] == 1, "%s: results differ", more)
+
+
+def test_damaged_gray_tiles():
+    slide = tiff("generic", *GRAY, "--missing", "0,0", "--truncate", "1,1:600", "--garbage", "2,1", name="damaged")
+    stores = []
+    for codec in ("keep", "none"):
+        out, _, j = convert(slide, "--codec", codec, status=4)
+        expect((j["tiles_missing"], j["tiles_damaged"], j["codec"]) == (1, 2, "jpeg" if codec == "keep" else codec), "%s", j)
+        stores.append(out)
+    run(H5SPEC, "verify", stores[0])
+    got = [h5py.File(spectrum(s), "r")["histogram"][()] for s in stores]
+    expect((got[0] == got[1]).all(), "other pixels in a store of kept tiles")
 
 
 def test_samples_that_only_openslide_reads_are_named():
@@ -210,7 +252,6 @@ def test_samples_that_only_openslide_reads_are_named():
     red, green, blue = ((x + y) % 256).astype(np.uint8), (x * y // 700 % 256).astype(np.uint8), (255 - y % 256).astype(np.uint8)
     colours = [(k * step % 256) << 8 for step in (1, 3, 7) for k in range(256)]
     cases = [  # how it is written, words, its pixels
-        ({"planes": [red, green, blue], "separate": True}, "its tiles are in separate planes", (red, green, blue)),
         ({"planes": [red], "photometric": 3, "palette": colours}, "its tiles have a palette", [np.uint8(red.astype(int) * s % 256) for s in (1, 3, 7)]),
         ({"planes": [red, green, blue, np.full_like(red, 255)]}, "its tiles have alpha or other extra samples", (red, green, blue)),
     ]
@@ -222,6 +263,49 @@ def test_samples_that_only_openslide_reads_are_named():
             expect((j["reader"], j["codec"], j["codec_reason"]) == ("openslide", "deflate", "not jpeg: " + words), "%s", j)
             expect(np.array_equal(pixels(out), np.stack(want, 2)), "%s: pixels", words)
         says(convert(slide, "--strict-codec", "--codec", "keep", status=1)[1].err, words, "--strict-codec")
+
+
+IN_PLANES = ("--photometric", "planes")
+
+
+def test_tiles_in_planes():
+    """R, G and B in tiles of their own, as Bio-Formats writes them; it states YCbCr where these are JPEG, which OpenSlide does not read."""
+    for more in ((), ("--complete-tiles",), ("--compression", "lzw"), ("--compression", "none", "--big-endian"), ("--compression", "zstd")):
+        slide = tiff("generic", *IN_PLANES, *more)
+        want = openslide_pixels(slide)
+        out, p, j = convert(slide, "--codec", "keep")
+        says(p.err, "stored with codec deflate, not jpeg: its tiles are in separate planes")
+        expect((j["reader"], j["codec"]) == ("tiff", "deflate") and np.array_equal(pixels(out), want), "%s: %s", more, j)
+        gray, _, _ = convert(slide, "--gray")
+        expect(np.array_equal(pixels(gray)[..., 0], (want @ np.array([299, 587, 114]) + 500) // 1000), "%s: gray", more)
+        if not more:
+            t = Tiff(slide)
+            t.set(PHOTOMETRIC, 6)
+            out, _, j = convert(t.save(os.path.join(tmp(), "bioformats.tif")))
+            expect(j["reader"] == "tiff" and np.array_equal(pixels(out), want), "%s", j)
+
+
+def test_gray_and_planes_of_jpeg_2000():
+    """Lossless, so they are the pixels of other lossless tiles."""
+    for photometric in ("gray", "planes"):
+        same = ("--photometric", photometric, "--quality", "100")
+        want = pixels(convert(tiff("generic", *same, "--compression", "lzw"))[0])
+        out, p, j = convert(tiff("generic", *same, "--compression", "34712"), "--codec", "keep")
+        expect(j["codec"] == "deflate" and np.array_equal(pixels(out), want), "%s: %s", photometric, j)
+        says(p.err, "its JPEG 2000 tiles are gray" if photometric == "gray" else "its tiles are in separate planes")
+
+
+def test_damaged_planes():
+    for compression in ("jpeg", "lzw", "34712"):
+        same = ("generic", *IN_PLANES, "--compression", compression)
+        want = pixels(convert(tiff(*same))[0]).copy()
+        out, _, j = convert(tiff(*same, "--missing", "0,0", "--truncate", "1,1:300", "--foreign", "2,1", name="damaged"), status=4)
+        expect((j["tiles_missing"], j["tiles_damaged"]) == (1, 2), "%s: %s", compression, j)
+        want[:256, :256] = want[256:512, 256:768] = 255
+        expect(np.array_equal(pixels(out), want), "%s: pixels", compression)
+        t = Tiff(tiff(*same))
+        t.set(TILE_BYTES, 0, 2 * 12)  # the blue plane of the first tile, of 4 x 3
+        expect(convert(t.save(os.path.join(tmp(), "blue.tif")), status=4)[2]["tiles_damaged"] == 1, "%s: a plane is missing", compression)
 
 
 def test_other_compressions_in_every_container():
@@ -409,7 +493,8 @@ def test_files_that_end_early():
 
 
 FLIPPED = [(), ("--compression", "lzw"), (), ("--compression", "33005"), (), ("--compression", "zstd"), ("--compression", "webp"),
-           ("--compression", "none", "--photometric", "gray"), (), ("--compression", "deflate"), ("--photometric", "gray"), ("--compression", "32946")]
+           ("--compression", "none", "--photometric", "gray"), (), ("--compression", "deflate"), ("--photometric", "gray"), ("--compression", "32946"),
+           ("--photometric", "planes"), ("--photometric", "gray", "--compression", "34712")]
 
 
 def check_flips(n, seed):

@@ -105,15 +105,16 @@ def fragments(frames, split):
 
 
 def pixel_data(frames, table="basic", split=1, offsets=None, lost=(), end=END):
-    """The element of the pixels and those before it. `table`: basic, extended or none; `offsets`: other ones for the table.
+    """The element of the pixels and those before it. `table`: basic, extended, wsidicom (lengths with the heads of items, but for the last) or none; `offsets`: other ones for the table.
     `lost`: numbers of items that are not in the file. `end`: what follows the items."""
     items = fragments(frames, split)
     offsets = offsets or list(itertools.accumulate((len(i) for i in items[:-1]), initial=0))
     basic = struct.pack("<%dI" % len(items), *offsets) if table == "basic" else b""
     before = b""
-    if table == "extended":
+    if table in ("extended", "wsidicom"):
+        lengths = [len(f) for f in (frames if table == "extended" else items[:-1] + frames[-1:])]
         before = element(0x7fe00001, b"OV", struct.pack("<%dQ" % len(items), *offsets))
-        before += element(0x7fe00002, b"OV", struct.pack("<%dQ" % len(items), *(len(f) for f in frames)))
+        before += element(0x7fe00002, b"OV", struct.pack("<%dQ" % len(items), *lengths))
     data = b"".join(items)
     if lost:
         data = b"".join(i for k, i in enumerate(split_items(data)) if k not in lost)

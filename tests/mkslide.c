@@ -161,8 +161,18 @@ static uint32_t *tile_order(const struct opts *o, uint32_t n)
     return order;
 }
 
-/* Writes the tiles of a level; offsets and counts of tiles left out stay 0. */
-static void tiles_write(struct maker *m, uint32_t level, uint32_t cols, uint32_t rows,
+/* Gray of one of the colours of m->pixels. */
+static void take_plane(struct maker *m, int plane)
+{
+    for (size_t k = 0; k < (size_t)m->tile_w * m->tile_h; k++) {
+        uint8_t *p = m->pixels + 3 * k;
+        p[0] = p[1] = p[2] = p[plane];
+    }
+}
+
+/* Writes the tiles of a level, or of one of its planes; offsets and counts of tiles left out stay
+ * 0. Damage is in the first plane, missing tiles are so in all. */
+static void tiles_write(struct maker *m, uint32_t level, int plane, uint32_t cols, uint32_t rows,
                         uint64_t *offsets, uint64_t *counts)
 {
     uint32_t *order = tile_order(m->o, cols * rows);
@@ -171,6 +181,7 @@ static void tiles_write(struct maker *m, uint32_t level, uint32_t cols, uint32_t
         const struct damage *d = level ? NULL : damage_find(m->o, col, row);
         if (d && d->kind == MISSING)
             continue;
+        d = plane ? NULL : d;
         if (m->src.tif && level == 0) {
             source_raw(m, source_pick(m, col, row, rows), &m->bytes);
         } else if (m->src.tif) {
@@ -179,6 +190,8 @@ static void tiles_write(struct maker *m, uint32_t level, uint32_t cols, uint32_t
         } else {
             picture_tile(&m->picture, level, col * m->tile_w, row * m->tile_h, m->tile_w, m->tile_h,
                          m->pixels);
+            if (m->o->planes)
+                take_plane(m, plane);
             m->codec->encode(m->codec, &m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
         }
         if (d)
@@ -218,10 +231,10 @@ static void level_write(struct maker *m, uint32_t level)
     uint32_t w = o->width >> 2 * level, h = o->height >> 2 * level;
     uint32_t cols = (w + m->tile_w - 1) / m->tile_w, rows = (h + m->tile_h - 1) / m->tile_h;
     bool ycbcr = m->codec->compression == COMPRESSION_JPEG && m->form.ycbcr;
-    uint16_t photometric = m->src.tif     ? m->src.photometric
-                           : ycbcr        ? PHOTOMETRIC_YCBCR
-                           : m->form.gray ? PHOTOMETRIC_MINISBLACK
-                                          : PHOTOMETRIC_RGB;
+    uint16_t photometric = m->src.tif                   ? m->src.photometric
+                           : ycbcr                      ? PHOTOMETRIC_YCBCR
+                           : m->form.gray && !o->planes ? PHOTOMETRIC_MINISBLACK
+                                                        : PHOTOMETRIC_RGB;
     const struct container *in = o->container;
     char *text = level == 0 && o->description ? text_make("%s", o->description)
                  : in->describe               ? level ? NULL : in->describe(m)
@@ -231,14 +244,17 @@ static void level_write(struct maker *m, uint32_t level)
         die("%s: more than %d tiles", o->out, MAX_TILES);
     if (level == 0)
         damages_check(o, cols, rows);
-    uint64_t *offsets = alloc((size_t)cols * rows, sizeof *offsets);
-    uint64_t *counts = alloc((size_t)cols * rows, sizeof *counts);
+    const uint32_t n_planes = o->planes ? 3 : 1, n = cols * rows;
+    uint64_t *offsets = alloc((size_t)n_planes * n, sizeof *offsets);
+    uint64_t *counts = alloc((size_t)n_planes * n, sizeof *counts);
     if (m->src.tif && level > 0)
         source_shrink(m, 1u << 2 * level);
-    tiles_write(m, level, cols, rows, offsets, counts);
+    for (uint32_t k = 0; k < n_planes; k++)
+        tiles_write(m, level, (int)k, cols, rows, offsets + k * n, counts + k * n);
 
     const bool reduced = in->describe && level > 0;
-    dir_image(&d, reduced, w, h, m->codec->compression, photometric);
+    dir_image(&d, reduced, w, h, m->codec->compression, photometric,
+              o->planes ? PLANARCONFIG_SEPARATE : PLANARCONFIG_CONTIG);
     dir_short(&d, TIFFTAG_TILEWIDTH, 1, m->tile_w, 0, 0);
     dir_short(&d, TIFFTAG_TILELENGTH, 1, m->tile_h, 0, 0);
     if (text)
@@ -249,7 +265,7 @@ static void level_write(struct maker *m, uint32_t level)
         dir_text(&d, TIFFTAG_SOFTWARE, in->software);
     if (in->subs && level == 0 && o->n_levels > 1)
         dir_add(&d, TIFFTAG_SUBIFD, TIFF_LONG8, o->n_levels - 1)->numbers = m->subs;
-    dir_places(&d, &m->out, true, (uint64_t)cols * rows, offsets, counts);
+    dir_places(&d, &m->out, true, (uint64_t)n_planes * n, offsets, counts);
     if (m->src.tif && level == 0)
         dir_form_source(&d, m->src.tif);
     else
@@ -283,7 +299,7 @@ static void strips_write(struct maker *m, const struct form *form, const uint8_t
         out_bytes(&m->out, m->bytes.data, m->bytes.len);
     }
     dir_image(&d, subtype, w, h, codec->compression,
-              form->ycbcr ? PHOTOMETRIC_YCBCR : PHOTOMETRIC_RGB);
+              form->ycbcr ? PHOTOMETRIC_YCBCR : PHOTOMETRIC_RGB, PLANARCONFIG_CONTIG);
     dir_long(&d, TIFFTAG_ROWSPERSTRIP, strip);
     dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, m->o->empty ? "" : text);
     dir_places(&d, &m->out, false, n, offsets, counts);

@@ -134,7 +134,7 @@ void dir_write(struct tiff_out *o, struct dir *d);
 uint64_t dir_write_sub(struct tiff_out *o, struct dir *d);
 /* What every directory has. */
 void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t compression,
-               uint16_t photometric);
+               uint16_t photometric, uint16_t planar);
 /* Where its n tiles or strips lie. */
 void dir_places(struct dir *d, const struct tiff_out *o, bool tiled, uint64_t n,
                 const uint64_t *offsets, const uint64_t *counts);
@@ -170,6 +170,7 @@ struct opts {
     struct form form;
     bool big, big_endian, shuffle, lying, no_thumbnail, no_label, no_macro, empty;
     bool like_tiles; /* the thumbnail */
+    bool planes;     /* R, G and B in tiles of their own */
     enum tissue_kind tissue;
     uint32_t rect[4];
     enum stain stain;

@@ -191,7 +191,7 @@ static void j2k_fill(const struct form *f, const uint8_t *rgb, uint32_t w, uint3
             for (uint32_t v = y * comp->dy; v < (y + 1) * comp->dy && v < h; v++)
                 for (uint32_t u = x * comp->dx; u < (x + 1) * comp->dx && u < w; u++, n++) {
                     const uint8_t *px = rgb + 3 * ((size_t)v * w + u);
-                    sum += f->ycbcr ? ycc_of(px, (int)c) : px[c];
+                    sum += f->ycbcr ? ycc_of(px, (int)c) : px[f->gray ? 1 : c];
                 }
             comp->data[(size_t)y * comp->w + x] = (sum + n / 2) / n;
         }
@@ -200,19 +200,23 @@ static void j2k_fill(const struct form *f, const uint8_t *rgb, uint32_t w, uint3
 static opj_image_t *j2k_image(const struct form *f, const uint8_t *rgb, uint32_t w, uint32_t h)
 {
     opj_image_cmptparm_t parm[3] = {{0}};
-    for (uint32_t c = 0; c < 3; c++) {
+    const uint32_t n = f->gray ? 1 : 3;
+    for (uint32_t c = 0; c < n; c++) {
         parm[c].dx = c && f->ycbcr ? f->sub_x : 1;
         parm[c].dy = c && f->ycbcr ? f->sub_y : 1;
         parm[c].w = (w + parm[c].dx - 1) / parm[c].dx;
         parm[c].h = (h + parm[c].dy - 1) / parm[c].dy;
         parm[c].prec = 8;
     }
-    opj_image_t *image = opj_image_create(3, parm, f->ycbcr ? OPJ_CLRSPC_SYCC : OPJ_CLRSPC_SRGB);
+    opj_image_t *image = opj_image_create(n, parm,
+                                          f->ycbcr  ? OPJ_CLRSPC_SYCC
+                                          : f->gray ? OPJ_CLRSPC_GRAY
+                                                    : OPJ_CLRSPC_SRGB);
     if (!image)
         die("openjpeg: no image");
     image->x1 = w;
     image->y1 = h;
-    for (uint32_t c = 0; c < 3; c++)
+    for (uint32_t c = 0; c < n; c++)
         j2k_fill(f, rgb, w, h, c, &image->comps[c]);
     return image;
 }
@@ -226,7 +230,7 @@ static void j2k_encode(const struct codec *k, const struct form *f, const uint8_
     opj_cparameters_t parm;
     opj_set_default_encoder_parameters(&parm);
     parm.cp_comment = comment;
-    parm.tcp_mct = !f->ycbcr;
+    parm.tcp_mct = !f->ycbcr && !f->gray;
     parm.tcp_numlayers = 1;
     parm.cp_disto_alloc = 1;
     parm.tcp_rates[0] = f->quality >= 100 ? 0 : 3 + (float)(100 - f->quality) / 2;

@@ -29,7 +29,9 @@ static const char help[] =
     "  --compression NAME      jpeg; 33003, 33004, 33005, 34712: JPEG 2000; none, deflate, "
     "packbits,\n"
     "                          webp, lzma; with predictor 2: 32946, zstd, lzw (jpeg)\n"
-    "  --photometric NAME      rgb; ycbcr: of jpeg; gray: not of JPEG 2000 and webp (rgb)\n"
+    "  --photometric NAME      rgb; ycbcr: of jpeg; gray, and planes, a gray tile each of R, G "
+    "and\n"
+    "                          B: not of webp (rgb)\n"
     "  --subsampling S         of ycbcr and 33003: 444, 422, 420 (420; 33003: 422)\n"
     "  --quality Q             1 to 100; J2K is lossless at 100 (80)\n"
     "  --before Q              each tile was a JPEG of this quality before\n"
@@ -246,7 +248,8 @@ static bool parse_codec(struct opts *o, const char *name)
 static bool parse_photometric(struct opts *o, const char *name)
 {
     o->form.ycbcr = !strcmp(name, "ycbcr");
-    o->form.gray = !strcmp(name, "gray");
+    o->planes = !strcmp(name, "planes");
+    o->form.gray = o->planes || !strcmp(name, "gray");
     return o->form.ycbcr || o->form.gray || !strcmp(name, "rgb");
 }
 

@@ -169,7 +169,7 @@ void source_thumbnail_write(struct maker *m)
         counts[i] = m->bytes.len;
         out_bytes(&m->out, m->bytes.data, m->bytes.len);
     }
-    dir_image(&d, 0, w, h, compression, photometric);
+    dir_image(&d, 0, w, h, compression, photometric, PLANARCONFIG_CONTIG);
     dir_long(&d, TIFFTAG_ROWSPERSTRIP, rows);
     dir_text(&d, TIFFTAG_IMAGEDESCRIPTION, m->o->empty ? "" : text);
     dir_places(&d, &m->out, false, n, offsets, counts);

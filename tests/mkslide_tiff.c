@@ -161,7 +161,7 @@ uint64_t dir_write_sub(struct tiff_out *o, struct dir *d)
 
 /* What every directory has. */
 void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t compression,
-               uint16_t photometric)
+               uint16_t photometric, uint16_t planar)
 {
     dir_long(d, TIFFTAG_SUBFILETYPE, subtype);
     dir_long(d, TIFFTAG_IMAGEWIDTH, w);
@@ -171,7 +171,7 @@ void dir_image(struct dir *d, uint32_t subtype, uint32_t w, uint32_t h, uint16_t
     dir_short(d, TIFFTAG_COMPRESSION, 1, compression, 0, 0);
     dir_short(d, TIFFTAG_PHOTOMETRIC, 1, photometric, 0, 0);
     dir_short(d, TIFFTAG_SAMPLESPERPIXEL, 1, samples, 0, 0);
-    dir_short(d, TIFFTAG_PLANARCONFIG, 1, PLANARCONFIG_CONTIG, 0, 0);
+    dir_short(d, TIFFTAG_PLANARCONFIG, 1, planar, 0, 0);
     dir_long(d, TIFFTAG_IMAGEDEPTH, 1);
 }
 

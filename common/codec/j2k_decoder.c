@@ -44,22 +44,29 @@ static uint32_t u32(const uint8_t *p)
     return u16(p) << 16 | u16(p + 2);
 }
 
+static uint32_t components_of(const struct j2k_picture *f)
+{
+    return f->gray ? 1 : 3;
+}
+
 /*
  * Does the SIZ segment describe this picture? It must: OpenJPEG allocates memory for every
- * component and every inner tile that the segment states. Three components of 8 bits, unsigned; the
- * first whole, the others whole or of half width or height.
+ * component and every inner tile that the segment states. Components of 8 bits, unsigned; the first
+ * whole, the others whole or of half width or height.
  */
 static bool check_size(const uint8_t *b, size_t n, const struct j2k_picture *f)
 {
     enum { SIZ = 4, COMPONENTS = SIZ + 38, MOST_INNER_TILES = 4096 };
-    if (n < COMPONENTS + 9 || u16(b + 2) != 0xff51 || u16(b + SIZ) != 38 + 9 || u16(b + 40) != 3)
+    const uint32_t components = components_of(f);
+    if (n < COMPONENTS + 3 * components || u16(b + 2) != 0xff51 ||
+        u16(b + SIZ) != 38 + 3 * components || u16(b + 40) != components)
         return false;
     const uint32_t x1 = u32(b + 8), y1 = u32(b + 12), x0 = u32(b + 16), y0 = u32(b + 20);
     const uint32_t cols = u32(b + 24), rows = u32(b + 28);
     if (x1 <= x0 || y1 <= y0 || x1 - x0 != f->cols || y1 - y0 != f->rows || cols < 1 || rows < 1 ||
         (f->cols / cols + 2) * (f->rows / rows + 2) > MOST_INNER_TILES)
         return false;
-    for (int c = 0; c < 3; c++) {
+    for (uint32_t c = 0; c < components; c++) {
         const uint8_t *p = b + COMPONENTS + 3 * c;
         if (p[0] != 7 || p[1] < 1 || p[1] > 2 || p[2] < 1 || p[2] > 2 ||
             (c == 0 && (p[1] != 1 || p[2] != 1)))
@@ -153,9 +160,9 @@ static uint8_t clamp_byte(int v)
 /* Has OpenJPEG decoded every component to the size that its subsampling gives? */
 static bool is_expected(const opj_image_t *image, const struct j2k_picture *f)
 {
-    if (image->numcomps != 3)
+    if (image->numcomps != components_of(f))
         return false;
-    for (int c = 0; c < 3; c++) {
+    for (uint32_t c = 0; c < image->numcomps; c++) {
         const opj_image_comp_t *p = &image->comps[c];
         if (p->prec != 8 || p->sgnd || !p->data || p->dx < 1 || p->dx > 2 || p->dy < 1 ||
             p->dy > 2 || (c == 0 && (p->dx != 1 || p->dy != 1)) ||
@@ -314,6 +321,12 @@ static void lay_j2k(const struct j2k_decoder *d, const struct j2k_picture *f,
     }
 }
 
+static void lay_gray(const struct j2k_picture *f, const opj_image_t *image, uint8_t *gray)
+{
+    for (int64_t k = 0; k < f->rows * f->cols; k++)
+        gray[k] = clamp_byte(image->comps[0].data[k]);
+}
+
 /* Room for rows of so many columns. */
 static int grow(struct j2k_decoder *d, int64_t cols, struct err *e)
 {
@@ -359,7 +372,7 @@ static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, cons
 }
 
 int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
-               uint8_t *rgb, struct err *e)
+               uint8_t *out, struct err *e)
 {
     if (grow(d, f->cols, e))
         return J2K_NO_MEMORY;
@@ -368,8 +381,10 @@ int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t
     if (r)
         return r;
     const bool good = is_expected(image, f);
-    if (good)
-        lay_j2k(d, f, image, rgb);
+    if (good && f->gray)
+        lay_gray(f, image, out);
+    else if (good)
+        lay_j2k(d, f, image, out);
     opj_image_destroy(image);
     return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
 }
@@ -382,7 +397,7 @@ int j2k_check(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t 
     const int r = open_picture(d, f, bytes, n, levels < 3 ? levels : 3, &image, e);
     if (r)
         return r;
-    const bool good = image->numcomps == 3;
+    const bool good = image->numcomps == components_of(f);
     opj_image_destroy(image);
     return good ? 0 : err_set(e, "a JPEG 2000 stream with unexpected components");
 }
@@ -427,9 +442,9 @@ void j2k_decoder_free(struct j2k_decoder *d)
 }
 
 int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes, size_t n,
-               uint8_t *rgb, struct err *e)
+               uint8_t *out, struct err *e)
 {
-    (void)d, (void)f, (void)bytes, (void)n, (void)rgb;
+    (void)d, (void)f, (void)bytes, (void)n, (void)out;
     return err_set(e, "this build lacks OpenJPEG");
 }
 

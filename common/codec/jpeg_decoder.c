@@ -108,10 +108,11 @@ bool jpeg_is_available(struct err *e)
 {
     struct jpeg_decoder d = {0};
     struct err why = {""};
-    if (restart(&d, NULL, 0, &why) == 0) {
+    const int r = restart(&d, NULL, 0, &why);
+    if (d.made)
         jpeg_destroy_decompress(&d.jpeg);
+    if (r == 0 || r == JPEG_NO_MEMORY) /* the library is there */
         return true;
-    }
     err_set(e, "%s; install the libjpeg that this program was built with", why.msg);
     return false;
 }

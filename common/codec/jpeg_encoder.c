@@ -21,11 +21,12 @@ struct encoder {
 
 /* What is encoded, and how. */
 struct picture {
-    const uint8_t *rgb;
+    const uint8_t *pixels;
+    int channels; /* 3: RGB; 1: gray */
     size_t pitch; /* bytes from one row to the next; 0: all rows are the first */
     JDIMENSION width, height;
     int quality;
-    bool marked; /* stored as RGB, with an APP14 marker that says so */
+    bool marked; /* stored as it is, with an APP14 marker that says so */
 };
 
 static void on_error(j_common_ptr jpeg)
@@ -46,18 +47,18 @@ static void encode(struct encoder *w, const struct picture *p)
     jpeg_mem_dest(j, &w->bytes, &w->n);
     j->image_width = p->width;
     j->image_height = p->height;
-    j->input_components = 3;
-    j->in_color_space = JCS_RGB;
+    j->input_components = p->channels;
+    j->in_color_space = p->channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
     jpeg_set_defaults(j);
     if (p->marked) {
-        jpeg_set_colorspace(j, JCS_RGB);
+        jpeg_set_colorspace(j, j->in_color_space);
         j->write_Adobe_marker = TRUE;
     }
     jpeg_set_quality(j, p->quality, TRUE);
     j->optimize_coding = TRUE;
     jpeg_start_compress(j, TRUE);
     while (j->next_scanline < j->image_height) {
-        JSAMPROW row = (JSAMPROW)(uintptr_t)(p->rgb + j->next_scanline * p->pitch);
+        JSAMPROW row = (JSAMPROW)(uintptr_t)(p->pixels + j->next_scanline * p->pitch);
         jpeg_write_scanlines(j, &row, 1);
     }
     jpeg_finish_compress(j);
@@ -91,7 +92,8 @@ static uint8_t *run(const struct picture *p, size_t *n)
 
 uint8_t *jpeg_encode(const uint8_t *rgb, int width, int height, int quality, size_t *n)
 {
-    const struct picture p = {.rgb = rgb,
+    const struct picture p = {.pixels = rgb,
+                              .channels = 3,
                               .pitch = 3 * (size_t)width,
                               .width = (JDIMENSION)width,
                               .height = (JDIMENSION)height,
@@ -100,15 +102,16 @@ uint8_t *jpeg_encode(const uint8_t *rgb, int width, int height, int quality, siz
 }
 
 /* With quantisers of 1 the mean of a block is stored exactly: 8 times the value less 128. */
-int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
-                     struct err *e)
+int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int channels,
+                     uint8_t **bytes, size_t *n, struct err *e)
 {
-    uint8_t *line = malloc(3 * (size_t)cols);
+    uint8_t *line = malloc((size_t)(channels * cols));
     if (!line)
         return err_set(e, "out of memory");
     for (int64_t x = 0; x < cols; x++)
-        memcpy(line + 3 * x, rgb, 3);
-    const struct picture p = {.rgb = line,
+        memcpy(line + channels * x, colour, (size_t)channels);
+    const struct picture p = {.pixels = line,
+                              .channels = channels,
                               .width = (JDIMENSION)cols,
                               .height = (JDIMENSION)rows,
                               .quality = 100,
@@ -127,10 +130,10 @@ uint8_t *jpeg_encode(const uint8_t *rgb, int width, int height, int quality, siz
     return NULL;
 }
 
-int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t rgb[3], uint8_t **bytes, size_t *n,
-                     struct err *e)
+int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int channels,
+                     uint8_t **bytes, size_t *n, struct err *e)
 {
-    (void)cols, (void)rows, (void)rgb, (void)bytes, (void)n;
+    (void)cols, (void)rows, (void)colour, (void)channels, (void)bytes, (void)n;
     return err_set(e, "this build lacks libjpeg");
 }
 

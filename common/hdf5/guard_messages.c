@@ -1,6 +1,8 @@
 /* guard_messages.c - see guard_messages.h. */
 #include "common/hdf5/guard_messages.h"
 
+#include <string.h>
+
 static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t index)
 {
     uint64_t bytes;
@@ -71,14 +73,14 @@ static bool fits(const unsigned char *space, uint64_t n, uint64_t value_bytes, u
 }
 
 /* Version 3: version, flags, sizes of name, type and space, character set; then these, and the
- * value. */
+ * value. If a name is shorter than its size, the library frees what it has not set. */
 int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *attribute_name)
 {
     uint64_t version, flags, name, type, space, set, length, address, index;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) ||
         !guard_take(&b, 2, &type) || !guard_take(&b, 2, &space) || !guard_take(&b, 1, &set) ||
         version != 3 || flags != 0 || type < 8 || space < 4 || name < 1 ||
-        b.left < name + type + space || b.at[name - 1] != 0)
+        b.left < name + type + space || memchr(b.at, 0, (size_t)name) != b.at + name - 1)
         return guard_reject(g, "an attribute is damaged");
     *attribute_name = (struct guard_bytes){b.at, (size_t)name - 1};
     const unsigned char *t = b.at + name, *s = t + type;

@@ -160,7 +160,7 @@ static size_t refuse_filter(unsigned flags, size_t n_values, const unsigned *val
 }
 
 /* HDF5 creates a dataset with a mandatory filter only if the process has that filter. */
-int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows)
+int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows, int64_t channels)
 {
     const H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,
                                  .id = c->h5_filter,
@@ -168,7 +168,7 @@ int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows)
                                  .decoder_present = 1,
                                  .name = c->name,
                                  .filter = refuse_filter};
-    const unsigned values[4] = {c->level, (unsigned)cols, (unsigned)rows, 1};
+    const unsigned values[4] = {c->level, (unsigned)cols, (unsigned)rows, channels == 3};
     return H5Zregister(&filter) < 0 || H5Pset_filter(dcpl, c->h5_filter, 0, 4, values) < 0 ? -1 : 0;
 }
 
@@ -178,7 +178,7 @@ static hid_t create_jpeg(hid_t parent, const char *name, const struct jpeg_strip
     const hsize_t chunk[3] = {(hsize_t)s->rows, (hsize_t)s->width, 3};
     hid_t dcpl = h5_creation(H5P_DATASET_CREATE), space = H5Screate_simple(3, dims, NULL);
     dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 3, chunk) < 0 ||
-                             h5_set_kept(dcpl, codec_find("jpeg"), s->width, s->rows));
+                             h5_set_kept(dcpl, codec_find("jpeg"), s->width, s->rows, 3));
     hid_t ds = H5Dcreate2(parent, name, H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(dcpl);

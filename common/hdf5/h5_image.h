@@ -21,6 +21,6 @@ int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const 
  * stored bytes of all chunks, one after the other. */
 int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);
 /* Makes kept tiles the chunks of a dataset that will be created with this list. */
-int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows);
+int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows, int64_t channels);
 
 #endif

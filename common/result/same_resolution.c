@@ -3,8 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 static const double tolerance = 0.1;
 
@@ -25,40 +24,35 @@ static bool differ(double a, double b)
 static int judge(const struct same_resolution *r, const struct result_origin *o, double mpp,
                  struct err *e)
 {
-    if (r->with_mpp && !isnan(mpp))
+    if (r->with_mpp[0] && !isnan(mpp))
         return !differ(r->mpp, mpp)
                    ? 0
                    : err_set(e, "rejected: it has %.4g um/px, but %s has %.4g" REMEDY, mpp,
                              r->with_mpp, r->mpp);
-    return !r->with_downsample || !differ(r->downsample, o->downsample)
+    return !r->with_downsample[0] || !differ(r->downsample, o->downsample)
                ? 0
                : err_set(e, "rejected: its level is downsampled by %.4g, that of %s by %.4g" REMEDY,
                          o->downsample, r->with_downsample, r->downsample);
 }
 
 /* Keeps the first value that is known, and whose it is. */
-static int keep(char **whose, double *first, const char *name, double value, struct err *e)
+static void keep(char whose[SAME_RESOLUTION_NAME], double *first, const char *name, double value)
 {
-    if (*whose || isnan(value))
-        return 0;
+    if (whose[0] || isnan(value))
+        return;
     *first = value;
-    *whose = strdup(name);
-    return *whose ? 0 : err_set(e, "out of memory");
+    snprintf(whose, SAME_RESOLUTION_NAME, "%s", name);
 }
 
 int same_resolution_check(struct same_resolution *r, const char *name,
                           const struct result_origin *o, struct err *e)
 {
     const double mpp = resolution(o);
-    const int bad = judge(r, o, mpp, e) || keep(&r->with_mpp, &r->mpp, name, mpp, e) ||
-                    keep(&r->with_downsample, &r->downsample, name, o->downsample, e);
-    r->others += bad;
-    return bad ? -1 : 0;
-}
-
-void same_resolution_free(struct same_resolution *r)
-{
-    free(r->with_downsample);
-    free(r->with_mpp);
-    *r = (struct same_resolution){.others = 0};
+    if (judge(r, o, mpp, e)) {
+        r->others++;
+        return -1;
+    }
+    keep(r->with_mpp, &r->mpp, name, mpp);
+    keep(r->with_downsample, &r->downsample, name, o->downsample);
+    return 0;
 }

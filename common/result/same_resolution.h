@@ -17,16 +17,17 @@
 #include <stdint.h>
 
 /* What the slides are compared with. Zero it before use. */
+enum { SAME_RESOLUTION_NAME = 4096 };
 struct same_resolution {
-    char *with_downsample, *with_mpp; /* names of the first slides that state them; owned */
+    /* names of the first slides that state them, "" so far */
+    char with_downsample[SAME_RESOLUTION_NAME], with_mpp[SAME_RESOLUTION_NAME];
     double downsample, mpp;           /* of these; mpp is um per stored pixel */
     int64_t others;                   /* slides of another resolution */
 };
 
 /* -1 if the slide's resolution is another one: it is counted, and the message says what differs and
- * what to do, but does not name the slide. Also when out of memory. */
+ * what to do, but does not name the slide. */
 int same_resolution_check(struct same_resolution *r, const char *name,
                           const struct result_origin *o, struct err *e);
-void same_resolution_free(struct same_resolution *r);
 
 #endif

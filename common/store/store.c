@@ -42,7 +42,7 @@ int store_check_info(const struct store_info *i, struct err *e)
     if (i->width < 1 || i->width > most || i->height < 1 || i->height > most)
         return err_set(e, "invalid size: %lld x %lld px", (long long)i->width,
                        (long long)i->height);
-    if (codec_keeps(i->codec) && i->channels != 3)
+    if (i->codec->id == CODEC_J2K && i->channels != 3)
         return err_set(e, "codec %s needs 3 channels, not %lld", i->codec->name,
                        (long long)i->channels);
     if (i->channels != 1 && i->channels != 3)

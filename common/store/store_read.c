@@ -331,7 +331,7 @@ static bool is_filter(hid_t dcpl, const struct store_info *i)
         return false;
     return !codec_keeps(i->codec) ||
            (!(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == (unsigned)i->chunk_cols &&
-            v[2] == (unsigned)i->chunk_rows && v[3] == 1);
+            v[2] == (unsigned)i->chunk_rows && v[3] == (i->channels == 3));
 }
 
 /* The layout must be the one that the writer makes. */

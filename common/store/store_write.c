@@ -258,7 +258,7 @@ static int set_filter(hid_t dcpl, const struct store_info *i)
 {
     const unsigned level = i->codec->level;
     if (codec_keeps(i->codec))
-        return h5_set_kept(dcpl, i->codec, i->chunk_cols, i->chunk_rows);
+        return h5_set_kept(dcpl, i->codec, i->chunk_cols, i->chunk_rows, i->channels);
     if (!i->codec->h5_filter)
         return 0;
     /* optional, because this process may lack it: chunks arrive packed */

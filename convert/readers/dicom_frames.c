@@ -15,6 +15,8 @@ enum {
     TABLE_ENTRIES = 8192, /* read at once */
 };
 
+static const uint64_t MOST_OFFSET = (uint64_t)1 << 62;
+
 struct frames {
     const struct dicom_instance *i;
     struct dicom_file file;
@@ -84,13 +86,13 @@ static bool may_be_fragment(struct frames *f, uint64_t at)
     return at >= f->file.bytes || (item_at(f, at, &tag, &length) && tag == DICOM_ITEM);
 }
 
-/* Basic table: a frame ends where the next one begins. False: the offsets contradict themselves. */
-static bool from_basic_table(struct frames *f, const uint64_t *offsets)
+/* A frame ends where the next one begins. False: the offsets contradict themselves. */
+static bool take_offsets(struct frames *f, const uint64_t *offsets)
 {
     if (offsets[0] != 0)
         return false;
     for (int64_t k = 1; k < f->n; k++) {
-        if (offsets[k] < offsets[k - 1] + HEAD)
+        if (offsets[k] < offsets[k - 1] + HEAD || offsets[k] > MOST_OFFSET)
             return false;
         f->places[k - 1] =
             (struct tile_place){f->first + offsets[k - 1], offsets[k] - offsets[k - 1]};
@@ -103,27 +105,31 @@ static bool from_basic_table(struct frames *f, const uint64_t *offsets)
     return true;
 }
 
-/* Extended table: offsets of 64 bits, and lengths without an odd frame's padding. Each frame is one
- * fragment, so that it begins where the one before ends. */
+static bool from_basic_table(struct frames *f, uint64_t at, uint64_t *room)
+{
+    return read_table(f, at, 4, f->n, room) && take_offsets(f, room);
+}
+
+/* Is this the length of a frame of one fragment? Without an odd frame's padding, or, as wsidicom
+ * writes, with it and the item's head. Nothing is known of a frame behind the end of the file. */
+static bool is_length(const struct frames *f, const struct tile_place *p, uint64_t length)
+{
+    return p->offset >= f->file.bytes || length == p->bytes ||
+           (length <= p->bytes && HEAD + length + (length & 1) == p->bytes);
+}
+
+/* Extended table: offsets and lengths of 64 bits. */
 static bool from_extended_table(struct frames *f, uint64_t *room)
 {
     const struct dicom_place *o = &f->i->extended_offsets, *l = &f->i->extended_lengths;
     const uint64_t n = 8 * (uint64_t)f->n;
-    uint64_t at = f->first;
-    if (o->bytes != n || l->bytes != n || !read_table(f, l->at, 8, f->n, room))
-        return false;
-    for (int64_t k = 0; k < f->n; k++) {
-        if (room[k] > f->file.bytes)
-            return false;
-        f->places[k] = (struct tile_place){at, HEAD + room[k] + (room[k] & 1)};
-        at += f->places[k].bytes;
-    }
-    if (!read_table(f, o->at, 8, f->n, room))
+    if (o->bytes != n || l->bytes != n || !read_table(f, o->at, 8, f->n, room) ||
+        !take_offsets(f, room) || !read_table(f, l->at, 8, f->n, room))
         return false;
     for (int64_t k = 0; k < f->n; k++)
-        if (room[k] != f->places[k].offset - f->first)
+        if (!is_length(f, &f->places[k], room[k]))
             return false;
-    return may_be_fragment(f, f->places[f->n - 1].offset);
+    return true;
 }
 
 /* --- frames without a table --- */
@@ -199,8 +205,7 @@ static int find_frames(struct frames *f, uint64_t *room, struct err *problem, st
         return err_set(e, "damaged: its table of frames is cut off; copy the file again");
     if (extended && length == 0 && from_extended_table(f, room))
         return 1;
-    if (!extended && length == 4 * (uint64_t)f->n && read_table(f, table, 4, f->n, room) &&
-        from_basic_table(f, room))
+    if (!extended && length == 4 * (uint64_t)f->n && from_basic_table(f, table, room))
         return 1;
     if (extended || length > 0)
         err_set(problem, "its table of the frames' offsets is damaged");

@@ -258,8 +258,8 @@ bool dicom_instance_is_j2k(const struct dicom_instance *i)
     return !strcmp(dicom_instance_syntax(i), "JPEG 2000");
 }
 
-/* Does the file state three samples of 8 bits in colours that such streams have? */
-static bool is_colour(const struct dicom_instance *i)
+/* Does the file state colours that such streams have? */
+static bool has_colours(const struct dicom_instance *i)
 {
     static const struct {
         const char *photometric;
@@ -272,8 +272,7 @@ static bool is_colour(const struct dicom_instance *i)
     const bool is_j2k = dicom_instance_is_j2k(i);
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(i->photometric, known[k].photometric))
-            return (is_j2k ? known[k].j2k : known[k].jpeg) && i->samples == 3 &&
-                   i->bits_allocated == 8 && i->bits_stored == 8;
+            return is_j2k ? known[k].j2k : known[k].jpeg;
     return false;
 }
 
@@ -288,8 +287,10 @@ const char *dicom_instance_obstacle(const struct dicom_instance *i)
         return "its pixels are neither baseline JPEG nor JPEG 2000";
     if (i->pixels.bytes != DICOM_UNDEFINED)
         return "it has no compressed frames";
-    if (!is_colour(i))
+    if (i->samples != 3 || i->bits_allocated != 8 || i->bits_stored != 8)
         return "its pixels are not 8-bit colour";
+    if (!has_colours(i))
+        return "its PhotometricInterpretation does not go with its compression";
     if (i->concatenation[0] && i->first_frame < 0)
         return "it is a part of a level, but does not state its first frame";
     if (!is_side(i->cols) || !is_side(i->rows))

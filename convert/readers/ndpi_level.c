@@ -50,6 +50,7 @@ struct head {
     int64_t mcu_cols; /* px */
     int64_t interval; /* MCUs */
     bool has_jfif;
+    bool is_halved;  /* chroma of half height */
     const char *odd; /* why its level cannot be cut into tiles, NULL so far */
 };
 
@@ -64,15 +65,14 @@ static unsigned u16(const uint8_t *p)
     return (unsigned)p[0] << 8 | p[1];
 }
 
-/* Three components, of which the second and third may have half the width. */
+/* Three components, of which the second and third may have half the width or height. */
 static bool take_frame(struct head *h, size_t at, size_t n)
 {
     const uint8_t *p = h->bytes + at; /* the segment, from its length on */
     if (n != 17 || p[2] != 8 || p[7] != 3)
         return is_odd(h, "its JPEG does not have three components of 8 bits");
-    if (p[9] == 0x12 || p[9] == 0x22)
-        return is_odd(h, "its JPEG has chroma of half height (4:2:0 or 4:4:0)");
-    if ((p[9] != 0x11 && p[9] != 0x21) || p[12] != 0x11 || p[15] != 0x11)
+    h->is_halved = p[9] == 0x12 || p[9] == 0x22;
+    if ((!h->is_halved && p[9] != 0x11 && p[9] != 0x21) || p[12] != 0x11 || p[15] != 0x11)
         return is_odd(h, "its JPEG has unusual chroma");
     h->size = at + 3;
     h->mcu_cols = 8 * (p[9] >> 4);
@@ -222,7 +222,12 @@ static int read_stream(struct ndpi_level *l, const struct tiff_file *t,
     h.n = read_at(t->fd, from, h.bytes, sizeof h.bytes);
     if (h.n < sizeof h.bytes && errno)
         return err_sys(e, "cannot read");
-    if (!parse_head(&h) || !take_grid(l, &h)) {
+    const bool good = parse_head(&h);
+    if (good && h.is_halved)
+        return err_set(e, "its JPEG has restart markers and chroma of half height (4:2:0 or "
+                          "4:4:0), which OpenSlide does not decode either; convert the slide "
+                          "first, for example with bfconvert");
+    if (!good || !take_grid(l, &h)) {
         err_set(e, "%s", h.odd);
         return 0;
     }

@@ -34,8 +34,8 @@ bool ndpi_is(const char *path);
 /*
  * Finds the level of this size. 1: *l is filled; ndpi_level_free it. 0: not an NDPI file, or a
  * level that cannot be cut into tiles exactly, and e says why: without restart markers or their
- * table, chroma of half height, intervals that are no part of a row or larger than a tile may be.
- * -1: it cannot be read now; errno.
+ * table, intervals that are no part of a row or larger than a tile may be. -1: it cannot be read
+ * now; errno. Or it has chroma of half height, with which OpenSlide finds all tiles damaged.
  */
 int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64_t height,
                     struct err *e);

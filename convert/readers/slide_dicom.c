@@ -123,10 +123,7 @@ static void describe(struct dicom_reader *d, int64_t level)
 static int check_level(const struct dicom_slide *s, int64_t level, struct err *e)
 {
     if (level >= s->n)
-        return s->n == 1
-                   ? err_set(e, "has only level 0; --level %" PRId64 " is out of range", level)
-                   : err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
-                             s->n - 1, level);
+        return slide_reject_level(s->n, level, e);
     const struct dicom_instance *i = dicom_slide_instance(&s->levels[level]);
     const char *obstacle = dicom_instance_obstacle(i);
     if (dicom_instance_check_single(i, e))

@@ -4,6 +4,8 @@
 #ifndef WSI_SLIDE_INFO_H
 #define WSI_SLIDE_INFO_H
 
+#include "common/base/err.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,6 +21,7 @@ struct slide_info {
     double downsamples[SLIDE_LEVELS];
     bool has_eighth;              /* read_eighth works */
     bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
+    bool is_gray;                 /* its tiles are gray, so its store is */
     char no_jpeg[160];            /* why codec jpeg is not possible; "": it is */
     bool is_j2k;                  /* codec j2k is possible */
     bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
@@ -29,5 +32,8 @@ struct slide_info {
     uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
+
+/* The slide has so many levels, of which `level` is none. Returns -1. */
+int slide_reject_level(int64_t levels, int64_t level, struct err *e);
 
 #endif

@@ -99,10 +99,7 @@ static int describe(openslide_t *o, int64_t level, struct slide_info *i, struct 
 {
     const int32_t levels = openslide_get_level_count(o);
     if (level >= levels)
-        return levels == 1
-                   ? err_set(e, "has only level 0; --level %" PRId64 " is out of range", level)
-                   : err_set(e, "has levels 0 to %d; --level %" PRId64 " is out of range",
-                             levels - 1, level);
+        return slide_reject_level(levels, level, e);
     *i = (struct slide_info){.level = level};
     describe_levels(o, i);
     if (i->width < 1 || i->height < 1 || i->width > INT32_MAX || i->height > INT32_MAX)

@@ -62,16 +62,18 @@ static const char *vendor_of(const struct tiff_level *l)
 }
 
 /* Why the tiles cannot be kept, if they cannot. */
-static void name_obstacle(const struct tile_format *f, struct slide_info *i)
+static void name_obstacle(const struct tiff_level *l, struct slide_info *i)
 {
+    const struct tile_format *f = &l->format;
     char name[64];
     tiff_file_name_compression((uint64_t)f->compression, name, sizeof name);
-    if (f->compression == TILE_JPEG && !tile_may_be_kept(f))
-        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its JPEG tiles are gray");
+    i->is_j2k = tile_is_j2k(f) && !tile_is_gray(f);
+    if (l->in_planes)
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are in separate planes");
+    else if (tile_is_j2k(f) && tile_is_gray(f))
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its JPEG 2000 tiles are gray");
     else if (!tile_may_be_kept(f))
-        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
-                 tile_is_j2k(f) ? "JPEG 2000" : name);
-    i->is_j2k = tile_is_j2k(f);
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s", name);
 }
 
 /* What the file itself says of the slide. */
@@ -86,11 +88,12 @@ static void describe(struct tiff_slide *v, int64_t level)
                              .tile_cols = l->format.cols,
                              .tile_rows = l->format.rows,
                              .has_thumbnail = l->has_thumbnail};
-    i->has_eighth =
-        l->format.compression == TILE_JPEG && i->tile_cols % 8 == 0 && i->tile_rows % 8 == 0;
+    i->has_eighth = l->format.compression == TILE_JPEG && !l->in_planes && i->tile_cols % 8 == 0 &&
+                    i->tile_rows % 8 == 0;
     i->gray_is_luma =
         l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
-    name_obstacle(&l->format, i);
+    i->is_gray = tile_is_gray(&l->format) && !l->in_planes;
+    name_obstacle(l, i);
     memset(i->background, 255, 3);
     i->levels = l->levels;
     memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
@@ -165,8 +168,11 @@ static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, 
 static int open_tiles(struct tiff_slide *v, const char *path, int threads, struct err *e)
 {
     const struct tiff_level *l = &v->level;
-    struct tile_grid g = {
-        .format = l->format, .cols = l->cols, .rows = l->rows, .places = l->places};
+    struct tile_grid g = {.format = l->format,
+                          .cols = l->cols,
+                          .rows = l->rows,
+                          .places = l->places,
+                          .in_planes = l->in_planes};
     memcpy(g.background, v->info.background, sizeof g.background);
     v->common.tiles = tile_file_open(path, &g, threads, e);
     return v->common.tiles ? 1 : -1;

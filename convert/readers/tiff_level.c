@@ -3,6 +3,7 @@
 
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_info.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_xml.h"
@@ -148,19 +149,29 @@ static int compression_of(TIFF *t, enum tiff_kind kind, int photometric)
     return photometric == TILE_PHOTOMETRIC_YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
 }
 
-/* Are the samples bytes, side by side, in the usual order? */
+/* Are the samples bytes, in the usual order? */
 static bool has_plain_bytes(TIFF *t)
 {
     const int kind = small_tag(t, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
     return small_tag(t, TIFFTAG_BITSPERSAMPLE, 1) == 8 &&
            (kind == SAMPLEFORMAT_UINT || kind == SAMPLEFORMAT_VOID) &&
-           small_tag(t, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_CONTIG &&
            small_tag(t, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT) == ORIENTATION_TOPLEFT &&
            small_tag(t, TIFFTAG_FILLORDER, FILLORDER_MSB2LSB) == FILLORDER_MSB2LSB;
 }
 
+/* Does the directory have a tile for each of R, G and B? So Bio-Formats writes them; it states
+ * YCbCr where these are JPEG. */
+static bool has_planes(TIFF *t, const struct tile_format *f)
+{
+    return small_tag(t, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_SEPARATE &&
+           small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) == 3 &&
+           (f->photometric == TILE_PHOTOMETRIC_RGB ||
+            (f->photometric == TILE_PHOTOMETRIC_YCBCR && f->compression == TILE_JPEG));
+}
+
 /* The format of tiles or strips. False when this reader does not know it. */
-static bool take_format(TIFF *t, enum tiff_kind kind, struct tile_format *f, uint8_t **owned)
+static bool take_format(TIFF *t, enum tiff_kind kind, struct tile_format *f, bool *in_planes,
+                        uint8_t **owned)
 {
     const void *tables = NULL;
     uint32_t n = 0;
@@ -168,15 +179,24 @@ static bool take_format(TIFF *t, enum tiff_kind kind, struct tile_format *f, uin
     f->photometric = small_tag(t, TIFFTAG_PHOTOMETRIC, 0);
     f->compression = compression_of(t, kind, f->photometric);
     f->predictor = TIFFGetField(t, TIFFTAG_PREDICTOR, &predictor) ? predictor : PREDICTOR_NONE;
-    if (!tile_is_known(f) || !has_plain_bytes(t) ||
-        small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) !=
-            (f->photometric == TILE_PHOTOMETRIC_GRAY ? 1 : 3))
+    *in_planes = has_planes(t, f);
+    if (*in_planes)
+        f->photometric = TILE_PHOTOMETRIC_GRAY;
+    else if (small_tag(t, TIFFTAG_PLANARCONFIG, 1) != PLANARCONFIG_CONTIG ||
+             small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) != (tile_is_gray(f) ? 1 : 3))
+        return false;
+    if (!tile_is_known(f) || !has_plain_bytes(t))
         return false;
     if (f->compression == TILE_JPEG && TIFFGetField(t, TIFFTAG_JPEGTABLES, &n, &tables) && n > 0) {
         f->tables = *owned = copy_of(tables, n);
         f->tables_bytes = n;
     }
     return true;
+}
+
+static int64_t n_places(const struct tiff_level *l)
+{
+    return l->cols * l->rows * (l->in_planes ? 3 : 1);
 }
 
 /* Compares the picture's size with the length of the file's own tables. */
@@ -189,7 +209,7 @@ static int check_tables(const char *path, uint64_t directory, const struct tiff_
         tiff_file_close(&f);
         return err_set(e, "its directory cannot be read; copy the slide again");
     }
-    const int r = tiff_file_check_tables(&d, l->width, l->height, l->cols * l->rows, e);
+    const int r = tiff_file_check_tables(&d, l->width, l->height, n_places(l), e);
     tiff_directory_free(&d);
     tiff_file_close(&f);
     return r;
@@ -214,7 +234,7 @@ static int check_description(const struct tiff_level *l, struct err *e)
 /* A file that lacks more than half of its tiles is rejected. */
 static int check_places(const struct tiff_level *l, uint64_t file_bytes, struct err *e)
 {
-    const int64_t n = l->cols * l->rows;
+    const int64_t n = n_places(l);
     int64_t outside = 0;
     for (int64_t k = 0; k < n; k++)
         outside +=
@@ -241,7 +261,7 @@ static int take_places_of(TIFF *t, int64_t n, struct tile_place **places, struct
 
 static int take_places(TIFF *t, struct tiff_level *l, struct err *e)
 {
-    const int64_t n = l->cols * l->rows;
+    const int64_t n = n_places(l);
     if (l->format.tables_bytes && !l->tables)
         return err_set(e, "out of memory");
     if (check_tables(TIFFFileName(t), TIFFCurrentDirOffset(t), l, e))
@@ -266,11 +286,13 @@ static bool is_thumbnail(TIFF *t, uint32_t width, uint32_t height)
 static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
 {
     uint32_t width = 0, height = 0, rows = 0;
+    bool in_planes;
     TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width);
     TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height);
     TIFFGetFieldDefaulted(t, TIFFTAG_ROWSPERSTRIP, &rows);
     if (width > MOST_SIDE || height > MOST_SIDE || rows < 1 ||
-        !take_format(t, TIFF_APERIO, &s->format, &s->tables) || !tile_may_be_kept(&s->format))
+        !take_format(t, TIFF_APERIO, &s->format, &in_planes, &s->tables) ||
+        !tile_may_be_kept(&s->format) || tile_is_gray(&s->format))
         return 0;
     s->format.cols = width;
     s->format.rows = rows < height ? rows : height;
@@ -408,14 +430,6 @@ static int check_pictures(const char *path, const struct tiff_level *l, struct e
     return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(path, others, e) : 0;
 }
 
-static int no_level(const struct tiff_level *l, int64_t level, struct err *e)
-{
-    if (l->kind == TIFF_APERIO || l->levels < 2)
-        return 0; /* OpenSlide says so */
-    return err_set(e, "has levels 0 to %" PRId64 "; --level %" PRId64 " is out of range",
-                   l->levels - 1, level);
-}
-
 static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
                             struct err *e)
 {
@@ -431,10 +445,10 @@ static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool a
         return -1;
     list_levels(t, l, width, height);
     if (level >= l->levels)
-        return no_level(l, level, e);
+        return slide_reject_level(l->levels, level, e);
     if (!TIFFSetSubDirectory(t, l->at[level]))
         return err_set(e, "its directory cannot be read again");
-    if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->tables))
+    if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->in_planes, &l->tables))
         return 0;
     if ((level == 0 && aperio && check_description(l, e)) ||
         check_pictures(TIFFFileName(t), l, e) || take_places(t, l, e))

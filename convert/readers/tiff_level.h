@@ -34,7 +34,8 @@ struct tiff_level {
     double downsample;         /* against level 0 */
     struct tile_format format; /* of its tiles; format.tables points to `tables` */
     int64_t cols, rows;        /* tiles */
-    struct tile_place *places; /* [rows][cols] */
+    bool in_planes;            /* R, G and B of a tile lie apart; `format` is that of one of them */
+    struct tile_place *places; /* [rows][cols], in_planes [3][rows][cols] */
     uint8_t *tables;           /* JPEGTables, NULL without */
     char *description;         /* of the slide */
     uint8_t *icc;              /* the slide's ICC profile, NULL without */

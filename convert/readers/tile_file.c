@@ -2,6 +2,7 @@
 #include "convert/readers/tile_file.h"
 
 #include "common/base/read_at.h"
+#include "common/store/gray.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@ enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in
 struct scratch {
     struct tile_decoder *decoder; /* NULL until it is needed */
     struct tile_bytes tile;       /* compressed */
+    uint8_t *planes;              /* [3][rows][cols] of a tile, in_planes; else NULL */
 };
 
 /* An open file. */
@@ -78,6 +80,7 @@ void tile_file_close(struct tile_file *t)
     for (int k = 0; k < t->threads; k++) {
         tile_free(t->scratch[k].decoder);
         free(t->scratch[k].tile.bytes);
+        free(t->scratch[k].planes);
     }
     for (int k = 0; k < t->n_files; k++)
         close(t->files[k].fd);
@@ -100,11 +103,28 @@ int tile_bytes_grow(struct tile_bytes *b, size_t n, struct err *e)
     return 0;
 }
 
+enum { PLANES = 3 };
+
 /* A tile that is gathered has some place. */
 static struct tile_place place_at(const struct tile_file *t, int64_t col, int64_t row)
 {
     const struct tile_grid *g = &t->grid;
     return g->gather ? (struct tile_place){0, 1} : g->places[row * g->cols + col];
+}
+
+static struct tile_place plane_at(const struct tile_file *t, int plane, int64_t col, int64_t row)
+{
+    const struct tile_grid *g = &t->grid;
+    return g->places[(plane * g->rows + row) * g->cols + col];
+}
+
+/* Bytes of a tile, with all its planes; 0: the slide does not have it. */
+static uint64_t bytes_of(const struct tile_file *t, int64_t col, int64_t row)
+{
+    uint64_t bytes = 0;
+    for (int k = 0; k < PLANES && t->grid.in_planes; k++)
+        bytes += plane_at(t, k, col, row).bytes;
+    return t->grid.in_planes ? bytes : place_at(t, col, row).bytes;
 }
 
 /* The file of a place, and *at, the offset in it. NULL: there is no such file. */
@@ -144,11 +164,24 @@ static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const str
 static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out)
 {
     const uint8_t *b = t->grid.background;
-    const uint8_t gray = (uint8_t)((299 * b[0] + 587 * b[1] + 114 * b[2] + 500) / 1000);
+    uint8_t gray;
+    gray_bytes_from_rgb(b, &gray, 1);
     if (channels == 1)
         memset(out, gray, n);
     for (size_t k = 0; channels == 3 && k < n; k++)
         memcpy(out + 3 * k, b, 3);
+}
+
+static int prepare(const struct tile_file *t, struct scratch *s, struct err *e)
+{
+    return s->decoder || (s->decoder = tile_create(&t->grid.format, e)) ? 0 : -1;
+}
+
+/* Reads the bytes of a place into s->tile. 0; 1: they are not in the file; -1. */
+static int fetch_place(const struct tile_file *t, struct scratch *s, const struct tile_place *p,
+                       struct err *e)
+{
+    return p->bytes > 0 && is_possible(t, p) ? read_bytes(t, &s->tile, p, e) : 1;
 }
 
 /* Prepares the thread's decoder and reads a tile into s->tile. 0; 1: it is not in the file; -1. */
@@ -156,12 +189,12 @@ static int fetch(const struct tile_file *t, struct scratch *s, int64_t col, int6
                  struct err *e)
 {
     const struct tile_grid *g = &t->grid;
-    if (!s->decoder && !(s->decoder = tile_create(&g->format, e)))
+    if (prepare(t, s, e))
         return -1;
     if (g->gather)
         return g->gather(g->ctx, col, row, &s->tile, e);
     const struct tile_place p = place_at(t, col, row);
-    return p.bytes > 0 && is_possible(t, &p) ? read_bytes(t, &s->tile, &p, e) : 1;
+    return fetch_place(t, s, &p, e);
 }
 
 /* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
@@ -182,6 +215,51 @@ static struct tile_file *tiles_of(const struct slide *s)
     return ((const struct tiled_slide *)s)->tiles;
 }
 
+/* Decodes the planes of a tile into s->planes. As settle()'s `bad`, or -1. */
+static int read_planes(const struct tile_file *t, struct scratch *s, int64_t col, int64_t row,
+                       struct err *e)
+{
+    const struct tile_format *f = &t->grid.format;
+    const size_t n = (size_t)(f->cols * f->rows);
+    int bad = prepare(t, s, e);
+    if (bad == 0 && !s->planes && !(s->planes = malloc(PLANES * n)))
+        bad = err_set(e, "out of memory");
+    for (int k = 0; k < PLANES && bad == 0; k++) {
+        const struct tile_place p = plane_at(t, k, col, row);
+        bad = fetch_place(t, s, &p, e);
+        if (bad == 0)
+            bad =
+                tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e);
+        if (bad == TILE_DAMAGED)
+            return 1;
+    }
+    return bad;
+}
+
+static void join_planes(const uint8_t *planes, size_t n, int channels, uint8_t *out)
+{
+    for (size_t k = 0; k < n; k++) {
+        const uint8_t rgb[PLANES] = {planes[k], planes[n + k], planes[2 * n + k]};
+        if (channels == PLANES)
+            memcpy(out + PLANES * k, rgb, PLANES);
+        else
+            gray_bytes_from_rgb(rgb, out + k, 1);
+    }
+}
+
+static int read_joined(struct tile_file *t, struct scratch *s, int64_t col, int64_t row,
+                       int channels, uint8_t *out, enum store_status *status, struct err *e)
+{
+    const size_t n = (size_t)(t->grid.format.cols * t->grid.format.rows);
+    const struct tile_place all = {0, bytes_of(t, col, row)};
+    const int bad = read_planes(t, s, col, row, e);
+    if (bad < 0)
+        return -1;
+    if (bad == 0)
+        join_planes(s->planes, n, channels, out);
+    return settle(t, &all, bad, channels, n, out, status);
+}
+
 int tile_file_read(struct slide *slide, int thread, int64_t col, int64_t row, int channels,
                    uint8_t *out, enum store_status *status, struct err *e)
 {
@@ -189,6 +267,8 @@ int tile_file_read(struct slide *slide, int thread, int64_t col, int64_t row, in
     const struct tile_format *f = &t->grid.format;
     const struct tile_place p = place_at(t, col, row);
     struct scratch *s = &t->scratch[thread];
+    if (t->grid.in_planes)
+        return read_joined(t, s, col, row, channels, out, status, e);
     int bad = fetch(t, s, col, row, e);
     if (bad < 0)
         return -1;
@@ -236,7 +316,7 @@ int tile_file_read_kept(struct slide *slide, int thread, int64_t col, int64_t ro
 
 bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row)
 {
-    return place_at(tiles_of(s), col, row).bytes == 0;
+    return bytes_of(tiles_of(s), col, row) == 0;
 }
 
 const char *tile_file_contradiction(const struct slide *s)
@@ -285,20 +365,26 @@ static void advise(const struct tile_file *t, const struct tile_place *p, size_t
     }
 }
 
+/* Announces the places first .. end - 1. */
+static void prefetch_places(const struct tile_file *t, int64_t first, int64_t end)
+{
+    const struct tile_place *places = t->grid.places;
+    size_t n = 0;
+    struct tile_place *p = malloc((size_t)(end - first) * sizeof *p);
+    for (int64_t k = first; p && k < end; k++)
+        if (places[k].bytes > 0 && is_possible(t, &places[k]))
+            p[n++] = places[k];
+    if (n > 1)
+        qsort(p, n, sizeof *p, by_offset);
+    advise(t, p, n);
+    free(p);
+}
+
 void tile_file_prefetch(struct slide *s, int64_t row, int64_t rows)
 {
     const struct tile_file *t = tiles_of(s);
     const struct tile_grid *g = &t->grid;
     const int64_t end = row + rows < g->rows ? row + rows : g->rows;
-    size_t n = 0;
-    if (g->gather)
-        return;
-    struct tile_place *p = malloc((size_t)((end - row) * g->cols) * sizeof *p);
-    for (int64_t k = row * g->cols; p && k < end * g->cols; k++)
-        if (g->places[k].bytes > 0 && is_possible(t, &g->places[k]))
-            p[n++] = g->places[k];
-    if (n > 1)
-        qsort(p, n, sizeof *p, by_offset);
-    advise(t, p, n);
-    free(p);
+    for (int64_t k = 0; k < (g->in_planes ? PLANES : 1) && !g->gather; k++)
+        prefetch_places(t, (k * g->rows + row) * g->cols, (k * g->rows + end) * g->cols);
 }

@@ -35,7 +35,9 @@ struct tile_grid {
     struct tile_format format;
     int64_t cols, rows;              /* tiles */
     const struct tile_place *places; /* [rows][cols]; NULL with `gather` */
-    const char *const *others;       /* [n_others]: paths of files 1, 2, ...; only for opening */
+    bool in_planes; /* R, G and B of a tile lie apart: `places` is [3][rows][cols], and each is a
+                       gray tile of this format. Not with read_eighth and read_kept */
+    const char *const *others; /* [n_others]: paths of files 1, 2, ...; only for opening */
     int n_others;
     /* Makes the stream of a tile whose bytes lie in several places. Different threads may call it
      * at once. 0; 1: the bytes are damaged or not in the file; -1. NULL: there are `places`. */

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct tile_decoder {
     struct tile_format format;
@@ -29,13 +30,18 @@ bool tile_is_j2k(const struct tile_format *f)
 bool tile_may_be_kept(const struct tile_format *f)
 {
     return f->compression == TILE_JPEG &&
-           (f->photometric == TILE_PHOTOMETRIC_RGB || f->photometric == TILE_PHOTOMETRIC_YCBCR);
+           (f->photometric == TILE_PHOTOMETRIC_RGB || f->photometric == TILE_PHOTOMETRIC_YCBCR ||
+            f->photometric == TILE_PHOTOMETRIC_GRAY);
+}
+
+bool tile_is_gray(const struct tile_format *f)
+{
+    return f->photometric == TILE_PHOTOMETRIC_GRAY;
 }
 
 bool tile_is_known(const struct tile_format *f)
 {
-    return tile_may_be_kept(f) || tile_is_j2k(f) || tile_lossless_is_known(f) ||
-           (f->compression == TILE_JPEG && f->photometric == TILE_PHOTOMETRIC_GRAY);
+    return tile_may_be_kept(f) || tile_is_j2k(f) || tile_lossless_is_known(f);
 }
 
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
@@ -80,7 +86,7 @@ static enum jpeg_colours colours_of(const struct tile_format *f, const uint8_t *
                                     bool *contradicted)
 {
     const int stated = jpeg_header_colours(bytes, n);
-    if (f->photometric == TILE_PHOTOMETRIC_GRAY) {
+    if (tile_is_gray(f)) {
         *contradicted = false;
         return JPEG_SINGLE;
     }
@@ -110,8 +116,7 @@ static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, i
 static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n)
 {
     bool contradicted;
-    return f->photometric == TILE_PHOTOMETRIC_GRAY ||
-           (is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR);
+    return tile_is_gray(f) || (is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR);
 }
 
 /* What a JPEG 2000 stream must be. *contradicted: it states other colours than the file. */
@@ -121,23 +126,37 @@ static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint
     const bool ycbcr = f->compression == TILE_J2K_YCBCR;
     const bool transformed = ycbcr && f->stream_decides && j2k_chunk_coding(bytes, n).transformed;
     *contradicted = ycbcr && f->stream_decides && transformed != f->transformed;
-    return (struct j2k_picture){.cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed};
+    return (struct j2k_picture){
+        .cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed, .gray = tile_is_gray(f)};
 }
 
-static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
+/* As RGB; gray as it is. */
+static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                       struct err *e)
 {
     bool contradicted;
     const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
-    const int r = j2k_decode(d->j2k, &p, bytes, n, rgb, e);
+    const int r = j2k_decode(d->j2k, &p, bytes, n, out, e);
     d->contradicted = d->contradicted || (r == 0 && contradicted);
     return r;
+}
+
+/* Repeats each of n gray pixels, in place, as R, G and B. */
+static void spread(uint8_t *pixels, size_t n)
+{
+    for (size_t k = n; k-- > 0;)
+        memset(pixels + 3 * k, pixels[k], 3);
 }
 
 static int decode_rgb(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *rgb,
                       struct err *e)
 {
-    return d->j2k ? decode_j2k(d, bytes, n, rgb, e) : decode_jpeg(d, bytes, n, 3, false, rgb, e);
+    if (!d->j2k)
+        return decode_jpeg(d, bytes, n, 3, false, rgb, e);
+    const int r = decode_j2k(d, bytes, n, rgb, e);
+    if (r == 0 && tile_is_gray(&d->format))
+        spread(rgb, (size_t)(d->format.cols * d->format.rows));
+    return r;
 }
 
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
@@ -148,6 +167,8 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
         return tile_lossless_decode(d->lossless, bytes, n, channels, out, e);
     if (d->jpeg && channels == 1 && has_luma(&d->format, bytes, n))
         return decode_jpeg(d, bytes, n, 1, false, out, e);
+    if (d->j2k && channels == 1 && tile_is_gray(&d->format))
+        return decode_j2k(d, bytes, n, out, e);
     if (channels == 3)
         return decode_rgb(d, bytes, n, out, e);
     if (!d->rgb && !(d->rgb = malloc(3 * pixels))) {
@@ -171,7 +192,7 @@ static int make_chunk(const struct tile_format *f, const uint8_t *bytes, size_t 
                       struct jpeg_chunk *chunk, bool *contradicted, struct err *e)
 {
     const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
-    const struct codec_params p = {codec_find("jpeg"), f->rows, f->cols, 3};
+    const struct codec_params p = {codec_find("jpeg"), f->rows, f->cols, tile_is_gray(f) ? 1 : 3};
     const bool ycbcr = colours_of(f, bytes, n, contradicted) == JPEG_YCBCR;
     const int r = jpeg_chunk_make(chunk, &s, ycbcr, e);
     if (r || chunk->n <= codec_most_bytes(&p))
@@ -189,6 +210,24 @@ static int judge_other(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
         return r;
     err_set(e, "%s", why->msg);
     return TILE_OTHER;
+}
+
+/* Decodes a chunk at 1/8, as RGB. */
+static int check_chunk(struct tile_decoder *d, const struct jpeg_chunk *chunk, uint8_t *eighth,
+                       struct err *e)
+{
+    const struct tile_format *f = &d->format;
+    const bool gray = tile_is_gray(f);
+    const struct jpeg_stream s = {.bytes = chunk->bytes, .n = chunk->n};
+    const struct jpeg_picture p = {.cols = f->cols,
+                                   .rows = f->rows,
+                                   .channels = gray ? 1 : 3,
+                                   .eighth = true,
+                                   .colours = JPEG_MARKED};
+    const int r = jpeg_decode(d->jpeg, &p, &s, eighth, e);
+    if (r == 0 && gray && eighth)
+        spread(eighth, (size_t)((f->cols + 7) / 8 * ((f->rows + 7) / 8)));
+    return r;
 }
 
 /* As tile_keep, for JPEG 2000. */
@@ -226,10 +265,7 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
         err_set(e, "%s", why.msg);
         return r;
     }
-    const struct jpeg_stream s = {.bytes = chunk->bytes, .n = chunk->n};
-    const struct jpeg_picture p = {
-        .cols = f->cols, .rows = f->rows, .channels = 3, .eighth = true, .colours = JPEG_MARKED};
-    r = jpeg_decode(d->jpeg, &p, &s, eighth, e);
+    r = check_chunk(d, chunk, eighth, e);
     d->contradicted = d->contradicted || (r == 0 && contradicted);
     return r;
 }

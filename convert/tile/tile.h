@@ -12,9 +12,10 @@
  * must be the tile's. With libjpeg's defaults the pixels are identical to OpenSlide's
  * (jpeg_decoder.h).
  *
- * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB): codestreams,
- * as j2k_decoder.h says. In DICOM a stream with a transform of its own is RGB, whatever the file
- * states; without one its components are what the file states.
+ * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB, or gray by the
+ * photometric interpretation): codestreams, as j2k_decoder.h says. In DICOM a stream with a
+ * transform of its own is RGB, whatever the file states; without one its components are what the
+ * file states.
  *
  * Uncompressed, LZW, deflate, PackBits, Zstandard and WebP: RGB or gray, through libtiff.
  */
@@ -50,8 +51,10 @@ struct tile_format {
 
 /* Can a tile of this format be decoded here? */
 bool tile_is_known(const struct tile_format *f);
-/* Is it an RGB or YCbCr JPEG, which a chunk of codec jpeg can hold? */
+/* Is it a JPEG that a chunk of codec jpeg can hold: RGB, YCbCr or gray? */
 bool tile_may_be_kept(const struct tile_format *f);
+/* Does it have one component? */
+bool tile_is_gray(const struct tile_format *f);
 /* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
 bool tile_is_j2k(const struct tile_format *f);
 

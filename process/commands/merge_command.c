@@ -128,7 +128,5 @@ int merge_main(struct options *o)
         cli_say("nothing was merged, because inputs are missing");
         return EXIT_PART;
     }
-    const int status = merge_and_report(&m);
-    same_resolution_free(&m.resolution);
-    return status;
+    return merge_and_report(&m);
 }

@@ -474,7 +474,6 @@ static int run_share(struct options *o)
         last_line(&r, clock_now() - begun);
     tdestroy(r.seen, seen_free);
     failed_list_free(r.failures);
-    same_resolution_free(&r.resolution);
     free(r.bytes);
     free(r.counts.histogram);
     return status;

@@ -5,4 +5,4 @@ export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig:$PREFIX/share/pkgconfig
 words=(CUDA=0 PREFIX="$PREFIX" CC="${CC:-cc}" CFLAGS="${CFLAGS:--O2 -g} ${CPPFLAGS:-} -I$PREFIX/include"
        LDFLAGS="${LDFLAGS:-} -L$PREFIX/lib")
 make -j"${CPU_COUNT:-1}" "${words[@]}" all
-make "${words[@]}" install
+make "${words[@]}" HDF5_PLUGINS="$(build/wsi2h5 --version | sed -n 's/^HDF5 plug-ins: //p')" install

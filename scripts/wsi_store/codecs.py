@@ -58,7 +58,7 @@ def _zstd() -> Unpack:
 
 def _simplejpeg() -> Unpack:
     from simplejpeg import decode_jpeg
-    return lambda data, shape: decode_jpeg(data, "RGB", strict=True)
+    return lambda data, shape: decode_jpeg(data, "RGB" if shape[2] == 3 else "GRAY", strict=True)
 
 
 def _turbojpeg() -> Unpack:
@@ -70,24 +70,24 @@ def _turbojpeg() -> Unpack:
     def unpack(data: bytes, shape: Shape) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # damage is a warning there
-            return np.asarray(decode(data, pixel_format=turbojpeg.TJPF_RGB))
+            return np.asarray(decode(data, pixel_format=turbojpeg.TJPF_RGB if shape[2] == 3 else turbojpeg.TJPF_GRAY))
     return unpack
 
 
 def _imagecodecs() -> Unpack:
     from imagecodecs import jpeg8_decode
-    return lambda data, shape: jpeg8_decode(data)
+    return lambda data, shape: np.atleast_3d(jpeg8_decode(data))
 
 
 def _opencv() -> Unpack:
     import cv2
-    flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
 
     def unpack(data: bytes, shape: Shape) -> Array:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        colour = cv2.IMREAD_COLOR if shape[2] == 3 else cv2.IMREAD_GRAYSCALE
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), colour | cv2.IMREAD_IGNORE_ORIENTATION)
         if pixels is None:
             raise ValueError("OpenCV cannot decode it")
-        return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
+        return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)) if shape[2] == 3 else np.atleast_3d(pixels)
     return unpack
 
 

@@ -32,6 +32,7 @@ REJECTED = (1, 5)  # of these: bad input, and trouble of the machine
 
 TIFFS = {  # tiled TIFF of no Aperio scanner: options of mkslide
     "generic, LZW": ("generic", "--compression", "lzw"), "generic, JPEG 2000": ("generic", "--compression", "34712"),
+    "generic, planes": ("generic", "--photometric", "planes"), "generic, gray": ("generic", "--photometric", "gray"),
     "OME": ("ome", "--photometric", "ycbcr"), "OME with SubIFDs": ("ome-subifds", "--compression", "deflate"), "Philips": ("philips",),
 }
 
