@@ -15,6 +15,7 @@ enum {
     GLASS_LEAST = 200,     /* gray of what could be glass */
     GLASS_SATURATION = 16, /* bin: glass has less */
     GLASS_SHARE = 500,     /* one cell of so many */
+    WHITE = 255,           /* gray of what was not scanned */
     TISSUE_SATURATION = 26 /* bin: tissue has this or more */
 };
 /* ln(glass / gray) that tissue exceeds; of pale tissue, which Otsu's threshold shows if this share
@@ -417,11 +418,17 @@ struct grays {
     int64_t cells, glass_cells;
 };
 
-static void count_grays(const struct tissue *t, int64_t n, struct grays *g)
+static bool shows_glass(const struct grays *g)
 {
+    return g->glass_cells > 0 && g->glass_cells * GLASS_SHARE >= g->cells;
+}
+
+static void count_grays(const struct tissue *t, int64_t n, bool white, struct grays *g)
+{
+    *g = (struct grays){0};
     for (int64_t k = 0; k < n; k++) {
         const int gray = t->mask[k];
-        if (!takes_part(t, k))
+        if (!takes_part(t, k) || (!white && gray == WHITE && t->saturation[k] == 0))
             continue;
         g->all[gray]++;
         g->cells++;
@@ -435,12 +442,14 @@ static void count_grays(const struct tissue *t, int64_t n, struct grays *g)
 /* The gray level that tissue is below. */
 static double find_dark(struct tissue *t, int64_t n)
 {
-    struct grays g = {0};
+    struct grays g;
     uint64_t sum = 0;
     double share;
-    count_grays(t, n, &g);
+    count_grays(t, n, false, &g);
+    if (!shows_glass(&g))
+        count_grays(t, n, true, &g);
     t->glass = GLASS;
-    if (g.glass_cells == 0 || g.glass_cells * GLASS_SHARE < g.cells)
+    if (!shows_glass(&g))
         return t->glass * exp(-density);
     for (t->glass = GLASS_LEAST; (sum += g.glass[t->glass]) * 10 < (uint64_t)g.glass_cells * 9;
          t->glass++)
