@@ -227,6 +227,30 @@ def test_stain_and_lines():
                 expect(abs(number(rows[name][column]) - want) < 1e-6, "%s of %s: %s, not %g", column, name, rows[name][column], want)
 
 
+def tint(slide, hue, d):
+    """Gives the thumbnail one colour, of this hue in degrees and optical density."""
+    x, y = 0.3 * np.cos(np.radians(hue)), 0.3 * np.sin(np.radians(hue))
+    red, rest, difference = d * (1 + x), d * (2 - x), np.sqrt(3) * d * y
+    density = np.array([red, (rest + difference) / 2, (rest - difference) / 2])
+    slide["thumbnail"][()] = np.broadcast_to(np.rint(255 * 10 ** -density).astype(np.uint8), slide["thumbnail"].shape)
+
+
+def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
+    """Slides of one tissue have nearly one hue and density, so that three degrees or a twentieth had a z of 5."""
+    def tinted(slides):
+        for k, slide in enumerate(slides.values()):
+            tint(slide, 120 + {10: 6.5, 11: 20}.get(k, k % 3 / 2), 0.4 * {8: 1.1, 9: 1.5}.get(k, 1 + k % 3 / 100))
+    path = changed(results("--slides", "12"), tinted)
+    rows = {r["slide"]: r for r in table_of(path)}
+    slight, clear = [rows["made-000%02d" % k] for k in (9, 11)], [rows["made-000%02d" % k] for k in (10, 12)]
+    expect(all(max(number(r["z_stain_hue"]), number(r["z_stain_density"])) > 3.5 for r in slight + clear), "%s", slight)
+    expect([bool(re.search("another colour|as dense", r["reasons"])) for r in rows.values()] == [r in clear for r in rows.values()], "%s", rows)
+    with opened(report(path)[0]) as b:
+        b.run("document.getElementById('more').click()")
+        odd = "[...document.querySelectorAll('.row .odd')].filter(e => e.title.startsWith('stain')).map(e => e.parentNode.dataset.slide).sort()"
+        expect(b.run(odd) == ["11", "9"], "%s", b.run(odd))
+
+
 def test_slides_that_were_saved_twice():
     def twice(slides):
         slides["made-00004"].attrs["jpeg_twice"] = 0.7

@@ -55,6 +55,11 @@ function zscore(k, m) { // as in report_scores.c
   const s = poolOf(k).m[m], x = D.m[m][k];
   return x === null || s[0] < 10 || !(s[4] > 0) || !D.metrics[m].scored ? null : 0.6745 * (x - s[2]) / s[4];
 }
+// As in report_scores.c, but for accepted slides.
+function unusual(k, m, z) {
+  const usually = poolOf(k).m[m][2], metric = D.metrics[m];
+  return Math.abs(z) > 3.5 && Math.abs(D.m[m][k] - usually) >= metric.least * (metric.ratio ? usually : 1);
+}
 
 // --- which slides are shown, in which order ---
 
@@ -283,7 +288,7 @@ function drawRows() {
       'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
       const z = c.metric !== undefined && c.metric < W1 ? zscore(k, c.metric) : null;
-      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && Math.abs(z) > 3.5 ? ' odd' : '')}, c.spark || c.thumb ? undefined : c.cell(k));
+      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && unusual(k, c.metric, z) ? ' odd' : '')}, c.spark || c.thumb ? undefined : c.cell(k));
       if (z !== null) cell.title = c.name + ': ' + Math.abs(z).toFixed(1) + ' times the usual spread ' + (z < 0 ? 'below' : 'above');
       if (c.title === 'reasons' || c.title === 'slide') cell.title = c.cell(k);
       if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, c.cell(k));

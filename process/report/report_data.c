@@ -45,9 +45,9 @@ static void put_metrics(FILE *f)
         const struct report_metric *x = report_metric(m);
         fprintf(f,
                 "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"digits\":%d,"
-                "\"scored\":%s}",
+                "\"scored\":%s,\"least\":%g,\"ratio\":%s}",
                 m ? ",\n" : "", x->name, x->title, x->unit, x->digits,
-                report_is_scored(m) ? "true" : "false");
+                report_is_scored(m) ? "true" : "false", x->least, x->ratio ? "true" : "false");
     }
     putc(']', f);
 }

@@ -98,6 +98,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                       .high = "stain %s times as dense as that of the others, or pen",
                       .ratio = true,
                       .most = NAN,
+                      .least = 0.2,
                       .look = REPORT_LOOK_SLIDE,
                       .definition = "mean optical density -log10(value / 255) of the tissue in the "
                                     "thumbnail, mean of the three channels"},
@@ -108,6 +109,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                     .low = "another colour than the others: stain, pen or scanner",
                     .high = "another colour than the others: stain, pen or scanner",
                     .most = NAN,
+                    .least = 8,
                     .look = REPORT_LOOK_SLIDE,
                     .definition = "angle of the optical densities of the tissue in the thumbnail "
                                   "in the plane of hue and saturation (van der Laak, 2000)"},

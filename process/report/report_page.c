@@ -267,6 +267,9 @@ static void put_definitions(FILE *f)
         fprintf(f, "<dt>%s <code>%s</code></dt><dd>%s", x->title, x->name, x->definition);
         if (!isnan(x->most))
             fprintf(f, "; above %g for review", x->most);
+        if (x->least > 0)
+            fprintf(f, "; unusual only if it differs from the median by %g%s or more",
+                    x->least * (x->ratio ? 100 : 1), x->ratio ? " %" : x->unit);
         fputs("</dd>\n", f);
     }
     define(f, "focus_db",

@@ -244,7 +244,8 @@ double report_excess(const struct report_slides *s, const struct report_scores *
     const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
     if (!isnan(q->most[m]) && !isnan(value))
         return value / q->most[m];
-    if (isnan(z) || !(z < 0 ? x->low : x->high))
+    const double usually = q->summary[m].q50, least = x->least * (x->ratio ? usually : 1);
+    if (isnan(z) || !(z < 0 ? x->low : x->high) || !(fabs(value - usually) >= least))
         return 0;
     return fabs(z) / q->usual[m][z > 0];
 }
