@@ -777,8 +777,40 @@ def with_damage(*options):
 def test_damaged_slides_need_a_look():
     path = with_damage("--slides", "12")
     row = next(r for r in table_of(path) if r["slide"] == "made-00007")
-    expect(row["verdict"] == "fail" and "5 of " in row["reasons"] and "touch damaged tiles" in row["reasons"], "%s", row)
+    expect(row["verdict"] == "fail" and "5 of " in row["reasons"] and "windows touch tiles that cannot be read" in row["reasons"], "%s", row)
     says(plain(report("--failed", table("slide,reason", "gone,no"), path)[0])[0], "2 fail ")
+
+
+def test_damage_has_a_place():
+    def damage(slides):
+        flags = slides["made-00007"]["window_flags"][()]
+        flags[12, 3:8] |= 8
+        slides["made-00007"]["window_flags"][()] = flags
+    data = data_of(report(changed(with_damage("--slides", "12"), damage))[0])
+    text, look, x, y = data["why"][str(data["names"].index("made-00007"))][0]
+    expect(text == "damaged in the lower left: 5 of 300 windows touch tiles that cannot be read" and look == 1, "%s", text)
+    expect(abs(x - 5.5 / 20) < 1e-3 and abs(y - 12.5 / 15) < 1e-3, "%s %s", x, y)
+
+
+def test_a_damaged_slide_without_a_window_fails():
+    """It was for review only, as too small to measure."""
+    (row,) = table_of(spectrum(store(made("--size", "200x200", "--garbage", "0,0", name="small"), "--accept-damage")))
+    expect(row["verdict"] == "fail" and row["reasons"].startswith("damaged: 1 tile cannot be read; too small"), "%s", row)
+
+
+def test_the_least_sharp_tissue_has_a_place():
+    def dull(slides):
+        s = slides["made-00007"]
+        focus = s["window_focus_db"][()]
+        focus -= 2000
+        focus[2, 17] -= 3000
+        s["window_focus_db"][()] = focus
+        for name, q in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):
+            s.attrs["focus_" + name] = 0.01 * np.quantile(focus, q)
+    data = data_of(report(changed(results("--slides", "30"), dull))[0])
+    for text, look, x, y in data["why"][str(data["names"].index("made-00007"))]:
+        expect("sharp" in text or "blurred" in text, "%s", text)
+        expect("sharp" not in text or (abs(x - 17.5 / 20) < 1e-3 and abs(y - 2.5 / 15) < 1e-3), "%s: %s %s", text, x, y)
 
 
 def test_the_strongest_reason_comes_first():

@@ -16,7 +16,7 @@ function addFailure(name, reason) {
   D.why[k] = [['no numbers: ' + reason, 0]];
   D.m.forEach(column => column.push(null));
   [['other', 0], ['pool', -1], ['version', 3], ['profile', 0], ['verdict', 2], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
-  ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'partial'].forEach(x => D[x].push(0));
+  ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'damagedTiles', 'partial'].forEach(x => D[x].push(0));
 }
 
 // --- small helpers ---
@@ -67,7 +67,7 @@ const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: 
 const ONLY = {
   all: () => true, look: stands, fail: k => D.verdict[k] === 2, review: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
   other: k => D.other[k] > 0, failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
-  partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0,
+  partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0 || D.damagedTiles[k] > 0,
 };
 const marks = new Set();
 let view = [];

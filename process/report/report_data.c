@@ -210,6 +210,7 @@ static const struct {
     {"ny", offsetof(struct report_slide, ny), false},
     {"version", offsetof(struct report_slide, version), false},
     {"damaged", offsetof(struct report_slide, damaged), false},
+    {"damagedTiles", offsetof(struct report_slide, damaged_tiles), false},
     {"partial", offsetof(struct report_slide, groups_missing), false},
 };
 

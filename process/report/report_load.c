@@ -135,6 +135,7 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     row->level = s->level;
     row->windows = s->counts.windows;
     row->damaged = s->counts.touching[RESULT_DAMAGED];
+    row->damaged_tiles = s->origin.tiles_damaged;
     row->missing = s->counts.touching[RESULT_MISSING];
     row->groups = s->group_count;
     for (int64_t k = 0; k < s->group_count; k++)

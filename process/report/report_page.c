@@ -31,7 +31,7 @@ static struct tally count(const struct report_view *r)
         const struct report_slide *s = &r->slides->slide[k];
         t.empty += s->windows == 0;
         t.partial += s->groups_missing > 0;
-        t.damaged += s->damaged > 0;
+        t.damaged += s->damaged > 0 || s->damaged_tiles > 0;
         t.old += s->version < 2;
         t.glass += s->version == 2;
         t.other += r->clusters->other[k];

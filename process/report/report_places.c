@@ -10,22 +10,39 @@
  * square), are in many places. */
 #define SPREAD 0.3
 
-static bool is_blurred(const struct result_slide *s, int64_t k, double below)
+/* Windows that have something in common. */
+struct windows {
+    const struct result_slide *s;
+    enum report_place_of what;
+    double below; /* focus_db of blurred windows */
+};
+
+static bool is_one(const struct windows *w, int64_t k)
 {
+    const struct result_slide *s = w->s;
+    if (w->what == REPORT_PLACE_DAMAGED)
+        return ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k] & RESULT_FLAG_DAMAGED;
     const double x = result_map_value(&s->maps[RESULT_FOCUS], k);
-    return x < below && report_is_tissue(s, k); /* false for NaN */
+    return x < w->below && report_is_tissue(s, k); /* false for NaN */
 }
 
-/* The blurred window that is nearest to (x, y), as parts of the slide's width and height. */
-static void go_to_nearest(const struct result_slide *s, double below, double x, double y,
-                          struct report_place *p)
+static double middle_x(const struct result_slide *s, int64_t k)
+{
+    return ((double)(k % s->nx) + 0.5) / (double)s->nx;
+}
+
+static double middle_y(const struct result_slide *s, int64_t k)
+{
+    return ((double)(k / s->nx) + 0.5) / (double)s->ny;
+}
+
+/* The one of the windows that is nearest to (x, y), as parts of the slide's width and height. */
+static void go_to_nearest(const struct windows *w, double x, double y, struct report_place *p)
 {
     double best = INFINITY;
-    for (int64_t k = 0; k < s->nx * s->ny; k++) {
-        const double u = ((double)(k % s->nx) + 0.5) / (double)s->nx;
-        const double v = ((double)(k / s->nx) + 0.5) / (double)s->ny;
-        const double d = hypot(u - x, v - y);
-        if (d >= best || !is_blurred(s, k, below))
+    for (int64_t k = 0; k < w->s->nx * w->s->ny; k++) {
+        const double u = middle_x(w->s, k), v = middle_y(w->s, k), d = hypot(u - x, v - y);
+        if (d >= best || !is_one(w, k))
             continue;
         best = d;
         p->x = u;
@@ -43,15 +60,14 @@ static const char *name_place(double x, double y)
     return names[y < 1 / 3.0 ? 0 : y < 2 / 3.0 ? 1 : 2][x < 1 / 3.0 ? 0 : x < 2 / 3.0 ? 1 : 2];
 }
 
-static struct report_place find_place(const struct result_slide *s, double below)
+static struct report_place find_place(const struct windows *w)
 {
     struct report_place p = {.x = NAN, .y = NAN};
     double x = 0, y = 0, square = 0, n = 0;
-    for (int64_t k = 0; s->maps[RESULT_FOCUS].values && k < s->nx * s->ny; k++) {
-        if (!is_blurred(s, k, below))
+    for (int64_t k = 0; k < w->s->nx * w->s->ny; k++) {
+        if (!is_one(w, k))
             continue;
-        const double u = ((double)(k % s->nx) + 0.5) / (double)s->nx;
-        const double v = ((double)(k / s->nx) + 0.5) / (double)s->ny;
+        const double u = middle_x(w->s, k), v = middle_y(w->s, k);
         x += u;
         y += v;
         square += u * u + v * v;
@@ -61,9 +77,65 @@ static struct report_place find_place(const struct result_slide *s, double below
         return p;
     x /= n;
     y /= n;
-    go_to_nearest(s, below, x, y, &p);
+    go_to_nearest(w, x, y, &p);
     p.where = square / n - x * x - y * y > SPREAD * SPREAD ? "in many places" : name_place(x, y);
     return p;
+}
+
+static struct report_place find_dull(const struct result_slide *s)
+{
+    struct report_place p = {.x = NAN, .y = NAN};
+    double least = INFINITY;
+    for (int64_t k = 0; k < s->nx * s->ny; k++) {
+        const double x = result_map_value(&s->maps[RESULT_FOCUS], k);
+        if (!(x < least) || !report_is_tissue(s, k))
+            continue;
+        least = x;
+        p.x = middle_x(s, k);
+        p.y = middle_y(s, k);
+        p.where = name_place(p.x, p.y);
+    }
+    return p;
+}
+
+static bool is_dull(const struct report_slides *s, const struct report_scores *scores, int64_t k)
+{
+    for (int m = REPORT_FOCUS_P05; m <= REPORT_FOCUS_P50; m++)
+        if (scores->of[k].z[m] < 0 && report_excess(s, scores, k, m) > 1)
+            return true;
+    return false;
+}
+
+/* Reads the slide's maps, if a reason needs them. */
+static int find_places(struct report_again *again, const struct report_slides *s,
+                       const struct report_scores *scores, int64_t k,
+                       struct report_place of[REPORT_PLACES], struct err *e)
+{
+    const struct report_slide *slide = &s->slide[k];
+    const bool blurred = report_excess(s, scores, k, REPORT_BLURRED) > 1;
+    const bool dull = is_dull(s, scores, k), damaged = slide->version >= 2 && slide->damaged > 0;
+    const bool focus = blurred || dull;
+    struct result_slide loaded;
+    for (int p = 0; p < REPORT_PLACES; p++)
+        of[p] = (struct report_place){.x = NAN, .y = NAN};
+    const unsigned maps = (focus ? RESULT_WITH_MAP(RESULT_FOCUS) : 0) |
+                          (focus && slide->version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0) |
+                          (damaged ? RESULT_WITH_MAP(RESULT_FLAGS) : 0);
+    if (!maps)
+        return 0;
+    if (report_load_again(again, slide, maps, &loaded, e))
+        return -1;
+    struct windows w = {&loaded, REPORT_PLACE_BLURRED, 0};
+    w.below = scores->pool[scores->of[k].pool].blurred_below;
+    if (blurred)
+        of[REPORT_PLACE_BLURRED] = find_place(&w);
+    if (dull)
+        of[REPORT_PLACE_DULL] = find_dull(&loaded);
+    w.what = REPORT_PLACE_DAMAGED;
+    if (damaged)
+        of[REPORT_PLACE_DAMAGED] = find_place(&w);
+    result_slide_free(&loaded);
+    return 0;
 }
 
 int report_find_places(const struct report_setup *o, const struct report_slides *s,
@@ -72,18 +144,8 @@ int report_find_places(const struct report_setup *o, const struct report_slides 
     struct report_again again = {.files = o->files};
     int bad =
         (out->of = calloc((size_t)s->n + 1, sizeof *out->of)) ? 0 : err_set(e, "out of memory");
-    for (int64_t k = 0; k < s->n && !bad; k++) {
-        struct result_slide loaded;
-        out->of[k] = (struct report_place){.x = NAN, .y = NAN};
-        if (report_excess(s, scores, k, REPORT_BLURRED) <= 1)
-            continue;
-        const unsigned maps = RESULT_WITH_MAP(RESULT_FOCUS) |
-                              (s->slide[k].version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
-        if ((bad = report_load_again(&again, &s->slide[k], maps, &loaded, e)))
-            break;
-        out->of[k] = find_place(&loaded, scores->pool[scores->of[k].pool].blurred_below);
-        result_slide_free(&loaded);
-    }
+    for (int64_t k = 0; k < s->n && !bad; k++)
+        bad = find_places(&again, s, scores, k, out->of[k], e);
     report_again_end(&again);
     return bad ? -1 : 0;
 }
