@@ -102,8 +102,6 @@ static void put_shared(FILE *f, const struct report_view *r)
     const struct report_cells *c = r->cells;
     const double bin = r->slides->begun ? (p->high_db - p->low_db) / (double)p->bins : 1;
     put_metrics(f);
-    fputs(",\n\"eta\":", f);
-    put_array(f, r->scores->eta, REPORT_METRICS, 3);
     fprintf(f, ",\n\"window\":%" PRId64 ",\"stride\":%" PRId64 ",\"limits\":%s,\"cells\":{\"low\":",
             p->window, p->stride, r->limits->n ? "true" : "false");
     html_number(f, p->low_db + bin * (double)(c->first * c->bins), 9);
@@ -121,6 +119,7 @@ static void put_shared(FILE *f, const struct report_view *r)
 
 /* --- slides --- */
 
+/* The page computes z of scored numbers, from one digit more than it shows. */
 static void put_metric_columns(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"m\":[", f);
@@ -129,7 +128,8 @@ static void put_metric_columns(FILE *f, const struct report_view *r)
         for (int64_t k = 0; k < r->slides->n; k++) {
             if (k)
                 putc(',', f);
-            put_fixed(f, report_value(r->slides, r->scores, k, m), report_metric(m)->digits);
+            put_fixed(f, report_value(r->slides, r->scores, k, m),
+                      report_metric(m)->digits + report_is_scored(m));
         }
         putc(']', f);
     }

@@ -290,9 +290,6 @@ static void put_definitions(FILE *f)
     define(f, "median histogram",
            "in each cell, the median of the slides' shares; the bands hold "
            "25 to 75 % and 5 to 95 % of the slides");
-    define(f, "eta&sup2;",
-           "part of a number's sum of squares that lies between comparison groups, 0 to 1. It says "
-           "how much they differ, not why");
     define(
         f, "map",
         "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
@@ -353,10 +350,11 @@ static void put_limits(FILE *f, const struct report_view *r)
 
 static void put_title(FILE *f, const struct report_view *r, char *out, size_t size)
 {
+    const int64_t all = r->slides->n + r->failures->n;
     if (r->setup->title)
         snprintf(out, size, "%s", r->setup->title);
     else
-        snprintf(out, size, "Spectra of %" PRId64 " slide%s", r->slides->n, plural(r->slides->n));
+        snprintf(out, size, "Quality of %" PRId64 " slide%s", all, plural(all));
     page_begin(f, PAGE_REPORT, out);
     fputs("<h1>", f);
     html_text(f, out);

@@ -1,6 +1,7 @@
 /* report_places.c - see report_places.h. */
 #include "process/report/report_places.h"
 
+#include "common/result/result_read.h"
 #include "process/report/report_again.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@
 
 /* Windows that have something in common. */
 struct windows {
+    const struct result_params *params;
     const struct result_slide *s;
     enum report_place_of what;
     double below; /* focus_db of blurred windows */
@@ -26,14 +28,17 @@ static bool is_one(const struct windows *w, int64_t k)
     return x < w->below && report_is_tissue(s, k); /* false for NaN */
 }
 
-static double middle_x(const struct result_slide *s, int64_t k)
+/* The middle of window k, as parts of the slide's width and height. */
+static double middle_x(const struct windows *w, int64_t k)
 {
-    return ((double)(k % s->nx) + 0.5) / (double)s->nx;
+    const struct result_params *p = w->params;
+    return ((double)(k % w->s->nx * p->stride) + (double)p->window / 2) / (double)w->s->width;
 }
 
-static double middle_y(const struct result_slide *s, int64_t k)
+static double middle_y(const struct windows *w, int64_t k)
 {
-    return ((double)(k / s->nx) + 0.5) / (double)s->ny;
+    const struct result_params *p = w->params;
+    return ((double)(k / w->s->nx * p->stride) + (double)p->window / 2) / (double)w->s->height;
 }
 
 /* The one of the windows that is nearest to (x, y), as parts of the slide's width and height. */
@@ -41,7 +46,7 @@ static void go_to_nearest(const struct windows *w, double x, double y, struct re
 {
     double best = INFINITY;
     for (int64_t k = 0; k < w->s->nx * w->s->ny; k++) {
-        const double u = middle_x(w->s, k), v = middle_y(w->s, k), d = hypot(u - x, v - y);
+        const double u = middle_x(w, k), v = middle_y(w, k), d = hypot(u - x, v - y);
         if (d >= best || !is_one(w, k))
             continue;
         best = d;
@@ -67,7 +72,7 @@ static struct report_place find_place(const struct windows *w)
     for (int64_t k = 0; k < w->s->nx * w->s->ny; k++) {
         if (!is_one(w, k))
             continue;
-        const double u = middle_x(w->s, k), v = middle_y(w->s, k);
+        const double u = middle_x(w, k), v = middle_y(w, k);
         x += u;
         y += v;
         square += u * u + v * v;
@@ -82,8 +87,9 @@ static struct report_place find_place(const struct windows *w)
     return p;
 }
 
-static struct report_place find_dull(const struct result_slide *s)
+static struct report_place find_dull(const struct windows *w)
 {
+    const struct result_slide *s = w->s;
     struct report_place p = {.x = NAN, .y = NAN};
     double least = INFINITY;
     for (int64_t k = 0; k < s->nx * s->ny; k++) {
@@ -91,8 +97,8 @@ static struct report_place find_dull(const struct result_slide *s)
         if (!(x < least) || !report_is_tissue(s, k))
             continue;
         least = x;
-        p.x = middle_x(s, k);
-        p.y = middle_y(s, k);
+        p.x = middle_x(w, k);
+        p.y = middle_y(w, k);
         p.where = name_place(p.x, p.y);
     }
     return p;
@@ -125,12 +131,12 @@ static int find_places(struct report_again *again, const struct report_slides *s
         return 0;
     if (report_load_again(again, slide, maps, &loaded, e))
         return -1;
-    struct windows w = {&loaded, REPORT_PLACE_BLURRED, 0};
+    struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED, 0};
     w.below = scores->pool[scores->of[k].pool].blurred_below;
     if (blurred)
         of[REPORT_PLACE_BLURRED] = find_place(&w);
     if (dull)
-        of[REPORT_PLACE_DULL] = find_dull(&loaded);
+        of[REPORT_PLACE_DULL] = find_dull(&w);
     w.what = REPORT_PLACE_DAMAGED;
     if (damaged)
         of[REPORT_PLACE_DAMAGED] = find_place(&w);

@@ -27,8 +27,13 @@ void report_pool_label(const struct report_view *r, int32_t pool, char *out, siz
 
 const char *report_failure_reason(const struct report_view *r, int64_t failure)
 {
-    return r->setup->number_names ? "not shown, because it may contain names; see the key"
-                                  : r->failures->failure[failure].reason;
+    const struct report_failure *x = &r->failures->failure[failure];
+    const size_t n = strlen(x->name);
+    if (r->setup->number_names)
+        return "not shown, because it may contain names; see the key";
+    return n && !strncmp(x->reason, x->name, n) && !strncmp(x->reason + n, ": ", 2)
+               ? x->reason + n + 2
+               : x->reason;
 }
 
 /* --- a list of reasons --- */
