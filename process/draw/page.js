@@ -465,7 +465,7 @@ function drawHistogram() {
 function makePools() {
   el(app, 'h2', {}, 'Comparison groups');
   el(app, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
-  const t = el(el(app, 'div', {'class': 'wide'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
+  const t = el(el(app, 'div', {'class': 'wide', tabindex: 0, role: 'region', 'aria-label': 'comparison groups'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
   const some = D.metrics.map((m, i) => i).filter(i => i < W1 && D.pools.some(p => p.m[i][0])); // numbers that a group has
   const kind = i => (D.metrics[i].scored ? {} : {'class': 'more'});
   ['group', 'slides', 'with windows'].forEach(x => el(head, 'th', {}, x));
@@ -506,7 +506,7 @@ function setModal(on) { // what lies behind the slide cannot be reached
   document.documentElement.classList.toggle('modal', on);
 }
 function trapFocus(e) {
-  const all = [...show.dialog.querySelectorAll('button, a[href], [tabindex="0"]')], at = all.indexOf(document.activeElement);
+  const all = [...show.dialog.querySelectorAll('button, summary, [tabindex="0"]')], at = all.indexOf(document.activeElement);
   if (e.shiftKey ? at <= 0 : at === all.length - 1) {
     e.preventDefault();
     all[e.shiftKey ? all.length - 1 : 0].focus();
@@ -581,7 +581,7 @@ function showPlace(x) {
 }
 function drawNumbers(parent, k) {
   const t = el(parent, 'table', {'class': 'plain'}), head = el(t, 'tr');
-  ['', 'slide', 'usually', 'times the usual spread'].forEach(x => el(head, 'th', {}, x));
+  ['number', 'slide', 'usually', 'times the usual spread'].forEach(x => el(head, 'th', {}, x));
   D.metrics.forEach((m, i) => {
     if (D.m[i][k] === null) return;
     const row = el(t, 'tr'), z = i < W1 ? zscore(k, i) : null;

@@ -161,7 +161,8 @@ static void put_clusters(FILE *f, const struct report_view *r)
 
 static void put_cannot(FILE *f, const struct report_view *r, const struct tally *t)
 {
-    fputs("<section id=\"cannot\"><h2>What this report cannot tell</h2>\n<ul>\n"
+    fputs("<section id=\"cannot\" aria-label=\"what this report cannot tell\"><h2>What this report "
+          "cannot tell</h2>\n<ul>\n"
           "<li>Whether a slide is in focus in an absolute sense. A sharp slide of one tissue can "
           "have a lower focus_db than a blurred slide of another. Slides are compared with those "
           "of their comparison group only: one group, one resolution.</li>\n"
@@ -241,7 +242,8 @@ static void put_failures(FILE *f, const struct report_view *r)
 {
     if (r->failures->n == 0)
         return;
-    fputs("<section id=\"failed\"><h2>Failed</h2>\n<p>These have no numbers.</p>\n"
+    fputs("<section id=\"failed\" aria-label=\"failed slides\"><h2>Failed</h2>\n<p>These have no "
+          "numbers.</p>\n"
           "<table class=\"plain\">\n<tr><th>slide or file</th><th>reason</th></tr>\n",
           f);
     for (int64_t k = 0; k < r->failures->n; k++) {
@@ -356,7 +358,7 @@ static void put_title(FILE *f, const struct report_view *r, char *out, size_t si
     else
         snprintf(out, size, "Quality of %" PRId64 " slide%s", all, plural(all));
     page_begin(f, PAGE_REPORT, out);
-    fputs("<h1>", f);
+    fputs("<header>\n<h1>", f);
     html_text(f, out);
     fputs("</h1>\n", f);
 }
@@ -369,11 +371,13 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     put_counts(f, r, &t);
     put_chance(f, r);
     put_clusters(f, r);
-    fputs("<main id=\"app\" hidden></main>\n", f);
+    fputs("</header>\n<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
     put_failures(f, r);
     put_cannot(f, r, &t);
-    fputs("<section id=\"definitions\"><h2>Definitions and parameters</h2>\n", f);
+    fputs("<section id=\"definitions\" aria-label=\"definitions\"><h2>Definitions and "
+          "parameters</h2>\n",
+          f);
     put_definitions(f);
     put_parameters(f, r);
     put_limits(f, r);
