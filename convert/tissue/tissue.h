@@ -5,10 +5,11 @@
  * than glass, ln(glass / gray) > d, or coloured, S of HSV >= 26 / 256. Gray is 0.299 R + 0.587 G +
  * 0.114 B, rounded. Glass is the gray level at or below which 90 % of the cells lie that could be
  * glass: S < 1/16 and gray >= 200. White, gray 255 and S < 1/256, is what scanners and readers fill
- * areas with that were not scanned: it does not take part, unless too few cells are left. With
- * fewer than one in 500 cells that could be glass the slide shows none, and 243 is taken. d is 0.07. Where all tissue is paler, gray has two classes: if Otsu's threshold
- * t of gray has 0.8 of the variance between its classes, d is ln(glass / t), but 0.02 to 0.07.
- * These numbers were chosen on seven pictures and judged on four others (convert/FIGURES.md).
+ * areas with that were not scanned: it takes no part, unless too few cells are left. With fewer
+ * than one in 500 cells that could be glass the slide shows none, and 243 is taken. d is 0.07.
+ * Where all tissue is paler, gray has two classes: if Otsu's threshold t of gray has 0.8 of the
+ * variance between its classes, d is ln(glass / t), but 0.02 to 0.07. These numbers were chosen on
+ * seven pictures and judged on others (convert/FIGURES.md).
  *
  * Rule `otsu-hs`, of older versions: Otsu's threshold (Otsu 1979: the one that splits a histogram
  * into the two classes with the least variance inside) is found for H and for S of HSV, over all
