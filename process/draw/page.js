@@ -10,7 +10,7 @@ const VERDICTS = ['pass', 'review', 'fail'];
 const DIGITS = {};
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
 
-// An input without numbers is a row, too. It is in no pool, and has no picture.
+// An input without numbers is a row in no pool, without pictures.
 function addFailure(name, reason) {
   const k = D.names.push(name) - 1;
   D.why[k] = [[reason, 0]];
@@ -420,7 +420,7 @@ function histogramPanel(parent, pool, slides, w, h) {
   }
   if (all > 1.02 * top) svg(q.s, 'text', {x: w - 12, y: 10, 'text-anchor': 'end', 'class': 'cut'}, 'axis cut: below 1 dB up to ' + all.toPrecision(2));
   slides.forEach((k, i) => {
-    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide line' + i % 10, 'data-slide': k});
+    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide line' + i, 'data-slide': k});
     svg(line, 'title', {}, D.names[k]);
     line.addEventListener('click', () => { state.current = k; openSlide(); });
   });
@@ -445,7 +445,7 @@ function drawHistogram() {
   const members = [];
   for (let k = 0; k < N; k++) if (D.pool[k] === pool && D.windows[k]) members.push(k);
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
-  const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
+  const outliers = members.slice(0, Math.min(5, Math.floor(members.length / 4)));
   show.histogramNote.textContent = 'Group ' + D.pools[pool].label + ': median of ' + members.length +
     (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: ' +
     (outliers.length === 1 ? 'the slide that differs' : 'the ' + outliers.length + ' slides that differ') +
@@ -455,7 +455,7 @@ function drawHistogram() {
   const legend = el(show.histogram, 'ol', {'class': 'legend'});
   outliers.forEach((k, i) => {
     const item = el(legend, 'li'), s = svg(item, 'svg', {viewBox: '0 0 24 8', 'class': 'panel', 'aria-hidden': true});
-    svg(s, 'path', {d: 'M0 4H24', 'class': 'slide line' + i % 10});
+    svg(s, 'path', {d: 'M0 4H24', 'class': 'slide line' + i});
     el(item, 'a', {href: hashOf(k)}, D.names[k]);
   });
 }
