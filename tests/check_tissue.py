@@ -264,6 +264,24 @@ def test_a_map_that_is_probably_wrong_is_never_silent():
         expect("tissue map" not in p.err, "all windows count: %s", p.err)
 
 
+def test_a_map_that_misses_fat_is_said():
+    """Fat is as bright as glass, but uneven: membranes and vacuoles. Plain glass, with dust, is not doubted."""
+    rng = np.random.default_rng(1)
+    glass = rng.normal(243, 1, (1280, 1600, 3))
+    fat = glass.copy()
+    fat[:, :640] -= np.kron(rng.integers(0, 12, (40, 20)), np.ones((32, 32)))[..., None]  # vacuoles
+    for picture, doubt in ((fat, "no tissue in pale, uneven areas (fat?)"), (glass, "")):
+        picture[:160, :1600] = (190, 150, 200)
+        picture[::320, ::320] = 100  # dust
+        path, out = os.path.join(tmp(), "fat.tif"), os.path.join(tmp(), "fat.h5")
+        write_tiled(path, list(np.clip(picture, 0, 255).astype(np.uint8).transpose(2, 0, 1)))
+        p = run(WSI2H5, "--json", "-o", out, path)
+        expect(json_lines(p.out)[0].get("tissue_doubt", "") == doubt and ("fat?" in p.err) == bool(doubt), "%s %s", p.out, p.err)
+        says(run(H5SPEC, "info", out).out, "doubtful: the map shows " + doubt if doubt else "% of the slide")
+        p = run(WSI2H5, "--json", "--tissue-thresholds", "0,0.02", "-o", out + "x", path)
+        expect("tissue_doubt" not in p.out, "the user's own map is not doubted: %s", p.out)
+
+
 def test_a_map_without_glass():
     """A mask that the user gives is not doubted when the slide is converted; --tissue-only says what it shows."""
     slide, out = made("--size", "600x600", name="full"), os.path.join(tmp(), "full.h5")

@@ -10,14 +10,15 @@ def cell_means(pixels):
     return mean
 
 
-def by_saturation(mean):
-    """The definition of tissue.h, from the means of cells: the mask, glass, the gray level that tissue is below."""
+def by_saturation(mean, white=False):
+    """The definition of tissue.h, from the means of cells: the mask, glass, the gray level that tissue is below. `white`: as it was
+    before, with white among what could be glass."""
     gray = np.rint(mean @ [0.299, 0.587, 0.114])
     high = mean.max(2)
     saturation = np.floor(256 * (high - mean.min(2)) / np.maximum(high, 1e-9))
     glass, d = 243, 0.07
     scanned = (gray < 255) | (saturation > 0)
-    for part in (scanned, np.ones_like(scanned)):
+    for part in (np.ones_like(scanned),) if white else (scanned, np.ones_like(scanned)):
         could_be_glass = np.sort(gray[part & (saturation < 16) & (gray >= 200)])
         if could_be_glass.size and could_be_glass.size * 500 >= part.sum():
             break

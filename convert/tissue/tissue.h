@@ -67,10 +67,16 @@ struct tissue {
     int glass;               /* gray level of glass; 0: another rule */
     double dark;             /* tissue is below this gray level */
     double fraction;         /* of the cells */
-    bool none;               /* there is no map: the background is not bright; set at the end */
-    int64_t step;            /* cells per pixel of the view, in both directions */
-    uint32_t (*view)[4];     /* [rows / step][cols / step], rounded up: R, G, B, n of whole cells */
+    double uneven; /* part of the pairs of neighbouring cells that are no tissue and whose gray
+                    * differs more than that of glass; 0: another rule */
+    bool none;     /* there is no map: the background is not bright; set at the end */
+    int64_t step;  /* cells per pixel of the view, in both directions */
+    uint32_t (*view)[4]; /* [rows / step][cols / step], rounded up: R, G, B, n of whole cells */
 };
+
+/* Glass is even: neighbours differ by fewer gray levels. Fat is as bright, but not even. True if
+ * there is so much that is no tissue and uneven that the map has probably missed something. */
+bool tissue_leaves_uneven(const struct tissue *t);
 
 /* `rule` must outlive t. */
 int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct tissue_rule *rule,
