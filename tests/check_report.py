@@ -236,7 +236,7 @@ def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
     """Slides of one tissue have nearly one hue and density, so that three degrees or a twentieth had a z of 5."""
     def tinted(slides):
         for k, slide in enumerate(slides.values()):
-            tint(slide, 120 + {10: 6.5, 11: 20}.get(k, k % 3 / 2), 0.4 * {8: 1.1, 9: 1.5}.get(k, 1 + k % 3 / 100))
+            tint(slide, 120 + {10: 5, 11: 20}.get(k, k % 3 / 2), 0.4 * {8: 1.1, 9: 1.5}.get(k, 1 + k % 3 / 100))
     path = changed(results("--slides", "12"), tinted)
     rows = {r["slide"]: r for r in table_of(path)}
     slight, clear = [rows["made-000%02d" % k] for k in (9, 11)], [rows["made-000%02d" % k] for k in (10, 12)]

@@ -109,7 +109,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                     .low = "another colour than the others: stain, pen or scanner",
                     .high = "another colour than the others: stain, pen or scanner",
                     .most = NAN,
-                    .least = 8,
+                    .least = 6,
                     .look = REPORT_LOOK_SLIDE,
                     .definition = "angle of the optical densities of the tissue in the thumbnail "
                                   "in the plane of hue and saturation (van der Laak, 2000)"},
