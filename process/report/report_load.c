@@ -169,6 +169,7 @@ static void set_metrics(const struct result_params *p, const struct result_slide
     row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
+    row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
     row->metric[REPORT_GLASS] = report_glass(s, LEAST_GLASS);
     row->some_glass = report_glass(s, SOME_GLASS);

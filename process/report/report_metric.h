@@ -15,6 +15,7 @@ enum report_metric_number {
     REPORT_FOCUS_P05,
     REPORT_FOCUS_P50,
     REPORT_FOCUS_P95,
+    REPORT_SHARP_P50,
     REPORT_FINE_P50,
     REPORT_BLURRED, /* known once the slides of the pool are */
     REPORT_SLOPE,

@@ -277,6 +277,9 @@ static void put_definitions(FILE *f)
     define(f, "focus_db",
            "mean level at 1/8 to 1/4 cycles/px minus the mean level at 1/64 to 1/32 "
            "cycles/px, of one window: sharpness with contrast removed");
+    define(f, "sharp_db",
+           "mean level at 1/8 to 1/4 cycles/px minus 3/4 of that at 1/16 to 1/8 and 1/4 of that at "
+           "1/64 to 1/32 cycles/px, of one window: it sees slighter blur than focus_db");
     define(f, "fine_db",
            "mean level at 1/4 to 1/2 cycles/px minus the mean level at 1/8 to 1/4 cycles/px, of "
            "one window: the first that slight blur takes away");
