@@ -6,13 +6,20 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+/* Without zeros at the end. */
 static void put_fixed(FILE *f, double x, int digits)
 {
-    if (isfinite(x))
-        fprintf(f, "%.*f", digits, x);
-    else
-        fputs("null", f);
+    char text[350] = "null";
+    int n = isfinite(x) ? snprintf(text, sizeof text, "%.*f", digits, x) : 0;
+    while (n > 0 && strchr(text, '.') && strchr("0.", text[n - 1])) {
+        const bool point = text[n - 1] == '.';
+        text[--n] = 0;
+        if (point)
+            break;
+    }
+    fputs(text, f);
 }
 
 /* Of numbers, `stride` apart. */
