@@ -45,17 +45,19 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
 {
     const struct result_picture *t = &s->thumbnail;
     double sum[3] = {0}, od[256];
-    int64_t n = 0;
+    int64_t n = 0, column[RESULT_MOST_THUMBNAIL];
     *density = *hue = NAN;
     if (!t->rgb || !knows_tissue(s))
         return;
+    for (int64_t x = 0; x < t->width; x++)
+        column[x] = nearest(((double)x + 0.5) * (double)s->width / (double)t->width, p, s->nx);
     for (int k = 0; k < 256; k++)
         od[k] = -log10((k ? k : 1) / 255.0);
-    for (int64_t y = 0; y < t->height; y++)
+    for (int64_t y = 0; y < t->height; y++) {
+        const double middle = ((double)y + 0.5) * (double)s->height / (double)t->height;
+        const int64_t row = nearest(middle, p, s->ny) * s->nx;
         for (int64_t x = 0; x < t->width; x++) {
-            const double px = ((double)x + 0.5) * (double)s->width / (double)t->width;
-            const double py = ((double)y + 0.5) * (double)s->height / (double)t->height;
-            const int64_t k = nearest(py, p, s->ny) * s->nx + nearest(px, p, s->nx);
+            const int64_t k = row + column[x];
             const uint8_t *rgb = t->rgb + 3 * (y * t->width + x);
             if (((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == FEATURES_NO_TISSUE)
                 return;
@@ -65,6 +67,7 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
                 sum[c] += od[rgb[c]];
             n++;
         }
+    }
     const double d = (sum[0] + sum[1] + sum[2]) / 3;
     if (n == 0 || d <= 0)
         return;
@@ -83,33 +86,32 @@ double report_glass(const struct result_slide *s, int64_t least)
 
 /* --- the mean spectrum --- */
 
-/* The octave of frequency sqrt(square) / n: -1 below the first, REPORT_SPECTRUM_OCTAVES above the
- * last, which ends at 1/2. */
-static int octave_of(int64_t square, int64_t n)
+/* Adds row v of the spectrum to the octaves that it crosses; the last one ends at 1/2. */
+static void add_row(const struct result_spectrum *x, int64_t n, int64_t v,
+                    double sum[REPORT_SPECTRUM_OCTAVES], double values[REPORT_SPECTRUM_OCTAVES])
 {
+    const int64_t up = v < n / 2 ? v : n - v, columns = n / 2 + 1;
+    int64_t edge = n >> (REPORT_SPECTRUM_OCTAVES + 1);
     int o = -1;
-    for (int64_t edge = n >> (REPORT_SPECTRUM_OCTAVES + 1); edge <= n / 2; edge *= 2)
-        o += square >= edge * edge;
-    return o;
+    for (int64_t u = 0; u < columns; u++) {
+        for (; o < REPORT_SPECTRUM_OCTAVES && up * up + u * u >= edge * edge; edge *= 2)
+            o++;
+        if (o == REPORT_SPECTRUM_OCTAVES)
+            return;
+        const int twice = u > 0 && u < n / 2 ? 2 : 1;
+        sum[o < 0 ? 0 : o] += o < 0 ? 0 : twice * (double)x->sums[v * columns + u];
+        values[o < 0 ? 0 : o] += o < 0 ? 0 : twice;
+    }
 }
 
 void report_octaves(const struct result_params *p, const struct result_slide *s,
                     double octaves[REPORT_SPECTRUM_OCTAVES])
 {
     const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
-    const int64_t n = p->window, columns = n / 2 + 1;
     const double width = (p->high_db - p->low_db) / (double)p->bins;
     double sum[REPORT_SPECTRUM_OCTAVES] = {0}, values[REPORT_SPECTRUM_OCTAVES] = {0};
-    for (int64_t v = 0; x->sums && x->windows > 0 && v < n; v++)
-        for (int64_t u = 0; u < columns; u++) {
-            const int64_t rows = v < n / 2 ? v : n - v;
-            const int o = octave_of(rows * rows + u * u, n);
-            if (o < 0 || o >= REPORT_SPECTRUM_OCTAVES)
-                continue;
-            const int twice = u > 0 && u < n / 2 ? 2 : 1;
-            sum[o] += twice * (double)x->sums[v * columns + u];
-            values[o] += twice;
-        }
+    for (int64_t v = 0; x->sums && x->windows > 0 && v < p->window; v++)
+        add_row(x, p->window, v, sum, values);
     for (int o = 0; o < REPORT_SPECTRUM_OCTAVES; o++)
         octaves[o] = values[o] > 0 ? width * sum[o] / values[o] / (double)x->windows : NAN;
 }
