@@ -275,6 +275,7 @@ static int find_pools(const struct work *w, struct err *e)
 struct accepting {
     const struct work *w;
     int64_t unknown; /* names that no result has */
+    char first[300]; /* the first of them */
 };
 
 static int accept_one(void *ctx, const char *name, struct err *e)
@@ -283,7 +284,8 @@ static int accept_one(void *ctx, const char *name, struct err *e)
     struct report_scores *out = a->w->out;
     const int64_t k = report_find_slide(a->w->slides, name);
     (void)e;
-    a->unknown += k < 0;
+    if (k < 0 && a->unknown++ == 0)
+        snprintf(a->first, sizeof a->first, "%s", name);
     if (k >= 0 && !out->of[k].accepted) {
         out->of[k].accepted = true;
         out->pool[out->of[k].pool].accepted++;
@@ -299,8 +301,8 @@ static int accept(const struct work *w, const char *path, struct err *e)
     if (cli_list(path, accept_one, &a, e))
         return -1;
     if (a.unknown > 0)
-        cli_say("%s: %" PRId64 " name%s that no result has", path, a.unknown,
-                a.unknown == 1 ? "" : "s");
+        cli_say("%s: %" PRId64 " name%s that no result has%s: %s", path, a.unknown,
+                a.unknown == 1 ? "" : "s", a.unknown == 1 ? "" : ", the first", a.first);
     return 0;
 }
 
