@@ -248,6 +248,21 @@ def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
         expect(b.run(odd) == ["11", "9"], "%s", b.run(odd))
 
 
+def test_pen_has_a_place():
+    def pen(slides):
+        for k, slide in enumerate(slides.values()):
+            tint(slide, 120 + k / 2, 0.3 * (1 + k / 200))
+        picture = slides["made-00007"]["thumbnail"][()]
+        h, w = picture.shape[:2]
+        picture[h // 4:h // 2, w // 4:] = (20, 40, 120)
+        slides["made-00007"]["thumbnail"][()] = picture
+    data = data_of(report(changed(results("--slides", "12"), pen))[0])
+    found = data["why"][str(data["names"].index("made-00007"))]
+    for words in ("another colour", "as dense"):
+        text, look, x, y = next(r for r in found if words in r[0])
+        expect(look == 2 and x > 0.25 and 0.25 < y < 0.5, "%s: %s %s", text, x, y)
+
+
 def test_slides_that_were_saved_twice():
     def twice(slides):
         slides["made-00004"].attrs["jpeg_twice"] = 0.7

@@ -4,6 +4,7 @@
 #include "common/result/features.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* --- tissue --- */
 
@@ -74,6 +75,54 @@ void report_stain(const struct result_params *p, const struct result_slide *s, d
     *density = d / (double)n;
     const double angle = atan2((sum[1] - sum[2]) / (sqrt(3) * d), sum[0] / d - 1);
     *hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
+}
+
+/* How far the colour of a pixel is from hue `usual`, in optical density; NAN: how dense it is. */
+static double strangeness(const uint8_t rgb[3], double usual)
+{
+    double od[3];
+    for (int c = 0; c < 3; c++)
+        od[c] = -log10((rgb[c] ? rgb[c] : 1) / 255.0);
+    const double d = (od[0] + od[1] + od[2]) / 3, x = od[0] - d, y = (od[1] - od[2]) / sqrt(3);
+    const double u = cos(usual * M_PI / 180), v = sin(usual * M_PI / 180);
+    if (isnan(usual))
+        return d;
+    return x * u + y * v > 0 ? fabs(y * u - x * v) : hypot(x, y);
+}
+
+/* Mean of 5 x 5 values round (x, y); 0 beyond the edges. */
+static double mean_around(const double *v, int64_t width, int64_t height, int64_t x, int64_t y)
+{
+    double sum = 0;
+    for (int64_t b = y - 2; b <= y + 2; b++)
+        for (int64_t a = x - 2; a <= x + 2; a++)
+            sum += a >= 0 && a < width && b >= 0 && b < height ? v[b * width + a] : 0;
+    return sum / 25;
+}
+
+void report_stain_place(const struct result_params *p, const struct result_slide *s, double usual,
+                        double *x, double *y)
+{
+    const struct result_picture *t = &s->thumbnail;
+    double most = 0;
+    *x = *y = NAN;
+    double *v = t->rgb ? calloc((size_t)(t->width * t->height), sizeof *v) : NULL;
+    for (int64_t k = 0; v && k < t->width * t->height; k++) {
+        const double a = ((double)(k % t->width) + 0.5) / (double)t->width;
+        const double b = ((double)(k / t->width) + 0.5) / (double)t->height;
+        const int64_t row = nearest(b * (double)s->height, p, s->ny);
+        if (report_is_tissue(s, row * s->nx + nearest(a * (double)s->width, p, s->nx)))
+            v[k] = strangeness(t->rgb + 3 * k, usual);
+    }
+    for (int64_t k = 0; v && k < t->width * t->height; k++) {
+        const double here = mean_around(v, t->width, t->height, k % t->width, k / t->width);
+        if (here <= most)
+            continue;
+        most = here;
+        *x = ((double)(k % t->width) + 0.5) / (double)t->width;
+        *y = ((double)(k / t->width) + 0.5) / (double)t->height;
+    }
+    free(v);
 }
 
 double report_glass(const struct result_slide *s, int64_t least)

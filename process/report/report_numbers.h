@@ -41,6 +41,10 @@ void report_count_sharp(const struct result_slide *s, uint32_t *bins);
 /* NaN without a thumbnail or tissue. */
 void report_stain(const struct result_params *p, const struct result_slide *s, double *density,
                   double *hue);
+/* The place of the thumbnail, as parts of its width and height, whose tissue is farthest from hue
+ * `usual` in degrees, or with NAN the densest; NaN without a thumbnail. */
+void report_stain_place(const struct result_params *p, const struct result_slide *s, double usual,
+                        double *x, double *y);
 enum { REPORT_SPECTRUM_OCTAVES = 4 };
 /* NaN without a spectrum, or in octaves without frequencies. */
 void report_octaves(const struct result_params *p, const struct result_slide *s,

@@ -104,12 +104,34 @@ static struct report_place find_dull(const struct windows *w)
     return p;
 }
 
-static bool is_dull(const struct report_slides *s, const struct report_scores *scores, int64_t k)
+/* Is number m a reason, below or above what is usual? */
+static bool is_reason(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                      int m, bool below)
 {
-    for (int m = REPORT_FOCUS_P05; m <= REPORT_FOCUS_P50; m++)
-        if (scores->of[k].z[m] < 0 && report_excess(s, scores, k, m) > 1)
-            return true;
-    return false;
+    return (scores->of[k].z[m] < 0) == below && report_excess(s, scores, k, m) > 1;
+}
+
+/* The places that the reasons of slide k need. */
+static void wanted(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                   bool want[REPORT_PLACES])
+{
+    want[REPORT_PLACE_BLURRED] = report_excess(s, scores, k, REPORT_BLURRED) > 1;
+    want[REPORT_PLACE_DULL] = is_reason(s, scores, k, REPORT_FOCUS_P05, true) ||
+                              is_reason(s, scores, k, REPORT_FOCUS_P50, true);
+    want[REPORT_PLACE_DAMAGED] = s->slide[k].version >= 2 && s->slide[k].damaged > 0;
+    want[REPORT_PLACE_HUE] = report_excess(s, scores, k, REPORT_HUE) > 1;
+    want[REPORT_PLACE_DENSE] = is_reason(s, scores, k, REPORT_STAIN, false);
+}
+
+/* What of the slide is read for that. */
+static unsigned parts_for(const struct report_slide *s, const bool want[REPORT_PLACES])
+{
+    const bool focus = want[REPORT_PLACE_BLURRED] || want[REPORT_PLACE_DULL];
+    const bool stain = want[REPORT_PLACE_HUE] || want[REPORT_PLACE_DENSE];
+    return (focus ? RESULT_WITH_MAP(RESULT_FOCUS) : 0) |
+           ((focus || stain) && s->version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0) |
+           (stain ? RESULT_WITH_THUMBNAIL : 0) |
+           (want[REPORT_PLACE_DAMAGED] ? RESULT_WITH_MAP(RESULT_FLAGS) : 0);
 }
 
 /* Reads the slide's maps, if a reason needs them. */
@@ -117,29 +139,31 @@ static int find_places(struct report_again *again, const struct report_slides *s
                        const struct report_scores *scores, int64_t k,
                        struct report_place of[REPORT_PLACES], struct err *e)
 {
-    const struct report_slide *slide = &s->slide[k];
-    const bool blurred = report_excess(s, scores, k, REPORT_BLURRED) > 1;
-    const bool dull = is_dull(s, scores, k), damaged = slide->version >= 2 && slide->damaged > 0;
-    const bool focus = blurred || dull;
+    const struct report_pool *pool = &scores->pool[scores->of[k].pool];
+    bool want[REPORT_PLACES] = {false};
     struct result_slide loaded;
     for (int p = 0; p < REPORT_PLACES; p++)
         of[p] = (struct report_place){.x = NAN, .y = NAN};
-    const unsigned maps = (focus ? RESULT_WITH_MAP(RESULT_FOCUS) : 0) |
-                          (focus && slide->version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0) |
-                          (damaged ? RESULT_WITH_MAP(RESULT_FLAGS) : 0);
-    if (!maps)
+    wanted(s, scores, k, want);
+    const unsigned parts = parts_for(&s->slide[k], want);
+    if (!parts)
         return 0;
-    if (report_load_again(again, slide, maps, &loaded, e))
+    if (report_load_again(again, &s->slide[k], parts, &loaded, e))
         return -1;
-    struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED, 0};
-    w.below = scores->pool[scores->of[k].pool].blurred_below;
-    if (blurred)
+    struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED,
+                        pool->blurred_below};
+    if (want[REPORT_PLACE_BLURRED])
         of[REPORT_PLACE_BLURRED] = find_place(&w);
-    if (dull)
+    if (want[REPORT_PLACE_DULL])
         of[REPORT_PLACE_DULL] = find_dull(&w);
     w.what = REPORT_PLACE_DAMAGED;
-    if (damaged)
+    if (want[REPORT_PLACE_DAMAGED])
         of[REPORT_PLACE_DAMAGED] = find_place(&w);
+    for (int p = REPORT_PLACE_HUE; p <= REPORT_PLACE_DENSE; p++)
+        if (want[p])
+            report_stain_place(w.params, &loaded,
+                               p == REPORT_PLACE_HUE ? pool->summary[REPORT_HUE].q50 : NAN,
+                               &of[p].x, &of[p].y);
     result_slide_free(&loaded);
     return 0;
 }

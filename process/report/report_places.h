@@ -1,5 +1,6 @@
 /*
- * report_places.h - where on a slide a reason shows: its blurred, least sharp and damaged windows.
+ * report_places.h - where on a slide a reason shows: its blurred, least sharp and damaged windows,
+ * and stain that is unlike that of the others.
  *
  * The maps of slides with such a reason are read again, because what is blurred is known only when
  * all slides are.
@@ -15,11 +16,14 @@ struct report_place {
     const char *where; /* "in the lower left", "in many places"; NULL: none */
 };
 
-/* Amid the blurred windows; the least sharp tissue; amid the windows that touch damaged tiles. */
+/* Amid the blurred windows; the least sharp tissue; amid the windows that touch damaged tiles; the
+ * tissue of the strangest colour; the densest. */
 enum report_place_of {
     REPORT_PLACE_BLURRED,
     REPORT_PLACE_DULL,
     REPORT_PLACE_DAMAGED,
+    REPORT_PLACE_HUE,
+    REPORT_PLACE_DENSE,
     REPORT_PLACES
 };
 

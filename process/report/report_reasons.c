@@ -95,6 +95,10 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     reason->look = x->look;
     if (s->z[m] < 0 && (m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50))
         set_place(r, k, REPORT_PLACE_DULL, reason);
+    else if (m == REPORT_HUE)
+        set_place(r, k, REPORT_PLACE_HUE, reason);
+    else if (m == REPORT_STAIN)
+        set_place(r, k, REPORT_PLACE_DENSE, reason);
 }
 
 static void say_blur(const struct report_view *r, int64_t k, double excess, struct list *l)
