@@ -141,6 +141,18 @@ static int make_tissue(struct convert *c, struct err *e)
     return r > 0 || c->info.channels == 3 ? 0 : add_colour(c, e);
 }
 
+/* Does the map look wrong? The user's own is not doubted. */
+static bool doubts_tissue(const struct convert *c, char *why, size_t size)
+{
+    const struct tissue *t = &c->tissue;
+    if (c->o->tissue.by == TISSUE_BY_THRESHOLDS || c->mask)
+        return false;
+    if (store_doubts_tissue(t->fraction, why, size))
+        return true;
+    snprintf(why, size, "no tissue in pale, uneven areas (fat?)");
+    return tissue_leaves_uneven(t);
+}
+
 static int put_tissue(struct convert *c, struct err *e)
 {
     if (c->tissue_origin == TISSUE_NONE)
@@ -160,10 +172,7 @@ static int put_tissue(struct convert *c, struct err *e)
     char doubt[sizeof c->info.tissue_doubt];
     if (store_put_tissue(c->writer, &t, c->o->threads, e))
         return -1;
-    const bool chosen = c->o->tissue.by == TISSUE_BY_THRESHOLDS || c->mask;
-    return !chosen && store_doubts_tissue(t.fraction, doubt, sizeof doubt)
-               ? store_put_tissue_doubt(c->writer, doubt, e)
-               : 0;
+    return doubts_tissue(c, doubt, sizeof doubt) ? store_put_tissue_doubt(c->writer, doubt, e) : 0;
 }
 
 /* A slide without a thumbnail gets one made of the means of the cells of its tissue map. */

@@ -1,6 +1,7 @@
 """How well the rule for tissue finds tissue: Dice against the truth "gray < 225 at 1/32" on real pictures.
 
 bench_tissue.py PICTURE...
+bench_tissue.py --white PICTURE...         with white areas beside the picture, as where a scanner did not scan
 bench_tissue.py --outlines PICTURE...      against outlines drawn by hand (tissue_outlines.py)
 
 Of each picture the first 640 x 640 px are taken as they are, as JPEG of quality 30, 60 and 95, and with gamma 0.7, 0.85,
@@ -46,18 +47,33 @@ def cases(picture):
                    np.concatenate([truth, np.zeros(n, bool)])[:, None])
 
 
+def white_cases(picture):
+    """The same for 0, 10, 30 and 60 % of white beside it; the picture as it is, darker, and so bright that its glass is white."""
+    truth = (cell_means(picture) @ GRAY < 225).reshape(-1)
+    noise = np.random.default_rng(1)
+    for name, gain, glass in (("glass 243", 1, 243), ("glass 232", 232 / 243, 232), ("overexposed", 255 / 235, 255)):
+        cells = cell_means(np.clip(picture * gain, 0, 255).astype(np.uint8)).reshape(-1, 3)
+        for share in (0, 0.3, 0.9, 0.99):
+            n = round(len(cells) * share / (1 - share))
+            added = np.minimum(glass + noise.normal(0, 0.5 * (glass < 255), (n, 3)), 255)
+            for white in (0, 0.1, 0.3, 0.6):
+                m = round((len(cells) + n) * white / (1 - white))
+                yield ("%s, %d %% glass, %d %% white" % (name, 100 * share, 100 * white),
+                       np.concatenate([cells, added, np.full((m, 3), 255.0)])[:, None],
+                       np.concatenate([truth, np.zeros(n + m, bool)])[:, None])
+
+
 def dice(a, b):
     both = a.sum() + b.sum()
     return 2 * (a & b).sum() / both if both else 1.0
 
 
-def row(path):
+def row(path, cases_of, other):
     picture = np.array(Image.open(path).convert("RGB"))[:640, :640]
-    found = {"saturation": [], "otsu-hs": []}
-    for name, cells, truth in cases(picture):
-        found["saturation"].append((dice(by_saturation(cells)[0], truth), name))
-        found["otsu-hs"].append((dice(by_otsu(cells), truth), name))
-    new, old = found["saturation"], found["otsu-hs"]
+    new, old = [], []
+    for name, cells, truth in cases_of(picture):
+        new.append((dice(by_saturation(cells)[0], truth), name))
+        old.append((dice(other(cells), truth), name))
     print("| %s | %.3f | %.3f, %s | %d of %d | %.3f |" % (
         path.split("/")[-1], np.mean([d for d, _ in new]), *min(new), sum(d < 0.85 for d, _ in new), len(new),
         np.mean([d for d, _ in old])), flush=True)
@@ -77,15 +93,21 @@ def outline_row(path):
         (truth & ~found[0]).sum() / truth.sum(), (found[0] & ~truth).sum() / truth.sum()), flush=True)
 
 
-def main(pictures):
-    if pictures[:1] == ["--outlines"]:
-        print("| picture | part outlined | saturation | otsu-hs | gray < 225 | saturation: parts of the outlined |\n" + "| --- " * 6 + "|")
-        return [outline_row(path) for path in pictures[1:]]
-    print("| picture | mean | worst | below 0.85 | otsu-hs, mean |\n| --- | --- | --- | --- | --- |")
-    rows = [row(path) for path in pictures]
-    for number, name in enumerate(("saturation", "otsu-hs")):
+def compare(pictures, cases_of, other, name):
+    print("| picture | mean | worst | below 0.85 | %s, mean |\n| --- | --- | --- | --- | --- |" % name)
+    rows = [row(path, cases_of, other) for path in pictures]
+    for number, rule in enumerate(("saturation", name)):
         all_ = [d for r in rows for d, _ in r[number]]
-        print("%s: mean %.3f, worst %.3f, %d of %d below 0.85" % (name, np.mean(all_), min(all_), sum(d < 0.85 for d in all_), len(all_)))
+        print("%s: mean %.3f, worst %.3f, %d of %d below 0.85" % (rule, np.mean(all_), min(all_), sum(d < 0.85 for d in all_), len(all_)))
+
+
+def main(words):
+    if words[:1] == ["--outlines"]:
+        print("| picture | part outlined | saturation | otsu-hs | gray < 225 | saturation: parts of the outlined |\n" + "| --- " * 6 + "|")
+        return [outline_row(path) for path in words[1:]]
+    if words[:1] == ["--white"]:
+        return compare(words[1:], white_cases, lambda cells: by_saturation(cells, white=True)[0], "white as glass")
+    return compare(words, cases, by_otsu, "otsu-hs")
 
 
 if __name__ == "__main__":

@@ -127,11 +127,11 @@ def test_pictures_show_one_pixel_per_window():
 
 
 def test_pictures_of_sharpness_hatch_glass():
-    """Files for programs keep the values of glass."""
+    """So do files for viewers. Tables keep the values of glass, beside how much is tissue."""
     image = pillow()
     result = result_of("pictures-glass", "1500x1100")
     name, _, maps = slide_of(result)
-    out = draw(result, "--format", "png,csv,overlay")
+    out = draw(result, "--format", "png,overlay")
     glass = maps["tissue"] < 50
     expect(0 < glass.sum() < glass.size, "a useless slide")
     for feature in ("focus_db", "fine_db", "sharp_db", "level_db"):
@@ -141,9 +141,23 @@ def test_pictures_of_sharpness_hatch_glass():
         middles = [128 * (np.arange(n) + 1) * px // size for n, px, size in zip(glass.shape, entries.shape, (1100, 1500))]
         shown = entries[np.ix_(*middles)]
         expect((((shown == CLEAR) | (shown == STROKE)) == (glass & (feature != "level_db"))).all(), "overlay of %s", feature)
-    with open(os.path.join(out, name + ".csv"), newline="") as f:
+    with open(draw("--feature", "focus", result, name="glass.csv"), newline="") as f:
         rows = list(csv.DictReader(f))
     expect(len(rows) == glass.size and all(row["focus_db"] for row in rows), "%s", rows[:2])
+    expect([int(row["tissue"]) < 50 for row in rows] == list(glass.ravel()), "%s", rows[:2])
+    tiles = geojson(draw("--feature", "focus", result, name="glass.geojson"))["features"]
+    expect(len(tiles) == (~glass).sum() and all("focus_db" in t["properties"]["measurements"] for t in tiles), "%d tiles", len(tiles))
+    tiles = geojson(draw("--feature", "focus,level", result, name="both.geojson"))["features"]
+    expect(["focus_db" in t["properties"]["measurements"] for t in tiles] == list(~glass.ravel()), "level_db alone on glass")
+
+
+def test_tiff_has_no_sharpness_of_glass():
+    reader = tiff_reader()
+    result = result_of("pictures-glass", "1500x1100")
+    glass = slide_of(result)[2]["tissue"] < 50
+    with reader.TiffFile(draw("--feature", "level,focus", result, name="glass.ome.tif")) as f:
+        level, focus = f.series[0].asarray()
+    expect((np.isnan(focus) == glass).all() and not np.isnan(level).any(), "%s", focus)
 
 
 def test_the_colour_bar_runs_from_high_to_low_and_has_numbers():

@@ -133,6 +133,23 @@ def test_tissue_without_glass_and_brown_tissue_are_found():
         expect(abs(mask.mean() - share) < 0.03, "%s: %f", options, mask.mean())
 
 
+def test_white_that_was_not_scanned_is_no_glass():
+    """It was taken for glass, and then all glass was darker: the whole slide was tissue. Without glass white is what there is."""
+    for glass, tissue, fill in ((232, 0.2, 0.3), (232, 0.01, 0.3), (240, 0.002, 0.5), (255, 0.3, 0)):
+        picture = np.random.default_rng(1).normal(glass, 1, (1280, 1600, 3)).clip(0, 255)
+        ny = round(tissue * 40) * 32 or 32
+        picture[:ny, :1600 if tissue > 0.1 else 640] = (190, 150, 200)
+        if fill:
+            picture[round(1280 * (1 - fill)) // 32 * 32:] = 255
+        picture = picture.astype(np.uint8)
+        path = os.path.join(tmp(), "white.tif")
+        write_tiled(path, list(picture.transpose(2, 0, 1)))
+        mask, attributes = mask_of(store(path, "--codec", "none"))
+        want, found_glass, _ = by_saturation(cell_means(picture))
+        expect(mask.mean() == (picture[..., 1] == 150).mean() and (mask == want).all(), "%d: %f", glass, mask.mean())
+        expect(abs(attributes["glass"] - glass) <= 1 and abs(found_glass - glass) <= 1, "%s", attributes)
+
+
 def masks_of_stain(stain, *options):
     path = store(made(*KNOWN, "--levels", "2", "--stain", stain, name=stain), *options)
     return mask_of(path)[0], rectangle(2400, 1900, *OUTLINE)
@@ -245,6 +262,24 @@ def test_a_map_that_is_probably_wrong_is_never_silent():
         expect(("the tissue map shows %s and may be wrong" % shows in notes_of(result)) == bool(shows), notes_of(result))
         p = run(H5SPEC, "run", "--device", "cpu", "-o", result, out)
         expect("tissue map" not in p.err, "all windows count: %s", p.err)
+
+
+def test_a_map_that_misses_fat_is_said():
+    """Fat is as bright as glass, but uneven: membranes and vacuoles. Plain glass, with dust, is not doubted."""
+    rng = np.random.default_rng(1)
+    glass = rng.normal(243, 1, (1280, 1600, 3))
+    fat = glass.copy()
+    fat[:, :640] -= np.kron(rng.integers(0, 12, (40, 20)), np.ones((32, 32)))[..., None]  # vacuoles
+    for picture, doubt in ((fat, "no tissue in pale, uneven areas (fat?)"), (glass, "")):
+        picture[:160, :1600] = (190, 150, 200)
+        picture[::320, ::320] = 100  # dust
+        path, out = os.path.join(tmp(), "fat.tif"), os.path.join(tmp(), "fat.h5")
+        write_tiled(path, list(np.clip(picture, 0, 255).astype(np.uint8).transpose(2, 0, 1)))
+        p = run(WSI2H5, "--json", "-o", out, path)
+        expect(json_lines(p.out)[0].get("tissue_doubt", "") == doubt and ("fat?" in p.err) == bool(doubt), "%s %s", p.out, p.err)
+        says(run(H5SPEC, "info", out).out, "doubtful: the map shows " + doubt if doubt else "% of the slide")
+        p = run(WSI2H5, "--json", "--tissue-thresholds", "0,0.02", "-o", out + "x", path)
+        expect("tissue_doubt" not in p.out, "the user's own map is not doubted: %s", p.out)
 
 
 def test_a_map_without_glass():

@@ -48,6 +48,7 @@ def counted(way, options):
         expect(way in ("cpu", s.attrs["kernel"]) or set(sum(CHANGED, ())) & set(options), "%s, %s: kernel %s", way, options, s.attrs["kernel"])
         return {"counts": {k: int(s.attrs[k]) for k in COUNTS if k in s.attrs},
                 "values": np.isfinite(s["window_mean_db"][()]), "flags": s["window_flags"][()] if "window_flags" in s else None,
+                "tissue": s["window_tissue"][()] if "window_tissue" in s else None,
                 "sum": int(s["histogram"][()].sum() + s.attrs["underflow"] + s.attrs["overflow"])}
 
 

@@ -41,17 +41,6 @@ static void test_scores(void)
     EXPECT(s.mad == 0 && isnan(stats_z(&s, 100)) && isnan(stats_z(&s, 7)));
 }
 
-static void test_share_between_groups(void)
-{
-    const double v[] = {1, 1, 3, 3, NAN}, same[] = {2, 2, 2, 2, 2};
-    const int32_t apart[] = {0, 0, 1, 1, 1}, one[] = {0, 0, 0, 0, 0}, mixed[] = {0, 1, 0, 1, 0};
-    double work[4];
-    EXPECT(stats_eta_squared(v, apart, 5, 2, work) == 1);
-    EXPECT(stats_eta_squared(v, mixed, 5, 2, work) == 0);
-    EXPECT(isnan(stats_eta_squared(v, one, 5, 2, work)));
-    EXPECT(isnan(stats_eta_squared(same, apart, 5, 2, work)));
-}
-
 static int by_value(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
@@ -227,7 +216,6 @@ int main(void)
     static const struct unit_test tests[] = {
         {"quantiles_skip_missing_values", test_quantiles_skip_missing_values},
         {"scores", test_scores},
-        {"share_between_groups", test_share_between_groups},
         {"median_of_functions", test_median_of_functions},
         {"distance_of_histograms", test_distance_of_histograms},
         {"hostile_texts", test_hostile_texts},

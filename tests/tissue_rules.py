@@ -10,16 +10,21 @@ def cell_means(pixels):
     return mean
 
 
-def by_saturation(mean):
-    """The definition of tissue.h, from the means of cells: the mask, glass, the gray level that tissue is below."""
+def by_saturation(mean, white=False):
+    """The definition of tissue.h, from the means of cells: the mask, glass, the gray level that tissue is below. `white`: as it was
+    before, with white among what could be glass."""
     gray = np.rint(mean @ [0.299, 0.587, 0.114])
     high = mean.max(2)
     saturation = np.floor(256 * (high - mean.min(2)) / np.maximum(high, 1e-9))
-    could_be_glass = np.sort(gray[(saturation < 16) & (gray >= 200)])
     glass, d = 243, 0.07
-    if could_be_glass.size and could_be_glass.size * 500 >= gray.size:
+    scanned = (gray < 255) | (saturation > 0)
+    for part in (np.ones_like(scanned),) if white else (scanned, np.ones_like(scanned)):
+        could_be_glass = np.sort(gray[part & (saturation < 16) & (gray >= 200)])
+        if could_be_glass.size and could_be_glass.size * 500 >= part.sum():
+            break
+    if could_be_glass.size and could_be_glass.size * 500 >= part.sum():
         glass = could_be_glass[-(-could_be_glass.size * 9 // 10) - 1]
-        split, share = best_split(gray)
+        split, share = best_split(gray[part])
         if share >= 0.8:
             d = min(max(np.log(glass / split), 0.02), 0.07)
     dark = glass * np.exp(-d)

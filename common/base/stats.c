@@ -63,34 +63,6 @@ double stats_z(const struct stats_summary *s, double x)
     return 0.6745 * (x - s->q50) / s->mad;
 }
 
-/* --- groups --- */
-
-double stats_eta_squared(const double *v, const int32_t *group, int64_t n, int64_t groups,
-                         double *work)
-{
-    double *sum = work, *count = work + groups, all = 0, of = 0, total = 0, between = 0;
-    int64_t used = 0;
-    for (int64_t g = 0; g < 2 * groups; g++)
-        work[g] = 0;
-    for (int64_t k = 0; k < n; k++)
-        if (!isnan(v[k])) {
-            sum[group[k]] += v[k];
-            count[group[k]]++;
-            all += v[k];
-            of++;
-        }
-    for (int64_t k = 0; k < n; k++)
-        if (!isnan(v[k]))
-            total += (v[k] - all / of) * (v[k] - all / of);
-    for (int64_t g = 0; g < groups; g++)
-        if (count[g] > 0) {
-            const double off = sum[g] / count[g] - all / of;
-            between += count[g] * off * off;
-            used++;
-        }
-    return used < 2 || !(total > 0) ? NAN : fmin(1, between / total);
-}
-
 /* --- histograms --- */
 
 void stats_cdf(const uint64_t *histogram, int64_t bins, uint64_t underflow, uint64_t overflow,

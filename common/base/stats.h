@@ -38,12 +38,6 @@ struct stats_summary stats_summarise(const double *v, int64_t n, double *work);
  * the MAD is 0: then more than half of the values are equal, and no scale exists. */
 double stats_z(const struct stats_summary *s, double x);
 
-/* The share of the variance of v[n] that lies between the groups group[n] (0 .. groups - 1):
- * eta^2 = between / total sum of squares, 0 to 1. NaN with fewer than two groups that have numbers,
- * or without variance. `work` is room for 2 * groups numbers. */
-double stats_eta_squared(const double *v, const int32_t *group, int64_t n, int64_t groups,
-                         double *work);
-
 /* cdf[k], k = 0 .. bins - 1: the share of all values at or below bin k. Values below the range
  * count as in the first bin, those above as in the last, so cdf[bins - 1] is 1. All 0 if there are
  * no values. */

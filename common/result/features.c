@@ -19,12 +19,13 @@ int features_octave(int64_t window, int64_t v, int64_t u)
 
 static void count_values(int64_t window, int64_t values[FEATURES_OCTAVES])
 {
+    const int64_t half = window / 2; /* 0 and half have no partner of the other sign */
     memset(values, 0, FEATURES_OCTAVES * sizeof *values);
-    for (int64_t v = 1 - window / 2; v <= window / 2; v++)
-        for (int64_t u = 1 - window / 2; u <= window / 2; u++) {
+    for (int64_t v = 0; v <= half; v++)
+        for (int64_t u = 0; u <= half; u++) {
             const int o = features_octave(window, v, u);
             if (o != FEATURES_NONE)
-                values[o]++;
+                values[o] += (v > 0 && v < half ? 2 : 1) * (u > 0 && u < half ? 2 : 1);
         }
 }
 

@@ -4,6 +4,7 @@
 #include "common/result/features.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* --- tissue --- */
 
@@ -45,17 +46,19 @@ static void find_stain(const struct result_params *p, const struct result_slide 
 {
     const struct result_picture *t = &s->thumbnail;
     double sum[3] = {0}, od[256];
-    int64_t n = 0;
+    int64_t n = 0, column[RESULT_MOST_THUMBNAIL];
     *density = *hue = NAN;
     if (!t->rgb || !knows_tissue(s))
         return;
+    for (int64_t x = 0; x < t->width; x++)
+        column[x] = nearest(((double)x + 0.5) * (double)s->width / (double)t->width, p, s->nx);
     for (int k = 0; k < 256; k++)
         od[k] = -log10((k ? k : 1) / 255.0);
-    for (int64_t y = 0; y < t->height; y++)
+    for (int64_t y = 0; y < t->height; y++) {
+        const double middle = ((double)y + 0.5) * (double)s->height / (double)t->height;
+        const int64_t row = nearest(middle, p, s->ny) * s->nx;
         for (int64_t x = 0; x < t->width; x++) {
-            const double px = ((double)x + 0.5) * (double)s->width / (double)t->width;
-            const double py = ((double)y + 0.5) * (double)s->height / (double)t->height;
-            const int64_t k = nearest(py, p, s->ny) * s->nx + nearest(px, p, s->nx);
+            const int64_t k = row + column[x];
             const uint8_t *rgb = t->rgb + 3 * (y * t->width + x);
             if (((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == FEATURES_NO_TISSUE)
                 return;
@@ -65,12 +68,61 @@ static void find_stain(const struct result_params *p, const struct result_slide 
                 sum[c] += od[rgb[c]];
             n++;
         }
+    }
     const double d = (sum[0] + sum[1] + sum[2]) / 3;
     if (n == 0 || d <= 0)
         return;
     *density = d / (double)n;
     const double angle = atan2((sum[1] - sum[2]) / (sqrt(3) * d), sum[0] / d - 1);
     *hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
+}
+
+/* How far the colour of a pixel is from hue `usual`, in optical density; NAN: how dense it is. */
+static double strangeness(const uint8_t rgb[3], double usual)
+{
+    double od[3];
+    for (int c = 0; c < 3; c++)
+        od[c] = -log10((rgb[c] ? rgb[c] : 1) / 255.0);
+    const double d = (od[0] + od[1] + od[2]) / 3, x = od[0] - d, y = (od[1] - od[2]) / sqrt(3);
+    const double u = cos(usual * M_PI / 180), v = sin(usual * M_PI / 180);
+    if (isnan(usual))
+        return d;
+    return x * u + y * v > 0 ? fabs(y * u - x * v) : hypot(x, y);
+}
+
+/* Mean of 5 x 5 values round (x, y); 0 beyond the edges. */
+static double mean_around(const double *v, int64_t width, int64_t height, int64_t x, int64_t y)
+{
+    double sum = 0;
+    for (int64_t b = y - 2; b <= y + 2; b++)
+        for (int64_t a = x - 2; a <= x + 2; a++)
+            sum += a >= 0 && a < width && b >= 0 && b < height ? v[b * width + a] : 0;
+    return sum / 25;
+}
+
+void result_stain_place(const struct result_params *p, const struct result_slide *s, double usual,
+                        double *x, double *y)
+{
+    const struct result_picture *t = &s->thumbnail;
+    double most = 0;
+    *x = *y = NAN;
+    double *v = t->rgb ? calloc((size_t)(t->width * t->height), sizeof *v) : NULL;
+    for (int64_t k = 0; v && k < t->width * t->height; k++) {
+        const double a = ((double)(k % t->width) + 0.5) / (double)t->width;
+        const double b = ((double)(k / t->width) + 0.5) / (double)t->height;
+        const int64_t row = nearest(b * (double)s->height, p, s->ny);
+        if (result_is_tissue(s, row * s->nx + nearest(a * (double)s->width, p, s->nx)))
+            v[k] = strangeness(t->rgb + 3 * k, usual);
+    }
+    for (int64_t k = 0; v && k < t->width * t->height; k++) {
+        const double here = mean_around(v, t->width, t->height, k % t->width, k / t->width);
+        if (here <= most)
+            continue;
+        most = here;
+        *x = ((double)(k % t->width) + 0.5) / (double)t->width;
+        *y = ((double)(k / t->width) + 0.5) / (double)t->height;
+    }
+    free(v);
 }
 
 static int64_t count_glass(const struct result_slide *s)
@@ -83,33 +135,32 @@ static int64_t count_glass(const struct result_slide *s)
 
 /* --- the mean spectrum --- */
 
-/* The octave of frequency sqrt(square) / n: -1 below the first, RESULT_SPECTRUM_OCTAVES above the
- * last, which ends at 1/2. */
-static int octave_of(int64_t square, int64_t n)
+/* Adds row v of the spectrum to the octaves that it crosses; the last one ends at 1/2. */
+static void add_row(const struct result_spectrum *x, int64_t n, int64_t v,
+                    double sum[RESULT_SPECTRUM_OCTAVES], double values[RESULT_SPECTRUM_OCTAVES])
 {
+    const int64_t up = v < n / 2 ? v : n - v, columns = n / 2 + 1;
+    int64_t edge = n >> (RESULT_SPECTRUM_OCTAVES + 1);
     int o = -1;
-    for (int64_t edge = n >> (RESULT_SPECTRUM_OCTAVES + 1); edge <= n / 2; edge *= 2)
-        o += square >= edge * edge;
-    return o;
+    for (int64_t u = 0; u < columns; u++) {
+        for (; o < RESULT_SPECTRUM_OCTAVES && up * up + u * u >= edge * edge; edge *= 2)
+            o++;
+        if (o == RESULT_SPECTRUM_OCTAVES)
+            return;
+        const int twice = u > 0 && u < n / 2 ? 2 : 1;
+        sum[o < 0 ? 0 : o] += o < 0 ? 0 : twice * (double)x->sums[v * columns + u];
+        values[o < 0 ? 0 : o] += o < 0 ? 0 : twice;
+    }
 }
 
 static void find_octaves(const struct result_params *p, const struct result_slide *s,
                          double octaves[RESULT_SPECTRUM_OCTAVES])
 {
     const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
-    const int64_t n = p->window, columns = n / 2 + 1;
     const double width = (p->high_db - p->low_db) / (double)p->bins;
     double sum[RESULT_SPECTRUM_OCTAVES] = {0}, values[RESULT_SPECTRUM_OCTAVES] = {0};
-    for (int64_t v = 0; x->sums && x->windows > 0 && v < n; v++)
-        for (int64_t u = 0; u < columns; u++) {
-            const int64_t rows = v < n / 2 ? v : n - v;
-            const int o = octave_of(rows * rows + u * u, n);
-            if (o < 0 || o >= RESULT_SPECTRUM_OCTAVES)
-                continue;
-            const int twice = u > 0 && u < n / 2 ? 2 : 1;
-            sum[o] += twice * (double)x->sums[v * columns + u];
-            values[o] += twice;
-        }
+    for (int64_t v = 0; x->sums && x->windows > 0 && v < p->window; v++)
+        add_row(x, p->window, v, sum, values);
     for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
         octaves[o] = values[o] > 0 ? width * sum[o] / values[o] / (double)x->windows : NAN;
 }

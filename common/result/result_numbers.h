@@ -56,6 +56,10 @@ void result_find_numbers(const struct result_params *p, const struct result_slid
                          struct result_numbers *n);
 /* Is window k one whose sharpness counts: at least half tissue, if that is known? */
 bool result_is_tissue(const struct result_slide *s, int64_t k);
+/* The place of the thumbnail, as parts of its width and height, whose tissue is farthest from hue
+ * `usual` in degrees, or with NAN the densest; NaN without a thumbnail. */
+void result_stain_place(const struct result_params *p, const struct result_slide *s, double usual,
+                        double *x, double *y);
 
 #ifdef __cplusplus
 }

@@ -15,11 +15,15 @@ enum {
     GLASS_LEAST = 200,     /* gray of what could be glass */
     GLASS_SATURATION = 16, /* bin: glass has less */
     GLASS_SHARE = 500,     /* one cell of so many */
+    WHITE = 255,           /* gray of what was not scanned */
+    EVEN = 4,              /* neighbouring cells of glass differ by less */
     TISSUE_SATURATION = 26 /* bin: tissue has this or more */
 };
 /* ln(glass / gray) that tissue exceeds; of pale tissue, which Otsu's threshold shows if this share
  * of the variance of gray is between its classes. */
 static const double density = 0.07, pale_density = 0.02, two_classes = 0.8;
+/* Uneven glass that makes a map doubtful: of the slide, and of the tissue. */
+static const double uneven_least = 0.01, uneven_of_tissue = 1 / 3.0;
 
 static int64_t view_cols(const struct tissue *t)
 {
@@ -417,11 +421,17 @@ struct grays {
     int64_t cells, glass_cells;
 };
 
-static void count_grays(const struct tissue *t, int64_t n, struct grays *g)
+static bool shows_glass(const struct grays *g)
 {
+    return g->glass_cells > 0 && g->glass_cells * GLASS_SHARE >= g->cells;
+}
+
+static void count_grays(const struct tissue *t, int64_t n, bool white, struct grays *g)
+{
+    *g = (struct grays){0};
     for (int64_t k = 0; k < n; k++) {
         const int gray = t->mask[k];
-        if (!takes_part(t, k))
+        if (!takes_part(t, k) || (!white && gray == WHITE && t->saturation[k] == 0))
             continue;
         g->all[gray]++;
         g->cells++;
@@ -435,12 +445,14 @@ static void count_grays(const struct tissue *t, int64_t n, struct grays *g)
 /* The gray level that tissue is below. */
 static double find_dark(struct tissue *t, int64_t n)
 {
-    struct grays g = {0};
+    struct grays g;
     uint64_t sum = 0;
     double share;
-    count_grays(t, n, &g);
+    count_grays(t, n, false, &g);
+    if (!shows_glass(&g))
+        count_grays(t, n, true, &g);
     t->glass = GLASS;
-    if (g.glass_cells == 0 || g.glass_cells * GLASS_SHARE < g.cells)
+    if (!shows_glass(&g))
         return t->glass * exp(-density);
     for (t->glass = GLASS_LEAST; (sum += g.glass[t->glass]) * 10 < (uint64_t)g.glass_cells * 9;
          t->glass++)
@@ -450,12 +462,41 @@ static double find_dark(struct tissue *t, int64_t n)
     return t->glass * exp(-fmin(fmax(pale, pale_density), density));
 }
 
+/* The mask is still gray levels. */
+static bool is_tissue(const struct tissue *t, int64_t k)
+{
+    return t->mask[k] < t->dark || t->saturation[k] >= TISSUE_SATURATION;
+}
+
+static bool is_uneven(const struct tissue *t, int64_t a, int64_t b)
+{
+    return abs(t->mask[a] - t->mask[b]) >= EVEN && !is_tissue(t, a) && !is_tissue(t, b);
+}
+
+static double find_uneven(const struct tissue *t)
+{
+    int64_t n = 0;
+    for (int64_t row = 0; row < t->rows; row++)
+        for (int64_t col = 0; col < t->cols; col++) {
+            const int64_t k = row * t->cols + col;
+            n += col + 1 < t->cols && is_uneven(t, k, k + 1);
+            n += row + 1 < t->rows && is_uneven(t, k, k + t->cols);
+        }
+    return (double)n / (double)(2 * t->cols * t->rows);
+}
+
+bool tissue_leaves_uneven(const struct tissue *t)
+{
+    return t->uneven >= uneven_least && t->uneven >= uneven_of_tissue * t->fraction;
+}
+
 static void mark_by_saturation(struct tissue *t, int64_t n)
 {
     t->otsu_h = t->otsu_s = NAN;
     t->dark = find_dark(t, n);
+    t->uneven = find_uneven(t);
     for (int64_t k = 0; k < n; k++)
-        t->mask[k] = t->mask[k] < t->dark || t->saturation[k] >= TISSUE_SATURATION;
+        t->mask[k] = is_tissue(t, k);
 }
 
 static void mark_by_hue(struct tissue *t, int64_t n)

@@ -4,10 +4,12 @@
  * Rule `saturation`, the default: hue plays no part. A cell is tissue if its mean colour is darker
  * than glass, ln(glass / gray) > d, or coloured, S of HSV >= 26 / 256. Gray is 0.299 R + 0.587 G +
  * 0.114 B, rounded. Glass is the gray level at or below which 90 % of the cells lie that could be
- * glass: S < 1/16 and gray >= 200. With fewer than one in 500 such cells the slide shows no glass,
- * and 243 is taken. d is 0.07. Where all tissue is paler, gray has two classes: if Otsu's threshold
- * t of gray has 0.8 of the variance between its classes, d is ln(glass / t), but 0.02 to 0.07.
- * These numbers were chosen on seven pictures and judged on four others (convert/FIGURES.md).
+ * glass: S < 1/16 and gray >= 200. White, gray 255 and S < 1/256, is what scanners and readers fill
+ * areas with that were not scanned: it takes no part, unless too few cells are left. With fewer
+ * than one in 500 cells that could be glass the slide shows none, and 243 is taken. d is 0.07.
+ * Where all tissue is paler, gray has two classes: if Otsu's threshold t of gray has 0.8 of the
+ * variance between its classes, d is ln(glass / t), but 0.02 to 0.07. These numbers were chosen on
+ * seven pictures and judged on others (convert/FIGURES.md).
  *
  * Rule `otsu-hs`, of older versions: Otsu's threshold (Otsu 1979: the one that splits a histogram
  * into the two classes with the least variance inside) is found for H and for S of HSV, over all
@@ -65,10 +67,16 @@ struct tissue {
     int glass;               /* gray level of glass; 0: another rule */
     double dark;             /* tissue is below this gray level */
     double fraction;         /* of the cells */
-    bool none;               /* there is no map: the background is not bright; set at the end */
-    int64_t step;            /* cells per pixel of the view, in both directions */
-    uint32_t (*view)[4];     /* [rows / step][cols / step], rounded up: R, G, B, n of whole cells */
+    double uneven; /* part of the pairs of neighbouring cells that are no tissue and whose gray
+                    * differs more than that of glass; 0: another rule */
+    bool none;     /* there is no map: the background is not bright; set at the end */
+    int64_t step;  /* cells per pixel of the view, in both directions */
+    uint32_t (*view)[4]; /* [rows / step][cols / step], rounded up: R, G, B, n of whole cells */
 };
+
+/* Glass is even: neighbours differ by fewer gray levels. Fat is as bright, but not even. True if
+ * there is so much that is no tissue and uneven that the map has probably missed something. */
+bool tissue_leaves_uneven(const struct tissue *t);
 
 /* `rule` must outlive t. */
 int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct tissue_rule *rule,

@@ -10,13 +10,13 @@ const VERDICTS = ['pass', 'review', 'fail'];
 const DIGITS = {};
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
 
-// An input without numbers is a row, too. It is in no pool, and has no picture.
+// An input without numbers is a row in no pool, without pictures.
 function addFailure(name, reason) {
   const k = D.names.push(name) - 1;
-  D.why[k] = [['no numbers: ' + reason, 0]];
+  D.why[k] = [[reason, 0]];
   D.m.forEach(column => column.push(null));
   [['other', 0], ['pool', -1], ['version', 3], ['profile', 0], ['verdict', 2], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
-  ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'partial'].forEach(x => D[x].push(0));
+  ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'damagedTiles', 'partial'].forEach(x => D[x].push(0));
 }
 
 // --- small helpers ---
@@ -42,6 +42,8 @@ function clear(e) { while (e.firstChild) e.removeChild(e.firstChild); return e; 
 function fixed(x, digits) { return x === null || x === undefined ? '' : x.toFixed(digits); }
 function number(k, m) { return fixed(D.m[m][k], D.metrics[m].digits); }
 function reasons(k) { return (D.why[k] || []).map(x => x[0]); }
+// A row has no room for the numbers behind a reason.
+function words(k) { return reasons(k).map(t => t.replace(/ \([^()]*usual spread\)$/, '')).join('; '); }
 function stands(k) { return D.verdict[k] > 0; } // for review, or fails
 function old(k) { return D.version[k] < 2 ? 1 : 0; } // then the map is that of mean_db
 const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0]), profile: [[null]]};
@@ -55,14 +57,19 @@ function zscore(k, m) { // as in report_scores.c
   const s = poolOf(k).m[m], x = D.m[m][k];
   return x === null || s[0] < 10 || !(s[4] > 0) || !D.metrics[m].scored ? null : 0.6745 * (x - s[2]) / s[4];
 }
+// As in report_scores.c, but for accepted slides.
+function unusual(k, m, z) {
+  const usually = poolOf(k).m[m][2], metric = D.metrics[m];
+  return Math.abs(z) > 3.5 && Math.abs(D.m[m][k] - usually) >= metric.least * (metric.ratio ? usually : 1);
+}
 
 // --- which slides are shown, in which order ---
 
-const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: -1, pictures: false, open: false};
+const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: -1, pictures: false, open: false, experts: false};
 const ONLY = {
   all: () => true, look: stands, fail: k => D.verdict[k] === 2, review: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
   other: k => D.other[k] > 0, failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
-  partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0,
+  partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0 || D.damagedTiles[k] > 0,
 };
 const marks = new Set();
 let view = [];
@@ -85,7 +92,6 @@ const FIRST = [D.metrics.findIndex(m => m.name === 'focus_p50'), W1];
 FIRST.concat(D.metrics.map((m, i) => i).filter(i => !FIRST.includes(i)))
   .forEach(i => COLUMNS.push({title: D.metrics[i].title, name: D.metrics[i].name, more: !FIRST.includes(i), metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
 COLUMNS.push({title: 'windows', more: true, cell: k => String(D.windows[k]), value: k => D.windows[k]});
-if (CURVES) COLUMNS.push({title: 'histogram', more: true, spark: true});
 COLUMNS.push({title: 'group', more: D.pools.length < 2, cell: k => poolOf(k).label, value: k => poolOf(k).label});
 COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => x !== null));
 const BY_REASON = COLUMNS.findIndex(c => c.title === 'reasons');
@@ -209,7 +215,7 @@ function showOnly(what) {
   refresh();
 }
 function toggleColumns() {
-  const all = show.table.classList.toggle('wide-table');
+  const all = app.classList.toggle('all-columns');
   show.more.setAttribute('aria-pressed', all);
   show.more.textContent = all ? 'fewer columns' : 'more columns';
 }
@@ -260,15 +266,6 @@ function sortBy(i) {
 function drawHead() {
   [...show.head.children].forEach((b, i) => COLUMNS[i].value && b.setAttribute('aria-sort', i !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
 }
-function spark(parent, k) {
-  const s = svg(parent, 'svg', {viewBox: '0 0 100 22', 'class': 'spark', preserveAspectRatio: 'none'});
-  if (!D.windows[k] || !D.cells.n) return;
-  let most = 0;
-  for (let c = 0; c < D.cells.n; c++) most = Math.max(most, share(k, c));
-  let d = 'M0 22';
-  for (let c = 0; c < D.cells.n; c++) d += 'L' + (100 * (c + 0.5) / D.cells.n).toFixed(1) + ' ' + (22 - 21 * share(k, c) / (most || 1)).toFixed(1);
-  svg(s, 'path', {d: d + 'L100 22Z'});
-}
 function drawRows() {
   if (state.pictures) return;
   const ROW = rowHeight();
@@ -283,11 +280,10 @@ function drawRows() {
       'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
       const z = c.metric !== undefined && c.metric < W1 ? zscore(k, c.metric) : null;
-      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && Math.abs(z) > 3.5 ? ' odd' : '')}, c.spark || c.thumb ? undefined : c.cell(k));
+      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && unusual(k, c.metric, z) ? ' odd' : '')}, c.thumb ? undefined : c.cell(k));
       if (z !== null) cell.title = c.name + ': ' + Math.abs(z).toFixed(1) + ' times the usual spread ' + (z < 0 ? 'below' : 'above');
-      if (c.title === 'reasons' || c.title === 'slide') cell.title = c.cell(k);
-      if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, c.cell(k));
-      if (c.spark) spark(cell, k);
+      if (['reasons', 'slide', 'group'].includes(c.title)) cell.title = c.cell(k);
+      if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, words(k));
       if (c.thumb) picture(cell, 'thumb', picturesOf(k).thumb, '');
     });
   }
@@ -322,7 +318,7 @@ function drawSheet() {
       on: {click: e => { e.stopPropagation(); state.current = k; toggleMark(); }}}, marks.has(k) ? '\u2713' : '\u00a0');
     mark.tabIndex = -1;
     el(card, 'figcaption', {title: D.names[k]}, D.names[k]);
-    el(card, 'small', {title: reasons(k).join('; ')}, reasons(k)[0] || (c => c.title + ' ' + c.cell(k))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
+    el(card, 'small', {title: reasons(k).join('; ')}, words(k) || (c => c.title + ' ' + c.cell(k))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
   });
 }
 
@@ -375,13 +371,13 @@ document.addEventListener('keydown', e => {
 
 // --- axes and curves ---
 
-function panel(parent, w, h, x0, x1, y1, xlabel, ylabel) {
+function panel(parent, w, h, x0, x1, y1, xlabel, ylabel, ticks) {
   const s = svg(parent, 'svg', {viewBox: '0 0 ' + w + ' ' + h, 'class': 'panel', role: 'img', 'aria-label': ylabel + ' against ' + xlabel});
   const q = {s: s, x: v => 56 + (w - 68) * (v - x0) / ((x1 - x0) || 1), y: v => h - 40 - (h - 52) * Math.min(1, v / (y1 || 1))};
   const step = [1, 2, 5, 10, 20, 50].find(t => (x1 - x0) / t <= 10) || 100;
   for (let v = Math.ceil(x0 / step) * step; v <= x1; v += step) {
     svg(s, 'line', {x1: q.x(v), x2: q.x(v), y1: 12, y2: h - 40, 'class': 'grid'});
-    svg(s, 'text', {x: q.x(v), y: h - 24, 'text-anchor': 'middle'}, String(v));
+    svg(s, 'text', {x: q.x(v), y: h - 24, 'text-anchor': 'middle'}, ticks ? ticks[v] : String(v));
   }
   for (let i = 0; i <= 4; i++) {
     svg(s, 'line', {x1: 56, x2: w - 12, y1: q.y(y1 * i / 4), y2: q.y(y1 * i / 4), 'class': 'grid'});
@@ -424,7 +420,7 @@ function histogramPanel(parent, pool, slides, w, h) {
   }
   if (all > 1.02 * top) svg(q.s, 'text', {x: w - 12, y: 10, 'text-anchor': 'end', 'class': 'cut'}, 'axis cut: below 1 dB up to ' + all.toPrecision(2));
   slides.forEach((k, i) => {
-    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide line' + i % 10, 'data-slide': k});
+    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide line' + i, 'data-slide': k});
     svg(line, 'title', {}, D.names[k]);
     line.addEventListener('click', () => { state.current = k; openSlide(); });
   });
@@ -449,7 +445,7 @@ function drawHistogram() {
   const members = [];
   for (let k = 0; k < N; k++) if (D.pool[k] === pool && D.windows[k]) members.push(k);
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
-  const outliers = members.slice(0, Math.min(10, Math.floor(members.length / 4)));
+  const outliers = members.slice(0, Math.min(5, Math.floor(members.length / 4)));
   show.histogramNote.textContent = 'Group ' + D.pools[pool].label + ': median of ' + members.length +
     (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: ' +
     (outliers.length === 1 ? 'the slide that differs' : 'the ' + outliers.length + ' slides that differ') +
@@ -459,7 +455,7 @@ function drawHistogram() {
   const legend = el(show.histogram, 'ol', {'class': 'legend'});
   outliers.forEach((k, i) => {
     const item = el(legend, 'li'), s = svg(item, 'svg', {viewBox: '0 0 24 8', 'class': 'panel', 'aria-hidden': true});
-    svg(s, 'path', {d: 'M0 4H24', 'class': 'slide line' + i % 10});
+    svg(s, 'path', {d: 'M0 4H24', 'class': 'slide line' + i});
     el(item, 'a', {href: hashOf(k)}, D.names[k]);
   });
 }
@@ -469,19 +465,16 @@ function drawHistogram() {
 function makePools() {
   el(app, 'h2', {}, 'Comparison groups');
   el(app, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
-  const t = el(el(app, 'div', {'class': 'wide'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
+  const t = el(el(app, 'div', {'class': 'wide', tabindex: 0, role: 'region', 'aria-label': 'comparison groups'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
   const some = D.metrics.map((m, i) => i).filter(i => i < W1 && D.pools.some(p => p.m[i][0])); // numbers that a group has
-  ['group', 'slides', 'with windows'].concat(some.map(i => D.metrics[i].title)).forEach(x => el(head, 'th', {}, x));
+  const kind = i => (D.metrics[i].scored ? {} : {'class': 'more'});
+  ['group', 'slides', 'with windows'].forEach(x => el(head, 'th', {}, x));
+  some.forEach(i => el(head, 'th', kind(i), D.metrics[i].title));
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
-    some.map(i => [p.m[i], D.metrics[i].digits]).forEach(([s, n]) => el(row, 'td', {}, s[0] ? fixed(s[2], n) + ' (' + fixed(s[1], n) + ' to ' + fixed(s[3], n) + ')' : ''));
+    some.map(i => [p.m[i], D.metrics[i].digits, kind(i)]).forEach(([s, n, a]) => el(row, 'td', a, s[0] ? fixed(s[2], n) + ' (' + fixed(s[1], n) + ' to ' + fixed(s[3], n) + ')' : ''));
   });
-  if (D.pools.length > 1) {
-    const row = el(t, 'tr');
-    el(row, 'th', {colspan: 3}, 'between groups (eta\u00b2)');
-    some.map(i => D.eta[i]).forEach(x => el(row, 'td', {}, x === null ? '' : (100 * x).toFixed(0) + ' %'));
-  }
 }
 
 // --- one slide ---
@@ -510,9 +503,10 @@ function followHash() {
 }
 function setModal(on) { // what lies behind the slide cannot be reached
   [...document.body.children].forEach(e => { if (e !== show.dialog) e.inert = on; });
+  document.documentElement.classList.toggle('modal', on);
 }
 function trapFocus(e) {
-  const all = [...show.dialog.querySelectorAll('button, a[href], [tabindex="0"]')], at = all.indexOf(document.activeElement);
+  const all = [...show.dialog.querySelectorAll('button, summary, [tabindex="0"]')], at = all.indexOf(document.activeElement);
   if (e.shiftKey ? at <= 0 : at === all.length - 1) {
     e.preventDefault();
     all[e.shiftKey ? all.length - 1 : 0].focus();
@@ -557,13 +551,17 @@ function openSlide() {
       else el(item, 'button', {type: 'button', 'class': 'where', title: 'show where', on: {click: () => showPlace(x)}}, x[0]);
     });
   }
-  const grid = el(d, 'div', {'class': 'grid2'});
+  const grid = el(d, 'div', {'class': 'grid2 first'});
   if (p.map || p.thumb) drawMaps(el(grid, 'section', {id: 'maps'}), k, p, 'map');
   if (D.pool[k] < 0) return d.focus({preventScroll: true});
-  if (D.windows[k] && D.cells.n) histogramPanel(section(grid, 'Histogram in its group'), D.pool[k], [k], 520, 260);
-  if (D.profile[k]) drawProfile(section(grid, 'Profile in its group'), k);
-  if (p.tissue || p.glass) drawSpectra(section(grid, 'Mean spectrum'), p);
   drawNumbers(section(grid, 'Numbers'), k);
+  const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}});
+  experts.open = state.experts;
+  el(experts, 'summary', {}, 'For experts: histogram, profile, spectra');
+  const more = el(experts, 'div', {'class': 'grid2'});
+  if (D.windows[k] && D.cells.n) histogramPanel(section(more, 'Histogram in its group'), D.pool[k], [k], 520, 260);
+  if (D.profile[k]) drawProfile(section(more, 'Profile in its group'), k);
+  if (p.tissue || p.glass) drawSpectra(section(more, 'Mean spectrum'), p);
   d.focus({preventScroll: true});
 }
 // The picture that shows a reason, and the place on it.
@@ -572,6 +570,7 @@ function showPlace(x) {
   if (maps && x[1] !== 3 && look.map && look.map.kind !== kind) drawMaps(maps, state.current, p, kind);
   const at = show.dialog.querySelector(x[1] === 3 ? '.spectrum' : x[1] === 2 || (x[1] === 4 && !p.noise) ? 'img.thumb' : 'canvas.map');
   if (!at) return;
+  if (at.closest('details')) at.closest('details').open = true;
   at.scrollIntoView({block: 'center'});
   if (x.length > 2) {
     look.zoom = 2;
@@ -582,8 +581,9 @@ function showPlace(x) {
 }
 function drawNumbers(parent, k) {
   const t = el(parent, 'table', {'class': 'plain'}), head = el(t, 'tr');
-  ['', 'slide', 'usually', 'times the usual spread'].forEach(x => el(head, 'th', {}, x));
+  ['number', 'slide', 'usually', 'times the usual spread'].forEach(x => el(head, 'th', {}, x));
   D.metrics.forEach((m, i) => {
+    if (D.m[i][k] === null) return;
     const row = el(t, 'tr'), z = i < W1 ? zscore(k, i) : null;
     [m.title, number(k, i) + (number(k, i) && m.unit), i < W1 ? fixed(poolOf(k).m[i][2], m.digits) : '', z === null ? '' : z.toFixed(1)]
       .forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
@@ -593,7 +593,7 @@ function drawProfile(parent, k) {
   const own = D.profile[k], q3 = poolOf(k).profile;
   let top = 0;
   own.concat(q3[2]).forEach(v => { top = Math.max(top, v || 0); });
-  const q = panel(parent, 520, 240, 0, 5, top * 1.05, 'octave: 1/128 to 1/64 ... 1/4 to 1/2 cycles/px', 'level (dB)');
+  const q = panel(parent, 520, 240, 0, 5, top * 1.05, 'octave of spatial frequency, up to ... cycles/px', 'level (dB)', ['1/64', '1/32', '1/16', '1/8', '1/4', '1/2']);
   const line = (v, name) => {
     let d = '';
     v.forEach((x, j) => { if (x !== null) d += (d ? 'L' : 'M') + q.x(j).toFixed(1) + ' ' + q.y(x).toFixed(1); });
@@ -815,13 +815,13 @@ function begin() {
   makeSheet();
   el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
     'In a slide, + and - zoom. Marks stay in this browser; download the list to keep them elsewhere.');
+  show.print = el(app, 'div', {id: 'print'});
   if (N && D.cells.n && !CURVES) el(app, 'p', {'class': 'keys'}, 'Histograms and profiles of slides are left out: they do not fit into --max-size.');
   if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
   makeHistogram();
   makePools();
   show.dialog = el(document.body, 'div', {id: 'dialog', role: 'dialog', 'aria-modal': 'true', 'aria-labelledby': 'opened', tabindex: -1, hidden: ''});
   show.say = el(app, 'p', {'class': 'said', role: 'status', 'aria-live': 'polite'});
-  show.print = el(app, 'div', {id: 'print'});
   if (!P) show.toggle.hidden = true;
   showOnly('all');
   drawHistogram();

@@ -84,7 +84,7 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
         return err_set(e, "out of memory");
     for (int64_t x = 0; x < o->width; x++)
         o->places[x] = place_at(x, o->width, m->s.width, m->left, m->pitch, m->cols);
-    o->rows = map_rows_open_picture(m, p->map, e);
+    o->rows = map_rows_open_tissue(m, p->map, e);
     o->png = o->rows ? png_file_begin(f, &setup, e) : NULL;
     return o->png ? 0 : -1;
 }

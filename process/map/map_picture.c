@@ -74,6 +74,15 @@ static void set_size(struct picture *o)
     o->rows = o->m->rows * o->zoom;
 }
 
+/* What is hatched; two lines have room there. */
+static void add_hatched(struct picture *o, int64_t x, int64_t y)
+{
+    const bool glass = map_hides_glass(o->m, o->p->map);
+    if (glass)
+        add_label(o, x, y, "glass, or");
+    add_label(o, x, y + (glass ? MAP_FONT_HEIGHT : 0), "no value");
+}
+
 static void lay_out(struct picture *o)
 {
     char label[64];
@@ -95,7 +104,7 @@ static void lay_out(struct picture *o)
         add_label(o, o->bar_x + BAR_WIDTH + 8,
                   llround(axis_px(&o->axis, value)) - MAP_FONT_HEIGHT / 2, "%s%s%s", label,
                   k ? "" : " ", k ? "" : map_feature_unit(o->m, o->p->map));
-    add_label(o, o->bar_x + SWATCH + 10, BAR_TOP + o->bar_height + 15, "no value");
+    add_hatched(o, o->bar_x + SWATCH + 10, BAR_TOP + o->bar_height + 15);
 }
 
 /* --- the lines below the map --- */
@@ -266,7 +275,7 @@ static int draw(struct picture *o, FILE *f, struct err *e)
     o->row = malloc((size_t)o->width);
     if (!o->values || !o->row)
         return err_set(e, "out of memory");
-    if (!(o->source = map_rows_open_picture(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
+    if (!(o->source = map_rows_open_tissue(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
         return -1;
     for (int64_t y = 0; y < o->height; y++) {
         if (y == o->foot)

@@ -67,6 +67,7 @@ struct places {
     FILE *f;
     struct map_rows *rows[MAP_MOST];
     float *values[MAP_MOST];    /* [cols] each */
+    bool glass;                 /* also the sharpness of windows of glass */
     struct map_rows *flag_rows; /* NULL: no flags */
     float *flags;               /* [cols]; NaN: the fill value */
     float *coverage;            /* [cols], of the first feature */
@@ -92,7 +93,9 @@ static int begin(struct places *p, struct err *e)
         p->values[k] = malloc((size_t)m->cols * sizeof *p->values[k]);
         if (!p->values[k])
             return err_set(e, "out of memory");
-        if (!(p->rows[k] = map_rows_open(m, p->maps[k], e)))
+        p->rows[k] =
+            p->glass ? map_rows_open(m, p->maps[k], e) : map_rows_open_tissue(m, p->maps[k], e);
+        if (!p->rows[k])
             return -1;
     }
     return 0;
@@ -305,9 +308,25 @@ static int put_lines(struct places *p, struct err *e)
     return 0;
 }
 
+/* Sharpness of glass means nothing, so the table says which windows are glass. */
+static int add_tissue(const struct map_slide *m, const int *maps, int n, int all[MAP_MOST])
+{
+    bool glass = false, tissue = false;
+    for (int k = 0; k < n; k++) {
+        all[k] = maps[k];
+        glass = glass || map_hides_glass(m, maps[k]);
+        tissue = tissue || maps[k] == RESULT_TISSUE;
+    }
+    if (glass && !tissue)
+        all[n++] = RESULT_TISSUE;
+    return n;
+}
+
 int map_write_csv(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e)
 {
-    struct places p = {.m = m, .maps = maps, .n = n, .f = f};
+    int all[MAP_MOST];
+    n = add_tissue(m, maps, n, all);
+    struct places p = {.m = m, .maps = all, .n = n, .f = f, .glass = true};
     const int bad = begin(&p, e) || begin_flags(&p, e) || put_lines(&p, e) ? -1 : 0;
     end(&p);
     return bad;

@@ -4,12 +4,13 @@
  *
  * GeoJSON: a FeatureCollection of polygons, as QuPath's measurement maps take them:
  * properties.objectType is "tile", properties.measurements {"focus_db": -31.25, ...}. Places
- * without any value are left out. Further members of the collection give the slide's name, the
- * blending, whether the map is partial, and the missing groups.
+ * without any value are left out, and so is sharpness of glass. Further members of the collection
+ * give the slide's name, the blending, whether the map is partial, and the missing groups.
  *
  * CSV: i,j,x_px,y_px,size_px,FEATURE...,coverage[,flags] for every place; fields without a value
  * are empty. (x_px, y_px) is the upper left corner. Flags (enum result_flag) say why a window has
- * no value; maps of cells, and results of version 1, have none.
+ * no value; maps of cells, and results of version 1, have none. Sharpness of glass is there, beside
+ * the column tissue.
  */
 #ifndef WSI_MAP_PLACES_H
 #define WSI_MAP_PLACES_H

@@ -171,11 +171,16 @@ fail:
     return NULL;
 }
 
-struct map_rows *map_rows_open_picture(const struct map_slide *m, int map, struct err *e)
+bool map_hides_glass(const struct map_slide *m, int map)
+{
+    return !m->scores && result_is_sharpness(map) &&
+           result_params_have_map(&m->params, RESULT_TISSUE);
+}
+
+struct map_rows *map_rows_open_tissue(const struct map_slide *m, int map, struct err *e)
 {
     struct map_rows *r = map_rows_open(m, map, e);
-    if (!r || m->scores || !result_is_sharpness(map) ||
-        !result_params_have_map(&m->params, RESULT_TISSUE))
+    if (!r || !map_hides_glass(m, map))
         return r;
     r->percent = malloc((size_t)m->s.nx);
     r->tissue = result_open_rows(m->result, m->k, RESULT_TISSUE, &m->s, e);

@@ -63,8 +63,10 @@ void map_feature_range(const struct map_slide *m, int map, double *low, double *
 struct map_rows;
 /* Begins at the top. NULL on failure. */
 struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e);
-/* The same for a picture: windows of which less than half is tissue have no sharpness. */
-struct map_rows *map_rows_open_picture(const struct map_slide *m, int map, struct err *e);
+/* Is the map sharpness, which glass does not have, and is it known what is glass? */
+bool map_hides_glass(const struct map_slide *m, int map);
+/* The same for what people look at: windows of which less than half is tissue have no sharpness. */
+struct map_rows *map_rows_open_tissue(const struct map_slide *m, int map, struct err *e);
 /* The next row: values[cols], NaN where there is none, and coverage[cols] (may be NULL): the share
  * of the weights of all windows there that have a value. */
 int map_rows_next(struct map_rows *r, float *values, float *coverage, struct err *e);

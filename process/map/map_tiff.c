@@ -189,7 +189,7 @@ static int write_tiles(struct tiff *o, int64_t y, int64_t n, struct err *e)
 
 static int write_level(struct tiff *o, int map, struct err *e)
 {
-    int bad = (o->rows = map_rows_open(o->m, map, e)) ? 0 : -1;
+    int bad = (o->rows = map_rows_open_tissue(o->m, map, e)) ? 0 : -1;
     for (int64_t y = 0; y < o->height && !bad; y += TILE) {
         const int64_t n = o->height - y < TILE ? o->height - y : TILE;
         for (int64_t r = 0; r < n && !bad; r++)

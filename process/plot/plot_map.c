@@ -161,5 +161,8 @@ void plot_map_draw(const struct plot_map *m, struct svg *s, double left, double 
         return;
     svg_rect(s, "hatched", x, top + bar + 16, BAR_WIDTH, 14);
     svg_rect(s, "frame", x, top + bar + 16, BAR_WIDTH, 14);
-    svg_text(s, "", x + BAR_WIDTH + 9, top + bar + 28, "no value");
+    svg_text(s, "", x + BAR_WIDTH + 9, top + bar + 28,
+             result_is_sharpness(m->map) && m->slide->maps[RESULT_TISSUE].values
+                 ? "glass or no value"
+                 : "no value");
 }

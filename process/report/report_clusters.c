@@ -13,7 +13,8 @@ enum { DIRECTIONS = 18 };
 static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_GRID,     REPORT_QUALITY,
                                      REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
 static const char *const steps[RESULT_SPECTRUM_OCTAVES - 1] = {
-    "step of the spectrum at 1/16", "step of the spectrum at 1/8", "step of the spectrum at 1/4"};
+    "balance of coarse and middle detail", "balance of middle and fine detail",
+    "balance of fine and finest detail"};
 
 static const char *name_of(int number)
 {

@@ -6,13 +6,20 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+/* Without zeros at the end. */
 static void put_fixed(FILE *f, double x, int digits)
 {
-    if (isfinite(x))
-        fprintf(f, "%.*f", digits, x);
-    else
-        fputs("null", f);
+    char text[350] = "null";
+    int n = isfinite(x) ? snprintf(text, sizeof text, "%.*f", digits, x) : 0;
+    while (n > 0 && strchr(text, '.') && strchr("0.", text[n - 1])) {
+        const bool point = text[n - 1] == '.';
+        text[--n] = 0;
+        if (point)
+            break;
+    }
+    fputs(text, f);
 }
 
 /* Of numbers, `stride` apart. */
@@ -45,9 +52,9 @@ static void put_metrics(FILE *f)
         const struct report_metric *x = report_metric(m);
         fprintf(f,
                 "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"digits\":%d,"
-                "\"scored\":%s}",
+                "\"scored\":%s,\"least\":%g,\"ratio\":%s}",
                 m ? ",\n" : "", x->name, x->title, x->unit, x->digits,
-                report_is_scored(m) ? "true" : "false");
+                report_is_scored(m) ? "true" : "false", x->least, x->ratio ? "true" : "false");
     }
     putc(']', f);
 }
@@ -102,8 +109,6 @@ static void put_shared(FILE *f, const struct report_view *r)
     const struct report_cells *c = r->cells;
     const double bin = r->slides->begun ? (p->high_db - p->low_db) / (double)p->bins : 1;
     put_metrics(f);
-    fputs(",\n\"eta\":", f);
-    put_array(f, r->scores->eta, REPORT_METRICS, 3);
     fprintf(f, ",\n\"window\":%" PRId64 ",\"stride\":%" PRId64 ",\"limits\":%s,\"cells\":{\"low\":",
             p->window, p->stride, r->limits->n ? "true" : "false");
     html_number(f, p->low_db + bin * (double)(c->first * c->bins), 9);
@@ -121,6 +126,7 @@ static void put_shared(FILE *f, const struct report_view *r)
 
 /* --- slides --- */
 
+/* The page computes z of scored numbers, from one digit more than it shows. */
 static void put_metric_columns(FILE *f, const struct report_view *r)
 {
     fputs(",\n\"m\":[", f);
@@ -129,7 +135,8 @@ static void put_metric_columns(FILE *f, const struct report_view *r)
         for (int64_t k = 0; k < r->slides->n; k++) {
             if (k)
                 putc(',', f);
-            put_fixed(f, report_value(r->slides, r->scores, k, m), report_metric(m)->digits);
+            put_fixed(f, report_value(r->slides, r->scores, k, m),
+                      report_metric(m)->digits + report_is_scored(m));
         }
         putc(']', f);
     }
@@ -211,6 +218,7 @@ static const struct {
     {"ny", offsetof(struct report_slide, ny), false},
     {"version", offsetof(struct report_slide, version), false},
     {"damaged", offsetof(struct report_slide, damaged), false},
+    {"damagedTiles", offsetof(struct report_slide, damaged_tiles), false},
     {"partial", offsetof(struct report_slide, groups_missing), false},
 };
 

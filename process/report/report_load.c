@@ -162,6 +162,7 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     row->level = s->level;
     row->windows = s->counts.windows;
     row->damaged = s->counts.touching[RESULT_DAMAGED];
+    row->damaged_tiles = s->origin.tiles_damaged;
     row->missing = s->counts.touching[RESULT_MISSING];
     row->groups = s->group_count;
     for (int64_t k = 0; k < s->group_count; k++)
@@ -203,6 +204,7 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
+    row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
     row->metric[REPORT_GLASS] = glass_of(it, LEAST_GLASS);
     row->some_glass = glass_of(it, SOME_GLASS);

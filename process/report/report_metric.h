@@ -15,6 +15,7 @@ enum report_metric_number {
     REPORT_FOCUS_P05,
     REPORT_FOCUS_P50,
     REPORT_FOCUS_P95,
+    REPORT_SHARP_P50,
     REPORT_FINE_P50,
     REPORT_BLURRED, /* known once the slides of the pool are */
     REPORT_SLOPE,
@@ -47,6 +48,8 @@ struct report_metric {
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
     bool ratio;             /* %s of the words is how many times the median the value is */
     double most;            /* values above are a flag; NAN: none */
+    double least;           /* a smaller difference from the median is no flag, whatever its z;
+                             * with `ratio`, a part of the median */
     enum report_look look;
     const char *definition;
 };

@@ -31,7 +31,7 @@ static struct tally count(const struct report_view *r)
         const struct report_slide *s = &r->slides->slide[k];
         t.empty += s->windows == 0;
         t.partial += s->groups_missing > 0;
-        t.damaged += s->damaged > 0;
+        t.damaged += s->damaged > 0 || s->damaged_tiles > 0;
         t.old += s->version < 2;
         t.glass += s->version == 2;
         t.other += r->clusters->other[k];
@@ -161,7 +161,8 @@ static void put_clusters(FILE *f, const struct report_view *r)
 
 static void put_cannot(FILE *f, const struct report_view *r, const struct tally *t)
 {
-    fputs("<section id=\"cannot\"><h2>What this report cannot tell</h2>\n<ul>\n"
+    fputs("<section id=\"cannot\" aria-label=\"what this report cannot tell\"><h2>What this report "
+          "cannot tell</h2>\n<ul>\n"
           "<li>Whether a slide is in focus in an absolute sense. A sharp slide of one tissue can "
           "have a lower focus_db than a blurred slide of another. Slides are compared with those "
           "of their comparison group only: one group, one resolution.</li>\n"
@@ -241,7 +242,8 @@ static void put_failures(FILE *f, const struct report_view *r)
 {
     if (r->failures->n == 0)
         return;
-    fputs("<section id=\"failed\"><h2>Failed</h2>\n<p>These have no numbers.</p>\n"
+    fputs("<section id=\"failed\" aria-label=\"failed slides\"><h2>Failed</h2>\n<p>These have no "
+          "numbers.</p>\n"
           "<table class=\"plain\">\n<tr><th>slide or file</th><th>reason</th></tr>\n",
           f);
     for (int64_t k = 0; k < r->failures->n; k++) {
@@ -267,11 +269,17 @@ static void put_definitions(FILE *f)
         fprintf(f, "<dt>%s <code>%s</code></dt><dd>%s", x->title, x->name, x->definition);
         if (!isnan(x->most))
             fprintf(f, "; above %g for review", x->most);
+        if (x->least > 0)
+            fprintf(f, "; unusual only if it differs from the median by %g%s or more",
+                    x->least * (x->ratio ? 100 : 1), x->ratio ? " %" : x->unit);
         fputs("</dd>\n", f);
     }
     define(f, "focus_db",
            "mean level at 1/8 to 1/4 cycles/px minus the mean level at 1/64 to 1/32 "
            "cycles/px, of one window: sharpness with contrast removed");
+    define(f, "sharp_db",
+           "mean level at 1/8 to 1/4 cycles/px minus 3/4 of that at 1/16 to 1/8 and 1/4 of that at "
+           "1/64 to 1/32 cycles/px, of one window: it sees slighter blur than focus_db");
     define(f, "fine_db",
            "mean level at 1/4 to 1/2 cycles/px minus the mean level at 1/8 to 1/4 cycles/px, of "
            "one window: the first that slight blur takes away");
@@ -287,9 +295,6 @@ static void put_definitions(FILE *f)
     define(f, "median histogram",
            "in each cell, the median of the slides' shares; the bands hold "
            "25 to 75 % and 5 to 95 % of the slides");
-    define(f, "eta&sup2;",
-           "part of a number's sum of squares that lies between comparison groups, 0 to 1. It says "
-           "how much they differ, not why");
     define(
         f, "map",
         "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
@@ -350,12 +355,13 @@ static void put_limits(FILE *f, const struct report_view *r)
 
 static void put_title(FILE *f, const struct report_view *r, char *out, size_t size)
 {
+    const int64_t all = r->slides->n + r->failures->n;
     if (r->setup->title)
         snprintf(out, size, "%s", r->setup->title);
     else
-        snprintf(out, size, "Spectra of %" PRId64 " slide%s", r->slides->n, plural(r->slides->n));
+        snprintf(out, size, "Quality of %" PRId64 " slide%s", all, plural(all));
     page_begin(f, PAGE_REPORT, out);
-    fputs("<h1>", f);
+    fputs("<header>\n<h1>", f);
     html_text(f, out);
     fputs("</h1>\n", f);
 }
@@ -368,11 +374,13 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     put_counts(f, r, &t);
     put_chance(f, r);
     put_clusters(f, r);
-    fputs("<main id=\"app\" hidden></main>\n", f);
+    fputs("</header>\n<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
     put_failures(f, r);
     put_cannot(f, r, &t);
-    fputs("<section id=\"definitions\"><h2>Definitions and parameters</h2>\n", f);
+    fputs("<section id=\"definitions\" aria-label=\"definitions\"><h2>Definitions and "
+          "parameters</h2>\n",
+          f);
     put_definitions(f);
     put_parameters(f, r);
     put_limits(f, r);

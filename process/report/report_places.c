@@ -2,6 +2,7 @@
 #include "process/report/report_places.h"
 
 #include "common/base/cli.h"
+#include "common/result/result_read.h"
 #include "process/report/report_again.h"
 
 #include <math.h>
@@ -11,22 +12,43 @@
  * square), are in many places. */
 #define SPREAD 0.3
 
-static bool is_blurred(const struct result_slide *s, int64_t k, double below)
+/* Windows that have something in common. */
+struct windows {
+    const struct result_params *params;
+    const struct result_slide *s;
+    enum report_place_of what;
+    double below; /* focus_db of blurred windows */
+};
+
+static bool is_one(const struct windows *w, int64_t k)
 {
+    const struct result_slide *s = w->s;
+    if (w->what == REPORT_PLACE_DAMAGED)
+        return ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k] & RESULT_FLAG_DAMAGED;
     const double x = result_map_value(&s->maps[RESULT_FOCUS], k);
-    return x < below && result_is_tissue(s, k); /* false for NaN */
+    return x < w->below && result_is_tissue(s, k); /* false for NaN */
 }
 
-/* The blurred window that is nearest to (x, y), as parts of the slide's width and height. */
-static void go_to_nearest(const struct result_slide *s, double below, double x, double y,
-                          struct report_place *p)
+/* The middle of window k, as parts of the slide's width and height. */
+static double middle_x(const struct windows *w, int64_t k)
+{
+    const struct result_params *p = w->params;
+    return ((double)(k % w->s->nx * p->stride) + (double)p->window / 2) / (double)w->s->width;
+}
+
+static double middle_y(const struct windows *w, int64_t k)
+{
+    const struct result_params *p = w->params;
+    return ((double)(k / w->s->nx * p->stride) + (double)p->window / 2) / (double)w->s->height;
+}
+
+/* The one of the windows that is nearest to (x, y), as parts of the slide's width and height. */
+static void go_to_nearest(const struct windows *w, double x, double y, struct report_place *p)
 {
     double best = INFINITY;
-    for (int64_t k = 0; k < s->nx * s->ny; k++) {
-        const double u = ((double)(k % s->nx) + 0.5) / (double)s->nx;
-        const double v = ((double)(k / s->nx) + 0.5) / (double)s->ny;
-        const double d = hypot(u - x, v - y);
-        if (d >= best || !is_blurred(s, k, below))
+    for (int64_t k = 0; k < w->s->nx * w->s->ny; k++) {
+        const double u = middle_x(w, k), v = middle_y(w, k), d = hypot(u - x, v - y);
+        if (d >= best || !is_one(w, k))
             continue;
         best = d;
         p->x = u;
@@ -44,15 +66,14 @@ static const char *name_place(double x, double y)
     return names[y < 1 / 3.0 ? 0 : y < 2 / 3.0 ? 1 : 2][x < 1 / 3.0 ? 0 : x < 2 / 3.0 ? 1 : 2];
 }
 
-static struct report_place find_place(const struct result_slide *s, double below)
+static struct report_place find_place(const struct windows *w)
 {
     struct report_place p = {.x = NAN, .y = NAN};
     double x = 0, y = 0, square = 0, n = 0;
-    for (int64_t k = 0; s->maps[RESULT_FOCUS].values && k < s->nx * s->ny; k++) {
-        if (!is_blurred(s, k, below))
+    for (int64_t k = 0; k < w->s->nx * w->s->ny; k++) {
+        if (!is_one(w, k))
             continue;
-        const double u = ((double)(k % s->nx) + 0.5) / (double)s->nx;
-        const double v = ((double)(k / s->nx) + 0.5) / (double)s->ny;
+        const double u = middle_x(w, k), v = middle_y(w, k);
         x += u;
         y += v;
         square += u * u + v * v;
@@ -62,9 +83,92 @@ static struct report_place find_place(const struct result_slide *s, double below
         return p;
     x /= n;
     y /= n;
-    go_to_nearest(s, below, x, y, &p);
+    go_to_nearest(w, x, y, &p);
     p.where = square / n - x * x - y * y > SPREAD * SPREAD ? "in many places" : name_place(x, y);
     return p;
+}
+
+static struct report_place find_dull(const struct windows *w)
+{
+    const struct result_slide *s = w->s;
+    struct report_place p = {.x = NAN, .y = NAN};
+    double least = INFINITY;
+    for (int64_t k = 0; k < s->nx * s->ny; k++) {
+        const double x = result_map_value(&s->maps[RESULT_FOCUS], k);
+        if (!(x < least) || !result_is_tissue(s, k))
+            continue;
+        least = x;
+        p.x = middle_x(w, k);
+        p.y = middle_y(w, k);
+        p.where = name_place(p.x, p.y);
+    }
+    return p;
+}
+
+/* Is number m a reason, below or above what is usual? */
+static bool is_reason(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                      int m, bool below)
+{
+    return (scores->of[k].z[m] < 0) == below && report_excess(s, scores, k, m) > 1;
+}
+
+/* The places that the reasons of slide k need. */
+static void wanted(const struct report_slides *s, const struct report_scores *scores, int64_t k,
+                   bool want[REPORT_PLACES])
+{
+    want[REPORT_PLACE_BLURRED] = report_excess(s, scores, k, REPORT_BLURRED) > 1;
+    want[REPORT_PLACE_DULL] = is_reason(s, scores, k, REPORT_FOCUS_P05, true) ||
+                              is_reason(s, scores, k, REPORT_FOCUS_P50, true);
+    want[REPORT_PLACE_DAMAGED] = s->slide[k].version >= 2 && s->slide[k].damaged > 0;
+    want[REPORT_PLACE_HUE] = report_excess(s, scores, k, REPORT_HUE) > 1;
+    want[REPORT_PLACE_DENSE] = is_reason(s, scores, k, REPORT_STAIN, false);
+}
+
+/* What of the slide is read for that. */
+static unsigned parts_for(const struct report_slide *s, const bool want[REPORT_PLACES])
+{
+    const bool focus = want[REPORT_PLACE_BLURRED] || want[REPORT_PLACE_DULL];
+    const bool stain = want[REPORT_PLACE_HUE] || want[REPORT_PLACE_DENSE];
+    return (focus ? RESULT_WITH_MAP(RESULT_FOCUS) : 0) |
+           ((focus || stain) && s->version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0) |
+           (stain ? RESULT_WITH_THUMBNAIL : 0) |
+           (want[REPORT_PLACE_DAMAGED] ? RESULT_WITH_MAP(RESULT_FLAGS) : 0);
+}
+
+/* Reads the slide's maps, if a reason needs them. */
+static void find_places(struct report_again *again, const struct report_slides *s,
+                        const struct report_scores *scores, int64_t k,
+                        struct report_place of[REPORT_PLACES])
+{
+    const struct report_pool *pool = &scores->pool[scores->of[k].pool];
+    bool want[REPORT_PLACES] = {false};
+    struct result_slide loaded;
+    for (int p = 0; p < REPORT_PLACES; p++)
+        of[p] = (struct report_place){.x = NAN, .y = NAN};
+    wanted(s, scores, k, want);
+    const unsigned parts = parts_for(&s->slide[k], want);
+    struct err why = {""};
+    if (!parts)
+        return;
+    if (report_load_again(again, &s->slide[k], parts, &loaded, &why)) {
+        cli_say("%s; the places of its reasons are not known", why.msg);
+        return;
+    }
+    struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED,
+                        pool->blurred_below};
+    if (want[REPORT_PLACE_BLURRED])
+        of[REPORT_PLACE_BLURRED] = find_place(&w);
+    if (want[REPORT_PLACE_DULL])
+        of[REPORT_PLACE_DULL] = find_dull(&w);
+    w.what = REPORT_PLACE_DAMAGED;
+    if (want[REPORT_PLACE_DAMAGED])
+        of[REPORT_PLACE_DAMAGED] = find_place(&w);
+    for (int p = REPORT_PLACE_HUE; p <= REPORT_PLACE_DENSE; p++)
+        if (want[p])
+            result_stain_place(w.params, &loaded,
+                               p == REPORT_PLACE_HUE ? pool->summary[REPORT_HUE].q50 : NAN,
+                               &of[p].x, &of[p].y);
+    result_slide_free(&loaded);
 }
 
 int report_find_places(const struct report_setup *o, const struct report_slides *s,
@@ -73,21 +177,8 @@ int report_find_places(const struct report_setup *o, const struct report_slides 
     struct report_again again = {.files = o->files};
     int bad =
         (out->of = calloc((size_t)s->n + 1, sizeof *out->of)) ? 0 : err_set(e, "out of memory");
-    for (int64_t k = 0; k < s->n && !bad; k++) {
-        struct result_slide loaded;
-        out->of[k] = (struct report_place){.x = NAN, .y = NAN};
-        if (report_excess(s, scores, k, REPORT_BLURRED) <= 1)
-            continue;
-        const unsigned maps = RESULT_WITH_MAP(RESULT_FOCUS) |
-                              (s->slide[k].version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
-        struct err why = {""};
-        if (report_load_again(&again, &s->slide[k], maps, &loaded, &why)) {
-            cli_say("%s; where it is blurred is not known", why.msg);
-            continue;
-        }
-        out->of[k] = find_place(&loaded, scores->pool[scores->of[k].pool].blurred_below);
-        result_slide_free(&loaded);
-    }
+    for (int64_t k = 0; k < s->n && !bad; k++)
+        find_places(&again, s, scores, k, out->of[k]);
     report_again_end(&again);
     return bad ? -1 : 0;
 }

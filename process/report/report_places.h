@@ -1,8 +1,9 @@
 /*
- * report_places.h - where on a slide its blurred tissue is.
+ * report_places.h - where on a slide a reason shows: its blurred, least sharp and damaged windows,
+ * and stain that is unlike that of the others.
  *
- * The maps of slides with blurred tissue (report_scores.h) are read again, because what is blurred
- * is known only when all slides are.
+ * The maps of slides with such a reason are read again, because what is blurred is known only when
+ * all slides are.
  */
 #ifndef WSI_REPORT_PLACES_H
 #define WSI_REPORT_PLACES_H
@@ -11,13 +12,24 @@
 #include "process/report/report_setup.h"
 
 struct report_place {
-    double x, y;       /* of the slide's width and height: amid the blurred windows; NAN: none */
-    const char *where; /* "in the lower left", "in many places"; NULL: nothing is blurred */
+    double x, y;       /* of the slide's width and height; NAN: none */
+    const char *where; /* "in the lower left", "in many places"; NULL: none */
+};
+
+/* Amid the blurred windows; the least sharp tissue; amid the windows that touch damaged tiles; the
+ * tissue of the strangest colour; the densest. */
+enum report_place_of {
+    REPORT_PLACE_BLURRED,
+    REPORT_PLACE_DULL,
+    REPORT_PLACE_DAMAGED,
+    REPORT_PLACE_HUE,
+    REPORT_PLACE_DENSE,
+    REPORT_PLACES
 };
 
 /* Starts as {0}. */
 struct report_places {
-    struct report_place *of; /* [slides], owned */
+    struct report_place (*of)[REPORT_PLACES]; /* [slides], owned */
 };
 
 /* -1: out of memory, or a result cannot be read again. */

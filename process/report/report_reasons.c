@@ -27,8 +27,13 @@ void report_pool_label(const struct report_view *r, int32_t pool, char *out, siz
 
 const char *report_failure_reason(const struct report_view *r, int64_t failure)
 {
-    return r->setup->number_names ? "not shown, because it may contain names; see the key"
-                                  : r->failures->failure[failure].reason;
+    const struct report_failure *x = &r->failures->failure[failure];
+    const size_t n = strlen(x->name);
+    if (r->setup->number_names)
+        return "not shown, because it may contain names; see the key";
+    return n && !strncmp(x->reason, x->name, n) && !strncmp(x->reason + n, ": ", 2)
+               ? x->reason + n + 2
+               : x->reason;
 }
 
 /* --- a list of reasons --- */
@@ -62,6 +67,13 @@ static int stronger_first(const void *a, const void *b)
 
 /* --- numbers --- */
 
+static void set_place(const struct report_view *r, int64_t k, enum report_place_of what,
+                      struct report_reason *x)
+{
+    x->x = r->places->of[k][what].x;
+    x->y = r->places->of[k][what].y;
+}
+
 /* "sharpness, typical -33.1 dB, usually -27.0; 6.1 times the usual spread" */
 static void say_z(const struct report_view *r, int64_t k, int m, double excess, struct list *l)
 {
@@ -77,21 +89,27 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
         snprintf(words, sizeof words, "%.*s%s%s", (int)(place - text), text, ratio, place + 2);
     else
         snprintf(words, sizeof words, "%s", text);
-    say(l, REPORT_REVIEW, excess, "%s (%s %.*f%s, usually %.*f%s; %.1f times the usual spread)",
-        words, x->title, x->digits, value, x->unit, x->digits, usually, x->unit, fabs(s->z[m]))
-        ->look = x->look;
+    struct report_reason *reason =
+        say(l, REPORT_REVIEW, excess, "%s (%s %.*f%s, usually %.*f%s; %.1f times the usual spread)",
+            words, x->title, x->digits, value, x->unit, x->digits, usually, x->unit, fabs(s->z[m]));
+    reason->look = x->look;
+    if (s->z[m] < 0 && (m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50))
+        set_place(r, k, REPORT_PLACE_DULL, reason);
+    else if (m == REPORT_HUE)
+        set_place(r, k, REPORT_PLACE_HUE, reason);
+    else if (m == REPORT_STAIN)
+        set_place(r, k, REPORT_PLACE_DENSE, reason);
 }
 
 static void say_blur(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
-    const struct report_place *p = &r->places->of[k];
+    const struct report_place *p = &r->places->of[k][REPORT_PLACE_BLURRED];
     const double share = r->scores->of[k].blurred;
     struct report_reason *x = say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %.0f %% of it",
                                   share < 0.5 && p->where ? " " : "",
                                   share < 0.5 && p->where ? p->where : "", ceil(100 * share));
     x->look = REPORT_LOOK_MAP;
-    x->x = p->x;
-    x->y = p->y;
+    set_place(r, k, REPORT_PLACE_BLURRED, x);
 }
 
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
@@ -162,13 +180,29 @@ static void say_empty(const struct report_view *r, const struct report_slide *s,
                               : "no numbers: no window counted");
 }
 
-static void say_notes(const struct report_view *r, const struct report_slide *s, struct list *l)
+static void say_damage(const struct report_view *r, int64_t k, struct list *l)
 {
+    const struct report_slide *s = &r->slides->slide[k];
+    const struct report_place *p = &r->places->of[k][REPORT_PLACE_DAMAGED];
+    if (s->damaged > 0) {
+        struct report_reason *x =
+            say(l, REPORT_FAIL, OF_LIMIT,
+                "damaged%s%s: %" PRId64 " of %" PRId64 " windows touch tiles that cannot be read",
+                p->where ? " " : "", p->where ? p->where : "", s->damaged, s->nx * s->ny);
+        x->look = REPORT_LOOK_MAP;
+        set_place(r, k, REPORT_PLACE_DAMAGED, x);
+    } else if (s->damaged_tiles > 0) {
+        say(l, REPORT_FAIL, OF_LIMIT, "damaged: %" PRId64 " tile%s cannot be read",
+            s->damaged_tiles, s->damaged_tiles == 1 ? "" : "s");
+    }
+}
+
+static void say_notes(const struct report_view *r, int64_t k, struct list *l)
+{
+    const struct report_slide *s = &r->slides->slide[k];
     char shows[64];
     say_empty(r, s, l);
-    if (s->damaged > 0)
-        say(l, REPORT_FAIL, OF_LIMIT, "%" PRId64 " of %" PRId64 " windows touch damaged tiles",
-            s->damaged, s->windows);
+    say_damage(r, k, l);
     if (s->groups_missing > 0)
         say(l, REPORT_REVIEW, OF_LIMIT, "incomplete: %" PRId64 " of %" PRId64 " groups are missing",
             s->groups_missing, s->groups);
@@ -195,7 +229,7 @@ int report_reasons(const struct report_view *r, int64_t k,
     struct list l = {reasons, 0};
     say_limits(r, k, &l);
     say_numbers(r, k, &l);
-    say_notes(r, &r->slides->slide[k], &l);
+    say_notes(r, k, &l);
     qsort(reasons, (size_t)l.n, sizeof *reasons, stronger_first);
     return l.n;
 }

@@ -52,28 +52,24 @@ static int32_t find_pool(const struct work *w, int64_t k, struct err *e)
 /* Work memory for all pools. */
 struct room {
     double *values, *work; /* [n] */
-    int32_t *group;        /* [n] */
     const float **cdfs;    /* [n] */
     float *columns;        /* [STATS_BLOCK * n] */
 };
 
-static int room_alloc(struct room *m, int64_t n, int32_t groups, struct err *e)
+static int room_alloc(struct room *m, int64_t n, struct err *e)
 {
-    const size_t most = (size_t)n + 2 * (size_t)groups + 1;
+    const size_t most = (size_t)n + 1;
     m->values = malloc(most * sizeof *m->values);
     m->work = malloc(most * sizeof *m->work);
-    m->group = malloc(most * sizeof *m->group);
     m->cdfs = malloc(most * sizeof *m->cdfs);
     m->columns = malloc(STATS_BLOCK * most * sizeof *m->columns);
-    return m->values && m->work && m->group && m->cdfs && m->columns ? 0
-                                                                     : err_set(e, "out of memory");
+    return m->values && m->work && m->cdfs && m->columns ? 0 : err_set(e, "out of memory");
 }
 
 static void room_free(struct room *m)
 {
     free(m->values);
     free(m->work);
-    free(m->group);
     free(m->cdfs);
     free(m->columns);
 }
@@ -274,7 +270,8 @@ double report_excess(const struct report_slides *s, const struct report_scores *
     const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
     if (!isnan(q->most[m]) && !isnan(value))
         return value / q->most[m];
-    if (isnan(z) || !(z < 0 ? x->low : x->high))
+    const double usually = q->summary[m].q50, least = x->least * (x->ratio ? usually : 1);
+    if (isnan(z) || !(z < 0 ? x->low : x->high) || !(fabs(value - usually) >= least))
         return 0;
     return fabs(z) / q->usual[m][z > 0];
 }
@@ -288,18 +285,6 @@ static int score_pool(const struct work *w, int32_t pool, struct room *m, struct
         score_metric(w, pool, metric, m);
     summarise_profile(w, pool, m);
     return measure_distances(w, pool, m, e);
-}
-
-static void measure_groups(const struct work *w, struct room *m)
-{
-    const int64_t n = w->slides->n;
-    for (int metric = 0; metric < REPORT_METRICS; metric++) {
-        for (int64_t k = 0; k < n; k++) {
-            m->values[k] = report_value(w->slides, w->out, k, metric);
-            m->group[k] = w->out->of[k].pool;
-        }
-        w->out->eta[metric] = stats_eta_squared(m->values, m->group, n, w->out->n_pools, m->work);
-    }
 }
 
 static int find_pools(const struct work *w, struct err *e)
@@ -320,6 +305,7 @@ static int find_pools(const struct work *w, struct err *e)
 struct accepting {
     const struct work *w;
     int64_t unknown; /* names that no result has */
+    char first[300]; /* the first of them */
 };
 
 static int accept_one(void *ctx, const char *name, struct err *e)
@@ -328,7 +314,8 @@ static int accept_one(void *ctx, const char *name, struct err *e)
     struct report_scores *out = a->w->out;
     const int64_t k = report_find_slide(a->w->slides, name);
     (void)e;
-    a->unknown += k < 0;
+    if (k < 0 && a->unknown++ == 0)
+        snprintf(a->first, sizeof a->first, "%s", name);
     if (k >= 0 && !out->of[k].accepted) {
         out->of[k].accepted = true;
         out->pool[out->of[k].pool].accepted++;
@@ -344,8 +331,8 @@ static int accept(const struct work *w, const char *path, struct err *e)
     if (cli_list(path, accept_one, &a, e))
         return -1;
     if (a.unknown > 0)
-        cli_say("%s: %" PRId64 " name%s that no result has", path, a.unknown,
-                a.unknown == 1 ? "" : "s");
+        cli_say("%s: %" PRId64 " name%s that no result has%s: %s", path, a.unknown,
+                a.unknown == 1 ? "" : "s", a.unknown == 1 ? "" : ", the first", a.first);
     return 0;
 }
 
@@ -356,11 +343,9 @@ int report_score(const struct report_slides *s, const struct report_groups *g, c
     struct room m = {0};
     out->of = calloc((size_t)s->n + 1, sizeof *out->of);
     int bad = out->of ? find_pools(&w, e) : err_set(e, "out of memory");
-    bad = bad || accept(&w, accepted, e) || room_alloc(&m, s->n, out->n_pools, e);
+    bad = bad || accept(&w, accepted, e) || room_alloc(&m, s->n, e);
     for (int32_t p = 0; p < out->n_pools && !bad; p++)
         bad = score_pool(&w, p, &m, e);
-    if (!bad)
-        measure_groups(&w, &m);
     room_free(&m);
     return bad ? -1 : 0;
 }

@@ -38,11 +38,10 @@ struct report_pool {
 /* Starts as {0}. */
 struct report_scores {
     int32_t n_pools;
-    struct report_pool *pool;   /* [n_pools], owned */
-    struct report_score *of;    /* [slides], owned */
-    double eta[REPORT_METRICS]; /* share of the variation between pools */
-    double by_chance;           /* flags that chance alone would give */
-    int64_t scored, flags;      /* values that have a z; those beyond what is usual */
+    struct report_pool *pool; /* [n_pools], owned */
+    struct report_score *of;  /* [slides], owned */
+    double by_chance;         /* flags that chance alone would give */
+    int64_t scored, flags;    /* values that have a z; those beyond what is usual */
 };
 
 /* accepted: a file of names, or NULL. */

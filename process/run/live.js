@@ -3,8 +3,8 @@
 'use strict';
 (function () {
 const app = document.getElementById('app');
-const slides = {};
-const AGAIN = {stopped: '. Run the same command again to continue.', failed: '. Run the same command again to continue.'};
+const slides = {}, WORDS = {focus_db: ['sharpness', 'blurred ', ' sharp; hatched: no tissue'], mean_db: ['amount of detail', '', '']};
+const AGAIN = '. Run the same command again to continue.';
 let state = null, ticks = 0;
 let news = {seconds: -1, seen: 0, words: ''}; // the last update, and when this page saw it
 
@@ -34,9 +34,10 @@ const show = {
 
 function drawScale() {
   const c = JSON.parse(document.getElementById('colours').textContent), colours = c.colours.match(/.{6}/g);
-  el(show.scale, 'span', {}, c.feature + ': ' + c.low + ' dB');
+  const [name, low, high] = WORDS[c.feature];
+  el(show.scale, 'span', {}, name + ': ' + low + c.low + ' dB');
   const ramp = el(show.scale, 'canvas', {width: 250, height: 1, role: 'img', 'aria-label': 'colours from ' + c.low + ' to ' + c.high + ' dB'});
-  el(show.scale, 'span', {}, c.high + ' dB');
+  el(show.scale, 'span', {}, c.high + ' dB' + high);
   const g = ramp.getContext('2d');
   colours.forEach((hex, x) => {
     g.fillStyle = '#' + hex;
@@ -64,6 +65,7 @@ function picture(c, number, rows) {
     const scale = Math.min(248 / image.naturalWidth, 112 / image.naturalHeight);
     image.style.width = scale * image.naturalWidth + 'px';
     image.style.height = scale * image.naturalHeight + 'px';
+    image.style.backgroundSize = '100% ' + 100 * rows / slides[number].ny + '%'; // hatching, as far as it is computed
     c.dataset.rows = rows;
   };
   image.src = number + '.png?' + ticks;
@@ -73,14 +75,14 @@ window.slide = s => {
   const c = document.getElementById('slide' + s.number);
   if (!c) return;
   c.querySelector('figcaption').textContent = s.name;
-  c.querySelector('small').textContent = s.rows < s.ny ? 'map of ' + s.feature + ', row ' + s.rows + ' of ' + s.ny :
-    s.mean === null ? 'no window counts' : 'map of ' + s.feature + '; spectrum: mean ' + s.mean.toFixed(2) + ' dB, std ' + s.std.toFixed(2) + ' dB';
+  c.querySelector('small').textContent = s.rows < s.ny ? WORDS[s.feature][0] + ', row ' + s.rows + ' of ' + s.ny :
+    s.mean === null ? 'no window counts' : 'mean ' + s.mean.toFixed(2) + ' dB, std ' + s.std.toFixed(2) + ' dB';
   if (s.drawn) picture(c, s.number, s.drawn);
 };
 window.live = s => {
   state = s;
   const running = s.status === 'running';
-  const left = !running ? AGAIN[s.status] || '' : s.left === null ? ', time left not known yet' : ', about ' + time(s.left) + ' left';
+  const left = s.status === 'complete' ? '' : !running ? AGAIN : s.left === null ? ', time left not known yet' : ', about ' + time(s.left) + ' left';
   const words = {running: 'running', complete: 'complete', stopped: 'stopped by a signal', failed: 'ended with an error'};
   news.words = words[s.status] + ': ' + s.done + ' of ' + s.stores + ' slides done' + (s.before ? ', ' + s.before + ' skipped' : '') + ', ' +
     s.failed + ' failed' + (s.current ? running ? ', 1 in progress' : ', 1 not finished' : '') + '; ' + Math.round(s.rate) + ' windows/s, ' + time(s.seconds) + left;

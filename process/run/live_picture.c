@@ -17,7 +17,7 @@ static void make_row(const struct result_slide *s, int map, int64_t y, int64_t w
     for (int64_t x = 0; x < width; x++) {
         const double mean = block_mean(s, map, x, y, block);
         const int k = colours_number(mean, kind->low, kind->high, COLOURS_MAP);
-        out[x] = (uint8_t)(k < 0 ? colours_hatch(x, y) : k);
+        out[x] = (uint8_t)(k < 0 ? COLOURS_CLEAR : k); /* the page hatches behind it */
     }
 }
 
