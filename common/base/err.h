@@ -40,7 +40,8 @@ int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
  * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
 bool err_is_trouble(const struct err *e);
 
-/* Replaces characters that are unsafe (utf8.h) by '?'. err_set, err_sys and err_add have done so already. */
+/* Replaces characters that are unsafe (utf8.h) by '?'. err_set, err_sys and err_add have done so
+ * already. */
 void err_clean(char *s);
 
 #ifdef __cplusplus
