@@ -199,7 +199,11 @@ def at_each_site(stacks, most=None):
     for k, stack in enumerate(stacks, 1):
         calls.setdefault(stack, []).append(k)
     most = len(stacks) if TIER == "all" else most or 1
-    return sorted({of[round(i * (len(of) - 1) / max(1, most - 1))] for of in calls.values() for i in range(min(most, len(of)))})
+    chosen = set()
+    for of in calls.values():
+        n = min(most, len(of))
+        chosen |= {of[round(i * (len(of) - 1) / max(1, n - 1))] for i in range(n)}
+    return sorted(chosen)
 
 
 # --- made slides and stores, which all test programs share ---
