@@ -21,8 +21,8 @@ enum { SAME_RESOLUTION_NAME = 4096 };
 struct same_resolution {
     /* names of the first slides that state them, "" so far */
     char with_downsample[SAME_RESOLUTION_NAME], with_mpp[SAME_RESOLUTION_NAME];
-    double downsample, mpp;           /* of these; mpp is um per stored pixel */
-    int64_t others;                   /* slides of another resolution */
+    double downsample, mpp; /* of these; mpp is um per stored pixel */
+    int64_t others;         /* slides of another resolution */
 };
 
 /* -1 if the slide's resolution is another one: it is counted, and the message says what differs and

@@ -371,11 +371,12 @@ static void prefetch_places(const struct tile_file *t, int64_t first, int64_t en
     const struct tile_place *places = t->grid.places;
     size_t n = 0;
     struct tile_place *p = malloc((size_t)(end - first) * sizeof *p);
-    for (int64_t k = first; p && k < end; k++)
+    if (!p)
+        return;
+    for (int64_t k = first; k < end; k++)
         if (places[k].bytes > 0 && is_possible(t, &places[k]))
             p[n++] = places[k];
-    if (n > 1)
-        qsort(p, n, sizeof *p, by_offset);
+    qsort(p, n, sizeof *p, by_offset);
     advise(t, p, n);
     free(p);
 }
