@@ -155,7 +155,7 @@ lint-man:
 	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
 # other versions format differently
 lint-format:
-	clang-format-14 --dry-run -Werror $(shell find common convert process cuda tests -name '*.[ch]' -o -name '*.cu*')
+	@clang-format-14 --dry-run -Werror $(shell find common convert process cuda tests -name '*.[ch]' -o -name '*.cu*')
 
 bench:
 	@scripts/install-deps --bench
