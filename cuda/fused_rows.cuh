@@ -2,10 +2,10 @@
  * fused_rows.cuh - the first half of the fused kernel (fused.cu): its shared memory, and from
  * smoothed rows to the spectra of rows.
  *
- * A warp owns 16 rows of a half: no other warp touches their part of the ring before the barrier at
- * the end. Eight threads load a row, 128 bytes at a time. What they load are sums and differences
- * of quarters (smooth.h): of a window's quarters a to d, a + b and a - b in its left half, c + d and
- * c - d in its right half. So kinds 0 and 1 load half of the row.
+ * A warp owns 16 rows of a half: no other warp touches their part of the ring before the barrier
+ * at the end. Eight threads load a row, 128 bytes at a time. What they load are sums and
+ * differences of quarters (smooth.h): of a window's quarters a to d, a + b and a - b in its left
+ * half, c + d and c - d in its right half. So kinds 0 and 1 load half of the row.
  *
  * Hann's taper is w[n] = (1 - cos 2 pi n / 256) / 2. With C and S, cosine and sine of n < 64, the
  * quarters of a tapered row are a (1 - C) / 2, b (1 + S) / 2, c (1 + C) / 2 and d (1 - S) / 2.

@@ -1659,7 +1659,7 @@ def test_staging_without_room_or_rights_reads_in_place():
         out, _ = staged_corpus(folder, scratch)
         says(open(out + "/logs/1.convert.1.err").read(), words)
         check_corpus(out, direct_stores(out))
-    stage, scratch = library("stage"), tmp("scratch")
+    scratch = tmp("scratch")
     env = dict(os.environ, WSI_STAGE_DIR=scratch, TESTING_FULL="1")
     code = ("import sys; sys.path.insert(0, %r); sys.dont_write_bytecode = True\n"
             "from corpus_lib import stage\nimport os, shutil, errno\n"

@@ -114,14 +114,15 @@ def test_anonymous_runs_keep_names_out_of_the_list():
 
 def test_a_file_that_is_no_list_is_kept():
     folder, work = slides(), tmp()
+    mine = "slide,remark\nmine\n"  # longer than the first line of a list
     for command, out in (("convert", "stores"), ("compute", "results")):
         path = os.path.join(work, out, "failed.csv")
         os.mkdir(os.path.dirname(path))
         with open(path, "w") as f:
-            f.write("mine")
+            f.write(mine)
         p = convert(folder, work + "/stores") if command == "convert" else compute(work + "/stores", work + "/results", status=None)
         with open(path) as f:
-            expect(f.read() == "mine", "%s: overwritten", command)
+            expect(f.read() == mine, "%s: overwritten", command)
         if command == "convert":
             says(p.err, path + ": already exists and is not a list of failed slides; not overwritten", "1 failed")
 

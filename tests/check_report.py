@@ -302,7 +302,7 @@ def test_glass_takes_no_part_in_blur():
     def glass(slides):
         blurred_corner(slides)
         s = slides["made-00007"]
-        tissue, focus = s["window_tissue"][()], s["window_focus_db"][()]
+        tissue = s["window_tissue"][()]
         tissue[11:, :4] = 0
         s["window_tissue"][()] = tissue
         for name, q in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):

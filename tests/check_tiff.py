@@ -106,7 +106,7 @@ def test_levels_are_sorted_by_width():
     """OpenSlide sorts those of generic files; the first directory need not be the next in width."""
     t = Tiff(tiff("generic"))
     first, second = t.links[1], t.links[2]
-    a, b, c = t.u32(t.links[0]), t.u32(first), t.u32(second)
+    b, c = t.u32(first), t.u32(second)
     t.put_u32(first, c)  # 0 -> 2 -> 1 -> what followed
     rest = t.u32(t.links[3])
     t.put_u32(t.links[3], b)

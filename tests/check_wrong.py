@@ -392,7 +392,6 @@ def test_tables_of_another_shape():
 
 def test_another_codec_than_stated():
     def change(f):
-        old = f.attrs["codec"]
         del f.attrs["codec"]
         f.attrs["codec"] = np.bytes_("none")
     process_with(changed(change), "layout of pixels")
@@ -537,7 +536,6 @@ def test_folder_that_links_to_itself():
 
 
 def test_a_bad_output_folder_is_noticed_at_once():
-    begun = time.time()
     p = run(H5SPEC, "-o", "/nowhere/r.h5", "/nowhere/a.h5", status=1)
     says(p.err, "/nowhere/r.h5" if "r.h5" in p.err else "/nowhere", "create it first")
     expect("a.h5" not in p.err, "the store was opened first: %s", p.err)

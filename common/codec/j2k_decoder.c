@@ -352,8 +352,8 @@ static bool lacks_memory(const struct j2k_decoder *d)
     return errno == ENOMEM || strcasestr(d->message, "memory") || strcasestr(d->message, "alloc");
 }
 
-/* As read_j2k, of images that are the picture. OpenJPEG does not always say that it lacks memory, or
- * leaves a component without data; then another try shows that the stream is whole. */
+/* As read_j2k, of images that are the picture. OpenJPEG does not always say that it lacks memory,
+ * or leaves a component without data; then another try shows that the stream is whole. */
 static opj_image_t *read_twice(struct j2k_decoder *d, const struct j2k_picture *f,
                                const uint8_t *bytes, size_t n, uint32_t reduce)
 {

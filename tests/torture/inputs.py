@@ -3,6 +3,8 @@
 The verdict is the same everywhere: the program ends by itself with a promised status, no sanitizer
 speaks, and status 0 means that the numbers are those of the undamaged input.
 """
+import resource
+
 import h5py
 import numpy as np
 

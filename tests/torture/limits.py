@@ -1,5 +1,6 @@
 """Sweeps over limits of the system, and over programs that get in each other's way."""
 import errno
+import resource
 import signal
 import threading
 
