@@ -25,11 +25,13 @@ hid_t h5_list(hid_t list, bool failed);
  * keeps up to `links` links in its header, with 0 the library's 8; more go to a heap. */
 hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e);
 hid_t h5_open_group(hid_t parent, const char *name, struct err *e);
-/* Writes a dataset of rank 1 to 3 in one go: contiguous, or with deflate > 0 compressed at that
- * level in chunks of a few MiB, values of several bytes after HDF5's shuffle. Its attribute crc32
- * is the CRC-32 of the values, little-endian and uncompressed. */
+/* Writes a dataset of rank 1 to 3 in one go: contiguous, or `packed` with deflate in chunks of a
+ * few MiB, values of several bytes after HDF5's shuffle. Its attribute crc32 is the CRC-32 of the
+ * values, little-endian and uncompressed. */
 int h5_write_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
-                   int deflate, const void *data, struct err *e);
+                   bool packed, const void *data, struct err *e);
+/* HDF5's filter of this name: the first byte of all n values, then the second byte of all, ... */
+void h5_shuffle(const void *values, size_t n, size_t size, uint8_t *out);
 /* Opens a dataset with exactly these dimensions. Its values must have the class and the size of
  * `type` (H5T_NATIVE_...) and lie in this file. */
 hid_t h5_open_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,

@@ -88,8 +88,8 @@ static int put_profile(hid_t o, const struct result_params *p, const struct resu
     const hsize_t dims[1] = {(hsize_t)result_octaves(p)};
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
-    if (h5_write_array(o, "profile", H5T_IEEE_F64LE, 1, dims, 0, profile, e) ||
-        h5_write_array(o, "profile_sums", H5T_STD_U64LE, 1, dims, 0, s->counts.octaves, e))
+    if (h5_write_array(o, "profile", H5T_IEEE_F64LE, 1, dims, false, profile, e) ||
+        h5_write_array(o, "profile_sums", H5T_STD_U64LE, 1, dims, false, s->counts.octaves, e))
         return -1;
     hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
     const int r = ds < 0 ? -1 : h5_put_real(ds, "slope", features_slope(profile), e);
@@ -98,9 +98,9 @@ static int put_profile(hid_t o, const struct result_params *p, const struct resu
     return r;
 }
 
-int result_packed(const struct result_params *p)
+bool result_packed(const struct result_params *p)
 {
-    return result_version_of(p) > 2 ? 1 : 0;
+    return result_version_of(p) > 2;
 }
 
 static void spectrum_shape(const struct result_params *p, hsize_t dims[2])

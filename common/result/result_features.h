@@ -8,9 +8,9 @@
 #include "common/hdf5/h5.h"
 #include "common/result/result.h"
 
-/* The level of deflate of histograms, spectra and thumbnails. 0, not packed, before version 3:
+/* Are histograms, spectra and thumbnails packed? They are not before version 3:
  * older programs read no packed numbers. */
-int result_packed(const struct result_params *p);
+bool result_packed(const struct result_params *p);
 
 const char *result_spectrum_name(int sample); /* of the dataset */
 

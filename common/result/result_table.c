@@ -336,10 +336,10 @@ int result_table_finish(struct result_table *t, struct err *e)
         const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
         const hid_t type =
             c->kind == REALS || c->kind == KNOWN_REALS ? H5T_IEEE_F64LE : H5T_STD_I64LE;
-        const int bad =
-            c->kind == TEXT
-                ? h5_write_texts(t->group, c->name, dims[0], c->bytes, c->values, e)
-                : h5_write_array(t->group, c->name, type, c->n > 1 ? 2 : 1, dims, 1, c->values, e);
+        const int bad = c->kind == TEXT
+                            ? h5_write_texts(t->group, c->name, dims[0], c->bytes, c->values, e)
+                            : h5_write_array(t->group, c->name, type, c->n > 1 ? 2 : 1, dims, true,
+                                             c->values, e);
         if (bad)
             return -1;
     }

@@ -185,8 +185,8 @@ static int put_maps(hid_t o, const struct result_params *p, const struct result_
         const struct result_map_kind *kind = s->maps[m].kind;
         if (!result_params_have_map(p, m))
             continue;
-        if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, 0, s->maps[m].values,
-                           e) ||
+        if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, false,
+                           s->maps[m].values, e) ||
             put_scale(o, kind, dims, e))
             return -1;
     }
@@ -218,7 +218,7 @@ static int put_groups(hid_t o, const struct result_slide *s, struct err *e)
            h5_put_int(o, "group_count", s->group_count, e) ||
            h5_put_int(o, "group_first", first + 1, e) || h5_put_int(o, "group_last", last, e) ||
            h5_put_text(o, "groups_missing", missing, e) ||
-           h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, n, 1, s->groups, e);
+           h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, n, true, s->groups, e);
 }
 
 /* What computed it, and for how long. */

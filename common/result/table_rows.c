@@ -100,21 +100,12 @@ static int put_stored(struct table_rows *r, const void *bytes, size_t n, uint32_
                : 0;
 }
 
-/* The first byte of all numbers, then the second byte of all, and so on. */
-static void shuffle(const struct table_rows *r, const uint8_t *values)
-{
-    const size_t n = (size_t)r->numbers, size = r->bytes / n;
-    for (size_t b = 0; b < size; b++)
-        for (size_t k = 0; k < n; k++)
-            r->shuffled[b * n + k] = values[k * size + b];
-}
-
 /* HDF5 could pack rows, too, but would store them in an order that depends on its cache. */
 int table_rows_put(struct table_rows *r, const void *values, struct err *e)
 {
     enum { NOT_DEFLATED = 1 << 1 };
     size_t n = 0;
-    shuffle(r, values);
+    h5_shuffle(values, (size_t)r->numbers, r->bytes / (size_t)r->numbers, r->shuffled);
     if (codec_encode(r->work, &r->p, r->shuffled, r->packed, &n, e))
         return -1;
     return n > 0 ? put_stored(r, r->packed, n, 0, e)
@@ -135,7 +126,7 @@ int table_rows_finish(struct table_rows *r, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)r->n, (hsize_t)r->numbers};
     if (r->dataset < 0)
-        return h5_write_array(r->group, r->name, r->type, 2, dims, 0, r->shuffled, e);
+        return h5_write_array(r->group, r->name, r->type, 2, dims, false, r->shuffled, e);
     const bool bad = H5Dset_extent(r->dataset, dims) < 0 || H5Dclose(r->dataset) < 0;
     r->dataset = -1;
     return bad ? h5_write_failed(e, r->name) : 0;

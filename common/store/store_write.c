@@ -165,8 +165,8 @@ int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s
 int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e)
 {
     hsize_t dims[1] = {bytes};
-    return checked(w,
-                   h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, 0, profile, e));
+    return checked(
+        w, h5_write_array(w->file.id, "icc_profile", H5T_STD_U8LE, 1, dims, false, profile, e));
 }
 
 static int put_source(hid_t sources, int64_t number, const struct store_source *s, struct err *e)
@@ -315,8 +315,9 @@ static int end_group(struct store_writer *w, struct err *e)
         h5_mark_broken();
         h5_error(e, "cannot close the pixels of a group");
     }
-    if (bad || h5_write_array(w->group, "tile_status", H5T_STD_U8LE, 2, dims, 0, w->status, e) ||
-        h5_write_array(w->group, "tile_crc32", H5T_STD_U32LE, 2, dims, 0, w->crc32, e))
+    if (bad ||
+        h5_write_array(w->group, "tile_status", H5T_STD_U8LE, 2, dims, false, w->status, e) ||
+        h5_write_array(w->group, "tile_crc32", H5T_STD_U32LE, 2, dims, false, w->crc32, e))
         return checked(w, -1);
     bad = H5Gclose(w->group) < 0;
     w->group = -1;
