@@ -199,7 +199,7 @@ int outcomes_list_failures(struct outcomes *r, struct err *e)
     if (failed_list_write(r->failures, e))
         return -1;
     if (n > 0 && !r->o->quiet)
-        cli_say("%s lists %" PRId64 " slide%s without a store, for h5spec report",
+        cli_say("%s lists %" PRId64 " slide%s without a store, for h5spec report --failed",
                 failed_list_path(r->failures), n, plural(n));
     return 0;
 }
