@@ -716,6 +716,13 @@ def test_a_passing_error_is_no_damage():
             expect(os.stat(path).st_ino == before, "%s %d: replaced: %s", calls, k, p.err)
             expect(p.returncode in (0, 1, 5) and (p.returncode == 0 or path in p.err), "%s %d: %s", calls, k, p.err)
             expect(p.returncode == 0 or "damaged" not in p.err.split("\n")[0], "%s %d: %s", calls, k, p.err)
+    for photometric in ("rgb", "planes"):
+        slide = made("--size", "1000x700", "--tile", "256", "--container", "generic", "--photometric", photometric, name=photometric)
+        for k in (5, 8, 12):
+            out = tmp()
+            p = failing("pread", slide, k, errno.EIO, WSI2H5, "-j", "1", "-o", out, slide, status=None)
+            expect(p.returncode in (0, 5) and "damaged tile" not in p.err.replace("0 with damaged tiles", ""), "%s %d: %s", photometric, k, p.err)
+            expect(p.returncode == 0 or not os.path.exists(os.path.join(out, photometric + ".h5")), "%s %d: a store", photometric, k)
 
 
 def test_a_crash_inside_a_library_does_not_end_the_batch():

@@ -278,11 +278,17 @@ def test_tiles_in_planes():
         expect((j["reader"], j["codec"]) == ("tiff", "deflate") and np.array_equal(pixels(out), want), "%s: %s", more, j)
         gray, _, _ = convert(slide, "--gray")
         expect(np.array_equal(pixels(gray)[..., 0], (want @ np.array([299, 587, 114]) + 500) // 1000), "%s: gray", more)
-        if not more:
-            t = Tiff(slide)
-            t.set(PHOTOMETRIC, 6)
-            out, _, j = convert(t.save(os.path.join(tmp(), "bioformats.tif")))
-            expect(j["reader"] == "tiff" and np.array_equal(pixels(out), want), "%s", j)
+
+    def stating_ycbcr(container):
+        t = Tiff(tiff(container, *IN_PLANES))
+        for k in range(len(t.directories)):
+            t.set(PHOTOMETRIC, 6, 0, k)
+        return t.save(os.path.join(tmp(), container + ".tif"))
+    want = openslide_pixels(tiff("generic", *IN_PLANES))
+    out, _, j = convert(stating_ycbcr("ome"))
+    expect(j["reader"] == "tiff" and np.array_equal(pixels(out), want), "%s", j)
+    _, p, j = convert(stating_ycbcr("generic"), status=4)  # through OpenSlide, which expects Y, Cb, Cr
+    expect(j["reader"] == "openslide" and "damaged tiles" in p.err, "%s", j)
 
 
 def test_gray_and_planes_of_jpeg_2000():

@@ -159,14 +159,15 @@ static bool has_plain_bytes(TIFF *t)
            small_tag(t, TIFFTAG_FILLORDER, FILLORDER_MSB2LSB) == FILLORDER_MSB2LSB;
 }
 
-/* Does the directory have a tile for each of R, G and B? So Bio-Formats writes them; it states
- * YCbCr where these are JPEG. */
-static bool has_planes(TIFF *t, const struct tile_format *f)
+/* Does the directory have a tile for each of R, G and B? So Bio-Formats writes OME-TIFF; it states
+ * YCbCr where these are JPEG. In other files YCbCr in planes may be what it states. */
+static bool has_planes(TIFF *t, enum tiff_kind kind, const struct tile_format *f)
 {
     return small_tag(t, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_SEPARATE &&
            small_tag(t, TIFFTAG_SAMPLESPERPIXEL, 1) == 3 &&
            (f->photometric == TILE_PHOTOMETRIC_RGB ||
-            (f->photometric == TILE_PHOTOMETRIC_YCBCR && f->compression == TILE_JPEG));
+            (f->photometric == TILE_PHOTOMETRIC_YCBCR && f->compression == TILE_JPEG &&
+             kind == TIFF_OME));
 }
 
 /* The format of tiles or strips. False when this reader does not know it. */
@@ -179,7 +180,7 @@ static bool take_format(TIFF *t, enum tiff_kind kind, struct tile_format *f, boo
     f->photometric = small_tag(t, TIFFTAG_PHOTOMETRIC, 0);
     f->compression = compression_of(t, kind, f->photometric);
     f->predictor = TIFFGetField(t, TIFFTAG_PREDICTOR, &predictor) ? predictor : PREDICTOR_NONE;
-    *in_planes = has_planes(t, f);
+    *in_planes = has_planes(t, kind, f);
     if (*in_planes)
         f->photometric = TILE_PHOTOMETRIC_GRAY;
     else if (small_tag(t, TIFFTAG_PLANARCONFIG, 1) != PLANARCONFIG_CONTIG ||

@@ -227,9 +227,9 @@ static int read_planes(const struct tile_file *t, struct scratch *s, int64_t col
     for (int k = 0; k < PLANES && bad == 0; k++) {
         const struct tile_place p = plane_at(t, k, col, row);
         bad = fetch_place(t, s, &p, e);
-        if (bad == 0)
-            bad =
-                tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e);
+        if (bad)
+            break;
+        bad = tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e);
         if (bad == TILE_DAMAGED)
             return 1;
     }
