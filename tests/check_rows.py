@@ -1,5 +1,6 @@
 """Merged results as tables: each slide a row, its maps left in its result (h5spec merge --table)."""
 import csv
+import glob
 import io
 
 import h5py
@@ -269,6 +270,22 @@ def test_unchanged_results_are_not_opened_and_others_are():
         shutil.copy(results(other, name + ".h5"), results(folder, name + ".h5"))
     expect(unchanged(run(H5SPEC, "merge", "--table", "-o", table, results(folder))) == 0, "rows of other parameters")
     run(H5SPEC, "verify", table)
+
+
+@later("ci")
+def test_rows_of_very_many_tables():
+    """More than are open at a time: their rows are copied as well."""
+    folder = tmp()
+    os.mkdir(results(folder))
+    run(MKRESULT, "--each", "--slides", "260", "--windows", "5x4", results(folder))
+    names = sorted(glob.glob(results(folder, "*.h5")))
+    tables = ["%s/table-%s" % (folder, os.path.basename(name)) for name in names]
+    for name, table in zip(names, tables):
+        run(H5SPEC, "merge", "-q", "--table", "-o", table, name)
+    out = os.path.join(folder, "all.h5")
+    run(H5SPEC, "merge", "-q", "--table", "-o", out, *tables)
+    expect(unchanged(run(H5SPEC, "merge", "--table", "-o", out, *names)) == 260, "rows have lost what they were read from")
+    run(H5SPEC, "verify", out)
 
 
 def test_slides_that_were_left_out_are_looked_at_again():

@@ -12,6 +12,15 @@ double clock_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+int64_t clock_ns(const struct timespec *t)
+{
+    int64_t ns;
+    return __builtin_mul_overflow((int64_t)t->tv_sec, INT64_C(1000000000), &ns) ||
+                   __builtin_add_overflow(ns, (int64_t)t->tv_nsec, &ns)
+               ? t->tv_sec < 0 ? INT64_MIN : INT64_MAX
+               : ns;
+}
+
 const char *clock_text(char buf[32], double seconds)
 {
     if (!(seconds >= 0 && seconds < 1e9))

@@ -13,6 +13,7 @@
  */
 #include "common/result/result_merge.h"
 
+#include "common/base/clock.h"
 #include "common/base/stop.h"
 #include "common/result/result_features.h"
 #include "common/result/result_numbers.h"
@@ -36,7 +37,8 @@ enum { MOST_TABLES = 256 }; /* that are open at a time */
 struct part {
     char *name; /* of the slide; owned */
     int file;
-    bool old;      /* unchanged: `index` is its row in the table that is there */
+    bool old;      /* unchanged: `index` is its row in the existing table */
+    bool copied;   /* its row is copied from an input, which is a table */
     int64_t index; /* of the slide in the file */
 };
 
@@ -57,7 +59,7 @@ struct merge {
     struct result_stamp *stamps; /* [files], before they are read; NULL: no table is written */
     struct result **tables;      /* [files]: those of the inputs that are tables; NULL likewise */
     int n_tables;
-    struct table_old *old; /* the table that is there, or NULL */
+    struct table_old *old; /* the existing table, or NULL */
     struct stat out_file;  /* of it */
     uint8_t *kept;         /* [rows of old]: those that are taken over */
     int64_t n_kept;
@@ -95,8 +97,9 @@ static int add_part(struct merge *m, const struct part *p, const char *name, str
 
 static int list_slides(struct merge *m, int f, const struct result *r, struct err *e)
 {
-    for (int64_t k = 0; k < result_slides(r); k++)
-        if (add_part(m, &(struct part){.file = f, .index = k}, result_slide_name(r, k), e))
+    struct part p = {.file = f, .copied = m->options.table && table_is_current(r)};
+    for (; p.index < result_slides(r); p.index++)
+        if (add_part(m, &p, result_slide_name(r, p.index), e))
             return -1;
     return 0;
 }
@@ -104,9 +107,7 @@ static int list_slides(struct merge *m, int f, const struct result *r, struct er
 /* What a file is like before it is read. Whether it can be read is found out later. */
 static struct result_stamp stamp_of(const struct stat *st)
 {
-    const int64_t second = 1000000000;
-    return (struct result_stamp){st->st_size, st->st_mtim.tv_sec * second + st->st_mtim.tv_nsec,
-                                 -1};
+    return (struct result_stamp){st->st_size, clock_ns(&st->st_mtim), -1};
 }
 
 static int list_rows(struct merge *m, int f, const int64_t *rows, int64_t n, struct err *e)
@@ -121,7 +122,7 @@ static int list_rows(struct merge *m, int f, const int64_t *rows, int64_t n, str
     return n > 0;
 }
 
-/* Lists the slides of file f by the rows of the table that is there. 1: done; 0: it is new. */
+/* Lists the slides of file f by the rows of the existing table. 1: done; 0: it is new. */
 static int list_old(struct merge *m, int f, const struct stat *st, struct err *e)
 {
     char path[RESULT_ROW_PATH];
@@ -198,6 +199,13 @@ static int list_all(struct merge *m, int n, struct err *e)
 
 /* --- one slide --- */
 
+/* Has the file of a part what was listed? */
+static bool is_as_listed(const struct result *r, const struct part *p)
+{
+    return p->index < result_slides(r) && !strcmp(result_slide_name(r, p->index), p->name) &&
+           (!p->copied || table_is_current(r));
+}
+
 /* The open file of a part. */
 static struct result *file_of(struct merge *m, const struct part *p, struct err *e)
 {
@@ -208,6 +216,10 @@ static struct result *file_of(struct merge *m, const struct part *p, struct err 
         m->open_file = p->file;
         m->open = result_open(m->paths[p->file], e);
     }
+    if (m->open && !is_as_listed(m->open, p)) {
+        err_set(e, "%s: has changed since the merge began; run again", m->paths[p->file]);
+        return NULL;
+    }
     return m->open;
 }
 
@@ -216,8 +228,6 @@ static int load_part(struct merge *m, const struct part *p, struct result_slide 
     struct result *r = file_of(m, p, e);
     if (!r)
         return -1;
-    if (p->index >= result_slides(r) || strcmp(result_slide_name(r, p->index), p->name))
-        return err_set(e, "%s: has changed since the merge began; run again", m->paths[p->file]);
     unsigned parts = m->options.table ? result_parts_of_numbers(&m->params) : RESULT_ALL_PARTS;
     if (m->options.table)
         parts &= result_parts_here(r);
@@ -390,20 +400,13 @@ static int check_parts(const struct merge *m, const struct part *p, int64_t n, s
                          m->paths[p[0].file], m->paths[p[1].file], p->name);
 }
 
-/* Is the row of a part copied as it is stored, from the table that is there or an input? */
-static bool is_copied(const struct merge *m, const struct part *p)
-{
-    const struct result *t = m->options.table ? m->tables[p->file] : NULL;
-    return p->old || (t && result_table_can_copy(result_table_of(t)));
-}
-
 /* The row of an unchanged result. Its histogram is not unpacked: see keep_histograms(). */
 static int keep_row(struct merge *m, const struct part *p, struct err *e)
 {
     struct result_row row;
     struct result_table *t = result_table_of(table_old_result(m->old));
     if (result_table_load(t, p->index, NULL, &row, e))
-        return -1;
+        return err_add(e, "the existing table");
     const int wanted = is_wanted(m, p, &row.slide, e);
     if (wanted <= 0)
         return wanted;
@@ -417,7 +420,9 @@ static int copy_row(struct merge *m, const struct part *p, uint64_t *histogram, 
 {
     char path[PATH_MAX], seen[RESULT_ROW_PATH];
     struct result_row row;
-    struct result *r = m->tables[p->file];
+    struct result *r = file_of(m, p, e);
+    if (!r)
+        return -1;
     struct result_table *t = result_table_of(r);
     if (result_table_load(t, p->index, histogram, &row, e) ||
         result_table_load_sharpness(t, p->index, &row.numbers, e))
@@ -436,14 +441,14 @@ static int copy_row(struct merge *m, const struct part *p, uint64_t *histogram, 
 static int put_copy(struct merge *m, const struct part *p, struct err *e)
 {
     if (p->old)
-        return keep_row(m, p, e) ? err_add(e, "the table that is there") : 0;
+        return keep_row(m, p, e);
     uint64_t *histogram = malloc((size_t)m->params.bins * sizeof *histogram);
     const int bad = histogram ? copy_row(m, p, histogram, e) : err_set(e, "out of memory");
     free(histogram);
     return bad;
 }
 
-/* sum += the histograms of the rows of the table that is there which are kept, or which are not. */
+/* sum += the histograms of the rows of the existing table which are kept, or which are not. */
 static int add_rows(struct merge *m, bool kept, uint64_t *sum, struct err *e)
 {
     const int64_t n = result_slides(table_old_result(m->old)), bins = m->params.bins;
@@ -473,13 +478,13 @@ static int keep_histograms(struct merge *m, struct err *e)
     int bad = sum ? add_rows(m, !most, sum, e) : err_set(e, "out of memory");
     for (int64_t b = 0; b < bins && most && !bad; b++) {
         if (sum[b] > total[b])
-            bad = err_set(e, "its totals are damaged");
+            bad = err_set(e, "its totals are damaged; delete it and merge again");
         sum[b] = total[b] - sum[b];
     }
     if (!bad)
         result_add_histogram(m->out, sum);
     free(sum);
-    return bad ? err_add(e, "the table that is there") : 0;
+    return bad ? err_add(e, "the existing table") : 0;
 }
 
 /* Adds up parts [a, b), which have one name, and writes the slide. */
@@ -488,7 +493,7 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
     struct result_slide sum, s;
     if (check_parts(m, &m->parts[a], b - a, e))
         return -1;
-    if (is_copied(m, &m->parts[a]))
+    if (m->parts[a].old || m->parts[a].copied)
         return put_copy(m, &m->parts[a], e) ? err_add(e, "%s", out) : 0;
     if (load_part(m, &m->parts[a], &sum, e))
         return -1;

@@ -8,7 +8,7 @@
 
 struct result_merge_options {
     bool partial; /* groups may be missing */
-    /* Written as a table: each slide in one result, with all its groups. Of a table that is there
+    /* Written as a table: each slide in one result, with all its groups. Of an existing table
      * already, rows are taken over whose result has the same path, size and time. */
     bool table;
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */

@@ -56,7 +56,7 @@ static bool sort_paths(struct table_old *o)
     return good;
 }
 
-static bool is_usable(const struct result *r)
+bool table_is_current(const struct result *r)
 {
     const struct result_table *t = result_table_of(r);
     return t && result_table_can_copy(t) && !strcmp(result_creator(r), "h5spec " WSI_VERSION);
@@ -66,7 +66,7 @@ struct table_old *table_old_open(const char *path)
 {
     struct err e = {""};
     struct table_old *o = calloc(1, sizeof *o);
-    if (o && (o->r = result_open(path, &e)) && is_usable(o->r)) {
+    if (o && (o->r = result_open(path, &e)) && table_is_current(o->r)) {
         o->n = result_slides(o->r);
         if (sort_paths(o))
             return o;

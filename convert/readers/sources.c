@@ -1,6 +1,7 @@
 /* sources.c - see sources.h. */
 #include "convert/readers/sources.h"
 
+#include "common/base/clock.h"
 #include "common/base/folder.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
@@ -144,7 +145,7 @@ static int describe(const char *path, struct store_source *s, struct err *e)
     int r = fstat(fd, &st) ? err_sys(e, "cannot read its size") : 0;
     if (r == 0) {
         s->bytes = st.st_size;
-        s->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        s->mtime_ns = clock_ns(&st.st_mtim);
         r = add_index(path, fd, s->bytes, &s->index_crc32, e);
     }
     const int code = errno;
