@@ -158,8 +158,10 @@ static int write_chunk(hid_t ds, const char *name, size_t n, size_t size, const 
     struct codec_work *work = codec_create(e);
     uint8_t *shuffled = malloc(n * size), *packed = malloc(n * size);
     size_t bytes = 0;
-    int r = work && shuffled && packed ? 0 : err_set(e, "out of memory");
-    if (r == 0) {
+    int r = -1;
+    if (!work || !shuffled || !packed) {
+        err_set(e, "out of memory");
+    } else {
         h5_shuffle(data, n, size, shuffled);
         r = codec_encode(work, &p, shuffled, packed, &bytes, e);
     }

@@ -210,6 +210,17 @@ void result_table_close(struct result_table *t)
     free(t);
 }
 
+void result_table_forget(struct result_table *t)
+{
+    if (!t)
+        return;
+    table_rows_forget(t->histograms);
+    table_rows_forget(t->sharpness);
+    t->histograms = t->sharpness = NULL;
+    t->group = -1;
+    result_table_close(t);
+}
+
 /* --- writing --- */
 
 static const char group_name[] = "table", histograms_name[] = "histograms",

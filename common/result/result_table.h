@@ -73,6 +73,8 @@ void result_table_source(const struct result_table *t, int64_t k, char path[RESU
 bool result_table_can_copy(const struct result_table *t);
 
 void result_table_close(struct result_table *t); /* written or read; NULL is fine */
+/* After a failed write, when HDF5 must not be asked to close anything of the file. NULL is fine. */
+void result_table_forget(struct result_table *t);
 
 /* The table of a result that is open; NULL: it has none. */
 struct result_table *result_table_of(const struct result *r);

@@ -350,7 +350,12 @@ void result_abort(struct result_writer *w)
 {
     if (!w)
         return;
-    result_table_close(w->table);
+    if (w->file.failed)
+        result_table_forget(w->table);
+    h5_lock();
+    if (!w->file.failed)
+        result_table_close(w->table);
+    h5_unlock();
     h5_file_abort(&w->file);
     table_paths_free(w->paths);
     free(w->totals.histogram);

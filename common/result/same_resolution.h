@@ -16,8 +16,9 @@
 
 #include <stdint.h>
 
-/* What the slides are compared with. Zero it before use. */
 enum { SAME_RESOLUTION_NAME = 4096 };
+
+/* What the slides are compared with. Zero it before use. */
 struct same_resolution {
     /* names of the first slides that state them, "" so far */
     char with_downsample[SAME_RESOLUTION_NAME], with_mpp[SAME_RESOLUTION_NAME];

@@ -55,6 +55,13 @@ void table_rows_close(struct table_rows *r)
     free(r);
 }
 
+void table_rows_forget(struct table_rows *r)
+{
+    if (r)
+        r->dataset = -1;
+    table_rows_close(r);
+}
+
 /* --- writing --- */
 
 /* The dataset [rows][numbers], of which `most` rows can exist. */
@@ -127,7 +134,9 @@ int table_rows_finish(struct table_rows *r, struct err *e)
     const hsize_t dims[2] = {(hsize_t)r->n, (hsize_t)r->numbers};
     if (r->dataset < 0)
         return h5_write_array(r->group, r->name, r->type, 2, dims, false, r->shuffled, e);
-    const bool bad = H5Dset_extent(r->dataset, dims) < 0 || H5Dclose(r->dataset) < 0;
+    if (H5Dset_extent(r->dataset, dims) < 0)
+        return h5_write_failed(e, r->name);
+    const bool bad = H5Dclose(r->dataset) < 0;
     r->dataset = -1;
     return bad ? h5_write_failed(e, r->name) : 0;
 }
@@ -156,14 +165,25 @@ fail:
     return NULL;
 }
 
+static int read_row(struct table_rows *r, int64_t strip, struct err *e)
+{
+    if (r->strip_k == strip)
+        return 0;
+    r->strip_k = -1;
+    if (h5_strips_read(r->strips, strip, r->strip, e))
+        return err_is_trouble(e)
+                   ? -1
+                   : err_set(e,
+                             "%s is damaged (it cannot be read); delete the table and merge again",
+                             r->name);
+    r->strip_k = strip;
+    return 0;
+}
+
 int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *values, struct err *e)
 {
-    if (r->strip_k != k / r->strip_rows) {
-        r->strip_k = -1;
-        if (h5_strips_read(r->strips, k / r->strip_rows, r->strip, e))
-            return -1;
-        r->strip_k = k / r->strip_rows;
-    }
+    if (read_row(r, k / r->strip_rows, e))
+        return -1;
     memcpy(values, r->strip + (size_t)(k % r->strip_rows) * r->bytes, r->bytes);
     return codec_crc32(values, r->bytes) == crc
                ? 0

@@ -35,5 +35,7 @@ int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *values, s
 bool table_rows_can_copy(const struct table_rows *r);
 
 void table_rows_close(struct table_rows *r); /* of both; NULL is fine */
+/* After a failed write: see h5_exit.h. NULL is fine. */
+void table_rows_forget(struct table_rows *r);
 
 #endif
