@@ -974,6 +974,15 @@ def large_maps():
     return results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
 
 
+def test_the_order_of_files_leaves_out_no_pictures():
+    """The first file says only how many slides there are at least."""
+    many, folder = results("--slides", "99", "--windows", "30x20"), tmp()
+    run(MKRESULT, "--each", "--first", "100", "--slides", "30", "--windows", "30x20", folder)
+    for inputs in ((many, folder), (folder, many)):
+        text = text_of(report("--max-size", "2M", *inputs)[0])
+        expect(json.loads(block(text, "pictures"))["note"] == "" and 'id="p0"' in text, "%s: pictures are left out", inputs)
+
+
 @later("ci")
 def test_pictures_fit():
     path = large_maps()

@@ -115,7 +115,7 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
                    report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
                    report_score(&v->slides, &v->groups, o->accepted, &v->scores, e) ||
                    report_find_clusters(&v->slides, &v->scores, &v->clusters, e) ||
-                   report_find_places(o, &v->slides, &v->scores, &v->places, e) ||
+                   report_find_places(o, &v->slides, &v->scores, &v->places, bad, e) ||
                    report_cells(&v->slides, &v->scores, &v->cells, e)
                ? -1
                : 0;

@@ -1,6 +1,7 @@
 /* report_curves.c - see report_curves.h. */
 #include "process/report/report_curves.h"
 
+#include "common/base/temporary.h"
 #include "common/result/result_numbers.h"
 
 #include <stdio.h>
@@ -17,12 +18,15 @@ struct report_curves {
     char *map;     /* NULL: not mapped */
 };
 
+static const char file_name[] = "histograms";
+
 struct report_curves *report_curves_create(int64_t bins, struct err *e)
 {
     struct report_curves *c = calloc(1, sizeof *c);
-    if (!c || !(c->f = tmpfile())) {
+    if (!c)
+        err_set(e, "out of memory");
+    if (!c || !(c->f = temporary_open(file_name, e))) {
         free(c);
-        err_sys(e, "no temporary file for histograms (TMPDIR)");
         return NULL;
     }
     c->cdf_bytes = (size_t)bins * sizeof(float);
@@ -35,7 +39,7 @@ int report_curves_add(struct report_curves *c, const float *cdf, const uint32_t 
 {
     const size_t rest = c->row_bytes - c->cdf_bytes;
     if (fwrite(cdf, 1, c->cdf_bytes, c->f) != c->cdf_bytes || fwrite(sharp, 1, rest, c->f) != rest)
-        return err_sys(e, "the temporary file for histograms cannot be written (TMPDIR)");
+        return temporary_failed(file_name, e);
     *at = c->n++;
     return 0;
 }
@@ -43,7 +47,7 @@ int report_curves_add(struct report_curves *c, const float *cdf, const uint32_t 
 int report_curves_map(struct report_curves *c, struct err *e)
 {
     if (fflush(c->f))
-        return err_sys(e, "the temporary file for histograms cannot be written (TMPDIR)");
+        return temporary_failed(file_name, e);
     if (c->n == 0)
         return 0;
     void *map = mmap(NULL, (size_t)c->n * c->row_bytes, PROT_READ, MAP_SHARED, fileno(c->f), 0);

@@ -96,8 +96,9 @@ static int begin(struct loader *l, struct err *e)
         return -1;
     if (l->setup->pictures == REPORT_NONE)
         return 0;
-    const int64_t n = result_slides(l->open) * (l->setup->n_files - l->file);
-    return (l->spool = report_spool_create(l->setup, n, e)) ? 0 : -1;
+    const int64_t least = result_slides(l->open);
+    l->spool = report_spool_create(l->setup, least, least * (l->setup->n_files - l->file), e);
+    return l->spool ? 0 : -1;
 }
 
 static int open_next(struct loader *l, struct err *e)

@@ -40,14 +40,20 @@ static float *noise_of(const struct result_slide *s)
     return values;
 }
 
+/* 1: the slide's result cannot be read again. */
 static int add_noise(const struct report_view *r, int64_t k, struct report_again *again,
                      struct err *e)
 {
     const struct report_slide *s = &r->slides->slide[k];
     struct result_slide loaded;
+    struct err why = {""};
     const unsigned maps = RESULT_WITH_MAP(RESULT_LEVEL) | RESULT_WITH_MAP(RESULT_TISSUE);
-    if (report_load_again(again, s, maps, &loaded, e))
-        return -1;
+    if (report_load_again(again, s, maps, &loaded, &why)) {
+        if (err_is_trouble(&why))
+            return err_set(e, "%s", why.msg);
+        cli_say("%s; the page does not show the noise of its glass", why.msg);
+        return 1;
+    }
     float *values = noise_of(&loaded);
     const struct report_raster raster = {loaded.nx, loaded.ny, values, REPORT_NOISE_LOW,
                                          REPORT_NOISE_HIGH};
@@ -189,11 +195,13 @@ int report_add_maps(const struct report_view *r, struct report_more *more, int64
     int failed = 0;
     if (!r->spool)
         return 0;
-    for (int64_t k = 0; k < r->slides->n && !failed; k++)
-        if (r->slides->slide[k].pictures && needs_noise(r, k))
+    for (int64_t k = 0; k < r->slides->n && failed >= 0; k++)
+        if (r->slides->slide[k].pictures && needs_noise(r, k)) {
             failed = add_noise(r, k, &again, e);
+            *bad += failed > 0;
+        }
     report_again_end(&again);
-    return failed || (r->setup->scores && add_scores(r, more, bad, e)) ? -1 : 0;
+    return failed < 0 || (r->setup->scores && add_scores(r, more, bad, e)) ? -1 : 0;
 }
 
 void report_more_free(struct report_more *m)

@@ -45,14 +45,20 @@ struct report_spool {
 
 /* --- the spool --- */
 
-/* From the largest size of which n slides may fit. If not even the smallest does, only slides to
- * look at will have pictures: one size is enough, because encoding takes most of the time. */
-static void choose_sizes(struct report_spool *s, int64_t n)
+/* The bytes of a picture if n slides share the page. */
+static int64_t share_of(const struct report_setup *o, int64_t n)
 {
-    const int64_t each =
-        s->setup->pictures == REPORT_ALL ? INT64_MAX : s->setup->max_size / (n > 0 ? n : 1);
+    return o->pictures == REPORT_ALL ? INT64_MAX : o->max_size / (n > 0 ? n : 1);
+}
+
+/* From the largest size of which n slides may fit. If not even the smallest does, only slides to
+ * look at will have pictures: one size is enough, because encoding takes most of the time. n may be
+ * too large; that `least` slides do not fit is certain. */
+static void choose_sizes(struct report_spool *s, int64_t least, int64_t n)
+{
+    const int64_t each = share_of(s->setup, n);
     s->tried = TRIED;
-    s->late = each < LEAST_BYTES;
+    s->late = share_of(s->setup, least) < LEAST_BYTES;
     while (s->first_size + TRIED < SIZES && sizes[s->first_size].bytes > each)
         s->first_size++;
     if (sizes[SIZES - 1].bytes > each)
@@ -61,7 +67,8 @@ static void choose_sizes(struct report_spool *s, int64_t n)
 
 static const char spool_name[] = "pictures";
 
-struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e)
+struct report_spool *report_spool_create(const struct report_setup *o, int64_t least, int64_t n,
+                                         struct err *e)
 {
     struct report_spool *s = calloc(1, sizeof *s);
     if (!s)
@@ -71,7 +78,7 @@ struct report_spool *report_spool_create(const struct report_setup *o, int64_t n
         return NULL;
     }
     s->setup = o;
-    choose_sizes(s, n);
+    choose_sizes(s, least, n);
     return s;
 }
 

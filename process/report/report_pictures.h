@@ -19,8 +19,9 @@
 struct report_picture; /* where a slide's pictures are in the spool */
 struct report_spool;
 
-/* Begins the pictures of about n slides. */
-struct report_spool *report_spool_create(const struct report_setup *o, int64_t n, struct err *e);
+/* Begins the pictures of at least `least` slides, perhaps of n. */
+struct report_spool *report_spool_create(const struct report_setup *o, int64_t least, int64_t n,
+                                         struct err *e);
 void report_spool_free(struct report_spool *s);
 /* Are there so many slides that only those show pictures that do not pass? */
 bool report_spool_is_late(const struct report_spool *s);

@@ -135,10 +135,10 @@ static unsigned parts_for(const struct report_slide *s, const bool want[REPORT_P
            (want[REPORT_PLACE_DAMAGED] ? RESULT_WITH_MAP(RESULT_FLAGS) : 0);
 }
 
-/* Reads the slide's maps, if a reason needs them. */
-static void find_places(struct report_again *again, const struct report_slides *s,
-                        const struct report_scores *scores, int64_t k,
-                        struct report_place of[REPORT_PLACES])
+/* Reads the slide's maps, if a reason needs them. 1: they cannot be read any more. */
+static int find_places(struct report_again *again, const struct report_slides *s,
+                       const struct report_scores *scores, int64_t k,
+                       struct report_place of[REPORT_PLACES], struct err *e)
 {
     const struct report_pool *pool = &scores->pool[scores->of[k].pool];
     bool want[REPORT_PLACES] = {false};
@@ -149,10 +149,12 @@ static void find_places(struct report_again *again, const struct report_slides *
     const unsigned parts = parts_for(&s->slide[k], want);
     struct err why = {""};
     if (!parts)
-        return;
+        return 0;
     if (report_load_again(again, &s->slide[k], parts, &loaded, &why)) {
+        if (err_is_trouble(&why))
+            return err_set(e, "%s", why.msg);
         cli_say("%s; the places of its reasons are not known", why.msg);
-        return;
+        return 1;
     }
     struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED,
                         pool->blurred_below};
@@ -169,18 +171,21 @@ static void find_places(struct report_again *again, const struct report_slides *
                                p == REPORT_PLACE_HUE ? pool->summary[REPORT_HUE].q50 : NAN,
                                &of[p].x, &of[p].y);
     result_slide_free(&loaded);
+    return 0;
 }
 
 int report_find_places(const struct report_setup *o, const struct report_slides *s,
-                       const struct report_scores *scores, struct report_places *out, struct err *e)
+                       const struct report_scores *scores, struct report_places *out, int64_t *bad,
+                       struct err *e)
 {
     struct report_again again = {.files = o->files};
-    int bad =
-        (out->of = calloc((size_t)s->n + 1, sizeof *out->of)) ? 0 : err_set(e, "out of memory");
-    for (int64_t k = 0; k < s->n && !bad; k++)
-        find_places(&again, s, scores, k, out->of[k]);
+    int r = (out->of = calloc((size_t)s->n + 1, sizeof *out->of)) ? 0 : err_set(e, "out of memory");
+    for (int64_t k = 0; k < s->n && r >= 0; k++) {
+        r = find_places(&again, s, scores, k, out->of[k], e);
+        *bad += r > 0;
+    }
     report_again_end(&again);
-    return bad ? -1 : 0;
+    return r < 0 ? -1 : 0;
 }
 
 void report_places_free(struct report_places *p)

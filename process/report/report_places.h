@@ -32,9 +32,10 @@ struct report_places {
     struct report_place (*of)[REPORT_PLACES]; /* [slides], owned */
 };
 
-/* -1: out of memory, or a result cannot be read again. */
+/* *bad grows by the slides whose result cannot be read again; they have no places. -1: out of
+ * memory or the like. */
 int report_find_places(const struct report_setup *o, const struct report_slides *s,
-                       const struct report_scores *scores, struct report_places *out,
+                       const struct report_scores *scores, struct report_places *out, int64_t *bad,
                        struct err *e);
 void report_places_free(struct report_places *p);
 

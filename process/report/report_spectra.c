@@ -75,6 +75,8 @@ int report_spectra_write(struct report_again *a, const struct report_slide *slid
     if (slide->version < 2)
         return 0;
     if (report_load_again(a, slide, RESULT_WITH_SPECTRA, &loaded, &why)) {
+        if (err_is_trouble(&why))
+            return err_set(e, "%s", why.msg);
         cli_say("%s; the page does not show its spectra", why.msg);
         return 0;
     }
