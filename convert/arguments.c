@@ -108,7 +108,7 @@ static const struct command_option table[] = {
     {NULL, 0, "key", "FILE", "with --anonymous: add a line NAME,PATH for each slide to this file",
      COMMAND_TEXT(key)},
     {NULL, 0, "on-damage", "report|fail",
-     "report: fill damaged tiles with the background and end with status 1; fail: reject the slide",
+     "report: fill damaged tiles with the background and end with status 4; fail: reject the slide",
      COMMAND_WORD(convert.refuse_damage), .also = "fill"},
 
     {"How it runs", 'j', "threads", "N", "threads that decode and compress",

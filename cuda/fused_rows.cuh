@@ -47,7 +47,7 @@ struct shared {
     float exchange[TEAMS / 2][SECOND + 15 * LINE + 16];
     pair column_twiddle[3][16]; /* at [.][u]: w256^u, its 2nd; 3rd, 4th; 8th, 12th powers */
     c32 row_twiddle[64];        /* see fill_tables() in fused.cu */
-    float mean[2][HALF];        /* four times the means of rows: kind 0; with a taper 2 and 3 */
+    float mean[2][HALF];        /* four times the means of rows: kind 0; with a taper also 2 */
     struct window_sums sums[2]; /* of this window and of the one before, in turn */
     uint2 reaches[COLUMNS];     /* of discs */
     unsigned long long loaded;  /* how many warps have loaded their columns: see barrier_reach() */

@@ -148,7 +148,7 @@ int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampl
                    struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
-/* Records that the map is doubtful, in the words of store_doubts_tissue(). */
+/* Records that the map is doubtful, and why. */
 int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
  * `raw`: they are the pixels, although the store has a codec. */

@@ -92,7 +92,7 @@ static void take_reader(const struct slide_reader *r, const char *why, struct sl
         snprintf(info->no_jpeg, sizeof info->no_jpeg, "%.*s", (int)sizeof info->no_jpeg - 1, why);
     else
         snprintf(info->no_jpeg, sizeof info->no_jpeg,
-                 "only RGB and YCbCr JPEG tiles of %s files can be kept",
+                 "only JPEG and JPEG 2000 tiles of %s files can be kept",
                  list_formats(true, list, sizeof list));
 }
 

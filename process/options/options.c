@@ -161,7 +161,7 @@ static const struct command_option merge_rows[] = {
     {NULL, 0, "table", NULL,
      "write a small table for very many slides: one row each, which refers to the slide's result "
      "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below. Rows "
-     "of unchanged results are taken from the table that is there",
+     "of unchanged results are copied from the existing table",
      COMMAND_FLAG(table)},
     JSON("Messages", "print a JSON line about the output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
