@@ -9,6 +9,7 @@ import io
 import os
 import threading
 from typing import Any, Callable, Iterable, Mapping, Sequence, TypeVar, Union
+from urllib.parse import urlsplit
 
 import h5py
 
@@ -230,6 +231,12 @@ File = Union[LocalFile, RemoteFile]
 
 def is_url(path: Path) -> bool:
     return "://" in os.fspath(path)
+
+
+def server_of(url: str) -> tuple[str, str]:
+    """Where the options of a URL may be sent: the file system, and of HTTP the host, as headers may hold a password."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc if parts.scheme in ("http", "https") else ""
 
 
 def open_file(path: Path, storage_options: Mapping[str, Any] | None = None, block_bytes: int = BLOCK_BYTES,

@@ -17,7 +17,7 @@ import numpy as np
 
 from .base import FORMAT, LEFT_OUT, VERSIONS, WHITE, Array, StoreError, text_of
 from .codecs import ZARR, Plugin, as_pixels, find_unpacker
-from .files import BLOCK_BYTES, CACHE_BYTES, LocalFile, Path, T, is_url, open_file, read_h5
+from .files import BLOCK_BYTES, CACHE_BYTES, LocalFile, Path, T, is_url, open_file, read_h5, server_of
 
 SEEN = 24  # chunks of which a part was decoded last: whoever comes back to one of them gets it whole, and it is kept
 
@@ -503,7 +503,7 @@ class Store:
         The result may lie at a URL, as a store, and may be a table, whose results lie beside it. Without
         storage_options, those of the store serve a result on the same file system."""
         path = os.fspath(result)
-        if storage_options is None and is_url(path) and path.split("://")[0] == str(self.path).split("://")[0]:
+        if storage_options is None and is_url(path) and server_of(path) == server_of(str(self.path)):
             storage_options = self._options[3]
         for _ in range(2):
             found = read_h5(path, functools.partial(self._windows_in, path, slide), storage_options)
