@@ -350,10 +350,10 @@ void result_abort(struct result_writer *w)
 {
     if (!w)
         return;
+    h5_lock();
     if (w->file.failed)
         result_table_forget(w->table);
-    h5_lock();
-    if (!w->file.failed)
+    else
         result_table_close(w->table);
     h5_unlock();
     h5_file_abort(&w->file);
