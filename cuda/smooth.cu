@@ -7,13 +7,14 @@
  *   column  -4 .. -1     | 0 .. 3   4 .. 7  ...  124 .. 127 | 128 .. 131
  *   lane    0 .. 3 (mod 8) 0        1            31           4 .. 7 (mod 8)
  *
- * The gray values that the vertical sums need stay in registers, so each pixel is loaded and
- * converted to gray once per strip. The horizontal sums get their neighbours from the next lanes,
- * at both ends from those of the halo. Nothing goes through shared memory, and no warp waits for
- * another.
+ * The bytes of the next rows are copied to shared memory in the background, sixteen at a time, so
+ * that the device's memory is never waited for. The gray values that the vertical sums need stay in
+ * registers, so each pixel is converted to gray once per strip. The horizontal sums get their
+ * neighbours from the next lanes, at both ends from those of the halo. No warp waits for another.
  *
- * Radii above 4 (sigma above 4/3 px) and chunks whose width is no multiple of 4 take the plain
- * kernel, which computes every pixel's sums anew, in the same order.
+ * Radii above 4 (sigma above 4/3 px), chunks whose width is no multiple of 16, and the columns behind
+ * the last whole strip take the plain kernel, which computes every pixel's sums anew, in the same
+ * order.
  */
 #include "cuda/smooth.h"
 
@@ -25,7 +26,7 @@ enum {
     LANES = 32,
     WARPS = 4,
     RESIDENT = 6, /* blocks per multiprocessor: 80 registers per thread */
-    ROWS = 4,     /* that are loaded at a time */
+    PIECE = 16,   /* bytes that are copied at a time, and pixels that have whole pieces */
     STRIP = QUAD * LANES,
     STRIP_ROWS = 64,
     FOLD = STRIP / 2,
@@ -38,44 +39,45 @@ __device__ __forceinline__ int clamped(int v, int64_t end)
     return v < 0 ? 0 : v >= (int)end ? (int)end - 1 : v;
 }
 
-/* A row of the slide, going down. Beyond the slide it stays on the edge row. */
-struct walker {
-    const uint8_t *p; /* its first pixel */
-    int y, in_chunk;  /* row of the slide, and within the chunk */
-};
-
 /* Bytes from the first pixel of a row to that of column x. */
 __device__ __forceinline__ int64_t column_offset(const struct smooth_args &a, int x)
 {
-    return layout_column(&a.layout, clamped(x, a.width));
+    const unsigned inside = (unsigned)clamped(x, a.width), in_row = (unsigned)a.layout.chunk_cols,
+                   column = inside / in_row;
+    return column * layout_chunk_bytes(&a.layout) + (inside - column * in_row) * a.layout.channels;
 }
 
-__device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, int y)
+/* A row of the slide, going down. Beyond the slide it stays on the edge row. */
+struct walker {
+    const uint8_t *p; /* its first pixel, or a place behind it */
+    int y;            /* row of the slide */
+    int plain;        /* so many rows follow it in its chunk */
+};
+
+/* offset: from the first pixel of a row to the place. */
+__device__ __forceinline__ struct walker walk_from(const struct smooth_args &a, int y,
+                                                   int64_t offset)
 {
-    const int64_t row = clamped(y, a.height);
-    const struct smooth_slab &s = row < a.slab.row ? a.above : a.slab;
-    const int64_t r = row - s.row;
-    return {s.d_chunks + layout_row(&a.layout, r), y, (int)(r % a.layout.chunk_rows)};
+    const int row = clamped(y, a.height);
+    const bool above = row < (int)a.slab.row;
+    const struct smooth_slab &s = above ? a.above : a.slab;
+    const unsigned in_slab = (unsigned)(row - (int)s.row), rows = (unsigned)a.layout.chunk_rows,
+                   chunk_row = in_slab / rows, in_chunk = in_slab - chunk_row * rows;
+    const int end = above ? (int)a.slab.row : (int)a.height;
+    return {s.d_chunks + layout_chunk(&a.layout, chunk_row, 0) +
+                (int64_t)in_chunk * (a.layout.chunk_cols * a.layout.channels) + offset,
+            y, y < 0 ? 0 : min((int)(rows - in_chunk), end - row) - 1};
 }
 
-__device__ __forceinline__ int rows_end(const struct smooth_args &a)
+__device__ __forceinline__ void step_down(struct walker *w, const struct smooth_args &a,
+                                          int64_t offset)
 {
-    return min((int)a.end + a.radius, (int)a.height);
-}
-
-__device__ __forceinline__ void step_down(struct walker *w, const struct smooth_args &a)
-{
-    const int pitch = a.layout.chunk_cols * a.layout.channels;
-    if (++w->y <= 0 || w->y >= rows_end(a))
-        return;
-    if (w->y == (int)a.slab.row) {
-        w->p = a.slab.d_chunks;
-        w->in_chunk = 0;
-    } else if (++w->in_chunk == a.layout.chunk_rows) {
-        w->p += layout_chunk(&a.layout, 1, 0) - (int64_t)(a.layout.chunk_rows - 1) * pitch;
-        w->in_chunk = 0;
+    if (w->plain > 0) {
+        w->p += a.layout.chunk_cols * a.layout.channels;
+        w->y++;
+        w->plain--;
     } else
-        w->p += pitch;
+        *w = walk_from(a, w->y + 1, offset);
 }
 
 /* In the units that `down` expects: thousandths of gray for RGB, bytes for gray. */
@@ -84,42 +86,32 @@ template <int CHANNELS> __device__ __forceinline__ float gray_at(const uint8_t *
     return CHANNELS == 1 ? (float)p[0] : (float)(299 * p[0] + 587 * p[1] + 114 * p[2]);
 }
 
-/* The same for the lowest three bytes; R is the lowest. */
-__device__ __forceinline__ float gray_of(unsigned rgb)
+/* Weights of bytes, and 2^23 as a float, in whose low bits integers are summed up. */
+const unsigned RED = 299, GREEN = 587, BLUE = 114, SUM_BEGINS = 0x4b000000;
+
+/* Thousandths of gray, from the two high bytes of a word and the two low ones of another. The weight
+ * of the lower byte of each is the lower half. */
+__device__ __forceinline__ float gray_of(unsigned high_weights, unsigned high, unsigned low_weights,
+                                         unsigned low)
 {
-    return (float)__dp2a_lo(587u << 16 | 299u, rgb, __dp2a_hi(114u, rgb, 0u));
+    const unsigned sum = __dp2a_lo(low_weights, low, __dp2a_hi(high_weights, high, SUM_BEGINS));
+    return __uint_as_float(sum) - 8388608.0f;
 }
 
-/* The columns of a lane: where they begin; whether those of all lanes are within the slide; and
- * where its column of the halo is. */
-struct columns {
-    int64_t offset, halo;
-    int x;
-    bool all_inside;
-};
-
-__device__ __forceinline__ struct columns columns_of(const struct smooth_args &a, int left)
-{
-    const int lane = (int)threadIdx.x % LANES;
-    const int x = left + lane * QUAD;
-    return {column_offset(a, x),
-            column_offset(a, left + (lane & 4 ? STRIP - QUAD : -QUAD) + (lane & 7)), x,
-            __all_sync(~0u, x + QUAD <= (int)a.width) != 0};
-}
-
-/* Gray of four neighbours from their bytes. */
+/* Of four neighbours from their bytes. */
 template <int CHANNELS> __device__ __forceinline__ void gray_of_quad(const unsigned *w, float *gray)
 {
     if (CHANNELS == 1) {
 #pragma unroll
         for (int k = 0; k < QUAD; k++)
             gray[k] = (float)(w[0] >> 8 * k & 255);
-    } else {
-        gray[0] = gray_of(w[0]);
-        gray[1] = gray_of(__byte_perm(w[0], w[1], 0x7543));
-        gray[2] = gray_of(__byte_perm(w[1], w[2], 0x7432));
-        gray[3] = gray_of(w[2] >> 8);
+        return;
     }
+    const unsigned red = RED << 16, red_green = GREEN << 16 | RED, green_blue = BLUE << 16 | GREEN;
+    gray[0] = gray_of(BLUE, w[0], red_green, w[0]);
+    gray[1] = gray_of(red, w[0], green_blue, w[1]);
+    gray[2] = gray_of(red_green, w[1], BLUE, w[2]);
+    gray[3] = gray_of(green_blue, w[2], red, w[2]);
 }
 
 /* Gray of a lane's columns and, last, of its column of the halo. */
@@ -127,49 +119,81 @@ struct grays {
     float v[QUAD + 1];
 };
 
-/* The next N rows. They are loaded together if they are in one chunk and the strip is within the
- * slide. */
-template <int N, int CHANNELS>
-__device__ __forceinline__ void walk(struct walker *w, const struct smooth_args &a,
-                                     const struct columns &c, struct grays *gray)
+/* A row of a strip in shared memory: the pieces of its pixels, one before and one behind. */
+template <int CHANNELS> struct line {
+    static const int PIECES = STRIP * CHANNELS / PIECE + 2;
+    uint4 piece[PIECES];
+};
+
+/* What a lane copies of a row, and where its column of the halo is then. */
+struct columns {
+    int64_t piece; /* where its piece is; -1: it has none */
+    int halo;      /* bytes behind the row's first one; edges are repeated */
+};
+
+template <int CHANNELS>
+__device__ __forceinline__ struct columns columns_of(const struct smooth_args &a, int left)
 {
-    if (c.all_inside && w->y >= 0 && w->y + N <= rows_end(a) &&
-        w->in_chunk + N <= a.layout.chunk_rows) {
-        const int pitch = a.layout.chunk_cols * CHANNELS;
-        unsigned words[N][CHANNELS];
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-#pragma unroll
-            for (int i = 0; i < CHANNELS; i++)
-                words[k][i] = ((const unsigned *)(w->p + k * pitch + c.offset))[i];
-            gray[k].v[QUAD] = gray_at<CHANNELS>(w->p + k * pitch + c.halo);
-        }
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            gray_of_quad<CHANNELS>(words[k], gray[k].v);
-        w->p += (N - 1) * pitch;
-        w->y += N - 1;
-        w->in_chunk += N - 1;
-        step_down(w, a);
-    } else
-#pragma unroll
-        for (int k = 0; k < N; k++, step_down(w, a)) {
-#pragma unroll
-            for (int i = 0; i < QUAD; i++)
-                gray[k].v[i] = gray_at<CHANNELS>(w->p + column_offset(a, c.x + i));
-            gray[k].v[QUAD] = gray_at<CHANNELS>(w->p + c.halo);
-        }
+    const int lane = (int)threadIdx.x % LANES, n = lane - 1 + CHANNELS;
+    const int x = left + (n / CHANNELS - 1) * PIECE;
+    const int halo = left + (lane & 4 ? STRIP - QUAD : -QUAD) + (lane & 7);
+    const bool copies = lane < line<CHANNELS>::PIECES && x >= 0 && x < (int)a.width;
+    return {copies ? column_offset(a, x) + n % CHANNELS * PIECE : -1,
+            PIECE + CHANNELS * (clamped(halo, a.width) - left)};
 }
 
-/* Vertical sum of a column, whose rows from v[0] on are around row RADIUS. */
-template <int RADIUS>
-__device__ __forceinline__ float sum_down(const struct smooth_args &a, const struct grays *v,
-                                          int column)
+/* Begins to copy a lane's piece in the background. */
+__device__ __forceinline__ void copy_piece(uint4 *to, const uint8_t *from)
 {
-    float sum = a.down[RADIUS] * v[0].v[column];
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
+}
+
+/* What was begun since the last call is a group. */
+__device__ __forceinline__ void end_group(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits until at most N groups of this thread are on their way. */
+template <int N> __device__ __forceinline__ void wait_groups(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+template <int CHANNELS>
+__device__ __forceinline__ struct grays grays_of(const struct line<CHANNELS> &row, int halo)
+{
+    const unsigned *words = (const unsigned *)&row,
+                   *w = words + QUAD + CHANNELS * ((int)threadIdx.x % LANES);
+    unsigned quad[CHANNELS];
+    struct grays g;
 #pragma unroll
-    for (int r = 1; r <= 2 * RADIUS; r++)
-        sum = fmaf(a.down[r < RADIUS ? RADIUS - r : r - RADIUS], v[r].v[column], sum);
+    for (int k = 0; k < CHANNELS; k++)
+        quad[k] = w[k];
+    gray_of_quad<CHANNELS>(quad, g.v);
+    if (CHANNELS == 1)
+        g.v[QUAD] = (float)((const uint8_t *)&row)[halo];
+    else {
+        const unsigned rgb = __funnelshift_r(words[halo / 4], words[(halo + 2) / 4], halo % 4 * 8);
+        g.v[QUAD] = gray_of(BLUE, rgb, GREEN << 16 | RED, rgb);
+    }
+    return g;
+}
+
+/* Vertical sum of a column. gray: its rows in a ring, of which row `last` is the newest. */
+template <int RADIUS>
+__device__ __forceinline__ float sum_down(const struct smooth_args &a, const struct grays *gray,
+                                          int last, int column)
+{
+    const int taps = 2 * RADIUS + 1;
+    float sum = a.down[RADIUS] * gray[(last + 1) % taps].v[column];
+#pragma unroll
+    for (int r = 1; r < taps; r++)
+        sum = fmaf(a.down[r < RADIUS ? RADIUS - r : r - RADIUS],
+                   gray[(last + 1 + r) % taps].v[column], sum);
     return sum;
 }
 
@@ -201,53 +225,107 @@ __device__ __forceinline__ void sum_across(const struct smooth_args &a, const fl
     }
 }
 
+/* Smoothed values of a lane's columns in the row whose last row of gray is `last`. */
+template <int RADIUS, bool FOLDED>
+__device__ __forceinline__ float4 smooth_quad(const struct smooth_args &a, const struct grays *gray,
+                                              int last)
+{
+    const float sign = threadIdx.x & LANES / 2 ? -1.0f : 1.0f;
+    float down[QUAD + 1], out[QUAD];
+#pragma unroll
+    for (int i = 0; i <= QUAD; i++)
+        down[i] = sum_down<RADIUS>(a, gray, last, i);
+    sum_across<RADIUS>(a, down, out);
+    if (FOLDED)
+#pragma unroll
+        for (int i = 0; i < QUAD; i++)
+            out[i] = fmaf(sign, out[i], __shfl_xor_sync(~0u, out[i], LANES / 2));
+    return {out[0], out[1], out[2], out[3]};
+}
+
+/* Rows of bytes that a warp has in shared memory: those of a sum, as the place of each is known
+ * then, but at least six. */
+template <int RADIUS> __host__ __device__ constexpr int lines_of()
+{
+    return RADIUS < 2 ? 6 : 2 * RADIUS + 1;
+}
+
+/* The rows of a strip on their way to shared memory. Row r has line r mod lines_of(). */
+template <int RADIUS, int CHANNELS> struct flow {
+    struct line<CHANNELS> *lines;
+    struct columns columns;
+    struct walker next; /* the row to copy next, */
+    int rows;           /* and how many are left to copy */
+
+    /* Waits for the row of a line, begins to copy the one that takes the place of the row before,
+     * and returns gray. */
+    __device__ __forceinline__ struct grays take(const struct smooth_args &a, int line)
+    {
+        const int n = lines_of<RADIUS>();
+        wait_groups<n - 2>();
+        __syncwarp();
+        copy(a, (line + n - 1) % n);
+        return grays_of<CHANNELS>(lines[line], columns.halo);
+    }
+
+    __device__ __forceinline__ void copy(const struct smooth_args &a, int line)
+    {
+        if (rows > 0) {
+            if (columns.piece >= 0)
+                copy_piece(&lines[line].piece[threadIdx.x % LANES], next.p);
+            step_down(&next, a, columns.piece);
+            rows--;
+        }
+        end_group();
+    }
+};
+
 template <int RADIUS, int CHANNELS, bool FOLDED>
 __global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
     smooth_kernel(const __grid_constant__ struct smooth_args a)
 {
-    const int left = ((int)blockIdx.x * WARPS + (int)threadIdx.x / LANES) * STRIP;
-    const int top = (int)a.first + (int)blockIdx.y * STRIP_ROWS;
-    const int end = min(top + STRIP_ROWS, (int)a.end);
-    const struct columns c = columns_of(a, left);
-    const bool writes = FOLDED ? left + STRIP <= a.width : c.x < a.width;
-    const float sign = threadIdx.x & LANES / 2 ? -1.0f : 1.0f;
-    struct walker w = walk_from(a, top - RADIUS);
-    int out_row = top % (int)a.ring_rows;
-    struct grays gray[2 * RADIUS + ROWS];
-    if (RADIUS)
-        walk<RADIUS ? 2 * RADIUS : 1, CHANNELS>(&w, a, c, gray);
-    for (int y = top; y < end; y += ROWS) {
-        walk<ROWS, CHANNELS>(&w, a, c, gray + 2 * RADIUS);
+    const int LINES = lines_of<RADIUS>(), TAPS = 2 * RADIUS + 1;
+    __shared__ struct line<CHANNELS> lines[WARPS][LINES];
+    const int warp = (int)threadIdx.x / LANES, left = ((int)blockIdx.x * WARPS + warp) * STRIP,
+              top = (int)a.first + (int)blockIdx.y * STRIP_ROWS;
+    if (left + STRIP > (int)a.width)
+        return;
+    const int rows = min(STRIP_ROWS, (int)a.end - top);
+    const struct columns c = columns_of<CHANNELS>(a, left);
+    struct flow<RADIUS, CHANNELS> f = {
+        lines[warp], c, walk_from(a, top - RADIUS, c.piece), rows + 2 * RADIUS
+    };
+    struct grays gray[TAPS];
 #pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            float down[QUAD + 1], out[QUAD];
+    for (int k = 0; k < LINES - 1; k++)
+        f.copy(a, k);
 #pragma unroll
-            for (int i = 0; i <= QUAD; i++)
-                down[i] = sum_down<RADIUS>(a, gray + k, i);
-            sum_across<RADIUS>(a, down, out);
-            if (FOLDED)
+    for (int k = 0; k < 2 * RADIUS; k++)
+        gray[k] = f.take(a, k % LINES);
+    int left_in_ring = (int)a.ring_rows - top % (int)a.ring_rows;
+    float *out =
+        a.d_smooth + top % (int)a.ring_rows * a.pitch + left + (int)threadIdx.x % LANES * QUAD;
+    for (int first = 0; first < rows; first += LINES)
 #pragma unroll
-                for (int i = 0; i < QUAD; i++)
-                    out[i] = fmaf(sign, out[i], __shfl_xor_sync(~0u, out[i], LANES / 2));
-            if (writes && y + k < end)
-                __stcg((float4 *)(a.d_smooth + out_row * a.pitch + c.x),
-                       float4{out[0], out[1], out[2], out[3]});
-            out_row = out_row + 1 < (int)a.ring_rows ? out_row + 1 : 0;
+        for (int k = 0; k < LINES; k++) {
+            if (first + k >= rows)
+                return;
+            gray[(k + 2 * RADIUS) % TAPS] = f.take(a, (k + 2 * RADIUS) % LINES);
+            __stcg((float4 *)out, smooth_quad<RADIUS, FOLDED>(a, gray, (k + 2 * RADIUS) % TAPS));
+            out += a.pitch;
+            if (--left_in_ring == 0)
+                out -= a.ring_rows * a.pitch;
         }
-#pragma unroll
-        for (int k = 0; k < 2 * RADIUS; k++)
-            gray[k] = gray[k + ROWS];
-    }
 }
 
 __device__ float down_at(const struct smooth_args &a, int x, int y)
 {
     const int64_t column = column_offset(a, x);
-    struct walker w = walk_from(a, y - a.radius);
+    struct walker w = walk_from(a, y - a.radius, column);
     float sum = 0;
-    for (int r = -a.radius; r <= a.radius; r++, step_down(&w, a))
-        sum += a.down[r < 0 ? -r : r] *
-               (a.layout.channels == 1 ? gray_at<1>(w.p + column) : gray_at<3>(w.p + column));
+    for (int r = -a.radius; r <= a.radius; r++, step_down(&w, a, column))
+        sum +=
+            a.down[r < 0 ? -r : r] * (a.layout.channels == 1 ? gray_at<1>(w.p) : gray_at<3>(w.p));
     return sum;
 }
 
@@ -259,12 +337,12 @@ __device__ float folded_at(const float *row)
 }
 
 /* Any radius: vertical sums of the block's columns go to shared memory, then the horizontal sums.
- */
+ * begin: the first column, a multiple of STRIP. */
 __global__ void __launch_bounds__(THREADS)
-    smooth_plain_kernel(const __grid_constant__ struct smooth_args a)
+    smooth_plain_kernel(const __grid_constant__ struct smooth_args a, int begin)
 {
     __shared__ float line[THREADS + 2 * SPECTRUM_MAX_RADIUS], smooth[THREADS];
-    const int64_t left = (int64_t)blockIdx.x * THREADS, y = a.first + blockIdx.y;
+    const int64_t left = begin + (int64_t)blockIdx.y * THREADS, y = a.first + blockIdx.x;
     for (int k = (int)threadIdx.x; k < THREADS + 2 * a.radius; k += THREADS)
         line[k] = down_at(a, (int)left + k - a.radius, (int)y);
     __syncthreads();
@@ -289,7 +367,7 @@ unsigned blocks(int64_t n, int64_t each)
 
 template <int RADIUS, bool FOLDED> void launch(const struct smooth_args *a, cudaStream_t stream)
 {
-    const dim3 grid(blocks(a->width, WARPS * STRIP), blocks(a->end - a->first, STRIP_ROWS));
+    const dim3 grid(blocks(a->width / STRIP, WARPS), blocks(a->end - a->first, STRIP_ROWS));
     if (a->layout.channels == 1)
         smooth_kernel<RADIUS, 1, FOLDED><<<grid, WARPS * LANES, 0, stream>>>(*a);
     else
@@ -304,6 +382,22 @@ template <int RADIUS> void launch(const struct smooth_args *a, cudaStream_t stre
         launch<RADIUS, false>(a, stream);
 }
 
+/* Whole strips. Returns the first column that is left. */
+int64_t launch_strips(const struct smooth_args *a, cudaStream_t stream)
+{
+    const int64_t whole = a->width / STRIP * STRIP;
+    if (a->layout.chunk_cols % PIECE || a->radius > MOST_RADIUS || whole == 0)
+        return 0;
+    switch (a->radius) {
+    case 0: launch<0>(a, stream); break;
+    case 1: launch<1>(a, stream); break;
+    case 2: launch<2>(a, stream); break;
+    case 3: launch<3>(a, stream); break;
+    default: launch<MOST_RADIUS>(a, stream);
+    }
+    return whole;
+}
+
 } // namespace
 
 cudaError_t smooth_check(void)
@@ -314,14 +408,8 @@ cudaError_t smooth_check(void)
 
 void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
 {
-    switch (a->layout.chunk_cols % QUAD ? -1 : a->radius) {
-    case 0: launch<0>(a, stream); return;
-    case 1: launch<1>(a, stream); return;
-    case 2: launch<2>(a, stream); return;
-    case 3: launch<3>(a, stream); return;
-    case MOST_RADIUS: launch<MOST_RADIUS>(a, stream); return;
-    default:
-        smooth_plain_kernel<<<dim3(blocks(a->width, THREADS), (unsigned)(a->end - a->first)),
-                              THREADS, 0, stream>>>(*a);
-    }
+    const int64_t begin = launch_strips(a, stream);
+    const dim3 grid((unsigned)(a->end - a->first), blocks(a->width - begin, THREADS));
+    if (begin < a->width && !(a->folded && begin > 0))
+        smooth_plain_kernel<<<grid, THREADS, 0, stream>>>(*a, (int)begin);
 }
