@@ -1,6 +1,8 @@
 /* buffers.cu - see buffers.h. */
 #include "cuda/buffers.h"
 
+#include "cuda/fused.h"
+
 enum {
     RING_STEP = 128,  /* the ring has a multiple of so many rows, as fused.h requires */
     BATCH_ROWS = 1536 /* rows of pixels whose windows are computed at a time */
@@ -14,6 +16,7 @@ int buffers_open(struct buffers *b, struct check_device *d, const struct result_
     const unsigned untimed = cudaEventDisableTiming, timed = cudaEventBlockingSync;
     b->device = d;
     b->params = p;
+    b->steps = 1;
     for (struct buffer *s = b->slabs; s < b->slabs + BUFFERS_SLABS; s++)
         if (CU(d, cudaEventCreateWithFlags(&s->copied, untimed), e) ||
             CU(d, cudaEventCreateWithFlags(&s->guard.free, untimed), e) ||
@@ -68,9 +71,15 @@ bool buffers_may_halve(const struct buffers *b)
     return most_batch(b) > 1;
 }
 
+/* Floats of the ring of one step. */
+static int64_t ring_floats(const struct buffers *b, const struct spectrum_band *d, int64_t batch)
+{
+    return (ring_rows(b, d, batch) + fused_repeated(b->steps)) * pitch_of(d);
+}
+
 static size_t ring_bytes(const struct buffers *b, const struct spectrum_band *d, int64_t batch)
 {
-    return (size_t)(ring_rows(b, d, batch) * pitch_of(d)) * sizeof(float);
+    return (size_t)(b->steps * ring_floats(b, d, batch)) * sizeof(float);
 }
 
 /* The most rows of windows that the ring as it is allows at a time; 0: not even one. */
@@ -85,7 +94,7 @@ static int64_t batch_of(const struct buffers *b, const struct spectrum_band *d)
 struct buffers_ring buffers_ring(const struct buffers *b, const struct spectrum_band *d)
 {
     const int64_t batch = batch_of(b, d);
-    return {pitch_of(d), batch, ring_rows(b, d, batch)};
+    return {pitch_of(d), batch, ring_rows(b, d, batch), ring_floats(b, d, batch)};
 }
 
 static bool slabs_fit(const struct buffers *b, const struct spectrum_band *d, size_t slab_bytes)

@@ -31,7 +31,8 @@ struct buffers {
     struct check_device *device;
     const struct result_params *params;
     struct buffer slabs[BUFFERS_SLABS];
-    float *d_ring; /* [ring rows][pitch]: smoothed rows */
+    float *d_ring; /* [steps][ring rows and repeated ones][pitch]: smoothed rows, see fused.h */
+    int steps;     /* of the fused kernel; 1 for cuFFT */
     int n;         /* slabs that have memory */
     size_t slab_bytes, ring_bytes;
     int halved; /* how often memory was short */
@@ -46,6 +47,7 @@ struct buffers_ring {
     int64_t pitch; /* floats from one row to the next */
     int64_t batch; /* rows of windows that are computed at a time */
     int64_t rows;  /* of the ring */
+    int64_t apart; /* floats from the ring of one step to that of the next */
 };
 struct buffers_ring buffers_ring(const struct buffers *b, const struct spectrum_band *d);
 

@@ -186,7 +186,7 @@ int device_check_memory(struct spectrum *d, struct err *e)
 bool device_can_fuse(const struct spectrum *d)
 {
     const struct result_params *p = &d->params;
-    return p->window == FUSED_WINDOW && p->stride == FUSED_STRIDE && p->bins <= FUSED_MOST_BINS &&
+    return p->window == FUSED_WINDOW && fused_steps(p->stride) > 0 && p->bins <= FUSED_MOST_BINS &&
            d->shared_bytes >= fused_shared_bytes((int)p->bins);
 }
 
@@ -194,6 +194,7 @@ int device_choose_kernel(struct spectrum *d, bool fused, struct err *e)
 {
     if (check_enter(&d->check, e))
         return -1;
+    d->buffers.steps = fused ? fused_steps(d->params.stride) : 1;
     if (fused)
         return CU(&d->check, fused_prepare(d->shared_each, (int)d->params.bins, 0), e)
                    ? check_give_up(&d->check, e)
@@ -364,7 +365,6 @@ static struct smooth_args smooth_args_of(const struct spectrum *d, const struct 
     a.width = b->width;
     a.height = b->height;
     a.layout = spectrum_band_layout(b);
-    a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring.rows;
     a.pitch = d->ring.pitch;
     a.folded = !d->windows;
@@ -373,6 +373,38 @@ static struct smooth_args smooth_args_of(const struct spectrum *d, const struct 
     for (int k = 0; k <= a.radius; k++)
         a.down[k] = (float)((double)d->down[k] / (double)b->scale);
     return a;
+}
+
+/* Repeats behind a ring what was smoothed of its first rows. */
+static int repeat_rows(struct spectrum *d, const struct smooth_args *a, struct err *e)
+{
+    const int64_t most = fused_repeated(d->buffers.steps), at = a->first % a->ring_rows,
+                  end = at + a->end - a->first, wrapped = end - a->ring_rows,
+                  first = wrapped > 0 ? 0 : at, last = wrapped > 0 ? wrapped : end,
+                  rows = (last < most ? last : most) - first;
+    const size_t pitch = (size_t)a->pitch * sizeof(float),
+                 columns = (size_t)(a->width - a->begin) / FUSED_STRIDE * FUSED_STRIDE;
+    float *from = a->d_smooth + first * a->pitch + a->begin;
+    if (rows <= 0)
+        return 0;
+    return CU(&d->check,
+              cudaMemcpy2DAsync(from + a->ring_rows * a->pitch, pitch, from, pitch,
+                                columns * sizeof(float), (size_t)rows, cudaMemcpyDeviceToDevice,
+                                d->compute),
+              e);
+}
+
+/* Smooths rows into the ring of each step. */
+static int smooth_steps(struct spectrum *d, struct smooth_args *a, struct err *e)
+{
+    for (int k = 0; k < d->buffers.steps; k++) {
+        a->d_smooth = d->buffers.d_ring + k * d->ring.apart;
+        a->begin = k * FUSED_STRIDE / d->buffers.steps;
+        smooth_rows(a, d->compute);
+        if (repeat_rows(d, a, e))
+            return -1;
+    }
+    return 0;
 }
 
 /* Smooths the rows whose neighbours have all arrived. */
@@ -391,7 +423,8 @@ static int queue_smoothing(struct spectrum *d, const struct spectrum_slab *s, st
     d->above = a.slab;
     d->above_buffer = buffer;
     if (a.end > d->next_row) {
-        smooth_rows(&a, d->compute);
+        if (smooth_steps(d, &a, e))
+            return -1;
         d->next_row = a.end;
     }
     if (CU(&d->check, cudaGetLastError(), e) ||
@@ -413,6 +446,8 @@ static int queue_windows(struct spectrum *d, const struct spectrum_slab *s, stru
     a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring.rows;
     a.pitch = d->ring.pitch;
+    a.apart = d->ring.apart;
+    a.steps = d->buffers.steps;
     a.windows = sums_windows(&d->sums, b, d->next_wy, s->end_wy);
     a.bins = d->bins;
     a.sums = sums_counters(&d->sums, b);

@@ -447,7 +447,8 @@ __device__ __forceinline__ void add_window(const struct fused_args &a, struct wi
     }
 }
 
-/* Counts the windows of a piece. Returns the warp's sum over its octave.
+/* Counts the windows of a piece. Returns the warp's sum over its octave. Halves are counted from the
+ * first window's upper one.
  *
  *   half           0       1       2       3
  *   rows           half 0  half 1  half 2  half 3
@@ -458,17 +459,18 @@ template <int WAY>
 __device__ __forceinline__ unsigned strip(struct shared &s, const struct fused_args &a, int kind,
                                           const struct fused_piece &p)
 {
-    const int nx = (int)a.windows.nx, pitch = (int)a.pitch;
+    const int nx = (int)a.windows.nx, down = nx * a.steps, pitch = (int)a.pitch,
+              ring_rows = (int)a.ring_rows, stride = FUSED_STRIDE / a.steps;
     const uint8_t *wanted = a.windows.d_wanted;
-    const float *column = a.d_smooth + p.wx * FUSED_STRIDE;
+    const float *column = a.d_smooth + p.wx % a.steps * a.apart + p.wx * stride;
     struct rows_ahead ahead = {};
     unsigned octave = 0;
     int phases = 0;                                           /* of s.loaded */
     int window = (p.wy - (int)a.windows.band_wy) * nx + p.wx; /* that begins with the half */
-    int row = (int)((int64_t)p.wy * FUSED_STRIDE % a.ring_rows);
+    int row = (int)((int64_t)p.wy * stride % ring_rows);
     bool before = false, last = false; /* is the window wanted that ended with the half before, */
-    for (int half = p.wy;; half++, window += nx) { /* that ends with this half, that begins? */
-        const bool next = half < p.end_wy && (!wanted || wanted[window]);
+    for (int half = 0;; half++, window += down) { /* that ends with this half, that begins? */
+        const bool next = half < p.n && (!wanted || wanted[window]);
         if (last || next) {
             if (!ahead.rows) {
                 ahead.rows = column + (int64_t)row * pitch;
@@ -480,22 +482,23 @@ __device__ __forceinline__ unsigned strip(struct shared &s, const struct fused_a
         }
         __syncthreads();
         if (before)
-            add_window<WAY>(a, &s.sums[half & 1], window - 2 * nx, &octave);
-        row = row + FUSED_STRIDE == (int)a.ring_rows ? 0 : row + FUSED_STRIDE;
+            add_window<WAY>(a, &s.sums[half & 1], window - 2 * down, &octave);
+        row += FUSED_STRIDE;
+        row -= row >= ring_rows ? ring_rows : 0;
         ahead.rows = next ? column + (int64_t)row * pitch : NULL;
         if (last) {
-            count_window<WAY>(s, a, kind, window - nx, half & 1 ^ 1, &ahead);
+            count_window<WAY>(s, a, kind, window - down, half & 1 ^ 1, &ahead);
             phases++;
         } else
             load_ahead<WAY>(&ahead, kind, pitch);
         before = last;
         last = next;
-        if (half == p.end_wy)
+        if (half >= p.n)
             break;
     }
     __syncthreads();
     if (before)
-        add_window<WAY>(a, &s.sums[p.end_wy & 1 ^ 1], window - nx, &octave);
+        add_window<WAY>(a, &s.sums[p.n & 1 ^ 1], window - down, &octave);
     return octave;
 }
 
@@ -523,7 +526,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     const int kind = (int)blockIdx.x % KINDS, bins = a.bins.bins;
     fill_tables(s, kind, bins);
     const unsigned octave =
-        strip<WAY>(s, a, kind, fused_piece_of(a.windows, cut, (int)blockIdx.x / KINDS));
+        strip<WAY>(s, a, kind, fused_piece_of(a.windows, a.steps, cut, (int)blockIdx.x / KINDS));
     unsigned long long all = 0;
     for (int k = (int)threadIdx.x; k < bins + 2; k += THREADS) {
         const unsigned sum = histogram_of(s)[k];
@@ -578,10 +581,11 @@ cudaError_t fused_prepare(size_t shared_bytes, int bins, size_t unused)
 
 void fused_windows(const struct fused_args *a, cudaStream_t stream)
 {
-    const int nx = (int)a->windows.nx, n = (int)(a->windows.end_wy - a->windows.first_wy);
-    const struct fused_cut cut = fused_cut_of(nx, n, a->multiprocessors * a->blocks / KINDS);
+    const int columns = fused_columns(a->windows, a->steps);
+    const struct fused_cut cut = fused_cut_of(columns, fused_most(a->windows, a->steps),
+                                              a->multiprocessors * a->blocks / KINDS);
     const int way = (a->bins.all_inside ? 0 : CLAMP) | (a->sums.features.d_octaves ? FEATURES : 0) |
                     (a->hann ? HANN : 0);
     const size_t bytes = fused_shared_bytes(a->bins.bins) + a->unused;
-    kernels[way]<<<KINDS * fused_pieces(nx, cut), THREADS, bytes, stream>>>(*a, cut);
+    kernels[way]<<<KINDS * fused_pieces(columns, cut), THREADS, bytes, stream>>>(*a, cut);
 }

@@ -1,5 +1,5 @@
 /*
- * fused.h - windows of 256 x 256 at stride 128: from smoothed rows to counts in one kernel.
+ * fused.h - windows of 256 x 256 at stride 128 or 64: from smoothed rows to counts in one kernel.
  */
 #ifndef WSI_FUSED_H
 #define WSI_FUSED_H
@@ -9,8 +9,12 @@
 #include <cuda_runtime.h>
 
 struct fused_args {
-    const float *d_smooth; /* [ring_rows][pitch], folded: smooth.h; ring_rows a multiple of 128 */
-    int64_t ring_rows, pitch;
+    /* One ring per step, `apart` floats from each other: [ring_rows][pitch], folded from column 0 or,
+     * the second one of stride 64, 64 on (smooth.h). ring_rows is a multiple of 128. Behind a ring are
+     * its first fused_repeated() rows once more. */
+    const float *d_smooth;
+    int64_t ring_rows, pitch, apart;
+    int steps; /* fused_steps() of the stride */
     struct counts_windows windows;
     struct counts_bins bins; /* at most FUSED_MOST_BINS of them */
     struct counts_sums sums;
@@ -22,6 +26,18 @@ struct fused_args {
 };
 
 enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };
+
+/* Every how many windows, across and down, there is one at FUSED_STRIDE: 1, or 2 for stride 64. 0: the
+ * kernel does not have the stride. */
+static inline int fused_steps(int64_t stride)
+{
+    return stride == FUSED_STRIDE ? 1 : stride == FUSED_STRIDE / 2 ? 2 : 0;
+}
+
+static inline int fused_repeated(int steps)
+{
+    return FUSED_STRIDE - FUSED_STRIDE / steps;
+}
 
 /* Shared memory that a block needs: at most 99 KB, which every device since 8.0 has. */
 size_t fused_shared_bytes(int bins);

@@ -142,37 +142,54 @@ __device__ __forceinline__ unsigned *spectrum_of(const struct counts_features &f
     return sample ? f.d_spectra + (sample - 1) * f.spectrum : NULL;
 }
 
-/* How the windows are cut: the first `whole` columns are a piece each for every kind of blocks, the
- * others are cut in `parts`, so that all multiprocessors end at about the same time. */
+/* How the windows are cut. A column has windows below each other at FUSED_STRIDE, so at half of it
+ * there are two of them at each wx. The first `whole` columns are a piece each for every kind of
+ * blocks, the others are cut in `parts`, so that all multiprocessors end at about the same time. */
 struct fused_cut {
     int whole, parts;
 };
 
-/* Windows wy to end_wy - 1 of column wx. */
+/* n windows from (wy, wx) down, at FUSED_STRIDE. */
 struct fused_piece {
-    int wx, wy, end_wy;
+    int wx, wy, n;
 };
 
-__device__ __forceinline__ struct fused_piece fused_piece_of(const struct counts_windows &w,
-                                                             struct fused_cut cut, int number)
+__host__ __device__ __forceinline__ int fused_columns(const struct counts_windows &w, int steps)
 {
-    const int n = (int)(w.end_wy - w.first_wy), wy = (int)w.first_wy;
-    if (number < cut.whole)
-        return {number, wy, wy + n};
-    const int r = number - cut.whole, rest = (int)w.nx - cut.whole, part = r / rest;
-    return {cut.whole + r - part * rest, wy + n * part / cut.parts,
-            wy + n * (part + 1) / cut.parts};
+    return (int)w.nx * steps;
 }
 
-/* at_once: columns that are computed at a time. A piece takes as long as its windows and one third
+/* Windows of the longest column. */
+__host__ __device__ __forceinline__ int fused_most(const struct counts_windows &w, int steps)
+{
+    return ((int)(w.end_wy - w.first_wy) + steps - 1) / steps;
+}
+
+__device__ __forceinline__ struct fused_piece
+fused_piece_of(const struct counts_windows &w, int steps, struct fused_cut cut, int number)
+{
+    const int rest = fused_columns(w, steps) - cut.whole, most = fused_most(w, steps);
+    int column = number, first = 0, end = most;
+    if (number >= cut.whole) {
+        const int r = number - cut.whole, part = r / rest;
+        column = cut.whole + r - part * rest;
+        first = most * part / cut.parts;
+        end = most * (part + 1) / cut.parts;
+    }
+    const int down = column / (int)w.nx, wy = (int)w.first_wy + down,
+              all = ((int)w.end_wy - wy + steps - 1) / steps;
+    return {column - down * (int)w.nx, wy + first * steps, min(end, all) - first};
+}
+
+/* columns of n windows; at_once: columns that are computed at a time. A piece takes as long as its windows and one third
  * of a window: the half that it begins with. It has at most 32 windows, so that a block's sums
  * over octaves fit 32 bits. */
-inline struct fused_cut fused_cut_of(int nx, int n, int at_once)
+inline struct fused_cut fused_cut_of(int columns, int n, int at_once)
 {
     at_once = at_once > 1 ? at_once : 1;
     const int most = 32, least_parts = (n + most - 1) / most;
-    struct fused_cut best = {n <= most ? nx - nx % at_once : 0, least_parts};
-    const int rest = nx - best.whole;
+    struct fused_cut best = {n <= most ? columns - columns % at_once : 0, least_parts};
+    const int rest = columns - best.whole;
     double least = 1e30;
     for (int parts = least_parts; rest > 0 && parts <= n; parts++) {
         const int rounds = (rest * parts + at_once - 1) / at_once;
@@ -185,9 +202,9 @@ inline struct fused_cut fused_cut_of(int nx, int n, int at_once)
     return best;
 }
 
-inline unsigned fused_pieces(int nx, struct fused_cut cut)
+inline unsigned fused_pieces(int columns, struct fused_cut cut)
 {
-    return (unsigned)(cut.whole + (nx - cut.whole) * cut.parts);
+    return (unsigned)(cut.whole + (columns - cut.whole) * cut.parts);
 }
 
 } // namespace

@@ -286,7 +286,8 @@ __global__ void __launch_bounds__(WARPS *LANES, RESIDENT)
 {
     const int LINES = lines_of<RADIUS>(), TAPS = 2 * RADIUS + 1;
     __shared__ struct line<CHANNELS> lines[WARPS][LINES];
-    const int warp = (int)threadIdx.x / LANES, left = ((int)blockIdx.x * WARPS + warp) * STRIP,
+    const int warp = (int)threadIdx.x / LANES,
+              left = a.begin + ((int)blockIdx.x * WARPS + warp) * STRIP,
               top = (int)a.first + (int)blockIdx.y * STRIP_ROWS;
     if (left + STRIP > (int)a.width)
         return;
@@ -337,7 +338,7 @@ __device__ float folded_at(const float *row)
 }
 
 /* Any radius: vertical sums of the block's columns go to shared memory, then the horizontal sums.
- * begin: the first column, a multiple of STRIP. */
+ * begin: the first column. */
 __global__ void __launch_bounds__(THREADS)
     smooth_plain_kernel(const __grid_constant__ struct smooth_args a, int begin)
 {
@@ -367,7 +368,8 @@ unsigned blocks(int64_t n, int64_t each)
 
 template <int RADIUS, bool FOLDED> void launch(const struct smooth_args *a, cudaStream_t stream)
 {
-    const dim3 grid(blocks(a->width / STRIP, WARPS), blocks(a->end - a->first, STRIP_ROWS));
+    const dim3 grid(blocks((a->width - a->begin) / STRIP, WARPS),
+                    blocks(a->end - a->first, STRIP_ROWS));
     if (a->layout.channels == 1)
         smooth_kernel<RADIUS, 1, FOLDED><<<grid, WARPS * LANES, 0, stream>>>(*a);
     else
@@ -385,9 +387,9 @@ template <int RADIUS> void launch(const struct smooth_args *a, cudaStream_t stre
 /* Whole strips. Returns the first column that is left. */
 int64_t launch_strips(const struct smooth_args *a, cudaStream_t stream)
 {
-    const int64_t whole = a->width / STRIP * STRIP;
-    if (a->layout.chunk_cols % PIECE || a->radius > MOST_RADIUS || whole == 0)
-        return 0;
+    const int64_t strips = (a->width - a->begin) / STRIP;
+    if (a->layout.chunk_cols % PIECE || a->radius > MOST_RADIUS || strips <= 0)
+        return a->begin;
     switch (a->radius) {
     case 0: launch<0>(a, stream); break;
     case 1: launch<1>(a, stream); break;
@@ -395,7 +397,7 @@ int64_t launch_strips(const struct smooth_args *a, cudaStream_t stream)
     case 3: launch<3>(a, stream); break;
     default: launch<MOST_RADIUS>(a, stream);
     }
-    return whole;
+    return a->begin + strips * STRIP;
 }
 
 } // namespace
@@ -410,6 +412,6 @@ void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
 {
     const int64_t begin = launch_strips(a, stream);
     const dim3 grid((unsigned)(a->end - a->first), blocks(a->width - begin, THREADS));
-    if (begin < a->width && !(a->folded && begin > 0))
+    if (begin < a->width && !(a->folded && begin > a->begin))
         smooth_plain_kernel<<<grid, THREADS, 0, stream>>>(*a, (int)begin);
 }

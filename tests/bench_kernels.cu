@@ -114,6 +114,8 @@ static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end
     return {s.d_smooth,
             s.ring_rows,
             s.pitch,
+            0,
+            1,
             {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
             contract_bins(),
             {s.d_histogram, s.d_windows, v.features ? s.features : none},

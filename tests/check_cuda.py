@@ -271,6 +271,22 @@ def test_windows_by_cufft():
     right(gray(), "--taper", "hann")
 
 
+def test_stride_64_in_the_fused_kernel():
+    # two rings, whose rows wrap around inside of windows; batches that begin with either parity of rows
+    for options, settings in (((), {}), (("--memory", "2M"), {}), (("--memory", "2M", "-j", 3), {"devices": 3, "order": 2}),
+                              (("--features", "basic"), {}), (("--taper", "hann"), {}), (("--sigma", "0"), {"radius": 0})):
+        for stores in ([rgb()], [gray(), jpeg(kind("420"))]):
+            if "basic" not in options:
+                p = right(stores, "--json", *options, stride=64, **settings)
+            else:
+                p = stub(stores, "--json", *options, "--stride", 64)
+                with h5py.File(p.result, "r") as f:
+                    for s in stores:
+                        want = np.bincount(expected_bins(s, stride=64).ravel(), minlength=BINS) * 65536
+                        expect(np.array_equal(f["slides"][name_of(s)]["histogram"][()], want), "%s: basic", s)
+            expect(all(line["kernel"] == "fused" for line in json_lines(p.out)), p.out)
+
+
 def test_other_sigmas():
     for sigma, radius in ((0, 0), (0.5, 2), (3, 9), (10, 30)):
         right(rgb(), "--sigma", sigma, "--memory", "6M", radius=radius)
@@ -530,7 +546,7 @@ def least_memory(stores, *options, **settings):
 
 def test_little_device_memory():
     # less at a time: windows by cuFFT, rows of the ring
-    for window, stride in ((128, 128), (256, 128)):
+    for window, stride in ((128, 128), (256, 128), (256, 64)):
         least = least_memory([rgb(), gray()], "--memory", "4M", window=window, stride=stride)
         for memory in (1 << 30, 2 * least, 5 * least // 4):
             right([rgb(), gray()], "--memory", "4M", window=window, stride=stride, memory=memory)
@@ -680,6 +696,7 @@ def test_everything_is_released():
 
 @later("ci")
 def test_every_call_can_fail():
+    walk(walk_job(), "--memory", "1M", stride=64, codes=(2, 719))
     ways = walk(walk_job(), "--memory", "1M")
     expect(ways["right"] and ways["none"], "%s", ways)  # whether one store is done first depends on the machine
 

@@ -88,6 +88,21 @@ def test_windows_strides_tapers():
         close(s, "--window", window, "--stride", stride or window // 2, "--taper", taper)
 
 
+def test_stride_64():
+    # the fused kernel has it, on two rings; more rows than a ring has
+    s = store(made("--size", "1100x5300", name="tall"))
+    for options in ((), ("--taper", "hann"), ("--range", "20:60")):
+        close(s, "--stride", 64, *options)
+    want = cuda(s, "--stride", 64)
+    for more in (("--memory", "7M"), ("-j", 1, "--memory", "11M")):
+        equal(cuda(s, "--stride", 64, *more), want, more)
+    # every second window, across and down, is one of stride 128
+    with h5py.File(want, "r") as f, h5py.File(cuda(s), "r") as g:
+        for key in ("window_mean_db", "window_std_db", "window_sharp_db"):
+            fine, plain = (h["slides/tall"][key][()] for h in (f, g))
+            expect(np.array_equal(fine[::2, ::2], plain, equal_nan=key != "window_sharp_db"), "%s differs", key)
+
+
 def test_sigmas_ranges_bins():
     s = store(made("--size", "700x900", "--tile", "50", name="sigmas"), "--codec", "none")
     even = store(made("--size", "700x900", name="even"))

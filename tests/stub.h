@@ -90,7 +90,7 @@ struct op {
         struct {
             void *to;
             const void *from;
-            size_t bytes;
+            size_t bytes, rows, pitch; /* of a row; from one to the next */
             void *kept;
         } copy;
         struct {

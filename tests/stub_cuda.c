@@ -247,12 +247,30 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     o->copy.to = to;
     o->copy.from = from;
     o->copy.bytes = bytes;
+    o->copy.rows = 1;
     if (kind == cudaMemcpyHostToDevice && !stub_is_locked(from)) {
         o->copy.kept = malloc(bytes + 1);
         stub_check(o->copy.kept != NULL, "no memory for the stub itself");
         memcpy(o->copy.kept, from, bytes);
     } else if (kind == cudaMemcpyDeviceToHost)
         stub_check_memory(to, bytes, -1, "copy to the host");
+    return stub_leave(stub_queued(s));
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t bytes, size_t rows, enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    cudaError_t r = stub_enter(s->device);
+    stub_check(kind == cudaMemcpyDeviceToDevice && to_pitch == from_pitch && bytes <= to_pitch,
+               "a copy of rows that the stub does not know");
+    if (r)
+        return stub_leave(r);
+    struct op *o = stub_queue(s, COPY);
+    o->copy.to = to;
+    o->copy.from = from;
+    o->copy.bytes = bytes;
+    o->copy.rows = rows;
+    o->copy.pitch = to_pitch;
     return stub_leave(stub_queued(s));
 }
 

@@ -64,29 +64,24 @@ static void run_smooth(const struct smooth_args *a, int device)
         gray_row(a, y - a->radius, device, up);
         gray_row(a, y + a->radius, device, down);
         stub_check_memory(out, (size_t)a->pitch * sizeof *out, device, "ring of smoothed rows");
-        for (int64_t x = 0; x < a->width; x++)
+        for (int64_t x = a->begin; x < a->width; x++)
             out[x] = rows[x] + 2 * up[x] + 3 * down[x];
         if (a->folded)
-            fold(out, a->width);
+            fold(out + a->begin, a->width - a->begin);
     }
     free(rows);
 }
 
-/* Of n x n px of the ring: each value times a weight of its place. */
-static uint64_t checksum(const float *d_smooth, int64_t ring_rows, int64_t pitch, int64_t top,
-                         int64_t left, int n, bool folded, int device)
+/* Of row y of a window of n px: each value times a weight of its place. */
+static uint64_t row_checksum(const float *row, int y, int n, bool folded, int device)
 {
     uint64_t sum = 0;
-    stub_check(left + n <= pitch, "a window beyond the ring's pitch");
-    for (int y = 0; y < n && !stub.quick; y++) {
-        const float *row = d_smooth + (top + y) % ring_rows * pitch + left;
-        stub_check_memory(row, (size_t)n * sizeof *row, device, "a window's row");
-        for (int x = 0; x < n; x++) {
-            const float *at = row + (folded ? x & ~64 : x), value = !folded  ? at[0]
-                                                                    : x & 64 ? (at[0] - at[64]) / 2
-                                                                             : (at[0] + at[64]) / 2;
-            sum += (uint64_t)value * (unsigned)(1 + (7 * y + 13 * x) % 256);
-        }
+    stub_check_memory(row, (size_t)n * sizeof *row, device, "a window's row");
+    for (int x = 0; x < n; x++) {
+        const float *at = row + (folded ? x & ~64 : x), value = !folded  ? at[0]
+                                                                : x & 64 ? (at[0] - at[64]) / 2
+                                                                         : (at[0] + at[64]) / 2;
+        sum += (uint64_t)value * (unsigned)(1 + (7 * y + 13 * x) % 256);
     }
     return sum;
 }
@@ -150,16 +145,41 @@ static bool is_wanted(const struct counts_windows *w, int64_t k, int device)
     return !wanted || *wanted;
 }
 
+/* The fused kernel finds each half of a window in one piece. */
+static uint64_t fused_checksum(const struct fused_args *a, int64_t wx, int64_t wy, int device)
+{
+    const int64_t stride = FUSED_STRIDE / a->steps, left = wx * stride;
+    const float *ring = a->d_smooth + wx % a->steps * a->apart + left;
+    uint64_t sum = 0;
+    stub_check(left + FUSED_WINDOW <= a->pitch, "a window beyond the ring's pitch");
+    for (int y = 0; y < FUSED_WINDOW && !stub.quick; y++) {
+        const int64_t top = (wy * stride + y / FUSED_STRIDE * FUSED_STRIDE) % a->ring_rows;
+        const float *row = ring + (top + y % FUSED_STRIDE) * a->pitch;
+        sum += row_checksum(row, y, FUSED_WINDOW, true, device);
+    }
+    return sum;
+}
+
 static void run_fused(const struct fused_args *a, int device)
 {
     const int64_t nx = a->windows.nx;
     stub_check(a->ring_rows % FUSED_STRIDE == 0 && a->pitch % 4 == 0, "fused: the ring");
     for (int64_t k = a->windows.first_wy * nx; k < a->windows.end_wy * nx; k++)
         if (is_wanted(&a->windows, k, device))
-            add_window(&a->sums, &a->bins,
-                       checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * FUSED_STRIDE,
-                                k % nx * FUSED_STRIDE, FUSED_WINDOW, true, device),
-                       FUSED_WINDOW, in_band(&a->windows, k), device);
+            add_window(&a->sums, &a->bins, fused_checksum(a, k % nx, k / nx, device), FUSED_WINDOW,
+                       in_band(&a->windows, k), device);
+}
+
+static uint64_t gathered_checksum(const struct windows_args *a, int64_t wx, int64_t wy, int device)
+{
+    const int64_t left = wx * a->stride;
+    uint64_t sum = 0;
+    stub_check(left + a->window <= a->pitch, "a window beyond the ring's pitch");
+    for (int y = 0; y < a->window && !stub.quick; y++) {
+        const int64_t row = (wy * a->stride + y) % a->ring_rows;
+        sum += row_checksum(a->d_smooth + row * a->pitch + left, y, a->window, false, device);
+    }
+    return sum;
 }
 
 /* The checksum goes where the window's pixels begin, TRANSFORM carries it to its spectrum, COUNT
@@ -174,8 +194,7 @@ static void run_windows(const struct windows_args *a, enum what what, unsigned b
         if (!is_wanted(&a->windows, k, device))
             continue;
         if (what == GATHER) {
-            sum = checksum(a->d_smooth, a->ring_rows, a->pitch, k / nx * a->stride,
-                           k % nx * a->stride, a->window, false, device);
+            sum = gathered_checksum(a, k % nx, k / nx, device);
             stub_check_memory(a->d_gathered + i * n * n, (size_t)(n * n) * sizeof *a->d_gathered,
                               device, "gathered windows");
             stub_check_memory(a->d_mean + i, sizeof *a->d_mean, device, "means of windows");

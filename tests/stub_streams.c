@@ -16,12 +16,14 @@ static double now(void)
 
 static void run_copy(const struct op *o, int device)
 {
-    const void *from = o->copy.kept ? o->copy.kept : o->copy.from;
-    stub_check_memory(o->copy.to, o->copy.bytes, stub_is_locked(o->copy.to) ? -1 : device,
-                      "copy to");
-    if (!o->copy.kept)
-        stub_check_memory(from, o->copy.bytes, stub_is_locked(from) ? -1 : device, "copy from");
-    memcpy(o->copy.to, from, o->copy.bytes);
+    const char *from = o->copy.kept ? o->copy.kept : o->copy.from;
+    char *to = o->copy.to;
+    for (size_t k = 0; k < o->copy.rows; k++, from += o->copy.pitch, to += o->copy.pitch) {
+        stub_check_memory(to, o->copy.bytes, stub_is_locked(to) ? -1 : device, "copy to");
+        if (!o->copy.kept)
+            stub_check_memory(from, o->copy.bytes, stub_is_locked(from) ? -1 : device, "copy from");
+        memcpy(to, from, o->copy.bytes);
+    }
     free(o->copy.kept);
 }
 
