@@ -145,10 +145,10 @@ __device__ __forceinline__ struct columns columns_of(const struct smooth_args &a
 /* Begins to copy a lane's piece in the background. */
 __device__ __forceinline__ void copy_piece(uint4 *to, const uint8_t *from)
 {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-        "l"(from)
-        : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from)
+                 : "memory");
 }
 
 /* What was begun since the last call is a group. */
