@@ -192,13 +192,11 @@ bool device_can_fuse(const struct spectrum *d)
 
 int device_choose_kernel(struct spectrum *d, bool fused, struct err *e)
 {
-    if (check_enter(&d->check, e))
-        return -1;
     d->buffers.steps = fused ? fused_steps(d->params.stride) : 1;
     if (fused)
-        return CU(&d->check, fused_prepare(d->shared_each, (int)d->params.bins, 0), e)
-                   ? check_give_up(&d->check, e)
-                   : 0;
+        return 0;
+    if (check_enter(&d->check, e))
+        return -1;
     d->windows = windows_create(&d->check, &d->params, d->compute, e);
     return d->windows ? 0 : check_give_up(&d->check, e);
 }
@@ -442,7 +440,7 @@ static int queue_windows(struct spectrum *d, const struct spectrum_slab *s, stru
         return 0;
     struct fused_args a = {};
     a.multiprocessors = d->multiprocessors;
-    a.blocks = fused_blocks(d->shared_each, d->bins.bins);
+    a.shared_each = d->shared_each;
     a.d_smooth = d->buffers.d_ring;
     a.ring_rows = d->ring.rows;
     a.pitch = d->ring.pitch;

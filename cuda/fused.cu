@@ -556,36 +556,31 @@ static kernel *const kernels[WAYS] = {fused_kernel<0>, fused_kernel<1>, fused_ke
 /* What the runtime keeps of each block's shared memory for itself. */
 enum { RESERVED = 1024, MOST_BLOCKS = 2 };
 
-int fused_blocks(size_t shared_bytes, int bins)
+/* Blocks that a multiprocessor computes at a time. */
+static int blocks_of(const struct fused_args *a, size_t bytes)
 {
-    const size_t n = shared_bytes / (fused_shared_bytes(bins) + RESERVED);
-    return n < 1 ? 1 : n < MOST_BLOCKS ? (int)n : MOST_BLOCKS;
+    const size_t n = a->shared_each / (bytes + RESERVED);
+    return n < 1 || a->unused ? 1 : n < MOST_BLOCKS ? (int)n : MOST_BLOCKS;
 }
 
-/* The rest of the multiprocessor's memory remains its level 1 cache. */
-cudaError_t fused_prepare(size_t shared_bytes, int bins, size_t unused)
+/* Allows a kernel its shared memory. The rest of the multiprocessor's memory remains its level 1
+ * cache. */
+static void allow(kernel *f, const struct fused_args *a, size_t bytes)
 {
-    const size_t bytes = fused_shared_bytes(bins) + unused,
-                 n = unused ? 1 : (size_t)fused_blocks(shared_bytes, bins),
-                 all = n * (bytes + RESERVED);
-    const int share = shared_bytes > all ? (int)(100 * all / shared_bytes) : 100;
-    cudaError_t e = cudaSuccess;
-    for (int k = 0; k < WAYS && e == cudaSuccess; k++) {
-        const void *f = (const void *)kernels[k];
-        e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (e == cudaSuccess)
-            e = cudaFuncSetAttribute(f, cudaFuncAttributePreferredSharedMemoryCarveout, share);
-    }
-    return e;
+    const size_t all = (size_t)blocks_of(a, bytes) * (bytes + RESERVED);
+    const int share = a->shared_each > all ? (int)(100 * all / a->shared_each) : 100;
+    cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    cudaFuncSetAttribute(f, cudaFuncAttributePreferredSharedMemoryCarveout, share);
 }
 
 void fused_windows(const struct fused_args *a, cudaStream_t stream)
 {
     const int columns = fused_columns(a->windows, a->steps);
+    const size_t bytes = fused_shared_bytes(a->bins.bins) + a->unused;
     const struct fused_cut cut = fused_cut_of(columns, fused_most(a->windows, a->steps),
-                                              a->multiprocessors * a->blocks / KINDS);
+                                              a->multiprocessors * blocks_of(a, bytes) / KINDS);
     const int way = (a->bins.all_inside ? 0 : CLAMP) | (a->sums.features.d_octaves ? FEATURES : 0) |
                     (a->hann ? HANN : 0);
-    const size_t bytes = fused_shared_bytes(a->bins.bins) + a->unused;
+    allow(kernels[way], a, bytes);
     kernels[way]<<<KINDS * fused_pieces(columns, cut), THREADS, bytes, stream>>>(*a, cut);
 }

@@ -19,10 +19,12 @@ struct fused_args {
     struct counts_bins bins; /* at most FUSED_MOST_BINS of them */
     struct counts_sums sums;
     bool hann; /* Hann's taper instead of none */
-    /* Of the device, and blocks that each computes at a time. Results do not depend on them. */
-    int multiprocessors, blocks;
-    size_t unused; /* bytes of shared memory that a block has and does not use: 0, except in
-                      measurements of what a smaller GPU would do */
+    /* Of the device, and shared memory of each in bytes. Results do not depend on them. */
+    int multiprocessors;
+    size_t shared_each;
+    size_t
+        unused; /* bytes of shared memory that a block has and does not use, so that a multiprocessor
+                      computes one: 0, except in measurements of what a smaller GPU would do */
 };
 
 enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };
@@ -41,11 +43,6 @@ static inline int fused_repeated(int steps)
 
 /* Shared memory that a block needs: at most 99 KB, which every device since 8.0 has. */
 size_t fused_shared_bytes(int bins);
-/* Blocks that a multiprocessor with so much shared memory computes at a time: 1 or 2. */
-int fused_blocks(size_t shared_bytes, int bins);
-/* Allows the kernel its shared memory, `unused` as in struct fused_args. Once per device, before
- * the first launch. */
-cudaError_t fused_prepare(size_t shared_bytes, int bins, size_t unused);
 /* Queues it on the stream. Errors are reported by cudaGetLastError(). */
 void fused_windows(const struct fused_args *a, cudaStream_t stream);
 

@@ -121,7 +121,7 @@ static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end
             {s.d_histogram, s.d_windows, v.features ? s.features : none},
             v.hann,
             multiprocessors,
-            fused_blocks((size_t)shared_each, BINS),
+            (size_t)shared_each,
             0};
 }
 
@@ -161,17 +161,10 @@ static size_t unused_shared()
 #endif
 }
 
-static cudaError_t prepare_fused(void)
-{
-    return fused_prepare((size_t)shared_each, BINS, unused_shared());
-}
-
 static void run_fused(const struct fused_args *a, cudaStream_t stream)
 {
     struct fused_args with = *a;
     with.unused = unused_shared();
-    if (with.unused)
-        with.blocks = 1;
     fused_windows(&with, stream);
 }
 
@@ -182,10 +175,10 @@ static cudaError_t nothing(void)
 
 static const struct version versions[] = {
     {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false, false},
-    {"fused (cuda/fused.cu)", prepare_fused, run_fused, false, false},
-    {"fused, with features", prepare_fused, run_fused, true, false},
-    {"fused, Hann's taper", prepare_fused, run_fused, false, true},
-    {"fused, Hann's taper, with features", prepare_fused, run_fused, true, true},
+    {"fused (cuda/fused.cu)", nothing, run_fused, false, false},
+    {"fused, with features", nothing, run_fused, true, false},
+    {"fused, Hann's taper", nothing, run_fused, false, true},
+    {"fused, Hann's taper, with features", nothing, run_fused, true, true},
 };
 
 /* --- the check: some windows in float64 --- */

@@ -319,16 +319,8 @@ void jpeg_huffman(const struct jpeg_batch *b, cudaStream_t stream)
     const uint32_t n_restarts = jpeg_restarts(&b->geometry);
     const struct huffman h = instance_of((n_restarts > 0) | (b->pairs > 1) << 1 | b->wide << 2);
     const int blocks = (b->n + h.threads - 1) / h.threads;
-    if (b->n > 0)
-        h.kernel<<<blocks, h.threads, h.bytes, stream>>>(*b, n_restarts);
-}
-
-cudaError_t jpeg_prepare(size_t shared_bytes)
-{
-    cudaError_t r = cudaSuccess;
-    for (int k = 0; k < 8 && r == cudaSuccess; k++) {
-        const struct huffman h = instance_of(k);
-        r = cudaFuncSetAttribute(h.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, h.bytes);
-    }
-    return r == cudaSuccess ? jpeg_pixels_prepare(shared_bytes) : r;
+    if (b->n <= 0)
+        return;
+    cudaFuncSetAttribute(h.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, h.bytes);
+    h.kernel<<<blocks, h.threads, h.bytes, stream>>>(*b, n_restarts);
 }

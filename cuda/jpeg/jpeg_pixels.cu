@@ -349,7 +349,7 @@ bool jpeg_pixels_fit(const struct jpeg_geometry *g, size_t of_block)
     return shared_bytes(g) <= most_shared(of_block);
 }
 
-cudaError_t jpeg_pixels_prepare(size_t of_block)
+cudaError_t jpeg_prepare(size_t of_block)
 {
     static const kernel all[] = {blocks_kernel<1, false>, blocks_kernel<3, true>,
                                  blocks_kernel<3, false>, planes_kernel<1>, planes_kernel<2>};
