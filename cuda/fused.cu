@@ -447,8 +447,8 @@ __device__ __forceinline__ void add_window(const struct fused_args &a, struct wi
     }
 }
 
-/* Counts the windows of a piece. Returns the warp's sum over its octave. Halves are counted from the
- * first window's upper one.
+/* Counts the windows of a piece. Returns the warp's sum over its octave. Halves are counted from
+ * the first window's upper one.
  *
  *   half           0       1       2       3
  *   rows           half 0  half 1  half 2  half 3

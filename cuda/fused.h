@@ -9,9 +9,9 @@
 #include <cuda_runtime.h>
 
 struct fused_args {
-    /* One ring per step, `apart` floats from each other: [ring_rows][pitch], folded from column 0 or,
-     * the second one of stride 64, 64 on (smooth.h). ring_rows is a multiple of 128. Behind a ring are
-     * its first fused_repeated() rows once more. */
+    /* One ring per step, `apart` floats from each other: [ring_rows][pitch], folded from column 0
+     * or, the second one of stride 64, 64 on (smooth.h). ring_rows is a multiple of 128. Behind a
+     * ring are its first fused_repeated() rows once more. */
     const float *d_smooth;
     int64_t ring_rows, pitch, apart;
     int steps; /* fused_steps() of the stride */
@@ -22,15 +22,15 @@ struct fused_args {
     /* Of the device, and shared memory of each in bytes. Results do not depend on them. */
     int multiprocessors;
     size_t shared_each;
-    size_t
-        unused; /* bytes of shared memory that a block has and does not use, so that a multiprocessor
-                      computes one: 0, except in measurements of what a smaller GPU would do */
+    /* Bytes of shared memory that a block has and does not use, so that a multiprocessor computes
+     * one: 0, except in measurements of what a smaller GPU would do. */
+    size_t unused;
 };
 
 enum { FUSED_WINDOW = 256, FUSED_STRIDE = 128, FUSED_MOST_BINS = 2046 };
 
-/* Every how many windows, across and down, there is one at FUSED_STRIDE: 1, or 2 for stride 64. 0: the
- * kernel does not have the stride. */
+/* Every how many windows, across and down, there is one at FUSED_STRIDE: 1, or 2 for stride 64. 0:
+ * the kernel does not have the stride. */
 static inline int fused_steps(int64_t stride)
 {
     return stride == FUSED_STRIDE ? 1 : stride == FUSED_STRIDE / 2 ? 2 : 0;

@@ -12,9 +12,9 @@
  * registers, so each pixel is converted to gray once per strip. The horizontal sums get their
  * neighbours from the next lanes, at both ends from those of the halo. No warp waits for another.
  *
- * Radii above 4 (sigma above 4/3 px), chunks whose width is no multiple of 16, and the columns behind
- * the last whole strip take the plain kernel, which computes every pixel's sums anew, in the same
- * order.
+ * Radii above 4 (sigma above 4/3 px), chunks whose width is no multiple of 16, and the columns
+ * behind the last whole strip take the plain kernel, which computes every pixel's sums anew, in the
+ * same order.
  */
 #include "cuda/smooth.h"
 
@@ -89,8 +89,8 @@ template <int CHANNELS> __device__ __forceinline__ float gray_at(const uint8_t *
 /* Weights of bytes, and 2^23 as a float, in whose low bits integers are summed up. */
 const unsigned RED = 299, GREEN = 587, BLUE = 114, SUM_BEGINS = 0x4b000000;
 
-/* Thousandths of gray, from the two high bytes of a word and the two low ones of another. The weight
- * of the lower byte of each is the lower half. */
+/* Thousandths of gray, from the two high bytes of a word and the two low ones of another. The
+ * weight of the lower byte of each is the lower half. */
 __device__ __forceinline__ float gray_of(unsigned high_weights, unsigned high, unsigned low_weights,
                                          unsigned low)
 {

@@ -23,8 +23,8 @@ struct smooth_args {
     int64_t first, end; /* rows to smooth */
     /* [ring_rows][pitch] gray levels: row y of the slide is row y mod ring_rows */
     float *d_smooth;
-    /* Of columns begin + 128 i + n and begin + 128 i + 64 + n, n < 64, their sum and their difference
-     * are stored instead, for whole 128 columns only: what the fused kernel reads. */
+    /* Of columns begin + 128 i + n and begin + 128 i + 64 + n, n < 64, their sum and their
+     * difference are stored instead, for whole 128 columns only: what the fused kernel reads. */
     bool folded;
     int begin; /* the first column to store, a multiple of 16 */
     int64_t ring_rows, pitch;

@@ -58,8 +58,8 @@ struct jpeg_batch {
 uint32_t jpeg_restarts(const struct jpeg_geometry *g);
 /* Entries for which a tile of so many bytes gets room: more than encoders need. */
 uint32_t jpeg_most_entries(const struct jpeg_geometry *g, uint32_t bytes);
-/* Once for each device, before the first launch: lets jpeg_pixels() have its shared memory. A block of
- * the device can have `shared_bytes` of it. */
+/* Once for each device, before the first launch: lets jpeg_pixels() have its shared memory. A block
+ * of the device can have `shared_bytes` of it. */
 cudaError_t jpeg_prepare(size_t shared_bytes);
 /* Do the rows of such tiles fit the shared memory of the pixels kernel? */
 bool jpeg_pixels_fit(const struct jpeg_geometry *g, size_t shared_bytes);
