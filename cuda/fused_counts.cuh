@@ -182,8 +182,8 @@ fused_piece_of(const struct counts_windows &w, int steps, struct fused_cut cut, 
 }
 
 /* columns: of n windows each; at_once: columns that are computed at a time. A piece takes as long
- * as its windows and one third of a window: the half that it begins with. It has at most 32 windows,
- * so that a block's sums over octaves fit 32 bits. */
+ * as its windows and one third of a window: the half that it begins with. It has at most 32
+ * windows, so that a block's sums over octaves fit 32 bits. */
 inline struct fused_cut fused_cut_of(int columns, int n, int at_once)
 {
     at_once = at_once > 1 ? at_once : 1;
