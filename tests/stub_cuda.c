@@ -235,6 +235,16 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return stub_leave(r);
 }
 
+static struct op *queue_copy(void *to, const void *from, size_t bytes, size_t rows, cudaStream_t s)
+{
+    struct op *o = stub_queue(s, COPY);
+    o->copy.to = to;
+    o->copy.from = from;
+    o->copy.bytes = bytes;
+    o->copy.rows = rows;
+    return o;
+}
+
 /* Memory that is not page-locked is read before the call returns. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t s)
@@ -243,11 +253,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     stub_check(s->device == stub_device, "a copy while another device is set");
     if (r)
         return stub_leave(r);
-    struct op *o = stub_queue(s, COPY);
-    o->copy.to = to;
-    o->copy.from = from;
-    o->copy.bytes = bytes;
-    o->copy.rows = 1;
+    struct op *o = queue_copy(to, from, bytes, 1, s);
     if (kind == cudaMemcpyHostToDevice && !stub_is_locked(from)) {
         o->copy.kept = malloc(bytes + 1);
         stub_check(o->copy.kept != NULL, "no memory for the stub itself");
@@ -265,12 +271,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
                "a copy of rows that the stub does not know");
     if (r)
         return stub_leave(r);
-    struct op *o = stub_queue(s, COPY);
-    o->copy.to = to;
-    o->copy.from = from;
-    o->copy.bytes = bytes;
-    o->copy.rows = rows;
-    o->copy.pitch = to_pitch;
+    queue_copy(to, from, bytes, rows, s)->copy.pitch = to_pitch;
     return stub_leave(stub_queued(s));
 }
 
