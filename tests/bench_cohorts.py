@@ -11,7 +11,7 @@ bench_cohorts.py [options] TISSUE... [--pen PICTURE...]
 A slide has 1,400 x 1,400 px: a mirrored mosaic of a random part of the picture inside of a random outline, the rest glass.
 Good slides differ in stain (optical density +-7 %), sharpness (Gaussian of 0 to 0.35 px) and noise (0.8 to 1.2 gray
 levels), and are JPEG tiles of quality 80, 4:2:0. Defects are planted before noise and compression. Prints one table per
-cohort, with every miss. Needs Pillow and SciPy. process/FIGURES.md has the tables and the pictures' licences.
+cohort, with every miss. Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
 """
 import argparse
 import csv

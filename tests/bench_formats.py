@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table container x tiles x codec of convert/FIGURES.md: processor seconds, bytes, equal pixels, kept or why not.
+"""The table container x tiles x codec of tests/FIGURES.md: processor seconds, bytes, equal pixels, kept or why not.
 
     tests/bench_formats.py [SIDE]     # px of the made slides (6144); on one thread, medians of 3 interleaved runs
 

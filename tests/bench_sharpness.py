@@ -8,7 +8,7 @@ fine_db and sharp_db at a stride of 64 px; the candidates are computed in float6
 
 AUC: the chance that a blurred window has less than a sharp one, for each sigma the mean over the pictures; "pooled": of all
 pictures together. Shift: of the median, in units of a blur of sigma 2, the largest of all pictures; positive: "blurrier".
-Windows count if half of their pixels are darker than gray 225. Needs Pillow. process/FIGURES.md has the table.
+Windows count if half of their pixels are darker than gray 225. Needs Pillow. tests/FIGURES.md has the table.
 """
 import io
 import sys

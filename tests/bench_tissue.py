@@ -6,7 +6,7 @@ bench_tissue.py --outlines PICTURE...      against outlines drawn by hand (tissu
 
 Of each picture the first 640 x 640 px are taken as they are, as JPEG of quality 30, 60 and 95, and with gamma 0.7, 0.85,
 1.2 and 1.4, each with 0, 30, 60, 90 and 98 % of added glass (gray 243). The rules are those of tissue_rules.py, which
-check_tissue.py compares with wsi2h5. Needs Pillow. convert/FIGURES.md has the table.
+check_tissue.py compares with wsi2h5. Needs Pillow. tests/FIGURES.md has the table.
 """
 import io
 import sys

@@ -151,7 +151,7 @@ def test_lines_fit_the_limit():
 # one thing per another: "a task a slide", "a line a bin"
 PER = (r"\b(a|an|one|two|\d+) (byte|line|task|result|row|block|thread|lane|folder|store|ms|points?|window)s? (of \w+ )?"
        r"an? (slide|store|pixel|line|window|bin|task|file|chunk|thread|device|node|test|core|group|result)\b")
-WORDS = [  # not in plain English (CONTRIBUTING.md); the glossary is in process/GLOSSARY.md
+WORDS = [  # not in plain English (CONTRIBUTING.md); process/GUIDE.md has the words
     r"\b(is|are|was|were) told\b(?! (apart|from))", r"\btells? (what|which|how|it|them)\b",
     r"\bstands? (there|already|between|under)\b", r"\btalk\b", r"\bhalf believed\b", r"\b(left|leaves?) alone\b",
     r"\bwhat is there\b", r"\b(is|are|was|were) there already\b", r"\bcannot be had\b", r"\bover night\b",
@@ -174,7 +174,7 @@ def test_words():
                  for n, line in enumerate(lines, 1) if bad.search(line)])
 
 def test_lanes_are_those_of_vectors():
-    """The glossary gives the word lane to vector instructions and warps."""
+    """process/GUIDE.md gives the word lane to vector instructions and warps."""
     simd = ("process/spectrum/lanes", "process/spectrum/cpu_unit", "process/spectrum/cpu_octaves", "process/spectrum/spectrum_cpu", "tests/test_lanes", "cuda/fused", "cuda/feature_discs", "cuda/crc.cu", "cuda/smooth.cu", "cuda/windows.cu", "cuda/jpeg")
     no_offences(["%s:%d" % (name, n) for name, lines in code() for n, line in enumerate(lines, 1)
                  if re.search(r"\blanes?\b", line, re.I) and not name.startswith(simd)])

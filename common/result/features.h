@@ -47,7 +47,7 @@ double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n)
  * again where strong blur leaves nothing but noise in octave 3; octave 6 keeps it falling. Octave 2
  * is noise of sensor and encoder in pictures of real scanners, and so tells nothing of slight blur.
  * Beyond a sigma of 6 px it rises again; focus_db does not. Chosen on pictures of tissue with
- * tests/bench_sharpness.py; process/FIGURES.md has the table.
+ * tests/bench_sharpness.py; tests/FIGURES.md has the table.
  */
 extern const double features_sharpness_weights[FEATURES_OCTAVES];
 /* NaN where an octave that has a weight has no level. */

@@ -9,7 +9,7 @@
  * than one in 500 cells that could be glass the slide shows none, and 243 is taken. d is 0.07.
  * Where all tissue is paler, gray has two classes: if Otsu's threshold t of gray has 0.8 of the
  * variance between its classes, d is ln(glass / t), but 0.02 to 0.07. These numbers were chosen on
- * seven pictures and judged on others (convert/FIGURES.md).
+ * seven pictures and judged on others (tests/FIGURES.md).
  *
  * Rule `otsu-hs`, of older versions: Otsu's threshold (Otsu 1979: the one that splits a histogram
  * into the two classes with the least variance inside) is found for H and for S of HSV, over all

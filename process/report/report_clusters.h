@@ -9,7 +9,7 @@
  * after each was divided by its MAD.
  *
  * Without two kinds the separation is 2.7 to 3.5 for one number, and 3.4 to 4.9 for the best pair
- * (process/FIGURES.md).
+ * (tests/FIGURES.md).
  */
 #ifndef WSI_REPORT_CLUSTERS_H
 #define WSI_REPORT_CLUSTERS_H
