@@ -58,7 +58,6 @@ static int set_thresholds(void *ctx, const char *arg, struct err *e)
         return err_set(e, "--tissue-thresholds %s: must be H,S, two numbers from 0 to 1", arg);
     memcpy(h, arg, n);
     h[n] = 0;
-    o->thresholds_given = true;
     r->by = TISSUE_BY_THRESHOLDS;
     return number_real("--tissue-thresholds", h, 0, 1, &r->h, e) ||
                    number_real("--tissue-thresholds", comma + 1, 0, 1, &r->s, e)
@@ -128,10 +127,6 @@ static const struct command_option table[] = {
      "reject slides whose tiles --codec keep or jpeg cannot keep; without it, they get deflate",
      COMMAND_FLAG(convert.strict_codec)},
     {NULL, 0, "no-tissue", NULL, "do not compute the tissue map", COMMAND_FLAG(convert.no_tissue)},
-    {NULL, 0, "tissue-rule", "saturation|otsu-hs",
-     "saturation: tissue is darker or more coloured than glass; otsu-hs: where hue and saturation "
-     "exceed Otsu's thresholds, as in older versions",
-     COMMAND_WORD(convert.tissue.by), COMMAND_GIVEN(rule_given)},
     {NULL, 0, "tissue-thresholds", "H,S",
      "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; 0,S ignores the hue",
      COMMAND_CALL(set_thresholds)},
@@ -231,11 +226,8 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
-    if (o->rule_given && o->thresholds_given)
-        return err_set(e, "--tissue-rule and --tissue-thresholds contradict each other");
     const char *rule = c->tissue.by == TISSUE_BY_THRESHOLDS ? "thresholds"
                        : c->tissue.min_area                 ? "min-area"
-                       : o->rule_given                      ? "rule"
                                                             : NULL;
     if (rule && (c->no_tissue || c->tissue_mask))
         return err_set(e, "--%s and --tissue-%s contradict each other",

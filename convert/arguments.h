@@ -14,7 +14,7 @@
 struct arguments {
     struct convert_options convert;
     bool group_bytes_given; /* --group-bytes is on the command line */
-    bool level_given, tolerance_given, rule_given, thresholds_given;
+    bool level_given, tolerance_given;
     const char *output, *list;
     int64_t task, tasks; /* our share of the list */
     bool keep_tree, accept_damage, anonymous;

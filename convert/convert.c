@@ -164,8 +164,6 @@ static int put_tissue(struct convert *c, struct err *e)
     const struct store_tissue t = {.cols = c->tissue.cols,
                                    .rows = c->tissue.rows,
                                    .mask = c->tissue.mask,
-                                   .otsu_h = c->tissue.otsu_h,
-                                   .otsu_s = c->tissue.otsu_s,
                                    .glass = c->tissue.glass,
                                    .dark = c->tissue.dark,
                                    .fraction = c->tissue.fraction};

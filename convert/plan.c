@@ -200,9 +200,7 @@ static bool describe_difference(const struct judged *j, struct err *e)
     else if (old->tissue_only != new->tissue_only)
         err_set(e, "%s --tissue-only", old->tissue_only ? "with" : "without");
     else if (strcmp(old->tissue_rule, new->tissue_rule) != 0)
-        err_set(e, "with %s%s",
-                *old->tissue_rule ? "another tissue map: " : "--tissue-rule otsu-hs",
-                old->tissue_rule);
+        err_set(e, "with another tissue map: %s", old->tissue_rule);
     else if (old->identifiers != new->identifiers)
         err_set(e, "%s --keep-identifiers", old->identifiers ? "with" : "without");
     else

@@ -257,7 +257,7 @@ ROI = regions_file()
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--mpp": ["0.5"], "--mpp-tolerance": ["0.2", "--mpp", "0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
-    "--tissue-only": [], "--no-tissue": [], "--tissue-rule": ["otsu-hs"], "--tissue-thresholds": ["0.5,0.1"], "--tissue-min-area": ["2000"], "--tissue-mask": [ROI], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
+    "--tissue-only": [], "--no-tissue": [], "--tissue-thresholds": ["0.5,0.1"], "--tissue-min-area": ["2000"], "--tissue-mask": [ROI], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
     "--anonymous": None, "--key": None,  # check_inputs.py
     "--list": None, "--output": None, "--help": None, "--version": None,

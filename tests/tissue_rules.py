@@ -43,24 +43,12 @@ def best_split(gray):
     return ((found[0] - 1 + found[-1] - 1) // 2 + 1, best / gray.var()) if found else (256, 0)
 
 
-def by_otsu(mean):
-    """Otsu on H and on S of the means of cells."""
+def by_thresholds(mean, least_hue, least_saturation):
+    """H and S of HSV, from 0 to 1, of the means of cells reach the thresholds."""
     high, low = mean.max(2), mean.min(2)
     span = np.where(high > low, high - low, 1)
     r, g, b = mean[..., 0], mean[..., 1], mean[..., 2]
     hue = np.where(high == r, (g - b) / span, np.where(high == g, (b - r) / span + 2, (r - g) / span + 4)) / 6 % 1
     hue = np.where(high > low, hue, 0)
     saturation = np.where(high > 0, (high - low) / np.where(high > 0, high, 1), 0)
-    return (hue > otsu(hue)) & (saturation > otsu(saturation))
-
-
-def otsu(values):
-    histogram, edges = np.histogram(values, 256, (0, 1))
-    best, threshold = -1, 0
-    for k in range(1, 256):
-        a, b = histogram[:k], histogram[k:]
-        if a.sum() and b.sum():
-            d = (a * np.arange(k)).sum() / a.sum() - (b * np.arange(k, 256)).sum() / b.sum()
-            if a.sum() * b.sum() * d * d > best:
-                best, threshold = a.sum() * b.sum() * d * d, edges[k]
-    return threshold
+    return (hue >= least_hue) & (saturation >= least_saturation)

@@ -67,7 +67,7 @@ struct store_info {
     bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
-    char tissue_rule[96];     /* how the tissue map was made; "": by Otsu's thresholds (otsu-hs) */
+    char tissue_rule[96];     /* how the tissue map was made; "": there is none */
     char tissue_missing[96];  /* why there is no tissue map; "": there is one, or none was wanted */
     char tissue_doubt[96];    /* what the map shows that makes it doubtful; "": nothing */
     char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
@@ -95,7 +95,6 @@ enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
 struct store_tissue {
     int64_t cols, rows;    /* ceil(width / 32), ceil(height / 32) */
     uint8_t *mask;         /* [rows][cols], 1 = tissue */
-    double otsu_h, otsu_s; /* thresholds of H and S; NaN: neither was used */
     int64_t glass;         /* rule `saturation`: gray level of glass; 0: another rule */
     double dark;           /* the same: tissue is below this gray level */
     double fraction;

@@ -454,8 +454,6 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
     int64_t cell;
     hid_t ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e);
     int r = ds < 0 || h5_get_int(ds, "cell", STORE_CELL, STORE_CELL, &cell, e) ||
-                    h5_get_real(ds, "otsu_h", &t->otsu_h, e) ||
-                    h5_get_real(ds, "otsu_s", &t->otsu_s, e) ||
                     h5_get_real(ds, "tissue_fraction", &t->fraction, e)
                 ? -1
                 : 0;

@@ -206,12 +206,10 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
     int r = g < 0 ? -1 : h5_write_image(g, "mask", size, t->mask, threads, e);
     if (r == 0 && (ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e)) < 0)
         r = -1;
-    if (r == 0 &&
-        (h5_put_int(ds, "cell", STORE_CELL, e) || h5_put_real(ds, "otsu_h", t->otsu_h, e) ||
-         h5_put_real(ds, "otsu_s", t->otsu_s, e) ||
-         (t->glass &&
-          (h5_put_int(ds, "glass", t->glass, e) || h5_put_real(ds, "dark", t->dark, e))) ||
-         h5_put_real(ds, "tissue_fraction", t->fraction, e)))
+    if (r == 0 && (h5_put_int(ds, "cell", STORE_CELL, e) ||
+                   (t->glass && (h5_put_int(ds, "glass", t->glass, e) ||
+                                 h5_put_real(ds, "dark", t->dark, e))) ||
+                   h5_put_real(ds, "tissue_fraction", t->fraction, e)))
         r = -1;
     if (ds >= 0)
         H5Dclose(ds);

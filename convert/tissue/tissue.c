@@ -398,15 +398,14 @@ static int bin_from(double threshold)
 
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size)
 {
-    size_t n = 0;
-    text[0] = 0;
+    int n;
     if (r->by == TISSUE_BY_SATURATION)
-        n = (size_t)snprintf(text, size, "saturation");
-    if (r->by == TISSUE_BY_THRESHOLDS)
-        n = (size_t)snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
-                             bin_from(r->s) / (double)BINS);
+        n = snprintf(text, size, "saturation");
+    else
+        n = snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
+                     bin_from(r->s) / (double)BINS);
     if (r->min_area > 0)
-        snprintf(text + n, size - n, "%smin-area %" PRId64, n ? "; " : "", r->min_area);
+        snprintf(text + n, size - (size_t)n, "; min-area %" PRId64, r->min_area);
 }
 
 /* Does the cell take part in finding thresholds? */
@@ -492,26 +491,15 @@ bool tissue_leaves_uneven(const struct tissue *t)
 
 static void mark_by_saturation(struct tissue *t, int64_t n)
 {
-    t->otsu_h = t->otsu_s = NAN;
     t->dark = find_dark(t, n);
     t->uneven = find_uneven(t);
     for (int64_t k = 0; k < n; k++)
         t->mask[k] = is_tissue(t, k);
 }
 
-static void mark_by_hue(struct tissue *t, int64_t n)
+static void mark_by_thresholds(struct tissue *t, int64_t n)
 {
-    uint64_t hues[BINS] = {0}, saturations[BINS] = {0};
-    const bool given = t->rule->by == TISSUE_BY_THRESHOLDS;
-    for (int64_t k = 0; k < n; k++) {
-        hues[t->mask[k]] += takes_part(t, k);
-        saturations[t->saturation[k]] += takes_part(t, k);
-    }
-    double share;
-    const int h = given ? bin_from(t->rule->h) : otsu(hues, &share);
-    const int s = given ? bin_from(t->rule->s) : otsu(saturations, &share);
-    t->otsu_h = h / (double)BINS;
-    t->otsu_s = s / (double)BINS;
+    const int h = bin_from(t->rule->h), s = bin_from(t->rule->s);
     for (int64_t k = 0; k < n; k++)
         t->mask[k] = t->mask[k] >= h && t->saturation[k] >= s;
 }
@@ -526,7 +514,7 @@ int tissue_finish(struct tissue *t, struct err *e)
     memset(t->mask + done, t->last[0], (size_t)(n - done));
     memset(t->saturation + done, t->last[1], (size_t)(n - done));
     t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dim > t->bright;
-    (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_hue)(t, n);
+    (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_thresholds)(t, n);
     for (int64_t k = 0; t->damaged && k < n; k++)
         t->mask[k] |= t->damaged[k];
     if (remove_small(t, e))
@@ -545,7 +533,6 @@ void tissue_take(struct tissue *t, const uint8_t *mask)
     int64_t tissue = 0;
     for (int64_t k = 0; k < t->cols * t->rows; k++)
         tissue += t->mask[k] = mask[k];
-    t->otsu_h = t->otsu_s = NAN;
     t->fraction = (double)tissue / (double)(t->cols * t->rows);
 }
 

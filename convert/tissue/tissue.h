@@ -1,7 +1,7 @@
 /*
  * tissue.h - where the tissue is: a map of cells of 32 x 32 stored pixels.
  *
- * Rule `saturation`, the default: hue plays no part. A cell is tissue if its mean colour is darker
+ * Rule `saturation`: hue plays no part. A cell is tissue if its mean colour is darker
  * than glass, ln(glass / gray) > d, or coloured, S of HSV >= 26 / 256. Gray is 0.299 R + 0.587 G +
  * 0.114 B, rounded. Glass is the gray level at or below which 90 % of the cells lie that could be
  * glass: S < 1/16 and gray >= 200. White, gray 255 and S < 1/256, is what scanners and readers fill
@@ -10,11 +10,6 @@
  * Where all tissue is paler, gray has two classes: if Otsu's threshold t of gray has 0.8 of the
  * variance between its classes, d is ln(glass / t), but 0.02 to 0.07. These numbers were chosen on
  * seven pictures and judged on others (tests/FIGURES.md).
- *
- * Rule `otsu-hs`, of older versions: Otsu's threshold (Otsu 1979: the one that splits a histogram
- * into the two classes with the least variance inside) is found for H and for S of HSV, over all
- * cells, with 256 bins each. Tissue is where both thresholds are exceeded. It needs glass, and the
- * purple of H&E.
  *
  * The user can give thresholds of H and S instead, and can have small pieces of tissue removed.
  *
@@ -44,7 +39,7 @@ struct tissue_sums {
     bool damaged; /* the tile cannot be decoded: its cells count as tissue */
 };
 
-enum tissue_by { TISSUE_BY_SATURATION, TISSUE_BY_OTSU, TISSUE_BY_THRESHOLDS };
+enum tissue_by { TISSUE_BY_SATURATION, TISSUE_BY_THRESHOLDS };
 
 /* What is tissue. All zero: the default, and pieces of any size. */
 struct tissue_rule {
@@ -63,7 +58,6 @@ struct tissue {
     uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
     uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
     uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
-    double otsu_h, otsu_s;   /* the thresholds, 0 .. 1; NaN: neither Otsu's nor the user's */
     int glass;               /* gray level of glass; 0: another rule */
     double dark;             /* tissue is below this gray level */
     double fraction;         /* of the cells */
@@ -104,8 +98,7 @@ void tissue_take(struct tissue *t, const uint8_t *mask);
  * [*height][*width][3], to be free()d. After tissue_finish. 1, 0 after tissue_take, or -1. */
 int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *height,
                 struct err *e);
-/* The rule in words, "saturation", "thresholds 0.5,0.25; min-area 9000"; "" for Otsu's thresholds
- * only. */
+/* The rule in words: "saturation", "thresholds 0.5,0.25; min-area 9000". */
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
 /* Is there tissue in this rectangle of stored pixels? */
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
