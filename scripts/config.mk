@@ -8,6 +8,8 @@ can       = $(shell echo '$(hash)include <$(1)>' | $(CC) $(2) -x c -E - >/dev/nu
 HDF5_PC  := $(firstword $(foreach p,hdf5-serial hdf5,$(if $(call has,$(p)),$(p))))
 HDF5_CFLAGS := $(if $(HDF5_PC),$(call pkg,--cflags,$(HDF5_PC)),$(firstword \
                  $(patsubst %/hdf5.h,-I%,$(wildcard /usr/include/hdf5/serial/hdf5.h))))
+# every later HDF5, too, offers its functions in the form that they have in 1.10
+HDF5_CFLAGS += -DH5_USE_110_API
 HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword \
                $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial, \
                  $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))

@@ -142,6 +142,22 @@ def code():
 def no_offences(found):
     expect(not found, "%d places: %s", len(found), "; ".join(found[:20]))
 
+def macros_of_hdf5():
+    """Macros after hdf5.h, as the sources are compiled: {"H5Gcreate": "H5Gcreate2", ...}."""
+    flags = run("make", "-s", *same_build(), "--eval=hdf5-flags:;@echo $(HDF5_CFLAGS)", "hdf5-flags", cwd=ROOT).out.split()
+    expect("-DH5_USE_110_API" in flags, "flags for HDF5: %s", flags)
+    p = run("cc", *flags, "-include", "hdf5.h", "-dM", "-E", "-x", "c", "/dev/null")
+    return dict(re.findall(r"^#define (H5[A-Z]+[a-z]\w*)(?:\([^)]*\))? (H5\w+)", p.out, re.M))
+
+def test_calls_of_hdf5_are_those_of_1_10():
+    """A bare name means another function in each version of HDF5, unless 1.10 knew no other form of it."""
+    bare = {name for name, form in macros_of_hdf5().items() if re.fullmatch(name + "[2-9]", form)}
+    expect({"H5Gcreate", "H5Dopen", "H5Aiterate"} <= bare, "functions of several forms: %s", sorted(bare))
+    no_offences(["%s:%d calls %s: add its number" % (name, n, f) for name, lines in code() for n, line in enumerate(lines, 1)
+                 for f in re.findall(r"\bH5\w+", line) if f in bare])
+    no_offences(["%s:%d asks for the version of HDF5" % (name, n) for name, lines in code()
+                 for n, line in enumerate(lines, 1) if re.search(r"H5_VERS(ION_[GL]E|_M|_R)", line)])
+
 def test_lines_fit_the_limit():
     with open(os.path.join(ROOT, ".clang-format")) as f:
         limit = int(re.search(r"ColumnLimit: (\d+)", f.read()).group(1))

@@ -37,17 +37,6 @@ hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err
     return g;
 }
 
-static haddr_t address_of(hid_t parent, const H5L_info_t *info)
-{
-#if H5_VERSION_GE(1, 12, 0)
-    haddr_t address = HADDR_UNDEF;
-    return H5VLnative_token_to_addr(parent, info->u.token, &address) < 0 ? HADDR_UNDEF : address;
-#else
-    (void)parent;
-    return info->u.address;
-#endif
-}
-
 /* The descriptor of an input file; -1 for one that is being written; -2 on failure. */
 static int descriptor_of(hid_t object, struct err *e)
 {
@@ -92,7 +81,7 @@ int h5_find(hid_t parent, const char *name, uint64_t *address, struct err *e)
     }
     if (info.type != H5L_TYPE_HARD)
         return err_set(e, "%s is reached by a link that may lead out of the file: rejected", name);
-    *address = address_of(parent, &info);
+    *address = info.u.address;
     return 0;
 }
 
