@@ -324,12 +324,10 @@ def test_wide_stores_after_narrow_ones():
         right(wide, devices=devices, order=order)
 
 
-@races
-def test_a_damaged_store_among_others():
-    s = store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none")
-    bad = os.path.join(tmp(), "hurt.h5")
-    shutil.copy(s, bad)
-    with h5py.File(s, "r") as f:
+def damaged(path, bad):
+    """A copy of a store, with one bit of its last chunk changed."""
+    shutil.copy(path, bad)
+    with h5py.File(path, "r") as f:
         ds = f["groups/00001/pixels"]
         offset = ds.id.get_chunk_info(ds.id.get_num_chunks() - 1).byte_offset
     with open(bad, "r+b") as f:
@@ -337,6 +335,12 @@ def test_a_damaged_store_among_others():
         byte = f.read(1)
         f.seek(offset)
         f.write(bytes([byte[0] ^ 1]))
+    return bad
+
+
+@races
+def test_a_damaged_store_among_others():
+    bad = damaged(store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none"), os.path.join(tmp(), "hurt.h5"))
     wide = store(made("--size", "2400x700", "--seed", "8", name="wide-8"))
     for devices, order in ((1, None), (1, 0), (2, 0), (1, 3), (2, 3)):
         p = stub([gray(), bad, wide, small(1)[0]], "--memory", "16M", status=1, devices=devices, order=order)
@@ -579,6 +583,62 @@ def test_a_band_without_room_goes_to_another_device():
             expect("another device computes it again" not in p.err or "out of memory" in p.err, p.err)
     p = stub([wide] + small(4), devices=2, memory=little, status=5)
     says(p.err, "wide-8", "out of memory", "4 done, 1 failed")
+
+
+def kinds_of_jobs():
+    """NAME: (store, does it fail?) of whatever can come behind a store that was short of memory."""
+    whole, cut = store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none"), os.path.join(tmp(), "cut.h5")
+    with open(whole, "rb") as f, open(cut, "wb") as g:
+        g.write(f.read()[:os.path.getsize(whole) // 2])
+    return {"empty": (store(made("--size", "200x300", name="tiny")), False), "low": (store(made("--size", "2000x200", name="low")), False),
+            "unreadable": (cut, True), "missing": (os.path.join(tmp(), "none.h5"), True), "small": (small(1)[0], False),
+            "damaged": (damaged(whole, os.path.join(tmp(), "hurt.h5")), True), "one window": (store(made("--size", "256x256", name="one")), False),
+            "jpeg": (jpeg(kind("420")), False), "gray": (gray(), False)}
+
+
+def behind(first, jobs, memory, **settings):
+    """A store that may be short of memory, and jobs behind it: each ends as it does with plenty of memory."""
+    stores = [first] + [s for s, _ in jobs]
+    expect(name_of(first) == min(map(name_of, stores)), "of no use: stores are computed in the order of their names")
+    p = stub(stores, status=None, memory=memory << 20, **settings)
+    expect(p.returncode in ((1,) if any(fails for _, fails in jobs) else (0,)), "%s: status %d with %d MiB: %s", stores, p.returncode, memory, p.err)
+    says(p.err, "%d failed" % sum(fails for _, fails in jobs) if any(fails for _, fails in jobs) else "%d done" % len(stores))
+    return p, [first] + [s for s, fails in jobs if not fails]
+
+
+def test_short_memory_and_every_kind_of_job():
+    # with nothing to compute there are no slabs to lower: this was a division by zero
+    need_stub()
+    first, kinds = jpeg(made("--size", "3000x2600", name="0-high")), kinds_of_jobs()
+    for memory in (40, 60, 90, 150, 300, 4096):
+        for settings in ({}, {"devices": 2, "order": 2}):  # the bands of one store on two devices
+            p, good = behind(first, kinds.values(), memory, **settings)
+            check_result(p.result, good)
+    for name, job in kinds.items():
+        behind(first, [job], 90, quick=1)
+        behind(first, [job, kinds["gray" if name == "small" else "small"]], 60, quick=1)
+
+
+def test_a_wide_slide_on_a_gpu_that_others_use():
+    need_stub()
+    wide, kinds = store(made("--size", "30000x3000", name="0-wide"), *JPEG), kinds_of_jobs()
+    for memory in (400, 1000, 4096):
+        behind(wide, [kinds["empty"], kinds["unreadable"], kinds["small"]], memory, quick=1)
+
+
+@races
+def test_a_device_is_lost_when_memory_is_short():
+    # what it had is done by the other one, whose slabs were lowered, too; jobs with nothing to compute are in between
+    need_stub()
+    kinds = kinds_of_jobs()
+    stores = [jpeg(made("--size", "3000x2600", name="0-high"))] + [kinds[k][0] for k in ("empty", "small", "low", "gray", "jpeg")]
+    calls = calls_of(stores, devices=2, memory=60 << 20)["calls"]
+    for k in range(calls // 4, calls, calls // (6 if SAN else by_tier(12, 24, 60))):
+        for code in (2, 700):
+            p = stub(stores, devices=2, memory=60 << 20, fail="%d:%d" % (k, code), status=None)
+            expect(p.returncode in (0, 5), "call %d fails with %d: status %d: %s", k, code, p.returncode, p.err)
+            if p.returncode == 0:
+                check_result(p.result, stores)
 
 
 # --- which device ---

@@ -1,4 +1,6 @@
 """The CUDA backend on a real GPU: compared with the CPU backend, and with itself under other options."""
+import contextlib
+import ctypes
 import itertools
 import re
 import zlib
@@ -303,6 +305,55 @@ def test_many_stores_and_devices():
     equal(out, want, "one by one")
     equal(cuda(list(reversed(stores)), "-j", 7), want, "the other way round")
     equal(cuda([store(made(*SIZE))]), cuda([store(made(*SIZE))], device="cuda:0"), "all devices")
+
+
+# --- memory that others use ---
+
+def called(function, *arguments):
+    status = function(*arguments)
+    expect(status == 0, "%s: status %d", function.__name__, status)
+
+
+@contextlib.contextmanager
+def free_memory(mib):
+    """Fills the memory of the first GPU but for so many MiB, as other programs do."""
+    cuda_, context, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    called(cuda_.cuInit, 0)
+    called(cuda_.cuCtxCreate_v2, ctypes.byref(context), 0, 0)
+    try:
+        called(cuda_.cuMemGetInfo_v2, ctypes.byref(free), ctypes.byref(total))
+        if free.value <= mib << 20:
+            raise Skip("the GPU has only %d MiB free" % (free.value >> 20))
+        called(cuda_.cuMemAlloc_v2, ctypes.byref(p), ctypes.c_size_t(free.value - (mib << 20)))
+        yield
+    finally:
+        called(cuda_.cuCtxDestroy_v2, context)
+
+
+def test_little_free_memory():
+    # a wide slide needs lower slabs; then come stores with nothing to compute, one that fails, and small ones
+    tiny, cut = store(made("--size", "200x300", name="tiny")), os.path.join(tmp(), "cut.h5")
+    small = store(made("--size", "700x900", name="few"))
+    with open(small, "rb") as f, open(cut, "wb") as g:
+        g.write(f.read()[:os.path.getsize(small) // 2])
+    for codec in ("none", "jpeg"):
+        wide = store(made("--size", "65000x1500", name="0-wide"), "--codec", codec)
+        want = cuda([wide, tiny, small])
+        done = []
+        for mib in (700, 1200, 1600, 2500, 4000, 8000):
+            out = os.path.join(tmp("out"), "r.h5")
+            with free_memory(mib):
+                p = run(H5SPEC, "run", "--device", "cuda:0", "-o", out, wide, tiny, cut, small, status=None)
+            print("# codec %s, %d MiB free: status %d; %s" % (codec, mib, p.returncode, p.err.strip().splitlines()[-1]))
+            if p.returncode == 1:
+                says(p.err, cut, "3 done, 1 failed")
+                equal(out, want, "%d MiB free" % mib)
+                done.append(mib)
+            else:  # too little for the wide slide, or for any
+                expect(p.returncode == 5 and not done, "%d MiB: status %d: %s", mib, p.returncode, p.err)
+                says(p.err, "out of memory")
+        expect(done, "no run was possible")
 
 
 main(globals())

@@ -351,10 +351,10 @@ static int64_t most_stored(const struct band *band)
 bool job_lower_slabs(struct band *band)
 {
     struct spectrum_band *d = &band->geometry;
+    if (d->end_row == 0 || d->lowest) /* nothing to compute has no slabs */
+        return false;
     const int64_t lowest = lowest_slab(band->job->terms, d),
                   half = d->slab_rows / 2 / d->chunk_rows * d->chunk_rows;
-    if (d->lowest)
-        return false;
     d->lowest = half <= lowest;
     d->slab_rows = d->lowest ? lowest : half;
     if (d->packed_bytes)
