@@ -2,6 +2,7 @@
 #include "convert/convert.h"
 
 #include "common/base/clock.h"
+#include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
@@ -131,7 +132,7 @@ static int make_tissue(struct convert *c, struct err *e)
     }
     const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
     struct err damage = {""};
-    const int r = overview_tissue(c->path, c->slide, &c->slide_info, c->o->threads, must,
+    const int r = overview_tissue(c->file, c->slide, &c->slide_info, c->o->threads, must,
                                   &c->tissue, &damage, e);
     if (r < 0 || add_problem(c, &damage, e))
         return -1;
@@ -311,6 +312,19 @@ static int put_tiles(struct convert *c, struct err *e)
     return 0;
 }
 
+static int confirm_file(void *ctx, const struct slide_file *file)
+{
+    struct err *e = ctx;
+    return slide_file_confirm(file, e) ? err_add(e, "%s", path_base_name(file->path)) : 0;
+}
+
+/* Are the files as they were when they were opened? Libraries open them anew. */
+static int confirm_files(struct convert *c, struct err *e)
+{
+    const struct slide_reader *r = c->slide->reader;
+    return r->files ? r->files(c->slide, confirm_file, e, e) : slide_file_confirm(c->file, e);
+}
+
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
     if ((!c->is_ready && begin(c, e)) ||
@@ -322,7 +336,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
         stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e) ||
-        put_past(c, e)) {
+        put_past(c, e) || confirm_files(c, e)) {
         store_abort(c->writer);
         return -1;
     }
@@ -345,10 +359,10 @@ static int make_any_store(struct convert *c, const char *target, int64_t *bytes,
     return make_store(c, target, bytes, e);
 }
 
-static int plan(struct convert *c, const struct stat *st, struct err *e)
+static int plan(struct convert *c, struct err *e)
 {
-    if (plan_store(c->path, st, &c->slide_info, c->o, &c->info, e) ||
-        sources_list(&c->sources, c->slide, c->path, c->o->name, e))
+    if (plan_store(c->path, &c->file->st, &c->slide_info, c->o, &c->info, e) ||
+        sources_list(&c->sources, c->slide, c->file, c->o->name, e))
         return -1;
     c->columns = store_chunk_columns(&c->info);
     c->rows = (c->info.height + c->info.chunk_rows - 1) / c->info.chunk_rows;
@@ -366,12 +380,10 @@ static int convert(struct convert *c, const char *target, struct convert_report 
                    struct err *e)
 {
     struct stat st;
-    if (stat(c->path, &st))
-        return err_sys(e, "%s: cannot read its size", c->path);
-    if (!c->is_ready && (plan(c, &st, e) || take_mask(c, e)))
+    if (!c->is_ready && (plan(c, e) || take_mask(c, e)))
         return -1;
     const int verdict =
-        plan_judge(c->path, &st, target, &c->info, &c->sources, c->o, &report->info, e);
+        plan_judge(c->path, &c->file->st, target, &c->info, &c->sources, c->o, &report->info, e);
     if (verdict < 0)
         return -1;
     if (verdict == PLAN_SKIP) {
@@ -409,7 +421,15 @@ void convert_free(struct convert *c)
     sources_free(&c->sources);
     free(c->mask);
     slide_close(c->slide);
+    slide_file_close(c->file);
     free(c);
+}
+
+static int open_slide(struct convert *c, struct err *e)
+{
+    c->file = slide_file_open(c->path, e);
+    c->slide = c->file ? resolution_open(c->file, c->o, &c->slide_info, e) : NULL;
+    return c->slide ? 0 : -1;
 }
 
 static struct convert *create(const char *path, const struct convert_options *o)
@@ -425,10 +445,9 @@ static struct convert *create(const char *path, const struct convert_options *o)
 /* --- slides that are prepared in memory --- */
 
 /* Opens the slide if it is small, and does everything up to its tiles. */
-static int begin_small(struct convert *c, const struct stat *st, struct err *e)
+static int begin_small(struct convert *c, struct err *e)
 {
-    c->slide = resolution_open(c->path, c->o, &c->slide_info, e);
-    if (!c->slide || plan(c, st, e))
+    if (open_slide(c, e) || plan(c, e))
         return -1;
     const int64_t tiles = c->columns * c->rows;
     if (tiles > SMALL_PIXELS / store_chunk_bytes(&c->info))
@@ -460,7 +479,7 @@ struct convert *convert_prepare(const char *path, const char *target,
     c->one = *o;
     c->one.threads = 1;
     c->o = &c->one;
-    if (begin_small(c, &st, &e) || fill_items(c, &e)) {
+    if (begin_small(c, &e) || fill_items(c, &e)) {
         convert_free(c);
         return NULL;
     }
@@ -483,9 +502,7 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
         return err_set(e, "out of memory");
     c->progress = progress;
     c->progress_ctx = ctx;
-    if (!ready)
-        c->slide = resolution_open(path, o, &c->slide_info, e);
-    const int r = c->slide ? convert(c, target, report, e) : -1;
+    const int r = (!ready && open_slide(c, e)) || convert(c, target, report, e) ? -1 : 0;
     report->seconds = c->spent + clock_now() - begun;
     if (r || report->outcome == CONVERT_SKIPPED)
         publish_clean(target); /* what a killed run has left */

@@ -38,6 +38,7 @@ struct item {
 
 struct convert {
     const char *path;
+    struct slide_file *file; /* the slide, opened once */
     const struct convert_options *o;
     bool is_ready;              /* convert_prepare has filled all items */
     double spent;               /* seconds, by convert_prepare */

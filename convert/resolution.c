@@ -46,28 +46,29 @@ static int find_level(const char *path, const struct slide_info *i, const struct
                    path, o->mpp, o->mpp_tolerance * 100, has);
 }
 
-static struct slide *open_level(const char *path, int64_t level, const struct convert_options *o,
-                                struct slide_info *info, struct err *e)
+static struct slide *open_level(const struct slide_file *file, int64_t level,
+                                const struct convert_options *o, struct slide_info *info,
+                                struct err *e)
 {
-    struct slide *s = slide_open(path, level, o->threads, info, e);
+    struct slide *s = slide_open(file, level, o->threads, info, e);
     if (s && o->mpp_override > 0)
         info->mpp_x = info->mpp_y = o->mpp_override;
     return s;
 }
 
-struct slide *resolution_open(const char *path, const struct convert_options *o,
+struct slide *resolution_open(const struct slide_file *file, const struct convert_options *o,
                               struct slide_info *info, struct err *e)
 {
     int64_t level = 0;
     if (!(o->mpp > 0))
-        return open_level(path, o->level, o, info, e);
-    struct slide *s = open_level(path, 0, o, info, e);
+        return open_level(file, o->level, o, info, e);
+    struct slide *s = open_level(file, 0, o, info, e);
     if (!s)
         return NULL;
-    const int r = find_level(path, info, o, &level, e);
+    const int r = find_level(file->path, info, o, &level, e);
     if (!r && level == 0)
         return s;
     slide_close(s);
     errno = 0;
-    return r ? NULL : open_level(path, level, o, info, e);
+    return r ? NULL : open_level(file, level, o, info, e);
 }

@@ -16,7 +16,7 @@
  * states (um per level-0 pixel). On failure NULL with a message that names the file; then
  * slide_may_pass(errno) says whether the error may pass.
  */
-struct slide *resolution_open(const char *path, const struct convert_options *o,
+struct slide *resolution_open(const struct slide_file *file, const struct convert_options *o,
                               struct slide_info *info, struct err *e);
 
 #endif

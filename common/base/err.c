@@ -72,7 +72,7 @@ bool err_is_trouble(const struct err *e)
         ENFILE,     ETIMEDOUT, EREMOTEIO, EHOSTDOWN, ENOTCONN,     ENODEV,      ENXIO,
         ECONNRESET, ESHUTDOWN, EAGAIN,    ENOLCK,    EHOSTUNREACH, ENETUNREACH, ECONNREFUSED};
     static const char *const words[] = {"out of memory", "no space left", "too little disk space",
-                                        "(cuda:"};
+                                        "changed while it was read", "(cuda:"};
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++)
         if (strstr(e->msg, strerror(codes[k])))
             return true;

@@ -22,10 +22,12 @@ enum { HASH_DIGITS = 16, LEAST_STEM = 3, MOST_KEY_FILE = 1 << 30 };
 int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e)
 {
     struct slide_info i;
-    struct slide *s = slide_open(path, 0, 1, &i, e);
+    struct slide_file *file = slide_file_open(path, e);
+    struct slide *s = file ? slide_open(file, 0, 1, &i, e) : NULL;
+    slide_close(s);
+    slide_file_close(file);
     if (!s)
         return -1;
-    slide_close(s);
     if (strlen(i.quickhash) < HASH_DIGITS)
         return err_set(e,
                        "%s: has no quickhash%s%s, so it cannot be named by it; --anonymous needs a "

@@ -6,14 +6,12 @@
 
 #define SERIES DICOM_TAG(0x0020, 0x000e)
 
-bool dicom_is(const char *path)
+bool dicom_is(const struct slide_file *file)
 {
     struct dicom_file f;
     char mark[4] = "";
-    dicom_file_open(&f, path);
-    const bool is = f.fd >= 0 && dicom_file_bytes(&f, 128, mark, 4) && !memcmp(mark, "DICM", 4);
-    dicom_file_close(&f);
-    return is;
+    dicom_file_open(&f, file);
+    return dicom_file_bytes(&f, 128, mark, 4) && !memcmp(mark, "DICM", 4);
 }
 
 static bool is_uid(const char *text)
@@ -36,10 +34,12 @@ static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct
 bool dicom_series(const char *path, char uid[DICOM_UID])
 {
     struct dicom_file f;
+    struct slide_file *file = slide_file_open(path, NULL);
     uid[0] = 0;
-    const bool good = dicom_file_open(&f, path) && dicom_file_walk(&f, take_series, uid);
-    const int code = f.fd < 0 ? errno : f.code;
-    dicom_file_close(&f);
-    errno = code;
+    if (!file)
+        return false;
+    const bool good = dicom_file_open(&f, file) && dicom_file_walk(&f, take_series, uid);
+    slide_file_close(file);
+    errno = f.code;
     return good && uid[0];
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 /* Is it a DICOM file (Part 10)? */
-bool dicom_is(const char *path);
+bool dicom_is(const struct slide_file *file);
 /* The SeriesInstanceUID (0020,000E) from the file's header. False: the file is not DICOM, is
  * compressed as a whole, or does not state it, and errno is 0; or errno says why it cannot be read.
  */

@@ -4,10 +4,7 @@
 #include "common/base/read_at.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { PREAMBLE = 128, MOST_NESTING = 16 };
 
@@ -255,33 +252,18 @@ static bool read_group2(struct dicom_file *f)
     return f->code == 0;
 }
 
-bool dicom_file_open(struct dicom_file *f, const char *path)
+bool dicom_file_open(struct dicom_file *f, const struct slide_file *file)
 {
-    struct stat st;
     char mark[4];
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    f->bytes = f->at = f->window_at = f->n = 0;
+    f->fd = file->fd;
+    f->bytes = slide_file_bytes(file);
+    f->at = PREAMBLE + sizeof mark;
+    f->window_at = f->n = 0;
     f->implicit = false;
     f->code = 0;
     f->syntax[0] = 0;
-    if (f->fd < 0 || fstat(f->fd, &st))
-        return false;
-    errno = 0;
-    if (!S_ISREG(st.st_mode))
-        return false;
-    f->bytes = (uint64_t)st.st_size;
-    f->at = PREAMBLE + sizeof mark;
-    const bool good = dicom_file_bytes(f, PREAMBLE, mark, sizeof mark) &&
-                      !memcmp(mark, "DICM", sizeof mark) && read_group2(f);
-    errno = f->code;
-    return good;
-}
-
-void dicom_file_close(struct dicom_file *f)
-{
-    if (f->fd >= 0)
-        close(f->fd);
-    f->fd = -1;
+    return dicom_file_bytes(f, PREAMBLE, mark, sizeof mark) && !memcmp(mark, "DICM", sizeof mark) &&
+           read_group2(f);
 }
 
 bool dicom_file_is_readable(const struct dicom_file *f)

@@ -13,6 +13,8 @@
 #ifndef WSI_DICOM_FILE_H
 #define WSI_DICOM_FILE_H
 
+#include "convert/readers/slide_file.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,10 +59,9 @@ enum dicom_step {
     DICOM_STOP,
 };
 
-/* Opens a file and reads group 0002. False: it is no DICOM file, or errno says why it cannot be
- * read. dicom_file_close it in any case. */
-bool dicom_file_open(struct dicom_file *f, const char *path);
-void dicom_file_close(struct dicom_file *f);
+/* Reads group 0002 of a file, which must outlive *f; *f owns nothing. False: it is no DICOM file, or
+ * f->code says why it cannot be read. */
+bool dicom_file_open(struct dicom_file *f, const struct slide_file *file);
 /* Can the elements after group 0002 be read? Not if they are big endian or deflated. */
 bool dicom_file_is_readable(const struct dicom_file *f);
 

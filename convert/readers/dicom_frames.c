@@ -284,15 +284,14 @@ static enum dicom_step take_position(void *ctx, struct dicom_file *f, const stru
 }
 
 /* TILED_SPARSE. */
-static int place_frames(const struct frames *f, struct tiles *t, const char *path, struct err *e)
+static int place_frames(const struct frames *f, struct tiles *t, const struct slide_file *from,
+                        struct err *e)
 {
     struct dicom_file file;
     struct positions p = {.frames = f, .tiles = t};
-    const bool good = dicom_file_open(&file, path) && dicom_file_walk(&file, take_position, &p);
-    const int code = file.fd < 0 ? errno : file.code;
-    dicom_file_close(&file);
-    errno = code;
-    if (code)
+    const bool good = dicom_file_open(&file, from) && dicom_file_walk(&file, take_position, &p);
+    errno = file.code;
+    if (file.code)
         return err_sys(e, "cannot read the positions of its frames");
     if (p.several_planes)
         return err_set(e, "its frames lie in several focal planes; export the plane that is to be "
@@ -347,17 +346,17 @@ static int read_part(const struct dicom_part *p, int number, struct tiles *t, st
 {
     const struct dicom_instance *i = &p->instance;
     struct frames f = {.i = i, .n = i->frames};
-    int r =
-        dicom_file_open(&f.file, p->path) ? read_frames(&f, problem, e) : err_sys(e, "cannot open");
+    const bool good = dicom_file_open(&f.file, p->file);
+    errno = f.file.code;
+    int r = good ? read_frames(&f, problem, e) : err_sys(e, "cannot read its header");
     if (r > 0)
         settle_frames(&f, number, t);
     if (r > 0 && is_sparse(i))
-        r = place_frames(&f, t, p->path, e);
+        r = place_frames(&f, t, p->file, e);
     else if (r > 0)
         memcpy(t->places + (i->concatenation[0] ? i->first_frame : 0), f.places,
                (size_t)f.n * sizeof *f.places);
     const int code = errno;
-    dicom_file_close(&f.file);
     free(f.places);
     errno = code;
     return r;

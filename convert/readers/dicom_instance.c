@@ -156,7 +156,7 @@ static enum dicom_step visit(void *ctx, struct dicom_file *f, const struct dicom
     return e->tag == DICOM_PIXELS && p->depth == 0 ? DICOM_STOP : DICOM_SKIP;
 }
 
-int dicom_instance_read(struct dicom_instance *i, const char *path, struct err *e)
+int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file, struct err *e)
 {
     struct dicom_file f;
     *i = (struct dicom_instance){.width = -1,
@@ -175,7 +175,7 @@ int dicom_instance_read(struct dicom_instance *i, const char *path, struct err *
                                  .spacing = {NAN, NAN},
                                  .volume_width = NAN,
                                  .objective_power = NAN};
-    int r = dicom_file_open(&f, path);
+    int r = dicom_file_open(&f, file);
     if (r) {
         memcpy(i->syntax, f.syntax, sizeof i->syntax);
         i->bytes = f.bytes;
@@ -183,10 +183,8 @@ int dicom_instance_read(struct dicom_instance *i, const char *path, struct err *
             (!dicom_file_walk(&f, visit, i) || (dicom_instance_is_slide(i) && !i->pixels.at)))
             r = err_set(e, "its header is damaged or cut off; copy the file again");
     }
-    const int code = f.fd < 0 ? errno : f.code;
-    dicom_file_close(&f);
-    errno = code;
-    return code ? err_sys(e, "cannot read its header") : r;
+    errno = f.code;
+    return f.code ? err_sys(e, "cannot read its header") : r;
 }
 
 /* --- what they mean --- */

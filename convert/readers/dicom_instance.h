@@ -48,12 +48,12 @@ struct dicom_instance {
 
 /* A file of a level. */
 struct dicom_part {
-    char *path; /* owned */
+    const struct slide_file *file;
     struct dicom_instance instance;
 };
 
 /* 1: *i is filled. 0: not a DICOM file. -1: it is damaged, or cannot be read now: errno. */
-int dicom_instance_read(struct dicom_instance *i, const char *path, struct err *e);
+int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file, struct err *e);
 
 /* The word of ImageType with this number, from 0, into out[DICOM_WORD]; "" when it is absent. */
 void dicom_instance_type(const struct dicom_instance *i, int number, char *out);

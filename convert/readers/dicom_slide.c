@@ -3,6 +3,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/path.h"
+#include "common/base/read_at.h"
 #include "convert/readers/dicom_index.h"
 #include "convert/readers/tile_file.h"
 
@@ -12,22 +13,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MOST_Z_NM = 1 }; /* focal planes nearer than this are one */
 
-static void free_level(struct dicom_level *l)
+static void free_level(const struct dicom_slide *s, struct dicom_level *l)
 {
     for (int k = 0; k < l->n; k++)
-        free(l->parts[k].path);
+        if (l->parts[k].file != s->given)
+            slide_file_close(l->parts[k].file);
     free(l->parts);
 }
 
 void dicom_slide_free(struct dicom_slide *s)
 {
     for (int64_t k = 0; k < s->n; k++)
-        free_level(&s->levels[k]);
-    free_level(&s->thumbnail);
+        free_level(s, &s->levels[k]);
+    free_level(s, &s->thumbnail);
     *s = (struct dicom_slide){0};
 }
 
@@ -52,69 +53,53 @@ bool dicom_slide_lacks_base(const struct dicom_slide *s)
 
 /* --- adding a file --- */
 
-/* Adds a file to a level, before the files whose frames follow. */
-static int add_part(struct dicom_level *l, const char *path, const struct dicom_instance *i,
-                    struct err *e)
+/* Adds a file to a level, which takes it over, before the files whose frames follow. */
+static int add_part(struct dicom_level *l, const struct slide_file **file,
+                    const struct dicom_instance *i, struct err *e)
 {
     int at = l->n;
     struct dicom_part *parts = realloc(l->parts, ((size_t)l->n + 1) * sizeof *parts);
-    char *copy = strdup(path);
-    l->parts = parts ? parts : l->parts;
-    if (!parts || !copy) {
-        free(copy);
+    if (!parts)
         return err_set(e, "out of memory");
-    }
+    l->parts = parts;
     for (; at > 0 && parts[at - 1].instance.first_frame > i->first_frame; at--)
         parts[at] = parts[at - 1];
-    parts[at] = (struct dicom_part){copy, *i};
+    parts[at] = (struct dicom_part){*file, *i};
+    *file = NULL;
     l->n++;
     return 1;
 }
 
-/* Do two open files hold the same bytes? 1, 0, or -1: they cannot be read now. */
-static int compare_files(FILE *a, FILE *b)
+/* Do two files hold the same bytes? 1, 0, or -1: they cannot be read now. */
+static int is_copy(const struct slide_file *a, const struct slide_file *b)
 {
     static const size_t block = 1 << 16;
+    const uint64_t bytes = slide_file_bytes(a);
     char *x = malloc(2 * block), *y = x ? x + block : NULL;
-    int r = x ? 1 : -1;
-    for (size_t n = block; r > 0 && n == block;) {
-        n = fread(x, 1, block, a);
-        r = n == fread(y, 1, block, b) && !memcmp(x, y, n);
+    int r = !x ? -1 : bytes == slide_file_bytes(b);
+    for (uint64_t at = 0; r > 0 && at < bytes; at += block) {
+        const size_t n = bytes - at < block ? (size_t)(bytes - at) : block;
+        const bool read = read_at(a->fd, at, x, n) == n && read_at(b->fd, at, y, n) == n;
+        r = read ? !memcmp(x, y, n) : -1;
     }
+    const int code = errno;
     free(x);
-    return ferror(a) || ferror(b) ? -1 : r;
-}
-
-/* As compare_files. */
-static int is_copy(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (stat(a, &x) || stat(b, &y))
-        return -1;
-    if (x.st_size != y.st_size || (x.st_dev == y.st_dev && x.st_ino == y.st_ino))
-        return x.st_size == y.st_size;
-    FILE *f = fopen(a, "re"), *g = f ? fopen(b, "re") : NULL;
-    const int r = g ? compare_files(f, g) : -1, code = errno;
-    if (f)
-        fclose(f);
-    if (g)
-        fclose(g);
     errno = code;
     return r;
 }
 
 /* Two files with one SOPInstanceUID. 1: they are copies. */
-static int check_twin(const struct dicom_part *other, const char *path, struct err *e)
+static int check_twin(const struct dicom_part *other, const struct slide_file *file, struct err *e)
 {
-    const int same = is_copy(other->path, path);
+    const int same = is_copy(other->file, file);
     if (same < 0)
         return err_sys(e, "cannot be compared with %s, which has the same SOPInstanceUID",
-                       other->path);
+                       other->file->path);
     return same ? 1
                 : err_set(e,
                           "it differs from %s, but both have the same SOPInstanceUID; remove the "
                           "wrong one from the folder",
-                          path_base_name(other->path));
+                          path_base_name(other->file->path));
 }
 
 /* Can the tiles of both files belong to one level? */
@@ -149,14 +134,14 @@ static int check_others(const struct dicom_slide *s, const struct dicom_instance
 }
 
 /* Another file with a picture of a level's size: a copy, or a part of it. */
-static int add_to_level(struct dicom_level *l, const char *path, const struct dicom_instance *i,
-                        struct err *e)
+static int add_to_level(struct dicom_level *l, const struct slide_file **file,
+                        const struct dicom_instance *i, struct err *e)
 {
     for (int k = 0; k < l->n; k++)
         if (i->sop[0] && !strcmp(l->parts[k].instance.sop, i->sop))
-            return check_twin(&l->parts[k], path, e);
+            return check_twin(&l->parts[k], *file, e);
     if (i->concatenation[0] && l->n < TILE_FILES && is_one_kind(dicom_slide_instance(l), i))
-        return add_part(l, path, i, e);
+        return add_part(l, file, i, e);
     if (differ(dicom_slide_instance(l)->optical_path, i->optical_path))
         return reject_several("optical paths", e);
     err_set(e, "its series has several files for the level of %" PRId64 " x %" PRId64 " px",
@@ -164,8 +149,8 @@ static int add_to_level(struct dicom_level *l, const char *path, const struct di
     return 0;
 }
 
-static int add_level(struct dicom_slide *s, const char *path, const struct dicom_instance *i,
-                     struct err *e)
+static int add_level(struct dicom_slide *s, const struct slide_file **file,
+                     const struct dicom_instance *i, struct err *e)
 {
     int64_t at = 0;
     if (i->width < 1 || i->height < 1 || i->width > INT32_MAX || i->height > INT32_MAX)
@@ -176,7 +161,7 @@ static int add_level(struct dicom_slide *s, const char *path, const struct dicom
     for (int64_t k = 0; k < s->n; k++) {
         const struct dicom_instance *other = dicom_slide_instance(&s->levels[k]);
         if (other->width == i->width && other->height == i->height)
-            return add_to_level(&s->levels[k], path, i, e);
+            return add_to_level(&s->levels[k], file, i, e);
         at += other->width > i->width || (other->width == i->width && other->height > i->height);
     }
     if (s->n == SLIDE_LEVELS) {
@@ -186,16 +171,16 @@ static int add_level(struct dicom_slide *s, const char *path, const struct dicom
     memmove(&s->levels[at + 1], &s->levels[at], (size_t)(s->n - at) * sizeof s->levels[0]);
     s->n++;
     s->levels[at] = (struct dicom_level){0};
-    return add_part(&s->levels[at], path, i, e);
+    return add_part(&s->levels[at], file, i, e);
 }
 
-static int add(struct dicom_slide *s, const char *path, const struct dicom_instance *i,
-               struct err *e)
+static int add(struct dicom_slide *s, const struct slide_file **file,
+               const struct dicom_instance *i, struct err *e)
 {
     if (dicom_instance_is_level(i))
-        return add_level(s, path, i, e);
+        return add_level(s, file, i, e);
     if (dicom_instance_is_thumbnail(i) && !dicom_instance_obstacle(i) && s->thumbnail.n == 0)
-        return add_part(&s->thumbnail, path, i, e);
+        return add_part(&s->thumbnail, file, i, e);
     return 1;
 }
 
@@ -209,13 +194,15 @@ static int add_sibling(struct dicom_slide *s, const char *folder, const char *na
     char *path = folder_join(folder, name);
     if (!path)
         return err_set(e, "out of memory");
-    int r = dicom_instance_read(&i, path, e);
-    if (r > 0)
-        r = strcmp(i.series, series) ? 1 : add(s, path, &i, e);
-    if (r < 0)
-        err_add(e, "%s of its series", name);
+    const struct slide_file *file = slide_file_open(path, NULL);
     free(path);
-    return r;
+    int r = file ? dicom_instance_read(&i, file, e) : err_sys(e, "cannot open");
+    if (r > 0)
+        r = strcmp(i.series, series) ? 1 : add(s, &file, &i, e);
+    const int code = errno;
+    slide_file_close(file);
+    errno = code;
+    return r < 0 ? err_add(e, "%s of its series", name) : r;
 }
 
 static int add_siblings(struct dicom_slide *s, const char *path, const char *series, struct err *e)
@@ -236,19 +223,19 @@ static int add_siblings(struct dicom_slide *s, const char *path, const char *ser
     return r;
 }
 
-int dicom_slide_find(struct dicom_slide *s, const char *path, struct err *e)
+int dicom_slide_find(struct dicom_slide *s, const struct slide_file *file, struct err *e)
 {
     struct dicom_instance i;
-    *s = (struct dicom_slide){0};
-    int r = dicom_instance_read(&i, path, e);
+    *s = (struct dicom_slide){.given = file};
+    int r = dicom_instance_read(&i, file, e);
     if (r > 0 && (!dicom_instance_is_slide(&i) || !i.series[0])) {
         err_set(e, "it is not a whole-slide image");
         return 0;
     }
     if (r > 0)
-        r = add(s, path, &i, e);
+        r = add(s, &(const struct slide_file *){file}, &i, e);
     if (r > 0)
-        r = add_siblings(s, path, i.series, e);
+        r = add_siblings(s, file->path, i.series, e);
     if (r > 0 && s->n == 0) {
         err_set(e, "its folder has no level of the slide, only other pictures");
         r = 0;

@@ -22,6 +22,7 @@ struct dicom_level {
 };
 
 struct dicom_slide {
+    const struct slide_file *given;          /* of slide_open: not owned, unlike the others */
     struct dicom_level levels[SLIDE_LEVELS]; /* from the largest to the smallest */
     int64_t n;
     struct dicom_level thumbnail; /* no parts when there is none */
@@ -29,7 +30,7 @@ struct dicom_slide {
 
 /* 1: *s is filled; dicom_slide_free it. 0: no DICOM slide, or one that is split in a way that this
  * does not read; e says why. -1: a file of it is damaged, or cannot be read now: errno. */
-int dicom_slide_find(struct dicom_slide *s, const char *path, struct err *e);
+int dicom_slide_find(struct dicom_slide *s, const struct slide_file *file, struct err *e);
 void dicom_slide_free(struct dicom_slide *s);
 
 /* What the first file of a level states. */

@@ -7,13 +7,11 @@
 #include "convert/readers/tiff_file.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 enum { HEAD = 4096 };
 
@@ -123,22 +121,18 @@ static const char *describe(const char *head, size_t n)
     return NULL;
 }
 
-int file_kind_reject(const char *path, const char *why, const char *only, struct err *e)
+int file_kind_reject(const struct slide_file *file, const char *why, const char *only,
+                     struct err *e)
 {
     char head[HEAD + 1];
     struct tiff_file t;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const size_t n = fd >= 0 ? read_at(fd, 0, head, HEAD) : 0;
+    const char *path = file->path;
+    const size_t n = read_at(file->fd, 0, head, HEAD);
     head[n] = 0;
-    if (fd >= 0)
-        close(fd);
-    if (dicom_is(path))
+    if (dicom_is(file))
         return reject_dicom(path, why, e);
-    if (tiff_file_open(&t, path)) {
-        const int r = reject_tiff(path, &t, why, e);
-        tiff_file_close(&t);
-        return r;
-    }
+    if (tiff_file_open(&t, file))
+        return reject_tiff(path, &t, why, e);
     const char *what = describe(head, n);
     if (what)
         return err_set(e, "%s: not a slide: %s", path, what);

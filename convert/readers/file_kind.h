@@ -5,9 +5,11 @@
 #define WSI_FILE_KIND_H
 
 #include "common/base/err.h"
+#include "convert/readers/slide_file.h"
 
 /* Sets the message "PATH: not a slide ...: what it is; remedy". `why` is what a reader says of the
  * file, or ""; `only` which formats this build reads, if not all, or "". Returns -1. */
-int file_kind_reject(const char *path, const char *why, const char *only, struct err *e);
+int file_kind_reject(const struct slide_file *file, const char *why, const char *only,
+                     struct err *e);
 
 #endif

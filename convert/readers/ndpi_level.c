@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MAGNIFICATION = 65421, /* of the lens; negative for macro and map */
@@ -33,11 +32,9 @@ enum {
 
 void ndpi_level_free(struct ndpi_level *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
     free(l->starts);
     free(l->head);
-    *l = (struct ndpi_level){.fd = -1};
+    *l = (struct ndpi_level){0};
 }
 
 /* --- the head of the stream --- */
@@ -254,24 +251,20 @@ static int find_level(struct ndpi_level *l, const struct tiff_file *t, struct er
     return r;
 }
 
-bool ndpi_is(const char *path)
+bool ndpi_is(const struct slide_file *file)
 {
-    return tiff_file_states(path, TIFF_FILE_NDPI);
+    return tiff_file_states(file, TIFF_FILE_NDPI);
 }
 
-int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64_t height,
-                    struct err *e)
+int ndpi_level_read(struct ndpi_level *l, const struct slide_file *file, int64_t width,
+                    int64_t height, struct err *e)
 {
     struct tiff_file t;
-    *l = (struct ndpi_level){.fd = -1, .width = width, .height = height};
+    *l = (struct ndpi_level){.file = file, .width = width, .height = height};
     errno = 0;
     int r = 0;
-    if (tiff_file_open(&t, path)) {
+    if (tiff_file_open(&t, file))
         r = t.is_big || t.is_swapped ? 0 : find_level(l, &t, e);
-        tiff_file_close(&t);
-    }
-    if (r > 0 && (l->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        r = err_sys(e, "cannot open");
     const int code = errno;
     if (r <= 0)
         ndpi_level_free(l);
@@ -308,7 +301,7 @@ static int append(const struct ndpi_level *l, int64_t interval, int marker, stru
     const size_t n = (size_t)(l->starts[interval + 1] - from);
     const bool is_last = interval + 1 == l->across * l->down;
     uint8_t *end = out->bytes + out->n + n - 2;
-    if (read_at(l->fd, from, out->bytes + out->n, n) < n)
+    if (read_at(l->file->fd, from, out->bytes + out->n, n) < n)
         return errno ? err_sys(e, "cannot read") : 1;
     if (end[0] != 0xff || end[1] != (is_last ? MARKER_EOI : MARKER_RST0 + (interval & 7)))
         return 1;
@@ -340,5 +333,5 @@ void ndpi_level_prefetch(const struct ndpi_level *l, int64_t row, int64_t rows)
     const uint64_t from = l->starts[interval_of(l, 0, row, 0)];
     const uint64_t to = l->starts[(last < l->down ? last : l->down) * l->across];
     if (to > from)
-        posix_fadvise(l->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_WILLNEED);
+        posix_fadvise(l->file->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_WILLNEED);
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct ndpi_level {
-    int fd;                /* of the file */
+    const struct slide_file *file;
     int64_t width, height; /* px */
     int64_t cols, rows;    /* of a tile, px: one interval wide, and some MCUs high */
     int64_t across, down;  /* intervals */
@@ -29,7 +29,7 @@ struct ndpi_level {
 };
 
 /* Is it an NDPI file? */
-bool ndpi_is(const char *path);
+bool ndpi_is(const struct slide_file *file);
 
 /*
  * Finds the level of this size. 1: *l is filled; ndpi_level_free it. 0: not an NDPI file, or a
@@ -37,8 +37,8 @@ bool ndpi_is(const char *path);
  * table, intervals that are no part of a row or larger than a tile may be. -1: it cannot be read
  * now; errno. Or it has chroma of half height, with which OpenSlide finds all tiles damaged.
  */
-int ndpi_level_read(struct ndpi_level *l, const char *path, int64_t width, int64_t height,
-                    struct err *e);
+int ndpi_level_read(struct ndpi_level *l, const struct slide_file *file, int64_t width,
+                    int64_t height, struct err *e);
 void ndpi_level_free(struct ndpi_level *l);
 
 /* Tile (col, row) as a JPEG stream; tile_grid.gather, with the level as ctx. Below the picture's

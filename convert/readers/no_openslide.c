@@ -18,10 +18,10 @@ const char *slide_metadata_library(void)
     return "no OpenSlide";
 }
 
-int slide_metadata_open(struct slide_metadata **m, const char *path, int64_t level,
+int slide_metadata_open(struct slide_metadata **m, const struct slide_file *file, int64_t level,
                         struct slide_info *info, struct err *e)
 {
-    (void)m, (void)path, (void)level, (void)info, (void)e;
+    (void)m, (void)file, (void)level, (void)info, (void)e;
     return 0;
 }
 

@@ -7,12 +7,9 @@
 #include "convert/readers/slide_metadata.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* A format of slides. */
 struct format {
@@ -21,7 +18,7 @@ struct format {
     const struct slide_reader *reader;
     bool needs_openslide; /* a build without OpenSlide does not read it */
     /* Is the file of this format? For builds that lack what it needs; may be NULL. */
-    bool (*is)(const char *path);
+    bool (*is)(const struct slide_file *file);
     /* As slide_series(); NULL: a slide is one file, or names the others. */
     bool (*series)(const char *path, char *series);
 };
@@ -59,28 +56,6 @@ static const char *list_formats(bool kept, char *text, size_t size)
     return text;
 }
 
-/* Rejects what is no readable file before any reader is asked. */
-static int check_file(const char *path, struct err *e)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_sys(e,
-                       errno == ENOENT   ? "%s: no such slide; check the path"
-                       : errno == EACCES ? "%s: cannot be read; check its permissions"
-                                         : "%s: cannot open",
-                       path);
-    int bad = fstat(fd, &st);
-    close(fd);
-    if (bad)
-        return err_sys(e, "%s: cannot read its size", path);
-    if (!S_ISREG(st.st_mode))
-        return err_set(e, "%s: not a file", path);
-    if (st.st_size == 0)
-        return err_set(e, "%s: the file is empty; copy the slide again", path);
-    return 0;
-}
-
 /* `why` is what other readers say of the file, or "". */
 static void take_reader(const struct slide_reader *r, const char *why, struct slide_info *info)
 {
@@ -97,40 +72,43 @@ static void take_reader(const struct slide_reader *r, const char *why, struct sl
 }
 
 /* No reader recognises the file; `why` is what one says of it, or "". */
-static int reject(const char *path, const char *why, struct err *e)
+static int reject(const struct slide_file *file, const char *why, struct err *e)
 {
     char list[96], only[160] = "";
     for (const struct format *f = formats; f < formats_end; f++)
-        if (!is_usable(f) && f->is && f->is(path))
+        if (!is_usable(f) && f->is && f->is(file))
             return err_set(e,
                            "%s: not a slide that this build reads: %s; build wsi2h5 with OpenSlide",
-                           path, f->title);
+                           file->path, f->title);
     if (!slide_metadata_available())
         snprintf(only, sizeof only, " (without OpenSlide, this build reads %s)",
                  list_formats(false, list, sizeof list));
-    return file_kind_reject(path, why, only, e);
+    return file_kind_reject(file, why, only, e);
 }
 
-struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
-                         struct err *e)
+struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
+                         struct slide_info *info, struct err *e)
 {
     struct slide *s = NULL;
     struct err why = {""};
-    if (check_file(path, e))
+    if (slide_file_bytes(file) == 0) {
+        errno = 0;
+        err_set(e, "%s: the file is empty; copy the slide again", file->path);
         return NULL;
+    }
     for (const struct format *f = formats; f < formats_end; f++) {
-        const int r = is_usable(f) ? f->reader->open(&s, path, level, threads, info, &why) : 0;
+        const int r = is_usable(f) ? f->reader->open(&s, file, level, threads, info, &why) : 0;
         if (r > 0) {
             take_reader(f->reader, why.msg, info);
             return s;
         }
         if (r < 0) {
             err_set(e, "%s", why.msg);
-            err_add(e, "%s", path);
+            err_add(e, "%s", file->path);
             return NULL;
         }
     }
-    reject(path, why.msg, e);
+    reject(file, why.msg, e);
     return NULL;
 }
 

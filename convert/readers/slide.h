@@ -14,6 +14,7 @@
 #include "common/codec/jpeg_chunk.h"
 #include "common/store/store.h"
 #include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_file.h"
 #include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
@@ -34,8 +35,8 @@ struct slide_reader {
     const char *name;
     /* 1: *s is open and *info is filled. 0: this reader does not know the format, or not this kind
      * of it; e may say which. -1: it knows the format but cannot read the file. `threads` threads
-     * will call read. */
-    int (*open)(struct slide **s, const char *path, int64_t level, int threads,
+     * will call read. `file` must outlive *s. */
+    int (*open)(struct slide **s, const struct slide_file *file, int64_t level, int threads,
                 struct slide_info *info, struct err *e);
     /* Tile (col, row) as [tile_rows][tile_cols][channels] u8, 3 = RGB or 1 = gray. Pixels beyond
      * the slide's edge are undefined. *status is STORE_WHOLE, or STORE_MISSING or STORE_DAMAGED
@@ -60,9 +61,10 @@ struct slide_reader {
     const char *(*contradiction)(const struct slide *s);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
-    /* Calls put for each file of the slide until it returns non-zero, and returns that. NULL: the
-     * slide is one file. */
-    int (*files)(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx);
+    /* Calls put for each file of the slide until it returns non-zero, and returns that; -1 and e: a
+     * file cannot be opened. NULL: the slide is one file. */
+    int (*files)(struct slide *s, int (*put)(void *ctx, const struct slide_file *file), void *ctx,
+                 struct err *e);
     /* Calls put for each property until it returns non-zero, and returns that. */
     int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);
@@ -79,10 +81,11 @@ struct slide_reader {
 
 extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_tiff, slide_openslide;
 
-/* Opens a level of a slide with the first reader that recognises it. NULL with a message that names
- * the file otherwise; then slide_may_pass(errno) says whether the error may pass. */
-struct slide *slide_open(const char *path, int64_t level, int threads, struct slide_info *info,
-                         struct err *e);
+/* Opens a level of a slide with the first reader that recognises it. `file` must outlive it. NULL
+ * with a message that names the file otherwise; then slide_may_pass(errno) says whether the error
+ * may pass. */
+struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
+                         struct slide_info *info, struct err *e);
 /* NULL is allowed. */
 void slide_close(struct slide *s);
 /* Does the file name end like a slide's? For folder searches. */

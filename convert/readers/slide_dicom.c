@@ -11,6 +11,7 @@
 #include "convert/readers/tile_file.h"
 
 #include "common/base/path.h"
+#include "common/base/read_at.h"
 #include "convert/readers/dicom_frames.h"
 #include "convert/readers/dicom_slide.h"
 #include "convert/readers/sha256.h"
@@ -27,7 +28,7 @@ enum { MOST_PROFILE = 1 << 26, MOST_THUMBNAIL = 1 << 24 };
 
 struct dicom_reader {
     struct tiled_slide common;
-    char *path;
+    const struct slide_file *file;
     struct dicom_slide files;
     struct slide_info info;
     struct tile_place *places;
@@ -46,7 +47,6 @@ static void dicom_close(struct slide *s)
     tile_file_close(d->common.tiles);
     dicom_slide_free(&d->files);
     free(d->places);
-    free(d->path);
     free(d);
 }
 
@@ -71,7 +71,7 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
                       struct tile_file **tiles, int *bad, struct err *problem, struct err *e)
 {
     const struct dicom_instance *i = dicom_slide_instance(l);
-    const char *others[TILE_FILES];
+    const struct slide_file *others[TILE_FILES];
     struct tile_grid g = {.format = format_of(i),
                           .cols = dicom_frames_cols(i),
                           .rows = dicom_frames_rows(i),
@@ -82,8 +82,8 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
     const int r = dicom_frames_read(l->parts, l->n, places, bad, problem, e);
     g.places = *places;
     for (int k = 1; k < l->n; k++)
-        others[k - 1] = l->parts[k].path;
-    if (r > 0 && !(*tiles = tile_file_open(l->parts[0].path, &g, threads, e)))
+        others[k - 1] = l->parts[k].file;
+    if (r > 0 && !(*tiles = tile_file_open(l->parts[0].file, &g, threads, e)))
         return -1;
     return r;
 }
@@ -145,22 +145,21 @@ static int open_level(struct dicom_reader *d, int64_t level, int threads, struct
         describe(d, level);
     if (r > 0 && problem.msg[0])
         snprintf(d->info.problem, sizeof d->info.problem, "%.200s", problem.msg);
-    if (r < 0 && bad >= 0 && strcmp(l->parts[bad].path, d->path) != 0)
-        err_add(e, "%s of its series", path_base_name(l->parts[bad].path));
+    if (r < 0 && bad >= 0 && l->parts[bad].file != d->file)
+        err_add(e, "%s of its series", path_base_name(l->parts[bad].file->path));
     return r;
 }
 
-static int dicom_open(struct slide **out, const char *path, int64_t level, int threads,
+static int dicom_open(struct slide **out, const struct slide_file *file, int64_t level, int threads,
                       struct slide_info *info, struct err *e)
 {
     struct dicom_reader *d = calloc(1, sizeof *d);
-    if (!d || !(d->path = strdup(path))) {
-        free(d);
+    if (!d)
         return err_set(e, "out of memory");
-    }
+    d->file = file;
     d->common.slide.reader = &slide_dicom;
     errno = 0;
-    int r = dicom_slide_find(&d->files, path, e);
+    int r = dicom_slide_find(&d->files, file, e);
     if (r > 0)
         r = check_level(&d->files, level, e);
     if (r > 0)
@@ -240,7 +239,7 @@ static int dicom_properties(struct slide *s,
     const struct dicom_reader *d = from_slide(s);
     struct slide_metadata *m = NULL;
     struct slide_info w;
-    if (slide_metadata_open(&m, d->path, 0, &w, NULL) <= 0)
+    if (slide_metadata_open(&m, d->file, 0, &w, NULL) <= 0)
         return own_properties(d, put, ctx);
     const int r = slide_metadata_properties(m, put, ctx);
     slide_metadata_close(m);
@@ -311,21 +310,10 @@ static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64
     return r;
 }
 
-/* Reads n bytes of a file. 0, or errno of what failed; *lost: they are not in the file. */
-static int read_bytes(const char *path, uint64_t at, uint8_t *out, size_t n, bool *lost)
-{
-    struct dicom_file f;
-    *lost = !dicom_file_open(&f, path) || !dicom_file_bytes(&f, at, out, n);
-    const int code = !*lost ? 0 : f.fd < 0 ? errno : f.code;
-    dicom_file_close(&f);
-    return code;
-}
-
 static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
     const struct dicom_part *l = &from_slide(s)->files.levels[0].parts[0];
     const struct dicom_place *p = &l->instance.icc;
-    bool lost;
     if (p->bytes < 1)
         return 0;
     if (p->bytes > MOST_PROFILE)
@@ -333,8 +321,7 @@ static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct e
     *bytes = p->bytes;
     if (!(*profile = malloc(p->bytes)))
         return err_set(e, "out of memory");
-    errno = read_bytes(l->path, p->at, *profile, p->bytes, &lost);
-    if (!lost)
+    if (read_at(l->file->fd, p->at, *profile, p->bytes) == p->bytes)
         return 1;
     const int code = errno;
     free(*profile);
@@ -344,13 +331,15 @@ static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct e
                                 : damaged(e, "its ICC profile cannot be read");
 }
 
-static int dicom_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
+static int dicom_files(struct slide *s, int (*put)(void *ctx, const struct slide_file *file),
+                       void *ctx, struct err *e)
 {
+    (void)e; /* they are open */
     const struct dicom_slide *f = &from_slide(s)->files;
-    int r = f->thumbnail.n > 0 ? put(ctx, f->thumbnail.parts[0].path) : 0;
+    int r = f->thumbnail.n > 0 ? put(ctx, f->thumbnail.parts[0].file) : 0;
     for (int64_t k = 0; k < f->n; k++)
         for (int j = 0; j < f->levels[k].n && r == 0; j++)
-            r = put(ctx, f->levels[k].parts[j].path);
+            r = put(ctx, f->levels[k].parts[j].file);
     return r;
 }
 

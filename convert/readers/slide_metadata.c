@@ -13,7 +13,7 @@
 enum { OTHER_TILE = 256, MOST_TILE = 4096, MOST_PIXELS = 1 << 26 };
 
 struct slide_metadata {
-    char *path;
+    const struct slide_file *file;
     openslide_t *handle; /* NULL after an error, until it is needed again */
     uint8_t background[3];
 };
@@ -153,7 +153,7 @@ static openslide_t *try_handle(const char *path, int *r, bool *passing, struct e
 
 /* As try_handle. OpenSlide asks one format after the other, so a call that fails once can make it
  * take the slide for another format, or for none: such answers are asked for twice. */
-static openslide_t *open_handle(const char *path, int *r, struct err *e)
+static openslide_t *ask_twice(const char *path, int *r, struct err *e)
 {
     bool passing;
     openslide_t *o = try_handle(path, r, &passing, e);
@@ -164,21 +164,34 @@ static openslide_t *open_handle(const char *path, int *r, struct err *e)
     return try_handle(path, r, &passing, e);
 }
 
-int slide_metadata_open(struct slide_metadata **out, const char *path, int64_t level,
+/* As ask_twice, if the path still leads to the file. */
+static openslide_t *open_handle(const struct slide_file *file, int *r, struct err *e)
+{
+    openslide_t *o = ask_twice(file->path, r, e);
+    if (slide_file_confirm(file, e) == 0)
+        return o;
+    const int code = errno;
+    if (o)
+        openslide_close(o);
+    errno = code;
+    *r = -1;
+    return NULL;
+}
+
+int slide_metadata_open(struct slide_metadata **out, const struct slide_file *file, int64_t level,
                         struct slide_info *info, struct err *e)
 {
     int r;
     silence();
-    openslide_t *o = open_handle(path, &r, e);
+    openslide_t *o = open_handle(file, &r, e);
     if (!o)
         return r;
     struct slide_metadata *m = calloc(1, sizeof *m);
-    if (!m || !(m->path = strdup(path))) {
+    if (!m) {
         openslide_close(o);
-        free(m);
         return err_set(e, "out of memory");
     }
-    m->handle = o;
+    *m = (struct slide_metadata){.file = file, .handle = o};
     if (describe(o, level, info, e)) {
         slide_metadata_close(m);
         return -1;
@@ -209,7 +222,7 @@ static bool agree(openslide_t *a, openslide_t *b)
 int slide_metadata_confirm(const struct slide_metadata *m, struct err *e)
 {
     int r;
-    openslide_t *again = open_handle(m->path, &r, e);
+    openslide_t *again = open_handle(m->file, &r, e);
     const bool same = again && agree(m->handle, again);
     if (again)
         openslide_close(again);
@@ -225,7 +238,6 @@ void slide_metadata_close(struct slide_metadata *m)
         return;
     if (m->handle)
         openslide_close(m->handle);
-    free(m->path);
     free(m);
 }
 
@@ -234,7 +246,7 @@ static openslide_t *handle(struct slide_metadata *m, struct err *e)
 {
     int r = 0;
     if (!m->handle)
-        m->handle = open_handle(m->path, &r, e);
+        m->handle = open_handle(m->file, &r, e);
     return m->handle;
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/base/err.h"
 #include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_file.h"
 #include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
@@ -22,9 +23,9 @@ struct slide_metadata;
 bool slide_metadata_available(void);
 
 /* 1: *m is open and *info describes the level. 0: OpenSlide does not know the format.
- * SLIDE_DAMAGED: it rejects the file. -1: the file cannot be read now, or the slide does not have
- * the level. */
-int slide_metadata_open(struct slide_metadata **m, const char *path, int64_t level,
+ * SLIDE_DAMAGED: it rejects the file. -1: the file cannot be read now, the path leads to another
+ * file, or the slide does not have the level. `file` must outlive *m. */
+int slide_metadata_open(struct slide_metadata **m, const struct slide_file *file, int64_t level,
                         struct slide_info *info, struct err *e);
 /* Opens the slide once more and compares. OpenSlide leaves out what a call that fails keeps it from
  * reading, and does not report it: levels, so that the quickhash is another one, or a format. -1:

@@ -36,8 +36,8 @@ static void ndpi_close(struct slide *s)
     free(v);
 }
 
-static int open_tiles(struct ndpi *v, const char *path, int threads, struct slide_info *info,
-                      struct err *e)
+static int open_tiles(struct ndpi *v, const struct slide_file *file, int threads,
+                      struct slide_info *info, struct err *e)
 {
     const struct ndpi_level *l = &v->level;
     struct tile_grid g = {.format = {.compression = TILE_JPEG,
@@ -52,30 +52,29 @@ static int open_tiles(struct ndpi *v, const char *path, int threads, struct slid
     info->tile_cols = l->cols;
     info->tile_rows = l->rows;
     info->has_eighth = info->gray_is_luma = true;
-    v->common.tiles = tile_file_open(path, &g, threads, e);
+    v->common.tiles = tile_file_open(file, &g, threads, e);
     return v->common.tiles ? 1 : -1;
 }
 
-static int ndpi_open(struct slide **out, const char *path, int64_t level, int threads,
+static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t level, int threads,
                      struct slide_info *info, struct err *e)
 {
     struct slide_info i;
-    if (!ndpi_is(path))
+    if (!ndpi_is(file))
         return 0;
     struct ndpi *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
     v->common.slide.reader = &slide_ndpi;
-    v->level.fd = -1;
     /* what OpenSlide rejects is reported by its own reader, which is asked next */
-    int r = slide_metadata_open(&v->metadata, path, level, &i, e);
+    int r = slide_metadata_open(&v->metadata, file, level, &i, e);
     r = r == SLIDE_DAMAGED ? 0 : r;
     if (r > 0 && slide_metadata_confirm(v->metadata, e))
         r = -1;
     if (r > 0)
-        r = ndpi_level_read(&v->level, path, i.width, i.height, e);
+        r = ndpi_level_read(&v->level, file, i.width, i.height, e);
     if (r > 0)
-        r = open_tiles(v, path, threads, &i, e);
+        r = open_tiles(v, file, threads, &i, e);
     if (r <= 0) {
         const int code = errno;
         ndpi_close(&v->common.slide);

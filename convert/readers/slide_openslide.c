@@ -29,7 +29,7 @@ struct scratch {
 
 struct openslide_reader {
     struct slide slide;
-    char *path;
+    const struct slide_file *file;
     struct slide_info info;
     struct slide_metadata *metadata;
     uint8_t *empty; /* tiff_file_empty_tiles */
@@ -57,19 +57,18 @@ static void reader_close(struct slide *s)
     slide_metadata_close(r->metadata);
     free(r->scratch);
     free(r->empty);
-    free(r->path);
     free(r);
 }
 
 /* OpenSlide 3.4 returns uninitialised memory for levels of TIFF files that are smaller than one
  * tile, unless it decodes the tiles without libtiff. */
-static int check_safe(const char *path, const struct slide_info *i, struct err *e)
+static int check_safe(const struct slide_file *file, const struct slide_info *i, struct err *e)
 {
     enum { JPEG = 7, J2K_YCBCR = 33003, J2K_RGB = 33005 };
     if (strncmp(openslide_get_version(), "3.", 2) != 0 ||
         (i->width >= i->tile_cols && i->height >= i->tile_rows))
         return 0;
-    const uint64_t c = tiff_file_compression(path, i);
+    const uint64_t c = tiff_file_compression(file, i);
     if (c == 0 || c == JPEG || c == J2K_YCBCR || c == J2K_RGB)
         return 0;
     return err_set(e,
@@ -78,14 +77,14 @@ static int check_safe(const char *path, const struct slide_info *i, struct err *
                    i->level, openslide_get_version(), i->levels > 1 ? "another level, or " : "");
 }
 
-static int reader_open(struct slide **out, const char *path, int64_t level, int threads,
-                       struct slide_info *info, struct err *e)
+static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,
+                       int threads, struct slide_info *info, struct err *e)
 {
     struct slide_metadata *m = NULL;
-    const int found = slide_metadata_open(&m, path, level, info, e);
+    const int found = slide_metadata_open(&m, file, level, info, e);
     if (found <= 0)
         return found ? -1 : 0;
-    if (check_safe(path, info, e) || slide_metadata_confirm(m, e)) {
+    if (check_safe(file, info, e) || slide_metadata_confirm(m, e)) {
         slide_metadata_close(m);
         return -1;
     }
@@ -95,28 +94,28 @@ static int reader_open(struct slide **out, const char *path, int64_t level, int 
         return err_set(e, "out of memory");
     }
     *r = (struct openslide_reader){.slide.reader = &slide_openslide,
-                                   .path = strdup(path),
+                                   .file = file,
                                    .info = *info,
                                    .metadata = m,
                                    .threads = threads,
                                    .scratch = calloc((size_t)threads, sizeof *r->scratch)};
-    if (!r->path || !r->scratch) {
+    if (!r->scratch) {
         reader_close(&r->slide);
         return err_set(e, "out of memory");
     }
-    if (tiff_file_check_level(path, info, e) ||
-        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(path, 0, e))) {
+    if (tiff_file_check_level(file, info, e) ||
+        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(file, 0, e))) {
         reader_close(&r->slide);
         return -1;
     }
     errno = 0;
-    r->empty = tiff_file_empty_tiles(path, info);
+    r->empty = tiff_file_empty_tiles(file, info);
     if (!r->empty && slide_may_pass(errno)) {
         err_sys(e, "cannot read its directories");
         reader_close(&r->slide);
         return -1;
     }
-    tiff_file_obstacle(path, info, info->no_jpeg, sizeof info->no_jpeg);
+    tiff_file_obstacle(file, info, info->no_jpeg, sizeof info->no_jpeg);
     *out = &r->slide;
     return 1;
 }
@@ -137,12 +136,12 @@ static openslide_t *thread_handle(struct openslide_reader *r, struct scratch *t,
     if (t->handle)
         return t->handle;
     errno = 0;
-    openslide_t *o = openslide_open(r->path);
+    openslide_t *o = openslide_open(r->file->path);
     const char *error = o ? openslide_get_error(o) : NULL;
     if (o && !error && is_same_slide(r, o))
         return t->handle = o;
     error = error ? error : strerror(errno ? errno : EIO);
-    err_set(e, "%s: OpenSlide can no longer read it: %s; try again", r->path, error);
+    err_set(e, "%s: OpenSlide can no longer read it: %s; try again", r->file->path, error);
     if (o)
         openslide_close(o);
     return NULL;
@@ -281,9 +280,10 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
 
 /* --- metadata --- */
 
-static int reader_files(struct slide *s, int (*put)(void *ctx, const char *path), void *ctx)
+static int reader_files(struct slide *s, int (*put)(void *ctx, const struct slide_file *file),
+                        void *ctx, struct err *e)
 {
-    return sources_companions(from_slide(s)->path, put, ctx);
+    return sources_companions(from_slide(s)->file, put, ctx, e);
 }
 
 static int reader_properties(struct slide *s,

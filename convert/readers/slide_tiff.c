@@ -28,7 +28,7 @@
 struct tiff_slide {
     struct tiled_slide common;
     struct slide_info info;
-    char *path;
+    const struct slide_file *file;
     struct tiff_level level;
     struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
 };
@@ -46,7 +46,6 @@ static void tiff_close(struct slide *s)
     tile_file_close(v->common.tiles);
     slide_metadata_close(v->metadata);
     tiff_level_free(&v->level);
-    free(v->path);
     free(v);
 }
 
@@ -108,12 +107,12 @@ static void describe(struct tiff_slide *v, int64_t level)
 }
 
 /* OpenSlide does not open the file: that is a problem of a scanner's file that it should know. */
-static void note_refusal(struct tiff_slide *v, const char *path, int known, struct err *why)
+static void note_refusal(struct tiff_slide *v, int known, struct err *why)
 {
     struct slide_info *i = &v->info;
     if (v->level.kind > TIFF_PHILIPS)
         return;
-    text_replace(why->msg, sizeof why->msg, path, "the file"); /* stores keep no path */
+    text_replace(why->msg, sizeof why->msg, v->file->path, "the file"); /* stores keep no path */
     snprintf(i->problem, sizeof i->problem, "%.200s",
              known < 0 ? why->msg : "OpenSlide does not know it");
 }
@@ -133,7 +132,7 @@ static void take_description(struct slide_info *i, const struct slide_info *w, b
 }
 
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
-static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, struct err *e)
+static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
 {
     struct slide_info w;
     struct err why = {""};
@@ -142,7 +141,7 @@ static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, 
     const bool visible = level < l->visible;
     if (!slide_metadata_available())
         return 1;
-    const int known = slide_metadata_open(&v->metadata, path, visible ? level : 0, &w, &why);
+    const int known = slide_metadata_open(&v->metadata, v->file, visible ? level : 0, &w, &why);
     if (known == -1 && slide_may_pass(errno))
         return err_set(e, "%s", why.msg);
     if (known == -1) { /* the file has the level: a call that failed has hidden it */
@@ -150,7 +149,7 @@ static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, 
         return err_set(e, "OpenSlide does not see its level %" PRId64 "; try again", level);
     }
     if (known <= 0) {
-        note_refusal(v, path, known, &why);
+        note_refusal(v, known, &why);
         return 1;
     }
     if (strcmp(w.vendor, i->vendor) != 0 ||
@@ -165,7 +164,7 @@ static int take_metadata(struct tiff_slide *v, const char *path, int64_t level, 
     return 1;
 }
 
-static int open_tiles(struct tiff_slide *v, const char *path, int threads, struct err *e)
+static int open_tiles(struct tiff_slide *v, int threads, struct err *e)
 {
     const struct tiff_level *l = &v->level;
     struct tile_grid g = {.format = l->format,
@@ -174,27 +173,25 @@ static int open_tiles(struct tiff_slide *v, const char *path, int threads, struc
                           .places = l->places,
                           .in_planes = l->in_planes};
     memcpy(g.background, v->info.background, sizeof g.background);
-    v->common.tiles = tile_file_open(path, &g, threads, e);
+    v->common.tiles = tile_file_open(v->file, &g, threads, e);
     return v->common.tiles ? 1 : -1;
 }
 
-static int open_as(const struct slide_reader *reader, struct slide **out, const char *path,
-                   int64_t level, int threads, struct slide_info *info, struct err *e)
+static int open_as(const struct slide_reader *reader, struct slide **out,
+                   const struct slide_file *file, int64_t level, int threads,
+                   struct slide_info *info, struct err *e)
 {
     struct tiff_slide *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, "out of memory");
-    *v = (struct tiff_slide){.common.slide.reader = reader};
-    int r = tiff_level_read(&v->level, path, level, reader == &slide_svs, e);
+    *v = (struct tiff_slide){.common.slide.reader = reader, .file = file};
+    int r = tiff_level_read(&v->level, file, level, reader == &slide_svs, e);
     if (r > 0) {
         describe(v, level);
-        r = take_metadata(v, path, level, e);
+        r = take_metadata(v, level, e);
     }
     if (r > 0)
-        r = open_tiles(v, path, threads, e);
-    v->path = strdup(path);
-    if (r > 0 && !v->path)
-        r = err_set(e, "out of memory");
+        r = open_tiles(v, threads, e);
     if (r <= 0) {
         const int code = errno;
         tiff_close(&v->common.slide);
@@ -206,16 +203,16 @@ static int open_as(const struct slide_reader *reader, struct slide **out, const 
     return 1;
 }
 
-static int svs_open(struct slide **out, const char *path, int64_t level, int threads,
+static int svs_open(struct slide **out, const struct slide_file *file, int64_t level, int threads,
                     struct slide_info *info, struct err *e)
 {
-    return open_as(&slide_svs, out, path, level, threads, info, e);
+    return open_as(&slide_svs, out, file, level, threads, info, e);
 }
 
-static int tiff_open(struct slide **out, const char *path, int64_t level, int threads,
+static int tiff_open(struct slide **out, const struct slide_file *file, int64_t level, int threads,
                      struct slide_info *info, struct err *e)
 {
-    return open_as(&slide_tiff, out, path, level, threads, info, e);
+    return open_as(&slide_tiff, out, file, level, threads, info, e);
 }
 
 static const char *tiff_contradiction(const struct slide *s)
@@ -244,7 +241,7 @@ static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_
     if (r != 0 || (v->metadata && *width > 0) || !is_aperio(&v->level))
         return r;
     /* OpenSlide drops a thumbnail without a word when it cannot open the file once more */
-    if (tiff_level_thumbnail(v->path, rgb, width, height))
+    if (tiff_level_thumbnail(v->file, rgb, width, height))
         return 1;
     if (slide_may_pass(errno))
         return err_sys(e, "cannot read its thumbnail");
@@ -255,7 +252,7 @@ static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_
 static int tiff_thumbnail_jpeg(struct slide *s, struct jpeg_strips *out, struct err *e)
 {
     const struct tiff_slide *v = from_slide(s);
-    return svs_thumbnail_keep(v->path, &v->level.thumbnail, out, e);
+    return svs_thumbnail_keep(v->file, &v->level.thumbnail, out, e);
 }
 
 static int tiff_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)

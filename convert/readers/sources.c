@@ -12,14 +12,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     PORTION = 1 << 16,
@@ -92,39 +89,35 @@ static enum dicom_step find_pixels(void *ctx, struct dicom_file *f, const struct
     return DICOM_STOP;
 }
 
-static int add_dicom(const char *path, int fd, uint32_t *crc, struct err *e)
+static int add_dicom(const struct slide_file *file, uint32_t *crc, struct err *e)
 {
     struct dicom_file f;
     uint8_t item[8];
     uint64_t pixels = 0;
-    const bool read = dicom_file_open(&f, path) && dicom_file_walk(&f, find_pixels, &pixels);
+    const bool read = dicom_file_open(&f, file) && dicom_file_walk(&f, find_pixels, &pixels);
     const bool tabled = read && pixels && dicom_file_bytes(&f, pixels, item, sizeof item);
     const uint32_t table = tabled ? dicom_u32(item + 4) : 0;
-    const int code = f.code;
-    dicom_file_close(&f);
-    errno = code;
-    if (code)
+    errno = f.code;
+    if (f.code)
         return err_sys(e, "cannot be read");
-    return add_bytes(fd, 0, pixels ? pixels + 8 + (table < MOST_TABLE ? table : 0) : PORTION, crc,
-                     e);
+    return add_bytes(file->fd, 0, pixels ? pixels + 8 + (table < MOST_TABLE ? table : 0) : PORTION,
+                     crc, e);
 }
 
-static int add_index(const char *path, int fd, int64_t bytes, uint32_t *crc, struct err *e)
+static int add_index(const struct slide_file *file, uint32_t *crc, struct err *e)
 {
     struct tiff_file t;
     int left = MOST_DIRECTORIES;
-    if (dicom_is(path))
-        return add_dicom(path, fd, crc, e);
+    if (dicom_is(file))
+        return add_dicom(file, crc, e);
     errno = 0;
-    if (tiff_file_open(&t, path)) {
-        const int r = add_directories(&t, t.first, &left, crc, e);
-        tiff_file_close(&t);
-        return r;
-    }
+    if (tiff_file_open(&t, file))
+        return add_directories(&t, t.first, &left, crc, e);
     if (slide_may_pass(errno))
         return err_sys(e, "cannot be read");
-    const uint64_t n = (uint64_t)bytes, some = n < PORTION ? n : PORTION;
-    return add_bytes(fd, 0, some, crc, e) || add_bytes(fd, n - some, some, crc, e) ? -1 : 0;
+    const uint64_t n = slide_file_bytes(file), some = n < PORTION ? n : PORTION;
+    return add_bytes(file->fd, 0, some, crc, e) || add_bytes(file->fd, n - some, some, crc, e) ? -1
+                                                                                               : 0;
 }
 
 /* --- the list --- */
@@ -136,30 +129,13 @@ struct listing {
     struct err *e;
 };
 
-static int describe(const char *path, struct store_source *s, struct err *e)
-{
-    struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_sys(e, "%s: cannot open", path);
-    int r = fstat(fd, &st) ? err_sys(e, "cannot read its size") : 0;
-    if (r == 0) {
-        s->bytes = st.st_size;
-        s->mtime_ns = clock_ns(&st.st_mtim);
-        r = add_index(path, fd, s->bytes, &s->index_crc32, e);
-    }
-    const int code = errno;
-    close(fd);
-    errno = code;
-    return r ? err_add(e, "%s", path) : 0;
-}
-
-static int add_file(void *ctx, const char *path)
+static int add_file(void *ctx, const struct slide_file *file)
 {
     struct listing *l = ctx;
     struct sources *out = l->out;
     if (out->n == STORE_MOST_SOURCES)
-        return err_set(l->e, "%s: the slide has more than %d files", path, STORE_MOST_SOURCES);
+        return err_set(l->e, "%s: the slide has more than %d files", file->path,
+                       STORE_MOST_SOURCES);
     if (out->n == l->room) {
         l->room = 2 * l->room + 4;
         struct store_source *more = realloc(out->list, (size_t)l->room * sizeof *more);
@@ -172,19 +148,21 @@ static int add_file(void *ctx, const char *path)
     if (l->anonymous)
         snprintf(s->name, sizeof s->name, "%" PRId64, out->n + 1);
     else
-        snprintf(s->name, sizeof s->name, "%s", path_base_name(path));
-    if (describe(path, s, l->e))
-        return -1;
+        snprintf(s->name, sizeof s->name, "%s", path_base_name(file->path));
+    s->bytes = file->st.st_size;
+    s->mtime_ns = clock_ns(&file->st.st_mtim);
+    if (add_index(file, &s->index_crc32, l->e))
+        return err_add(l->e, "%s", file->path);
     out->n++;
     return 0;
 }
 
-int sources_list(struct sources *out, struct slide *s, const char *path, bool anonymous,
-                 struct err *e)
+int sources_list(struct sources *out, struct slide *s, const struct slide_file *file,
+                 bool anonymous, struct err *e)
 {
     struct listing l = {.out = out, .anonymous = anonymous, .e = e};
     *out = (struct sources){0};
-    return s->reader->files ? s->reader->files(s, add_file, &l) : add_file(&l, path);
+    return s->reader->files ? s->reader->files(s, add_file, &l, e) : add_file(&l, file);
 }
 
 void sources_free(struct sources *s)
@@ -200,24 +178,35 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int put_file_of(const char *folder, const char *name,
-                       int (*put)(void *ctx, const char *path), void *ctx)
+/* Where the files of a slide go. */
+struct taker {
+    int (*put)(void *ctx, const struct slide_file *file);
+    void *ctx;
+    struct err *e;
+};
+
+/* A name that leads to no file is passed over. */
+static int put_file_of(const char *folder, const char *name, const struct taker *t)
 {
-    struct stat st;
     char *path = folder_join(folder, name);
-    const int r = path && !stat(path, &st) && S_ISREG(st.st_mode) ? put(ctx, path) : 0;
+    if (!path)
+        return err_set(t->e, "out of memory");
+    struct slide_file *file = slide_file_open(path, t->e);
+    const bool none = !file && (errno == 0 || errno == ENOENT);
+    const int r = file ? t->put(t->ctx, file) : none ? 0 : -1;
+    slide_file_close(file);
     free(path);
     return r;
 }
 
 /* The files of a MIRAX slide NAME.mrxs are in the folder NAME. */
-static int put_folder(const char *folder, int (*put)(void *ctx, const char *path), void *ctx)
+static int put_folder(const char *folder, const struct taker *t)
 {
     struct dirent **names;
     const int n = scandir(folder, &names, NULL, by_name);
-    int r = 0;
+    int r = n < 0 ? err_sys(t->e, "%s: cannot be listed", folder) : 0;
     for (int k = 0; k < n; k++) {
-        r = r ? r : put_file_of(folder, names[k]->d_name, put, ctx);
+        r = r ? r : put_file_of(folder, names[k]->d_name, t);
         free(names[k]);
     }
     if (n >= 0)
@@ -226,37 +215,38 @@ static int put_folder(const char *folder, int (*put)(void *ctx, const char *path
 }
 
 /* A VMS or VMU file has lines "ImageFile=NAME". */
-static int put_named(const char *path, const char *folder, int (*put)(void *ctx, const char *path),
-                     void *ctx)
+static int put_named(const struct slide_file *file, const char *folder, const struct taker *t)
 {
-    char line[1024];
-    FILE *f = fopen(path, "re");
-    int r = 0;
-    for (long seen = 0; f && r == 0 && seen < MOST_TEXT && fgets(line, sizeof line, f);) {
-        char *name = strchr(line, '=');
-        seen += (long)strlen(line);
-        line[strcspn(line, "\r\n")] = 0;
+    char *text = calloc(1, MOST_TEXT + 1), *rest = NULL;
+    int r = text ? 0 : err_set(t->e, "out of memory");
+    if (text && read_at(file->fd, 0, text, MOST_TEXT) < MOST_TEXT && errno)
+        r = err_sys(t->e, "%s: cannot be read", file->path);
+    for (char *line = text ? strtok_r(text, "\r\n", &rest) : NULL; line && r == 0;
+         line = strtok_r(NULL, "\r\n", &rest)) {
+        const char *name = strchr(line, '=');
         if (name && name[1] && !strchr(name + 1, '/'))
-            r = put_file_of(folder, name + 1, put, ctx);
+            r = put_file_of(folder, name + 1, t);
     }
-    if (f)
-        fclose(f);
+    free(text);
     return r;
 }
 
-int sources_companions(const char *path, int (*put)(void *ctx, const char *path), void *ctx)
+int sources_companions(const struct slide_file *file,
+                       int (*put)(void *ctx, const struct slide_file *file), void *ctx,
+                       struct err *e)
 {
-    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const struct taker t = {put, ctx, e};
+    const char *path = file->path, *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     const bool is_mrxs = dot && !strcasecmp(dot, ".mrxs");
     const bool is_vms = dot && (!strcasecmp(dot, ".vms") || !strcasecmp(dot, ".vmu"));
     char *folder = is_mrxs ? strndup(path, (size_t)(dot - path))
                    : slash ? strndup(path, (size_t)(slash - path + 1))
                            : strdup(".");
-    int r = put(ctx, path);
-    if (r == 0 && folder && is_mrxs)
-        r = put_folder(folder, put, ctx);
-    if (r == 0 && folder && is_vms)
-        r = put_named(path, folder, put, ctx);
+    int r = folder ? put(ctx, file) : err_set(e, "out of memory");
+    if (r == 0 && is_mrxs)
+        r = put_folder(folder, &t);
+    if (r == 0 && is_vms)
+        r = put_named(file, folder, &t);
     free(folder);
     return r;
 }

@@ -24,14 +24,16 @@ struct sources {
     int64_t n;
 };
 
-/* Lists the files of an open slide, of which one is at `path`. `anonymous`: numbers stand for
- * names. -1: one of them cannot be read now. sources_free it always. */
-int sources_list(struct sources *out, struct slide *s, const char *path, bool anonymous,
-                 struct err *e);
+/* Lists the files of an open slide, of which one is `file`. `anonymous`: numbers stand for names.
+ * -1: one of them cannot be read now. sources_free it always. */
+int sources_list(struct sources *out, struct slide *s, const struct slide_file *file,
+                 bool anonymous, struct err *e);
 void sources_free(struct sources *s);
 
-/* Calls put for `path` and for the files that belong to it: those of the folder of a MIRAX slide,
- * those that a VMS or VMU file names. Until put returns non-zero; returns that. */
-int sources_companions(const char *path, int (*put)(void *ctx, const char *path), void *ctx);
+/* Calls put for a file and for those that belong to it: those of the folder of a MIRAX slide, those
+ * that a VMS or VMU file names. As slide_reader.files. */
+int sources_companions(const struct slide_file *file,
+                       int (*put)(void *ctx, const struct slide_file *file), void *ctx,
+                       struct err *e);
 
 #endif

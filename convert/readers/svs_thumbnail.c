@@ -15,13 +15,13 @@ void svs_strips_free(struct svs_strips *s)
 }
 
 /* Opens strips of so many rows, from strip `first` on. */
-static struct tiled_slide open_strips(const char *path, const struct svs_strips *s, int64_t first,
-                                      int64_t rows, struct err *e)
+static struct tiled_slide open_strips(const struct slide_file *file, const struct svs_strips *s,
+                                      int64_t first, int64_t rows, struct err *e)
 {
     struct tile_grid g = {
         .format = s->format, .cols = 1, .rows = s->n - first, .places = s->places + first};
     g.format.rows = rows;
-    return (struct tiled_slide){.tiles = tile_file_open(path, &g, 1, e)};
+    return (struct tiled_slide){.tiles = tile_file_open(file, &g, 1, e)};
 }
 
 /* Strip k as a chunk, if it is not damaged. 1, 0 or -1. */
@@ -39,13 +39,13 @@ static int keep_strip(struct tiled_slide *t, int64_t k, struct jpeg_strips *out,
 }
 
 /* A last strip of fewer rows as pixels. 1, 0 or -1. */
-static int keep_pixels(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
-                       struct err *e)
+static int keep_pixels(const struct slide_file *file, const struct svs_strips *s,
+                       struct jpeg_strips *out, struct err *e)
 {
     const size_t bytes = (size_t)(3 * out->width * out->rows);
     struct jpeg_chunk chunk = {.bytes = calloc(1, bytes), .n = bytes, .room = bytes};
     enum store_status status = STORE_DAMAGED;
-    struct tiled_slide t = open_strips(path, s, s->n - 1, s->height - (s->n - 1) * out->rows, e);
+    struct tiled_slide t = open_strips(file, s, s->n - 1, s->height - (s->n - 1) * out->rows, e);
     int r = !chunk.bytes ? err_set(e, "out of memory") : t.tiles ? 0 : -1;
     if (r == 0)
         r = tile_file_read(&t.slide, 0, 0, 0, 3, chunk.bytes, &status, e);
@@ -56,24 +56,24 @@ static int keep_pixels(const char *path, const struct svs_strips *s, struct jpeg
     return r;
 }
 
-static int keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
+static int keep(const struct slide_file *file, const struct svs_strips *s, struct jpeg_strips *out,
                 struct err *e)
 {
-    struct tiled_slide t = open_strips(path, s, 0, out->rows, e);
+    struct tiled_slide t = open_strips(file, s, 0, out->rows, e);
     int r = t.tiles ? 1 : -1;
     for (int64_t k = 0; r > 0 && k < s->n; k++)
-        r = jpeg_strips_is_raw(out, k) ? keep_pixels(path, s, out, e) : keep_strip(&t, k, out, e);
+        r = jpeg_strips_is_raw(out, k) ? keep_pixels(file, s, out, e) : keep_strip(&t, k, out, e);
     tile_file_close(t.tiles);
     return r;
 }
 
-int svs_thumbnail_keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
-                       struct err *e)
+int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s,
+                       struct jpeg_strips *out, struct err *e)
 {
     *out =
         (struct jpeg_strips){.width = s->format.cols, .height = s->height, .rows = s->format.rows};
     errno = 0;
-    int r = s->n > 0 ? keep(path, s, out, e) : 0;
+    int r = s->n > 0 ? keep(file, s, out, e) : 0;
     if (r < 0 && !slide_may_pass(errno)) /* tables that are damaged */
         r = 0;
     if (r <= 0) {

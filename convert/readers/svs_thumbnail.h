@@ -25,7 +25,7 @@ struct svs_strips {
 void svs_strips_free(struct svs_strips *s);
 /* Reads the strips. 1; 0: they cannot be kept, as they are damaged or of a kind that a chunk cannot
  * hold; -1: they cannot be read now. */
-int svs_thumbnail_keep(const char *path, const struct svs_strips *s, struct jpeg_strips *out,
-                       struct err *e);
+int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s,
+                       struct jpeg_strips *out, struct err *e);
 
 #endif

@@ -4,14 +4,11 @@
 #include "common/base/read_at.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_TAGS = 4096, MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME = 4096 };
 enum { RGB = 2, PALETTE = 3, SEPARATE = 2 }; /* values of the tags Photometric and Planes */
@@ -68,34 +65,19 @@ static void take_wide(struct tiff_file *t, uint64_t first)
     tiff_directory_free(&d);
 }
 
-bool tiff_file_open(struct tiff_file *t, const char *path)
+bool tiff_file_open(struct tiff_file *t, const struct slide_file *file)
 {
     uint8_t head[16];
-    struct stat st;
-    *t = (struct tiff_file){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    if (t->fd >= 0 && !fstat(t->fd, &st) && S_ISREG(st.st_mode)) {
-        t->bytes = (uint64_t)st.st_size;
-        if (get_bytes(t, 0, head, sizeof head) &&
-            (!memcmp(head, "II", 2) || !memcmp(head, "MM", 2))) {
-            t->is_swapped = head[0] == 'M';
-            const uint64_t version = number(t, head + 2, 2);
-            t->is_big = version == 43;
-            t->first = number(t, head + (t->is_big ? 8 : 4), t->is_big ? 8 : 4);
-            if (version == 42 && t->bytes > UINT32_MAX)
-                take_wide(t, number(t, head + 4, 8));
-            if (version == 42 || version == 43)
-                return true;
-        }
-    }
-    tiff_file_close(t);
-    return false;
-}
-
-void tiff_file_close(struct tiff_file *t)
-{
-    if (t->fd >= 0)
-        close(t->fd);
-    t->fd = -1;
+    *t = (struct tiff_file){.fd = file->fd, .bytes = slide_file_bytes(file)};
+    if (!get_bytes(t, 0, head, sizeof head) || (memcmp(head, "II", 2) && memcmp(head, "MM", 2)))
+        return false;
+    t->is_swapped = head[0] == 'M';
+    const uint64_t version = number(t, head + 2, 2);
+    t->is_big = version == 43;
+    t->first = number(t, head + (t->is_big ? 8 : 4), t->is_big ? 8 : 4);
+    if (version == 42 && t->bytes > UINT32_MAX)
+        take_wide(t, number(t, head + 4, 8));
+    return version == 42 || version == 43;
 }
 
 /* One entry: number, type, count, and the values or their offset. */
@@ -169,17 +151,16 @@ const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16
     return NULL;
 }
 
-bool tiff_file_states(const char *path, uint16_t number)
+bool tiff_file_states(const struct slide_file *file, uint16_t number)
 {
     struct tiff_file t;
     struct tiff_directory d;
-    if (!tiff_file_open(&t, path))
+    if (!tiff_file_open(&t, file))
         return false;
     const bool found = tiff_file_directory(&t, t.first, &d);
     const bool states = found && tiff_directory_tag(&d, number);
     if (found)
         tiff_directory_free(&d);
-    tiff_file_close(&t);
     return states;
 }
 
@@ -259,10 +240,10 @@ static uint8_t *flags_of(const struct tiff_file *t, const struct tiff_directory 
 }
 
 /* Finds the directory of the open level. False: there is none; nothing is open then. */
-static bool find_level(struct tiff_file *t, const char *path, const struct slide_info *i,
-                       struct tiff_directory *d)
+static bool find_level(struct tiff_file *t, const struct slide_file *file,
+                       const struct slide_info *i, struct tiff_directory *d)
 {
-    if (!tiff_file_open(t, path))
+    if (!tiff_file_open(t, file))
         return false;
     uint64_t at = t->first;
     for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(t, at, d); k++) {
@@ -271,21 +252,19 @@ static bool find_level(struct tiff_file *t, const char *path, const struct slide
         at = d->next;
         tiff_directory_free(d);
     }
-    tiff_file_close(t);
     return false;
 }
 
-uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i)
+uint8_t *tiff_file_empty_tiles(const struct slide_file *file, const struct slide_info *i)
 {
     struct tiff_file t;
     struct tiff_directory d;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
     const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
-    if (cols > MOST_TILES / rows || !find_level(&t, path, i, &d))
+    if (cols > MOST_TILES / rows || !find_level(&t, file, i, &d))
         return NULL;
     uint8_t *empty = flags_of(&t, &d, (size_t)(cols * rows));
     tiff_directory_free(&d);
-    tiff_file_close(&t);
     return empty;
 }
 
@@ -318,20 +297,19 @@ static int check_samples(const struct tiff_file *t, const struct tiff_directory 
                    formats[format < 5 ? format : 0], bits);
 }
 
-int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e)
+int tiff_file_check_level(const struct slide_file *file, const struct slide_info *i, struct err *e)
 {
     struct tiff_file t;
     struct tiff_directory d;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
     const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
-    if (!find_level(&t, path, i, &d))
+    if (!find_level(&t, file, i, &d))
         return 0;
     const bool planes = tiff_file_value(&t, &d, TIFF_FILE_PLANES, 1) == SEPARATE;
     int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
     if (r == 0)
         r = check_samples(&t, &d, e);
     tiff_directory_free(&d);
-    tiff_file_close(&t);
     return r;
 }
 
@@ -348,13 +326,13 @@ static bool is_other_picture(const struct tiff_file *t, const struct tiff_direct
     return scale >= 1 || fabs(scale - other) * (double)(width < height ? width : height) > 2;
 }
 
-int tiff_file_check_pages(const char *path, int others, struct err *e)
+int tiff_file_check_pages(const struct slide_file *file, int others, struct err *e)
 {
     struct tiff_file t;
     struct tiff_directory d;
     uint64_t width = 0, height = 0;
     int pages = 0;
-    if (!tiff_file_open(&t, path))
+    if (!tiff_file_open(&t, file))
         return 0;
     uint64_t at = t.first;
     for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(&t, at, &d); k++) {
@@ -364,7 +342,6 @@ int tiff_file_check_pages(const char *path, int others, struct err *e)
         at = d.next;
         tiff_directory_free(&d);
     }
-    tiff_file_close(&t);
     if (pages < 2 + others)
         return 0;
     return err_set(e,
@@ -420,14 +397,15 @@ static const char *unusual_samples(const struct tiff_file *t, const struct tiff_
     return samples == 1 || samples == 3 ? NULL : "its tiles have alpha or other extra samples";
 }
 
-void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text, size_t size)
+void tiff_file_obstacle(const struct slide_file *file, const struct slide_info *i, char *text,
+                        size_t size)
 {
     enum { JPEG = 7 };
     struct tiff_file t;
     struct tiff_directory d;
     char compression[64];
     text[0] = 0;
-    if (!find_level(&t, path, i, &d))
+    if (!find_level(&t, file, i, &d))
         return;
     const char *unusual = unusual_samples(&t, &d);
     const uint64_t number = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
@@ -439,17 +417,15 @@ void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text
     else if (tiff_file_value(&t, &d, TIFF_FILE_SAMPLES, 1) == 1)
         snprintf(text, size, "its JPEG tiles are gray");
     tiff_directory_free(&d);
-    tiff_file_close(&t);
 }
 
-uint64_t tiff_file_compression(const char *path, const struct slide_info *i)
+uint64_t tiff_file_compression(const struct slide_file *file, const struct slide_info *i)
 {
     struct tiff_file t;
     struct tiff_directory d;
-    if (!find_level(&t, path, i, &d))
+    if (!find_level(&t, file, i, &d))
         return 0;
     const uint64_t compression = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
     tiff_directory_free(&d);
-    tiff_file_close(&t);
     return compression;
 }

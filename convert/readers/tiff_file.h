@@ -13,6 +13,7 @@
 
 #include "common/base/err.h"
 #include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_file.h"
 #include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
@@ -59,9 +60,8 @@ struct tiff_directory {
     uint64_t next; /* offset of the next directory, 0 for none */
 };
 
-/* False: no TIFF file. */
-bool tiff_file_open(struct tiff_file *t, const char *path);
-void tiff_file_close(struct tiff_file *t);
+/* False: no TIFF file. `file` must outlive *t, which owns nothing. */
+bool tiff_file_open(struct tiff_file *t, const struct slide_file *file);
 
 /* Reads the directory at an offset. False: it is damaged. */
 bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d);
@@ -71,7 +71,7 @@ uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 /* NULL when the directory does not have the tag. */
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
 /* Does the first directory of the file have the tag? */
-bool tiff_file_states(const char *path, uint16_t number);
+bool tiff_file_states(const struct slide_file *file, uint16_t number);
 
 /* Values first .. first + n - 1 of a tag of integers. False: they are not in the file. */
 bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
@@ -87,17 +87,17 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
  * Which tiles of the open level of a TIFF slide are empty: [rows][cols] u8, 1 = byte count 0
  * (sparse TIFF). NULL: none, no TIFF file, or the level's directory is not found. To be free()d.
  */
-uint8_t *tiff_file_empty_tiles(const char *path, const struct slide_info *i);
+uint8_t *tiff_file_empty_tiles(const struct slide_file *file, const struct slide_info *i);
 /* Are the tables of tiles as long as a picture of this size needs? Libraries compute the number of
  * tiles from the size, so they do not notice a damaged size. */
 int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
                            int64_t tiles, struct err *e);
 /* The same for the open level of a TIFF slide, and: are its samples bytes? 0 for other files. */
-int tiff_file_check_level(const char *path, const struct slide_info *i, struct err *e);
+int tiff_file_check_level(const struct slide_file *file, const struct slide_info *i, struct err *e);
 /* For a TIFF file of no known scanner, of which OpenSlide shows one picture: does it hold others
  * that are not levels of it (planes, channels, time points, series), besides so many `others` that
  * may be there? -1: it does; e says what. */
-int tiff_file_check_pages(const char *path, int others, struct err *e);
+int tiff_file_check_pages(const struct slide_file *file, int others, struct err *e);
 /* "deflate": the name of a number of the tag Compression. */
 void tiff_file_name_compression(uint64_t number, char *text, size_t size);
 /* "tiles are deflate, 3 samples of 8 bits". */
@@ -105,9 +105,10 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
                           size_t size);
 /* Why the tiles of the open level of a TIFF slide are no JPEG that can be kept: "its tiles are
  * deflate"; "": they may be, or it is no TIFF file. */
-void tiff_file_obstacle(const char *path, const struct slide_info *i, char *text, size_t size);
+void tiff_file_obstacle(const struct slide_file *file, const struct slide_info *i, char *text,
+                        size_t size);
 /* The compression of the open level of a tiled TIFF slide; 0: no TIFF file, or the level's
  * directory is not found. */
-uint64_t tiff_file_compression(const char *path, const struct slide_info *i);
+uint64_t tiff_file_compression(const struct slide_file *file, const struct slide_info *i);
 
 #endif

@@ -1,6 +1,7 @@
 /* tiff_level.c - see tiff_level.h. */
 #include "convert/readers/tiff_level.h"
 
+#include "common/base/read_at.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/slide_info.h"
@@ -34,6 +35,62 @@ static void *copy_of(const void *data, size_t n)
     void *copy = data && n ? malloc(n) : NULL;
     return copy ? memcpy(copy, data, n) : NULL;
 }
+
+/* --- libtiff reads from the slide's descriptor --- */
+
+/* What libtiff reads: a file, and where. */
+struct library {
+    const struct slide_file *file;
+    uint64_t at;
+};
+
+static tmsize_t library_read(thandle_t handle, void *out, tmsize_t n)
+{
+    struct library *io = handle;
+    const size_t got = read_at(io->file->fd, io->at, out, (size_t)n);
+    io->at += got;
+    return got < (size_t)n && errno ? -1 : (tmsize_t)got;
+}
+
+static tmsize_t library_write(thandle_t handle, void *bytes, tmsize_t n)
+{
+    (void)handle, (void)bytes, (void)n;
+    return -1;
+}
+
+static toff_t library_seek(thandle_t handle, toff_t to, int whence)
+{
+    struct library *io = handle;
+    io->at = to + (whence == SEEK_CUR   ? io->at
+                   : whence == SEEK_END ? slide_file_bytes(io->file)
+                                        : 0);
+    return io->at;
+}
+
+static toff_t library_size(thandle_t handle)
+{
+    return slide_file_bytes(((struct library *)handle)->file);
+}
+
+static int library_close(thandle_t handle)
+{
+    (void)handle;
+    return 0;
+}
+
+/* NULL: not a TIFF file. `io` must live until TIFFClose. */
+static TIFF *open_library(struct library *io)
+{
+    return TIFFClientOpen(io->file->path, "rm", io, library_read, library_write, library_seek,
+                          library_close, library_size, NULL, NULL);
+}
+
+static const struct slide_file *file_of(TIFF *t)
+{
+    return ((struct library *)TIFFClientdata(t))->file;
+}
+
+/* --- tags --- */
 
 /* The tag, or `otherwise` when it is absent. */
 static int small_tag(TIFF *t, uint32_t tag, int otherwise)
@@ -201,18 +258,15 @@ static int64_t n_places(const struct tiff_level *l)
 }
 
 /* Compares the picture's size with the length of the file's own tables. */
-static int check_tables(const char *path, uint64_t directory, const struct tiff_level *l,
-                        struct err *e)
+static int check_tables(const struct slide_file *file, uint64_t directory,
+                        const struct tiff_level *l, struct err *e)
 {
     struct tiff_file f;
     struct tiff_directory d;
-    if (!tiff_file_open(&f, path) || !tiff_file_directory(&f, directory, &d)) {
-        tiff_file_close(&f);
+    if (!tiff_file_open(&f, file) || !tiff_file_directory(&f, directory, &d))
         return err_set(e, "its directory cannot be read; copy the slide again");
-    }
     const int r = tiff_file_check_tables(&d, l->width, l->height, n_places(l), e);
     tiff_directory_free(&d);
-    tiff_file_close(&f);
     return r;
 }
 
@@ -265,7 +319,7 @@ static int take_places(TIFF *t, struct tiff_level *l, struct err *e)
     const int64_t n = n_places(l);
     if (l->format.tables_bytes && !l->tables)
         return err_set(e, "out of memory");
-    if (check_tables(TIFFFileName(t), TIFFCurrentDirOffset(t), l, e))
+    if (check_tables(file_of(t), TIFFCurrentDirOffset(t), l, e))
         return -1;
     if (take_places_of(t, n, &l->places, e))
         return -1;
@@ -321,7 +375,7 @@ static int take_icc(TIFF *t, struct tiff_level *l, struct err *e)
     uint32_t n = 0;
     if (!TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) || n == 0)
         /* libtiff drops the tag when its bytes are not in the file */
-        l->lost_icc = tiff_file_states(TIFFFileName(t), TIFF_FILE_ICC);
+        l->lost_icc = tiff_file_states(file_of(t), TIFF_FILE_ICC);
     else if ((l->icc = copy_of(icc, n)))
         l->icc_bytes = n;
     else
@@ -423,12 +477,12 @@ static int read_first(TIFF *t, struct tiff_level *l, bool aperio, struct err *e)
 }
 
 /* What one picture of RGB is not. */
-static int check_pictures(const char *path, const struct tiff_level *l, struct err *e)
+static int check_pictures(const struct slide_file *file, const struct tiff_level *l, struct err *e)
 {
     int others = 0;
     if (l->kind == TIFF_OME && tiff_xml_ome_check(l->description, &others, e))
         return -1;
-    return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(path, others, e) : 0;
+    return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(file, others, e) : 0;
 }
 
 static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
@@ -451,8 +505,8 @@ static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool a
         return err_set(e, "its directory cannot be read again");
     if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->in_planes, &l->tables))
         return 0;
-    if ((level == 0 && aperio && check_description(l, e)) ||
-        check_pictures(TIFFFileName(t), l, e) || take_places(t, l, e))
+    if ((level == 0 && aperio && check_description(l, e)) || check_pictures(file_of(t), l, e) ||
+        take_places(t, l, e))
         return -1;
     correct_colours(t, l);
     l->downsample = l->downsamples[level];
@@ -465,13 +519,14 @@ static void silence(void)
     TIFFSetWarningHandler(keep_quiet);
 }
 
-int tiff_level_read(struct tiff_level *l, const char *path, int64_t level, bool aperio,
+int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t level, bool aperio,
                     struct err *e)
 {
     *l = (struct tiff_level){.mpp_x = NAN, .mpp_y = NAN};
     silence();
     errno = 0;
-    TIFF *t = TIFFOpen(path, "rm");
+    struct library io = {.file = file};
+    TIFF *t = open_library(&io);
     int r = t ? read_directories(t, l, level, aperio, e) : 0;
     const int code = errno;
     if (t)
@@ -505,12 +560,14 @@ static uint8_t *read_rgb(TIFF *t, uint32_t width, uint32_t height)
     return NULL;
 }
 
-bool tiff_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height)
+bool tiff_level_thumbnail(const struct slide_file *file, uint8_t **rgb, int64_t *width,
+                          int64_t *height)
 {
     uint32_t w = 0, h = 0;
     silence();
     errno = 0;
-    TIFF *t = TIFFOpen(path, "rm");
+    struct library io = {.file = file};
+    TIFF *t = open_library(&io);
     *rgb = NULL;
     if (t && TIFFReadDirectory(t) && TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) &&
         TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) && w > 0 && h > 0 && w <= MOST_THUMBNAIL / h)

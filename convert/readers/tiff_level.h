@@ -54,11 +54,12 @@ struct tiff_level {
 /* Reads a level of an Aperio file, or with `aperio` false of any other. 1: *l is filled;
  * tiff_level_free it. 0: another file, or tiles of a kind that is not read here; e may say which.
  * -1: the file is damaged, holds more than one picture, or does not have the level. */
-int tiff_level_read(struct tiff_level *l, const char *path, int64_t level, bool aperio,
+int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t level, bool aperio,
                     struct err *e);
 /* The thumbnail of a slide whose level has_thumbnail: *rgb is [*height][*width][3] u8, to be
  * free()d. False when it cannot be read. */
-bool tiff_level_thumbnail(const char *path, uint8_t **rgb, int64_t *width, int64_t *height);
+bool tiff_level_thumbnail(const struct slide_file *file, uint8_t **rgb, int64_t *width,
+                          int64_t *height);
 /* Frees what is in *l; a zeroed one is allowed. */
 void tiff_level_free(struct tiff_level *l);
 

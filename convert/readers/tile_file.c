@@ -8,8 +8,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in one go */
 
@@ -20,15 +18,9 @@ struct scratch {
     uint8_t *planes;              /* [3][rows][cols] of a tile, in_planes; else NULL */
 };
 
-/* An open file. */
-struct file {
-    int fd;
-    uint64_t bytes;
-};
-
 struct tile_file {
     struct tile_grid grid;
-    struct file *files; /* [n_files] */
+    const struct slide_file **files; /* [n_files] */
     int n_files;
     int threads;
     struct scratch *scratch; /* [threads] */
@@ -36,21 +28,8 @@ struct tile_file {
 
 /* --- opening and closing --- */
 
-static int open_file(struct tile_file *t, const char *path, struct err *e)
-{
-    struct stat st;
-    struct file *f = &t->files[t->n_files];
-    if ((f->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        return err_sys(e, "cannot open");
-    t->n_files++;
-    if (fstat(f->fd, &st))
-        return err_sys(e, "cannot open");
-    f->bytes = (uint64_t)st.st_size;
-    return 0;
-}
-
-struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, int threads,
-                                 struct err *e)
+struct tile_file *tile_file_open(const struct slide_file *file, const struct tile_grid *g,
+                                 int threads, struct err *e)
 {
     struct tile_file *t = calloc(1, sizeof *t);
     if (!t) {
@@ -61,16 +40,16 @@ struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, in
     t->files = calloc((size_t)g->n_others + 1, sizeof *t->files);
     t->scratch = calloc((size_t)threads, sizeof *t->scratch);
     t->threads = t->scratch ? threads : 0;
-    int r = t->files && t->scratch ? open_file(t, path, e) : err_set(e, "out of memory");
-    for (int k = 0; r == 0 && k < g->n_others; k++)
-        r = open_file(t, g->others[k], e);
     t->grid.others = NULL; /* need not exist any longer */
-    if (r == 0)
-        return t;
-    const int code = errno;
-    tile_file_close(t);
-    errno = code;
-    return NULL;
+    if (!t->files || !t->scratch) {
+        tile_file_close(t);
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    t->files[t->n_files++] = file;
+    for (int k = 0; k < g->n_others; k++)
+        t->files[t->n_files++] = g->others[k];
+    return t;
 }
 
 void tile_file_close(struct tile_file *t)
@@ -82,8 +61,6 @@ void tile_file_close(struct tile_file *t)
         free(t->scratch[k].tile.bytes);
         free(t->scratch[k].planes);
     }
-    for (int k = 0; k < t->n_files; k++)
-        close(t->files[k].fd);
     free(t->files);
     free(t->scratch);
     free(t);
@@ -128,12 +105,12 @@ static uint64_t bytes_of(const struct tile_file *t, int64_t col, int64_t row)
 }
 
 /* The file of a place, and *at, the offset in it. NULL: there is no such file. */
-static const struct file *file_of(const struct tile_file *t, const struct tile_place *p,
-                                  uint64_t *at)
+static const struct slide_file *file_of(const struct tile_file *t, const struct tile_place *p,
+                                        uint64_t *at)
 {
     const uint64_t k = p->offset >> TILE_FILE_BITS;
     *at = p->offset - (k << TILE_FILE_BITS);
-    return k < (uint64_t)t->n_files ? &t->files[k] : NULL;
+    return k < (uint64_t)t->n_files ? t->files[k] : NULL;
 }
 
 /* Can the bytes lie there? More than twice the pixels' size is no tile. */
@@ -142,8 +119,9 @@ static bool is_possible(const struct tile_file *t, const struct tile_place *p)
     const struct tile_format *f = &t->grid.format;
     const uint64_t most = 6 * (uint64_t)(f->cols * f->rows) + 65536;
     uint64_t at;
-    const struct file *file = file_of(t, p, &at);
-    return file && p->bytes <= most && at <= file->bytes && p->bytes <= file->bytes - at;
+    const struct slide_file *file = file_of(t, p, &at);
+    return file && p->bytes <= most && at <= slide_file_bytes(file) &&
+           p->bytes <= slide_file_bytes(file) - at;
 }
 
 /* 0; 1: the file ends before the tile does; -1. */
@@ -151,7 +129,7 @@ static int read_bytes(const struct tile_file *t, struct tile_bytes *b, const str
                       struct err *e)
 {
     uint64_t at;
-    const struct file *f = file_of(t, p, &at);
+    const struct slide_file *f = file_of(t, p, &at);
     if (tile_bytes_grow(b, p->bytes, e))
         return -1;
     b->n = read_at(f->fd, at, b->bytes, p->bytes);
@@ -360,7 +338,7 @@ static void advise(const struct tile_file *t, const struct tile_place *p, size_t
             if (p[b].offset + p[b].bytes > stop)
                 stop = p[b].offset + p[b].bytes;
         uint64_t at;
-        const struct file *f = file_of(t, &p[a], &at);
+        const struct slide_file *f = file_of(t, &p[a], &at);
         posix_fadvise(f->fd, (off_t)at, (off_t)(stop - p[a].offset), POSIX_FADV_WILLNEED);
     }
 }

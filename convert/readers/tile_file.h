@@ -9,6 +9,7 @@
 #define WSI_TILE_FILE_H
 
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_file.h"
 #include "convert/tile/tile.h"
 
 #include <stdbool.h>
@@ -37,7 +38,7 @@ struct tile_grid {
     const struct tile_place *places; /* [rows][cols]; NULL with `gather` */
     bool in_planes; /* R, G and B of a tile lie apart: `places` is [3][rows][cols], and each is a
                        gray tile of this format. Not with read_eighth and read_kept */
-    const char *const *others; /* [n_others]: paths of files 1, 2, ...; only for opening */
+    const struct slide_file *const *others; /* [n_others]: files 1, 2, ...; only for opening */
     int n_others;
     /* Makes the stream of a tile whose bytes lie in several places. Different threads may call it
      * at once. 0; 1: the bytes are damaged or not in the file; -1. NULL: there are `places`. */
@@ -51,9 +52,9 @@ struct tile_grid {
 
 struct tile_file;
 
-/* NULL on failure. `threads` threads will read. */
-struct tile_file *tile_file_open(const char *path, const struct tile_grid *g, int threads,
-                                 struct err *e);
+/* NULL on failure. `threads` threads will read. The files must outlive it. */
+struct tile_file *tile_file_open(const struct slide_file *file, const struct tile_grid *g,
+                                 int threads, struct err *e);
 /* NULL is allowed. */
 void tile_file_close(struct tile_file *t);
 

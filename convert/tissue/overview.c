@@ -147,28 +147,29 @@ static int64_t coarse_level(const struct slide_info *i, double limit)
 
 /* Opens the coarsest level that can be opened (OpenSlide rejects some). *s is NULL when there is
  * none. -1: an error that may pass. */
-static int open_coarse(struct slide **s, const char *path, const struct slide_info *info,
-                       int threads, struct slide_info *low, struct err *e)
+static int open_coarse(struct slide **s, const struct slide_file *file,
+                       const struct slide_info *info, int threads, struct slide_info *low,
+                       struct err *e)
 {
     double limit = TISSUE_CELL / 2 + 0.5;
     *s = NULL;
     for (int64_t k; !*s && (k = coarse_level(info, limit)) >= 0;
          limit = info->downsamples[k] / info->downsample) {
         errno = 0;
-        *s = slide_open(path, k, threads, low, e);
+        *s = slide_open(file, k, threads, low, e);
         if (!*s && slide_may_pass(errno))
             return -1;
     }
     return 0;
 }
 
-int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,
-                    bool must, struct tissue *t, struct err *damage, struct err *e)
+int overview_tissue(const struct slide_file *file, struct slide *s, const struct slide_info *info,
+                    int threads, bool must, struct tissue *t, struct err *damage, struct err *e)
 {
     struct slide_info low;
     struct slide *coarse;
     struct pass p = {.slide = s, .info = info, .tissue = t, .scale = 1, .shrink = 1};
-    if (open_coarse(&coarse, path, info, threads, &low, e))
+    if (open_coarse(&coarse, file, info, threads, &low, e))
         return -1;
     if (coarse) {
         p.open = s;

@@ -20,7 +20,7 @@
  * level only. *damage says which tiles of a coarser level are damaged, "" for none. Damaged tiles
  * of the open level are not reported: whoever converts it meets them.
  */
-int overview_tissue(const char *path, struct slide *s, const struct slide_info *info, int threads,
-                    bool must, struct tissue *t, struct err *damage, struct err *e);
+int overview_tissue(const struct slide_file *file, struct slide *s, const struct slide_info *info,
+                    int threads, bool must, struct tissue *t, struct err *damage, struct err *e);
 
 #endif

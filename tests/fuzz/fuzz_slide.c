@@ -68,13 +68,13 @@ static void read_tiles(struct slide *s, const struct slide_info *i)
     free(room);
 }
 
-static void read_level(const char *path, int64_t level)
+static void read_level(const struct slide_file *file, int64_t level)
 {
     struct slide_info i;
     struct err damage = {""}, e = {""};
     struct head head = {0};
     size_t bytes = 0;
-    struct slide *s = slide_open(path, level, 1, &i, &e);
+    struct slide *s = slide_open(file, level, 1, &i, &e);
     if (!s)
         return;
     FUZZ_MUST(i.width > 0 && i.height > 0 && i.tile_cols > 0 && i.tile_rows > 0);
@@ -88,28 +88,27 @@ static void read_level(const char *path, int64_t level)
 }
 
 /* The size that the first directory states. */
-static bool stated_size(const char *path, int64_t *width, int64_t *height)
+static bool stated_size(const struct slide_file *file, int64_t *width, int64_t *height)
 {
     struct tiff_file t;
     struct tiff_directory d;
-    if (!ndpi_is(path) || !tiff_file_open(&t, path))
+    if (!ndpi_is(file) || !tiff_file_open(&t, file))
         return false;
     const bool found = tiff_file_directory(&t, t.first, &d);
     *width = found ? (int64_t)tiff_file_value(&t, &d, TIFF_FILE_WIDTH, 0) : 0;
     *height = found ? (int64_t)tiff_file_value(&t, &d, TIFF_FILE_LENGTH, 0) : 0;
     if (found)
         tiff_directory_free(&d);
-    tiff_file_close(&t);
     return found;
 }
 
-static void read_ndpi(const char *path)
+static void read_ndpi(const struct slide_file *file)
 {
     struct ndpi_level l;
     struct tile_bytes tile = {0};
     struct err e;
     int64_t width, height;
-    if (!stated_size(path, &width, &height) || ndpi_level_read(&l, path, width, height, &e) <= 0)
+    if (!stated_size(file, &width, &height) || ndpi_level_read(&l, file, width, height, &e) <= 0)
         return;
     const int64_t rows = (l.height + l.rows - 1) / l.rows;
     fuzz_accepted++;
@@ -125,8 +124,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
     fuzz_file(data, n, path);
+    struct slide_file *file = slide_file_open(path, NULL);
+    if (!file)
+        return 0;
     for (int64_t level = 0; level < 2; level++)
-        read_level(path, level);
-    read_ndpi(path);
+        read_level(file, level);
+    read_ndpi(file);
+    slide_file_close(file);
     return 0;
 }

@@ -1,0 +1,73 @@
+/* slide_file.c - see slide_file.h. */
+#include "convert/readers/slide_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_regular(struct slide_file *f, const char *path, struct err *e)
+{
+    if ((f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
+        return err_sys(e,
+                       errno == ENOENT   ? "%s: no such slide; check the path"
+                       : errno == EACCES ? "%s: cannot be read; check its permissions"
+                                         : "%s: cannot open",
+                       path);
+    if (fstat(f->fd, &f->st))
+        return err_sys(e, "%s: cannot read its size", path);
+    errno = 0;
+    return S_ISREG(f->st.st_mode) ? 0 : err_set(e, "%s: not a file", path);
+}
+
+struct slide_file *slide_file_open(const char *path, struct err *e)
+{
+    struct slide_file *f = malloc(sizeof *f);
+    if (!f) {
+        err_set(e, "out of memory");
+        return NULL;
+    }
+    *f = (struct slide_file){.path = strdup(path), .fd = -1};
+    if ((f->path ? open_regular(f, path, e) : err_set(e, "out of memory")) == 0)
+        return f;
+    const int code = errno;
+    slide_file_close(f);
+    errno = code;
+    return NULL;
+}
+
+void slide_file_close(const struct slide_file *f)
+{
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->path);
+    free((void *)f);
+}
+
+uint64_t slide_file_bytes(const struct slide_file *f)
+{
+    return (uint64_t)f->st.st_size;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+int slide_file_confirm(const struct slide_file *f, struct err *e)
+{
+    struct stat now, open;
+    if (stat(f->path, &now) || fstat(f->fd, &open)) {
+        err_sys(e, "the file is no longer there");
+        errno = EIO;
+        return err_add(e, SLIDE_FILE_CHANGED);
+    }
+    if (is_same(&now, &f->st) && is_same(&open, &f->st))
+        return 0;
+    errno = EIO;
+    return err_set(e, SLIDE_FILE_CHANGED);
+}
