@@ -1,4 +1,6 @@
 """Every kind of slide there is: damage, metadata, and the files of the field with what must become of them."""
+import errno
+import itertools
 import re
 import struct
 
@@ -277,6 +279,61 @@ def test_errors_that_pass_are_not_recorded_as_damage():
             expect(p.returncode == 0 and same or p.returncode in (1, 5) and slide in p.err, "%s %d: %s", call, k, p.err)
             tried += 1
     expect(tried > 30, "only %d tries", tried)  # OpenSlide 4 opens the slide less often than OpenSlide 3
+
+
+def test_one_call_that_fails_once_changes_neither_reader_nor_codec_nor_thumbnail():
+    """Whatever the error is: the store is as without it, or there is none and the status is not 0."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    folder, shim = tmp(), os.path.join(BUILD, "tests", "torture_shim.so")
+    slide, out = (os.path.join(folder, f) for f in ("s.svs", "s.h5"))
+    shutil.copy(made("--size", "300x300", "--icc", "fake:500"), slide)
+    run(WSI2H5, "-o", out, slide, default_codec=True)
+    whole = open(out, "rb").read()
+    for call, numbers in (("open", [*range(1, 13), 20, 40, 60]), ("stat", range(1, 4)), ("fstat", range(1, 4))):
+        for error, k in itertools.product((errno.ENOENT, errno.ENOSPC), numbers):
+            os.path.exists(out) and os.unlink(out)
+            p = run(WSI2H5, "-o", out, slide, status=None, default_codec=True,
+                    env=dict(os.environ, LD_PRELOAD=shim, TORTURE_CALLS=call, TORTURE_UNDER=slide, TORTURE_AT=str(k), TORTURE_DO=str(error)))
+            same = os.path.exists(out) and open(out, "rb").read() == whole
+            expect(p.returncode in (1, 5) and not os.path.exists(out) or p.returncode == 0 and same, "%s %d: %d %s", call, k, p.returncode, p.err)
+
+
+def test_a_slide_that_is_replaced_between_two_opens():
+    """Its own reader holds one file, OpenSlide would open the other one."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    source, library = (os.path.join(tmp(), "replace." + end) for end in ("c", "so"))
+    with open(source, "w") as f:
+        f.write("""#define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <stdio.h>
+            #include <stdlib.h>
+            void *openslide_open(const char *path) {
+                void *(*f)(const char *);
+                static int calls;
+                *(void **)&f = dlsym(RTLD_NEXT, "openslide_open");
+                const int now = ++calls == atoi(getenv("AT")), after = getenv("AFTER") != NULL;
+                if (now && !after)
+                    rename(getenv("NEW"), path);
+                void *o = f(path);
+                if (now && after)
+                    rename(getenv("NEW"), path);
+                return o;
+            }""")
+    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    whole, other = made("--size", "900x800", name="t"), made("--size", "700x500", name="n")
+    openslides = made("--size", "900x800", "--compression", "lzma", name="l")
+    for kind, after in itertools.product((whole, openslides), ({}, {"AFTER": "1"})):
+        folder = tmp()
+        slide, new, out = (os.path.join(folder, f) for f in ("s.svs", "new", "s.h5"))
+        shutil.copy(kind, slide)
+        shutil.copy(other, new)
+        p = run(WSI2H5, "--json", "-o", out, slide, status=5, env=dict(os.environ, LD_PRELOAD=library, NEW=new, AT="1", **after))
+        says(p.err, slide, "changed while it was read; run again")
+        expect(not os.path.exists(out) and json_lines(p.out)[0]["cause"] == "trouble", "%s", p.out)
+        j = json_lines(run(WSI2H5, "--json", "-o", out, slide, default_codec=True).out)[0]
+        expect((j["width"], j["codec"]) == (700, "jpeg"), "the new slide: %s", j)
 
 
 @later("ci")

@@ -154,7 +154,7 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     }
     if (strcmp(w.vendor, i->vendor) != 0 ||
         (visible && (w.width != i->width || w.height != i->height)))
-        return 0;
+        return slide_metadata_confirm(v->metadata, e); /* 0: to OpenSlide. A call may have failed */
     if (w.levels != l->visible) { /* a level that a failed call has hidden from OpenSlide */
         errno = EIO;
         return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
