@@ -59,8 +59,8 @@ enum dicom_step {
     DICOM_STOP,
 };
 
-/* Reads group 0002 of a file, which must outlive *f; *f owns nothing. False: it is no DICOM file, or
- * f->code says why it cannot be read. */
+/* Reads group 0002 of a file, which must outlive *f; *f owns nothing. False: it is no DICOM file,
+ * or f->code says why it cannot be read. */
 bool dicom_file_open(struct dicom_file *f, const struct slide_file *file);
 /* Can the elements after group 0002 be read? Not if they are big endian or deflated. */
 bool dicom_file_is_readable(const struct dicom_file *f);
