@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/command.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/pipe.h"
 #include "common/base/progress.h"
 #include "common/base/task.h"
@@ -216,6 +217,8 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "-o OUTPUT is missing");
     if (!strcmp(o->output, "-"))
         return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
+    if (output_check("-o", o->output, ".h5", e))
+        return -1;
     if (n_words == 0 && !o->list)
         return err_set(e, "no slide given");
     if (c->strict_codec && !codec_keeps(c->codec))

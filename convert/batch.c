@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/folder.h"
+#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/progress.h"
@@ -45,6 +46,20 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
     b->slides = b->in.n;
     inputs_share(&b->in, b->o->task, b->o->tasks);
     return 0;
+}
+
+/* Neither the store nor the key may be one of the files that are read. */
+static int check_outputs(const struct batch *b, struct err *e)
+{
+    const struct arguments *o = b->o;
+    char *const read[] = {(char *)o->list, (char *)o->convert.tissue_mask};
+    const char *store = inputs_is_file(o->output) ? o->output : NULL;
+    int bad = output_is_no_input("-o", store, read, 2, e) ||
+              output_is_no_input("--key", o->key, read, 2, e);
+    for (size_t k = 0; k < b->in.n && !bad; k++)
+        bad = output_is_no_input("-o", store, &b->in.list[k].path, 1, e) ||
+              output_is_no_input("--key", o->key, &b->in.list[k].path, 1, e);
+    return bad ? -1 : 0;
 }
 
 static void list_skipped(const struct batch *b)
@@ -244,7 +259,7 @@ static int run_batch(struct batch *b, char **words, int n)
         err_set(&e, "-o %s takes one slide; name a folder for several", b->o->output);
         return arguments_usage_error(&e);
     }
-    if (check_mask(b, &e))
+    if (check_outputs(b, &e) || check_mask(b, &e))
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
     const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || convert_all(b, &e) ||

@@ -2,6 +2,7 @@
 #include "convert/inputs.h"
 
 #include "common/base/cli.h"
+#include "common/base/output.h"
 #include "common/base/path.h"
 #include "convert/readers/slide.h"
 #include "convert/search.h"
@@ -99,10 +100,7 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e)
 
 bool inputs_is_file(const char *output)
 {
-    struct stat st;
-    const size_t n = strlen(output);
-    return n > 3 && !strcmp(output + n - 3, ".h5") &&
-           !(stat(output, &st) == 0 && S_ISDIR(st.st_mode));
+    return !output_is_folder(output, ".h5");
 }
 
 /* FOLDER/NAME.h5, where NAME is the slide's without its ending; with keep_tree

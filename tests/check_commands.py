@@ -67,7 +67,7 @@ def test_mistyped_commands():
     for name in ("s.h5", "b"):  # a file without ending is no command
         shutil.copy(s, os.path.join(d, name))
     run(H5SPEC, "-q", "-o", "o.h5", "s.h5", cwd=d)
-    run(H5SPEC, "b", "-q", "-o", "o.h5", cwd=d)
+    run(H5SPEC, "b", "-q", "-o", "p.h5", cwd=d)
 
 
 USAGE = [  # arguments, what the message must say
@@ -84,7 +84,7 @@ USAGE = [  # arguments, what the message must say
     (["merge", "-o", "-", "s.h5"], "standard output"),
     (["run", "-o", "x.h5", "--min-tissue", "0.3", "s.h5"], "no effect without --tissue-only"),
     (["run", "-o", "x.h5", "--task", "1/1", "s.h5"], "--task needs a folder"),
-    (["run", "-o", "x.h5", "--force", "s.h5"], "--force has no effect"),
+    (["run", "-o", "x.tif", "s.h5"], "another kind of file"),
     (["run", "-o", "x.h5", "-q", "--progress", "yes", "s.h5"], "contradict"),
     (["run", "-o", "x.h5", "--memory", "1K", "s.h5"], "between 1.0 MiB and 1.0 PiB"),
     (["info", "--json", "--csv", "s.h5"], "exclude each other"),

@@ -180,8 +180,10 @@ def test_output_folder_is_created():
     run(WSI2H5, "-o", out, tiny())
     expect(stores_in(out) == ["tiny.h5"], "%s", stores_in(out))
     run(WSI2H5, "-o", out + "/", tiny())
-    p = run(WSI2H5, "-o", tiny(), tiny(), status=1)
-    says(p.err, tiny(), "is neither a folder nor a .h5 file")
+    file = os.path.join(tmp(), "file")
+    open(file, "w").close()
+    p = run(WSI2H5, "-o", file, tiny(), status=1)
+    says(p.err, file, "is neither a folder nor a .h5 file")
 
 
 def test_standard_output_is_no_output():

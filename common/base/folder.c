@@ -244,10 +244,3 @@ int folder_make_for(const char *file, struct err *e)
     free(folder);
     return r;
 }
-
-bool folder_is_meant(const char *output)
-{
-    struct stat st;
-    const size_t n = strlen(output);
-    return (n > 0 && output[n - 1] == '/') || (stat(output, &st) == 0 && S_ISDIR(st.st_mode));
-}

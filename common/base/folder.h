@@ -61,7 +61,4 @@ int folder_make(const char *path, struct err *e);
 /* Creates the folder that `file` is to be in. */
 int folder_make_for(const char *file, struct err *e);
 
-/* Does `output` mean a folder: an existing one, or any name that ends with a slash? */
-bool folder_is_meant(const char *output);
-
 #endif

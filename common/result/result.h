@@ -33,6 +33,7 @@ extern "C" {
 #endif
 
 #define RESULT_FORMAT "wsi-spectrum"
+#define RESULT_ENDING ".h5" /* of the name of a file; an output without it is a folder */
 enum {
     RESULT_VERSION = 3, /* the newest format_version of slides that is written and read */
     RESULT_TABLE = 4,   /* the format_version of a table; its slides have one of their own */

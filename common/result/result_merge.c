@@ -572,12 +572,29 @@ static void merge_free(struct merge *m, int n)
     free(m->parts);
 }
 
+static int by_slide(const void *name, const void *part)
+{
+    return strcmp(name, ((const struct part *)part)->name);
+}
+
+static bool has_slide(const void *ctx, const char *slide)
+{
+    const struct merge *m = ctx;
+    return m->n_parts && bsearch(slide, m->parts, (size_t)m->n_parts, sizeof *m->parts, by_slide);
+}
+
+static int check_replaced(const struct merge *m, const char *out, struct err *e)
+{
+    const struct result_merge_options *o = &m->options;
+    return o->loses && result_check_replaced(out, has_slide, m, e) ? o->loses(o->ctx, e) : 0;
+}
+
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e)
 {
     struct merge m = {.paths = paths, .options = *o};
     int r = o->table ? begin_table(&m, out, n, e) : 0;
-    r = r || list_all(&m, n, e) || write_sum(&m, out, e) ? -1 : 0;
+    r = r || list_all(&m, n, e) || check_replaced(&m, out, e) || write_sum(&m, out, e) ? -1 : 0;
     if (o->kept)
         *o->kept = m.n_kept;
     merge_free(&m, n);

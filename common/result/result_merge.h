@@ -8,6 +8,9 @@
 
 struct result_merge_options {
     bool partial; /* groups may be missing */
+    /* Called before the output is written if it exists and has slides that the inputs lack; -1 ends
+     * the merge. NULL: they may be lost. */
+    int (*loses)(void *ctx, struct err *e);
     /* Written as a table: each slide in one result, with all its groups. Of an existing table
      * already, rows are taken over whose result has the same path, size and time. */
     bool table;

@@ -798,3 +798,25 @@ void result_close_rows(struct result_rows *m)
     result_close(m->of);
     free(m);
 }
+
+int result_check_replaced(const char *path, bool (*has)(const void *ctx, const char *slide),
+                          const void *ctx, struct err *e)
+{
+    struct stat st;
+    struct result *old = stat(path, &st) ? NULL : result_open(path, NULL);
+    int64_t lost = 0, first = -1;
+    for (int64_t k = 0; old && k < result_slides(old); k++) {
+        const bool is_lost = !has(ctx, result_slide_name(old, k));
+        first = is_lost && first < 0 ? k : first;
+        lost += is_lost;
+    }
+    if (lost == 1)
+        err_set(e, "%s: exists and has slide %s, which is not among the inputs", path,
+                result_slide_name(old, first));
+    else if (lost > 1)
+        err_set(e,
+                "%s: exists and has %" PRId64 " slides that are not among the inputs, such as %s",
+                path, lost, result_slide_name(old, first));
+    result_close(old);
+    return lost ? -1 : 0;
+}

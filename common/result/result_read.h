@@ -20,6 +20,11 @@ const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
 const struct result_counts *result_totals(const struct result *r);
 int64_t result_slides(const struct result *r);
 const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
+/* May `path` be replaced by a result of the slides that has() knows? Yes if it is no result that
+ * can be read, or one of such slides only. The message names the file and a slide that would be
+ * lost. */
+int result_check_replaced(const char *path, bool (*has)(const void *ctx, const char *slide),
+                          const void *ctx, struct err *e);
 /* The number of the slide of this name; -1 if there is none. */
 int64_t result_find_slide(const struct result *r, const char *name);
 /* The file that has the maps of slide k. */

@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/publish.h"
@@ -15,12 +16,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct merging {
-    const struct options *o;
+    struct options *o;
     struct same_resolution resolution;
     int64_t duplicates; /* slides that --skip-duplicates left out */
     int64_t kept;       /* slides whose rows the table had already */
+    bool left_out;      /* the output was found among the inputs */
+    bool refused;       /* the output has slides that would be lost */
 };
 
 static void show_progress(void *ctx, int64_t done, int64_t slides)
@@ -82,10 +86,41 @@ static void skip_duplicate(void *ctx, const struct err *why)
     cli_say("%s; the second is left out", why->msg);
 }
 
+/* The output has slides that the inputs lack. */
+static int refuse(void *ctx, struct err *e)
+{
+    struct merging *m = ctx;
+    char why[sizeof e->msg];
+    snprintf(why, sizeof why, "%s", e->msg);
+    m->refused = true;
+    return err_set(e, "%s: %s", why,
+                   m->left_out ? "it is one of the inputs; name another file"
+                               : "name another file, or replace it with --force");
+}
+
+/* The result of an earlier merge lies in the folder that is merged. */
+static void leave_out_output(struct merging *m)
+{
+    struct list *files = &m->o->files;
+    int kept = 0;
+    for (int k = 0; k < files->n; k++) {
+        if (m->o->extends || !output_is_same(m->o->output, files->paths[k])) {
+            files->paths[kept++] = files->paths[k];
+            continue;
+        }
+        free(files->paths[k]);
+        m->left_out = true;
+    }
+    files->n = kept;
+    if (m->left_out && !m->o->quiet)
+        cli_say("%s: left out of the inputs, because it is the output", m->o->output);
+}
+
 static int merge(struct merging *m, struct err *e)
 {
     const struct options *o = m->o;
     const struct result_merge_options how = {.partial = o->partial,
+                                             .loses = o->force && !m->left_out ? NULL : refuse,
                                              .table = o->table,
                                              .allow_duplicates = o->allow_duplicates,
                                              .duplicate =
@@ -109,7 +144,7 @@ static int merge_and_report(struct merging *m)
     struct err e = {""};
     struct result *r = merge(m, &e) ? NULL : result_open(o->output, &e);
     if (!r)
-        return cli_failed(&e);
+        return m->refused ? command_usage_error(o->command, &e) : cli_failed(&e);
     const double seconds = clock_now() - begun;
     if (o->json)
         print_json(m, r, seconds);
@@ -127,6 +162,12 @@ int merge_main(struct options *o)
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
         return EXIT_PART;
+    }
+    leave_out_output(&m);
+    if (o->files.n == 0) {
+        struct err e;
+        err_set(&e, "-o %s: is the only input; name another file", o->output);
+        return command_usage_error(o->command, &e);
     }
     return merge_and_report(&m);
 }

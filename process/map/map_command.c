@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
@@ -203,18 +204,6 @@ const struct command map_options = {
 
 /* --- checks --- */
 
-static int check_file_name(const char *path, struct err *e)
-{
-    struct stat st;
-    const char *base = path_base_name(path);
-    if (!base[0] || !strchr(base + 1, '.') || (!stat(path, &st) && S_ISDIR(st.st_mode)))
-        return 0; /* a folder */
-    return err_set(e,
-                   "-o %s: unknown kind of file; the endings are .png, .overlay.png, .geojson, "
-                   ".csv and .ome.tif; the name of a folder ends in /",
-                   path);
-}
-
 /* Calls add() for the words of --feature: names of features, or of columns of --scores. */
 static int read_features(struct arguments *a, struct err *e)
 {
@@ -304,7 +293,9 @@ static int check(struct arguments *a, struct err *e)
     if (!s->output || !s->output[0])
         return err_set(e, "-o OUT is missing");
     const int format = map_format_of_file(s->output);
-    if (format >= 0 ? check_single(a, format, e) : check_file_name(s->output, e))
+    if (format >= 0
+            ? check_single(a, format, e)
+            : output_check("-o", s->output, ".png, .overlay.png, .geojson, .csv or .ome.tif", e))
         return -1;
     if (format < 0 && !a->format)
         s->formats[MAP_PNG] = true;
@@ -346,6 +337,16 @@ static int check_one_slide(const struct arguments *a, struct err *e)
     return map_is_one_slide(&a->setup, e);
 }
 
+/* The output must not be a file that is read. */
+static int check_inputs(const struct arguments *a, struct err *e)
+{
+    char *const scores[] = {(char *)a->setup.scores.path};
+    return output_is_no_input("-o", a->setup.output, a->files.paths, a->files.n, e) ||
+                   output_is_no_input("-o", a->setup.output, scores, 1, e)
+               ? -1
+               : 0;
+}
+
 static int run(struct arguments *a, int argc, char **argv)
 {
     struct err e = {""};
@@ -364,6 +365,8 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.n_files = a->files.n;
     stop_catch_signals();
     const bool scores = a->setup.scores.path != NULL;
+    if (!bad && check_inputs(a, &e))
+        return command_usage_error(&map_options, &e);
     if (bad || (scores ? map_scores_write(&a->setup, &done, &e)
                        : check_one_slide(a, &e) || map_write(&a->setup, &done, &e)))
         return cli_failed(&e);

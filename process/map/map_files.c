@@ -42,6 +42,8 @@ static bool ends_with(const char *path, const char *ending)
 
 int map_format_of_file(const char *path)
 {
+    if (folder_is(path))
+        return -1;
     if (ends_with(path, ".tif") || ends_with(path, ".tiff"))
         return MAP_TIFF;
     if (ends_with(path, ".overlay.png"))

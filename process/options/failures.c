@@ -2,7 +2,7 @@
 #include "process/options/failures.h"
 
 #include "common/base/cli.h"
-#include "common/base/folder.h"
+#include "common/base/output.h"
 #include "common/base/table.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ int failures_begin(struct failed_list **l, const struct options *o, struct err *
 {
     int bad = 0;
     *l = NULL;
-    if (!folder_is_meant(o->output) || o->first_group)
+    if (!output_is_folder(o->output, RESULT_ENDING) || o->first_group)
         return 0;
     if (!(*l = failed_list_create(o->output, o->task, o->tasks)))
         return err_set(e, "out of memory");

@@ -2,14 +2,15 @@
 #include "process/options/options.h"
 
 #include "common/base/cli.h"
-#include "common/base/folder.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/pipe.h"
 #include "common/base/progress.h"
 #include "common/base/task.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_decoder.h"
 #include "common/hdf5/h5_exit.h"
+#include "common/result/table_old.h"
 #include "process/spectrum/spectrum.h"
 #include "process/spectrum/spectrum_open.h"
 #include "wsi_build.h"
@@ -95,10 +96,12 @@ static int add_class(void *ctx, const char *name, struct err *e)
 
 static const struct command_option run_rows[] = {
     {"Output", 'o', "output", "RESULT",
-     "file for the result of all stores; or a folder (an existing one, or a name that ends with a "
-     "slash, which is created) for one file NAME.h5 per store: existing results are kept and "
-     "skipped", COMMAND_TEXT(output)},
-    {NULL, 0, "force", NULL, "replace existing results in the folder", COMMAND_FLAG(force)},
+     "a folder, which is created if necessary, for one file NAME.h5 per store: existing results "
+     "are kept and skipped; or a .h5 file for the result of all stores: it is written at the end, "
+     "so a run that is stopped begins anew", COMMAND_TEXT(output)},
+    {NULL, 0, "force", NULL,
+     "replace existing results; without it, those in the folder are kept, and a file with other "
+     "slides is an error", COMMAND_FLAG(force)},
     {NULL, 0, "live", "DIR",
      "keep a page DIR/index.html that shows the run while it continues; open it from the disk; "
      "each run needs a folder of its own", COMMAND_TEXT(live)},
@@ -156,6 +159,8 @@ static const struct command_option run_rows[] = {
 static const struct command_option merge_rows[] = {
     {"Output", 'o', "output", "CORPUS.h5", "file for the merged result", COMMAND_TEXT(output)},
     LIST,
+    {NULL, 0, "force", NULL, "replace a result that has slides which the inputs lack",
+     COMMAND_FLAG(force)},
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
     {NULL, 0, "table", NULL,
@@ -219,7 +224,7 @@ static int check_output(const struct options *o, const char *what, struct err *e
         return err_set(e, "-o: the name is empty; name a file");
     if (!strcmp(o->output, "-"))
         return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
-    return 0;
+    return output_check("-o", o->output, RESULT_ENDING, e);
 }
 
 /* Checks the options about regions, and records the classes among the parameters. */
@@ -250,19 +255,11 @@ static int check_regions(struct options *o, struct err *e)
 
 static int check_run(const struct options *o, struct err *e)
 {
-    const bool folder = o->output && folder_is_meant(o->output);
+    const bool folder = o->output && output_is_folder(o->output, RESULT_ENDING);
     if (check_output(o, "RESULT.h5", e))
         return -1;
     if (o->tasks && !folder)
-        return err_set(e,
-                       "-o %s: --task needs a folder; name an existing one, or end the name "
-                       "with a slash",
-                       o->output);
-    if (o->force && !folder)
-        return err_set(e,
-                       "--force has no effect here: -o %s is a single file, which is always "
-                       "replaced",
-                       o->output);
+        return err_set(e, "-o %s: --task needs a folder; leave out the .h5", o->output);
     if (o->params.skip_damaged && o->reject_damaged)
         return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
     if (o->live && !*o->live)
@@ -275,11 +272,31 @@ static int check_run(const struct options *o, struct err *e)
     return result_check_params(&o->params, e);
 }
 
+/* A table may be extended: it is then both input and output. */
+static bool is_extended(const struct options *o)
+{
+    if (!o->table || !o->output ||
+        !output_is_no_input("-o", o->output, o->files.paths, o->files.n, NULL))
+        return false;
+    struct table_old *t = table_old_open(o->output);
+    table_old_close(t);
+    return t != NULL;
+}
+
+static int check_merge(const struct options *o, struct err *e)
+{
+    if (check_output(o, "CORPUS.h5", e))
+        return -1;
+    if (output_is_folder(o->output, RESULT_ENDING))
+        return err_set(e, "-o %s: name a file that ends in .h5", o->output);
+    return o->extends ? 0 : output_is_no_input("-o", o->output, o->files.paths, o->files.n, e);
+}
+
 static int check(const struct options *o, struct err *e)
 {
     if (o->command == &options_run && check_run(o, e))
         return -1;
-    if (o->command == &options_merge && check_output(o, "CORPUS.h5", e))
+    if (o->command == &options_merge && check_merge(o, e))
         return -1;
     if (o->table && o->partial)
         return err_set(e, "--table and --partial exclude each other: a table has whole slides; "
@@ -309,6 +326,7 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
         return status;
     o->params.radius = spectrum_radius(o->params.sigma);
     int bad = list_add_words(&o->files, argv + first, argc - first, &e);
+    o->extends = !bad && is_extended(o);
     if (!bad && check(o, &e))
         return command_usage_error(c, &e);
     bad = bad || list_expand(&o->files, input_kind(c), &e);

@@ -32,6 +32,7 @@ struct options {
     enum progress_when progress;
     bool json, histogram, csv, quick, partial, table, force, quiet, allow_duplicates,
         skip_duplicates, mix_mpp;
+    bool extends;                  /* merge: the output, a table, is named as an input */
     bool min_tissue;               /* --min-tissue was given */
     bool min_roi;                  /* --min-roi was given */
     struct regions_choice regions; /* its list of names is owned */

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/command.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
@@ -120,6 +121,8 @@ static int run(struct arguments *a, int argc, char **argv)
     publish_clean(a->setup.output); /* however this run ends */
     if (list_expand(&a->files, LIST_RESULTS, &e))
         return cli_failed(&e);
+    if (output_is_no_input("-o", a->setup.output, a->files.paths, a->files.n, &e))
+        return command_usage_error(&plot_options, &e);
     if (a->files.failed > 0) /* they are reported; a picture without them would mislead */
         return EXIT_PART;
     a->setup.files = a->files.paths;

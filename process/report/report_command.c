@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "process/options/list.h"
@@ -134,6 +135,23 @@ static int check(struct arguments *a, struct err *e)
     return 0;
 }
 
+/* What is written must not be a file that is read. */
+static int check_inputs(const struct arguments *a, struct err *e)
+{
+    const struct report_setup *o = &a->setup;
+    char *const read[] = {(char *)o->scores, (char *)o->meta, (char *)o->limits, (char *)o->failed,
+                          (char *)o->accepted};
+    const struct {
+        const char *option, *path;
+    } written[] = {
+        {"-o", o->output}, {"--csv", o->csv}, {"--multiqc", o->multiqc}, {"--key", o->key}};
+    int bad = 0;
+    for (size_t k = 0; k < sizeof written / sizeof *written && !bad; k++)
+        bad = output_is_no_input(written[k].option, written[k].path, read, 5, e) ||
+              output_is_no_input(written[k].option, written[k].path, a->files.paths, a->files.n, e);
+    return bad ? -1 : 0;
+}
+
 static int finish(const struct arguments *a, int64_t bad, int64_t failing, double begun)
 {
     char time[32], memory[32];
@@ -161,6 +179,8 @@ static int run(struct arguments *a, int argc, char **argv)
         return command_usage_error(&report_options, &e);
     if (list_expand(&a->files, LIST_REPORT, &e))
         return cli_failed(&e);
+    if (check_inputs(a, &e))
+        return command_usage_error(&report_options, &e);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     a->setup.folders = a->files.folders;

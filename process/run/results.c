@@ -2,6 +2,7 @@
 #include "process/run/results.h"
 
 #include "common/base/folder.h"
+#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/result/result_read.h"
@@ -40,7 +41,7 @@ struct results *results_open(const char *output, const struct result_params *p,
                           .regions = regions,
                           .first_group = first_group,
                           .last_group = last_group,
-                          .folder = folder_is_meant(output)};
+                          .folder = output_is_folder(output, RESULT_ENDING)};
     int bad = r->folder ? folder_make(output, e) : result_check_target(output, e);
     if (!bad && !r->folder && !(r->one = result_create(output, p, e)))
         bad = err_add(e, "%s", output);

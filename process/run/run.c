@@ -6,9 +6,11 @@
 #include "common/base/folder.h"
 #include "common/base/json.h"
 #include "common/base/number.h"
+#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/stop.h"
+#include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "process/options/failures.h"
 #include "process/run/live.h"
@@ -249,7 +251,7 @@ static void note_store(void *ctx, int64_t k, const char *text)
 static void put_left(const struct run *r, char *out, size_t size)
 {
     const int64_t n = r->inputs - r->done - r->skipped - r->failed;
-    const char *written = folder_is_meant(r->o->output) ? "" : ", nothing written";
+    const char *written = output_is_folder(r->o->output, RESULT_ENDING) ? "" : ", nothing written";
     if (n > 0)
         snprintf(out, size, ", %" PRId64 " not computed%s", n, written);
     else
@@ -264,7 +266,7 @@ static void put_moments(const struct run *r, char *out, size_t size)
     result_moments(&r->o->params, r->counts.histogram, &mean, &std);
     if (isnan(mean))
         out[0] = 0;
-    else if (several && folder_is_meant(r->o->output))
+    else if (several && output_is_folder(r->o->output, RESULT_ENDING))
         snprintf(out, size, " of several resolutions, not pooled");
     else
         snprintf(out, size, ", mean %.3f dB, std %.3f dB%s", mean, std,
@@ -459,7 +461,7 @@ static void share_list(struct options *o)
 
 static int run_share(struct options *o)
 {
-    const bool folder = folder_is_meant(o->output);
+    const bool folder = output_is_folder(o->output, RESULT_ENDING);
     struct run r = {.o = o, .failed = o->files.failed, .mixes = folder || o->mix_mpp};
     share_list(o);
     r.inputs = o->files.n + o->files.failed;
@@ -479,14 +481,53 @@ static int run_share(struct options *o)
     return status;
 }
 
+static bool has_store(const void *ctx, const char *slide)
+{
+    const struct list *files = ctx;
+    size_t n;
+    for (int k = 0; k < files->n; k++) {
+        const char *stem = path_stem(files->paths[k], &n);
+        if (!strncmp(stem, slide, n) && !slide[n])
+            return true;
+    }
+    return false;
+}
+
+/* One file: it must not be an input, nor have other slides. In a folder, each file is judged by
+ * itself (results.h), but the folder must not be that of the stores. */
+static int check_target(const struct options *o, struct err *e)
+{
+    char *const regions[] = {(char *)o->regions.path};
+    if (output_is_folder(o->output, RESULT_ENDING)) {
+        for (int k = 0; k < o->files.n && !o->first_group; k++) {
+            char *path = folder_join(o->output, path_base_name(o->files.paths[k]));
+            const int bad = path ? output_is_no_input("-o", path, &o->files.paths[k], 1, e)
+                                 : err_set(e, "out of memory");
+            free(path);
+            if (bad)
+                return -1;
+        }
+        return 0;
+    }
+    if (output_is_no_input("-o", o->output, o->files.paths, o->files.n, e) ||
+        output_is_no_input("-o", o->output, regions, 1, e))
+        return -1;
+    if (!o->force && result_check_replaced(o->output, has_store, &o->files, e)) {
+        struct err why = *e;
+        return err_set(e, "%s; name another file, or replace it with --force", why.msg);
+    }
+    return 0;
+}
+
 int run_main(struct options *o)
 {
     struct err e = {""};
     if (o->first_group && o->files.n > 1)
         err_set(&e, "--groups takes one store at a time");
-    if (*e.msg || check_names(&o->files, &e))
+    if (*e.msg || check_names(&o->files, &e) || check_target(o, &e))
         return command_usage_error(o->command, &e);
-    if (!folder_is_meant(o->output) && o->files.n > 0) /* the order of names, as in merge */
+    if (!output_is_folder(o->output, RESULT_ENDING) &&
+        o->files.n > 0) /* the order of names, as in merge */
         qsort(o->files.paths, (size_t)o->files.n, sizeof *o->files.paths, by_stem);
     stop_catch_signals();
     return run_share(o);

@@ -115,7 +115,7 @@ def merge_one(corpus, run, name, um, slides):
     options = ["--allow-duplicates"] if corpus.duplicates_count() else []
     options += ["--mix-mpp"] if corpus.h5spec_has("--mix-mpp") else []
     options += ["--table"] if corpus.form() == "table" else []
-    p = ask(program("h5spec"), "merge", "-q", "-o", corpus.path(name), *options, "--list", names)
+    p = ask(program("h5spec"), "merge", "-q", "--force", "-o", corpus.path(name), *options, "--list", names)
     if p.returncode == 0:
         corpus.merged.note(name, um, len(slides))
         for s in slides:
