@@ -38,7 +38,7 @@ def numbers(path):
 
 def test_windows_that_touch_filled_tiles_are_counted():
     s, out = damaged(), os.path.join(tmp(), "r.h5")
-    p = run(H5SPEC, "run", "-o", out, s)
+    p = run(H5SPEC, "run", "-o", out, s, status=4)
     got = numbers(out)
     for name, tiles in TILES.items():
         expect(got[name] == touching(tiles).sum() > 0, "%s: %d", name, got[name])
@@ -46,7 +46,7 @@ def test_windows_that_touch_filled_tiles_are_counted():
     says(p.err, "%s: %d of %d windows touch damaged tiles" %
          (s, got["windows_damaged"], got["windows"]),
          "%d of %d windows touch tiles that are missing" % (got["windows_missing"], got["windows"]))
-    (line,) = json_lines(run(H5SPEC, "run", "--json", "-o", out, s).out)
+    (line,) = json_lines(run(H5SPEC, "run", "--json", "-o", out, s, status=4).out)
     for name in NAMES:
         expect(line[name] == got[name], "%s: %s", name, line)
     says(run(H5SPEC, "info", out).out, "%d windows touch damaged tiles" % got["windows_damaged"])
@@ -71,7 +71,7 @@ def test_groups_add_up():
 
 def test_skip_damaged():
     s = damaged()
-    p = run(H5SPEC, "run", "--skip-damaged", "-o", os.path.join(tmp(), "r.h5"), s)
+    p = run(H5SPEC, "run", "--skip-damaged", "-o", os.path.join(tmp(), "r.h5"), s, status=4)
     skipped = spectrum(s, "--skip-damaged")
     got, hit = numbers(skipped), touching(TILES["windows_damaged"])
     expect(got["windows_skipped"] == hit.sum() and got["windows_damaged"] == 0, "%s", got)
@@ -113,9 +113,9 @@ def test_on_damage_fail_rejects_the_store():
     with h5py.File(out, "r") as f:
         expect(list(f["slides"]) == ["other"], "%s", list(f["slides"]))
     for word in ("report", "count"):  # count: its earlier name
-        run(H5SPEC, "run", "--on-damage", word, "-o", out, s, other)
+        run(H5SPEC, "run", "--on-damage", word, "--force", "-o", out, s, other, status=4)
     missing = store(made(*SIZE, "--missing", "5,0", name="missing"))
-    run(H5SPEC, "run", "--on-damage", "fail", "-o", out, missing)  # never scanned: not damage
+    run(H5SPEC, "run", "--on-damage", "fail", "--force", "-o", out, missing)  # never scanned: not damage
     says(run(H5SPEC, "run", "--on-damage", "drop", "-o", out, s, status=2).err, "report or fail")
     says(run(H5SPEC, "run", "--on-damage", "fail", "--skip-damaged", "-o", out, s, status=2).err,
          "contradict")

@@ -287,6 +287,7 @@ RUN_OPTIONS = {
     "--min-tissue": ["0.25", "--tissue-only"], "--threads": ["1"], "--memory": ["64M"], "--io": ["buffered"],
     "--json": [], "--progress": ["no"], "--quiet": [], "--allow-duplicates": [],
     "--live": [os.path.join(TMP, "live")],
+    "--accept-damage": [],
     "--task": ["1/1"], "--force": [],  # these two need a folder
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere

@@ -146,6 +146,14 @@ def test_forms_of_the_file():
     expect(len(digests) == 1, "the digest depends on the form: %s", digests)
 
 
+def test_measurements_that_are_no_numbers():
+    """As QuPath before 0.5 writes them."""
+    plain, odd = feature(TRIANGLE), feature(TRIANGLE)
+    odd["properties"]["measurements"] = {"a": float("nan"), "b": float("inf"), "c": -float("inf"), "d": -1.5, "e": "-NaN \\" + '"Infinity'}
+    found = [spectrum(grouped(), "--features", "spectral", "--roi", written(collection(x))) for x in (plain, odd)]
+    equal(content(found[0]), content(found[1]), "measurements that are no numbers")
+
+
 def test_coarser_level():
     """Polygons are in level-0 pixels whatever level the store holds."""
     s = os.path.join(tmp(), "level1.h5")
@@ -283,7 +291,7 @@ def test_bad_files():
     cases = [
         (collection(), "has no polygon"), (collection(feature([], kind="LineString")), "has no polygon"),
         ("", "not valid JSON"), ('{"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [[[1, 2], [3', "not valid JSON: line 1"),
-        ("[" * deep + "]" * deep, "not valid JSON"), ('{"type": "Polygon", "coordinates": [[[NaN, 1], [2, 3], [4, 5]]]}', "not valid JSON"),
+        ("[" * deep + "]" * deep, "not valid JSON"), ('{"type": "Polygon", "coordinates": [[[NaN, 1], [2, 3], [4, 5]]]}', "a point is not [x, y] with two numbers"),
         ('{"type": "Polygon", "coordinates": [[[1e999, 1], [2, 3], [4, 5]]]}', "not valid JSON"),
         (feature([[[1e300, 0], [1, 1], [2, 0]]]), "feature 1: coordinate 1e+300 is out of range"),
         (feature([[["1", 0], [1, 1], [2, 0]]]), "not [x, y] with two numbers"), (feature([[[1], [1, 1], [2, 0]]]), "not [x, y] with two numbers"),

@@ -84,12 +84,31 @@ void cli_say_as(const char *name, const char *fmt, ...)
     va_end(ap);
 }
 
+/* Spaces at the ends, the quotes of a table, and the separators of its empty cells are no part of a
+ * path, unless a file has that name. */
+static char *clean_line(char *line)
+{
+    char *from = line + strspn(line, " \t"), *to = from;
+    if (access(line, F_OK) == 0)
+        return line;
+    if (*from == '"') {
+        for (char *s = ++from; *s && (*s != '"' || *++s == '"'); s++)
+            *to++ = *s;
+        *to = 0;
+        return to > from - 1 ? from - 1 : to;
+    }
+    for (size_t n = strlen(from); n > 0 && strchr(" \t,;", from[n - 1]); n--)
+        from[n - 1] = 0;
+    return from;
+}
+
 int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
              struct err *e)
 {
     char *line = NULL;
     size_t size = 0;
     int r = 0;
+    bool first = true;
     const bool is_stdin = !strcmp(file, "-");
     FILE *f = is_stdin ? stdin : fopen(file, "r");
     if (!f)
@@ -98,10 +117,15 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
         if (memchr(line, 0, (size_t)n))
             r = err_set(e, "%s: not a list of paths: it contains NUL bytes; save it as UTF-8",
                         file);
+        char *path = line;
+        if (first && n >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
+            path += 3;
+        first = false;
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = 0;
-        if (r == 0 && n > 0 && line[0] != '#')
-            r = add(ctx, line, e);
+        path = r == 0 ? clean_line(path) : path;
+        if (r == 0 && *path && *path != '#')
+            r = add(ctx, path, e);
     }
     if (r == 0 && (ferror(f) || !feof(f))) /* without memory, getline() ends before the end */
         r = err_sys(e, "%s: cannot read the list", file);

@@ -45,7 +45,8 @@ void cli_say(const char *fmt, ...) ERR_PRINTF(1, 2);
 /* The same with another name before the colon. */
 void cli_say_as(const char *name, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-/* Calls add() for each path of a --list file, one per line; "-" is stdin. Empty lines and lines
+/* Calls add() for each path of a --list file, one per line; "-" is stdin. A byte order mark, CRLF,
+ * quotes, and spaces, commas and semicolons at the ends are dropped. Empty lines and lines
  * that begin with # are skipped. A file with NUL bytes (UTF-16) is an error. Ends with the first -1
  * of add(). */
 int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,

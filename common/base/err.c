@@ -71,8 +71,15 @@ bool err_is_trouble(const struct err *e)
         EIO,        ESTALE,    ENOSPC,    EDQUOT,    EROFS,        ENOMEM,      EMFILE,
         ENFILE,     ETIMEDOUT, EREMOTEIO, EHOSTDOWN, ENOTCONN,     ENODEV,      ENXIO,
         ECONNRESET, ESHUTDOWN, EAGAIN,    ENOLCK,    EHOSTUNREACH, ENETUNREACH, ECONNREFUSED};
-    static const char *const words[] = {"out of memory", "no space left", "too little disk space",
-                                        "changed while it was read", "(cuda:"};
+    static const char *const words[] = {"out of memory",
+                                        "no space left",
+                                        "too little disk space",
+                                        "changed while it was read",
+                                        "(cuda:",
+                                        "the disk is full",
+                                        "temporary file for",
+                                        "open for writing",
+                                        "cannot be opened now"};
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++)
         if (strstr(e->msg, strerror(codes[k])))
             return true;

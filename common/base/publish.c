@@ -66,9 +66,13 @@ static char *temp_base(const char *name, const char *host)
 /* Temporary names that this process has made. */
 static unsigned names_made;
 
-/* Is this name ".BASE.HOST-PID-NUMBER.part" of a process of this host that is gone, or of this one
- * before it was started anew by exec? Any base if `base` is NULL. */
-static int is_leftover(const char *name, const char *base, const char *host)
+/* What a temporary name says of its writer. */
+enum writer { NOT_OURS, ALIVE, GONE, ELSEWHERE };
+
+/* Is this name ".BASE.HOST-PID-NUMBER.part", and of whom? GONE: of a process of this host that is
+ * gone, or of this one before it was started anew by exec; ELSEWHERE: of another host. Any base if
+ * `base` is NULL. */
+static enum writer find_writer(const char *name, const char *base, const char *host)
 {
     static const char ending[] = ".part";
     const size_t n = strlen(name), nh = strlen(host);
@@ -80,26 +84,31 @@ static int is_leftover(const char *name, const char *base, const char *host)
         dot--;
     if (name[0] != '.' || dot < 2 ||
         (base && (strlen(base) != dot - 1 || memcmp(name + 1, base, dot - 1))))
-        return 0;
+        return NOT_OURS;
     name += dot + 1;
-    if (strncmp(name, host, nh) || name[nh] != '-')
-        return 0;
-    if (sscanf(name + nh, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
-        name[nh + (size_t)end])
-        return 0;
+    const size_t of = strcspn(name, "-");
+    if (of == 0 || sscanf(name + of, "-%ld-%u.part%n", &pid, &number, &end) != 2 || !end ||
+        name[of + (size_t)end] || pid <= 0)
+        return NOT_OURS;
+    if (of != nh || strncmp(name, host, nh))
+        return ELSEWHERE;
     if (pid == (long)getpid())
-        return number > names_made;
-    return pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH;
+        return number > names_made ? GONE : ALIVE;
+    return kill((pid_t)pid, 0) && errno == ESRCH ? GONE : ALIVE;
 }
 
-/* A living writer in another process namespace of this host still holds its lock. */
-static int is_locked(int folder_fd, const char *name)
+/* A living writer holds its lock: in another process namespace of this host, or on another host. Of
+ * another host, only a lock that can be had shows that nobody writes. */
+static bool is_abandoned(int folder_fd, const char *name, enum writer writer)
 {
-    int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC);
-    int locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (writer != GONE && writer != ELSEWHERE)
+        return false;
+    const int fd = openat(folder_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    const bool busy = fd >= 0 && !locked && errno == EWOULDBLOCK;
     if (fd >= 0)
         close(fd);
-    return locked;
+    return writer == GONE ? !busy : locked;
 }
 
 static void remove_leftovers(const char *folder, const char *base, const char *host)
@@ -108,7 +117,7 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
     if (!d)
         return;
     for (struct dirent *entry; (entry = readdir(d));)
-        if (is_leftover(entry->d_name, base, host) && !is_locked(dirfd(d), entry->d_name))
+        if (is_abandoned(dirfd(d), entry->d_name, find_writer(entry->d_name, base, host)))
             unlinkat(dirfd(d), entry->d_name, 0);
     closedir(d);
 }
@@ -192,6 +201,14 @@ static int sync_folder(const char *folder, struct err *e)
             folder);
     if (fd >= 0)
         close(fd);
+    return r;
+}
+
+int publish_sync_folder_of(const char *path, struct err *e)
+{
+    char *folder = folder_of(path);
+    const int r = folder ? sync_folder(folder, e) : err_set(e, "out of memory");
+    free(folder);
     return r;
 }
 

@@ -6,7 +6,8 @@
  * creation on, with a lock. Publishing is: fsync (never tried twice: after a failed fsync the
  * kernel may have dropped the pages), rename, fsync of the folder. A killed run leaves at most a
  * ".part" file, which nothing takes for a finished one. The next run that publishes under the same
- * name removes those of this host whose process is gone.
+ * name, or into the folder, removes those of this host whose process is gone, and those of other
+ * hosts whose lock nobody holds.
  *
  * Messages do not name the target, because callers do.
  */
@@ -36,6 +37,8 @@ int publish_begin(struct publish *p, const char *final_path, struct err *e);
  * the rename. That is a failure (-1), too, and its message says that the file exists.
  */
 int publish_commit(struct publish *p, struct err *e);
+/* Writes the folder of a file that was created without these functions to disk. */
+int publish_sync_folder_of(const char *path, struct err *e);
 /* Removes the temporary file, and frees its blocks even if another descriptor is still open.
  * Harmless after publish_commit() and on a zeroed struct with fd -1. */
 void publish_abort(struct publish *p);

@@ -60,6 +60,7 @@ struct parser {
 /* Reads a field to its separator or line end and terminates it. *last: it is the row's last. */
 static int read_field(struct parser *p, char **cell, bool *last, struct err *e)
 {
+    p->in += strspn(p->in, " ");
     const bool quoted = *p->in == '"';
     const int64_t line = p->line;
     *cell = p->out;
@@ -74,6 +75,11 @@ static int read_field(struct parser *p, char **cell, bool *last, struct err *e)
         p->line += *p->in == '\n';
         *p->out++ = *p->in;
     }
+    if (!quoted)
+        while (p->out > *cell && p->out[-1] == ' ')
+            p->out--;
+    else
+        p->in += strspn(p->in, " ");
     p->in += p->in[0] == '\r';
     *last = *p->in == '\n' || !*p->in;
     if (!*last && *p->in != p->separator)
@@ -108,6 +114,34 @@ static int add_row(struct table *t, int64_t line, char **cells, int64_t n, struc
     return 0;
 }
 
+/* Spreadsheets end with rows of separators. */
+static bool is_empty(char *const *cells, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (*cells[k])
+            return false;
+    return true;
+}
+
+/* The character that separates most cells of the header; in German or French it is ';'. */
+static char find_separator(const char *head)
+{
+    static const char all[] = ",;\t";
+    int most = 0;
+    char found = ',';
+    for (const char *s = all; *s; s++) {
+        int n = 0;
+        bool quoted = false;
+        for (const char *c = head; *c && (quoted || (*c != '\n' && *c != '\r')); c++) {
+            quoted ^= *c == '"';
+            n += !quoted && *c == *s;
+        }
+        found = n > most ? *s : found;
+        most = n > most ? n : most;
+    }
+    return found;
+}
+
 enum { MOST_COLUMNS = 1024 };
 
 static int parse(struct table *t, struct parser *p, struct err *e)
@@ -121,7 +155,7 @@ static int parse(struct table *t, struct parser *p, struct err *e)
                 return err_set(e, "%s: more than %d columns", p->path, MOST_COLUMNS);
             else if (read_field(p, &cells[n++], &last, e))
                 return -1;
-        if ((n > 1 || *cells[0]) && add_row(t, line, cells, n, e))
+        if (!is_empty(cells, n) && add_row(t, line, cells, n, e))
             return err_add(e, "%s", p->path);
     }
     return t->cells ? 0 : err_set(e, "%s: empty; a table begins with a header line", p->path);
@@ -136,9 +170,7 @@ int table_read(struct table *t, const char *path, struct err *e)
     if (memchr(t->text, 0, n))
         return err_set(e, "%s: not a text file in UTF-8 (it has NUL bytes)", path);
     const size_t mark = strncmp(t->text, "\xef\xbb\xbf", 3) ? 0 : 3;
-    const size_t head = strcspn(t->text, "\n");
-    const bool tabs = memchr(t->text, '\t', head) && !memchr(t->text, ',', head);
-    struct parser p = {path, t->text + mark, t->text, 1, tabs ? '\t' : ','};
+    struct parser p = {path, t->text + mark, t->text, 1, find_separator(t->text + mark)};
     return parse(t, &p, e);
 }
 

@@ -32,11 +32,12 @@ enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours)
 /* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
 int h5_look_at_head(struct h5_head *h, const char *path, const char *format, struct err *e)
 {
+    enum { WRITER = 1, SWMR_WRITER = 4 }; /* flags of consistency, in version 3 */
     unsigned char b[48];
     struct stat st;
     h->kind = H5_ERROR;
     if ((h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(h->fd, &st))
-        return err_sys(e, "%s: cannot open", path);
+        return err_sys(e, errno == EACCES ? "%s: cannot be opened now" : "%s: cannot open", path);
     h->kind = H5_OTHER;
     if (!S_ISREG(st.st_mode))
         return err_set(e, "%s: not a regular file", path);
@@ -61,6 +62,13 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
         h->kind = h5_judge(h->fd, format, H5_UNFINISHED);
         return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
                        path, (uint64_t)st.st_size, guard_u64(b + 28));
+    }
+    if (b[8] == 3 && (b[11] & (WRITER | SWMR_WRITER))) {
+        h->kind = H5_ERROR;
+        return err_set(e,
+                       "%s: open for writing in another program, or left so by one that died; wait "
+                       "for it, or run h5clear -s %s",
+                       path, path);
     }
     h->root = guard_u64(b + 36);
     return 0;

@@ -73,10 +73,50 @@ static FILE *open_file(const char *path, struct err *e)
     return f;
 }
 
-/* The next bytes, for Jansson; a signal ends the text. */
-static size_t next_bytes(void *buffer, size_t n, void *file)
+/* A text on its way to Jansson. */
+struct stream {
+    FILE *f;
+    bool in_text, escaped, minus;
+};
+
+/*
+ * NaN, Infinity and -Infinity, which some programs write among measurements, are no JSON. They
+ * become texts, "a" and "nfinit": outside of texts JSON has no capitals but E, and no y. So they
+ * are no numbers, and wrong as coordinates. A minus is held back until it is known what follows.
+ */
+static size_t put_strict(struct stream *s, char c, char *out)
 {
-    return stop_signal() ? (size_t)-1 : fread(buffer, 1, n, file);
+    size_t n = 0;
+    if (s->minus && c != 'I')
+        out[n++] = '-';
+    s->minus = !s->in_text && c == '-';
+    if (s->minus)
+        return n;
+    if (!s->in_text && (c == 'N' || c == 'I' || c == 'y')) {
+        out[n++] = '"';
+        return n;
+    }
+    out[n++] = c;
+    if (s->escaped)
+        s->escaped = false;
+    else if (s->in_text && c == '\\')
+        s->escaped = true;
+    else if (c == '"')
+        s->in_text = !s->in_text;
+    return n;
+}
+
+/* The next bytes, for Jansson; a signal ends the text. Each byte becomes at most two. */
+static size_t next_bytes(void *buffer, size_t n, void *stream)
+{
+    struct stream *s = stream;
+    char *out = buffer;
+    size_t done = 0;
+    if (stop_signal())
+        return (size_t)-1;
+    for (int c; done + 2 <= n && (c = getc_unlocked(s->f)) != EOF;)
+        done += put_strict(s, (char)c, out + done);
+    return done;
 }
 
 static void skip_mark(FILE *f)
@@ -95,7 +135,7 @@ static json_t *load_json(const char *path, struct err *e)
     skip_mark(f);
     json_set_alloc_funcs(take, give);
     memory_refused = false;
-    json_t *root = json_load_callback(next_bytes, f, 0, &why);
+    json_t *root = json_load_callback(next_bytes, &(struct stream){.f = f}, 0, &why);
     if (root) {
         fclose(f);
         return root;

@@ -3,6 +3,7 @@
 
 #include "common/base/csv.h"
 #include "common/base/path.h"
+#include "common/base/publish.h"
 #include "common/base/read_at.h"
 #include "common/base/text.h"
 #include "convert/readers/slide.h"
@@ -93,6 +94,8 @@ int anonymous_note(const char *key, const char *name, const char *path, struct e
         return err_set(e, "out of memory");
     const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     int r = fd < 0 ? err_sys(e, "cannot open") : add_line(fd, line, e);
+    if (r == 0)
+        r = publish_sync_folder_of(key, e);
     if (fd >= 0 && close(fd) && r == 0)
         r = err_sys(e, "cannot write");
     free(line);

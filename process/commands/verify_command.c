@@ -14,12 +14,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct job {
     const struct options *o;
     double *bytes; /* [n + 1]: size of the files before file k */
     int k;         /* the file being read */
     int64_t valid, bad;
+    int64_t trouble; /* of those that failed: of the machine, not of the file */
 };
 
 /* What was found in a file. */
@@ -78,8 +80,10 @@ static void print_json(const struct finding *f)
         json_int("tiles_damaged", s->damaged);
         json_int("tiles_left_out", s->left_out);
     }
-    if (!f->valid)
+    if (!f->valid) {
         json_text("message", f->why.msg);
+        json_text("cause", err_is_trouble(&f->why) ? "trouble" : "input");
+    }
     puts("}");
 }
 
@@ -87,6 +91,7 @@ static void report(struct job *v, const struct finding *f)
 {
     v->valid += f->valid;
     v->bad += !f->valid;
+    v->trouble += !f->valid && err_is_trouble(&f->why);
     progress_clear();
     if (v->o->json)
         print_json(f);
@@ -131,16 +136,28 @@ static int check_store(struct job *v, struct finding *f)
     return 0;
 }
 
+/* Is it another file now, or the same with other bytes? */
+static bool has_changed(const char *path, const struct stat *before)
+{
+    struct stat now;
+    return stat(path, &now) || now.st_dev != before->st_dev || now.st_ino != before->st_ino ||
+           now.st_size != before->st_size || clock_ns(&now.st_mtim) != clock_ns(&before->st_mtim);
+}
+
 /* Checks file v->k. -1 when a signal stopped it. */
 static int check_file(struct job *v)
 {
     const char *path = v->o->files.paths[v->k];
+    struct stat before;
+    const bool there = !stat(path, &before);
     struct finding f = {.path = path, .is_result = result_is(path)};
     f.valid = (f.is_result ? check_result(&f) : check_store(v, &f)) == 0;
     if (!f.valid && stop_signal()) {
         cli_say("%s", f.why.msg);
         return -1;
     }
+    if (!f.valid && there && has_changed(path, &before))
+        err_set(&f.why, "%s: changed while it was read; run again", path);
     report(v, &f);
     return 0;
 }
@@ -160,5 +177,8 @@ int verify_main(struct options *o)
     if (!o->quiet)
         last_line(&v, v.bytes[v.k], clock_now() - begun);
     free(v.bytes);
-    return v.k < o->files.n ? EXIT_STOPPED : v.bad ? EXIT_PART : EXIT_DONE;
+    return v.k < o->files.n ? EXIT_STOPPED
+           : v.trouble      ? EXIT_TROUBLE
+           : v.bad          ? EXIT_PART
+                            : EXIT_DONE;
 }

@@ -326,6 +326,8 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
                 done->files, done->files == 1 ? "" : "s", done->slides,
                 done->slides == 1 ? "" : "s", done->failed, clock_text(time, clock_now() - begun),
                 number_size(memory, (double)cli_peak_memory()));
+    if (done->trouble)
+        return EXIT_TROUBLE;
     return done->failed || a->files.failed ? EXIT_PART : EXIT_DONE;
 }
 

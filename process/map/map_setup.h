@@ -43,6 +43,7 @@ struct map_setup {
 struct map_done {
     int64_t files, slides; /* written; that files were written of */
     int64_t failed;        /* slides or results that were refused; each was reported */
+    int64_t trouble;       /* of those: by the machine (disk, memory), not by the input */
 };
 
 #endif

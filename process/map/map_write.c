@@ -113,6 +113,7 @@ static int do_slide(struct run *r, struct result *result, int64_t k, struct err 
 static void report(struct run *r, const struct err *e)
 {
     r->done->failed++;
+    r->done->trouble += err_is_trouble(e);
     cli_say("%s", e->msg);
 }
 

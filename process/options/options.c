@@ -144,6 +144,9 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "bins", "N", "bins of the histogram", COMMAND_INT(params.bins, 1, 65536)},
     {NULL, 0, "range", "LOW:HIGH", "range of the histogram in dB",
      COMMAND_SPAN(params.low_db, -1000, 1000)},
+    {NULL, 0, "accept-damage", NULL,
+     "end with status 0 although tiles of slides are damaged; without it, 4",
+     COMMAND_FLAG(accept_damage)},
     {NULL, 0, "on-damage", "report|fail",
      "of damaged tiles. report: windows that touch them count, unless --skip-damaged is given, and "
      "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged),

@@ -36,6 +36,7 @@ struct options {
     bool min_tissue;               /* --min-tissue was given */
     bool min_roi;                  /* --min-roi was given */
     struct regions_choice regions; /* its list of names is owned */
+    bool accept_damage;            /* status 0 although tiles are damaged */
     bool reject_damaged;           /* --on-damage fail */
 };
 

@@ -33,7 +33,7 @@ static int write_one(const struct report_view *r, const char *path,
     struct text_file t;
     if (text_file_begin(&t, path, e))
         return -1;
-    if (!put(r, t.f, e))
+    if ((put != report_key || !text_file_make_private(&t, e)) && !put(r, t.f, e))
         return text_file_commit(&t, e);
     text_file_abort(&t);
     return err_add(e, "%s", path);

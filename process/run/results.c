@@ -132,7 +132,7 @@ static int judge_slide(const struct results *r, const struct result_slide *slide
 
 /* As results_have, of a result that can be opened. */
 static int judge_result(const struct results *r, struct result *old, const char *store,
-                        const char *target, char quickhash[80], struct err *e)
+                        const char *target, struct results_found *found, struct err *e)
 {
     struct err why = {""};
     struct result_slide slide;
@@ -154,13 +154,14 @@ static int judge_result(const struct results *r, struct result *old, const char 
     if (result_load_slide(old, 0, &slide, e))
         return -1;
     const int is = judge_slide(r, &slide, store, target, e);
-    snprintf(quickhash, 80, "%s", slide.quickhash);
+    snprintf(found->quickhash, sizeof found->quickhash, "%s", slide.quickhash);
+    found->damaged = slide.origin.tiles_damaged > 0;
     result_slide_free(&slide);
     return is;
 }
 
-static int judge(const struct results *r, const char *store, const char *target, char quickhash[80],
-                 struct err *e)
+static int judge(const struct results *r, const char *store, const char *target,
+                 struct results_found *found, struct err *e)
 {
     struct stat result, source;
     struct err why = {""};
@@ -179,19 +180,20 @@ static int judge(const struct results *r, const char *store, const char *target,
         err_set(e, "%s; computed again", why.msg);
         return 0;
     }
-    const int is = judge_result(r, old, store, target, quickhash, e);
+    const int is = judge_result(r, old, store, target, found, e);
     result_close(old);
     return is;
 }
 
-int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e)
+int results_have(const struct results *r, const char *store, struct results_found *found,
+                 struct err *e)
 {
     size_t n;
     const char *name = path_stem(store, &n);
     if (!r->folder)
         return 0;
     char *target = target_of(r, name, n);
-    const int is = target ? judge(r, store, target, quickhash, e) : err_set(e, "out of memory");
+    const int is = target ? judge(r, store, target, found, e) : err_set(e, "out of memory");
     free(target);
     return is;
 }

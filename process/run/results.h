@@ -16,17 +16,24 @@
 
 struct results;
 
+/* What an existing result says of its slide. */
+struct results_found {
+    char quickhash[80];
+    bool damaged; /* some of its tiles are */
+};
+
 /* Begins the one file, or makes the folder unless it exists. Groups as in struct stream_setup.
  * `output`, `p` and `regions` must outlive the results. NULL on failure. */
 struct results *results_open(const char *output, const struct result_params *p,
                              const struct regions_choice *regions, int64_t first_group,
                              int64_t last_group, struct err *e);
 /* Has the folder an up-to-date result of this store already?
- * 1: yes, complete and undamaged; quickhash[80] gets that of its slide.
+ * 1: yes, complete and undamaged; *found is filled in.
  * 0: no. If there is one that is older than its store, of other regions or damaged, e says so; else
  *    e is unchanged.
  * -1: something else exists under its name, which must not be replaced, or it cannot be read. */
-int results_have(const struct results *r, const char *store, char quickhash[80], struct err *e);
+int results_have(const struct results *r, const char *store, struct results_found *found,
+                 struct err *e);
 /* Writes a slide: into the one file, or as its own file. */
 int results_put(struct results *r, const struct result_slide *s, struct err *e);
 /* Publishes the one file if it has any slide; frees r. */

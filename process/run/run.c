@@ -26,11 +26,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A slide of the one file, for its JSON line: numbers and short texts, no maps. */
+struct done {
+    char *path; /* of the store; owned */
+    struct result_slide slide;
+    double mean, std;
+};
+
 struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
     int64_t trouble;  /* of those failed: err_is_trouble */
+    int64_t damaged;  /* of those done or skipped: tiles of the slide are damaged */
     int64_t empty;    /* of those done: no window counts, although some fit */
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
@@ -39,7 +47,9 @@ struct run {
     struct same_resolution resolution;
     bool mixes;    /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
-    struct live *live;            /* NULL without --live */
+    struct live *live;    /* NULL without --live */
+    struct done *written; /* [n_written]: slides of the one file, with --json; owned */
+    int64_t n_written;
     struct failed_list *failures; /* NULL: none is written */
 };
 
@@ -88,10 +98,9 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
 
 /* --- reports --- */
 
-static void json_slide(const struct result_params *p, const struct result_slide *s)
+static void json_slide(const struct result_params *p, const struct result_slide *s, double mean,
+                       double std)
 {
-    double mean, std;
-    result_moments(p, s->counts.histogram, &mean, &std);
     json_int("windows", s->counts.windows);
     json_real("mean_db", mean);
     json_real("std_db", std);
@@ -109,16 +118,13 @@ static void json_slide(const struct result_params *p, const struct result_slide 
         printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
 }
 
-/* A JSON line: done with a slide, failed with a reason, else skipped. */
-static void json_store(const struct run *r, const char *path, const struct result_slide *s,
-                       const struct err *why)
+/* A JSON line: failed with a reason, else skipped. */
+static void json_store(const struct run *r, const char *path, const struct err *why)
 {
     if (!r->o->json)
         return;
     json_begin("store", path);
-    json_text("status", s ? "done" : why ? "failed" : "skipped");
-    if (s)
-        json_slide(&r->o->params, s);
+    json_text("status", why ? "failed" : "skipped");
     if (why) {
         json_text("message", why->msg);
         json_text("cause", err_is_trouble(why) ? "trouble" : "input");
@@ -126,12 +132,57 @@ static void json_store(const struct run *r, const char *path, const struct resul
     json_end_line(stdout);
 }
 
+static void json_done(const struct run *r, const struct done *d)
+{
+    json_begin("store", d->path);
+    json_text("status", "done");
+    json_slide(&r->o->params, &d->slide, d->mean, d->std);
+    json_end_line(stdout);
+}
+
+/* A slide's result is written. Its line comes when the file has its name: of one file for all, at
+ * the end of the run. */
+static int note_done(struct run *r, const char *path, const struct result_slide *s, struct err *e)
+{
+    struct done d = {.slide = *s, .path = (char *)path};
+    if (!r->o->json)
+        return 0;
+    result_moments(&r->o->params, s->counts.histogram, &d.mean, &d.std);
+    if (output_is_folder(r->o->output, RESULT_ENDING)) {
+        json_done(r, &d);
+        return 0;
+    }
+    struct done *more = realloc(r->written, ((size_t)r->n_written + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, "out of memory");
+    r->written = more;
+    if (!(d.path = strdup(path)))
+        return err_set(e, "out of memory");
+    r->written[r->n_written++] = d;
+    return 0;
+}
+
+/* The one file has its name, or, with a reason, has not. After a signal there is nothing to say. */
+static void report_written(struct run *r, const struct err *why)
+{
+    for (int64_t k = 0; k < r->n_written; k++) {
+        if (!why)
+            json_done(r, &r->written[k]);
+        else if (!stop_signal())
+            json_store(r, r->written[k].path, why);
+        free(r->written[k].path);
+    }
+    free(r->written);
+    r->written = NULL;
+    r->n_written = 0;
+}
+
 static void report_failure(struct run *r, const char *path, const struct err *why)
 {
     r->failed++;
     r->trouble += err_is_trouble(why);
     failed_list_add(r->failures, path, why->msg);
-    json_store(r, path, NULL, why);
+    json_store(r, path, why);
     cli_say("%s", why->msg);
 }
 
@@ -230,11 +281,15 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
         report_failure(r, path, why);
         return 0;
     }
-    json_store(r, path, s, NULL);
     if (!r->o->quiet)
         run_remarks(path, &r->o->params, s);
-    if (results_put(r->out, s, e))
+    if (results_put(r->out, s, e)) {
+        json_store(r, path, e);
         return -1;
+    }
+    if (note_done(r, path, s, e))
+        return -1;
+    r->damaged += s->origin.tiles_damaged > 0;
     r->done++;
     r->empty += s->nx * s->ny > 0 && s->counts.windows == 0;
     result_add_counts(&r->counts, &s->counts, r->o->params.bins);
@@ -346,17 +401,18 @@ static int check_names(const struct list *files, struct err *e)
 static bool is_finished(struct run *r, const char *path)
 {
     struct err e = {""};
-    char quickhash[80] = "";
-    int have = results_have(r->out, path, quickhash, &e);
+    struct results_found found = {.damaged = false};
+    int have = results_have(r->out, path, &found, &e);
     if (have == 0 && *e.msg && !r->o->quiet)
         cli_say("%s", e.msg);
-    if (have > 0 && check_duplicate(r, path, quickhash, &e))
+    if (have > 0 && check_duplicate(r, path, found.quickhash, &e))
         have = -1;
     if (have < 0)
         report_failure(r, path, &e);
     if (have > 0) {
         r->skipped++;
-        json_store(r, path, NULL, NULL);
+        r->damaged += found.damaged;
+        json_store(r, path, NULL);
     }
     return have != 0;
 }
@@ -438,11 +494,13 @@ static int run_stores(struct run *r)
         results_abort(r->out);
     else
         bad = results_commit(r->out, &e);
+    report_written(r, bad ? &e : NULL);
     bad = bad || failures_end(r->failures, r->o, &e);
-    const int status = bad          ? cli_failed(&e)
-                       : r->trouble ? EXIT_TROUBLE
-                       : r->failed  ? EXIT_PART
-                                    : EXIT_DONE;
+    const int status = bad                                  ? cli_failed(&e)
+                       : r->trouble                         ? EXIT_TROUBLE
+                       : r->failed                          ? EXIT_PART
+                       : r->damaged && !r->o->accept_damage ? EXIT_DAMAGED
+                                                            : EXIT_DONE;
     r->ended_early = bad;
     close_live(r, status == EXIT_STOPPED ? EXIT_STOPPED : bad ? -1 : 0);
     return status;

@@ -98,6 +98,14 @@ static int take_number(const char *s, double *out)
     return *end || isnan(*out) ? -1 : 0;
 }
 
+static bool is_empty(const struct csv *c, int n)
+{
+    for (int k = 0; k < n && k <= SCORES_COLUMNS; k++)
+        if (*c->field[k])
+            return false;
+    return true;
+}
+
 static enum score_next next(void *state, double *row, int64_t *number, struct err *e)
 {
     struct csv *c = state;
@@ -106,6 +114,8 @@ static enum score_next next(void *state, double *row, int64_t *number, struct er
     if (got != SCORE_PATCH)
         return got;
     const int n = split(c);
+    if (is_empty(c, n)) /* spreadsheets end with rows of separators */
+        return next(state, row, number, e);
     if (n != c->columns) {
         err_set(e, "%d fields, but the header has %d", n, c->columns);
         return SCORE_BAD;

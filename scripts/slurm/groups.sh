@@ -25,7 +25,7 @@ trap : TERM USR1 USR2 XCPU # h5spec stops by itself, and this script waits for i
 group=${SLURM_ARRAY_TASK_ID:?this is a task of an array job: use sbatch --array=1-N}
 status=0
 while [ "$group" -le "$groups" ]; do
-    "${H5SPEC:-h5spec}" run --device cuda --groups "$group" -j "${SLURM_CPUS_PER_TASK:-1}" --json \
+    "${H5SPEC:-h5spec}" run --accept-damage --device cuda --groups "$group" -j "${SLURM_CPUS_PER_TASK:-1}" --json \
         --progress no -o "$parts" "$@" "$store" || status=$?
     [ $status -le 1 ] || break
     group=$((group + tasks))
