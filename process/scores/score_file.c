@@ -163,10 +163,9 @@ static int take_row(const struct score_columns *c, const double *row, const stru
 
 static const struct score_reader *reader_of(const unsigned char *head, size_t n)
 {
-    static const unsigned char hdf5[8] = "\x89HDF\r\n\x1a\n";
     if (n >= 6 && !memcmp(head, "\x93NUMPY", 6))
         return &score_npy;
-    return n >= 8 && !memcmp(head, hdf5, 8) ? &score_h5 : &score_csv;
+    return n >= 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8) ? &score_h5 : &score_csv;
 }
 
 static const struct score_reader *look(const char *path, struct err *e)
