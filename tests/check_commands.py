@@ -1,7 +1,6 @@
 """The commands of h5spec: help, usage errors, lists of inputs, outputs, progress, messages."""
 import fcntl
 import glob
-import pty
 import re
 import resource
 import select
@@ -305,7 +304,7 @@ def test_a_result_that_cannot_be_looked_at():
 
 def on_a_terminal(argv, columns):
     """What a program prints on stderr, a terminal of so many columns."""
-    master, slave = pty.openpty()
+    master, slave = terminal()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     p = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
     os.close(slave)

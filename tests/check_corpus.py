@@ -667,8 +667,10 @@ def test_planted_links_are_not_followed():
 def as_nobody(*argv):
     """Runs the command as a user who may only read."""
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
-    p = subprocess.run([sys.executable, CORPUS, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT,
-                       env=dict(os.environ, **TOOLS), universal_newlines=True, **user)
+    script = os.path.join(for_everyone(os.path.dirname(CORPUS)), "corpus")
+    tools = {name: for_everyone(program) for name, program in TOOLS.items()}
+    p = subprocess.run([sys.executable, script, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT,
+                       env=dict(os.environ, **tools), cwd="/", universal_newlines=True, **user)
     expect("Traceback" not in p.stderr, "%s", p.stderr)
     return p
 
@@ -677,15 +679,15 @@ def test_a_corpus_of_another_user_can_be_looked_at_and_says_what_it_forbids():
     top = tempfile.mkdtemp()  # below a folder that all may enter
     try:
         os.chmod(top, 0o755)
-        out = os.path.join(top, "out")
-        corpus("run", "--scheduler", "local", "-o", out, slides(1)[0])
+        out, slide = os.path.join(top, "out"), shutil.copy(slides(1)[0], top)
+        corpus("run", "--scheduler", "local", "-o", out, slide)
         os.unlink(out + "/records.txt")  # results that nobody has read
         for path, _, _ in list(os.walk(out)):
             os.chmod(path, 0o555)
         p = as_nobody("status", "-o", out)
         expect(p.returncode == 0, "%s", p.stderr)
         says(p.stdout, "1 of 1 slides converted, 1 processed")
-        p = as_nobody("run", "--scheduler", "local", "-o", out, slides(1)[0])
+        p = as_nobody("run", "--scheduler", "local", "-o", out, slide)
         expect(p.returncode == 1, "%s", p.stderr)
         says(p.stderr, out, "ermission denied")
         p = as_nobody("status", "--html", "-o", out)
@@ -815,10 +817,9 @@ def test_status_shows_rate_and_time_left_and_watches():
 
 
 def test_local_shows_progress_on_a_terminal_and_little_in_a_file():
-    import pty
     env = dict(os.environ, **dict(TOOLS, WSI2H5=slow(WSI2H5, 0.7)))
     argv = [sys.executable, CORPUS, "run", "--scheduler", "local", *slides(3), "-o"]
-    ours, theirs = pty.openpty()
+    ours, theirs = terminal()
     p = subprocess.Popen(argv + [os.path.join(tmp(), "out")], stdout=subprocess.DEVNULL, stderr=theirs, env=env)
     os.close(theirs)
     text = b""

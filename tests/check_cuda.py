@@ -351,6 +351,7 @@ def test_a_damaged_store_among_others():
 @races
 def test_stores_are_opened_at_the_same_time():
     """With regions and tissue maps, and with one among them whose table is damaged."""
+    need_stub()
     stores, bad = small(12), os.path.join(tmp(), "hurt.h5")
     shutil.copy(stores[4], bad)
     with h5py.File(bad, "r") as f:

@@ -2,7 +2,6 @@
 import csv
 import errno
 import fcntl
-import pty
 import signal
 import socket
 
@@ -365,9 +364,9 @@ def test_a_result_that_cannot_be_written_is_not_done():
 def test_progress_goes_to_stderr():
     for argv in ([WSI2H5, "-j", "1", "--codec", "deflate", "-o", tmp(), slide()],
                  [H5SPEC, "--device", "cpu", "-j", "1", "--stride", "32", "-o", os.path.join(tmp(), "r.h5"), store(slide())]):
-        master, terminal = pty.openpty()
-        p = subprocess.Popen([str(a) for a in argv] + ["--progress", "yes"], stdout=subprocess.PIPE, stderr=terminal)
-        os.close(terminal)
+        master, slave = terminal()
+        p = subprocess.Popen([str(a) for a in argv] + ["--progress", "yes"], stdout=subprocess.PIPE, stderr=slave)
+        os.close(slave)
         seen = b""
         try:
             while True:

@@ -152,17 +152,11 @@ def as_nobody(*argv, status):
     """Runs a copy of a program as a user without rights."""
     if os.geteuid() != 0:
         return run(*argv, status=status)
-    program = os.path.join("/tmp", "wsi-%d-%s" % (os.getpid(), os.path.basename(argv[0])))
-    shutil.copy(argv[0], program)
-    os.chmod(program, 0o755)
 
     def drop():
         os.setgid(65534)
         os.setuid(65534)
-    try:
-        return run(program, *argv[1:], status=status, preexec_fn=drop, cwd="/")
-    finally:
-        os.unlink(program)
+    return run(for_everyone(argv[0]), *argv[1:], status=status, preexec_fn=drop, cwd="/")
 
 
 def open_folder():

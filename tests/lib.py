@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -88,6 +89,23 @@ _made = {}
 def tmp(name=""):
     """A new folder."""
     return tempfile.mkdtemp(prefix=name + "-", dir=TMP)
+
+
+def for_everyone(path):
+    """A copy of a program or folder of ours that every user can use, wherever this tree lies."""
+    copy = os.path.join(tempfile.mkdtemp(dir=TMP), os.path.basename(path))
+    (shutil.copytree if os.path.isdir(path) else shutil.copy)(path, copy)
+    for folder in (TMP, os.path.dirname(copy)):
+        os.chmod(folder, 0o755)
+    return copy
+
+
+def terminal():
+    """Both ends of a new terminal."""
+    try:
+        return pty.openpty()
+    except OSError as e:
+        raise Skip("this system makes no terminals: %s" % e)
 
 
 def unpacked(name):
