@@ -116,9 +116,7 @@ torture:
 
 # TIER: check, ci, all; see tests/README.md
 check:
-	@scripts/install-deps --tests
-	@$(MAKE) --no-print-directory programs-for-check
-	@BUILD=$(B) SAN="$(SAN)" TIER=$(or $(TIER),check) JOBS=$(JOBS) tests/check $(T)
+	+@MAKE='$(MAKE)' BUILD='$(B)' SAN='$(SAN)' TIER='$(TIER)' JOBS='$(JOBS)' scripts/check $(T)
 
 # everything, before a release: each step in full
 check-all:
@@ -142,7 +140,7 @@ man: $(PROGRAMS)
 lint: lint-shell lint-c lint-gcc lint-man lint-format
 lint-shell:
 	shellcheck -e SC2034 .ci/run $(addprefix tests/,check python bench bench_gpu) \
-	  $(addprefix scripts/,demo install-deps build-state make-deb make-portable make-wheel) \
+	  $(addprefix scripts/,check demo install-deps build-state make-deb make-portable make-wheel) \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -172,10 +170,10 @@ bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed b
 bench-codecs: $(B)/tests/bench_codecs
 	$(B)/tests/bench_codecs $(or $(SLIDE),$(error SLIDE=FILE names the slide whose tiles are packed))
 
+# scripts/demo and scripts/check install what is missing, then build
 demo:
-	@scripts/install-deps
-	@$(MAKE) --no-print-directory $(B)/wsi2h5 $(B)/h5spec $(if $(SLIDE),,$(B)/tests/mkslide)
-	@BUILD=$(B) scripts/demo
+	+@MAKE='$(MAKE)' BUILD='$(B)' scripts/demo
+programs-for-demo: $(B)/wsi2h5 $(B)/h5spec $(if $(SLIDE),,$(B)/tests/mkslide)
 
 # --- installation ---
 DEST      = $(DESTDIR)$(PREFIX)
@@ -190,8 +188,8 @@ DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) \
             $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
-SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk demo install-deps build-state man-options make-deb \
-              make-portable make-wheel completion/% man/% debian/% conda/% container/% gallery/%) %.pyc, \
+SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk check demo install-deps build-state man-options \
+              make-deb make-portable make-wheel completion/% man/% debian/% conda/% container/% gallery/%) %.pyc, \
               $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
@@ -244,9 +242,9 @@ help:
 	@echo 'make check         the tests, in minutes; T="NAME..." runs some; TIER=ci, TIER=all: more;' \
 	  'SAN=address,undefined or SAN=thread'
 	@echo 'make check-all     all tests in all builds, sweeps, fuzz targets, other releases: hours; needs root,' \
-	  'clang and mmdebstrap'
-	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie forky"; needs' \
-	  'root, mmdebstrap'
+	  'clang and debootstrap'
+	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie testing"; needs' \
+	  'root, debootstrap'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
 	@echo 'make man           the options in the manual pages, from --help'
@@ -264,7 +262,7 @@ help:
 	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
-        lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo install uninstall \
-        deb portable wheel clean help
+        lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo programs-for-demo \
+        install uninstall deb portable wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -120,10 +120,10 @@ CONDA = {"libdeflate-dev": "libdeflate", "libhdf5-dev": "hdf5", "libjansson-dev"
 
 
 def test_every_recipe_has_every_library():
-    """A library that the build gets is in the package, in the container, in the conda recipe, and in the tried systems."""
-    wanted = set(re.findall(r"^(lib[\w-]+-dev|zlib1g-dev)\b", re.sub(r"packages='.*\n", "", read("scripts/install-deps")), re.M)) - {"libfftw3-dev"}
+    """A library that the build gets is in the package, in the container, and in the conda recipe."""
+    wanted = set(re.findall(r"^(lib[\w-]+-dev|zlib1g-dev)\b", re.sub(r"packages='.*\n", "", read("scripts/install-deps")), re.M)) - {"libfftw3-dev", "libc6-dev"}
     expect(wanted == set(CONDA), "scripts/install-deps has %s", wanted ^ set(CONDA))
-    for path in ("scripts/debian/control", "scripts/container/Dockerfile", "tests/releases"):
+    for path in ("scripts/debian/control", "scripts/container/Dockerfile"):
         text = read(path)
         missing = [w for w in wanted if w not in text]
         expect(not missing, "%s lacks %s", path, missing)

@@ -226,7 +226,7 @@ def test_every_target_is_described():
     with open(os.path.join(ROOT, "Makefile")) as f:
         targets = set(re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", f.read(), re.M).group(1).replace("\\\n", " ").split())
     listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
-    internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "fuzz-targets", "help"}
+    internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "programs-for-demo", "fuzz-targets", "help"}
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
 
 def test_tests_that_are_named_exist():
@@ -666,7 +666,7 @@ def test_install_deps():
     stub("apt-get", "exit 1\n")
     stub("dpkg-query", "echo installed pkgconf; echo installed zlib1g-dev\n")
     err = run(script, env=env, status=1).err
-    says(err, "missing: libhdf5-dev ", "libopenslide-dev")
+    says(err, "missing: make gcc libc6-dev libhdf5-dev ", "libopenslide-dev")
     expect("pkg-config" not in err and "zlib1g-dev" not in err, "pkgconf serves as pkg-config: %s", err)
     stub("dpkg-query", 'shift 2; for p; do echo "installed $p"; done\n')
     p = run(script, "--bench", env=env)
@@ -676,6 +676,20 @@ def test_install_deps():
     expect(p.out + p.err == "", "%s", p.out + p.err)
     stub("dpkg-query", 'shift 2; for p; do [ $p = python3 ] || echo "installed $p"; done\n')
     says(run(script, env=env, status=1).err, "missing: python3\n")  # wsi-corpus and others need it
+
+def test_demo_without_root():
+    """Two lines: what an administrator installs, and how to go on without one."""
+    d = tmp()
+    for tool in ("sh", "cat", "awk", "sed", "printf", "dirname"):
+        os.symlink(shutil.which(tool), os.path.join(d, tool))
+    for name, text in (("id", "echo 1000"), ("apt-get", "exit 1"), ("dpkg-query", "exit 1")):
+        with open(os.path.join(d, name), "w") as f:
+            f.write("#!/bin/sh\n%s\n" % text)
+        os.chmod(os.path.join(d, name), 0o755)
+    err = run(os.path.join(ROOT, "scripts/demo"), cwd=d, env={"PATH": d}, status=1).err.splitlines()
+    expect(len(err) == 3, "%s", err)
+    says(err[1], "administrator", "apt-get install -y --no-install-recommends make gcc libc6-dev ", " zlib1g-dev")
+    says(err[2], "without root", "scripts/README.md")
 
 def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
