@@ -232,6 +232,19 @@ def tint(slide, hue, d):
     slide["thumbnail"][()] = np.broadcast_to(np.rint(255 * 10 ** -density).astype(np.uint8), slide["thumbnail"].shape)
 
 
+def test_numbers_that_tell_two_kinds_apart_set_no_flags():
+    """Eight slides of 60 have another hue: that is said once, and is not counted as eight unusual numbers."""
+    def flags(others):
+        def tinted(slides):
+            for k, slide in enumerate(slides.values()):
+                tint(slide, 120 + (60 if k < others else 0) + k % 7 / 2, 0.4 * (1 + k % 5 / 100))
+        text = plain(report(changed(results("--slides", "60"), tinted))[0])[0]
+        return text, int(re.search(r"(\d+) numbers? of \d+ (?:is|are) unusual", text)[1])
+    one, two = flags(0), flags(8)
+    says(two[0], "are of two kinds: 8 of 60 differ in stain hue")
+    expect("two kinds:" not in one[0] and one[1] == two[1], "%d flags, and %d with two kinds", one[1], two[1])
+
+
 def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
     """Slides of one tissue have nearly one hue and density, so that three degrees or a twentieth had a z of 5."""
     def tinted(slides):
@@ -404,8 +417,16 @@ def test_resolutions_are_never_pooled():
     paths = [results("--mpp", mpp, "--names", names("%s-%d" % (mpp, k) for k in range(12)), name=mpp + ".h5") for mpp in ("0.2465", "0.2527", "0.5", "0")]
     path, _ = report(*paths)
     counts = {p["label"]: p["n"] for p in data_of(path)["pools"]}
-    expect(counts == {"all slides, 0.25 um/px": 24, "all slides, 0.5 um/px": 12, "all slides, unknown um/px, level 0": 12}, "%s", counts)
+    expect(counts == {"all slides, 0.25 um/px": 24, "all slides, 0.5 um/px": 12, "all slides, unknown um/px": 12}, "%s", counts)
     says(plain(path)[0], "Anything across its 3 comparison groups")
+
+
+def test_a_comparison_group_is_not_cut_by_rounding():
+    # 0.4945 and 0.4955 um/px are 0.2 % apart; rounded to two digits they were two groups, too small to compare
+    paths = [results("--mpp", mpp, "--names", names("%s-%d" % (mpp, k) for k in range(7)), name=mpp + ".h5") for mpp in ("0.4945", "0.4955")]
+    path, _ = report(*paths)
+    expect([p["n"] for p in data_of(path)["pools"]] == [14], "%s", data_of(path)["pools"])
+    expect("too few slides" not in plain(path)[0], "nothing is compared")
 
 
 def test_limits():

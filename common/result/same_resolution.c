@@ -7,16 +7,38 @@
 
 static const double tolerance = 0.1;
 
-/* um per stored pixel, or NaN. */
-static double resolution(const struct result_origin *o)
+double same_resolution_um(const struct result_origin *o)
 {
     const double r = sqrt(o->mpp_x * o->mpp_y) * o->downsample;
     return r > 0 && isfinite(r) ? r : NAN;
 }
 
-static bool differ(double a, double b)
+bool same_resolution_differ(double a, double b)
 {
     return fabs(a - b) > tolerance * fmin(a, b);
+}
+
+/* Where the widest gap is: before value k. */
+static int64_t widest_gap(const double *sorted, int64_t n)
+{
+    int64_t cut = 1;
+    for (int64_t k = 2; k < n; k++)
+        if (sorted[k] / sorted[k - 1] > sorted[cut] / sorted[cut - 1])
+            cut = k;
+    return cut;
+}
+
+/* Sets exist from below: of what is left, a beginning is cut off until it is one set. */
+int64_t same_resolution_sets(const double *sorted, int64_t n, int64_t first, int64_t *set)
+{
+    for (int64_t from = 0; from < n; first++) {
+        int64_t end = n;
+        while (same_resolution_differ(sorted[from], sorted[end - 1]))
+            end = from + widest_gap(sorted + from, end - from);
+        while (from < end)
+            set[from++] = first;
+    }
+    return first;
 }
 
 #define REMEDY "; use another result for it, or --mix-mpp"
@@ -25,11 +47,11 @@ static int judge(const struct same_resolution *r, const struct result_origin *o,
                  struct err *e)
 {
     if (r->with_mpp[0] && !isnan(mpp))
-        return !differ(r->mpp, mpp)
+        return !same_resolution_differ(r->mpp, mpp)
                    ? 0
                    : err_set(e, "rejected: it has %.4g um/px, but %s has %.4g" REMEDY, mpp,
                              r->with_mpp, r->mpp);
-    return !r->with_downsample[0] || !differ(r->downsample, o->downsample)
+    return !r->with_downsample[0] || !same_resolution_differ(r->downsample, o->downsample)
                ? 0
                : err_set(e, "rejected: its level is downsampled by %.4g, that of %s by %.4g" REMEDY,
                          o->downsample, r->with_downsample, r->downsample);
@@ -47,7 +69,7 @@ static void keep(char whose[SAME_RESOLUTION_NAME], double *first, const char *na
 int same_resolution_check(struct same_resolution *r, const char *name,
                           const struct result_origin *o, struct err *e)
 {
-    const double mpp = resolution(o);
+    const double mpp = same_resolution_um(o);
     if (judge(r, o, mpp, e)) {
         r->others++;
         return -1;

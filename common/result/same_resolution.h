@@ -1,12 +1,17 @@
 /*
- * same_resolution.h - are the slides of one histogram comparable?
+ * same_resolution.h - are slides comparable? The rule of run, merge, report, compare and corpus.
  *
  * Frequencies are in cycles per pixel, so slides of different resolution are not pooled unless the
- * user asks for it. The slides of a result are looked at in the order of their names. Each is
- * compared with the first one that states its resolution: two resolutions are the same if their um
- * per stored pixel differ by at most 10 %. A slide that does not state it, or before which none
+ * user asks for it. Two resolutions are the same if their um per stored pixel differ by at most
+ * 10 % of the smaller one.
+ *
+ * run and merge look at the slides of a result in the order of their names. Each is compared with
+ * the first one that states its resolution. A slide that does not state it, or before which none
  * does, is compared by the downsample of its level with the first slide that states that. What is
  * not known, as in older results, does not differ.
+ *
+ * A report knows all slides: it puts them in sets, in which any two have the same resolution. A set
+ * that is too wide is cut at its widest gap, so slides of one scanner stay together.
  */
 #ifndef WSI_SAME_RESOLUTION_H
 #define WSI_SAME_RESOLUTION_H
@@ -14,6 +19,7 @@
 #include "common/base/err.h"
 #include "common/result/result.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { SAME_RESOLUTION_NAME = 4096 };
@@ -30,5 +36,13 @@ struct same_resolution {
  * what to do, but does not name the slide. */
 int same_resolution_check(struct same_resolution *r, const char *name,
                           const struct result_origin *o, struct err *e);
+
+/* um per stored pixel, or NaN. */
+double same_resolution_um(const struct result_origin *o);
+/* Do two such values, or two downsamples, differ? What is NaN does not. */
+bool same_resolution_differ(double a, double b);
+/* Puts n sorted values, all above 0, in sets: set[k] is the number of that of value k, from
+ * `first` on, and does not decrease. Returns the number after the last one. */
+int64_t same_resolution_sets(const double *sorted, int64_t n, int64_t first, int64_t *set);
 
 #endif

@@ -5,6 +5,7 @@
 #include "common/base/stop.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
+#include "common/result/same_resolution.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -95,9 +96,9 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
     s->mean_db = mean[1] - mean[0];
     s->std_db = std[1] - std[0];
     s->w1_db = w1_of(r, p, &a->counts, &b->counts);
-    s->mpp_a = a->origin.mpp_x * a->origin.downsample;
-    s->mpp_b = b->origin.mpp_x * b->origin.downsample;
-    s->other_resolution = fabs(s->mpp_a - s->mpp_b) > 1e-6 * s->mpp_a; /* false for NaN */
+    s->mpp_a = same_resolution_um(&a->origin);
+    s->mpp_b = same_resolution_um(&b->origin);
+    s->other_resolution = same_resolution_differ(s->mpp_a, s->mpp_b);
     s->same_shape = a->nx == b->nx && a->ny == b->ny;
     if (!s->same_shape)
         return;

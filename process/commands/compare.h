@@ -29,7 +29,7 @@ struct compare_slide {
     bool same_shape;              /* the maps have the same size; else they are not compared */
     bool identical;               /* counts, histogram and maps are equal bit for bit */
     double mpp_a, mpp_b;          /* of the stored level, um; NaN if unknown */
-    bool other_resolution; /* both are known, and they differ: W1 says nothing about the slide */
+    bool other_resolution;        /* same_resolution.h: W1 says nothing about the slide */
     struct compare_change maps[RESULT_MAPS]; /* of those in `maps` below */
 };
 

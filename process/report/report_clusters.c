@@ -5,8 +5,30 @@
 #include <stdlib.h>
 
 enum { METRICS = 8, NUMBERS = METRICS + RESULT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 4 };
-enum { KIND_SHARE = 8 }; /* one in so many slides is a kind of its own, not outliers */
+enum { KIND_SHARE = 8 }; /* one in so many slides can be a kind of its own; fewer are outliers */
 enum { DIRECTIONS = 18 };
+
+/* The separation that is needed from so many slides on: one that one kind of slides reaches in at
+ * most 1 of 200 groups, for numbers that are normal, uniform, or log-normal with a sigma of 0.5 or
+ * 0.8. tests/test_clusters.c simulates it. */
+static const struct needed {
+    int64_t slides;
+    double one, pair; /* of a number, of a pair */
+} needed[] = {{REPORT_LEAST_OF_TWO, 6.8, 7.6},
+              {30, 6.5, 7.3},
+              {40, 6.4, 7.0},
+              {60, 5.9, 6.3},
+              {100, 5.4, 5.7},
+              {200, 4.6, 4.6},
+              {300, 4.4, 4.4}};
+
+static double separation_needed(int64_t slides, bool pair)
+{
+    size_t k = sizeof needed / sizeof *needed - 1;
+    while (k > 0 && needed[k].slides > slides)
+        k--;
+    return pair ? needed[k].pair : needed[k].one;
+}
 
 /* Numbers that say how a slide was made, more than what is on it. Pairs are of those from
  * FIRST_OF_PAIRS on. The last two say how sharp it is, too. */
@@ -41,7 +63,8 @@ struct split {
 static struct split split_sorted(const double *v, int64_t n)
 {
     struct split best = {.n = n};
-    const int64_t least = n > 12 * REPORT_LEAST_KIND ? n / 12 : REPORT_LEAST_KIND;
+    double most = 0; /* at the best cut, in common standard deviations */
+    const int64_t least = n > KIND_SHARE * REPORT_LEAST_KIND ? n / KIND_SHARE : REPORT_LEAST_KIND;
     double sum = 0, square = 0, low = 0, low_square = 0;
     for (int64_t k = 0; k < n; k++) {
         sum += v[k] - v[0];
@@ -54,11 +77,14 @@ static struct split split_sorted(const double *v, int64_t n)
         if (k < least || !(v[k] > v[k - 1]))
             continue;
         const double a = low / (double)k, b = (sum - low) / (double)(n - k);
-        const double within = fmax(0, low_square - (double)k * a * a) +
-                              fmax(0, square - low_square - (double)(n - k) * b * b);
-        const double separation = (b - a) / sqrt(within / (double)n + 1e-18);
-        if (separation > best.separation)
-            best = (struct split){separation, (v[k - 1] + v[k]) / 2, k, n};
+        const double below = fmax(0, low_square - (double)k * a * a);
+        const double above = fmax(0, square - low_square - (double)(n - k) * b * b);
+        const double common = (b - a) / sqrt((below + above) / (double)n + 1e-18);
+        const double wider = fmax(below / (double)(k - 1), above / (double)(n - k - 1));
+        if (common <= most)
+            continue;
+        most = common;
+        best = (struct split){(b - a) / sqrt(wider + 1e-18), (v[k - 1] + v[k]) / 2, k, n};
     }
     return best;
 }
@@ -77,12 +103,12 @@ static struct split split_values(struct pool *p)
 static void consider(struct pool *p, int number, int second, double *best, uint8_t *other,
                      struct report_cluster *c)
 {
-    const double needed = second < 0 ? REPORT_SEPARATION : REPORT_SEPARATION_OF_PAIR;
     const struct split s = split_values(p);
-    if (s.separation / needed <= *best)
+    const double part = s.separation / separation_needed(s.n, second >= 0);
+    if (part <= *best)
         return;
     const bool high = s.n - s.low <= s.low;
-    *best = s.separation / needed;
+    *best = part;
     *c =
         (struct report_cluster){.number = name_of(number),
                                 .second = second < 0 ? NULL : name_of(second),
@@ -167,7 +193,7 @@ int report_find_clusters(const struct report_slides *s, const struct report_scor
 bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric)
 {
     const struct report_cluster *x = &c->of[pool];
-    return x->number && x->metric == metric && x->others * KIND_SHARE >= x->n;
+    return x->number && x->metric == metric;
 }
 
 void report_clusters_free(struct report_clusters *c)

@@ -3,27 +3,25 @@
  *
  * Up to a third of the slides of a pool can come from another scanner without any of them having a
  * large robust z: they are part of what is usual. So numbers that say how a slide was made are
- * split in two at the value with the largest separation: the distance of the means of both sides in
- * units of their common standard deviation. A side has at least REPORT_LEAST_KIND slides, and at
- * least a twelfth of the pool. Pairs of numbers are split, too, along 18 directions of their plane,
- * after each was divided by its MAD.
+ * split in two, where the means of both sides are farthest apart in common standard deviations. The
+ * separation is their distance in standard deviations of the wider side. A skewed number has a wide
+ * side, so skew alone separates little. A side has at least REPORT_LEAST_KIND slides, and at least
+ * an eighth of the pool. Pairs of numbers are split, too, along 18 directions of their plane, after
+ * each was divided by its MAD.
  *
- * Without two kinds the separation is 2.7 to 3.5 for one number, and 3.4 to 4.9 for the best pair
- * (tests/FIGURES.md).
+ * The separation that is needed falls with the number of slides (report_clusters.c). Fewer than 1 %
+ * of pools of one kind reach it (tests/FIGURES.md).
  */
 #ifndef WSI_REPORT_CLUSTERS_H
 #define WSI_REPORT_CLUSTERS_H
 
 #include "process/report/report_scores.h"
 
-/* Does number `metric` alone separate the kinds of a pool, and is the smaller kind too large to be
- * a set of outliers? Then this number sets no flags there. */
+/* Does number `metric` alone separate the kinds of a pool? Then it sets no flags there. */
 struct report_clusters;
 bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric);
 
 enum { REPORT_LEAST_KIND = 5, REPORT_LEAST_OF_TWO = 20 };
-#define REPORT_SEPARATION 5.0
-#define REPORT_SEPARATION_OF_PAIR 5.5
 
 struct report_cluster {
     const char *number,

@@ -7,6 +7,7 @@
 #include "common/base/stats.h"
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
+#include "common/result/same_resolution.h"
 #include "process/report/report_again.h"
 #include "process/report/report_reasons.h"
 
@@ -175,7 +176,7 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
         row->octaves[j] = NAN;
     row->some_glass = NAN;
-    row->mpp = s->origin.mpp_x;
+    row->um = same_resolution_um(&s->origin);
     row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
     row->objective = s->origin.objective_power;
     row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;

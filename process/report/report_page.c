@@ -86,9 +86,31 @@ static void put_too_few(FILE *f, const struct report_view *r)
               f);
 }
 
+/* Numbers that can set a flag. */
+struct flags {
+    int64_t scored, set;
+    double by_chance; /* how many chance alone would set */
+};
+
+static struct flags count_flags(const struct report_view *r)
+{
+    struct flags n = {0};
+    for (int64_t k = 0; k < r->slides->n; k++)
+        for (int m = 0; m < REPORT_METRICS; m++) {
+            const struct report_score *s = &r->scores->of[k];
+            if (isnan(s->z[m]) || report_is_kind(r->clusters, s->pool, m))
+                continue;
+            n.scored++;
+            n.set += report_excess(r->slides, r->scores, k, m) > 1;
+            n.by_chance += stats_by_chance(r->scores->pool[s->pool].summary[m].n);
+        }
+    return n;
+}
+
 static void put_chance(FILE *f, const struct report_view *r)
 {
-    if (r->scores->scored == 0) {
+    const struct flags n = count_flags(r);
+    if (n.scored == 0) {
         put_too_few(f, r);
         return;
     }
@@ -97,8 +119,7 @@ static void put_chance(FILE *f, const struct report_view *r)
             "the usual spread from the median. "
             "Chance alone would make about <b>%.1f</b>, if numbers were normally distributed. "
             "Review means \"look at this slide\".</p>\n",
-            r->scores->flags, plural(r->scores->flags), r->scores->scored,
-            r->scores->flags == 1 ? "is" : "are", STATS_FLAG, r->scores->by_chance);
+            n.set, plural(n.set), n.scored, n.set == 1 ? "is" : "are", STATS_FLAG, n.by_chance);
 }
 
 /* --- what cannot be claimed --- */
@@ -153,7 +174,8 @@ static void put_clusters(FILE *f, const struct report_view *r)
         fprintf(f,
                 "</b> are of two kinds: %" PRId64 " of %" PRId64 " differ in %s%s%s. Two scanners, "
                 "settings or stains? Slides of one kind hide what is unusual in the other; "
-                "--group compares them apart.</p>\n",
+                "--group compares them apart. Chance alone would say so of fewer than 1 in 100 "
+                "comparison groups.</p>\n",
                 c->others, c->n, c->number, c->second ? " together with " : "",
                 c->second ? c->second : "");
     }

@@ -2,6 +2,7 @@
 #include "process/report/report_scores.h"
 
 #include "common/base/cli.h"
+#include "common/result/same_resolution.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,33 +21,109 @@ struct work {
 
 /* --- pools --- */
 
-/* The resolution with two significant digits: scanners of one kind differ by less. */
-static void name_resolution(const struct report_slide *s, char *out, size_t size)
+/* A slide on its way to a pool. */
+struct place {
+    int32_t group;
+    bool known;    /* is the um per pixel known? */
+    double value;  /* um per pixel; if it is not known, the downsample, 1 if that is not known */
+    int64_t slide; /* its number */
+    int64_t set;   /* number of the slides of its group that have its resolution */
+};
+
+static int by_resolution(const void *a, const void *b)
 {
-    const double mpp = s->mpp * s->downsample;
-    if (mpp > 0 && mpp < 1e6)
-        snprintf(out, size, "%.2g um/px", mpp);
-    else
-        snprintf(out, size, "unknown um/px, level %" PRId64, s->level);
+    const struct place *x = a, *y = b;
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    if (x->known != y->known)
+        return x->known ? -1 : 1;
+    return x->value < y->value ? -1 : x->value > y->value;
 }
 
-/* The pool of slide k, which may be new; -1: out of memory. */
-static int32_t find_pool(const struct work *w, int64_t k, struct err *e)
+static int by_slide(const void *a, const void *b)
 {
-    struct report_scores *out = w->out;
-    const int32_t group = w->groups->of[k];
-    char resolution[sizeof out->pool->resolution];
-    name_resolution(&w->slides->slide[k], resolution, sizeof resolution);
-    for (int32_t p = 0; p < out->n_pools; p++)
-        if (out->pool[p].group == group && !strcmp(out->pool[p].resolution, resolution))
-            return p;
-    struct report_pool *more = realloc(out->pool, ((size_t)out->n_pools + 1) * sizeof *more);
-    if (!more)
+    const struct place *x = a, *y = b;
+    return x->slide < y->slide ? -1 : x->slide > y->slide;
+}
+
+/* Numbers the sets of n places, which are sorted by resolution. Returns how many there are; -1. */
+static int64_t find_sets(struct place *p, int64_t n, struct err *e)
+{
+    double *value = malloc(((size_t)n + 1) * sizeof *value);
+    int64_t *set = malloc(((size_t)n + 1) * sizeof *set), sets = 0;
+    for (int64_t k = 0; value && set && k < n;) {
+        int64_t m = 0;
+        for (; k + m < n && p[k + m].group == p[k].group && p[k + m].known == p[k].known; m++)
+            value[m] = p[k + m].value;
+        sets = same_resolution_sets(value, m, sets, set);
+        for (int64_t j = 0; j < m; j++)
+            p[k++].set = set[j];
+    }
+    sets = value && set ? sets : err_set(e, "out of memory");
+    free(value);
+    free(set);
+    return sets;
+}
+
+/* With two significant digits, and more where another pool of the group has the same ones. */
+static void name_resolution(struct report_scores *out, struct report_pool *q, const struct place *p)
+{
+    for (int digits = 2; digits <= 9; digits++) {
+        bool taken = false;
+        if (p->known)
+            snprintf(q->resolution, sizeof q->resolution, "%.*g um/px", digits, p->value);
+        else
+            snprintf(q->resolution, sizeof q->resolution,
+                     p->value == 1 ? "unknown um/px" : "unknown um/px, downsampled by %.*g", digits,
+                     p->value);
+        for (const struct report_pool *x = out->pool; x < q; x++)
+            taken |= x->group == q->group && !strcmp(x->resolution, q->resolution);
+        if (!taken)
+            return;
+    }
+}
+
+/* Makes a pool of each set, in the order of their first slides. */
+static int make_pools(struct report_scores *out, const struct place *p, int64_t n, int64_t sets,
+                      struct err *e)
+{
+    int32_t *pool = malloc(((size_t)sets + 1) * sizeof *pool);
+    out->pool = calloc((size_t)sets + 1, sizeof *out->pool);
+    const int bad = pool && out->pool ? 0 : err_set(e, "out of memory");
+    for (int64_t k = 0; k < sets && !bad; k++)
+        pool[k] = -1;
+    for (int64_t k = 0; k < n && !bad; k++) {
+        int32_t *of = &pool[p[k].set];
+        if (*of < 0) {
+            struct report_pool *q = &out->pool[ *of = out->n_pools++];
+            q->group = p[k].group;
+            name_resolution(out, q, &p[k]);
+        }
+        out->of[k].pool = *of;
+    }
+    free(pool);
+    return bad;
+}
+
+static int find_pools(const struct work *w, struct err *e)
+{
+    const int64_t n = w->slides->n;
+    struct place *p = calloc((size_t)n + 1, sizeof *p);
+    if (!p)
         return err_set(e, "out of memory");
-    out->pool = more;
-    more[out->n_pools] = (struct report_pool){.group = group};
-    memcpy(more[out->n_pools].resolution, resolution, sizeof resolution);
-    return out->n_pools++;
+    for (int64_t k = 0; k < n; k++) {
+        const struct report_slide *s = &w->slides->slide[k];
+        const bool known = s->um > 0 && s->um < 1e6;
+        const double value = known ? s->um : s->downsample;
+        p[k] =
+            (struct place){.group = w->groups->of[k], .known = known, .value = value, .slide = k};
+    }
+    qsort(p, (size_t)n, sizeof *p, by_resolution);
+    const int64_t sets = find_sets(p, n, e);
+    qsort(p, (size_t)n, sizeof *p, by_slide);
+    const int bad = sets < 0 || make_pools(w->out, p, n, sets, e) ? -1 : 0;
+    free(p);
+    return bad;
 }
 
 /* Work memory for all pools. */
@@ -111,14 +188,9 @@ static void score_metric(const struct work *w, int32_t pool, int metric, struct 
             m->values[n++] = report_value(s, w->out, k, metric);
     *sum = stats_summarise(m->values, n, m->work);
     for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)
-        if (of[k].pool == pool) {
+        if (of[k].pool == pool)
             of[k].z[metric] = stats_z(sum, report_value(s, w->out, k, metric));
-            w->out->scored += !isnan(of[k].z[metric]);
-            w->out->by_chance += isnan(of[k].z[metric]) ? 0 : stats_by_chance(sum->n);
-        }
     find_usual(w, pool, metric);
-    for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)
-        w->out->flags += of[k].pool == pool && report_excess(s, w->out, k, metric) > 1;
 }
 
 /* --- blur --- */
@@ -287,19 +359,6 @@ static int score_pool(const struct work *w, int32_t pool, struct room *m, struct
     return measure_distances(w, pool, m, e);
 }
 
-static int find_pools(const struct work *w, struct err *e)
-{
-    for (int64_t k = 0; k < w->slides->n; k++) {
-        struct report_score *x = &w->out->of[k];
-        for (int m = 0; m < REPORT_METRICS; m++)
-            x->z[m] = NAN;
-        x->w1 = x->blurred = NAN;
-        if ((x->pool = find_pool(w, k, e)) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* --- accepted slides --- */
 
 struct accepting {
@@ -342,7 +401,14 @@ int report_score(const struct report_slides *s, const struct report_groups *g, c
     const struct work w = {s, g, out};
     struct room m = {0};
     out->of = calloc((size_t)s->n + 1, sizeof *out->of);
-    int bad = out->of ? find_pools(&w, e) : err_set(e, "out of memory");
+    int bad = out->of ? 0 : err_set(e, "out of memory");
+    for (int64_t k = 0; k < s->n && !bad; k++) {
+        struct report_score *x = &out->of[k];
+        for (int metric = 0; metric < REPORT_METRICS; metric++)
+            x->z[metric] = NAN;
+        x->w1 = x->blurred = NAN;
+    }
+    bad = bad || find_pools(&w, e);
     bad = bad || accept(&w, accepted, e) || room_alloc(&m, s->n, e);
     for (int32_t p = 0; p < out->n_pools && !bad; p++)
         bad = score_pool(&w, p, &m, e);

@@ -24,7 +24,7 @@ struct report_score {
 /* A group's slides of one resolution. */
 struct report_pool {
     int32_t group;
-    char resolution[32]; /* "0.25 um/px" */
+    char resolution[48]; /* "0.25 um/px" */
     int64_t n, counted;  /* slides; those with windows */
     int64_t accepted;    /* slides in the list of --accepted; the summaries are of these, if any */
     struct stats_summary summary[REPORT_METRICS];
@@ -40,8 +40,6 @@ struct report_scores {
     int32_t n_pools;
     struct report_pool *pool; /* [n_pools], owned */
     struct report_score *of;  /* [slides], owned */
-    double by_chance;         /* flags that chance alone would give */
-    int64_t scored, flags;    /* values that have a z; those beyond what is usual */
 };
 
 /* accepted: a file of names, or NULL. */

@@ -22,9 +22,9 @@ struct report_slide {
     char *vendor; /* owned; "" if not known */
     int64_t file; /* number of its result */
     int64_t version, width, height, nx, ny, windows, damaged, missing, level;
-    int64_t damaged_tiles;             /* of the slide; 0 or less: none, or not known */
-    int64_t groups, groups_missing;    /* of the store */
-    double mpp, downsample, objective; /* NAN: not known. mpp is that of level 0 */
+    int64_t damaged_tiles;            /* of the slide; 0 or less: none, or not known */
+    int64_t groups, groups_missing;   /* of the store */
+    double um, downsample, objective; /* NAN: not known. um: per stored pixel */
     double metric[REPORT_METRICS], profile[REPORT_OCTAVES]; /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES];                /* result_numbers.h; the same */
     double some_glass;   /* as REPORT_GLASS, but of fewer windows: only for telling kinds apart */

@@ -55,7 +55,7 @@ static void begin(struct report_slides *s, struct report_slide slide[SLIDES])
     *s = (struct report_slides){.n = SLIDES, .slide = slide};
     for (int k = 0; k < SLIDES; k++) {
         slide[k] = (struct report_slide){.name = names[k], .vendor = nobody, .objective = NAN};
-        slide[k].mpp = slide[k].downsample = NAN;
+        slide[k].um = slide[k].downsample = NAN;
     }
 }
 

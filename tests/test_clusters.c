@@ -1,0 +1,164 @@
+/*
+ * test_clusters - when a report says that slides are of two kinds: hardly ever of slides of one
+ * kind, however skewed their numbers are, and always where two heaps are far apart. And which
+ * slides are of one resolution.
+ */
+#include "common/result/same_resolution.h"
+#include "process/report/report_clusters.h"
+#include "tests/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers that say how a slide was made. Fall and finest detail of the spectrum, glass and the
+ * octaves are combined in pairs. */
+static const int numbers[] = {REPORT_STAIN, REPORT_HUE,      REPORT_GRID,     REPORT_QUALITY,
+                              REPORT_SLOPE, REPORT_FINE_P50, REPORT_FOCUS_P50};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static uint64_t state;
+
+static double uniform(void)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    uint64_t x = state;
+    x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    return ((double)(x >> 11) + 0.5) * 0x1p-53;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform());
+}
+
+static double skewed(void)
+{
+    return exp(0.5 * normal());
+}
+
+static double very_skewed(void)
+{
+    return exp(0.8 * normal());
+}
+
+/* Slides of one kind, but for the first `others`, one number of which is `away` more. */
+static void fill(struct report_slides *s, double (*draw)(void), int64_t others, double away)
+{
+    for (int64_t k = 0; k < s->n; k++) {
+        struct report_slide *x = &s->slide[k];
+        for (int j = 0; j < NUMBERS; j++)
+            x->metric[numbers[j]] = draw();
+        x->some_glass = draw();
+        for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
+            x->octaves[j] = draw() + (j ? x->octaves[j - 1] : 0);
+        x->metric[REPORT_HUE] += k < others ? away : 0;
+    }
+}
+
+/* How many of the pools of n slides are said to be of two kinds, and how many of those with exactly
+ * the right ones. */
+struct said {
+    int two, right;
+};
+
+static struct said say_kinds(int pools, int64_t n, double (*draw)(void), int64_t others,
+                             double away)
+{
+    struct said said = {0};
+    struct report_slide *slides = calloc((size_t)n, sizeof *slides);
+    struct report_score *of = calloc((size_t)n, sizeof *of);
+    struct report_pool pool = {.n = n};
+    struct report_slides s = {.n = n, .slide = slides};
+    const struct report_scores scores = {.n_pools = 1, .pool = &pool, .of = of};
+    for (int p = 0; p < pools; p++) {
+        struct report_clusters c = {0};
+        struct err e = {""};
+        bool right = true;
+        fill(&s, draw, others, away);
+        EXPECT(!report_find_clusters(&s, &scores, &c, &e));
+        for (int64_t k = 0; k < n; k++)
+            right &= c.other[k] == (k < others);
+        said.two += c.of[0].number != NULL;
+        said.right += c.of[0].number && right;
+        report_clusters_free(&c);
+    }
+    free(slides);
+    free(of);
+    return said;
+}
+
+/* The table of tests/FIGURES.md: TIER=all simulates 1,000 pools each. */
+static void test_one_kind_is_not_called_two(void)
+{
+    static double (*const draw[])(void) = {normal, skewed, very_skewed, uniform};
+    static const char *const name[] = {"normal", "log-normal 0.5", "log-normal 0.8", "uniform"};
+    static const int slides[] = {20, 25, 30, 40, 60, 100, 300};
+    const char *tier = getenv("TIER");
+    const bool all = tier && !strcmp(tier, "all");
+    state = 1;
+    for (size_t d = 0; d < sizeof draw / sizeof *draw; d++) {
+        printf("# two kinds, %s:", name[d]);
+        for (size_t k = 0; k < sizeof slides / sizeof *slides; k++) {
+            const int pools = all ? 1000 : slides[k] > 60 ? 100 : 300;
+            const int two = say_kinds(pools, slides[k], draw[d], 0, 0).two;
+            printf(" %.1f %% of %d;", 100.0 * two / pools, slides[k]);
+            EXPECT(two * 100 <= pools);
+        }
+        printf("\n");
+    }
+}
+
+static void test_two_kinds_are_found(void)
+{
+    static const struct {
+        int64_t slides, others;
+        double away; /* standard deviations */
+    } cases[] = {{20, 5, 14}, {40, 10, 11}, {60, 10, 9}, {100, 15, 8}, {300, 50, 7}};
+    state = 2;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const int pools = 20;
+        const struct said said =
+            say_kinds(pools, cases[k].slides, normal, cases[k].others, cases[k].away);
+        printf("# %d of %d slides %g away: %d of %d\n", (int)cases[k].others, (int)cases[k].slides,
+               cases[k].away, said.right, pools);
+        EXPECT(said.right >= pools - 1);
+    }
+}
+
+/* The sets of n sorted values, as digits. */
+static const char *sets_of(const double *values, int64_t n)
+{
+    static char text[64];
+    int64_t set[32];
+    same_resolution_sets(values, n, 0, set);
+    for (int64_t k = 0; k < n; k++)
+        text[k] = (char)('0' + set[k]);
+    text[n] = 0;
+    return text;
+}
+
+static void test_sets_of_one_resolution(void)
+{
+    static const double edge[] = {0.4949, 0.4951, 0.4999, 0.5001};
+    static const double scanners[] = {0.1213, 0.2465, 0.2527, 0.2528, 0.455, 0.499, 0.505, 1};
+    static const double chain[] = {0.25, 0.27, 0.272, 0.30}; /* cut between 0.272 and 0.30 */
+    static const double far[] = {1e-300, 1, INFINITY, INFINITY};
+    EXPECT(!strcmp(sets_of(edge, 4), "0000"));
+    EXPECT(!strcmp(sets_of(scanners, 8), "01112334"));
+    EXPECT(!strcmp(sets_of(chain, 4), "0001"));
+    EXPECT(!strcmp(sets_of(far, 4), "0122"));
+    EXPECT(!strcmp(sets_of(chain, 1), "0") && !strcmp(sets_of(chain, 0), ""));
+    EXPECT(!same_resolution_differ(0.25, 0.2749) && same_resolution_differ(0.25, 0.2751));
+    EXPECT(!same_resolution_differ(NAN, 0.25) && !same_resolution_differ(0.25, NAN));
+}
+
+int main(void)
+{
+    static const struct unit_test tests[] = {
+        {"one_kind_is_not_called_two", test_one_kind_is_not_called_two},
+        {"two_kinds_are_found", test_two_kinds_are_found},
+        {"sets_of_one_resolution", test_sets_of_one_resolution},
+    };
+    return unit_run("clusters", tests, sizeof tests / sizeof *tests);
+}
