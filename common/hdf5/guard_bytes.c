@@ -81,56 +81,54 @@ int guard_read_signed(const struct guard *g, uint64_t address, const char *signa
 
 /* --- checksums --- */
 
-static uint32_t rotated(uint32_t x, int by)
+static uint32_t rotated(uint32_t x, int k)
 {
-    return x << by | x >> (32 - by);
+    return x << k | x >> (32 - k);
 }
 
-static void mix(uint32_t v[3])
+static void mix(uint32_t *s, const int *by)
 {
-    static const int by[6] = {4, 6, 8, 16, 19, 4};
-    for (int k = 0; k < 6; k++) {
-        uint32_t *a = &v[k % 3], *b = &v[(k + 1) % 3], *c = &v[(k + 2) % 3];
-        *a = (*a - *c) ^ rotated(*c, by[k]);
-        *c += *b;
+    for (unsigned k = 0; k < 6; k++) {
+        const unsigned i = k % 3, before = (k + 2) % 3, after = (k + 1) % 3;
+        s[i] -= s[before];
+        s[i] ^= rotated(s[before], by[k]);
+        s[before] += s[after];
     }
 }
 
-static uint32_t mix_finally(uint32_t v[3])
+static void finish(uint32_t *s, const int *by)
 {
-    static const int by[7] = {14, 11, 25, 16, 4, 14, 24};
-    for (int k = 0; k < 7; k++) {
-        uint32_t *to = &v[(k + 2) % 3], from = v[(k + 1) % 3];
-        *to = (*to ^ from) - rotated(from, by[k]);
+    for (unsigned k = 0; k < 7; k++) {
+        const unsigned i = (k + 2) % 3, before = (k + 1) % 3;
+        s[i] ^= s[before];
+        s[i] -= rotated(s[before], by[k]);
     }
-    return v[2];
 }
 
-/* `bytes` has zeros up to the next multiple of 12. */
-static uint32_t lookup3(const unsigned char *bytes, size_t n)
+uint32_t guard_lookup3(const unsigned char *p, size_t n)
 {
+    static const int mixes[] = {4, 6, 8, 16, 19, 4}, finishes[] = {14, 11, 25, 16, 4, 14, 24};
     const uint32_t start = 0xdeadbeef + (uint32_t)n;
-    uint32_t v[3] = {start, start, start};
-    if (n == 0)
-        return v[2];
-    for (size_t at = 0;; at += 12) {
-        for (size_t k = 0; k < 3; k++)
-            v[k] += (uint32_t)guard_number(bytes + at + 4 * k, 4);
-        if (n - at <= 12)
-            return mix_finally(v);
-        mix(v);
+    uint32_t s[3] = {start, start, start};
+    for (; n > 0; p += 12, n -= 12) {
+        for (size_t k = 0; k < 3 && n > 4 * k; k++)
+            s[k] += (uint32_t)guard_number(p + 4 * k, n - 4 * k < 4 ? n - 4 * k : 4);
+        if (n <= 12) {
+            finish(s, finishes);
+            break;
+        }
+        mix(s, mixes);
     }
+    return s[2];
 }
 
 int guard_checksum(const struct guard *g, uint64_t address, size_t n)
 {
-    unsigned char *bytes = calloc(n + 16, 1);
+    unsigned char *bytes = malloc(n + 4);
     if (!bytes)
         return err_sys(g->e, "out of memory");
     int r = guard_read(g, address, bytes, n + 4);
-    const uint32_t want = (uint32_t)guard_number(bytes + n, 4);
-    memset(bytes + n, 0, 4);
-    if (r == 0 && lookup3(bytes, n) != want)
+    if (r == 0 && guard_lookup3(bytes, n) != guard_number(bytes + n, 4))
         r = guard_reject(g, "the checksum of the header is wrong");
     const int why = errno;
     free(bytes);

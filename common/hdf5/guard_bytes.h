@@ -53,7 +53,10 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
 /* Reads n bytes that begin with a signature of four letters. */
 int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
                       unsigned char *out, size_t n);
-/* Checks the checksum that follows n bytes of metadata: Jenkins' lookup3. */
+/* The checksum of HDF5's metadata: lookup3's hashlittle() with initval 0 (Bob Jenkins, 2006, public
+ * domain). */
+uint32_t guard_lookup3(const unsigned char *p, size_t n);
+/* Checks the checksum that follows n bytes of metadata. */
 int guard_checksum(const struct guard *g, uint64_t address, size_t n);
 
 /* The bytes of an object of the global heap must lie in the file. */

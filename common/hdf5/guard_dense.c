@@ -85,52 +85,9 @@ static int bad_tree(const struct dense *d)
     return guard_reject(d->g, "an index of links or attributes is damaged");
 }
 
-/* --- checksums: lookup3's hashlittle() with initval 0 (Bob Jenkins, 2006, public domain) --- */
-
-static uint32_t rotated(uint32_t x, int k)
-{
-    return x << k | x >> (32 - k);
-}
-
-static void mix(uint32_t *s, const int *by)
-{
-    for (unsigned k = 0; k < 6; k++) {
-        const unsigned i = k % 3, before = (k + 2) % 3, after = (k + 1) % 3;
-        s[i] -= s[before];
-        s[i] ^= rotated(s[before], by[k]);
-        s[before] += s[after];
-    }
-}
-
-static void finish(uint32_t *s, const int *by)
-{
-    for (unsigned k = 0; k < 7; k++) {
-        const unsigned i = (k + 2) % 3, before = (k + 1) % 3;
-        s[i] ^= s[before];
-        s[i] -= rotated(s[before], by[k]);
-    }
-}
-
-static uint32_t checksum(const unsigned char *p, size_t n)
-{
-    static const int mixes[] = {4, 6, 8, 16, 19, 4}, finishes[] = {14, 11, 25, 16, 4, 14, 24};
-    const uint32_t start = 0xdeadbeef + (uint32_t)n;
-    uint32_t s[3] = {start, start, start};
-    for (; n > 0; p += 12, n -= 12) {
-        for (size_t k = 0; k < 3 && n > 4 * k; k++)
-            s[k] += (uint32_t)guard_number(p + 4 * k, n - 4 * k < 4 ? n - 4 * k : 4);
-        if (n <= 12) {
-            finish(s, finishes);
-            break;
-        }
-        mix(s, mixes);
-    }
-    return s[2];
-}
-
 static bool is_intact(const unsigned char *block, size_t n)
 {
-    return checksum(block, n) == guard_number(block + n, CHECKSUM);
+    return guard_lookup3(block, n) == guard_number(block + n, CHECKSUM);
 }
 
 /* --- the heap --- */
@@ -168,7 +125,7 @@ static int add_block(struct dense *d, uint64_t address, uint64_t offset, uint64_
     const size_t head = block_head(d->shape);
     const uint32_t sum = (uint32_t)guard_number(at + head, CHECKSUM);
     memset(at + head, 0, CHECKSUM); /* it counts as zeros */
-    if (!belongs(d, at, offset) || checksum(at, (size_t)n) != sum)
+    if (!belongs(d, at, offset) || guard_lookup3(at, (size_t)n) != sum)
         return bad_heap(d);
     d->blocks[d->n_blocks++] = (struct block){offset, n, at};
     d->used += n;
@@ -302,7 +259,7 @@ static int check_record(struct dense *d, const unsigned char *record)
         return guard_reject(d->g, "an attribute is shared between objects: rejected");
     if (find_message(d, record + s->id, &message) || s->check(d->g, message, &name))
         return -1;
-    if (checksum(name.at, name.left) != hash)
+    if (guard_lookup3(name.at, name.left) != hash)
         return bad_tree(d);
     if (!ascends(d, hash, name))
         return guard_reject(d->g, "an index of links or attributes is not in order");
