@@ -267,6 +267,22 @@ def test_wrong_folders():
     says(run(H5SPEC, "run", "--live", folder, "-o", out, big(), status=1).err, "not a live page made by h5spec")
     expect(open(os.path.join(folder, "index.html")).read() == "mine", "overwritten")
     says(run(H5SPEC, "run", "--live", os.path.join(folder, "index.html", "x"), "-o", out, big(), status=1).err, "--live")
+    says(run(H5SPEC, "run", "--live", "x" * 4001, "-o", out, big(), status=1).err, "longer than 4000 bytes")
+
+
+@races
+def test_counts_are_final_when_the_page_shows_them():
+    # the last thing that a store's end added was counts, while the page read them
+    needs_live()
+    stores = [store(made("--size", "%dx700" % (600 + 20 * k), "--seed", str(k), name="short-%02d" % k)) for k in range(15)]
+    for threads in (2, 4):
+        folder, out = os.path.join(tmp(), "live"), os.path.join(tmp(), "r.h5")
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-j", threads, "--live", folder, "-o", out, *stores)
+        expect(state(folder)["done"] == len(stores), "%s", state(folder))
+        with h5py.File(out, "r") as f:
+            for k, name in enumerate(sorted(f["slides"])):
+                shown = call_of(os.path.join(folder, "%d.js" % (k + 1)), "slide")
+                expect(shown["windows"] == f["slides"][name].attrs["windows"], "%s: %s", name, shown)
 
 
 def test_numbers_are_the_same():

@@ -263,7 +263,9 @@ static void sink_finish(struct stream *s, struct item *it)
         return;
     }
     if (!atomic_load(&j->failed)) {
-        result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
+        if (s->setup->use->backend
+                ->finish) /* else all rows may be final: `live` reads the counts */
+            result_add_counts(&j->result.counts, &it->counts, s->setup->params.bins);
         atomic_store(&it->band->rows_final, it->band->geometry.end_wy);
     }
     j->result.stages[RESULT_COPY] += it->times.copy;

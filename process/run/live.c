@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NEWEST = 12, MOST_FAILURES = 100 };
+enum { NEWEST = 12, MOST_FAILURES = 100, MOST_NAME = 4000 };
 #define MOST_SHARE 0.002 /* of the run's time that updates may take of the processor */
 #define ALLOWANCE 0.1    /* seconds that they may take beyond it */
 #define MOST_WAITING 8.0 /* times that they may wait. A busy machine must not cost pictures */
@@ -60,7 +60,7 @@ static double every(const struct live *l)
 
 struct live_file {
     FILE *f;
-    char path[4096 + 32], temp[4096 + 48];
+    char path[MOST_NAME + 64], temp[MOST_NAME + 64];
 };
 
 static int file_begin(struct live_file *t, const struct live *l, const char *name)
@@ -307,7 +307,7 @@ static void put_colours(const struct live *l, FILE *f)
 
 static int write_page(const struct live *l, struct err *e)
 {
-    char path[4096 + 32];
+    char path[MOST_NAME + 64];
     struct text_file t;
     snprintf(path, sizeof path, "%s/index.html", l->dir);
     if (text_file_check(path, PAGE_LIVE_HEAD, "a live page made by h5spec", e) ||
@@ -336,10 +336,14 @@ static void live_free(struct live *l)
 struct live *live_open(const char *dir, int64_t stores, int64_t before,
                        const struct result_params *p, struct err *e)
 {
+    if (strlen(dir) > MOST_NAME) {
+        err_set(e, "--live %.100s...: the name is longer than %d bytes", dir, MOST_NAME);
+        return NULL;
+    }
     struct live *l = calloc(1, sizeof *l);
-    if (!l || strlen(dir) > 4000 || !(l->dir = strdup(dir))) {
+    if (!l || !(l->dir = strdup(dir))) {
         free(l);
-        err_set(e, "--live %.100s: out of memory", dir);
+        err_set(e, "--live %s: out of memory", dir);
         return NULL;
     }
     *l = (struct live){
