@@ -291,6 +291,19 @@ def test_left_out_chunks_are_white_and_have_their_status():
         r, k = np.argwhere(status == wsi_store.LEFT_OUT)[0]
         expect((s.read_region(k * 240, r * 240, 100, 100) == 255).all(), "not white")
         expect(s.chunk_bytes(r, k) is None, "it has bytes")
+
+
+def test_chunks_outside_the_slide_are_errors():
+    # a negative number was that of another chunk, counted from the end
+    with open_store(store(slide(), *SMALL_GROUPS)) as s:
+        rows, columns = s.tile_status.shape
+        for row, column in ((-1, 0), (0, -1), (rows, 0), (0, columns), (99, 0), (0, 99)):
+            rejects(["there is no chunk (%d, %d)" % (row, column)], s.chunk_bytes, row, column)
+        expect(s.chunk_bytes(rows - 1, columns - 1), "the last chunk has no bytes")
+
+
+def test_white_where_nothing_is_stored():
+    with open_store(store(slide(), "--tissue-only", *SMALL_GROUPS)) as s:
         expect((s.read_region(0, 0, 1500, 1100) == pixels(s.path)).all(), "pixels differ")
 
 

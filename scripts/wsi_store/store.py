@@ -120,7 +120,9 @@ class Store:
     def close(self) -> None:
         """Releases the file. Closing twice is harmless."""
         self._source.close()
-        self._cache.clear()
+        with self._lock:
+            self._cache.clear()
+            self._cached = 0
 
     def __enter__(self) -> Store:
         return self
@@ -209,6 +211,9 @@ class Store:
 
     def chunk_bytes(self, row: int, column: int) -> tuple[bytes, int] | None:
         """The bytes of the slide's chunk (row, column) as stored, and HDF5's filter mask; None if it was left out."""
+        rows, columns = (-(-a // b) for a, b in zip((self.height, self.width), self._chunk[:2]))
+        if not (0 <= row < rows and 0 <= column < columns):
+            raise StoreError("%s: there is no chunk (%d, %d); the slide has %d x %d" % (self.path, row, column, rows, columns))
         g, r = self._group_of(row * self._chunk[0])
         return None if g.status[r][column] == LEFT_OUT else (self._trusted_bytes(g, r, column), g.mask[r][column])
 
