@@ -644,6 +644,13 @@ def test_wrong_use_of_scripts_corpus():
         says(corpus(*name, "--help").out, "usage: ")
 
 
+def test_times_of_logs_are_utc_in_summer_too():
+    code = "from corpus_lib.attempts import seconds_of; print(seconds_of('2026-07-01T12:00:00Z'), seconds_of('2026-01-01T12:00:00Z'), seconds_of('x'))"
+    for zone in ("UTC", "Europe/Berlin", "America/New_York", "Australia/Sydney"):
+        p = run(sys.executable, "-B", "-c", code, env=dict(os.environ, TZ=zone, PYTHONPATH=os.path.join(ROOT, "scripts")))
+        expect([float(x) if x != "None" else None for x in p.out.split()] == [1782907200, 1767268800, None], "%s: %s", zone, p.out)
+
+
 def test_planted_links_are_not_followed():
     """Another user who may write into OUT cannot make a run overwrite a file elsewhere."""
     sys.path.insert(0, os.path.join(ROOT, "scripts"))

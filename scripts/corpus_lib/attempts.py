@@ -8,6 +8,7 @@ slide of its share may have ended it, the others had no turn and are to do.
 A slide is done if its files say so, so attempts need to be kept only of the others, and of damaged
 slides. OUT/attempts.json has those of all runs that have ended; logs are read once.
 """
+import calendar
 import collections
 import glob
 import json
@@ -68,7 +69,7 @@ def utc(seconds):
 
 def seconds_of(text):
     try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+        return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
     except (ValueError, TypeError):
         return None
 
