@@ -199,9 +199,9 @@ static int blank(const struct way *w, struct chunks_extent x, struct err *e)
 /* --- chunks as they are stored --- */
 
 /* A chunk that is left to the host. */
-static int send_left(const struct way *w, int64_t row, int64_t col, struct err *e)
+static int send_left(const struct way *w, int64_t row, int64_t col, int reason, struct err *e)
 {
-    w->thread->left++;
+    w->thread->left[reason]++;
     return send_pixels(w, {row, col, 1}, e);
 }
 
@@ -212,7 +212,7 @@ static int send_marked(const struct way *w, struct chunks_extent x, int64_t n, s
     int r = 0;
     for (int64_t k = 0; n > 0 && k < x.n && r == 0; k++)
         if (left[k])
-            r = send_left(w, x.row, x.col + k, e);
+            r = send_left(w, x.row, x.col + k, left[k] - 1, e);
     return r;
 }
 
@@ -270,7 +270,7 @@ static int64_t send_some_packed(const struct way *w, struct chunks_extent x, str
     const uint8_t *stored;
     x.n = chunks_that_fit(chunks_of(w), x, b.bytes);
     if (stored_of(w, x)->bytes > b.bytes) { /* then it is the only one */
-        const int r = send_left(w, x.row, x.col, e);
+        const int r = send_left(w, x.row, x.col, RESULT_LEFT_ROOM, e);
         return r ? r : 1;
     }
     if (chunks_load_stored(chunks_of(w), &w->thread->scratch, x, b.memory, &stored, e) ||
@@ -320,7 +320,7 @@ static int64_t read_some(const struct way *w, struct chunks_extent x, struct err
     w->thread->scratch.read_seconds += clock_now() - begun;
     if (x.n < 0)
         return x.n;
-    const int r = x.n == 0 ? send_left(w, x.row, x.col, e)
+    const int r = x.n == 0 ? send_left(w, x.row, x.col, RESULT_LEFT_ROOM, e)
                            : send_stored(w, x, staging_count(w->loader->staging) + thread, from,
                                          {reads_heads(w->loader->reads, thread), CRC_HEAD}, e);
     return r ? r : std::max<int64_t>(x.n, 1);
@@ -371,7 +371,7 @@ int loader_complete(struct loader *l, struct buffer *to, const struct spectrum_s
     if (s->band->packed_bytes == 0)
         return 0;
     while ((r = next_left(&w, &place, e)) > 0)
-        if ((r = send_left(&w, first + place / columns, place % columns, e)))
+        if ((r = send_left(&w, first + place / columns, place % columns, RESULT_LEFT_DATA, e)))
             return r;
     return r;
 }

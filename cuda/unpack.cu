@@ -12,6 +12,12 @@ enum {
     /* Entries of the tiles that are decoded together, 4 bytes each. */
     MOST_ENTRIES = 80 << 20,
     MOST_RESTARTS = 4 << 20,
+    MOST_OWN = 4096,         /* tiles with tables of their own that are decoded together */
+    MOST_PLANES = 192 << 20, /* bytes of samples */
+    WIDE_TILE = 512,         /* px from which on tiles may need planes */
+    LEAST_SHARED = 64,       /* tiles for which look-up tables of their header pay */
+    LONG_TILE = 128 << 10,   /* bytes from which on the host is faster, */
+    FEW_TILES = 16,          /* unless a slab has so many of them: then they take turns */
     ALIGNED = 256,
 };
 
@@ -38,8 +44,10 @@ int unpack_open(struct unpack *u, struct check_device *d, size_t shared_bytes, s
 
 static void forget_headers(struct unpack *u)
 {
-    for (int k = 0; k < u->n_headers; k++)
+    for (int k = 0; k < u->n_headers; k++) {
         free(u->headers[k].bytes);
+        free(u->headers[k].parsed);
+    }
     u->n_headers = u->last_header = 0;
 }
 
@@ -90,6 +98,12 @@ static struct unpack_room room_for(const struct spectrum_band *b, int halved)
     const size_t px = (size_t)((b->chunk_rows + 15) * (b->chunk_cols + 15));
     r.tiles = chunk_rows_of(b, b->slab_rows) * columns_of(b);
     r.rows = r.tiles * (jpeg_most_rows(b->chunk_cols, b->chunk_rows) + 1);
+    r.own = std::min(r.tiles, (int64_t)MOST_OWN >> 2 * halved);
+    if (b->chunk_cols > WIDE_TILE) {
+        r.rows = std::max(r.rows, (int64_t)(px / 64) + 2);
+        r.planes =
+            std::max(px * 3, std::min((size_t)r.tiles * px * 3, (size_t)MOST_PLANES >> 2 * halved));
+    }
     r.stored = (size_t)b->packed_bytes;
     /* as jpeg_most_entries() */
     r.entries = 2 * r.stored + (size_t)r.tiles * (4096 + px * 3 / 64 / 4 + JPEG_MARGIN + 8);
@@ -104,7 +118,8 @@ bool unpack_fits(const struct unpack *u, const struct spectrum_band *b, int halv
     return b->packed_bytes == 0 ||
            (u->d_memory && want.tiles <= u->room.tiles && want.rows <= u->room.rows &&
             want.stored <= u->room.stored && want.entries <= u->room.entries &&
-            want.restarts <= u->room.restarts);
+            want.restarts <= u->room.restarts && want.own <= u->room.own &&
+            want.planes <= u->room.planes);
 }
 
 /* The next part of a block of memory, or, without a block, its size. */
@@ -128,6 +143,8 @@ static size_t lay_out_device(struct unpack *u, uint8_t *block)
     part(block, &used, &u->d_status, n);
     part(block, &used, &u->d_tiles, n);
     part(block, &used, &u->d_sets, UNPACK_SETS);
+    part(block, &used, &u->d_own, (size_t)r->own);
+    part(block, &used, &u->d_planes, r->planes);
     return used;
 }
 
@@ -153,6 +170,8 @@ int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, 
     u->room.rows = std::max(had.rows, want.rows);
     u->room.entries = std::max(had.entries, want.entries);
     u->room.restarts = std::max(had.restarts, want.restarts);
+    u->room.own = std::max(had.own, want.own);
+    u->room.planes = std::max(had.planes, want.planes);
     u->list = (struct unpack_tile *)malloc((size_t)u->room.tiles * sizeof *u->list);
     if (!u->list)
         return err_set(e, "out of memory");
@@ -189,38 +208,70 @@ static int begin_slab(struct unpack *u, const struct spectrum_slab *s, struct er
 
 /* Do the kernels handle streams with this header, and do they make the pixels of a chunk of the
  * band? libjpeg-turbo decides about all others, and about the colours of streams that do not say
- * what they are. */
+ * what they are. Fills in *g and what *set says beside codes. */
 static bool handles(const struct unpack *u, const struct jpeg_header *h,
-                    const struct spectrum_band *b, struct unpack_header *out, struct jpeg_set *set)
+                    const struct spectrum_band *b, struct jpeg_geometry *g, struct jpeg_set *set)
 {
-    if (h->width != b->chunk_cols || h->height != b->chunk_rows || h->components != 3 ||
-        b->channels != 3 || h->adobe_transform < 0 || h->adobe_transform > 1)
+    if (h->width != b->chunk_cols || h->height != b->chunk_rows || h->components != b->channels)
         return false;
-    if (!jpeg_tables_make(h, h->adobe_transform == 1, &out->geometry, set))
+    if (h->components == 3 && (h->adobe_transform < 0 || h->adobe_transform > 1))
         return false;
-    out->pairs = set->pairs;
-    return jpeg_pixels_fit(&out->geometry, u->shared_bytes);
+    if (!jpeg_tables_make(h, h->adobe_transform == 1, g, set))
+        return false;
+    if (!jpeg_pixels_fit(g, u->shared_bytes))
+        jpeg_cut_runs(g);
+    return g->mcu_rows < u->room.rows && jpeg_planes_bytes(g) <= u->room.planes;
 }
 
-/* Adds the header of a chunk that has none of the known ones. NULL: there is no room, or it has
- * none. */
-static struct unpack_header *add_header(struct unpack *u, const struct spectrum_band *b,
-                                        const uint8_t *bytes, size_t n)
+/* Where the Huffman tables of a stream lie that begins at `bytes`. */
+static void find_tables(const struct jpeg_header *h, const struct jpeg_set *set,
+                        const uint8_t *bytes, uint32_t dht[JPEG_PAIRS][2])
 {
-    struct jpeg_header *h = (struct jpeg_header *)malloc(sizeof *h);
-    struct unpack_header *out = &u->headers[u->n_headers];
-    struct err no;
-    *out = {};
-    if (h && u->n_headers < UNPACK_SETS && jpeg_header_read(h, bytes, n, &no) == 0 &&
-        (out->bytes = (uint8_t *)malloc(h->scan_offset))) {
-        memcpy(out->bytes, bytes, h->scan_offset);
-        out->n = h->scan_offset;
-        out->handled = handles(u, h, b, out, &u->sets[u->n_headers]);
-        u->last_header = u->n_headers++;
-    } else
-        out = NULL;
-    free(h);
-    return out;
+    for (int p = 0; p < set->pairs; p++) {
+        dht[p][0] = (uint32_t)(h->scan_offset - (size_t)(h->dc[set->dc[p]].stored - bytes));
+        dht[p][1] = (uint32_t)(h->scan_offset - (size_t)(h->ac[set->ac[p]].stored - bytes));
+    }
+}
+
+/* The first kept header with this geometry and this use of tables, and, where that matters, these
+ * quantisers; `none` if there is no such one. */
+static int find_like(const struct unpack *u, const struct jpeg_geometry *g,
+                     const struct jpeg_set *set, bool quantisers, int none)
+{
+    for (int k = 0; k < u->n_headers; k++)
+        if (u->headers[k].handled && !memcmp(&u->headers[k].geometry, g, sizeof *g) &&
+            jpeg_tables_alike(&u->sets[k], set, quantisers))
+            return k;
+    return none;
+}
+
+/* Keeps the header of a chunk that begins at `bytes`: what u->other says of it. NULL: there is no
+ * memory. */
+static struct unpack_header *keep_header(struct unpack *u, const uint8_t *bytes, bool handled,
+                                         const struct jpeg_geometry *g)
+{
+    struct unpack_header *h = &u->headers[u->n_headers];
+    *h = {};
+    h->n = u->other.scan_offset;
+    h->bytes = (uint8_t *)malloc(h->n);
+    h->parsed = (struct jpeg_header *)malloc(sizeof *h->parsed);
+    if (!h->bytes || !h->parsed) {
+        free(h->bytes);
+        free(h->parsed);
+        return NULL;
+    }
+    memcpy(h->bytes, bytes, h->n);
+    *h->parsed = u->other;
+    h->handled = handled;
+    if (handled) {
+        h->geometry = *g;
+        u->sets[u->n_headers] = u->other_set;
+        find_tables(h->parsed, &u->other_set, bytes, h->dht);
+        h->like = find_like(u, g, &u->other_set, false, u->n_headers);
+        u->headers[h->like].alike++;
+    }
+    u->last_header = u->n_headers++;
+    return h;
 }
 
 static bool begins_with(const uint8_t *bytes, size_t n, const struct unpack_header *h)
@@ -228,8 +279,7 @@ static bool begins_with(const uint8_t *bytes, size_t n, const struct unpack_head
     return n > h->n && !memcmp(bytes, h->bytes, h->n);
 }
 
-static struct unpack_header *header_of(struct unpack *u, const struct spectrum_band *b,
-                                       const uint8_t *bytes, size_t n)
+static struct unpack_header *kept_header(struct unpack *u, const uint8_t *bytes, size_t n)
 {
     for (int k = 0; k < u->n_headers; k++) { /* beginning with the one that the last chunk had */
         const int at = (u->last_header + k) % u->n_headers;
@@ -238,21 +288,75 @@ static struct unpack_header *header_of(struct unpack *u, const struct spectrum_b
             return &u->headers[at];
         }
     }
-    return u->n_headers < UNPACK_SETS ? add_header(u, b, bytes, n) : NULL;
+    return NULL;
 }
 
-/* Lists a chunk of n bytes, of which the first `have` are here. False: it is left to the host. */
-static bool add_tile(struct unpack *u, const struct spectrum_slab *s, const uint8_t *bytes,
-                     size_t have, size_t n, size_t at, int64_t place)
+/* These take what the header of a chunk says of its tile; *head becomes the header's length. They
+ * return a reason (enum result_left) to leave the tile to the host, or -1. */
+static int take_kept(const struct unpack *u, struct unpack_header *h, struct unpack_tile *t,
+                     size_t *head)
 {
-    const struct unpack_header *h = header_of(u, s->band, bytes, have);
-    if (!h || !h->handled || u->n == u->room.tiles)
-        return false;
-    const uint32_t coded = (uint32_t)(n - h->n), most = jpeg_most_entries(&h->geometry, coded);
-    if (most + JPEG_MARGIN + 4 > u->room.entries || jpeg_restarts(&h->geometry) > u->room.restarts)
-        return false;
-    u->list[u->n++] = {at + h->n, coded, (uint32_t)place, most, (int)(h - u->headers)};
-    return true;
+    t->set = (int)(h - u->headers);
+    h->tiles++;
+    memcpy(t->dht, h->dht, sizeof t->dht);
+    *head = h->n;
+    return h->handled ? -1 : RESULT_LEFT_FORM;
+}
+
+/* A tile without a kept header. Half of the headers are kept for those with other quantisers or
+ * another geometry. */
+static int take_other(struct unpack *u, const struct spectrum_band *b, const uint8_t *bytes,
+                      size_t n, struct unpack_tile *t, size_t *head)
+{
+    struct jpeg_geometry g = {};
+    struct err no;
+    if (jpeg_header_read(&u->other, bytes, n, &no))
+        return RESULT_LEFT_FORM;
+    const bool handled = handles(u, &u->other, b, &g, &u->other_set);
+    t->set = handled ? find_like(u, &g, &u->other_set, true, -1) : -1;
+    if (u->n_headers < (t->set < 0 ? UNPACK_SETS : UNPACK_SETS / 2)) {
+        struct unpack_header *h = keep_header(u, bytes, handled, &g);
+        return h ? take_kept(u, h, t, head) : RESULT_LEFT_ROOM;
+    }
+    if (t->set < 0)
+        return handled ? RESULT_LEFT_TABLES : RESULT_LEFT_FORM;
+    t->own = true;
+    u->headers[u->headers[t->set].like].alike++;
+    find_tables(&u->other, &u->other_set, bytes, t->dht);
+    *head = u->other.scan_offset;
+    return -1;
+}
+
+/* One thread decodes a tile, so few long tiles keep a device waiting. */
+static bool is_long(const struct spectrum_slab *s, const struct unpack_tile *t)
+{
+    return t->bytes > LONG_TILE &&
+           chunk_rows_of(s->band, s->rows) * columns_of(s->band) < FEW_TILES;
+}
+
+/* Lists a chunk of n bytes, of which the first `have` are here. Returns as take_kept(). */
+static int add_tile(struct unpack *u, const struct spectrum_slab *s, const uint8_t *bytes,
+                    size_t have, size_t n, size_t at, int64_t place)
+{
+    struct unpack_tile t = {};
+    size_t head = 0;
+    struct unpack_header *h = kept_header(u, bytes, have);
+    const int left =
+        h ? take_kept(u, h, &t, &head) : take_other(u, s->band, bytes, have, &t, &head);
+    if (left >= 0)
+        return left;
+    const struct jpeg_geometry *g = &u->headers[t.set].geometry;
+    t.stored = at + head;
+    t.bytes = (uint32_t)(n - head);
+    t.place = (uint32_t)place;
+    t.most = jpeg_most_entries(g, t.bytes);
+    if (is_long(s, &t))
+        return RESULT_LEFT_LONG;
+    if (u->n == u->room.tiles || t.most + JPEG_MARGIN + 4 > u->room.entries ||
+        jpeg_restarts(g) > u->room.restarts)
+        return RESULT_LEFT_ROOM;
+    u->list[u->n++] = t;
+    return -1;
 }
 
 int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, struct unpack_heads heads,
@@ -270,25 +374,46 @@ int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, struct unpac
     *to = u->d_stored + u->used;
     for (int64_t k = 0; k < n && !bad; k++) {
         const size_t all = chunks[k].bytes, most = heads.apart ? heads.apart : all;
-        left[k] = !add_tile(u, s, heads.at, std::min(all, most), all, u->used, first + k);
+        left[k] =
+            (uint8_t)(1 + add_tile(u, s, heads.at, std::min(all, most), all, u->used, first + k));
         u->used += all;
         heads.at += most;
-        n_left += left[k];
+        n_left += left[k] > 0;
     }
     return bad ? -1 : n_left;
 }
 
 /* --- the kernels --- */
 
+/* Decides which tiles are decoded with look-up tables of their header, and makes these tables; the
+ * others have their own. A header that nothing else is like always has look-up tables. */
+static void choose_tables(struct unpack *u)
+{
+    bool shared[UNPACK_SETS];
+    for (int k = 0; k < u->n_headers; k++) {
+        const struct unpack_header *h = &u->headers[k];
+        shared[k] = h->handled && (h->tiles >= LEAST_SHARED || u->headers[h->like].alike == 1);
+        if (shared[k])
+            jpeg_tables_codes(h->parsed, &u->sets[k]);
+    }
+    for (int64_t k = 0; k < u->n; k++) {
+        struct unpack_tile *t = &u->list[k];
+        t->own |= !shared[t->set];
+        t->batch = t->own ? UNPACK_SETS + u->headers[t->set].like : t->set;
+    }
+}
+
 /* Tiles first .. end - 1 of the list as one batch. */
 static struct jpeg_batch batch_of(const struct unpack *u, const struct buffer *pixels,
                                   int64_t first, int64_t end)
 {
-    const struct unpack_header *h = &u->headers[u->list[first].set];
+    const int set = u->list[first].set;
     struct jpeg_batch b = {};
-    b.geometry = h->geometry;
-    b.d_set = u->d_sets + u->list[first].set;
-    b.pairs = h->pairs;
+    b.geometry = u->headers[set].geometry;
+    b.d_sets = u->d_sets;
+    b.shared_bytes = u->shared_bytes;
+    b.d_own = u->list[first].own ? u->d_own : NULL;
+    b.pairs = u->sets[set].pairs;
     b.n = (int32_t)(end - first);
     b.wide = true;
     b.d_tiles = u->d_tiles + first;
@@ -299,6 +424,7 @@ static struct jpeg_batch batch_of(const struct unpack *u, const struct buffer *p
     b.d_entries = u->d_entries;
     b.d_rows = u->d_rows;
     b.d_status = u->d_status;
+    b.d_planes = u->d_planes;
     b.d_pixels = pixels->d_pixels;
     return b;
 }
@@ -308,17 +434,29 @@ static size_t entries_of(const struct unpack_tile *t)
     return ((size_t)t->most + JPEG_MARGIN + 3) / 4 * 4;
 }
 
-/* The end of the batch that begins with tile `first`: tiles of one header, as many as there is room
- * for. */
+/* Most tiles of a batch like tile t, but for its entries. */
+static int64_t most_of_batch(const struct unpack *u, const struct unpack_tile *t)
+{
+    const struct jpeg_geometry *g = &u->headers[t->set].geometry;
+    const size_t restarts = jpeg_restarts(g), planes = jpeg_planes_bytes(g);
+    int64_t most = u->room.rows / (g->mcu_rows + 1);
+    if (restarts)
+        most = std::min(most, (int64_t)(u->room.restarts / restarts));
+    if (planes)
+        most = std::min(most, (int64_t)(u->room.planes / planes));
+    return t->own ? std::min(most, u->room.own) : most;
+}
+
+/* The end of the batch that begins with tile `first`: tiles with the same tables, as many as there
+ * is room for. */
 static int64_t batch_end(const struct unpack *u, int64_t first)
 {
-    const int set = u->list[first].set;
-    const size_t restarts = jpeg_restarts(&u->headers[set].geometry);
+    const struct unpack_tile *t = &u->list[first];
+    const int64_t most = most_of_batch(u, t);
     size_t entries = 0;
     int64_t k = first;
-    while (k < u->n && u->list[k].set == set &&
-           (entries += entries_of(&u->list[k])) <= u->room.entries &&
-           (size_t)(k - first + 1) * restarts <= u->room.restarts)
+    while (k < u->n && k - first < most && u->list[k].batch == t->batch &&
+           (entries += entries_of(&u->list[k])) <= u->room.entries)
         k++;
     return k;
 }
@@ -329,7 +467,9 @@ static void fill_tiles(struct unpack *u, int64_t first, int64_t end)
     size_t stripped = 0, entries = 0;
     for (int64_t k = first; k < end; k++) {
         const struct unpack_tile *t = &u->list[k];
-        u->tiles[k] = {t->stored, t->bytes, t->place, stripped, entries, t->most, (uint32_t)k};
+        u->tiles[k] = {t->stored, t->bytes,    t->place,         stripped, entries,
+                       t->most,   (uint32_t)k, (uint32_t)t->set, {}};
+        memcpy(u->tiles[k].dht, t->dht, sizeof t->dht);
         stripped += (t->bytes + 15) / 16 * 16;
         entries += entries_of(t);
     }
@@ -374,15 +514,16 @@ static int queue_batches(struct unpack *u, const struct buffer *pixels, struct e
               cudaMemcpyAsync(u->status, u->d_status, n, cudaMemcpyDeviceToHost, u->stream), e);
 }
 
-/* Tiles of one header side by side, the largest first. */
+/* Tiles with the same tables side by side, the largest first. */
 static bool comes_before(const struct unpack_tile &a, const struct unpack_tile &b)
 {
-    return a.set != b.set ? a.set < b.set : a.bytes > b.bytes;
+    return a.batch != b.batch ? a.batch < b.batch : a.bytes > b.bytes;
 }
 
 /* All chunks of the slab are on their way. */
 static int queue_all(struct unpack *u, struct copies *c, struct buffer *pixels, struct err *e)
 {
+    choose_tables(u);
     std::sort(u->list, u->list + u->n, comes_before);
     if (copies_come_first(c, u->copied, u->stream, e) ||
         (pixels->guard.used &&

@@ -7,7 +7,8 @@
  *
  *   unpack_add      takes chunks while they are sent, and lists those that the kernels handle
  *   unpack_arrived  counts the chunks of the slab, however they come. With the last one it queues
- *                   the kernels: tiles of one header together, in the order of falling size
+ *                   the kernels: tiles of one header together, and those that differ from each
+ *                   other in their Huffman tables only; in the order of falling size
  *   unpack_next     waits for them and names the chunks that they left to the host
  *
  * Threads: unpack_add and unpack_arrived lock; the others are called by one thread at a time.
@@ -25,7 +26,9 @@
 
 struct store_chunk;
 
-enum { UNPACK_SETS = 16 }; /* different headers in a slab; tiles with others are left to the host */
+/* Different headers that are kept of a slab. A tile with another one is decoded with Huffman tables
+ * of its own, if the rest of its header is like that of a kept one; else it is left to the host. */
+enum { UNPACK_SETS = 16 };
 
 /* A chunk that the kernels decode. */
 struct unpack_tile {
@@ -33,22 +36,31 @@ struct unpack_tile {
     uint32_t bytes;  /* of these */
     uint32_t place;  /* in the slab */
     uint32_t most;   /* entries */
-    int set;
+    int set;         /* number of a kept header */
+    bool own;        /* has Huffman tables of its own: only the rest of the header is as kept */
+    int batch;       /* tiles of one number can be decoded together */
+    uint32_t dht[JPEG_PAIRS][2]; /* as in struct jpeg_tile */
 };
 
 /* A header that the slab's chunks have. */
 struct unpack_header {
     uint8_t *bytes; /* [n], owned */
     size_t n;
+    struct jpeg_header *parsed; /* owned */
     bool handled;
     struct jpeg_geometry geometry;
-    int32_t pairs;
+    int like;      /* the first kept header whose tiles can have tables of their own in a batch with
+                      these; or itself */
+    int64_t tiles; /* with exactly this header */
+    int64_t alike; /* of the first: headers and own tables that are like it */
+    uint32_t dht[JPEG_PAIRS][2];
 };
 
 /* What there is room for. */
 struct unpack_room {
-    size_t stored, entries, restarts; /* bytes; entries; markers */
-    int64_t tiles, rows; /* of a slab; rows of MCUs of all of them, and one more per tile */
+    size_t stored, entries, restarts, planes; /* bytes; entries; markers; bytes */
+    int64_t tiles, own;                       /* of a slab; with tables of their own, at a time */
+    int64_t rows;                             /* of MCUs at a time, and one more per tile */
 };
 
 struct unpack {
@@ -61,10 +73,11 @@ struct unpack {
     struct unpack_room room;
 
     uint8_t *d_memory, *locked; /* all of the following; NULL: there is no room */
-    uint8_t *d_stored, *d_stripped, *d_status, *status;
+    uint8_t *d_stored, *d_stripped, *d_status, *status, *d_planes;
     uint32_t *d_entries, *d_restarts, *d_rows, *d_bytes;
     struct jpeg_tile *d_tiles, *tiles;
     struct jpeg_set *d_sets, *sets;
+    struct jpeg_own *d_own;
     struct unpack_tile *list; /* [room.tiles] */
 
     /* the present slab */
@@ -74,6 +87,8 @@ struct unpack {
     int64_t n, next;   /* tiles, and the next one to look at */
     struct unpack_header headers[UNPACK_SETS];
     int n_headers, last_header;
+    struct jpeg_header other; /* of a chunk that has none of these */
+    struct jpeg_set other_set;
     bool queued, waited;
 };
 
@@ -90,7 +105,8 @@ struct unpack_heads {
     size_t apart; /* 0: whole chunks */
 };
 
-/* Takes n chunks. left[k] becomes 1 for those that the kernels do not handle. The bytes go to *to.
+/* Takes n chunks. left[k] becomes 0, or 1 + enum result_left for those that are left to the host.
+ * The bytes go to *to.
  * Returns how many are left, or -1. */
 int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, struct unpack_heads heads,
                    const struct store_chunk *chunks, int64_t n, int64_t first, uint8_t *left,

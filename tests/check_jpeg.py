@@ -38,6 +38,8 @@ KINDS = {
     "shuffled": ("--shuffle-tiles", "--photometric", "ycbcr", "--tile", "256"),
     "big_endian": ("--big-endian", "--complete-tiles"), "comments": ("--comments", "--restart", "9"),
     "512": ("--tile", "512", "--photometric", "ycbcr"),
+    "own": ("--photometric", "ycbcr", "--own-tables"), "own_rgb": ("--own-tables", "--restart", "7", "--tile", "100x52"),
+    "strips": ("--tile", "1904x16", "--photometric", "ycbcr"), "own_422": ("--photometric", "ycbcr", "--subsampling", "422", "--own-tables", "--tile", "1104x48"),
     "wide": ("--tile", "1984x64", "--photometric", "ycbcr", "--subsampling", "444", "--restart", "248"),
 }
 

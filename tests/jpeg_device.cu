@@ -7,6 +7,9 @@
  *                               times the kernels on so many tiles (48,780) of the file's largest
  *                               group of streams with one header
  *
+ * Every stream is decoded in four ways: with look-up tables of its header or of its own, by rows or
+ * by runs.
+ *
  * check: a stream that the kernels decode must be clean and give the same pixels; all others must
  * be left to the host. The exit status is 1 if one stream breaks this.
  */
@@ -27,7 +30,10 @@ struct stream {
     uint32_t width, height, ycc, clean;
     uint64_t hash;
     size_t scan;
+    uint32_t dht[JPEG_PAIRS][2];
 };
+
+enum { OWN_TABLES = 1, BY_RUNS = 2, WAYS = 4 };
 
 /* Streams that share geometry and tables. */
 struct group {
@@ -71,7 +77,7 @@ static std::map<std::string, group> grouped(std::vector<stream> &all, int *other
 {
     std::map<std::string, group> groups;
     jpeg_header *h = new jpeg_header;
-    jpeg_set *set = new jpeg_set;
+    jpeg_set *set = new jpeg_set();
     for (stream &s : all) {
         jpeg_geometry g;
         if (jpeg_header_read(h, s.bytes.data(), s.bytes.size(), NULL) ||
@@ -79,7 +85,13 @@ static std::map<std::string, group> grouped(std::vector<stream> &all, int *other
             ++*others;
             continue;
         }
+        jpeg_tables_codes(h, set);
         s.scan = h->scan_offset;
+        for (int p = 0; p < set->pairs; p++) {
+            const uint8_t *data = s.bytes.data() + s.scan;
+            s.dht[p][0] = (uint32_t)(data - h->dc[set->dc[p]].stored);
+            s.dht[p][1] = (uint32_t)(data - h->ac[set->ac[p]].stored);
+        }
         group &to =
             groups[std::string((char *)&g, sizeof g) + std::string((char *)set, sizeof *set)];
         to.geometry = g;
@@ -115,12 +127,14 @@ template <class T> static T *on_device(const std::vector<T> &v)
     return p;
 }
 
+static size_t shared_bytes; /* of a block of the device */
+
 /* A batch with all its memory. */
 struct job {
     jpeg_batch b;
     std::vector<uint8_t> stored;
 
-    job(const group &g, const std::vector<const stream *> &streams)
+    job(const group &g, const std::vector<const stream *> &streams, int way)
     {
         std::vector<jpeg_tile> tiles;
         size_t stripped = 0, entries = 0;
@@ -131,6 +145,7 @@ struct job {
             t.bytes = (uint32_t)(s.bytes.size() - s.scan);
             t.place = t.number = (uint32_t)k;
             t.most = jpeg_most_entries(&g.geometry, t.bytes);
+            memcpy(t.dht, s.dht, sizeof t.dht);
             stored.insert(stored.end(), s.bytes.begin(), s.bytes.end());
             tiles.push_back(t);
         }
@@ -144,7 +159,10 @@ struct job {
         }
         const size_t n = streams.size();
         b.geometry = g.geometry;
-        b.d_set = on_device(g.set);
+        if (way & BY_RUNS || !jpeg_pixels_fit(&b.geometry, shared_bytes))
+            jpeg_cut_runs(&b.geometry);
+        b.d_sets = on_device(g.set);
+        b.shared_bytes = shared_bytes;
         b.pairs = g.set[0].pairs;
         b.n = (int32_t)n;
         b.wide = false;
@@ -154,21 +172,24 @@ struct job {
         b.d_bytes = on_device<uint32_t>(n);
         b.d_restarts = on_device<uint32_t>(n * jpeg_restarts(&g.geometry));
         b.d_entries = on_device<uint32_t>(entries);
-        b.d_rows = on_device<uint32_t>(n * (g.geometry.mcu_rows + 1));
+        b.d_rows = on_device<uint32_t>(n * (b.geometry.mcu_rows + 1));
+        b.d_own = way & OWN_TABLES ? on_device<jpeg_own>(n) : NULL;
+        b.d_planes = on_device<uint8_t>(n * jpeg_planes_bytes(&b.geometry));
         b.d_status = on_device<uint8_t>(n);
         b.d_pixels = on_device<uint8_t>(n * pixel_bytes());
     }
 
     size_t pixel_bytes() const
     {
-        return (size_t)b.geometry.width * b.geometry.height * 3;
+        return jpeg_tile_bytes(&b.geometry);
     }
 
     ~job()
     {
-        void *all[] = {(void *)b.d_set, (void *)b.d_tiles, (void *)b.d_stored, b.d_stripped,
-                       b.d_bytes,       b.d_restarts,      b.d_entries,        b.d_rows,
-                       b.d_status,      b.d_pixels};
+        void *all[] = {(void *)b.d_sets, (void *)b.d_tiles, (void *)b.d_stored,
+                       b.d_stripped,     b.d_bytes,         b.d_restarts,
+                       b.d_entries,      b.d_rows,          b.d_status,
+                       b.d_pixels,       b.d_own,           b.d_planes};
         for (void *p : all)
             CHECK(cudaFree(p));
     }
@@ -178,36 +199,40 @@ static int check(const char *path)
 {
     int others = 0, decoded = 0, clean_left = 0, left = 0, bad = 0;
     std::vector<stream> all = load(path);
-    for (auto &entry : grouped(all, &others)) {
-        group &g = entry.second;
-        job j(g, g.streams);
-        CHECK(cudaMemset(j.b.d_pixels, 0xa5, j.b.n * j.pixel_bytes()));
-        j.b.wide = j.b.n % 2; /* both forms of the kernel */
-        jpeg_strip(&j.b, 0);
-        jpeg_huffman(&j.b, 0);
-        jpeg_pixels(&j.b, 0);
-        CHECK(cudaGetLastError());
-        CHECK(cudaDeviceSynchronize());
-        std::vector<uint8_t> status(j.b.n), pixels(j.b.n * j.pixel_bytes());
-        CHECK(cudaMemcpy(status.data(), j.b.d_status, status.size(), cudaMemcpyDeviceToHost));
-        CHECK(cudaMemcpy(pixels.data(), j.b.d_pixels, pixels.size(), cudaMemcpyDeviceToHost));
-        for (int k = 0; k < j.b.n; k++) {
-            const stream &s = *g.streams[k];
-            if (status[k] != JPEG_DECODED) {
-                clean_left += s.clean;
-                left++;
-                continue;
-            }
-            decoded++;
-            if (!s.clean || hash(pixels.data() + k * j.pixel_bytes(), j.pixel_bytes()) != s.hash) {
-                if (bad++ < 20)
-                    printf("not ok: stream of %zu bytes, %u x %u, sampling %d, YCbCr %u, restarts "
-                           "%d, clean %u\n",
-                           s.bytes.size(), s.width, s.height, g.geometry.sampling, s.ycc,
-                           g.geometry.restart_interval, s.clean);
+    auto groups = grouped(all, &others);
+    for (auto &entry : groups)
+        for (int way = 0; way < WAYS; way++) {
+            group &g = entry.second;
+            job j(g, g.streams, way);
+            CHECK(cudaMemset(j.b.d_pixels, 0xa5, j.b.n * j.pixel_bytes()));
+            j.b.wide = j.b.n % 2; /* both forms of the kernel */
+            jpeg_strip(&j.b, 0);
+            jpeg_huffman(&j.b, 0);
+            jpeg_pixels(&j.b, 0);
+            CHECK(cudaGetLastError());
+            CHECK(cudaDeviceSynchronize());
+            std::vector<uint8_t> status(j.b.n), pixels(j.b.n * j.pixel_bytes());
+            CHECK(cudaMemcpy(status.data(), j.b.d_status, status.size(), cudaMemcpyDeviceToHost));
+            CHECK(cudaMemcpy(pixels.data(), j.b.d_pixels, pixels.size(), cudaMemcpyDeviceToHost));
+            for (int k = 0; k < j.b.n; k++) {
+                const stream &s = *g.streams[k];
+                if (status[k] != JPEG_DECODED) {
+                    clean_left += s.clean;
+                    left++;
+                    continue;
+                }
+                decoded++;
+                if (!s.clean ||
+                    hash(pixels.data() + k * j.pixel_bytes(), j.pixel_bytes()) != s.hash) {
+                    if (bad++ < 20)
+                        printf(
+                            "not ok: stream of %zu bytes, %u x %u, sampling %d, YCbCr %u, restarts "
+                            "%d, clean %u, way %d\n",
+                            s.bytes.size(), s.width, s.height, g.geometry.sampling, s.ycc,
+                            g.geometry.restart_interval, s.clean, way);
+                }
             }
         }
-    }
     printf("%s: %zu streams: %d decoded on the device, %d wrong; left to the host: %d by their "
            "header, %d by the kernels, of "
            "which %d are clean\n",
@@ -247,7 +272,7 @@ struct host_memory {
     {
         return wanted ? words[k] : 0;
     }
-    uint64_t entry(uint32_t k) const
+    uint64_t entry(uint32_t k, uint32_t) const
     {
         return k == IDLE ? (uint64_t)JPEG_IDLE : lookup[k];
     }
@@ -324,7 +349,7 @@ static std::vector<uint8_t> pixels_on_host(const group &g, const std::vector<uin
 {
     const jpeg_geometry &m = g.geometry;
     const int components = m.mcu_blocks;
-    std::vector<uint8_t> out((size_t)m.width * m.height * 3);
+    std::vector<uint8_t> out((size_t)m.width * m.height * components);
     int dc[3] = {0, 0, 0};
     for (int row = 0; row < m.mcu_rows; row++) {
         std::vector<int> blocks((size_t)m.mcu_cols * components * 64);
@@ -351,8 +376,7 @@ static std::vector<uint8_t> pixels_on_host(const group &g, const std::vector<uin
                 const int y = row / m.parts * 8 + k / 8,
                           x = (row % m.parts * m.mcu_cols + b / components) * 8 + k % 8;
                 if (y < m.height && x < m.width)
-                    for (int to = components == 1 ? 0 : c; to <= (components == 1 ? 2 : c); to++)
-                        out[((size_t)y * m.width + x) * 3 + to] = samples[k];
+                    out[((size_t)y * m.width + x) * components + c] = samples[k];
             }
         }
     }
@@ -388,7 +412,7 @@ static int host(const char *path)
             clean_left += !ok && s->clean;
             wrong += ok && s->width == 0; /* libjpeg-turbo cannot even begin */
             if (!ok || !s->clean || g.geometry.sampling > JPEG_444 || g.geometry.ycc ||
-                g.geometry.restart_interval)
+                g.geometry.restart_interval || g.geometry.parts == 0)
                 continue;
             const std::vector<uint8_t> pixels = pixels_on_host(g, out, rows);
             if (pixels.empty())
@@ -412,7 +436,7 @@ static double median(std::vector<float> v)
     return v[v.size() / 2];
 }
 
-static void bench_tiles(const group &g, size_t n, bool wide)
+static void bench_tiles(const group &g, size_t n, bool wide, int way)
 {
     std::vector<const stream *> streams;
     uint64_t x = 1;
@@ -420,7 +444,7 @@ static void bench_tiles(const group &g, size_t n, bool wide)
         x = x * 6364136223846793005u + 1442695040888963407u;
         streams.push_back(g.streams[(x >> 33) % g.streams.size()]);
     }
-    job j(g, streams);
+    job j(g, streams, way);
     j.b.wide = wide;
     std::vector<float> times[4];
     cudaEvent_t at[4];
@@ -443,9 +467,11 @@ static void bench_tiles(const group &g, size_t n, bool wide)
     }
     std::vector<uint8_t> status(n);
     CHECK(cudaMemcpy(status.data(), j.b.d_status, n, cudaMemcpyDeviceToHost));
-    printf("%s %6zu tiles of %d x %d, %4zu MB: strip %5.2f, huffman %5.2f, pixels %5.2f, all %5.2f "
+    printf("%s%s%s %6zu tiles of %d x %d, %4zu MB: strip %5.2f, huffman %5.2f, pixels %5.2f, all "
+           "%5.2f "
            "ms, %5.1f Gpx/s; %zu for the host\n",
-           wide ? "wide  " : "narrow", n, g.geometry.width, g.geometry.height,
+           wide ? "wide  " : "narrow", way & OWN_TABLES ? ", own tables" : "",
+           way & BY_RUNS ? ", runs" : "", n, g.geometry.width, g.geometry.height,
            j.stored.size() >> 20, median(times[0]), median(times[1]), median(times[2]),
            median(times[3]),
            (double)n * g.geometry.width * g.geometry.height / median(times[3]) * 1e-6,
@@ -467,8 +493,8 @@ static int bench(const char *path, size_t tiles)
         printf("%s: sampling %d, %zu streams\n", path, g.geometry.sampling, g.streams.size());
         for (size_t n :
              {tiles * 57600 / px, (size_t)16000, (size_t)8000, (size_t)4000, (size_t)1150})
-            for (bool wide : {false, true})
-                bench_tiles(g, n, wide);
+            for (int way = 0; way < 2 + WAYS; way++)
+                bench_tiles(g, n, way != 0, way < 2 ? 0 : way - 2);
     }
     return 0;
 }
@@ -479,7 +505,8 @@ int main(int argc, char **argv)
     if (argc >= 3 && strcmp(argv[1], "host")) {
         cudaDeviceProp p;
         CHECK(cudaGetDeviceProperties(&p, 0));
-        CHECK(jpeg_prepare(p.sharedMemPerBlockOptin));
+        shared_bytes = p.sharedMemPerBlockOptin;
+        CHECK(jpeg_prepare(shared_bytes));
     }
     for (int k = 2; k < argc; k++) {
         if (!strcmp(argv[1], "check"))

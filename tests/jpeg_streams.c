@@ -10,7 +10,7 @@
  *
  * The file, little-endian: "JPEGTEST", u32 number of streams; for each: u32 bytes, u32 width, u32
  * height, u32 YCbCr (1) or RGB (0), u32 clean (libjpeg-turbo decodes it without a warning), u64
- * FNV-1a hash of the pixels [height][width][3], the stream.
+ * FNV-1a hash of the pixels [height][width][3], of gray ones [height][width], the stream.
  */
 #include <stdio.h> /* before jpeglib.h */
 
@@ -53,10 +53,11 @@ static void *must(void *p)
     return p;
 }
 
-/* Pixels of a stream, [height][width][3]; *clean: no warning. NULL if it cannot be decoded at all.
+/* Pixels of a stream, [height][width][*channels]; *clean: no warning. NULL if it cannot be decoded
+ * at all.
  */
 static uint8_t *decode(const uint8_t *bytes, size_t n, int ycc, uint32_t *width, uint32_t *height,
-                       int *clean)
+                       uint32_t *channels, int *clean)
 {
     struct jpeg_decompress_struct d;
     struct failing e;
@@ -74,15 +75,16 @@ static uint8_t *decode(const uint8_t *bytes, size_t n, int ycc, uint32_t *width,
     jpeg_read_header(&d, TRUE);
     if (d.num_components == 3)
         d.jpeg_color_space = ycc ? JCS_YCbCr : JCS_RGB;
-    d.out_color_space = JCS_RGB;
+    d.out_color_space = d.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_start_decompress(&d);
     *width = d.output_width;
     *height = d.output_height;
+    *channels = (uint32_t)d.output_components;
     if ((uint64_t)*width * *height > 1 << 24)
         fail((j_common_ptr)&d);
-    pixels = must(malloc((size_t)*width * *height * 3 + 1));
+    pixels = must(malloc((size_t)*width * *height * *channels + 1));
     while (d.output_scanline < d.output_height) {
-        JSAMPROW row = pixels + (size_t)d.output_scanline * *width * 3;
+        JSAMPROW row = pixels + (size_t)d.output_scanline * *width * *channels;
         jpeg_read_scanlines(&d, &row, 1);
     }
     jpeg_finish_decompress(&d);
@@ -109,10 +111,10 @@ static void put32(FILE *f, uint32_t x)
 /* Writes a stream with what it decodes to. */
 static int put_stream(FILE *f, const uint8_t *bytes, size_t n, int ycc)
 {
-    uint32_t width = 0, height = 0;
+    uint32_t width = 0, height = 0, channels = 0;
     int clean = 0;
-    uint8_t *pixels = decode(bytes, n, ycc, &width, &height, &clean);
-    const uint64_t h = pixels ? hash(pixels, (size_t)width * height * 3) : 0;
+    uint8_t *pixels = decode(bytes, n, ycc, &width, &height, &channels, &clean);
+    const uint64_t h = pixels ? hash(pixels, (size_t)width * height * channels) : 0;
     put32(f, (uint32_t)n);
     put32(f, width);
     put32(f, height);
@@ -154,14 +156,15 @@ static uint8_t *make(size_t *n, int *ycc)
     unsigned char *out = NULL;
     unsigned long out_n = 0;
     const uint32_t few = number(10) ? 12 : 16;
-    const bool wide = number(20) == 0; /* the kernels cut it into parts */
+    const bool wide = number(20) == 0; /* the kernels cut it into parts or runs */
     const uint32_t parts = 2 + number(7), side = sizes[number(few)],
-                   width = wide ? 8 * parts * (65 + number(64)) : side,
+                   even = 8 * parts * (65 + number(64)), odd = 1025 + number(4096),
+                   width = !wide       ? side
+                           : number(2) ? even
+                                       : odd,
                    other = number(2) ? side : sizes[number(few)],
                    height = wide ? 1 + number(64) : other;
-    uint32_t kind = number(6); /* RGB, YCbCr 4:4:4, 4:2:2, 4:2:0, gray */
-    if (wide && kind != 1 && kind != 4)
-        kind = 0;
+    const uint32_t kind = number(6); /* RGB, YCbCr 4:4:4, 4:2:2, 4:2:0, gray */
     uint8_t *pixels = must(malloc((size_t)width * height * 3));
     paint(pixels, width, height);
     c.err = jpeg_std_error(&e);

@@ -80,6 +80,7 @@ struct form {
     uint32_t sub_x, sub_y;
     uint32_t restart;                 /* MCUs from one restart marker to the next; 0: none */
     bool progressive, comments, gray; /* gray: one component */
+    bool own_tables;                  /* Huffman tables made for each tile */
 };
 
 struct codec {

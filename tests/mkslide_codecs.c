@@ -37,6 +37,7 @@ static void jpeg_set_up(struct jpeg_compress_struct *c, struct jpeg_error_mgr *e
     c->write_JFIF_header = f->comments ? TRUE : FALSE;
     c->write_Adobe_marker = f->comments ? TRUE : FALSE;
     c->restart_interval = f->restart;
+    c->optimize_coding = f->own_tables ? TRUE : FALSE;
     if (f->progressive)
         jpeg_simple_progression(c);
     jpeg_suppress_tables(c, TRUE);

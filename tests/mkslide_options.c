@@ -38,6 +38,7 @@ static const char help[] =
     "  --complete-tiles        each tile brings its tables, no JPEGTables\n"
     "  --restart N             a restart marker after every N MCUs of a JPEG\n"
     "  --progressive           progressive JPEG\n"
+    "  --own-tables            each tile has Huffman tables of its own\n"
     "  --comments              JPEGs with a comment and an application segment around SOF\n"
     "  --lying-subsampling     YCbCrSubSampling 2,2 whatever the stream has\n"
     "  --shuffle-tiles         tiles lie in the file in another order than the grid's\n"
@@ -99,6 +100,7 @@ enum opt_id {
     OPT_BACKGROUND,
     OPT_RESTART,
     OPT_PROGRESSIVE,
+    OPT_OWN_TABLES,
     OPT_COMMENTS,
     OPT_LIKE_TILES,
     OPT_CONTAINER,
@@ -143,6 +145,7 @@ static const struct option long_opts[] = {{"size", 1, NULL, OPT_SIZE},
                                           {"background-fraction", 1, NULL, OPT_BACKGROUND},
                                           {"restart", 1, NULL, OPT_RESTART},
                                           {"progressive", 0, NULL, OPT_PROGRESSIVE},
+                                          {"own-tables", 0, NULL, OPT_OWN_TABLES},
                                           {"comments", 0, NULL, OPT_COMMENTS},
                                           {"help", 0, NULL, OPT_HELP},
                                           {0}};
@@ -305,6 +308,7 @@ static bool parse_option(struct opts *o, int id, const char *arg)
     case OPT_FROM: return (o->from = arg);
     case OPT_RESTART: return parse_u32(arg, 1, 65535, &o->form.restart);
     case OPT_PROGRESSIVE: return o->form.progressive = true;
+    case OPT_OWN_TABLES: return o->form.own_tables = true;
     case OPT_COMMENTS: return o->form.comments = true;
     case OPT_BACKGROUND: return parse_fraction(arg, &o->background_fraction);
     default: return parse_damage(o, (enum damage_kind)(id - OPT_DAMAGE), arg);

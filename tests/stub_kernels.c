@@ -282,11 +282,12 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     static const struct {
         const char *word;
         enum what what;
-    } words[] = {{"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH},
-                 {"fused_kernel", FUSED},     {"gather_kernel", GATHER},
-                 {"count_kernel", COUNT},     {"strip_kernel", STRIP},
-                 {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},
-                 {"planes_kernel", PIXELS},   {"crc_kernel", CRC}};
+    } words[] = {
+        {"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH}, {"fused_kernel", FUSED},
+        {"gather_kernel", GATHER},   {"count_kernel", COUNT},         {"strip_kernel", STRIP},
+        {"own_kernel", OWN_TABLES},  {"samples_kernel", SAMPLES},     {"colours_kernel", PIXELS},
+        {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},       {"planes_kernel", PIXELS},
+        {"crc_kernel", CRC}};
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
         (void)warp;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
@@ -366,7 +367,8 @@ static cudaError_t launch(const struct kernel *k, dim3 grid, void **args, size_t
         [SMOOTH] = sizeof(struct smooth_args),  [FUSED] = sizeof(struct fused_args),
         [GATHER] = sizeof(struct windows_args), [COUNT] = sizeof(struct windows_args),
         [STRIP] = sizeof(struct jpeg_batch),    [HUFFMAN] = sizeof(struct jpeg_batch),
-        [PIXELS] = sizeof(struct jpeg_batch),   [CRC] = sizeof(struct crc_batch)};
+        [PIXELS] = sizeof(struct jpeg_batch),   [CRC] = sizeof(struct crc_batch),
+        [SAMPLES] = sizeof(struct jpeg_batch),  [OWN_TABLES] = sizeof(struct jpeg_batch)};
     cudaError_t r = stub_enter(s->device);
     stub_check(s->device == stub_device, "a kernel while another device is set");
     if (!r && (shared > PLAIN_SHARED_BYTES && (int)shared > k->shared[stub_device]))

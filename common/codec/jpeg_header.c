@@ -80,6 +80,7 @@ static int read_huffman(struct jpeg_header *h, struct segment s, struct err *e)
             if (t->values[k] > MOST_DC_BITS)
                 return err_set(e, "damaged JPEG: invalid Huffman table");
         t->n_values = n;
+        t->stored = s.p + 1;
         t->defined = true;
         s.p += 17 + n;
         s.n -= 17 + (size_t)n;

@@ -36,6 +36,7 @@ struct jpeg_huffman {
     uint8_t counts[17];  /* [1..16]: codes of so many bits */
     uint8_t values[256]; /* symbols in the order of their codes */
     int n_values;
+    const uint8_t *stored; /* its 16 counts and its symbols, in the caller's bytes */
 };
 
 struct jpeg_header {

@@ -132,6 +132,26 @@ const char *result_stage_name(int stage)
     return names[stage];
 }
 
+static const struct {
+    const char *name, *words;
+} lefts[RESULT_LEFTS] = {
+    [RESULT_LEFT_FORM] = {"form", "the kernels do not decode this form of JPEG"},
+    [RESULT_LEFT_TABLES] = {"tables", "too many different tables"},
+    [RESULT_LEFT_ROOM] = {"room", "too little memory on the device"},
+    [RESULT_LEFT_LONG] = {"long", "few large tiles, faster on the host"},
+    [RESULT_LEFT_DATA] = {"data", "unusual data"},
+};
+
+const char *result_left_words(int left)
+{
+    return lefts[left].words;
+}
+
+const char *result_left_name(int left)
+{
+    return lefts[left].name;
+}
+
 const char *result_stage_attribute(char *name, size_t size, int stage)
 {
     snprintf(name, size, "%s_seconds", result_stage_name(stage));

@@ -3,18 +3,19 @@
  *
  * What bounds it: one thread per tile is about 12 warps per SM for a whole slide, so the time is
  * that of the dependent steps of one thread: shift the window, look up, advance. The look-up tables
- * resolve two symbols at a time for that reason, and lie in shared memory.
+ * resolve two symbols at a time for that reason, and lie in shared memory. Tables of each tile's
+ * own are smaller and resolve one symbol at a time.
  */
 #include "cuda/jpeg/jpeg.h"
 
 #include "cuda/jpeg/jpeg_bits.cuh"
 
-enum { STRIP_WARPS = 8, FULL = 0xffffffff };
+enum { STRIP_WARPS = 8, OWN_THREADS = 128, FULL = 0xffffffff };
 
 /* Threads of a block of the huffman kernel: few, so that blocks of short tiles end early; more
  * where the tables of a block are large. With many, the blocks of a batch are few, and their warps
  * hide each other's latency: then most multiprocessors are free for other kernels. */
-enum { NARROW = 32, NARROW_PAIRS = 64, WIDE = 128 };
+enum { NARROW = 32, NARROW_PAIRS = 64, WIDE = 128, OWN = 64, OWN_LITTLE = 32 };
 
 uint32_t jpeg_restarts(const struct jpeg_geometry *g)
 {
@@ -121,11 +122,72 @@ __global__ void __launch_bounds__(STRIP_WARPS * 32)
     }
 }
 
+/* --- tables of a tile's own --- */
+
+/* Canonical codes (T.81, C.2) of a table with the counts c[1..16]. */
+__device__ __forceinline__ void make_codes(const uint8_t *c, uint32_t *limit, int32_t *first)
+{
+    uint32_t code = 0, k = 0;
+    for (int n = 1; n <= 16; n++) {
+        first[n] = (int32_t)(k - code);
+        code += c[n];
+        k += c[n];
+        limit[n] = code << (16 - n);
+        code <<= 1;
+    }
+}
+
+/* The symbol as an entry of jpeg_own.lookup; 0 if the kernels leave it to the host. */
+__device__ __forceinline__ uint16_t own_entry(uint32_t symbol, uint32_t bits, bool ac)
+{
+    const uint32_t size = ac ? symbol & 15 : symbol, run = ac ? symbol >> 4 : 0;
+    const bool unusual = size > (uint32_t)(ac ? JPEG_MOST_AC : JPEG_MOST_DC) ||
+                         (ac && size == 0 && run != 0 && run != 15);
+    return (uint16_t)(unusual ? 0 : symbol << 8 | bits);
+}
+
+/* One block per tile and table. */
+__global__ void __launch_bounds__(OWN_THREADS) own_kernel(struct jpeg_batch b)
+{
+    __shared__ uint32_t limit[18];
+    __shared__ int32_t first[18];
+    const int t = blockIdx.x / (2 * b.pairs), table = blockIdx.x % (2 * b.pairs), pair = table / 2,
+              ac = table % 2;
+    const struct jpeg_tile tile = b.d_tiles[t];
+    const uint8_t *dht = b.d_stored + tile.stored - tile.dht[pair][ac];
+    struct jpeg_own *own = b.d_own + t;
+    if (threadIdx.x == 0)
+        make_codes(dht - 1, limit, first);
+    __syncthreads();
+    if (threadIdx.x > 0 && threadIdx.x <= 16) {
+        own->limit[pair][ac][threadIdx.x] = limit[threadIdx.x];
+        own->first[pair][ac][threadIdx.x] = first[threadIdx.x];
+    }
+    uint32_t symbols = 0;
+    for (int n = 0; n < 16; n++)
+        symbols += dht[n];
+    for (uint32_t k = threadIdx.x; k < 256; k += OWN_THREADS)
+        own->values[pair][ac][k] = k < symbols ? dht[16 + k] : 0;
+    const int known = ac ? JPEG_OWN_AC : JPEG_OWN_DC;
+    uint16_t *lookup = own->lookup[pair] + (ac ? 0 : 1 << JPEG_OWN_AC);
+    for (uint32_t k = threadIdx.x; k < 1u << known; k += OWN_THREADS) {
+        const uint32_t top16 = k << (16 - known);
+        int bits = 1;
+        while (bits <= known && top16 >= limit[bits])
+            bits++;
+        const int at = first[bits] + (int)(top16 >> (16 - bits));
+        lookup[k] = bits > known ? 0 : own_entry(dht[16 + (at & 255)], bits, ac);
+    }
+}
+
 void jpeg_strip(const struct jpeg_batch *b, cudaStream_t stream)
 {
     const int blocks = (b->n + STRIP_WARPS - 1) / STRIP_WARPS;
-    if (b->n > 0)
-        strip_kernel<<<blocks, STRIP_WARPS * 32, 0, stream>>>(*b, jpeg_restarts(&b->geometry));
+    if (b->n <= 0)
+        return;
+    strip_kernel<<<blocks, STRIP_WARPS * 32, 0, stream>>>(*b, jpeg_restarts(&b->geometry));
+    if (b->d_own)
+        own_kernel<<<b->n * 2 * b->pairs, OWN_THREADS, 0, stream>>>(*b);
 }
 
 /* --- huffman --- */
@@ -139,17 +201,20 @@ void jpeg_strip(const struct jpeg_batch *b, cudaStream_t stream)
  *
  * The entries of a warp's threads lie side by side, so that they use different banks.
  */
-template <bool PAIRS, int THREADS> struct huffman_shared {
-    enum { ENTRIES = (PAIRS ? 2 : 1) << (JPEG_LOOKUP + 1) };
+template <int THREADS> struct huffman_rings {
     uint32_t out[16][THREADS]; /* begins on a multiple of its size */
     uint4 ring[4][THREADS];
+};
+
+/* With the codes of the batch: what they resolve lies in shared memory, too. */
+template <bool PAIRS, int THREADS> struct huffman_shared : huffman_rings<THREADS> {
+    enum { ENTRIES = (PAIRS ? 2 : 1) << (JPEG_LOOKUP + 1) };
     uint64_t lookup[ENTRIES + 1]; /* the last one is the idle entry */
 };
 
-template <bool PAIRS, int THREADS> struct huffman_memory {
-    enum { IDLE = huffman_shared<PAIRS, THREADS>::ENTRIES };
+template <int THREADS> struct huffman_thread {
     enum { OUT_BYTES = 16 * THREADS * 4, OUT_STEP = THREADS * 4, RING_STEP = THREADS * 16 };
-    uint32_t out, ring, lookup; /* addresses in shared memory; of the thread's first word */
+    uint32_t out, ring; /* addresses in shared memory, of the thread's first word */
     uint32_t *row_start;
 
     __device__ __forceinline__ uint32_t word(uint32_t k, bool wanted) const
@@ -160,12 +225,6 @@ template <bool PAIRS, int THREADS> struct huffman_memory {
                      : "r"(ring + (k & 12) * (RING_STEP / 4) + (k & 3) * 4), "r"((uint32_t)wanted)
                      : "memory");
         return w;
-    }
-    __device__ __forceinline__ uint64_t entry(uint32_t k) const
-    {
-        uint32_t low, high;
-        asm("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(lookup + k * 8));
-        return low | (uint64_t)high << 32;
     }
     __device__ __forceinline__ uint32_t out_of(uint32_t n) const
     {
@@ -198,6 +257,81 @@ template <bool PAIRS, int THREADS> struct huffman_memory {
     }
 };
 
+/* An address in shared memory that the compiler keeps in a register instead of computing it each
+ * time. */
+static __device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    uint32_t a = (uint32_t)__cvta_generic_to_shared(p);
+    asm volatile("mov.u32 %0, %0;" : "+r"(a));
+    return a;
+}
+
+/* The codes of the batch. */
+template <bool PAIRS_, int THREADS_> struct shared_codes : huffman_thread<THREADS_> {
+    enum { IDLE = huffman_shared<PAIRS_, THREADS_>::ENTRIES, PAIRS = PAIRS_, THREADS = THREADS_ };
+    typedef huffman_shared<PAIRS_, THREADS_> shared;
+    uint32_t lookup; /* its address in shared memory */
+    const struct jpeg_set *set;
+
+    __device__ __forceinline__ void begin(shared *s, const struct jpeg_batch &b, int)
+    {
+        set = b.d_sets + b.d_tiles[0].set;
+        const uint64_t *from = &set->lookup[0][0][0];
+        for (int k = threadIdx.x; k < IDLE; k += THREADS)
+            s->lookup[k] = from[k];
+        if (threadIdx.x == 0)
+            s->lookup[IDLE] = JPEG_IDLE;
+        __syncthreads();
+        lookup = shared_address(s->lookup);
+    }
+    __device__ __forceinline__ uint64_t entry(uint32_t k, uint32_t) const
+    {
+        uint32_t low, high;
+        asm("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(lookup + k * 8));
+        return low | (uint64_t)high << 32;
+    }
+};
+
+/* The codes of each tile. Tables of neighbours begin in different banks. */
+enum { OWN_WORDS = JPEG_PAIRS * JPEG_OWN_ENTRIES / 2, OWN_STEP = OWN_WORDS + 1 };
+
+template <int THREADS> struct own_shared : huffman_rings<THREADS> {
+    uint32_t lookup[THREADS][OWN_STEP];
+};
+
+template <int THREADS_> struct own_codes : huffman_thread<THREADS_> {
+    enum { IDLE = JPEG_PAIRS << (JPEG_LOOKUP + 1), PAIRS = true, THREADS = THREADS_ };
+    typedef own_shared<THREADS_> shared;
+    uint32_t lookup; /* address in shared memory */
+    const struct jpeg_own *set;
+
+    /* A warp copies the tables of its threads. */
+    __device__ __forceinline__ void begin(shared *s, const struct jpeg_batch &b, int tile)
+    {
+        const int lane = threadIdx.x % 32, first = threadIdx.x - lane;
+        set = b.d_own + tile;
+        lookup = shared_address(s->lookup[threadIdx.x]);
+        for (int k = 0; k < 32; k++) {
+            const int t = min((int)blockIdx.x * THREADS + first + k, b.n - 1);
+            const uint32_t *from = (const uint32_t *)b.d_own[t].lookup;
+            for (int w = lane; w < OWN_WORDS; w += 32)
+                s->lookup[first + k][w] = from[w];
+        }
+        __syncwarp();
+    }
+    __device__ __forceinline__ uint64_t entry(uint32_t k, uint32_t top) const
+    {
+        const uint32_t ac = k >> JPEG_LOOKUP & 1, bits = k & ((1 << JPEG_LOOKUP) - 1);
+        uint32_t at = ac ? bits >> (JPEG_LOOKUP - JPEG_OWN_AC)
+                         : (1 << JPEG_OWN_AC) + (bits >> (JPEG_LOOKUP - JPEG_OWN_DC));
+        at += k >> (JPEG_LOOKUP + 1) & 1 ? JPEG_OWN_ENTRIES : 0;
+        uint16_t found;
+        asm("ld.shared.u16 %0, [%1];" : "=h"(found) : "r"(lookup + at * 2));
+        const uint64_t e = jpeg_own_entry(found, ac, top);
+        return k == IDLE ? (uint64_t)JPEG_IDLE : e;
+    }
+};
+
 template <int N> __device__ __forceinline__ void arrived()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
@@ -208,32 +342,18 @@ __device__ __forceinline__ void requested()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* An address in shared memory that the compiler keeps in a register instead of computing it each
- * time. */
-static __device__ __forceinline__ uint32_t shared_address(const void *p)
+template <bool RESTARTS, class Codes>
+__global__ void __launch_bounds__(Codes::THREADS)
+    huffman_kernel(struct jpeg_batch b, uint32_t n_restarts)
 {
-    uint32_t a = (uint32_t)__cvta_generic_to_shared(p);
-    asm volatile("mov.u32 %0, %0;" : "+r"(a));
-    return a;
-}
-
-template <bool RESTARTS, bool PAIRS, int THREADS>
-__global__ void __launch_bounds__(THREADS) huffman_kernel(struct jpeg_batch b, uint32_t n_restarts)
-{
-    typedef huffman_memory<PAIRS, THREADS> thread_memory;
+    enum { PAIRS = Codes::PAIRS };
     extern __shared__ uint4 memory[];
-    const uint32_t misplaced =
-        (uint32_t)__cvta_generic_to_shared(memory) % thread_memory::OUT_BYTES;
-    huffman_shared<PAIRS, THREADS> *shared =
-        (huffman_shared<PAIRS, THREADS> *)((char *)memory + (thread_memory::OUT_BYTES - misplaced) %
-                                                                thread_memory::OUT_BYTES);
-    const uint64_t *from = &b.d_set->lookup[0][0][0];
-    for (int k = threadIdx.x; k < thread_memory::IDLE; k += THREADS)
-        shared->lookup[k] = from[k];
-    if (threadIdx.x == 0)
-        shared->lookup[thread_memory::IDLE] = JPEG_IDLE;
-    __syncthreads();
-    const int t = blockIdx.x * THREADS + threadIdx.x, valid = min(t, b.n - 1);
+    const uint32_t misplaced = (uint32_t)__cvta_generic_to_shared(memory) % Codes::OUT_BYTES;
+    typename Codes::shared *shared =
+        (typename Codes::shared *)((char *)memory +
+                                   (Codes::OUT_BYTES - misplaced) % Codes::OUT_BYTES);
+    const int t = blockIdx.x * Codes::THREADS + threadIdx.x, valid = min(t, b.n - 1);
+    Codes m;
     const struct jpeg_tile tile = b.d_tiles[valid];
     const bool mine = t < b.n && b.d_status[tile.number] == JPEG_DECODED;
     const struct jpeg_work work = {(const uint32_t *)(b.d_stripped + tile.stripped),
@@ -243,9 +363,10 @@ __global__ void __launch_bounds__(THREADS) huffman_kernel(struct jpeg_batch b, u
                                    b.d_rows + (size_t)valid * (b.geometry.mcu_rows + 1),
                                    b.d_restarts + (size_t)valid * n_restarts,
                                    n_restarts};
-    thread_memory m = {shared_address(&shared->out[0][threadIdx.x]),
-                       shared_address(&shared->ring[0][threadIdx.x]),
-                       shared_address(shared->lookup), work.row_start};
+    m.begin(shared, b, valid);
+    m.out = shared_address(&shared->out[0][threadIdx.x]);
+    m.ring = shared_address(&shared->ring[0][threadIdx.x]);
+    m.row_start = work.row_start;
     const uint32_t row_end = (uint32_t)(b.geometry.mcu_cols * b.geometry.mcu_blocks) << 6;
     struct jpeg_state state;
     uint32_t quads = 0, flushed = 0;
@@ -255,7 +376,7 @@ __global__ void __launch_bounds__(THREADS) huffman_kernel(struct jpeg_batch b, u
         m.request(work.words, quads);
     requested();
     arrived<0>();
-    jpeg_begin(&state, &b.geometry, b.d_set->pair_of, m);
+    jpeg_begin(&state, &b.geometry, b.d_sets[tile.set].pair_of, m);
     if (!mine)
         jpeg_stop(&state, m);
     /* Four steps use at most four words. A quad that is requested before some four steps has
@@ -269,7 +390,7 @@ __global__ void __launch_bounds__(THREADS) huffman_kernel(struct jpeg_batch b, u
         for (int k = 0; k < 4; k++)
             jpeg_step<RESTARTS, PAIRS>(&state, &b.geometry, &work, row_end, m);
         if (state.waits)
-            jpeg_rare<RESTARTS, PAIRS>(&state, &b.geometry, b.d_set, &work, row_end, m);
+            jpeg_rare<RESTARTS, PAIRS>(&state, &b.geometry, m.set, &work, row_end, m);
         jpeg_check(&state, &work, m);
 #pragma unroll
         for (int k = 0; k < 2; k++)
@@ -292,32 +413,31 @@ struct huffman {
     int threads, bytes;
 };
 
-template <bool RESTARTS, bool PAIRS, int THREADS> static struct huffman instance()
+template <class Codes> static struct huffman instance(bool restarts)
 {
-    return {
-        huffman_kernel<RESTARTS, PAIRS, THREADS>, THREADS,
-        (int)(sizeof(huffman_shared<PAIRS, THREADS>) + huffman_memory<PAIRS, THREADS>::OUT_BYTES)};
+    return {restarts ? huffman_kernel<true, Codes> : huffman_kernel<false, Codes>, Codes::THREADS,
+            (int)(sizeof(typename Codes::shared) + Codes::OUT_BYTES)};
 }
 
-/* k: bit 0 restart markers, bit 1 two pairs of tables, bit 2 wide. */
-static struct huffman instance_of(int k)
+static struct huffman instance_of(const struct jpeg_batch *b, bool restarts)
 {
-    switch (k) {
-    case 0: return instance<false, false, NARROW>();
-    case 1: return instance<true, false, NARROW>();
-    case 2: return instance<false, true, NARROW_PAIRS>();
-    case 3: return instance<true, true, NARROW_PAIRS>();
-    case 4: return instance<false, false, WIDE>();
-    case 5: return instance<true, false, WIDE>();
-    case 6: return instance<false, true, WIDE>();
-    default: return instance<true, true, WIDE>();
+    const bool pairs = b->pairs > 1;
+    if (b->d_own) {
+        const struct huffman large = instance<own_codes<OWN>>(restarts);
+        return (size_t)large.bytes <= b->shared_bytes ? large
+                                                      : instance<own_codes<OWN_LITTLE>>(restarts);
     }
+    if (b->wide)
+        return pairs ? instance<shared_codes<true, WIDE>>(restarts)
+                     : instance<shared_codes<false, WIDE>>(restarts);
+    return pairs ? instance<shared_codes<true, NARROW_PAIRS>>(restarts)
+                 : instance<shared_codes<false, NARROW>>(restarts);
 }
 
 void jpeg_huffman(const struct jpeg_batch *b, cudaStream_t stream)
 {
     const uint32_t n_restarts = jpeg_restarts(&b->geometry);
-    const struct huffman h = instance_of((n_restarts > 0) | (b->pairs > 1) << 1 | b->wide << 2);
+    const struct huffman h = instance_of(b, n_restarts > 0);
     const int blocks = (b->n + h.threads - 1) / h.threads;
     if (b->n <= 0)
         return;

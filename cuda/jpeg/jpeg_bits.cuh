@@ -20,11 +20,8 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
-#define JPEG_HD __host__ __device__ __forceinline__
 #pragma nv_diag_suppress 20011,                                                                    \
     20014 /* host code calls the templates with a Memory of the host, kernels with their own */
-#else
-#define JPEG_HD static inline
 #endif
 
 /* Where a tile's data come from and go to. */
@@ -75,8 +72,8 @@ JPEG_HD uint32_t jpeg_dot(uint32_t a, uint32_t b, uint32_t c)
  *
  *   word(k, wanted)   word k of the stream; anything if it is not wanted
  *
- *   entry(k)          entry k of the look-up tables, [pair][DC, AC][1 << JPEG_LOOKUP];
- *                     entry IDLE is JPEG_IDLE
+ *   entry(k, top)     entry k of the look-up tables, [pair][DC, AC][1 << JPEG_LOOKUP], for a
+ *                     stream that goes on with the 32 bits of top; entry IDLE is JPEG_IDLE
  *
  *   put(n, e)         entry n of the output; a later put of the same n replaces it
  *
@@ -181,9 +178,30 @@ JPEG_HD uint64_t jpeg_one_symbol(uint32_t top, uint32_t bits, uint32_t moves, ui
            (uint64_t)(brings | value << 4 | brings << 16) << 32;
 }
 
-/* The code at the top of the window, of `bits` bits or more. */
-JPEG_HD uint64_t jpeg_first_symbol(const struct jpeg_set *s, uint32_t pair, uint32_t ac,
-                                   uint32_t top, uint32_t bits)
+/* The least bits of a code that is not in the look-up tables. */
+JPEG_HD uint32_t jpeg_longer(const struct jpeg_set *)
+{
+    return JPEG_LOOKUP + 1;
+}
+
+JPEG_HD uint32_t jpeg_longer(const struct jpeg_own *)
+{
+    return 1; /* a symbol may be left out for other reasons, too */
+}
+
+/* What a tile's own tables say; JPEG_LONG if the code is not in the look-up table. */
+JPEG_HD uint64_t jpeg_own_entry(uint32_t found, uint32_t ac, uint32_t top)
+{
+    const uint32_t bits = found & 255, symbol = found >> 8, size = ac ? symbol & 15 : symbol;
+    const uint32_t moves = ac ? symbol == 0 ? (uint32_t)JPEG_END : (symbol >> 4) + 1 : 1;
+    const uint64_t e = jpeg_one_symbol(top, bits, moves, size);
+    return found ? e : (uint64_t)JPEG_LONG << JPEG_KIND;
+}
+
+/* The code at the top of the window, of `bits` bits or more. Set: struct jpeg_set or jpeg_own. */
+template <class Set>
+JPEG_HD uint64_t jpeg_first_symbol(const Set *s, uint32_t pair, uint32_t ac, uint32_t top,
+                                   uint32_t bits)
 {
     const uint32_t top16 = top >> 16;
     while (bits <= 16 && top16 >= s->limit[pair][ac][bits])
@@ -201,7 +219,8 @@ JPEG_HD uint64_t jpeg_first_symbol(const struct jpeg_set *s, uint32_t pair, uint
 
 /* An entry of the tables that does not resolve everything, or whose second symbol belongs to the
  * next block; returns one that resolves one symbol, or JPEG_UNUSUAL. */
-JPEG_HD uint64_t jpeg_slow_entry(const struct jpeg_set *s, uint32_t table, uint32_t top, uint64_t e)
+template <class Set>
+JPEG_HD uint64_t jpeg_slow_entry(const Set *s, uint32_t table, uint32_t top, uint64_t e)
 {
     const uint32_t kind = (uint32_t)e >> JPEG_KIND, ac = table >> JPEG_LOOKUP & 1,
                    pair = table >> (JPEG_LOOKUP + 1);
@@ -209,7 +228,7 @@ JPEG_HD uint64_t jpeg_slow_entry(const struct jpeg_set *s, uint32_t table, uint3
         return jpeg_one_symbol(top, (uint32_t)e & 255, (uint32_t)e >> 8 & 255, (uint32_t)(e >> 32));
     return kind == JPEG_UNUSUAL
                ? e
-               : jpeg_first_symbol(s, pair, ac, top, kind == JPEG_LONG ? JPEG_LOOKUP + 1 : 1);
+               : jpeg_first_symbol(s, pair, ac, top, kind == JPEG_LONG ? jpeg_longer(s) : 1);
 }
 
 /* The end of an MCU in a stream with restart markers. */
@@ -289,7 +308,7 @@ JPEG_HD void jpeg_step(struct jpeg_state *t, const struct jpeg_geometry *g,
     jpeg_refill(t, m);
     const uint32_t top = jpeg_funnel(t->w0, t->w1, t->at);
     uint64_t e =
-        m.entry(t->waits ? (uint32_t)Memory::IDLE : t->table + (top >> (32 - JPEG_LOOKUP)));
+        m.entry(t->waits ? (uint32_t)Memory::IDLE : t->table + (top >> (32 - JPEG_LOOKUP)), top);
     const uint32_t place1 = jpeg_dot((uint32_t)e, 0x10000, t->place);
     const bool slow = (uint32_t)e >> JPEG_KIND || (place1 & 63) == 63;
     t->waits |= slow ? JPEG_SLOW : 0;
@@ -303,15 +322,14 @@ JPEG_HD void jpeg_step(struct jpeg_state *t, const struct jpeg_geometry *g,
 }
 
 /* What waits after some steps. */
-template <bool RESTARTS, bool PAIRS, class Memory>
-JPEG_HD void jpeg_rare(struct jpeg_state *t, const struct jpeg_geometry *g,
-                       const struct jpeg_set *s, const struct jpeg_work *l, uint32_t row_end,
-                       Memory &m)
+template <bool RESTARTS, bool PAIRS, class Set, class Memory>
+JPEG_HD void jpeg_rare(struct jpeg_state *t, const struct jpeg_geometry *g, const Set *s,
+                       const struct jpeg_work *l, uint32_t row_end, Memory &m)
 {
     if (t->active && (t->waits & JPEG_SLOW)) {
         const uint32_t top = jpeg_funnel(t->w0, t->w1, t->at);
         const uint64_t e =
-            jpeg_slow_entry(s, t->table, top, m.entry(t->table + (top >> (32 - JPEG_LOOKUP))));
+            jpeg_slow_entry(s, t->table, top, m.entry(t->table + (top >> (32 - JPEG_LOOKUP)), top));
         if ((uint32_t)e >> JPEG_KIND)
             t->unusual = 1;
         else if (jpeg_apply<PAIRS>(t, g, e, jpeg_dot((uint32_t)e, 0x10000, t->place), m) &&

@@ -1,9 +1,14 @@
 /* jpeg_tables.c - look-up tables for the kernels that decode JPEG; see jpeg_tables.h. */
 #include "cuda/jpeg/jpeg_tables.h"
 
+#include <stddef.h>
 #include <string.h>
 
-enum { MOST_MCU_COLS = 128, MOST_PARTS = 16 };
+enum {
+    MOST_MCU_COLS = 128,
+    MOST_PARTS = 16,
+    MOST_RUN_BLOCKS = 153, /* whose coefficients fit COEFFICIENT_BYTES of jpeg_dct.cuh */
+};
 
 /* A symbol with its value, as far as `room` bits hold them. */
 struct symbol {
@@ -107,21 +112,32 @@ static void make_lookup(struct jpeg_set *s, int pair, bool ac, const struct jpeg
     memcpy(s->values[pair][ac], t->values, sizeof t->values);
 }
 
-/* Finds or adds the pair of tables of a component; -1 if there are too many. */
-static int pair_of(struct jpeg_set *s, const struct jpeg_header *h, int c, int pairs[JPEG_PAIRS][2])
+void jpeg_tables_codes(const struct jpeg_header *h, struct jpeg_set *s)
 {
-    const struct jpeg_component *k = &h->component[c];
+    for (int p = 0; p < s->pairs; p++) {
+        make_lookup(s, p, false, &h->dc[s->dc[p]], &h->ac[s->ac[p]]);
+        make_lookup(s, p, true, &h->ac[s->ac[p]], &h->ac[s->ac[p]]);
+    }
+}
+
+bool jpeg_tables_alike(const struct jpeg_set *a, const struct jpeg_set *b, bool quantisers)
+{
+    return a->pair_of == b->pair_of && a->pairs == b->pairs &&
+           (!quantisers || !memcmp(a->scatter, b->scatter, sizeof a->scatter));
+}
+
+/* Finds or adds the pair of tables of a component; -1 if there are too many. */
+static int pair_of(struct jpeg_set *s, const struct jpeg_component *k)
+{
     int p = 0;
-    while (p < s->pairs && (pairs[p][0] != k->dc || pairs[p][1] != k->ac))
+    while (p < s->pairs && (s->dc[p] != k->dc || s->ac[p] != k->ac))
         p++;
     if (p == JPEG_PAIRS)
         return -1;
     if (p == s->pairs) {
-        pairs[p][0] = k->dc;
-        pairs[p][1] = k->ac;
+        s->dc[p] = k->dc;
+        s->ac[p] = k->ac;
         s->pairs++;
-        make_lookup(s, p, false, &h->dc[k->dc], &h->ac[k->ac]);
-        make_lookup(s, p, true, &h->ac[k->ac], &h->ac[k->ac]);
     }
     return p;
 }
@@ -140,22 +156,34 @@ static bool find_sampling(const struct jpeg_header *h, int32_t *sampling)
     return c[0].h <= 2 && c[0].v <= c[0].h;
 }
 
+void jpeg_cut_runs(struct jpeg_geometry *g)
+{
+    const int32_t mcus = g->mcu_cols * g->mcu_rows;
+    int32_t run = MOST_RUN_BLOCKS / g->mcu_blocks;
+    while (mcus % run)
+        run--;
+    g->parts = 0;
+    g->mcu_cols = run;
+    g->mcu_rows = mcus / run;
+}
+
 /*
  * Cuts the rows of MCUs of a wide tile into equal parts, which the kernels take as rows: a tile of
  * 3,968 x 64 px, four parts, is 992 px wide and has 32 rows of MCUs. Only where no pixel depends on
- * the next part: chroma is not interpolated, and no MCU is cut.
+ * the next part: chroma is not interpolated, and no MCU is cut. Others are cut into runs.
  */
-static bool cut_rows(struct jpeg_geometry *g)
+static void cut_rows(struct jpeg_geometry *g)
 {
     g->parts = 1;
-    while (g->mcu_cols / g->parts > MOST_MCU_COLS || g->mcu_cols % g->parts)
-        if (++g->parts > MOST_PARTS)
-            return false;
-    if (g->parts > 1 && (g->sampling > JPEG_444 || g->width % 8))
-        return false;
+    while (g->parts <= MOST_PARTS &&
+           (g->mcu_cols / g->parts > MOST_MCU_COLS || g->mcu_cols % g->parts))
+        g->parts++;
+    if (g->parts > MOST_PARTS || (g->parts > 1 && (g->sampling > JPEG_444 || g->width % 8))) {
+        jpeg_cut_runs(g);
+        return;
+    }
     g->mcu_cols /= g->parts;
     g->mcu_rows *= g->parts;
-    return true;
 }
 
 int64_t jpeg_most_rows(int64_t width, int64_t height)
@@ -166,22 +194,23 @@ int64_t jpeg_most_rows(int64_t width, int64_t height)
 bool jpeg_tables_make(const struct jpeg_header *h, bool ycc, struct jpeg_geometry *g,
                       struct jpeg_set *s)
 {
-    int pairs[JPEG_PAIRS][2];
-    memset(s, 0, sizeof *s);
+    memset(s, 0, offsetof(struct jpeg_set, lookup));
     *g = (struct jpeg_geometry){.width = h->width,
                                 .height = h->height,
                                 .ycc = ycc && h->components == 3,
                                 .mcu_cols = jpeg_header_mcu_cols(h),
                                 .mcu_rows = jpeg_header_mcu_rows(h),
                                 .mcu_blocks = jpeg_header_mcu_blocks(h),
+                                .across = jpeg_header_mcu_cols(h),
                                 .restart_interval = h->restart_interval};
-    if (!find_sampling(h, &g->sampling) || !cut_rows(g))
+    if (!find_sampling(h, &g->sampling))
         return false;
+    cut_rows(g);
     /* libjpeg-turbo interpolates chroma only where it is more than two samples wide */
     if (g->sampling >= JPEG_422 && (h->width + 1) / 2 <= 2)
         return false;
     for (int c = 0; c < h->components; c++) {
-        const int p = pair_of(s, h, c, pairs);
+        const int p = pair_of(s, &h->component[c]);
         if (p < 0)
             return false;
         s->pair_of |= (uint32_t)p << c;

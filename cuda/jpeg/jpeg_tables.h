@@ -30,7 +30,14 @@
 #include "common/codec/jpeg_header.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#ifdef __CUDACC__
+#define JPEG_HD __host__ __device__ __forceinline__
+#else
+#define JPEG_HD static inline
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,6 +45,9 @@ extern "C" {
 
 enum {
     JPEG_LOOKUP = 11,
+    JPEG_OWN_AC = 9, /* bits that the tables of a tile's own answer for */
+    JPEG_OWN_DC = 5,
+    JPEG_OWN_ENTRIES = (1 << JPEG_OWN_AC) + (1 << JPEG_OWN_DC), /* of a pair */
     JPEG_PAIRS = 2, /* pairs of a DC and an AC table that a stream's components use */
     JPEG_END = 128,
     JPEG_KIND = 24,    /* the bit at which the kind begins */
@@ -61,17 +71,46 @@ enum {
 enum jpeg_sampling { JPEG_GRAY, JPEG_444, JPEG_422, JPEG_420 };
 
 /* What all tiles of one batch share. */
-struct jpeg_geometry {
+struct jpeg_geometry {     /* no padding: compared byte by byte */
     int32_t width, height; /* px of a tile */
     int32_t sampling;      /* enum jpeg_sampling */
     int32_t ycc;           /* colours are YCbCr and become RGB */
     int32_t mcu_cols, mcu_rows, mcu_blocks;
-    int32_t parts; /* a row of MCUs across a wide tile is so many rows of mcu_cols here; else 1 */
+    /* A row of MCUs across a wide tile is so many rows of mcu_cols here; else 1. 0: the MCUs are
+     * cut into mcu_rows runs of mcu_cols, in the order of the stream, wherever the tile's rows
+     * end. */
+    int32_t parts;
+    int32_t across;           /* MCUs across the tile */
     int32_t restart_interval; /* MCUs; 0: none */
 };
 
+/* Bytes of a pixel. */
+JPEG_HD int jpeg_channels(const struct jpeg_geometry *g)
+{
+    return g->sampling == JPEG_GRAY ? 1 : 3;
+}
+
+/* Bytes of a tile's pixels. */
+JPEG_HD size_t jpeg_tile_bytes(const struct jpeg_geometry *g)
+{
+    return (size_t)g->width * (size_t)g->height * (size_t)jpeg_channels(g);
+}
+
+/* Bytes of a tile's planes of samples: a multiple of 64, and 0 if it needs none. */
+JPEG_HD size_t jpeg_planes_bytes(const struct jpeg_geometry *g)
+{
+    return g->parts ? 0 : (size_t)g->mcu_cols * (size_t)g->mcu_rows * (size_t)g->mcu_blocks * 64;
+}
+
 /* One set of tables. */
 struct jpeg_set {
+    /* of jpeg_tables_make() */
+    /* by place in zigzag order: quantiser << 16 | column * 8 + row */
+    uint32_t scatter[JPEG_COMPONENTS][64];
+    uint32_t pair_of; /* pair of component c in bit c */
+    int32_t pairs;
+    uint8_t dc[JPEG_PAIRS], ac[JPEG_PAIRS]; /* the stream's numbers of a pair's tables */
+    /* of jpeg_tables_codes() */
     uint64_t lookup[JPEG_PAIRS][2][1 << JPEG_LOOKUP]; /* [pair][0: DC, 1: AC] */
     /* codes longer than JPEG_LOOKUP bits: those of n bits are below limit[n], left-aligned to 16
      * bits */
@@ -79,20 +118,39 @@ struct jpeg_set {
     int32_t first[JPEG_PAIRS][2]
                  [18]; /* values[first[n] + code] is the symbol of a code of n bits */
     uint8_t values[JPEG_PAIRS][2][256];
-    uint32_t scatter[JPEG_COMPONENTS]
-                    [64]; /* by place in zigzag order: quantiser << 16 | column * 8 + row */
-    uint32_t pair_of;     /* pair of component c in bit c */
-    int32_t pairs;
 };
 
 /*
- * Geometry and tables of a stream for the kernels. `ycc`: what the store's attributes or the
- * stream's marker say of its colours. False if the kernels do not handle such streams: the host's
- * decoder does.
+ * The Huffman tables of one tile, where each has its own. A kernel makes them of the tables that
+ * the stream holds. They are small, because the tables of all threads of a block lie in its shared
+ * memory, so an entry resolves one code and none of the value behind it.
+ */
+struct jpeg_own {
+    /* [pair][AC: by the next JPEG_OWN_AC bits; then DC: by the next JPEG_OWN_DC bits]: symbol << 8
+     * | bits of its code. 0: the code is longer, or none begins so, or the kernels leave the symbol
+     * to the host */
+    uint16_t lookup[JPEG_PAIRS][JPEG_OWN_ENTRIES];
+    /* as in struct jpeg_set */
+    uint32_t limit[JPEG_PAIRS][2][18];
+    int32_t first[JPEG_PAIRS][2][18];
+    uint8_t values[JPEG_PAIRS][2][256];
+};
+
+/*
+ * Geometry and quantisers of a stream for the kernels, and which tables its components use. `ycc`:
+ * what the store's attributes or the stream's marker say of its colours. False if the kernels do
+ * not handle such streams: the host's decoder does.
  */
 bool jpeg_tables_make(const struct jpeg_header *h, bool ycc, struct jpeg_geometry *g,
                       struct jpeg_set *s);
-/* mcu_rows is not more than this for a tile of so many px. */
+/* The look-up tables of a set whose rest jpeg_tables_make() has filled in. */
+void jpeg_tables_codes(const struct jpeg_header *h, struct jpeg_set *s);
+/* Do the components of two headers use pairs of tables in the same way, and have they the same
+ * quantisers, if that is asked? */
+bool jpeg_tables_alike(const struct jpeg_set *a, const struct jpeg_set *b, bool quantisers);
+/* Cuts the MCUs of a tile into runs that always fit: for tiles whose rows do not. */
+void jpeg_cut_runs(struct jpeg_geometry *g);
+/* mcu_rows is not more than this for a tile of so many px that is cut into rows or parts. */
 int64_t jpeg_most_rows(int64_t width, int64_t height);
 
 #ifdef __cplusplus

@@ -98,6 +98,17 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
 
 /* --- reports --- */
 
+/* Why tiles were left to the host: the reasons that occur. */
+static void json_left(const struct result_slide *s)
+{
+    char name[64];
+    for (int k = 0; k < RESULT_LEFTS; k++) {
+        snprintf(name, sizeof name, "tiles_on_host_%s", result_left_name(k));
+        if (s->left[k])
+            json_int(name, s->left[k]);
+    }
+}
+
 static void json_slide(const struct result_params *p, const struct result_slide *s, double mean,
                        double std)
 {
@@ -114,6 +125,7 @@ static void json_slide(const struct result_params *p, const struct result_slide 
     json_text("kernel", s->kernel);
     json_text("io", s->io);
     json_int("tiles_on_host", s->tiles_on_host);
+    json_left(s);
     for (int k = 0; k < RESULT_STAGES; k++)
         printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
 }

@@ -41,6 +41,17 @@ static void report_tissue(const char *path, const struct result_params *p,
         cli_say("%s: the tissue map shows %s; " TISSUE_REMEDY, path, shows);
 }
 
+/* More than a tenth of the slide's tiles: the run is slower than it could be. */
+static void report_left(const char *path, const struct result_slide *s)
+{
+    int most = 0;
+    for (int k = 0; k < RESULT_LEFTS; k++)
+        most = s->left[k] > s->left[most] ? k : most;
+    if (s->tiles_on_host * 10 > s->origin.tiles)
+        cli_say("%s: the host decoded %" PRId64 " of %" PRId64 " JPEG tiles: %s (%" PRId64 ")",
+                path, s->tiles_on_host, s->origin.tiles, result_left_words(most), s->left[most]);
+}
+
 void run_remarks(const char *path, const struct result_params *p, const struct result_slide *s)
 {
     if (s->nx * s->ny == 0) {
@@ -55,4 +66,5 @@ void run_remarks(const char *path, const struct result_params *p, const struct r
     if (p->tissue_only)
         report_tissue(path, p, s);
     report_filled(path, &s->counts);
+    report_left(path, s);
 }

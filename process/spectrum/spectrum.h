@@ -129,7 +129,8 @@ struct spectrum_thread {
     struct chunks_scratch scratch;
     /* Backends add to these, and to the seconds of the scratch; the caller may reset them. */
     double wait_seconds; /* for a staging buffer */
-    int64_t left;        /* chunks of a codec that the backend unpacks, which the host unpacked */
+    /* chunks of a codec that the backend unpacks, which the host unpacked, by reason */
+    int64_t left[RESULT_LEFTS];
 };
 
 /* Seconds that a device was busy. */
