@@ -382,6 +382,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     struct stat st;
     if (!c->is_ready && (plan(c, e) || take_mask(c, e)))
         return -1;
+    memcpy(report->note, c->slide_info.note, sizeof report->note);
     const int verdict =
         plan_judge(c->path, &c->file->st, target, &c->info, &c->sources, c->o, &report->info, e);
     if (verdict < 0)

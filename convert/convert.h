@@ -28,6 +28,7 @@ struct convert_report {
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
+    char note[256]; /* what the user should know of the slide although nothing is wrong, or "" */
     bool was_stale; /* replaced a store of the slide as it was before the slide changed */
 };
 

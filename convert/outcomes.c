@@ -73,6 +73,8 @@ static void json_store(const struct convert_report *p)
     if (s->tissue_doubt[0])
         json_text("tissue_doubt", s->tissue_doubt);
     json_int("groups", s->group_count);
+    if (p->note[0])
+        json_text("note", p->note);
     json_int("tiles_missing", s->tiles_missing);
     json_int("tiles_damaged", s->tiles_damaged);
     json_int("source_bytes", s->source_bytes);
@@ -131,6 +133,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
     if (s->codec_reason[0] && codec_keeps(r->o->convert.codec))
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
+    if (p->note[0])
+        cli_say("%s: %s", i->path, p->note);
     if (s->colour_conflict[0])
         cli_say("%s: warning: %s; check its colours", i->path, s->colour_conflict);
     if (s->tissue_missing[0])

@@ -1,11 +1,13 @@
 """Every kind of slide there is: damage, metadata, and the files of the field with what must become of them."""
 import errno
+import io
 import itertools
 import re
 import struct
 
 import h5py
 import numpy as np
+from PIL import Image
 
 from lib import *
 from tiffpatch import *
@@ -628,6 +630,151 @@ def test_tiff_files_of_other_kinds_are_rejected_by_name():
         p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), path, status=None)
         expect(p.returncode == 1, "%s: status %d: %s", name, p.returncode, p.err)
         says(p.err, path, *words)
+
+
+# --- glass that was never scanned ---
+
+def scn(path, size=(1536, 1024), area=(300, 200, 700, 500), seed=1):
+    """A Leica SCN: a collection, of which an image of JPEG tiles of 256 px shows a part. The image's pixels."""
+    (w, h), (x, y, aw, ah), nm = size, area, 1000
+    rgb = np.random.default_rng(seed).integers(150, 250, (-(-ah // 8), -(-aw // 8), 3)).repeat(8, 0).repeat(8, 1)[:ah, :aw].astype(np.uint8)
+    xml = ('<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01"><collection name="c" sizeX="%d" sizeY="%d">'
+           '<image name="i"><pixels sizeX="%d" sizeY="%d"><dimension sizeX="%d" sizeY="%d" r="0" ifd="0"/></pixels>'
+           '<view sizeX="%d" sizeY="%d" offsetX="%d" offsetY="%d" spacingZ="0"/><scanSettings><objectiveSettings><objective>20</objective>'
+           '</objectiveSettings><illuminationSettings><illuminationSource>brightfield</illuminationSource></illuminationSettings></scanSettings>'
+           '</image></collection></scn>' % (w * nm, h * nm, aw, ah, aw, ah, aw * nm, ah * nm, x * nm, y * nm)).encode() + b"\0"
+    tiles = []
+    for r, c in itertools.product(range(-(-ah // 256)), range(-(-aw // 256))):
+        tile, f = np.full((256, 256, 3), 255, np.uint8), io.BytesIO()
+        part = rgb[256 * r:256 * r + 256, 256 * c:256 * c + 256]
+        tile[:part.shape[0], :part.shape[1]] = part
+        Image.fromarray(tile).save(f, "JPEG", quality=95)
+        tiles.append(f.getvalue())
+    data, places = bytearray(b"II*\0\0\0\0\0"), []
+    for t in tiles:
+        places.append(len(data))
+        data += t
+    def put(raw):
+        data.extend(b"\0" * (len(data) % 2))
+        data.extend(raw)
+        return len(data) - len(raw)
+    n = len(tiles)
+    entries = [(254, 4, 1, 0), (256, 4, 1, aw), (257, 4, 1, ah), (258, 3, 3, put(struct.pack("<3H", 8, 8, 8))), (259, 3, 1, 7),
+               (262, 3, 1, 6), (270, 2, len(xml), put(xml)), (277, 3, 1, 3), (284, 3, 1, 1), (322, 4, 1, 256), (323, 4, 1, 256),
+               (324, 4, n, put(struct.pack("<%dI" % n, *places))), (325, 4, n, put(struct.pack("<%dI" % n, *map(len, tiles)))),
+               (530, 3, 2, 2 | 2 << 16)]
+    at = put(struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *e) for e in entries) + b"\0\0\0\0")
+    data[4:8] = struct.pack("<I", at)
+    with open(path, "wb") as f:
+        f.write(data)
+    return rgb
+
+
+def check_holes(slide, scanned):
+    """`scanned`: [rows][columns] of chunks, those with a scanned pixel."""
+    out, p, j = convert(slide)
+    with h5py.File(out, "r") as f:
+        status = np.concatenate([g["tile_status"][()] for g in f["groups"].values()])
+        expect((status == np.where(scanned, 0, 1)).all(), "%s", status)
+        white = f["pixels"][()].reshape(-1, 3)
+        mask = f["tissue/mask"][()] if "tissue/mask" in f else None
+    expect(j["tiles_missing"] == int((~scanned).sum()) and j["status"] == "done", "%s", j)
+    says(p.err, "empty in the file (never scanned)")
+    return out, mask
+
+
+def test_what_was_never_scanned_is_missing_in_a_leica_slide():
+    slide = os.path.join(tmp(), "holes.scn")
+    scn(slide)
+    scanned = np.zeros((4, 6), bool)
+    scanned[0:3, 1:4] = True  # x 300..1000, y 200..700
+    out, _ = check_holes(slide, scanned)
+    result = spectrum([out])
+    flags = 4  # touches a missing tile
+    with h5py.File(result, "r") as f:
+        got = f["slides"][list(f["slides"])[0]]["window_flags"][()]
+    def around(k, size):  # the chunks of a window and of the 3 px around it, which smoothing reads
+        return slice(max(0, 128 * k - 3) // 256, min(size - 1, 128 * k + 258) // 256 + 1)
+    want = np.array([[not scanned[around(y, 1024), around(x, 1536)].all() for x in range(11)] for y in range(7)])
+    expect(((got & flags > 0) == want).all(), "%s", got)
+
+
+def mirax(folder, cols, rows, images, size=256):
+    """A MIRAX slide of `cols` x `rows` JPEG images, of which only `images`, {(column, row): RGB}, are there. Its path."""
+    data, name = os.path.join(folder, "m"), os.path.join(folder, "m.mrxs")
+    os.makedirs(data)
+    uuid = "0123456789ABCDEF"
+    Image.new("RGB", (64, 64)).save(name, "JPEG")  # scanners write a picture
+    with open(os.path.join(data, "Data0000.dat"), "wb") as f:
+        f.write(b"01.02" + uuid.encode() + b"000" + b"\0" * 229)
+        places = {}
+        for place, rgb in images.items():
+            b = io.BytesIO()
+            Image.fromarray(rgb).save(b, "JPEG", quality=95, subsampling=0)
+            places[place] = (f.tell(), len(b.getvalue()))
+            f.write(b.getvalue())
+    records = [(r * cols + c, *places[c, r], 0) for r in range(rows) for c in range(cols) if (c, r) in places]
+    head = b"01.02" + uuid.encode()
+    body = struct.pack("<ii", len(head) + 8, 0)        # roots: of the levels; of what is no level
+    body += struct.pack("<i", len(head) + 12)          # zoom level 0: a list of pages
+    body += struct.pack("<ii", 0, len(head) + 20)      # the first page is empty, the next one
+    body += struct.pack("<ii", len(records), 0) + b"".join(struct.pack("<iiii", *r) for r in records)
+    with open(os.path.join(data, "Index.dat"), "wb") as f:
+        f.write(head + body)
+    with open(os.path.join(data, "Slidedat.ini"), "w") as f:
+        f.write("""[GENERAL]
+SLIDE_VERSION = 01.02
+SLIDE_ID = %s
+IMAGENUMBER_X = %d
+IMAGENUMBER_Y = %d
+OBJECTIVE_MAGNIFICATION = 20
+CameraImageDivisionsPerSide = 1
+
+[HIERARCHICAL]
+INDEXFILE = Index.dat
+HIER_COUNT = 1
+HIER_0_NAME = Slide zoom level
+HIER_0_COUNT = 1
+HIER_0_VAL_0 = ZoomLevel_0
+HIER_0_VAL_0_SECTION = LAYER_0_LEVEL_0_SECTION
+NONHIER_COUNT = 0
+
+[DATAFILE]
+FILE_COUNT = 1
+FILE_0 = Data0000.dat
+
+[LAYER_0_LEVEL_0_SECTION]
+OVERLAP_X = 0
+OVERLAP_Y = 0
+MICROMETER_PER_PIXEL_X = 0.5
+MICROMETER_PER_PIXEL_Y = 0.5
+IMAGE_FILL_COLOR_BGR = 16777215
+DIGITIZER_WIDTH = %d
+DIGITIZER_HEIGHT = %d
+IMAGE_FORMAT = JPEG
+IMAGE_CONCAT_FACTOR = 0
+""" % (uuid, cols, rows, size, size))
+    return name
+
+
+def test_what_was_never_scanned_is_missing_in_a_mirax_slide():
+    rng, there = np.random.default_rng(2), [(1, 0), (2, 0), (1, 1), (4, 2)]
+    slide = mirax(tmp(), 6, 3, {p: rng.integers(100, 250, (256, 256, 3)).astype(np.uint8) for p in there})
+    scanned = np.zeros((3, 6), bool)
+    for c, r in there:
+        scanned[r, c] = True
+    check_holes(slide, scanned)
+
+
+def test_mirax_slides_that_lack_files_are_named():
+    rgb = np.full((256, 256, 3), 200, np.uint8)
+    for lost, words in (("", "its folder m"), ("Index.dat", "Index.dat"), ("Slidedat.ini", "Slidedat.ini")):
+        folder = tmp()
+        slide = mirax(folder, 2, 2, {(0, 0): rgb})
+        (os.unlink if lost else shutil.rmtree)(os.path.join(folder, "m", lost))
+        _, p, j = convert(slide, status=1)
+        says(p.err, slide, words, "is missing; copy it")
+        expect(j["cause"] == "input" and "JPEG picture" not in p.err, "%s", p.err)
 
 
 main(globals())

@@ -163,7 +163,7 @@ struct walk {
 
 enum outcome { BAD, DONE, STOPPED };
 
-static enum outcome walk_items(struct walk *w, const struct dicom_element *sequence, uint64_t end);
+static enum outcome walk_sequence(struct walk *w, const struct dicom_element *e, uint64_t end);
 
 /* Visits elements up to the offset `end`, or up to the end of the item if `in_item`. */
 static enum outcome walk_elements(struct walk *w, uint64_t end, bool in_item)
@@ -182,7 +182,7 @@ static enum outcome walk_elements(struct walk *w, uint64_t end, bool in_item)
         if (step == DICOM_STOP)
             return STOPPED;
         f->at = e.at; /* the visitor may have read the value */
-        const enum outcome o = step == DICOM_ENTER ? walk_items(w, &e, end)
+        const enum outcome o = step == DICOM_ENTER ? walk_sequence(w, &e, end)
                                : skip(f, &e, 0)    ? DONE
                                                    : BAD;
         if (o != DONE || f->at > end)
@@ -221,6 +221,16 @@ static enum outcome walk_items(struct walk *w, const struct dicom_element *seque
             return o;
     }
     return is_open ? BAD : DONE;
+}
+
+/* A sequence whose VR is UN holds implicit VR, whatever the file has (PS3.5, 6.2.2). */
+static enum outcome walk_sequence(struct walk *w, const struct dicom_element *e, uint64_t end)
+{
+    const bool implicit = w->file->implicit;
+    w->file->implicit = implicit || e->is_unknown;
+    const enum outcome o = walk_items(w, e, end);
+    w->file->implicit = implicit;
+    return o;
 }
 
 bool dicom_file_walk(struct dicom_file *f,

@@ -43,7 +43,7 @@ struct dicom_file {
 struct dicom_element {
     uint32_t tag, length;
     uint64_t at;     /* of the value */
-    bool is_unknown; /* its VR is UN: with an undefined length, it holds implicit VR */
+    bool is_unknown; /* its VR is UN: what it holds, if it is a sequence, has implicit VR */
 };
 
 /* Where an element lies: tags of the sequences around it and, last, its own. */

@@ -12,7 +12,7 @@ enum {
     HEAD = 8,             /* bytes of an item's tag and length */
     TAIL = 16,            /* bytes of a frame that are searched for its end */
     MOST_TILES = 1 << 25, /* of TILED_SPARSE, where the frames do not bound them */
-    TABLE_ENTRIES = 8192, /* read at once */
+    TABLE_BYTES = 8192,   /* read at once */
 };
 
 static const uint64_t MOST_OFFSET = (uint64_t)1 << 62;
@@ -67,7 +67,7 @@ static uint64_t end_of_items(struct frames *f, uint64_t at)
 /* Entries of a table of 32- or 64-bit numbers, in pieces. False: they are not in the file. */
 static bool read_table(struct frames *f, uint64_t at, size_t width, int64_t n, uint64_t *out)
 {
-    uint8_t piece[TABLE_ENTRIES];
+    uint8_t piece[TABLE_BYTES];
     const int64_t most = (int64_t)(sizeof piece / width);
     for (int64_t k = 0; k < n; k += most) {
         const int64_t some = n - k < most ? n - k : most;
@@ -134,15 +134,17 @@ static bool from_extended_table(struct frames *f, uint64_t *room)
 
 /* --- frames without a table --- */
 
-/* Does a JPEG or JPEG 2000 stream begin in an item? */
+/* Does a JPEG or JPEG 2000 stream begin in an item? The latter can be a whole JP2 file. */
 static bool begins_stream(struct frames *f, uint64_t item)
 {
-    static const uint8_t jpeg[] = {0xff, MARKER_SOI}, j2k[] = {0xff, 0x4f, 0xff, 0x51};
-    const bool is_j2k = dicom_instance_is_j2k(f->i);
-    const size_t n = is_j2k ? sizeof j2k : sizeof jpeg;
-    uint8_t mark[sizeof j2k];
-    return dicom_file_bytes(&f->file, item + HEAD, mark, n) &&
-           !memcmp(mark, is_j2k ? j2k : jpeg, n);
+    static const uint8_t jpeg[] = {0xff, MARKER_SOI}, j2k[] = {0xff, 0x4f, 0xff, 0x51},
+                         jp2[] = {0, 0, 0, 12, 'j', 'P', ' ', ' '};
+    uint8_t mark[sizeof jp2];
+    if (!dicom_instance_is_j2k(f->i))
+        return dicom_file_bytes(&f->file, item + HEAD, mark, sizeof jpeg) &&
+               !memcmp(mark, jpeg, sizeof jpeg);
+    return dicom_file_bytes(&f->file, item + HEAD, mark, sizeof mark) &&
+           (!memcmp(mark, j2k, sizeof j2k) || !memcmp(mark, jp2, sizeof jp2));
 }
 
 /* Does the stream end in the item that ends at this offset? Both kinds end with one marker, and
@@ -193,10 +195,21 @@ static int from_items(struct frames *f, struct err *e)
     return 1;
 }
 
+/* Frames that are not compressed follow each other. */
+static int from_native(struct frames *f)
+{
+    const uint64_t bytes = (uint64_t)(f->i->samples * f->i->cols * f->i->rows);
+    for (int64_t k = 0; k < f->n; k++)
+        f->places[k] = (struct tile_place){f->i->pixels.at + (uint64_t)k * bytes, bytes};
+    return 1;
+}
+
 static int find_frames(struct frames *f, uint64_t *room, struct err *problem, struct err *e)
 {
     uint32_t tag, length;
     const uint64_t table = f->i->pixels.at + HEAD;
+    if (dicom_instance_is_native(f->i))
+        return from_native(f);
     if (!item_at(f, f->i->pixels.at, &tag, &length) || tag != DICOM_ITEM)
         return err_set(e, "damaged: its table of frames is missing; copy the file again");
     f->first = table + length;
@@ -224,6 +237,7 @@ static int find_frames(struct frames *f, uint64_t *room, struct err *problem, st
 struct tiles {
     int64_t cols, rows;
     struct tile_place *places; /* [rows][cols] */
+    bool sparse;               /* the frames of all parts state their positions */
     int64_t outside;           /* frames that are not in their file */
 };
 
@@ -341,6 +355,17 @@ static int read_frames(struct frames *f, struct err *problem, struct err *e)
     return r;
 }
 
+/* TILED_FULL. */
+static int put_frames(const struct frames *f, struct tiles *t, struct err *e)
+{
+    const int64_t n = t->cols * t->rows, first = f->i->concatenation[0] ? f->i->first_frame : 0;
+    if (first < 0 || f->n > n || first > n - f->n)
+        return err_set(e, "damaged: its frames are more than the picture's tiles; copy the file "
+                          "again");
+    memcpy(t->places + first, f->places, (size_t)f->n * sizeof *f->places);
+    return 1;
+}
+
 static int read_part(const struct dicom_part *p, int number, struct tiles *t, struct err *problem,
                      struct err *e)
 {
@@ -351,11 +376,10 @@ static int read_part(const struct dicom_part *p, int number, struct tiles *t, st
     int r = good ? read_frames(&f, problem, e) : err_sys(e, "cannot read its header");
     if (r > 0)
         settle_frames(&f, number, t);
-    if (r > 0 && is_sparse(i))
+    if (r > 0 && t->sparse)
         r = place_frames(&f, t, p->file, e);
     else if (r > 0)
-        memcpy(t->places + (i->concatenation[0] ? i->first_frame : 0), f.places,
-               (size_t)f.n * sizeof *f.places);
+        r = put_frames(&f, t, e);
     const int code = errno;
     free(f.places);
     errno = code;
@@ -376,13 +400,18 @@ static int lack_part(const struct dicom_instance *i, int64_t from, int64_t to, s
 static int check_parts(const struct dicom_part *parts, int n, const struct tiles *t, struct err *e)
 {
     const struct dicom_instance *i = &parts[0].instance;
-    const bool sparse = is_sparse(i);
     int64_t frames = 0;
     for (int k = 0; k < n; frames += parts[k++].instance.frames) {
         const struct dicom_instance *p = &parts[k].instance;
         if (p->frames < 1 || (uint64_t)p->frames > p->bytes / HEAD)
             return err_set(e, "damaged: it states %" PRId64 " frames; copy the file again",
                            p->frames);
+        if (is_sparse(p) != t->sparse)
+            return err_set(e,
+                           "damaged: of the files of its level of %" PRId64 " x %" PRId64
+                           " px some state where their frames lie, others do not; copy the files "
+                           "again",
+                           i->width, i->height);
         if (p->concatenation[0] && p->first_frame > frames)
             return lack_part(i, frames, p->first_frame, e);
         if (p->concatenation[0] && p->first_frame < frames)
@@ -396,7 +425,7 @@ static int check_parts(const struct dicom_part *parts, int n, const struct tiles
                        "its level of %" PRId64 " x %" PRId64 " px has %" PRId64
                        " files, of which only %d are in the folder; copy all of them there",
                        i->width, i->height, i->parts, n);
-    if (sparse || (t->rows <= frames / t->cols && t->rows * t->cols == frames))
+    if (t->sparse || (t->rows <= frames / t->cols && t->rows * t->cols == frames))
         return 1;
     if (i->concatenation[0] && t->rows > frames / t->cols)
         return lack_part(i, frames, t->rows * t->cols, e);
@@ -426,7 +455,8 @@ int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place *
                       struct err *problem, struct err *e)
 {
     const struct dicom_instance *i = &parts[0].instance;
-    struct tiles t = {.cols = dicom_frames_cols(i), .rows = dicom_frames_rows(i)};
+    struct tiles t = {
+        .cols = dicom_frames_cols(i), .rows = dicom_frames_rows(i), .sparse = is_sparse(i)};
     *bad = n == 1 ? 0 : -1;
     int r = check_parts(parts, n, &t, e);
     if (r > 0)

@@ -50,6 +50,7 @@ static const struct field {
     {{DICOM_TAG(0x0020, 0x9311)}, TEXT, IN(organization)},
     {{DICOM_TAG(0x0028, 0x0002)}, U16, IN(samples)},
     {{DICOM_TAG(0x0028, 0x0004)}, TEXT, IN(photometric)},
+    {{DICOM_TAG(0x0028, 0x0006)}, U16, IN(planar)},
     {{DICOM_TAG(0x0028, 0x0008)}, INTEGER, IN(frames)},
     {{DICOM_TAG(0x0028, 0x0010)}, U16, IN(rows)},
     {{DICOM_TAG(0x0028, 0x0011)}, U16, IN(cols)},
@@ -165,6 +166,7 @@ int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file,
                                  .rows = -1,
                                  .frames = -1,
                                  .samples = -1,
+                                 .planar = -1,
                                  .bits_allocated = -1,
                                  .bits_stored = -1,
                                  .focal_planes = -1,
@@ -256,21 +258,26 @@ bool dicom_instance_is_j2k(const struct dicom_instance *i)
     return !strcmp(dicom_instance_syntax(i), "JPEG 2000");
 }
 
+bool dicom_instance_is_native(const struct dicom_instance *i)
+{
+    return !strcmp(dicom_instance_syntax(i), "not compressed");
+}
+
 /* Does the file state colours that such streams have? */
 static bool has_colours(const struct dicom_instance *i)
 {
     static const struct {
         const char *photometric;
-        bool jpeg, j2k;
-    } known[] = {{"RGB", true, true},
-                 {"YBR_FULL", true, true},
-                 {"YBR_FULL_422", true, true},
-                 {"YBR_ICT", false, true},
-                 {"YBR_RCT", false, true}};
-    const bool is_j2k = dicom_instance_is_j2k(i);
+        bool jpeg, j2k, native;
+    } known[] = {{"RGB", true, true, true},
+                 {"YBR_FULL", true, true, false},
+                 {"YBR_FULL_422", true, true, false},
+                 {"YBR_ICT", false, true, false},
+                 {"YBR_RCT", false, true, false}};
+    const bool is_j2k = dicom_instance_is_j2k(i), is_native = dicom_instance_is_native(i);
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(i->photometric, known[k].photometric))
-            return is_j2k ? known[k].j2k : known[k].jpeg;
+            return is_native ? known[k].native : is_j2k ? known[k].j2k : known[k].jpeg;
     return false;
 }
 
@@ -281,10 +288,15 @@ static bool is_side(int64_t px)
 
 const char *dicom_instance_obstacle(const struct dicom_instance *i)
 {
-    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0 && !dicom_instance_is_j2k(i))
-        return "its pixels are neither baseline JPEG nor JPEG 2000";
-    if (i->pixels.bytes != DICOM_UNDEFINED)
+    const bool is_native = dicom_instance_is_native(i);
+    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0 && !dicom_instance_is_j2k(i) && !is_native)
+        return "its pixels are not baseline JPEG, JPEG 2000 or uncompressed";
+    if (!is_native && i->pixels.bytes != DICOM_UNDEFINED)
         return "it has no compressed frames";
+    if (is_native && i->pixels.bytes == DICOM_UNDEFINED)
+        return "its frames are items, but its transfer syntax says that they are not compressed";
+    if (is_native && i->planar > 0)
+        return "R, G and B of its uncompressed frames lie apart";
     if (i->samples != 3 || i->bits_allocated != 8 || i->bits_stored != 8)
         return "its pixels are not 8-bit colour";
     if (!has_colours(i))

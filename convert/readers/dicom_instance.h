@@ -29,7 +29,7 @@ struct dicom_instance {
     /* numbers are -1 when the file does not state them */
     int64_t width, height; /* of the whole picture, px */
     int64_t cols, rows;    /* of a frame, px */
-    int64_t frames, samples, bits_allocated, bits_stored;
+    int64_t frames, samples, planar, bits_allocated, bits_stored;
     int64_t focal_planes, optical_paths;
     double spacing[2];                  /* mm between rows, and between columns; NaN when unknown */
     double volume_width;                /* mm, NaN when unknown */
@@ -66,6 +66,8 @@ const char *dicom_instance_obstacle(const struct dicom_instance *i);
 /* -1: its frames are several pictures of the tissue, such as focal planes; e says which. */
 int dicom_instance_check_single(const struct dicom_instance *i, struct err *e);
 bool dicom_instance_is_j2k(const struct dicom_instance *i);
+/* Are its frames not compressed? */
+bool dicom_instance_is_native(const struct dicom_instance *i);
 /* "JPEG 2000", or the UID of the transfer syntax. */
 const char *dicom_instance_syntax(const struct dicom_instance *i);
 /* um per pixel; NaN when unknown. */

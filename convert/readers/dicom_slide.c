@@ -37,11 +37,17 @@ const struct dicom_instance *dicom_slide_instance(const struct dicom_level *l)
     return &l->parts[0].instance;
 }
 
+/* Pictures can be padded, so their sizes tell less than the spacing of pixels. A spacing that is far
+ * from what the sizes say is level 0's, repeated. */
 double dicom_slide_downsample(const struct dicom_slide *s, int64_t level)
 {
+    static const double most = 1.5;
     const struct dicom_instance *a = dicom_slide_instance(&s->levels[0]);
     const struct dicom_instance *b = dicom_slide_instance(&s->levels[level]);
-    return ((double)a->width / (double)b->width + (double)a->height / (double)b->height) / 2;
+    const double sizes =
+        ((double)a->width / (double)b->width + (double)a->height / (double)b->height) / 2;
+    const double stated = (b->spacing[0] / a->spacing[0] + b->spacing[1] / a->spacing[1]) / 2;
+    return stated > sizes / most && stated < sizes * most ? stated : sizes;
 }
 
 bool dicom_slide_lacks_base(const struct dicom_slide *s)

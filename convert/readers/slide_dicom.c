@@ -55,9 +55,10 @@ static struct tile_format format_of(const struct dicom_instance *i)
 {
     const bool is_rgb = !strcmp(i->photometric, "RGB") || !strcmp(i->photometric, "YBR_RCT");
     const bool is_j2k = dicom_instance_is_j2k(i);
-    return (struct tile_format){.compression = !is_j2k  ? TILE_JPEG
-                                               : is_rgb ? TILE_J2K_RGB
-                                                        : TILE_J2K_YCBCR,
+    return (struct tile_format){.compression = dicom_instance_is_native(i) ? TILE_NONE
+                                               : !is_j2k                   ? TILE_JPEG
+                                               : is_rgb                    ? TILE_J2K_RGB
+                                                                           : TILE_J2K_YCBCR,
                                 .photometric =
                                     is_rgb ? TILE_PHOTOMETRIC_RGB : TILE_PHOTOMETRIC_YCBCR,
                                 .stream_decides = true,
@@ -77,7 +78,7 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
                           .rows = dicom_frames_rows(i),
                           .others = others,
                           .n_others = l->n - 1,
-                          .unwrap = dicom_frames_join,
+                          .unwrap = dicom_instance_is_native(i) ? NULL : dicom_frames_join,
                           .background = {255, 255, 255}};
     const int r = dicom_frames_read(l->parts, l->n, places, bad, problem, e);
     g.places = *places;
@@ -92,13 +93,14 @@ static void describe(struct dicom_reader *d, int64_t level)
 {
     const struct dicom_instance *i = dicom_slide_instance(&d->files.levels[level]);
     const struct dicom_instance *base = dicom_slide_instance(&d->files.levels[0]);
-    const bool is_j2k = dicom_instance_is_j2k(i);
+    const bool is_j2k = dicom_instance_is_j2k(i), is_native = dicom_instance_is_native(i);
+    const bool is_jpeg = !is_j2k && !is_native;
     d->info = (struct slide_info){.level = level,
                                   .vendor = "dicom",
                                   .downsample = dicom_slide_downsample(&d->files, level),
                                   .levels = d->files.n,
-                                  .has_eighth = !is_j2k && i->cols % 8 == 0 && i->rows % 8 == 0,
-                                  .gray_is_luma = !is_j2k && strcmp(i->photometric, "RGB") != 0,
+                                  .has_eighth = is_jpeg && i->cols % 8 == 0 && i->rows % 8 == 0,
+                                  .gray_is_luma = is_jpeg && strcmp(i->photometric, "RGB") != 0,
                                   .is_j2k = is_j2k,
                                   .has_thumbnail = d->files.thumbnail.n > 0,
                                   .width = i->width,
@@ -109,14 +111,17 @@ static void describe(struct dicom_reader *d, int64_t level)
                                   .background = {255, 255, 255}};
     if (is_j2k)
         snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its tiles are JPEG 2000");
+    if (is_native)
+        snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its tiles are uncompressed");
     for (int64_t k = 0; k < d->files.n; k++)
         d->info.downsamples[k] = dicom_slide_downsample(&d->files, k);
     dicom_instance_mpp(base, &d->info.mpp_x, &d->info.mpp_y);
     sha256_text(base->series, strlen(base->series) + 1, d->info.quickhash);
     if (dicom_slide_lacks_base(&d->files))
-        snprintf(d->info.problem, sizeof d->info.problem,
-                 "its largest level is resampled, so the file of level 0 is missing; copy it to "
-                 "the same folder");
+        snprintf(d->info.note, sizeof d->info.note,
+                 "the file of its level 0 is not in the folder; level 0 of the store is the "
+                 "largest that is, resampled to %" PRId64 " x %" PRId64 " px of %.4g um",
+                 base->width, base->height, d->info.mpp_x);
 }
 
 /* Can the level be read directly? As slide_reader.open. */

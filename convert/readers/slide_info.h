@@ -30,6 +30,7 @@ struct slide_info {
     double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
     double objective_power;       /* NaN when unknown */
     uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
+    char note[256];    /* what its user should know although nothing is wrong; "" for nothing */
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
 

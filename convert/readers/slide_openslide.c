@@ -32,7 +32,9 @@ struct openslide_reader {
     const struct slide_file *file;
     struct slide_info info;
     struct slide_metadata *metadata;
-    uint8_t *empty; /* tiff_file_empty_tiles */
+    uint8_t *empty;   /* tiff_file_empty_tiles */
+    double bounds[4]; /* of what was scanned, in px of the open level: x, y, and where it ends */
+    bool tables_tell; /* what the file leaves out is in `empty`, not only transparent */
     int threads;
     struct scratch *scratch; /* [threads] */
 };
@@ -77,6 +79,38 @@ static int check_safe(const struct slide_file *file, const struct slide_info *i,
                    i->level, openslide_get_version(), i->levels > 1 ? "another level, or " : "");
 }
 
+static int take_number(void *ctx, const char *key, const char *value)
+{
+    static const char *const keys[] = {
+        OPENSLIDE_PROPERTY_NAME_BOUNDS_X, OPENSLIDE_PROPERTY_NAME_BOUNDS_Y,
+        OPENSLIDE_PROPERTY_NAME_BOUNDS_WIDTH, OPENSLIDE_PROPERTY_NAME_BOUNDS_HEIGHT};
+    double *bounds = ctx;
+    for (int k = 0; k < 4; k++)
+        if (!strcmp(key, keys[k]))
+            bounds[k] = strtod(value, NULL);
+    return 0;
+}
+
+/* What was scanned of the open level; all of it if the slide does not say. */
+static void take_bounds(struct openslide_reader *r)
+{
+    double b[4] = {NAN, NAN, NAN, NAN}; /* x, y, width, height, level 0 */
+    slide_metadata_properties(r->metadata, take_number, b);
+    const bool stated = b[0] >= 0 && b[1] >= 0 && b[2] >= 1 && b[3] >= 1;
+    for (int k = 0; k < 2; k++) {
+        r->bounds[k] = stated ? floor(b[k] / r->info.downsample) - 1 : 0;
+        r->bounds[2 + k] =
+            stated ? ceil((b[k] + b[2 + k]) / r->info.downsample) + 1 : (double)INT64_MAX;
+    }
+}
+
+/* Does the format list its tiles, so that OpenSlide shows those that are left out as background? */
+static bool lists_tiles(const char *vendor)
+{
+    return !strcmp(vendor, "generic-tiff") || !strcmp(vendor, "aperio") ||
+           !strcmp(vendor, "philips");
+}
+
 static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,
                        int threads, struct slide_info *info, struct err *e)
 {
@@ -115,6 +149,8 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
         reader_close(&r->slide);
         return -1;
     }
+    take_bounds(r);
+    r->tables_tell = lists_tiles(info->vendor);
     tiff_file_obstacle(file, info, info->no_jpeg, sizeof info->no_jpeg);
     *out = &r->slide;
     return 1;
@@ -223,13 +259,29 @@ static struct region region_of(const struct slide_info *i, int64_t col, int64_t 
  * slides it fills them from other levels. */
 static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
 {
-    const int64_t cols = (r->info.width + r->info.tile_cols - 1) / r->info.tile_cols;
-    return r->empty && r->empty[row * cols + col];
+    const struct slide_info *i = &r->info;
+    const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
+    const int64_t x = col * i->tile_cols, y = row * i->tile_rows;
+    return (r->empty && r->empty[row * cols + col]) || (double)x >= r->bounds[2] ||
+           (double)y >= r->bounds[3] || (double)(x + i->tile_cols) <= r->bounds[0] ||
+           (double)(y + i->tile_rows) <= r->bounds[1];
 }
 
+/* Where no table tells, what one level does not show is believed to be missing in all. */
 static bool reader_is_missing(const struct slide *s, int64_t col, int64_t row)
 {
-    return is_empty((const struct openslide_reader *)s, col, row);
+    const struct openslide_reader *r = (const struct openslide_reader *)s;
+    return !r->tables_tell || is_empty(r, col, row);
+}
+
+/* Was nothing of the tile scanned? Its pixels are transparent then. */
+static bool is_transparent(const uint32_t *argb, const struct region *g)
+{
+    for (int64_t y = 0; y < g->rows; y++)
+        for (int64_t x = 0; x < g->columns; x++)
+            if (argb[y * g->pitch + x] >> 24)
+                return false;
+    return true;
 }
 
 /*
@@ -270,9 +322,11 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
     *status = STORE_MISSING;
     if (!is_empty(r, col, row) && read_region(r, t, &g, status, e))
         return -1;
+    const uint32_t *argb = t->argb + (g.y - g.y0) * g.pitch + g.x - g.x0;
     if (*status != STORE_WHOLE)
         memset(t->argb, 0, n * sizeof *t->argb); /* transparent: background */
-    const uint32_t *argb = t->argb + (g.y - g.y0) * g.pitch + g.x - g.x0;
+    else if (is_transparent(argb, &g))
+        *status = STORE_MISSING;
     for (int64_t k = 0; k < g.rows; k++)
         put_row(i, argb + k * g.pitch, g.columns, channels, out + k * i->tile_cols * channels);
     return 0;

@@ -131,6 +131,36 @@ static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint
 }
 
 /* As RGB; gray as it is. */
+/* Some programs write tiles as whole JP2 files. Leaves the codestream of such a tile. */
+static void leave_codestream(const uint8_t **bytes, size_t *n)
+{
+    static const uint8_t signature[12] = {0, 0, 0, 12, 'j', 'P', ' ', ' ', 13, 10, 0x87, 10};
+    const uint8_t *p = *bytes;
+    size_t left = *n;
+    if (left < sizeof signature || memcmp(p, signature, sizeof signature) != 0)
+        return;
+    while (left >= 8) {
+        const size_t length = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+        const size_t head =
+            length == 1 ? 16 : 8; /* 1: 64 bits follow, whose upper half must be 0 */
+        if (left < head || (head == 16 && (p[8] | p[9] | p[10] | p[11])))
+            return;
+        const size_t stated =
+            head == 8 ? length
+                      : (size_t)p[12] << 24 | (size_t)p[13] << 16 | (size_t)p[14] << 8 | p[15];
+        const size_t box = length == 0 ? left : stated; /* 0: to the end */
+        const bool is_stream = !memcmp(p + 4, "jp2c", 4);
+        if (is_stream) {
+            *bytes = p + head;
+            *n = (box < left && box > head ? box : left) - head;
+        }
+        if (is_stream || box < head || box > left)
+            return;
+        p += box;
+        left -= box;
+    }
+}
+
 static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                       struct err *e)
 {
@@ -163,6 +193,8 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
                 struct err *e)
 {
     const size_t pixels = (size_t)(d->format.cols * d->format.rows);
+    if (d->j2k)
+        leave_codestream(&bytes, &n);
     if (d->lossless)
         return tile_lossless_decode(d->lossless, bytes, n, channels, out, e);
     if (d->jpeg && channels == 1 && has_luma(&d->format, bytes, n))
@@ -256,8 +288,10 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
     const struct tile_format *f = &d->format;
     struct err why = {""};
     bool contradicted;
-    if (d->j2k)
+    if (d->j2k) {
+        leave_codestream(&bytes, &n);
         return keep_j2k(d, bytes, n, chunk, e);
+    }
     int r = make_chunk(f, bytes, n, chunk, &contradicted, &why);
     if (r == TILE_OTHER)
         return judge_other(d, bytes, n, eighth, &why, e);

@@ -31,7 +31,8 @@
 #include <stdint.h>
 
 enum {
-    TILE_JPEG = 7, /* TIFF's compression tags */
+    TILE_NONE = 1, /* TIFF's compression tags */
+    TILE_JPEG = 7,
     TILE_J2K_YCBCR = 33003,
     TILE_J2K_RGB = 33005,
     TILE_PHOTOMETRIC_GRAY = 1,
