@@ -62,6 +62,18 @@ static int check_outputs(const struct batch *b, struct err *e)
     return bad ? -1 : 0;
 }
 
+/* As gather; after a crash what the run before has gathered. */
+static int gather_once(struct batch *b, char **words, int n, struct err *e)
+{
+    const int list = crash_list();
+    const int known = list < 0 ? 0 : inputs_load(&b->in, &b->slides, list, e);
+    if (known)
+        return known < 0 ? -1 : 0;
+    if (gather(b, words, n, e))
+        return -1;
+    return list < 0 ? 0 : inputs_save(&b->in, b->slides, list, e);
+}
+
 static void list_skipped(const struct batch *b)
 {
     for (size_t k = 0; k < b->in.n_skipped && b->o->verbose; k++)
@@ -101,8 +113,8 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
     const int crashed = crash_signal((size_t)(i - b->in.list));
     if (crashed)
         return err_set(e,
-                       "%s: a library crashed while the slide was read (%s); give the run more "
-                       "descriptors and memory, or copy the slide again",
+                       "%s: the program or a library crashed while the slide was read (%s); give "
+                       "the run more descriptors and memory, or copy the slide again",
                        i->path, strsignal(crashed));
     if (i->problem) {
         if (i->target)
@@ -252,7 +264,7 @@ static int run_batch(struct batch *b, char **words, int n)
     if (!to_file && folder_make(b->o->output, &e))
         return cli_failed(&e);
     clean_output(b->o->output, to_file);
-    if (gather(b, words, n, &e))
+    if (gather_once(b, words, n, &e))
         return cli_failed(&e);
     list_skipped(b);
     if (to_file && b->in.n > 1) {

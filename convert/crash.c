@@ -25,6 +25,7 @@ static struct {
 } crashes[MOST_CRASHES];
 static int n_crashes;
 static int failures = -1; /* a file in memory that survives exec: slide, 0, reason, 0, ... */
+static int list = -1;     /* the same for crash_list() */
 
 /* Appends a number; in a signal handler only few functions may be called. */
 static void append(char *text, size_t v, char after)
@@ -67,9 +68,9 @@ static void on_crash(int number)
 static void take_over(const char *text, struct crash_state *s)
 {
     int used = 0;
-    if (sscanf(text, "%zu %lld %lld %lld %lld %lld %lf %lf %lf %lf %d;%n", &s->next, &s->converted,
-               &s->skipped, &s->damaged, &s->failed, &s->trouble, &s->source_bytes, &s->store_bytes,
-               &s->pixels, &s->seconds, &failures, &used) != 11 ||
+    if (sscanf(text, "%zu %lld %lld %lld %lld %lld %lf %lf %lf %lf %d %d;%n", &s->next,
+               &s->converted, &s->skipped, &s->damaged, &s->failed, &s->trouble, &s->source_bytes,
+               &s->store_bytes, &s->pixels, &s->seconds, &failures, &list, &used) != 12 ||
         !used)
         return;
     for (text += used;
@@ -102,6 +103,8 @@ void crash_begin(char **argv, struct crash_state *s)
     arguments = argv;
     if (failures < 0)
         failures = memfd_create("failures", 0);
+    if (list < 0)
+        list = memfd_create("list", 0);
     crash_note(s);
     if (setenv(VARIABLE, "", 1)) /* an entry for the handler to replace */
         return;
@@ -114,9 +117,9 @@ void crash_note(const struct crash_state *s)
     if (!arguments)
         return;
     snprintf(note, sizeof VARIABLE + STATE,
-             VARIABLE "=%zu %lld %lld %lld %lld %lld %.0f %.0f %.0f %.3f %d;", s->next,
+             VARIABLE "=%zu %lld %lld %lld %lld %lld %.0f %.0f %.0f %.3f %d %d;", s->next,
              s->converted, s->skipped, s->damaged, s->failed, s->trouble, s->source_bytes,
-             s->store_bytes, s->pixels, s->seconds, failures);
+             s->store_bytes, s->pixels, s->seconds, failures, list);
     for (int k = 0; k < n_crashes; k++) {
         append(note, crashes[k].slide, ':');
         append(note, (size_t)crashes[k].signal, ';');
@@ -147,6 +150,11 @@ int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason)
     }
     free(text);
     return 0;
+}
+
+int crash_list(void)
+{
+    return list;
 }
 
 void crash_slide(size_t number, bool others)

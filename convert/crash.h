@@ -1,7 +1,8 @@
 /*
  * crash.h - a slide on which a library crashes does not end the run of the others.
  *
- * OpenSlide and the libraries below it can crash, for instance when no descriptor is left. The
+ * OpenSlide and the libraries below it can crash, for instance when no descriptor is left, and so
+ * can this program. The
  * handler of such a signal starts the program anew, in the same process, with the same arguments.
  * The new run takes over the state of the old one, gives up the slide whose thread crashed, and
  * goes on.
@@ -31,6 +32,9 @@ void crash_note(const struct crash_state *s);
 void crash_failure(const char *slide, const char *reason);
 /* Calls put for each slide that failed in runs that have crashed. -1: out of memory. */
 int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx);
+/* A file in memory that survives the crash, for what must not change: the list of slides. It is
+ * empty in a run that follows no crash. -1: there is none. */
+int crash_list(void);
 /* The calling thread works on this slide from now on; `others`: and the threads that it starts. */
 void crash_slide(size_t number, bool others);
 /* Has a run crashed on the slide? Then the signal, else 0. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int no_memory(struct err *e)
 {
@@ -289,6 +290,78 @@ void inputs_share(struct inputs *in, int64_t task, int64_t tasks)
             input_free(&in->list[k]);
     }
     in->n = kept;
+}
+
+/* --- a list that outlives the program --- */
+
+static const char *or_none(const char *text)
+{
+    return text ? text : "";
+}
+
+/* "slides 0 path 0 below 0 target 0 problem 0 path 0 ..." */
+int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
+{
+    FILE *f = fdopen(dup(fd), "w");
+    if (!f)
+        return err_sys(e, "the list of slides cannot be kept");
+    fprintf(f, "%zu%c", slides, 0);
+    for (size_t k = 0; k < in->n; k++) {
+        const struct input *i = &in->list[k];
+        fprintf(f, "%s%c%zu%c%s%c%s%c", i->path, 0, i->below, 0, or_none(i->target), 0,
+                or_none(i->problem), 0);
+    }
+    return fclose(f) ? err_sys(e, "the list of slides cannot be kept") : 0;
+}
+
+/* The next text, in a new buffer; NULL at the end. */
+static char *next_text(FILE *f)
+{
+    char *text = NULL;
+    size_t room = 0;
+    if (getdelim(&text, &room, 0, f) > 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static char *next_or_none(FILE *f)
+{
+    char *text = next_text(f);
+    if (text && *text)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static int load_input(struct inputs *in, FILE *f, const char *path, struct err *e)
+{
+    char *below = next_text(f);
+    const int r = below ? add(in, path, NULL, e) : err_set(e, "the list of slides is cut off");
+    struct input *i = r == 0 ? &in->list[in->n - 1] : NULL;
+    if (i) {
+        i->below = strtoul(below, NULL, 10);
+        i->target = next_or_none(f);
+        i->problem = next_or_none(f);
+    }
+    free(below);
+    return r;
+}
+
+int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e)
+{
+    FILE *f = lseek(fd, 0, SEEK_SET) == 0 ? fdopen(dup(fd), "r") : NULL;
+    char *text = f ? next_text(f) : NULL;
+    int r = !f ? err_sys(e, "the list of slides cannot be read") : text ? 1 : 0;
+    *slides = text ? strtoul(text, NULL, 10) : 0;
+    free(text);
+    while (r > 0 && (text = next_text(f))) {
+        r = load_input(in, f, text, e) ? -1 : 1;
+        free(text);
+    }
+    if (f)
+        fclose(f);
+    return r;
 }
 
 void inputs_free(struct inputs *in)

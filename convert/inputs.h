@@ -45,6 +45,10 @@ int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct 
 /* Keeps share `task` of `tasks` (task_parse). Call it after inputs_assign, so that name clashes are
  * the same in every share. */
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
+/* Writes the list into an open, empty file, and reads it from there: the same inputs, although the
+ * folders may have changed. `slides` goes with it. inputs_load: 1; 0: the file is empty; -1. */
+int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e);
+int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e);
 /* Does -o name a file rather than a folder? */
 bool inputs_is_file(const char *output);
 void inputs_free(struct inputs *in);

@@ -115,8 +115,7 @@ static bool same_name(const struct store_info *a, const struct store_info *b)
     return !strcmp(a->source_name, b->source_name);
 }
 
-/* Do two stores come from one slide? A build without OpenSlide has no quickhash; then the folder
- * counts instead. */
+/* Do two stores come from one slide? Without a quickhash the folder counts instead. */
 static bool same_source(const struct store_info *a, const struct store_info *b)
 {
     const bool hashes = a->quickhash[0] && b->quickhash[0];
@@ -131,6 +130,7 @@ struct judged {
     const struct sources *sources;  /* of the new one */
     struct store_source *made_from; /* what the old one was made from */
     int64_t n_made_from;            /* 0: it does not say */
+    bool same_files;                /* by name, size, time and index: wherever they lie now */
 };
 
 static bool has_damage(const struct store_info *i)
@@ -152,10 +152,11 @@ static bool is_stale(const struct judged *j, const struct stat *source, const ch
 {
     struct stat st;
     const struct store_info *old = j->old, *new = j->new;
-    if (!same_name(old, new) || (old->source_tag != new->source_tag && !same_source(old, new)))
+    if (j->same_files || !same_name(old, new) ||
+        (old->source_tag != new->source_tag && !same_source(old, new)))
         return false;
     if (j->n_made_from > 0)
-        return !store_same_sources(j->made_from, j->n_made_from, j->sources->list, j->sources->n);
+        return true;
     if (old->source_tag != new->source_tag || stat(target, &st))
         return false;
     if (!has_damage(old))
@@ -214,7 +215,7 @@ static int judge_store(const char *path, const struct stat *source, const char *
     const struct store_info *old = j->old, *new = j->new;
     if (is_stale(j, source, target))
         return PLAN_REMAKE;
-    if (!same_source(old, new))
+    if (!j->same_files && !same_source(old, new))
         return err_set(e,
                        "%s: %s is the store of another slide (%s); use another folder, or --force "
                        "to replace it",
@@ -234,6 +235,8 @@ static int judge_existing(const char *path, const struct stat *source, const cha
     j->n_made_from = store_read_sources(target, &j->made_from, e);
     if (j->n_made_from < 0)
         return -1;
+    j->same_files = j->n_made_from > 0 && store_same_sources(j->made_from, j->n_made_from,
+                                                             j->sources->list, j->sources->n);
     const int r = judge_store(path, source, target, j, e);
     free(j->made_from);
     return r;

@@ -735,7 +735,7 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
     for threads, call in (("1", 3), ("2", 9)):
         out = tmp()
         p = failing("open", os.path.join(folder, "s2.svs"), call, "crash", WSI2H5, "-j", threads, "--json", "-o", out, folder, status=1)
-        says(p.err, "s2.svs: a library crashed", "2 failed")
+        says(p.err, "s2.svs: the program or a library crashed", "2 failed")
         # a store that was published as the other thread crashed, and not yet counted, is then up to date
         there = sum(map(int, re.findall(r"(\d+) (?:converted|skipped)", p.err)))
         expect(there == 4, "%d stores: %s", there, p.err)
@@ -746,6 +746,42 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
         with open(os.path.join(out, "failed.csv"), newline="") as f:
             failed = [line[0] for line in csv.reader(f)]
         expect(failed == ["slide", "s0a.svs", "s2.svs"], "what failed before the crash is missing: %s", failed)
+
+
+def test_a_crash_in_a_folder_that_changes_blames_the_slide_that_crashed():
+    """While a run goes on scanners add slides, and people take some away."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    source, library = (os.path.join(tmp(), "crash." + end) for end in ("c", "so"))
+    with open(source, "w") as f:
+        f.write("""#define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <stdlib.h>
+            #include <string.h>
+            #include <unistd.h>
+            void *openslide_open(const char *path) {
+                void *(*f)(const char *);
+                *(void **)&f = dlsym(RTLD_NEXT, "openslide_open");
+                if (!strstr(path, "s2.svs"))
+                    return f(path);
+                if (getenv("ADDED"))
+                    symlink(getenv("ADD"), getenv("ADDED"));
+                if (getenv("GONE"))
+                    unlink(getenv("GONE"));
+                abort();
+            }""")
+    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    for change in ("ADDED", "GONE"):
+        folder, out = tmp(), tmp()
+        for k in range(1, 4):
+            shutil.copy(small(), os.path.join(folder, "s%d.svs" % k))
+        where = {"ADDED": "s0.svs", "GONE": "s1.svs"}[change]
+        p = run(WSI2H5, "-j", "1", "--json", "-o", out, folder, status=1,
+                env=dict(os.environ, LD_PRELOAD=library, ADD=small(), **{change: os.path.join(folder, where)}))
+        says(p.err, "s2.svs: the program or a library crashed while the slide was read (Aborted)", "2 converted", "1 failed")
+        expect([(os.path.basename(r["slide"]), r["status"]) for r in json_lines(p.out)] ==
+               [("s1.svs", "done"), ("s2.svs", "failed"), ("s3.svs", "done")], "%s", p.out)
+        expect(sorted(stores_in(out)) == ["s1.h5", "s3.h5"], "%s", os.listdir(out))
 
 
 @later("ci")

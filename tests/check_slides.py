@@ -768,7 +768,7 @@ def test_what_was_never_scanned_is_missing_in_a_mirax_slide():
 
 def test_mirax_slides_that_lack_files_are_named():
     rgb = np.full((256, 256, 3), 200, np.uint8)
-    for lost, words in (("", "its folder m"), ("Index.dat", "Index.dat"), ("Slidedat.ini", "Slidedat.ini")):
+    for lost, words in (("", "whose folder m"), ("Index.dat", "Index.dat"), ("Slidedat.ini", "Slidedat.ini")):
         folder = tmp()
         slide = mirax(folder, 2, 2, {(0, 0): rgb})
         (os.unlink if lost else shutil.rmtree)(os.path.join(folder, "m", lost))

@@ -534,4 +534,30 @@ def test_flipped_bytes_of_many_files():
     check_flips(5000, 2)
 
 
+def test_a_slide_without_quickhash_that_moves_is_up_to_date():
+    """Its name, size, time and index say more than its folder."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    folders, out = (tmp("a"), tmp("b"), tmp("c")), tmp("stores")
+    slide = os.path.join(folders[0], "s.tif")
+    shutil.copy2(tiff("generic", "--compression", "deflate"), slide)
+    env = dict(os.environ, LD_PRELOAD=no_quickhash())
+    run(WSI2H5, "-o", out, slide, env=env)
+    with h5py.File(os.path.join(out, "s.h5"), "r") as f:
+        expect(not f.attrs.get("quickhash"), "it has a quickhash")
+    moved = shutil.move(slide, folders[1])
+    says(run(WSI2H5, "-o", out, moved, env=env).err, "1 skipped (up to date)")
+    other = shutil.copy(tiff("generic", "--compression", "deflate", "--seed", "9"), os.path.join(folders[2], "s.tif"))
+    says(run(WSI2H5, "-o", out, other, env=env, status=1).err, "is the store of another slide")
+
+
+def no_quickhash():
+    """A library with which OpenSlide knows no slide."""
+    source, library = (os.path.join(tmp(), "none." + end) for end in ("c", "so"))
+    with open(source, "w") as f:
+        f.write("void *openslide_open(const char *path) { return (void)path, (void *)0; }")
+    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    return library
+
+
 main(globals())

@@ -63,15 +63,8 @@ static int reject_tiff(const char *path, const struct tiff_file *t, const char *
 
 static int reject_dicom(const char *path, const char *why, struct err *e)
 {
-    const char *library = slide_metadata_library();
-    const char *colon = *why ? ": " : "";
-    if (!strncmp(library, "OpenSlide 3", 11) || !strncmp(library, "no ", 3))
-        return err_set(e,
-                       "%s: not a slide that this build reads: a DICOM file%s%s; OpenSlide 4 reads "
-                       "other kinds of DICOM slides, this build has %s",
-                       path, colon, why, library);
     return err_set(e, "%s: not a slide that this program or %s reads: a DICOM file%s%s", path,
-                   library, colon, why);
+                   slide_metadata_library(), *why ? ": " : "", why);
 }
 
 static bool begins(const char *head, size_t n, const char *with, size_t length)

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum {
     PORTION = 1 << 16,
@@ -214,6 +215,31 @@ static int put_folder(const char *folder, const struct taker *t)
     return r;
 }
 
+/* The folder of a MIRAX slide; NULL for other slides, or without memory. */
+static char *mirax_folder(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strcasecmp(dot, ".mrxs") ? strndup(path, (size_t)(dot - path)) : NULL;
+}
+
+int sources_check_mirax(const struct slide_file *file, struct err *e)
+{
+    static const char *const names[] = {"", "Slidedat.ini", "Index.dat"};
+    char *folder = mirax_folder(file->path);
+    int r = 0;
+    for (size_t k = 0; folder && r == 0 && k < sizeof names / sizeof *names; k++) {
+        char *path = folder_join(folder, names[k]);
+        if (path && access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
+            r = err_set(e, "a MIRAX slide whose %s%s%s is missing; copy it beside the .mrxs file",
+                        *names[k] ? names[k] : "folder ", *names[k] ? " in the folder " : "",
+                        path_base_name(folder));
+        free(path);
+    }
+    free(folder);
+    errno = 0;
+    return r;
+}
+
 /* A VMS or VMU file has lines "ImageFile=NAME". */
 static int put_named(const struct slide_file *file, const char *folder, const struct taker *t)
 {
@@ -237,9 +263,10 @@ int sources_companions(const struct slide_file *file,
 {
     const struct taker t = {put, ctx, e};
     const char *path = file->path, *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
-    const bool is_mrxs = dot && !strcasecmp(dot, ".mrxs");
     const bool is_vms = dot && (!strcasecmp(dot, ".vms") || !strcasecmp(dot, ".vmu"));
-    char *folder = is_mrxs ? strndup(path, (size_t)(dot - path))
+    char *mirax = mirax_folder(path);
+    const bool is_mrxs = mirax != NULL;
+    char *folder = is_mrxs ? mirax
                    : slash ? strndup(path, (size_t)(slash - path + 1))
                            : strdup(".");
     int r = folder ? put(ctx, file) : err_set(e, "out of memory");

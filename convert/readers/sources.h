@@ -30,6 +30,9 @@ int sources_list(struct sources *out, struct slide *s, const struct slide_file *
                  bool anonymous, struct err *e);
 void sources_free(struct sources *s);
 
+/* Does a MIRAX slide lack its folder, or a file in it that all have? -1: it does; e names it. */
+int sources_check_mirax(const struct slide_file *file, struct err *e);
+
 /* Calls put for a file and for those that belong to it: those of the folder of a MIRAX slide, those
  * that a VMS or VMU file names. As slide_reader.files. */
 int sources_companions(const struct slide_file *file,
