@@ -37,8 +37,8 @@ const struct dicom_instance *dicom_slide_instance(const struct dicom_level *l)
     return &l->parts[0].instance;
 }
 
-/* Pictures can be padded, so their sizes tell less than the spacing of pixels. A spacing that is far
- * from what the sizes say is level 0's, repeated. */
+/* Pictures can be padded, so their sizes tell less than the spacing of pixels. A spacing far from
+ * what the sizes say is level 0's, repeated. */
 double dicom_slide_downsample(const struct dicom_slide *s, int64_t level)
 {
     static const double most = 1.5;
