@@ -211,7 +211,7 @@ def test_remains_of_killed_runs_go_away():
     foreign = os.path.join(out, ".large.h5.otherhost-1073741824-1.part")
     open(foreign, "w").close()
     run(WSI2H5, "-q", "-o", out, slide())
-    expect(left_overs(out) == [os.path.basename(foreign)], "left: %s", left_overs(out))
+    expect(left_overs(out) == [], "left: %s", left_overs(out))  # that of another host, too: nobody holds its lock
 
 
 def test_names_of_slides_as_long_as_a_file_system_allows():
@@ -392,17 +392,18 @@ def test_which_remains_stay():
     other = host[:-1] + ("x" if host[-1] != "x" else "y")
     living = part_name("small.h5", host, os.getppid() if os.getppid() > 1 else os.getpid())
     held = part_name("small.h5", host, gone)
-    foreign = part_name("small.h5", other, gone)
+    foreign, foreign_held = part_name("small.h5", other, gone), part_name("small.h5", other, gone + 2)
     namesake = part_name("small2.h5", host, gone)
     left = part_name("small.h5", host, gone + 1)
-    for name in (living, held, foreign, namesake, left):
+    for name in (living, held, foreign, foreign_held, namesake, left):
         open(os.path.join(out, name), "w").close()
-    with open(os.path.join(out, held)) as f:
+    with open(os.path.join(out, held)) as f, open(os.path.join(out, foreign_held)) as g:
         fcntl.flock(f, fcntl.LOCK_EX)
+        fcntl.flock(g, fcntl.LOCK_EX)
         run(WSI2H5, "-q", "-o", os.path.join(out, "small.h5"), small())
-        expect(sorted(left_overs(out)) == sorted([living, held, foreign, namesake]), "left: %s", left_overs(out))
+        expect(sorted(left_overs(out)) == sorted([living, held, foreign_held, namesake]), "left: %s", left_overs(out))
         run(WSI2H5, "-q", "-o", out, small())  # a folder: those of all its files
-    expect(sorted(left_overs(out)) == sorted([living, held, foreign]), "left: %s", left_overs(out))
+    expect(sorted(left_overs(out)) == sorted([living, held, foreign_held]), "left: %s", left_overs(out))
 
 
 def test_remains_go_away_whichever_way_the_next_run_ends():
@@ -809,7 +810,7 @@ def test_a_slide_that_cannot_be_opened_once_gives_no_lesser_store():
             else:
                 expect(open(made_, "rb").read() == clean, "%s, open %d: another store", slide, k)
                 os.unlink(made_)
-        expect(rejected > 3, "only %d opens mattered", rejected)
+        expect(rejected >= 3, "only %d opens mattered", rejected)  # ours, and some of OpenSlide's
 
 
 main(globals())

@@ -93,10 +93,10 @@ enum { STORE_MOST_SOURCES = 1 << 16 };
 enum { STORE_CELL = 32 }; /* px of a cell of the tissue map */
 
 struct store_tissue {
-    int64_t cols, rows;    /* ceil(width / 32), ceil(height / 32) */
-    uint8_t *mask;         /* [rows][cols], 1 = tissue */
-    int64_t glass;         /* rule `saturation`: gray level of glass; 0: another rule */
-    double dark;           /* the same: tissue is below this gray level */
+    int64_t cols, rows; /* ceil(width / 32), ceil(height / 32) */
+    uint8_t *mask;      /* [rows][cols], 1 = tissue */
+    int64_t glass;      /* rule `saturation`: gray level of glass; 0: another rule */
+    double dark;        /* the same: tissue is below this gray level */
     double fraction;
 };
 

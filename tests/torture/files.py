@@ -62,7 +62,7 @@ def make_cases(t, size="600x500", openslide=False):
         Case("h5spec run --roi", [*spec, "--roi", regions, "--min-roi", "0.2", "-o", "{}/r.h5", stores[0]], "r.h5"),
         Case("h5spec run", [*spec, "-o", "{}/r.h5", stores[0]], "r.h5"),
         Case("h5spec run into a folder", [*spec, "-o", "{}/", stores[1]], "s1.h5"),
-        Case("h5spec run over another", [*spec, "-o", "{}/r.h5", stores[0]], "r.h5", results[1]),
+        Case("h5spec run over another", [*spec, "--force", "-o", "{}/r.h5", stores[0]], "r.h5", results[1]),
         Case("h5spec merge", [H5SPEC, "merge", "-q", "-o", "{}/m.h5", *results], "m.h5"),
     ]
     for name, files in make_containers(work, size).items():
