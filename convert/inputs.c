@@ -302,7 +302,9 @@ static const char *or_none(const char *text)
 /* "slides 0 path 0 below 0 target 0 problem 0 path 0 ..." */
 int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
 {
-    FILE *f = fdopen(dup(fd), "w");
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes); /* descriptors may be short */
     if (!f)
         return err_sys(e, "the list of slides cannot be kept");
     fprintf(f, "%zu%c", slides, 0);
@@ -311,7 +313,10 @@ int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
         fprintf(f, "%s%c%zu%c%s%c%s%c", i->path, 0, i->below, 0, or_none(i->target), 0,
                 or_none(i->problem), 0);
     }
-    return fclose(f) ? err_sys(e, "the list of slides cannot be kept") : 0;
+    const bool kept = fclose(f) == 0 && pwrite(fd, text, bytes, 0) == (ssize_t)bytes;
+    const int r = kept ? 0 : err_sys(e, "the list of slides cannot be kept");
+    free(text);
+    return r;
 }
 
 /* The next text, in a new buffer; NULL at the end. */
@@ -350,9 +355,12 @@ static int load_input(struct inputs *in, FILE *f, const char *path, struct err *
 
 int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e)
 {
-    FILE *f = lseek(fd, 0, SEEK_SET) == 0 ? fdopen(dup(fd), "r") : NULL;
+    const off_t bytes = lseek(fd, 0, SEEK_END);
+    char *all = malloc((size_t)(bytes > 0 ? bytes : 1));
+    const bool read = all && bytes > 0 && pread(fd, all, (size_t)bytes, 0) == (ssize_t)bytes;
+    FILE *f = read ? fmemopen(all, (size_t)bytes, "r") : NULL;
     char *text = f ? next_text(f) : NULL;
-    int r = !f ? err_sys(e, "the list of slides cannot be read") : text ? 1 : 0;
+    int r = bytes && !f ? err_sys(e, "the list of slides cannot be read") : text ? 1 : 0;
     *slides = text ? strtoul(text, NULL, 10) : 0;
     free(text);
     while (r > 0 && (text = next_text(f))) {
@@ -361,6 +369,7 @@ int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e)
     }
     if (f)
         fclose(f);
+    free(all);
     return r;
 }
 

@@ -209,7 +209,7 @@ def unchanged(p):
 def merged_again(folder):
     """How many rows were taken over. The table is what it would be if none had been there."""
     out = os.path.join(folder, "corpus.h5")
-    p = run(H5SPEC, "merge", "--table", "-o", out, results(folder))
+    p = run(H5SPEC, "merge", "--table", "--force", "-o", out, results(folder))
     expect(bytes_of(out) == bytes_of(merged(copied(folder))[0]), "a table made again is not a new one")
     run(H5SPEC, "verify", out)
     return unchanged(p)
@@ -223,7 +223,7 @@ def test_a_table_takes_over_the_rows_of_unchanged_results():
     shutil.copy(spectrum(store(slide)), results(folder, "part.h5"))
     expect(merged_again(folder) == 3, "one more")
     whole = bytes_of(table)
-    run(H5SPEC, "merge", "-q", "--table", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
+    run(H5SPEC, "merge", "-q", "--table", "--force", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
     p = run(H5SPEC, "merge", "--table", "-o", table, table, results(folder, "part.h5"))
     expect(unchanged(p) == 3 and bytes_of(table) == whole, "one more, to the table itself")
     os.unlink(results(folder, "three.h5"))
@@ -293,7 +293,7 @@ def test_slides_that_were_left_out_are_looked_at_again():
     folder, table, _ = both()
     twin = made("--size", "700x900", "--seed", "1", name="aaa")  # the pixels of slide two
     shutil.copy(spectrum(store(twin)), results(folder, "aaa.h5"))
-    argv = (H5SPEC, "merge", "--table", "--skip-duplicates", "-o", table, results(folder))
+    argv = (H5SPEC, "merge", "--table", "--skip-duplicates", "--force", "-o", table, results(folder))
     says(run(*argv).err, "same slide", "3 slides")
     p = run(*argv)
     says(p.err, "same slide", "3 slides (3 unchanged)")

@@ -332,7 +332,7 @@ def test_temporary_files_are_made_in_tmpdir():
     for ending, *argv in (("csv", "map", "--scores", path, "--slide-size", "%dx%d" % SIZE, "-o"),
                            ("html", "report", result, "-o"), ("html", "report", "--pictures", "none", result, "-o")):
         out = os.path.join(tmp(), "out." + ending)
-        p = run(H5SPEC, *argv, out, env={**os.environ, "TMPDIR": lost}, status=1)
+        p = run(H5SPEC, *argv, out, env={**os.environ, "TMPDIR": lost}, status=5)
         says(p.err, "no temporary file", lost, "set TMPDIR")
         os.mkdir(lost)
         run(H5SPEC, *argv, out, env={**os.environ, "TMPDIR": lost})

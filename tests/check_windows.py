@@ -23,7 +23,7 @@ VALUES = {"--min-roi": ("0.9",), "--roi-class": ("Tumor",), "--tissue-only": (),
           "--groups": ("2-3",), "--window": ("128",), "--stride": ("100",), "--sigma": ("0",), "--taper": ("hann",),
           "--range": ("20:100",), "--bins": ("400",)}
 # options that change no window
-OTHERS = {"--output", "--force", "--live", "--list", "--task", "--allow-duplicates", "--mix-mpp", "--features", "--on-damage",
+OTHERS = {"--output", "--force", "--live", "--list", "--task", "--allow-duplicates", "--mix-mpp", "--features", "--on-damage", "--accept-damage",
           "--device", "--threads", "--memory", "--io", "--json", "--progress", "--quiet", "--help", "--version"}
 WAYS = {"cpu": ("cpu", None), "fused": ("cuda", ""), "cuFFT": ("cuda", "small")}
 COUNTS = ("windows", "windows_missing", "windows_damaged", "windows_left_out", "windows_skipped", "windows_outside", "samples")
@@ -41,7 +41,7 @@ def counted(way, options):
     device, odd = WAYS[way]
     env = dict(os.environ, **({} if odd is None else {"WSI_STUB_DEVICES": "1", "WSI_STUB_ODD": odd}))
     out = os.path.join(tmp("result"), "result.h5")
-    p = run(STUB, "run", "-q", "--device", device, "--memory", "12M", "-o", out, *options, bad_store(), status=None, env=env)
+    p = run(STUB, "run", "-q", "--accept-damage", "--device", device, "--memory", "12M", "-o", out, *options, bad_store(), status=None, env=env)
     expect(p.returncode == 0, "%s, %s: status %d: %s", way, options, p.returncode, p.err[-300:])
     with h5py.File(out, "r") as f:
         (s,) = f["slides"].values()
