@@ -6,7 +6,8 @@
  */
 #include "cuda/windows.h"
 
-#include <cufft.h>
+#include "cuda/cufft.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -287,6 +288,7 @@ struct windows {
     struct check_device *device;
     const struct result_params *params;
     cudaStream_t stream;
+    const struct cufft *fft;
     cufftHandle plan;
     bool planned;
     int64_t batch; /* windows */
@@ -325,6 +327,7 @@ static int upload_taper(struct windows *w, struct err *e)
 struct windows *windows_create(struct check_device *d, const struct result_params *p,
                                cudaStream_t stream, struct err *e)
 {
+    struct err missing = {""};
     struct windows *w = (struct windows *)calloc(1, sizeof *w);
     if (!w) {
         err_set(e, "out of memory");
@@ -333,7 +336,10 @@ struct windows *windows_create(struct check_device *d, const struct result_param
     w->device = d;
     w->params = p;
     w->stream = stream;
-    if (upload_taper(w, e) == 0)
+    w->fft = cufft_load(&missing);
+    if (!w->fft)
+        err_set(e, "%s (cuda:%d): %.900s", d->name, d->number, missing.msg);
+    else if (upload_taper(w, e) == 0)
         return w;
     windows_free(w);
     return NULL;
@@ -370,7 +376,7 @@ bool windows_ready(const struct windows *w)
 void windows_release(struct windows *w)
 {
     if (w->planned)
-        cufftDestroy(w->plan);
+        w->fft->destroy(w->plan);
     cudaFree(w->d_gathered);
     cudaFree(w->d_spectra);
     cudaFree(w->d_mean);
@@ -387,18 +393,18 @@ static int make_plan(struct windows *w, struct err *e)
     int n[2] = {(int)w->params->window, (int)w->params->window};
     const int pixels = n[0] * n[0], half = n[0] * (n[0] / 2 + 1);
     size_t work = 0;
-    if (FFT(d, cufftCreate(&w->plan), e))
+    if (FFT(d, w->fft->create(&w->plan), e))
         return -1;
     w->planned = true;
-    if (FFT(d, cufftSetAutoAllocation(w->plan, 0), e) ||
+    if (FFT(d, w->fft->set_auto_allocation(w->plan, 0), e) ||
         FFT(d,
-            cufftMakePlanMany(w->plan, 2, n, NULL, 1, pixels, NULL, 1, half, CUFFT_R2C,
-                              (int)w->batch, &work),
+            w->fft->make_plan_many(w->plan, 2, n, NULL, 1, pixels, NULL, 1, half, CUFFT_R2C,
+                                   (int)w->batch, &work),
             e) ||
         CU(d, cudaMalloc(&w->d_work, work ? work : 1), e) ||
-        FFT(d, cufftSetWorkArea(w->plan, w->d_work), e))
+        FFT(d, w->fft->set_work_area(w->plan, w->d_work), e))
         return -1;
-    return FFT(d, cufftSetStream(w->plan, w->stream), e);
+    return FFT(d, w->fft->set_stream(w->plan, w->stream), e);
 }
 
 int windows_reserve(struct windows *w, int halved, struct err *e)
@@ -466,7 +472,8 @@ int windows_count(struct windows *w, const struct fused_args *f, struct err *e)
         const struct windows_args a = batch_args(w, f, k, all - k < w->batch ? all - k : w->batch);
         launch_gather(a, w->stream);
         if (CU(w->device, cudaGetLastError(), e) ||
-            FFT(w->device, cufftExecR2C(w->plan, w->d_gathered, (cufftComplex *)w->d_spectra), e))
+            FFT(w->device, w->fft->exec_r2c(w->plan, w->d_gathered, (cufftComplex *)w->d_spectra),
+                e))
             return -1;
         launch_count(a, w->stream);
     }

@@ -66,7 +66,7 @@ CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/inc
 # with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
 near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) \
-              -lcudart -lcufft $(if $(call on,$(CUFILE)),-lcufile) -lstdc++)
+              -lcudart_static $(if $(call on,$(CUFILE)),-lcufile) -lstdc++ -ldl -lrt)
 # as far as this toolkit has them
 LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null)))
 GENCODE   = $(if $(ARCH),-arch=$(ARCH), \

@@ -271,6 +271,15 @@ def test_windows_by_cufft():
     right(gray(), "--taper", "hann")
 
 
+def test_without_cufft():
+    """Only windows that need it miss it, and the message says so in one line."""
+    right(rgb(), cufft="none")
+    p = stub(rgb(), "--window", 64, "--stride", 64, cufft="none", status=5)
+    says(p.err, "Stub (cuda:0)", "libcufft is not found")
+    p = stub(rgb(), "--window", 64, "--stride", 64, cufft="none", device="auto")
+    says(p.err, "using the CPU: no CUDA device can be used: left out", "libcufft is not found")
+
+
 def test_stride_64_in_the_fused_kernel():
     # two rings, whose rows wrap around inside of windows; batches that begin with either parity of rows
     for options, settings in (((), {}), (("--memory", "2M"), {}), (("--memory", "2M", "-j", 3), {"devices": 3, "order": 2}),

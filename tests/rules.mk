@@ -26,8 +26,8 @@ $(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC) -isystem tests/stub_
 $(B)/tests/gds.o: cuda/gds.c $(B)/config
 	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include -isystem $(CUDA_INC) \
 	  -c -o $@ $<
-$(B)/cuda/gds.o: EXTRA = -isystem $(CUDA_INC)
-STUBBED   = $(PROCESS) $(filter-out %/gds.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c)
+$(B)/cuda/gds.o $(B)/cuda/cufft.o: EXTRA = -isystem $(CUDA_INC)
+STUBBED   = $(PROCESS) $(filter-out %/gds.o %/cufft.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c)
 $(B)/tests/h5spec_stub: $(STUBBED) $(COMMON)
 	$(link) -lstdc++ $(LDLIBS)
 # the same without libjpeg
@@ -50,7 +50,7 @@ $(B)/tests/bench_feed: $(B)/tests/bench_feed.o $(COMMON)
 $(B)/tests/bench_nvjpeg: $(B)/tests/bench_nvjpeg.o $(COMMON)
 	$(link) $(CUDA_LIBS) -lnvjpeg $(LDLIBS)
 $(B)/tests/bench_kernels: $(B)/tests/bench_kernels.o $(TEST_OBJECTS)
-	$(link) $(CUDA_LIBS) $(LDLIBS)
+	$(link) $(CUDA_LIBS) -lcufft $(LDLIBS)
 # the same with the kernels of GPUs that hold one block per multiprocessor
 $(B)/tests/%_small.o: tests/%.cu $(B)/config
 	$(call show,NVCC $<)$(NVCC) $(NVFLAGS) -DFUSED_RESIDENT=1 -c -o $@ $<
@@ -58,7 +58,7 @@ $(B)/tests/%_small.o: cuda/%.cu $(B)/config
 	$(call show,NVCC $<)$(NVCC) $(NVFLAGS) -DFUSED_RESIDENT=1 -c -o $@ $<
 $(B)/tests/bench_kernels_small: $(B)/tests/bench_kernels_small.o $(B)/tests/fused_small.o \
   $(filter-out %/fused.o,$(TEST_OBJECTS))
-	$(link) $(CUDA_LIBS) $(LDLIBS)
+	$(link) $(CUDA_LIBS) -lcufft $(LDLIBS)
 $(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
 $(B)/tests/bench_peers: tests/bench_peers.c
 	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm

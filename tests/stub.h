@@ -20,6 +20,7 @@
  *   WSI_STUB_REFUSE=N       JPEG tiles at every N-th place of a slab are left to the host
  *   WSI_STUB_GDS=WHAT       cuFile: "none" cannot be opened, "refuse" takes no file, "compat" reads
  *                           through the host, "broken" and "misused" fail at each file
+ *   WSI_STUB_CUFFT=none     cuFFT is not found
  *   WSI_STUB_CALLS=FILE     at the end, as JSON: calls, the most page-locked bytes, objects that
  *                           were not released, kernels that ran, and for each call a number that
  *                           says where in the program it comes from

@@ -1,6 +1,8 @@
 /* stub_cufft.c - cuFFT; see stub.h. */
+#include "cuda/cufft.h"
 #include "tests/stub.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void stub_run_transform(const struct plan *p, const float *in, cufftComplex *out, int device)
@@ -20,7 +22,7 @@ static struct plan *plan_of(cufftHandle h)
     return &stub.plans[h];
 }
 
-cufftResult cufftCreate(cufftHandle *h)
+static cufftResult create(cufftHandle *h)
 {
     cudaError_t r = stub_enter(stub_device);
     for (*h = 0; *h < MOST_PLANS && stub.plans[*h].used; ++*h)
@@ -31,23 +33,23 @@ cufftResult cufftCreate(cufftHandle *h)
     return stub_leave_fft(r);
 }
 
-cufftResult cufftDestroy(cufftHandle h)
+static cufftResult destroy(cufftHandle h)
 {
     cudaError_t r = stub_enter(stub_device);
     plan_of(h)->used = r != cudaSuccess;
     return stub_leave_fft(r);
 }
 
-cufftResult cufftSetAutoAllocation(cufftHandle h, int automatic)
+static cufftResult set_auto_allocation(cufftHandle h, int automatic)
 {
     cudaError_t r = stub_enter(stub_device);
     plan_of(h)->manual = !automatic;
     return stub_leave_fft(r);
 }
 
-cufftResult cufftMakePlanMany(cufftHandle h, int rank, int *n, int *inembed, int istride, int idist,
-                              int *onembed, int ostride, int odist, cufftType type, int batch,
-                              size_t *work_bytes)
+static cufftResult make_plan_many(cufftHandle h, int rank, int *n, int *inembed, int istride,
+                                  int idist, int *onembed, int ostride, int odist, cufftType type,
+                                  int batch, size_t *work_bytes)
 {
     cudaError_t r = stub_enter(stub_device);
     struct plan *p = plan_of(h);
@@ -62,21 +64,21 @@ cufftResult cufftMakePlanMany(cufftHandle h, int rank, int *n, int *inembed, int
     return stub_leave_fft(r);
 }
 
-cufftResult cufftSetWorkArea(cufftHandle h, void *d_work)
+static cufftResult set_work_area(cufftHandle h, void *d_work)
 {
     cudaError_t r = stub_enter(stub_device);
     plan_of(h)->d_work = d_work;
     return stub_leave_fft(r);
 }
 
-cufftResult cufftSetStream(cufftHandle h, cudaStream_t s)
+static cufftResult set_stream(cufftHandle h, cudaStream_t s)
 {
     cudaError_t r = stub_enter(stub_device);
     plan_of(h)->stream = s;
     return stub_leave_fft(r);
 }
 
-cufftResult cufftExecR2C(cufftHandle h, cufftReal *in, cufftComplex *out)
+static cufftResult exec_r2c(cufftHandle h, cufftReal *in, cufftComplex *out)
 {
     cudaError_t r = stub_enter(stub_device);
     const struct plan *p = plan_of(h);
@@ -89,4 +91,14 @@ cufftResult cufftExecR2C(cufftHandle h, cufftReal *in, cufftComplex *out)
     o->transform.in = in;
     o->transform.out = out;
     return stub_leave_fft(stub_queued(p->stream));
+}
+
+const struct cufft *cufft_load(struct err *e)
+{
+    static const struct cufft c = {
+        create, destroy, set_auto_allocation, make_plan_many, set_work_area, set_stream, exec_r2c};
+    if (!getenv("WSI_STUB_CUFFT"))
+        return &c;
+    err_set(e, "libcufft is not found");
+    return NULL;
 }
