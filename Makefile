@@ -38,14 +38,14 @@ PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so) $(if $(call on,$(J2K)),$(B)/libh5j2k.so)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb portable check-releases lint lint-%, \
+BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb check-releases lint lint-%, \
               $(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
 compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
 # test_h5jpeg.c includes h5jpeg.c
-link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) $(call near,../lib) -o $@ \
+link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS) -o $@ \
               $(filter-out %/h5jpeg.c,$(filter %.c %.o,$^))
 
 all: $(PROGRAMS) $(PLUGIN)
@@ -70,7 +70,7 @@ $(B)/libh5j2k.so: common/codec/h5j2k.c common/codec/j2k_decoder.c common/codec/j
 $(B)/libh5j2k.so: PLUGIN_PC = libopenjp2
 $(B)/libh5%.so: common/base/err.c common/base/utf8.c $(B)/config | needs
 	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(call pkg,--cflags,$(PLUGIN_PC)) $(LDFLAGS) \
-	  $(call near,../..) -fPIC -fvisibility=hidden -shared -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,$(PLUGIN_PC))
+	  -fPIC -fvisibility=hidden -shared -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,$(PLUGIN_PC))
 
 # style and scripts of pages: their bytes, and the SHA-256 by which a page allows them
 $(B)/page_files.h: process/draw/page.css process/draw/page.js process/run/live.js
@@ -127,10 +127,10 @@ check-all:
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory check-releases
 
-# packages, the portable folder and the tests in other releases of Debian, as root
+# packages and the tests in other releases of Debian, as root
 check-releases:
-	@$(MAKE) --no-print-directory programs-for-check portable
-	@BUILD=$(B) tests/releases $(RELEASES)
+	@$(MAKE) --no-print-directory programs-for-check wheel
+	@BUILD=$(B) $$(tests/python) tests/releases $(RELEASES)
 
 # the options in the manual pages, from --help
 man: $(PROGRAMS)
@@ -140,7 +140,7 @@ man: $(PROGRAMS)
 lint: lint-shell lint-c lint-gcc lint-man lint-format
 lint-shell:
 	shellcheck -e SC2034 .ci/run $(addprefix tests/,check python bench bench_gpu) \
-	  $(addprefix scripts/,check demo install-deps build-state make-deb make-portable make-wheel) \
+	  $(addprefix scripts/,check demo install-deps build-state make-deb) \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -189,7 +189,7 @@ DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
 SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk check demo install-deps build-state man-options \
-              make-deb make-portable make-wheel completion/% man/% debian/% conda/% container/% gallery/%) %.pyc, \
+              make-deb make-wheel completion/% man/% debian/% gallery/%) %.pyc, \
               $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
@@ -225,13 +225,11 @@ uninstall:
 # packages for this release of Debian or Ubuntu
 deb:
 	@scripts/make-deb
-# one folder with all libraries but the C library
-portable:
-	@MAKE="$(MAKE)" scripts/make-portable $(if $(filter command environment,$(origin CUDA)),CUDA=$(CUDA))
-
-# the Python package with the plug-in inside, for pip
-wheel: $(if $(PLUGIN),$(PLUGIN),needs)
-	@$(if $(PLUGIN),scripts/make-wheel $(PLUGIN),echo 'make wheel needs libjpeg $(HINT)' >&2; exit 1)
+# for pip: the programs with all libraries but the C library, and the package wsi_store
+wheel: all
+	@rm -rf $(B)/wheel
+	@$(MAKE) --no-print-directory PREFIX= HDF5_PLUGINS= DESTDIR=$(abspath $(B))/wheel/tree install >/dev/null
+	@scripts/make-wheel $(B)/wheel
 
 clean:
 	rm -rf build demo
@@ -255,14 +253,13 @@ help:
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
-	@echo 'make portable      programs with their libraries in one folder below build/portable, for other distributions'
-	@echo 'make wheel         the Python package wsi_store with the plug-in of codec jpeg, for pip, into build/wheel'
+	@echo 'make wheel         programs, their libraries and wsi_store for pip, into $(B)/wheel'
 	@echo 'make clean         removes build/ and demo/'
 	@echo 'Variables: JOBS=N or -jN (files and tests at the same time: $(JOBS)), CC CFLAGS NVCC ARCH V=1 WERROR=1,' \
 	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
         lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo programs-for-demo \
-        install uninstall deb portable wheel clean help
+        install uninstall deb wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -63,9 +63,8 @@ LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))
 NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
 CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
 CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
-# with PORTABLE=1 libraries are looked for in a folder beside the programs, and nowhere else first
-near      = $(if $(call on,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
-CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) $(if $(call on,$(PORTABLE)),,-Wl$(comma)-rpath$(comma)$(CUDA_LIB)) \
+# cuFFT is looked for there when it is first needed
+CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) \
               -lcudart_static $(if $(call on,$(CUFILE)),-lcufile) -lstdc++ -ldl -lrt)
 # as far as this toolkit has them
 LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null)))

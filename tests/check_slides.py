@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from lib import *
+from miraxfile import mirax
 from tiffpatch import *
 
 WHITE = 255
@@ -697,64 +698,6 @@ def test_what_was_never_scanned_is_missing_in_a_leica_slide():
         return slice(max(0, 128 * k - 3) // 256, min(size - 1, 128 * k + 258) // 256 + 1)
     want = np.array([[not scanned[around(y, 1024), around(x, 1536)].all() for x in range(11)] for y in range(7)])
     expect(((got & flags > 0) == want).all(), "%s", got)
-
-
-def mirax(folder, cols, rows, images, size=256):
-    """A MIRAX slide of `cols` x `rows` JPEG images, of which only `images`, {(column, row): RGB}, are there. Its path."""
-    data, name = os.path.join(folder, "m"), os.path.join(folder, "m.mrxs")
-    os.makedirs(data)
-    uuid = "0123456789ABCDEF"
-    Image.new("RGB", (64, 64)).save(name, "JPEG")  # scanners write a picture
-    with open(os.path.join(data, "Data0000.dat"), "wb") as f:
-        f.write(b"01.02" + uuid.encode() + b"000" + b"\0" * 229)
-        places = {}
-        for place, rgb in images.items():
-            b = io.BytesIO()
-            Image.fromarray(rgb).save(b, "JPEG", quality=95, subsampling=0)
-            places[place] = (f.tell(), len(b.getvalue()))
-            f.write(b.getvalue())
-    records = [(r * cols + c, *places[c, r], 0) for r in range(rows) for c in range(cols) if (c, r) in places]
-    head = b"01.02" + uuid.encode()
-    body = struct.pack("<ii", len(head) + 8, 0)        # roots: of the levels; of what is no level
-    body += struct.pack("<i", len(head) + 12)          # zoom level 0: a list of pages
-    body += struct.pack("<ii", 0, len(head) + 20)      # the first page is empty, the next one
-    body += struct.pack("<ii", len(records), 0) + b"".join(struct.pack("<iiii", *r) for r in records)
-    with open(os.path.join(data, "Index.dat"), "wb") as f:
-        f.write(head + body)
-    with open(os.path.join(data, "Slidedat.ini"), "w") as f:
-        f.write("""[GENERAL]
-SLIDE_VERSION = 01.02
-SLIDE_ID = %s
-IMAGENUMBER_X = %d
-IMAGENUMBER_Y = %d
-OBJECTIVE_MAGNIFICATION = 20
-CameraImageDivisionsPerSide = 1
-
-[HIERARCHICAL]
-INDEXFILE = Index.dat
-HIER_COUNT = 1
-HIER_0_NAME = Slide zoom level
-HIER_0_COUNT = 1
-HIER_0_VAL_0 = ZoomLevel_0
-HIER_0_VAL_0_SECTION = LAYER_0_LEVEL_0_SECTION
-NONHIER_COUNT = 0
-
-[DATAFILE]
-FILE_COUNT = 1
-FILE_0 = Data0000.dat
-
-[LAYER_0_LEVEL_0_SECTION]
-OVERLAP_X = 0
-OVERLAP_Y = 0
-MICROMETER_PER_PIXEL_X = 0.5
-MICROMETER_PER_PIXEL_Y = 0.5
-IMAGE_FILL_COLOR_BGR = 16777215
-DIGITIZER_WIDTH = %d
-DIGITIZER_HEIGHT = %d
-IMAGE_FORMAT = JPEG
-IMAGE_CONCAT_FACTOR = 0
-""" % (uuid, cols, rows, size, size))
-    return name
 
 
 def test_what_was_never_scanned_is_missing_in_a_mirax_slide():

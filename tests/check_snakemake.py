@@ -64,30 +64,6 @@ def test_slides_of_different_resolution_end_the_workflow_unless_they_may_be_mixe
     expect([s["slide"] for s in j["slides"]] == ["a", "b"], "%s", j["slides"])
 
 
-# in place of Apptainer: records the image and runs the command of `apptainer exec OPTIONS IMAGE bash -c COMMAND`
-APPTAINER = """#!/bin/sh
-case $1 in --version) echo 'apptainer version 1.3.0'; exit ;; esac
-while [ "$2" != bash ] && [ "$2" != sh ] && [ $# -gt 2 ]; do shift; done
-echo "$1" >>'%(log)s'
-shift
-PATH='%(build)s':$PATH exec "$@"
-"""
-
-
-def test_profile_for_containers():
-    """Every program runs in the image, and only there."""
-    slides, study, d = folder_of_slides("a.svs", "b.svs"), tmp("study"), tmp()
-    log, image, program = (os.path.join(d, n) for n in ("log", "wsi2h5.sif", "apptainer"))
-    open(image, "w").close()
-    with open(program, "w") as f:
-        f.write(APPTAINER % {"log": log, "build": BUILD})
-    os.chmod(program, 0o755)
-    snakemake(study, "slides=" + slides, "device=cpu", "container=" + image, profile="container", path=d)
-    used = open(log).read().split()
-    expect(used == [image] * 6, "2 conversions, 2 runs, merge, report: %s", used)
-    says(run(H5SPEC, "info", study + "/corpus.h5").out, "complete")
-
-
 if __name__ == "__main__":
     if SAN:
         print("skip snakemake: the workflow is tried without sanitizers")

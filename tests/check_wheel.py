@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The wheel of wsi_store: after `import wsi_store`, h5py reads kept tiles, on every Python and with every HDF5 at hand.
+"""The wheel: its programs need nothing of this machine; after `import wsi_store`, h5py reads kept tiles, on every Python and with
+every HDF5 at hand. tests/releases installs it where neither a compiler nor a library is.
 
 WSI_PYTHONS: more interpreters with numpy and h5py, separated by colons. build/h5py/bin/python, if it exists, has h5py of
 PyPI, which brings a libhdf5 of its own.
 """
+import base64
 import glob
+import hashlib
 import zipfile
 
 import h5py
@@ -32,18 +35,8 @@ _wheel = []
 
 def wheel():
     if not _wheel:
-        plugin = os.path.join(BUILD, "libh5jpeg.so")
-        if not os.path.exists(plugin):
-            raise Skip("this build has no libjpeg")
-        try:
-            p = subprocess.run([os.path.join(ROOT, "scripts", "make-wheel"), plugin], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               timeout=300, env={**os.environ, "PYTHON": sys.executable})
-        except subprocess.TimeoutExpired:
-            raise Skip("pip takes too long")
-        if p.returncode:
-            raise Skip("no wheel can be built here: %s" % p.stderr.decode()[-200:].replace("\n", " "))
-        _wheel.append(p.stdout.decode().split()[-1])
-    return os.path.join(ROOT, _wheel[0])
+        _wheel.append(built_wheel())
+    return _wheel[0]
 
 
 def pythons():
@@ -55,36 +48,78 @@ def slide():
     return made("--size", "700x600", name="wheel")
 
 
-def installed():
-    """A folder with what the wheel has."""
-    target = tmp("installed")
-    with zipfile.ZipFile(wheel()) as z:
-        z.extractall(target)
-    return target
+def installed(place="installed"):
+    """What pip has installed: the prefix, and the folder of packages in it."""
+    if run(sys.executable, "-m", "pip", "--version", status=None).returncode:
+        raise Skip("needs pip")
+    target = tmp(place)
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--prefix", target, wheel(), timeout=100)
+    (prefix,) = glob.glob(glob.escape(target) + "/**/bin/wsi2h5", recursive=True)
+    (package,) = glob.glob(glob.escape(target) + "/**/wsi_store", recursive=True)
+    return os.path.dirname(os.path.dirname(prefix)), os.path.dirname(package)
 
 
 @later("ci")
 def test_wheel_has_what_it_needs():
     with zipfile.ZipFile(wheel()) as z:
         names = z.namelist()
-        says(" ".join(names), "wsi_store/__init__.py", "wsi_store/py.typed", "wsi_store/plugins/libh5jpeg.so", "LICENSE")
+        says(" ".join(names), "wsi_store/__init__.py", "wsi_store/py.typed", "/licenses/LICENSE", "/scripts/wsi2h5", "/scripts/h5spec",
+             "/scripts/wsi-corpus", "/scripts/wsi-plan", "/scripts/wsi-store", "lib/wsi2h5/plugin/libh5jpeg.so", "share/man/man1/h5spec.1")
         (meta,) = [n for n in names if n.endswith("/WHEEL")]
-        says(z.read(meta).decode(), "Root-Is-Purelib: false", "Tag: py3-none-")
+        says(z.read(meta).decode(), "Root-Is-Purelib: false", "Tag: py3-none-manylinux_2_")
         for path in glob.glob(os.path.join(ROOT, "scripts/wsi_store/*.py")):
             with open(path, "rb") as f:
                 expect(z.read("wsi_store/" + os.path.basename(path)) == f.read(), "%s differs", path)
-    manylinux = "manylinux" in wheel()
-    expect(manylinux == any("wsi_store.libs/libjpeg" in n for n in names), "libjpeg is inside a manylinux wheel, and only there")
+        (record,) = [n for n in names if n.endswith("/RECORD")]
+        lines = [line.split(",") for line in z.read(record).decode().splitlines()]
+        expect({line[0] for line in lines} == set(names), "RECORD")
+        for name, digest, size in lines[:-1]:
+            data = z.read(name)
+            want = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+            expect((digest, size) == (want, str(len(data))), "RECORD: %s", name)
+        (listed,) = [n for n in names if n.endswith("/libraries/list.txt")]
+        libraries = {os.path.basename(n) for n in names if re.search(r"lib/wsi2h5/[^/]*$", n)}
+        named = [line.split() for line in z.read(listed).decode().splitlines() if not line.startswith("CUDA")]
+        expect({n[0] for n in named} == libraries and len(libraries) > 10, "list.txt: %s", {n[0] for n in named} ^ libraries)
+        texts = {os.path.basename(n)[:-4] for n in names if "/libraries/" in n}
+        lacking = [n for n in named if len(n) > 1 and n[1] not in texts]
+        expect(not lacking, "no licence of %s", lacking)
+    expect(os.path.getsize(wheel()) <= 30e6, "%d bytes", os.path.getsize(wheel()))
+
+
+@later("ci")
+def test_programs_of_the_wheel():
+    """From any place, in an empty environment and beside broken libraries, they compute the same."""
+    (target, packages), broken, out = installed("another place"), tmp(), tmp()
+    have = [n for n in os.listdir(target + "/lib/wsi2h5") if ".so" in n]
+    expect(not [n for n in have if re.match(r"(libc|libm|libpthread|ld-linux.*)\.so", n)], "the C library is in %s", have)
+    for name in have:
+        with open(os.path.join(broken, name), "w") as f:
+            f.write("no library")
+    ours = run(H5SPEC, "info", "--histogram", spectrum(store(slide()))).out
+    for env in ({}, {"LD_LIBRARY_PATH": broken}):
+        s, r = os.path.join(out, "slide.h5"), os.path.join(out, "r.h5")
+        run(target + "/bin/wsi2h5", "-q", "--force", "-o", s, slide(), env=env)
+        run(target + "/bin/h5spec", "run", "-q", "--device", "cpu", "-o", r, s, env=env)
+        expect(run(H5SPEC, "info", "--histogram", r).out == ours, "other counts")
+    for f in ("bin/h5spec", "bin/wsi2h5", "lib/wsi2h5/plugin/libh5jpeg.so", "lib/wsi2h5/plugin/libh5j2k.so"):
+        places = dict(re.findall(r"(\S+) => (.+) \(0x", run("ldd", os.path.join(target, f), env={"PATH": os.environ["PATH"]}).out))
+        theirs = {n for n, p in places.items() if not os.path.realpath(p).startswith(os.path.realpath(target))}
+        expect(all(re.match(r"lib(c|m|mvec|pthread|dl|rt|resolv|util|anl)\.so", n) for n in theirs), "%s: %s", f, theirs)
+    env = {"PATH": target + "/bin:" + os.environ["PATH"], "PYTHONPATH": packages}
+    run("wsi-corpus", "run", "--scheduler", "local", "-o", out + "/corpus", slide(), env=env)
+    says(run("wsi-corpus", "status", "-o", out + "/corpus", env=env).out, "1 processed")
+    says(run("wsi-plan", "--help", env=env).out + run("wsi-store", "--help", env=env).out, "--nodes", "patches")
 
 
 @later("ci")
 def test_h5py_reads_kept_tiles():
-    target = installed()
+    prefix, target = installed()
     for python in pythons():
         env = {k: v for k, v in os.environ.items() if k != "HDF5_PLUGIN_PATH"}
         out = run(python, "-c", READS, store(slide(), "--codec", "jpeg"), env={**env, "PYTHONPATH": target}, cwd=target).out
         before, same, plugin = out.split()[:3]
-        expect(same == "True" and plugin.startswith(target), "%s: %s", python, out)
+        expect(same == "True" and plugin.startswith(prefix), "%s: %s", python, out)
         own = glob.glob("/usr/lib/*/hdf5/serial/plugins/libh5jpeg.so") + glob.glob("/usr/local/hdf5/lib/plugin/libh5jpeg.so")
         expect(before == "fails" or own, "%s: h5py reads kept tiles without the wheel", python)
         print("# %s: %s" % (run(python, "--version").out.strip(), " ".join(out.split()[3:])))
@@ -93,7 +128,7 @@ def test_h5py_reads_kept_tiles():
 @later("ci")
 def test_another_plugin_is_kept():
     """A plug-in that HDF5 finds already reads the tiles as before."""
-    target = installed()
+    prefix, target = installed()
     upstream = os.path.join(BUILD, "tests", "upstream")
     code = ("import wsi_store, h5py, sys\n"
             "h5py.File(sys.argv[1])['pixels'][:300, :300]\n"
@@ -101,7 +136,7 @@ def test_another_plugin_is_kept():
     out = run(sys.executable, "-c", code, store(slide(), "--codec", "jpeg"),
               env={**os.environ, "PYTHONPATH": target, "HDF5_PLUGIN_PATH": upstream}, cwd=target).out
     says(out, "libh5upstream.so")
-    expect(target not in out, "%s", out)
+    expect(prefix not in out, "%s", out)
 
 
 @later("ci")

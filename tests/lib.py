@@ -451,6 +451,23 @@ def copy_of_the_tree():
     return d
 
 
+def build_words():
+    """Variables of make with which nothing of this build is built again."""
+    with open(os.path.join(BUILD, "config")) as f:
+        config = f.read()
+    arch = re.findall(r"-arch=(\S+)", config)
+    return ["B=" + os.path.relpath(BUILD, ROOT), *(["ARCH=" + arch[0]] if arch else []), *([] if "-DHAVE_CUDA" in config else ["CUDA=0"]),
+            *(["WERROR=1"] if "-Werror" in config else [])]
+
+
+def built_wheel():
+    """What `make wheel` makes of this build."""
+    if not shutil.which("patchelf"):
+        raise Skip("patchelf is not installed")
+    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
+    return os.path.join(ROOT, run("make", "wheel", *build_words(), cwd=ROOT, env=env, timeout=900).out.split(":")[0].split("\n")[-1])
+
+
 def left_overs(folder):
     """Everything in a folder that is no finished file."""
     return [f for f in stores_in(folder) if f.startswith(".") or not f.endswith(".h5")]

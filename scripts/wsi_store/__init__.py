@@ -23,7 +23,7 @@ Pixels are the bytes that h5spec computes from, for every codec:
     j2k       libh5j2k.so of wsi2h5
     others    hdf5plugin
 
-Both are part of the wheel (`make wheel`). They are also found in HDF5_PLUGIN_PATH, and where `make install` puts
+Both are part of the wheel (`make wheel`). They are found in HDF5_PLUGIN_PATH, and where pip or `make install` puts
 them. libh5jpeg.so is the quickest, as it decodes only the part of a chunk that is needed, and the strictest: all damage is an error.
 They are HDF5's filters as well: after `import wsi_store`, h5py reads kept tiles.
 

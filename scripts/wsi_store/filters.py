@@ -11,12 +11,13 @@ NAME, J2K_NAME = "libh5jpeg.so", "libh5j2k.so"
 
 
 def plugin_paths(name: str = NAME) -> list[str]:
-    """Where a plug-in is: HDF5_PLUGIN_PATH, inside this package, where `make install` puts it, in a source tree that
-    is built, in the package hdf5-plugin-h5jpeg of a distribution."""
+    """Where a plug-in is: HDF5_PLUGIN_PATH, where `make install` or pip puts it, in a source tree that is built, in the
+    package hdf5-plugin-h5jpeg of a distribution."""
     here = os.path.dirname(os.path.realpath(__file__))
     folders = os.environ.get("HDF5_PLUGIN_PATH", "").split(os.pathsep)
-    folders += [os.path.join(here, "plugins"), os.path.join(here, "..", "..", "..", "lib", "wsi2h5", "plugin"),
-                os.path.join(here, "..", "..", "build"), "/usr/local/lib/wsi2h5/plugin", "/usr/lib/wsi2h5/plugin"]
+    # this package is in PREFIX/share/wsi2h5, PREFIX/lib/python3/site-packages, or as of pip --target in PREFIX
+    folders += [os.path.join(here, *[".."] * up, "lib", "wsi2h5", "plugin") for up in (3, 4, 1)]
+    folders += [os.path.join(here, "..", "..", "build"), "/usr/local/lib/wsi2h5/plugin", "/usr/lib/wsi2h5/plugin"]
     found = [p for f in folders if f for p in glob.glob(os.path.join(glob.escape(f), name))]
     return found + glob.glob("/usr/lib/*/hdf5/serial/plugins/" + name)
 
