@@ -64,7 +64,7 @@ def test_deb():
         says(run("dpkg-deb", "-f", path, "Maintainer").out, "A & B <a@example.org>")
         files[name] = [line.split()[5] for line in run("dpkg-deb", "-c", path).out.splitlines() if not line.startswith("d")]
     says(" ".join(files["wsi2h5"]), "./usr/bin/wsi2h5 ", "./usr/bin/h5spec ", "./usr/bin/wsi-corpus ", "wsi-plan.1.gz",
-         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_wsi2h5", "./usr/share/wsi2h5/slurm/process.sh")
+         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_wsi2h5", "./usr/share/wsi2h5/nextflow/main.nf")
     says(" ".join(files["hdf5-plugin-h5jpeg"]), "/hdf5/serial/plugins/libh5jpeg.so")
     says(" ".join(files["python3-wsi-store"]), "/dist-packages/wsi_store/store.py", "./usr/bin/wsi-store", "wsi-store.1.gz")
     depends = run("dpkg-deb", "-f", os.path.join(tree, "build/deb", [p[0] for p in packages if p[1] == "wsi2h5"][0]), "Depends").out
@@ -90,7 +90,7 @@ def test_versions_of_packages():
 
 # --- manual pages of the scripts ---
 
-PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("run", "status", "cancel")], "wsi-plan": [("scripts/plan",)],
+PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("plan", "run", "step", "finish", "status", "cancel", "remove")], "wsi-plan": [("scripts/plan",)],
          "wsi-store": [("scripts/wsi-store", c) for c in ("patches", "coords", "index")]}
 
 

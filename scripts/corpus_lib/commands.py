@@ -1,4 +1,4 @@
-"""The commands run, status and cancel. Each returns the exit status."""
+"""The commands. Each returns the exit status."""
 import json
 import os
 import re
@@ -7,40 +7,33 @@ import signal
 import sys
 import time
 
-from corpus_lib import checks
-from corpus_lib.again import try_again
-from corpus_lib.attempts import Attempts
-from corpus_lib.cluster import submit_all
-from corpus_lib.device import choose_device
-from corpus_lib.files import (DONE, PART, TROUBLE, USAGE, ask, counted, die, fresh, program, say,
-                              write_whole)
+from corpus_lib.engines import (PATIENCE, SCHEDULERS, Away, active_tasks, choose, patient, run_local, scheduler_of, submit_run)
+from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, ask, counted, die, program, say, write_whole
+from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
-from corpus_lib.local import run_local
-from corpus_lib.progress import Progress
-from corpus_lib.report import write_report
-from corpus_lib.remove import BEYOND, find, remove
-from corpus_lib.schedulers import (PATIENCE, SCHEDULERS, Away, active_tasks, choose_scheduler,
-                                   patient)
+from corpus_lib.outcome import Outcome
+from corpus_lib.planned import (LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, remaining, verify, version_of,
+                                write_plan)
+from corpus_lib.remove import find, remove, removed_text
 from corpus_lib.state import Corpus
-from corpus_lib.status import (headline, is_merged, look, print_prometheus, print_status, status_of,
-                               verdict)
-from corpus_lib.steps import remake
+from corpus_lib.status import headline, is_merged, print_prometheus, print_status, status_of, verdict
+from corpus_lib.step import children, command_step
+
+SHARED = ("wsi2h5", "h5spec", "stores")  # one corpus, one set of parameters
 
 
-# --- run ---
+# --- options ---
 
-def check_options(corpus, settings):
+def check_options(corpus):
     """Wrong options of the programs are reported now, once, and not by every task."""
-    if "--keep-tree" in settings["wsi2h5"]:
-        die("--wsi2h5 --keep-tree: a corpus has one folder of stores; slides with the same name get "
-            "numbers", USAGE)
-    if "--anonymous" in settings["wsi2h5"]:
-        die("--wsi2h5 --anonymous: a corpus finds stores by the names of their slides; run wsi2h5 "
-            "--anonymous, then h5spec", USAGE)
-    for argv in ([program("wsi2h5")] + settings["wsi2h5"] +
-                 ["--list", os.devnull, "-o", corpus.stores],
-                 [program("h5spec"), "run"] + settings["h5spec"] +
-                 ["-o", corpus.path("results"), "/dev/null/x.h5"]):
+    for option, why in (("--keep-tree", "a corpus has one folder of stores; slides with the same name get numbers"),
+                        ("--anonymous", "a corpus finds stores by the names of their slides; run wsi2h5 --anonymous, then h5spec")):
+        if option in corpus.settings["wsi2h5"]:
+            die("--wsi2h5 %s: %s" % (option, why), USAGE)
+    each = [r.options for r in corpus.records if r.options]
+    for argv in [[program("wsi2h5"), *corpus.settings["wsi2h5"], *words, "--list", os.devnull, "-o", corpus.stores]
+                 for words in [[]] + [shlex.split(text) for text in sorted(set(each))]] + [
+                     [program("h5spec"), "run", *corpus.settings["h5spec"], "-o", corpus.path("results"), "/dev/null/x.h5"]]:
         p = ask(*argv)
         if p.returncode == USAGE:
             die(p.stderr.strip().split("\n")[0], USAGE)
@@ -54,145 +47,164 @@ def with_codec(words):
     return ["--codec", "keep" if kept else "deflate"] + words
 
 
-def shared_settings(corpus, o):
-    """The options that all runs of a corpus share: one corpus, one set of parameters."""
-    kept = corpus.settings
-    wsi2h5 = o.wsi2h5
-    if not kept:
-        wsi2h5 = with_codec(wsi2h5 or [])
-    elif wsi2h5 is not None and kept["wsi2h5"] != wsi2h5:
-        wsi2h5 = with_codec(wsi2h5)
-    new = {"wsi2h5": wsi2h5, "h5spec": o.h5spec, "stores": o.stores and os.path.abspath(o.stores)}
-    for name in new:
-        if new[name] is None:
-            new[name] = kept[name] if kept else None if name == "stores" else []
-        elif kept and kept[name] != new[name]:
+def take_options(corpus, o):
+    """The options that all runs of a corpus share. Others than before are wrong usage."""
+    kept, new = corpus.settings, {"wsi2h5": o.wsi2h5, "h5spec": o.h5spec, "stores": o.stores and os.path.abspath(o.stores)}
+    begun = "wsi2h5" in kept
+    if not begun or new["wsi2h5"] not in (None, kept["wsi2h5"]):
+        new["wsi2h5"] = with_codec(new["wsi2h5"] or [])
+    for name in SHARED:
+        if not begun:
+            kept[name] = new[name] if new[name] is not None or name == "stores" else []
+        elif new[name] not in (None, kept[name]):
             before = kept[name] if name == "stores" else " ".join(map(shlex.quote, kept[name]))
-            die("%s was started with %s; use another folder for other options, with --stores %s to "
-                "keep the converted slides" % (
-                    corpus.out, "--%s '%s'" % (name, before) if before else "no --" + name,
-                    corpus.stores))
-    for name in ("allow_duplicates", "table"):
-        new[name] = getattr(o, name) or bool(kept and kept.get(name))
-    return new
+            die("%s was started with %s; use another folder for other options, with --stores %s to keep the converted "
+                "slides" % (corpus.out, "--%s '%s'" % (name, before) if before else "no --" + name, corpus.stores), USAGE)
+    corpus.stores = kept["stores"] or corpus.stores
+    for flag in ("allow_duplicates", "table", "discard_stores"):
+        kept[flag] = getattr(o, flag) or bool(kept.get(flag))
+    if kept["discard_stores"] and kept["stores"]:
+        die("--discard-stores: %s belongs to another corpus" % corpus.stores, USAGE)
 
 
-def run_settings(o, shared, scheduler):
-    """All settings of one run."""
-    gpus, process = choose_device(o.gpus, scheduler, shared["h5spec"])
-    if shared["allow_duplicates"]:
-        process = process + ["--allow-duplicates"]
-    return dict(shared, scheduler=scheduler, retries=o.retries, stage=o.stage, tasks=o.tasks, at_once=o.at_once, gpus=gpus,
-                process=process, group_tasks=o.group_tasks, options=o.options,
-                convert_job=o.convert_job, process_job=o.process_job,
-                programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
+def choose_device(asked, engine, options):
+    """(GPUs per task or None, options of h5spec to add). A task never holds a GPU while it computes on the CPU:
+    with a GPU it gets --device cuda, which fails if the GPU cannot be used; without one, --device cpu."""
+    values = [b for a, b in zip(options, options[1:]) if a == "--device"] + [w[9:] for w in options if w.startswith("--device=")]
+    device, gpus = values[-1] if values else None, asked
+    cuda = bool(re.search(r"^backends?:[^;]*\bcuda\b", ask(program("h5spec"), "--version").stdout, re.M))
+    if gpus is None and engine in SCHEDULERS:
+        gpus = int(device.startswith("cuda") if device else cuda)
+        if not device and not cuda:
+            say("h5spec was built without CUDA: tasks compute on CPUs and request no GPU")
+    if gpus and not cuda:
+        die("--gpus %d: %s was built without CUDA; use --gpus 0 to compute on CPUs, or name another build in H5SPEC" % (
+            gpus, program("h5spec")), USAGE)
+    if device is None:
+        return gpus, [] if gpus is None else ["--device", "cuda" if gpus else "cpu"]
+    if gpus is not None and (gpus > 0) != device.startswith("cuda"):
+        die("--gpus %d and --h5spec '--device %s' contradict each other; leave one out" % (gpus, device), USAGE)
+    return gpus, []
 
 
-def command_run(o):
+# --- plan, run ---
+
+def prepare(o, engine):
+    """Brings the corpus up to date with what the user names. Returns (corpus, its lock, what remains)."""
     if os.path.exists(o.out) and not os.path.isdir(o.out):
         die("%s is not a folder" % o.out)
     corpus = Corpus(o.out)
-    again = [path for path in corpus.rejected if os.path.lexists(path)]
+    again = [path for path in corpus.settings.get("rejected", {}) if os.path.lexists(path)]
     slides, problems = gather(o.slides + again, o.list)
     if not slides and not corpus.is_known():
         for path, problem in problems.items():
             say("%s: %s" % (path, problem))
         die("no slides found" if problems else "no slides given", PART if problems else USAGE)
+    if engine in SCHEDULERS and not re.match(r"^[A-Za-z0-9_./+=@-]+$", corpus.out):
+        die("%s: with a scheduler, the path may have only ASCII letters, digits and _./+=@-" % corpus.out)
     os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
-    scheduler = choose_scheduler(o.scheduler, o.options)
-    if scheduler != "local" and not re.match(r"^[A-Za-z0-9_./+=@-]+$", corpus.out):
-        die("%s: with a scheduler, the path may have only ASCII letters, digits and _./+=@-" %
-            corpus.out)
-    shared = shared_settings(corpus, o)
-    settings = run_settings(o, shared, scheduler)
-    corpus.stores = settings["stores"] or corpus.stores
-    check_options(corpus, settings)
-    for folder in ("results", "parts", "runs", "logs", corpus.stores):
+    take_options(corpus, o)
+    gpus, process = choose_device(o.gpus, engine, corpus.settings["h5spec"])
+    for folder in ("results", "logs", corpus.stores):
         os.makedirs(corpus.path(folder), exist_ok=True)
     held = corpus.lock()
     check_idle(corpus)
-    if corpus.settings != shared:
-        write_whole(corpus.path("settings.json"), json.dumps(shared) + "\n")
-    left_out = corpus.add_inputs(slides, problems)
+    corpus.settings["run"] = Corpus(o.out).run
+    corpus.clean()
+    left_out = corpus.add(slides, problems)
+    check_options(corpus)
     if left_out:
         say("%s withdrawn earlier, left out (withdrawn.txt)" % counted(left_out, "slide"))
-    corpus = Corpus(o.out)
-    corpus.clean()
-    corpus.prepare_inputs()
-    status = start(corpus, settings, o)
-    held.close()
-    return status
-
-
-def start(corpus, settings, o):
-    """Begins what remains; with a scheduler it returns before that is done, unless --wait."""
-    checks.read_results(corpus, corpus.slides)
-    corpus.mark_duplicates()
-    corpus.settle()
-    scheduler = SCHEDULERS.get(last_scheduler(corpus))
-    attempts = Attempts(corpus, scheduler)
-    late, (convert, process) = attempts.suspects(), corpus.remain("convert", "process")
-    attempts.save()  # before begin() notes what is converted now
-    corpus.begin(convert)
+    close(corpus)
+    verify(corpus, changed_results(corpus))
+    corpus.run.update(engine=engine, gpus=gpus, process=process, tries=0, doubled=0, exclude=[], local=None,
+                      programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
+    corpus.run.pop("problem", None)
     corpus.save()
-    convert = [corpus.input(s) for s in sorted(convert, key=lambda s: s.key in late)]
-    process = [corpus.input(s) for s in process]
-    st = status_of(corpus, None, 0, time.time(), attempts)
-    if not convert and not process and is_merged(st):
-        if all(fresh(corpus.path("report.html"), row["file"]) for row in st["merged"]):
+    renew = ", ".join(map(version_of, ("wsi2h5", "h5spec"))) if o.renew else None
+    return corpus, held, remaining(corpus, renew=renew)
+
+
+def close(corpus):
+    """Reads what the last run has left."""
+    try:
+        Outcome(corpus, True, scheduler_of(corpus))
+    except Away:
+        Outcome(corpus, True)
+
+
+def command_plan(o):
+    corpus, held, work = prepare(o, "")
+    write_plan(corpus, work, MOST_BATCHES, o.batch)
+    print(plan_path(corpus))
+    held.close()
+    return DONE
+
+
+def command_run(o):
+    engine = choose(o.scheduler, o.options)
+    corpus, held, work = prepare(o, engine)
+    st = status_of(corpus, 0)
+    if not work and is_merged(st):
+        page = corpus.path("report.html")
+        if os.path.exists(page) and all(os.path.getmtime(page) >= os.path.getmtime(row["file"]) for row in st["merged"]):
             say("nothing to do")
         else:  # the run before was stopped at its end
             write_report(corpus, st)
         print_status(st)
         return verdict(st)
-    if settings["scheduler"] == "local":
-        return run_local(corpus, settings, convert, o.progress)
-    run = corpus.new_run(settings)
-    submit_all(corpus, run, settings, convert, process)
-    say("run %d: %s" % (run, ", ".join("%s %s%s" % (
-        kind, number, " (%s)" % counted(int(n), "task") if n != "0" else "")
-        for kind, number, n, _ in corpus.jobs(run) if number != "-")))
+    corpus.run.update(retries=o.retries, at_once=o.at_once, options=o.options, convert_job=o.convert_job,
+                      process_job=o.process_job)
+    if engine == "local":
+        write_plan(corpus, work, MOST_BATCHES, o.batch or max(1, min(LOCAL_BATCH, -(-len(work) // (o.tasks or 1)))))
+        run_local(corpus, o.tasks)
+        status = finish(corpus, True)
+        return STOPPED if children.stopped else status
+    write_plan(corpus, work, min(SCHEDULERS[engine].limit(), MOST_BATCHES), o.batch)
+    if not corpus.run["batches"]:
+        return finish(corpus, True)
+    submit_run(corpus, o.dry_run)
+    held.close()
+    if o.dry_run:
+        return DONE
+    say("jobs %s" % ", ".join("%s %s" % job for job in corpus.jobs().items()))
     if not o.wait:
         say("see: %s status -o %s" % (sys.argv[0], shlex.quote(corpus.out)))
         return DONE
-    return wait(corpus.out, o.progress)
+    return wait(corpus.out)
 
 
-def wait(out, when):
-    """Waits for the last run. Returns the exit status."""
-    progress = Progress(when)
-    corpus, shown = Corpus(out), time.time()
+def wait(out):
+    """Waits for the last run, and names once what will never run. Returns the exit status."""
+    told, shown = set(), time.time()
     while True:
-        while patient(lambda: active_tasks(corpus)[1]):
-            time.sleep(2)
-            if progress.on and time.time() - shown >= max(5, progress.pause):
-                progress.show(headline(look(Corpus(out), time.time())))
+        corpus = Corpus(out)
+        active, held = patient(lambda: active_tasks(corpus))
+        for text in held[:5]:
+            if text not in told:
+                say(text)
+            told.add(text)
+        if active:
+            if time.time() - shown > 60:
+                Outcome(corpus)
+                say(headline(status_of(corpus, active)))
                 shown = time.time()
-        progress.end()
-        if not finish_for(corpus):
-            break
-    st = look(Corpus(out), time.time())
-    print_status(st)
-    return verdict(st)
-
-
-def finish_for(corpus):
-    """A merge job that a sick node has ended left slides untried. True if they are tried again."""
-    corpus = Corpus(corpus.out)
-    run = corpus.runs()[-1]
-    scheduler = SCHEDULERS.get(corpus.run_settings(run).get("scheduler"))
-    return bool(scheduler) and try_again(corpus, Attempts(corpus, scheduler), run)
-
-
-def last_scheduler(corpus):
-    runs = corpus.runs()
-    return corpus.run_settings(runs[-1]).get("scheduler") if runs else None
+            time.sleep(2)
+            continue
+        if corpus.run.get("closed"):  # by the finish job
+            st = status_of(corpus, 0)
+            print_status(st)
+            return verdict(st)
+        with corpus.lock():
+            status = finish(Corpus(out), True, again=True)  # a sick node has ended the finish job
+        if status is not None:
+            return status
 
 
 def check_idle(corpus):
     """Only one run at a time."""
     try:
-        _, active = patient(lambda: active_tasks(corpus), PATIENCE)
+        active, _ = patient(lambda: active_tasks(corpus), PATIENCE)
     except Away as e:
         die("%s: whether a run is going on is not known, because the scheduler does not answer (%s)" % (
             corpus.out, e), TROUBLE)
@@ -201,23 +213,56 @@ def check_idle(corpus):
             corpus.out, counted(active, "task")))
 
 
+# --- step, finish ---
+
+def command_finish(o):
+    corpus = known_corpus(o.out)
+    if o.run and o.run != corpus.number:
+        die("run %d has been followed by run %d" % (o.run, corpus.number))
+    held = corpus.lock() if not o.run else open(os.devnull)  # the run's own job keeps others out by being at work
+    os.environ.update({n: p for n, p in corpus.run.get("programs", {}).items() if n not in os.environ})
+    closing = bool(o.run) or not patient(lambda: active_tasks(corpus), PATIENCE)[0]
+    status = finish(corpus, closing, again=bool(o.run))
+    held.close()
+    return DONE if status is None else status
+
+
+def step(o):
+    return command_step(known_corpus(o.out), o.batch, o.stage)
+
+
 # --- status, cancel ---
 
 def known_corpus(out):
     corpus = Corpus(out)
     if not corpus.is_known() and not corpus.withdrawn:
-        die("%s: not a corpus (it has no slides.txt); begin one with: corpus run -o %s SLIDES" % (
+        die("%s: not a corpus (it has no names.txt); begin one with: corpus run -o %s SLIDES" % (
             out, shlex.quote(out)))
     return corpus
 
 
+def looked_at(out):
+    """The status of a corpus at this moment. Nothing is written."""
+    corpus = known_corpus(out)
+    try:
+        active, held = active_tasks(corpus)
+    except Away as e:
+        Outcome(corpus)
+        return corpus, dict(status_of(corpus, None), scheduler=str(e))
+    known = corpus.run.get("engine") != ""  # what another engine does is not known before `finish`
+    try:
+        Outcome(corpus, known and not active, scheduler_of(corpus))
+    except Away:
+        Outcome(corpus)
+    return corpus, status_of(corpus, active, held)
+
+
 def command_status(o):
-    known_corpus(o.out)
     while True:
-        st = look(Corpus(o.out), time.time())
+        corpus, st = looked_at(o.out)
         last = not o.watch or st["active_tasks"] == 0
         if o.html and last:
-            write_report(Corpus(o.out), st)
+            write_report(corpus, st)
         if o.json:
             print(json.dumps(st), flush=True)
         elif o.prometheus:
@@ -235,21 +280,16 @@ def command_status(o):
 
 def command_cancel(o):
     corpus = known_corpus(o.out)
-    scheduler, active = patient(lambda: active_tasks(corpus), PATIENCE)
+    active, _ = patient(lambda: active_tasks(corpus), PATIENCE)
     if not active:
         say("nothing is running")
         return DONE
-    run = corpus.runs()[-1]
-    if not scheduler:
-        os.kill(int(corpus.jobs(run)[0][1].split(" ")[1]), signal.SIGTERM)
+    if corpus.run.get("local"):
+        os.kill(int(corpus.run["local"][1]), signal.SIGTERM)
         return DONE
-    corpus.stop(run)
-    for _ in range(2):  # the look-up or the merge job may have submitted others meanwhile
-        for again in corpus.runs()[-2:]:
-            ids = [j[1] for j in corpus.jobs(again) if j[1].isdigit()]
-            if again >= run and ids:
-                corpus.stop(again)
-                scheduler.cancel(ids)
+    write_whole(corpus.path("cancelled"), "")
+    for _ in range(2):  # the finish job may have submitted others meanwhile
+        scheduler_of(corpus).cancel(list(Corpus(o.out).jobs().values()))
         time.sleep(0.5)
     say("cancelled; finished slides are kept, run again to continue")
     return DONE
@@ -266,16 +306,14 @@ def command_remove(o):
         return PART
     held = corpus.lock()
     check_idle(corpus)
-    shared = corpus.shares_stores()
     os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
-    attempts = Attempts(corpus, SCHEDULERS.get(last_scheduler(corpus)))
-    for s in slides:
-        attempts.of.pop(s.key, None)
-    attempts.save()
+    close(corpus)
+    from corpus_lib.finish import read_results
+    read_results(corpus, [r for r in slides if os.path.exists(corpus.result(r))])
     remove(corpus, slides)
-    status = remake(corpus, attempts)
+    status = finish(corpus, True)
     held.close()
-    say("%s removed; " % counted(len(slides), "slide") + BEYOND % corpus.out)
-    if shared:
+    say(removed_text(len(slides), corpus.out))
+    if corpus.settings.get("stores"):
         say("%s belongs to another corpus: remove the slide there, too" % corpus.stores)
     return status

@@ -1,4 +1,4 @@
-"""What every module uses: exit statuses, messages, programs, small text files, ages of files."""
+"""What every module uses: exit statuses, messages, programs, small text files, stamps of files."""
 import errno
 import json
 import os
@@ -22,13 +22,12 @@ def die(text, status=PART):
 
 
 def counted(n, thing):
-    """`1 slide`, `2 slides`"""
-    return "%d %s%s" % (n, thing, "" if n == 1 else "s")
+    """`1 slide`, `2 slides`, `2 batches`"""
+    return "%d %s%s" % (n, thing, "" if n == 1 else "es" if thing.endswith("ch") else "s")
 
 
 def ask(*argv, given="", timeout=None):
-    """Runs a command, with `given` as its standard input; returns what subprocess.run returns, with
-    text of any bytes."""
+    """Runs a command, with `given` as its standard input; text may have any bytes."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, input=given,
                           encoding="utf-8", errors="surrogateescape", timeout=timeout)
 
@@ -56,29 +55,41 @@ def program(name):
     return os.path.abspath(path)
 
 
+def version_of(name):
+    """Such as "h5spec 0.2.0"."""
+    words = ask(program(name), "--version").stdout.split()[:2]
+    return " ".join(words) if len(words) == 2 else name
+
+
 # --- small text files ---
 
 def read_lines(path):
     """The lines of a file that are not empty; none if the file does not exist."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as f:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
             return [line for line in f.read().split("\n") if line]
     except FileNotFoundError:
         return []
 
 
-def read_json(path, default):
-    """The content of a JSON file; `default` if it does not exist or is damaged."""
+def read_state(path, kind, remedy):
+    """The content of a JSON file of ours, `kind` or an empty one if it does not exist."""
     try:
         with open(path, encoding="utf-8") as f:
-            return json.load(f)
-    except (FileNotFoundError, ValueError):
-        return default
+            found = json.load(f)
+        if isinstance(found, kind):
+            return found
+    except FileNotFoundError:
+        return kind()
+    except ValueError:
+        pass
+    die("%s: damaged; %s" % (path, remedy))
 
 
 def key(path):
     """A path as it comes back from JSON, where bytes that are not UTF-8 have been replaced."""
-    return re.sub("\ufffd+", "\ufffd", os.fsencode(path).decode("utf-8", "replace"))
+    return path if path.isascii() else re.sub(
+        "\ufffd+", "\ufffd", os.fsencode(path).decode("utf-8", "replace"))
 
 
 def write_whole(path, text):
@@ -87,13 +98,17 @@ def write_whole(path, text):
     fd = open_own(new, os.O_EXCL)
     try:
         with open(fd, "w", encoding="utf-8", errors="surrogateescape") as f:
-            f.write(text)
+            f.writelines(text)
             f.flush()
             sync(f.fileno())
         os.rename(new, path)
     except OSError:
         os.unlink(new)
         raise
+
+
+def write_list(path, lines):
+    write_whole(path, (line + "\n" for line in lines))
 
 
 def sync(fd):
@@ -111,20 +126,11 @@ def open_own(path, flags=0):
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o666)
 
 
-def appended(path):
-    """A text file that is open for appending."""
-    return open(open_own(path, os.O_APPEND), "a", encoding="utf-8", errors="surrogateescape")
-
-
-def write_list(path, lines):
-    write_whole(path, "".join(line + "\n" for line in lines))
-
-
-# --- ages ---
+# --- stamps ---
 
 def look(path):
-    """os.stat(path); None if the file cannot be found. An error that may pass, such as ESTALE of NFS, does not
-    say that a file is missing: it is raised."""
+    """os.stat(path); None if the file cannot be found. An error that may pass, such as ESTALE of NFS,
+    does not say that a file is missing: it is raised."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -133,12 +139,6 @@ def look(path):
         if e.errno in (errno.ELOOP, errno.ENAMETOOLONG):
             return None
         raise
-
-
-def age(path):
-    """Time of the last change in ns; None if the file does not exist."""
-    at = look(path)
-    return at.st_mtime_ns if at else None
 
 
 def stamp_of(at):
@@ -151,10 +151,16 @@ def stamp(path):
     return stamp_of(look(path))
 
 
-def fresh(made, source):
-    """`made` exists and is not older than `source`, which need not exist any more."""
-    a, b = age(made), age(source)
-    return a is not None and (b is None or a >= b)
+def not_older(made, source):
+    """`made` is not older than `source`, which need not exist; both as of os.stat()."""
+    return source is None or made.st_mtime_ns >= source.st_mtime_ns
+
+
+def remove_file(path):
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def stem(path):

@@ -11,7 +11,7 @@ import os
 import re
 
 from corpus_lib.dicom import series_of
-from corpus_lib.files import read_lines
+from corpus_lib.files import PART, die
 
 ENDS = (".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif",
         ".dcm")
@@ -103,11 +103,27 @@ def search(folder):
     return sorted(slides), problems
 
 
+def lines_of(name):
+    """[(slide or folder, its options)] of a list: one per line, options of wsi2h5 after a tab."""
+    try:
+        with open(name, "rb") as f:
+            data = f.read()
+    except OSError as e:
+        die("%s: cannot read the list: %s" % (name, e.strerror), PART)
+    if b"\0" in data:
+        die("%s: not a list of paths; save it as UTF-8 (it may be UTF-16)" % name, PART)
+    lines = os.fsdecode(data[3:] if data.startswith(b"\xef\xbb\xbf") else data).split("\n")
+    rows = (line.rstrip("\r").partition("\t") for line in lines)
+    return [(path, options.strip()) for path, _, options in rows if path and path[0] != "#"]
+
+
 def gather(words, lists):
-    """([slide], {path: problem}) of slides, folders and lists of them; all paths absolute."""
+    """({slide: its options or None}, {path: problem}) of slides, folders and lists of them; all paths
+    absolute. What a list says of a slide holds, wherever else it is named."""
     slides, problems = {}, {}
-    lines = [line for name in lists for line in read_lines(name) if not line.startswith("#")]
-    for word in map(os.path.abspath, words + lines):
+    rows = [(word, None) for word in words] + [row for name in lists for row in lines_of(name)]
+    for word, options in rows:
+        word = os.path.abspath(word)
         found, bad = search(word) if os.path.isdir(word) else ([word], {})
         problems.update(bad)
         for slide in found:
@@ -115,5 +131,5 @@ def gather(words, lists):
             if problem:
                 problems[slide] = problem
             else:
-                slides[slide] = True
-    return list(slides), problems
+                slides[slide] = options if options is not None else slides.get(slide)
+    return slides, problems

@@ -27,10 +27,6 @@ def count(text):
     return value
 
 
-def progress(text):
-    return text if text in ("auto", "no") else positive(text)
-
-
 def joined(argv):
     """Joins options that hold options to their value, because argparse takes -x for an option."""
     out, holds = [], ("--wsi2h5", "--h5spec", "--convert-job", "--process-job")
@@ -42,61 +38,74 @@ def joined(argv):
     return out
 
 
-def add_run(commands):
-    run = commands.add_parser(
-        "run", help="do what remains", formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="%(prog)s [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]",
-        description="Converts, processes and merges what remains. Options after -- go to sbatch\n"
-        "or qsub with every job.", epilog=EXAMPLE + STATUS)
-    add = run.add_argument
+def add_inputs(add):
+    """What plan and run have in common."""
     add("slides", nargs="*", metavar="SLIDE", help="a slide, or a folder to search for slides")
-    add("--list", action="append", default=[], metavar="FILE",
-        help="slides or folders, one per line")
-    add("-o", "--out", required=True, metavar="OUT",
-        help="folder of the corpus; created if missing")
+    add("--list", action="append", default=[], metavar="FILE", help="slides or folders, one per line; after a tab, "
+        "options of wsi2h5 for them alone, such as --mpp-override 0.5")
     add("--stores", metavar="FOLDER", help="folder of the stores (OUT/stores); name that of "
         "another corpus to process its stores with other options of h5spec")
-    add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
-        help="auto: the one whose command is in PATH, else local (auto)")
-    add("--tasks", type=positive, default=0, metavar="N", help="tasks per array (one per slide, up "
-        "to the scheduler's limit); local: processes at a time (1)")
-    add("--at-once", type=positive, default=0, metavar="N",
-        help="tasks of an array that run at a time")
-    add("--group-tasks", action="store_true", help="process each slide in an array of its own, "
-        "with one task per group of the store")
+    add("--batch", type=positive, default=0, metavar="N", help="slides per batch (as many as keep a plan within "
+        "1,000 batches)")
     add("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets "
-        "--device cuda. 0: compute on CPUs (1 if h5spec was built with CUDA, else 0; local: h5spec "
-        "decides)")
+        "--device cuda. 0: compute on CPUs (under a scheduler 1 if h5spec was built with CUDA, else 0; elsewhere "
+        "h5spec decides)")
     for name in ("wsi2h5", "h5spec"):
         add("--" + name, type=shlex.split, metavar="'OPTIONS'", help="options of %s; the same in "
             "every run of a corpus%s" % (name, "" if name == "h5spec" else
                                          " (--codec keep, unless you name a codec or --gray)"))
     add("--allow-duplicates", action="store_true", help="merge slides that are the same slide "
-        "(equal quickhash); by default only the first is merged")
+        "(equal quickhash); by default only the first by name is merged")
     add("--table", action="store_true", help="write corpus.h5 as a table, one row per slide, which "
         "refers to the results: for thousands of slides. Later runs keep it so")
+    add("--discard-stores", action="store_true", help="delete each store when its result is written. Later runs "
+        "keep it so")
+    add("--renew", action="store_true", help="do again what other versions of the programs made")
+
+
+def add_run(commands, form):
+    run = commands.add_parser(
+        "run", help="do what remains: plan, work, finish", formatter_class=form,
+        usage="%(prog)s [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]",
+        description="Converts, processes and merges what remains. Options after -- go to sbatch\n"
+        "or qsub with every job.", epilog=EXAMPLE + STATUS)
+    add = run.add_argument
+    add_inputs(add)
+    add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
+        help="auto: the one whose command is in PATH, else local (auto)")
+    add("--tasks", type=positive, default=0, metavar="N", help="local: batches at a time (1)")
+    add("--at-once", type=positive, default=0, metavar="N",
+        help="tasks of an array that run at a time")
     add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler "
         "options of the conversion array, after those behind --")
     add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'",
         help="the same for processing")
-    add("--retries", type=count, default=1, metavar="N", help="times that slides are tried again, on "
-        "other nodes, after trouble of a node or an interrupted task (1; not with local)")
-    add("--stage", metavar="DIR", help="folder of a disk of each node, such as '$TMPDIR': slides and "
-        "stores are copied there first")
+    add("--retries", type=count, default=1, metavar="N", help="times that slides are tried again, not on nodes "
+        "that had trouble, and with twice the memory if it was too little (1; not with local)")
     add("--wait", action="store_true", help="wait for the jobs and end with their status")
-    add("--progress", type=progress, default="auto", metavar="WHEN", help="auto: a live line on a "
-        "terminal, one line per minute in a file; N: one line every N seconds; no (auto)")
+    add("--dry-run", action="store_true", help="print the commands that would submit the jobs")
     return run
 
 
 def parse(argv, description):
     """The options, with .options = those after --."""
-    split = argv.index("--") if "--" in argv else len(argv)
-    a = argparse.ArgumentParser(prog=os.path.basename(sys.argv[0]), epilog=STATUS,
-                                description=description,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = a.add_subparsers(dest="command", metavar="run | status | cancel | remove")
-    add_run(commands)
+    split, form = argv.index("--") if "--" in argv else len(argv), argparse.RawDescriptionHelpFormatter
+    a = argparse.ArgumentParser(prog=os.path.basename(sys.argv[0]), epilog=STATUS, description=description,
+                                formatter_class=form)
+    commands = a.add_subparsers(dest="command", metavar="plan | run | step | finish | status | cancel | remove")
+    run = add_run(commands, form)
+    plan = commands.add_parser("plan", help="write OUT/plan.tsv, for another engine", description="Writes what "
+                               "remains to OUT/plan.tsv, one line per slide, in batches.",
+                               epilog="Example: corpus plan -o study slides/")
+    add_inputs(plan.add_argument)
+    step = commands.add_parser("step", help="do one batch of the plan", epilog="Example: corpus step -o study --batch 1")
+    step.add_argument("--batch", required=True, metavar="N", help="its number; auto: that of this task of an array")
+    step.add_argument("--stage", choices=("both", "convert", "process"), default="both",
+                      help="both, or only one of the two programs (both)")
+    end = commands.add_parser("finish", help="merge what exists, and report", description="Merges what exists, one file "
+                              "per resolution, and writes the report.", epilog="Example: corpus finish -o study\n" + STATUS,
+                              formatter_class=form)
+    end.add_argument("--run", type=int, default=0, help=argparse.SUPPRESS)
     status = commands.add_parser("status", help="what is done, what failed and why",
                                  epilog="Example: corpus status -o /scratch/breast --watch")
     status.add_argument("--json", action="store_true", help="one line of JSON")
@@ -112,14 +121,11 @@ def parse(argv, description):
                                "results and the report again.\nThe slides themselves stay.",
                                epilog="Example: corpus remove -o /scratch/breast slides/a.svs")
     gone.add_argument("slides", nargs="+", metavar="SLIDE", help="its path, or its name in the corpus")
-    step = commands.add_parser("step", help="look-up or merge; called by the jobs")
-    step.add_argument("name", choices=("lookup", "merge"))
-    step.add_argument("--run", type=int, required=True)
-    for c in (status, cancel, gone, step):
+    for c in (run, plan, status, cancel, gone, step, end):
         c.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the corpus")
     o = a.parse_args(joined(argv[:split]))
     if not o.command:
-        a.error("expected a command: run, status, cancel or remove")
+        a.error("expected a command: plan, run, step, finish, status, cancel or remove")
     o.options = argv[split + 1:]
     if o.options and o.command != "run":
         a.error("only run takes scheduler options after --")

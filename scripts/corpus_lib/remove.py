@@ -1,15 +1,15 @@
 """Taking slides out of a corpus, as when a consent is withdrawn.
 
-Everything that was made from the slide goes: its store, its result, the results of its groups, its line in
-every list and log of the corpus, its part of the merged results and of the report, which are written again.
-withdrawn.txt keeps hashes of its path and its quickhash, so that it stays out when its folder is searched
-again or when a copy of it turns up. The slide itself is the user's.
+Everything that was made from the slide goes: its store, its result, its lines in the plan and in logs, its part
+of the merged results and of the report, which are written again. withdrawn.txt keeps hashes of its path and its
+quickhash, so that it stays out when its folder is searched again or when a copy of it turns up. The slide
+itself is the user's.
 """
 import glob
 import os
-import shutil
+import re
 
-from corpus_lib.files import counted, key, read_lines, say, write_list
+from corpus_lib.files import counted, key, read_lines, remove_file, say, write_list
 from corpus_lib.state import mark_of
 
 BEYOND = ("not reached: the slides themselves, backups and snapshots of %s, copies of its report, its corpus.h5, "
@@ -18,68 +18,63 @@ BEYOND = ("not reached: the slides themselves, backups and snapshots of %s, copi
 
 def find(corpus, words):
     """([record], [word that names none]): words are paths, or names in the corpus."""
-    by = {}
-    for s in corpus.slides:
-        by[s.slide] = s
-    for s in corpus.slides:
-        by.setdefault(s.name, s)
+    by = {r.slide: r for r in corpus.records}
+    for r in corpus.records:
+        by.setdefault(r.name, r)
     found = {w: by.get(os.path.abspath(w)) or by.get(w) for w in words}
-    return list(dict.fromkeys(s for s in found.values() if s)), [w for w, s in found.items() if not s]
+    return list(dict.fromkeys(r for r in found.values() if r)), [w for w, r in found.items() if not r]
 
 
-def remove(corpus, slides, again=False):
+def remove(corpus, gone, again=False):
     """Takes slides out. `again`: they may be added again later, as the old place of a moved slide."""
-    gone = {s.slide for s in slides}
+    gone = set(gone)
     if not again:
-        corpus.withdrawn |= {mark_of("path", s.slide) for s in slides}
-        corpus.withdrawn |= {mark_of("quickhash", s.hash) for s in slides if s.hash}
+        corpus.withdrawn |= {mark_of("path", r.slide) for r in gone}
+        corpus.withdrawn |= {mark_of("quickhash", r.hash) for r in gone if r.hash}
         write_list(corpus.path("withdrawn.txt"), sorted(corpus.withdrawn))
-    corpus.forget(gone)  # first: from here on nothing is made from them
-    for s in slides:
-        for path in (corpus.store(s), corpus.result(s), corpus.input(s) if corpus.input(s) != s.slide else ""):
-            if path and os.path.lexists(path):
-                os.unlink(path)
-        shutil.rmtree(corpus.parts(s), ignore_errors=True)
+    corpus.records[:] = [r for r in corpus.records if r not in gone]
+    corpus.save()  # first: from here on nothing is made from them
+    for r in gone:
+        remove_file(corpus.store(r))
+        remove_file(corpus.result(r))
     if not again:
-        clean_texts(corpus, slides)
+        clean_texts(corpus, gone)
 
 
-def clean_texts(corpus, slides):
-    """Takes the lines about slides out of logs, lists and tables."""
-    words = [w for s in slides for w in (s.slide, key(s.slide), corpus.store(s), corpus.result(s), corpus.input(s),
-                                         "/%s/" % s.name, ".%s." % s.name)]
-    names = {s.key for s in slides}
-    patterns = ("logs/*", "runs/*/*.txt", "runs/*/*.json", "lookup.txt", "names.txt", "results/failed*.csv")
-    for path in [p for pattern in patterns for p in glob.glob(os.path.join(glob.escape(corpus.out), pattern))]:
-        if path.endswith("run.json"):
-            continue
+def clean_texts(corpus, gone):
+    """Takes the lines about slides out of logs and lists. A path counts only where it is not part of a longer one."""
+    words = {w for r in gone for w in (r.slide, key(r.slide), corpus.store(r), corpus.result(r))}
+    pattern = re.compile("|".join(r"(?<![\w/.-])%s(?![\w/-]|\.\w)" % re.escape(w) for w in words))
+    paths = [corpus.path("plan.tsv"), corpus.path("results", "failed.csv"), os.path.join(corpus.stores, "failed.csv")]
+    for path in paths + glob.glob(os.path.join(glob.escape(corpus.path("logs")), "*")):
         lines = read_lines(path)
-        kept = [line for line in lines if not any(w in line for w in words)]
+        kept = [line for line in lines if not pattern.search(line)]
         if len(kept) < len(lines):
             write_list(path, kept)
-    for run in corpus.runs():
-        jobs = corpus.jobs(run)
-        kept = [j for j in jobs if j[0] != "groups" or key(j[3].split(" ", 1)[1]) not in names]
-        if len(kept) < len(jobs):
-            write_list(corpus.run_path(run, "jobs"), ["\t".join(j) for j in kept])
-    for path in glob.glob(os.path.join(glob.escape(corpus.path("logs")), "*")):
-        parts = os.path.basename(path).split(".")
-        if parts[1:2] == ["groups"] and key(".".join(parts[2:-2])) in names:
-            os.unlink(path)
+    for path in (os.path.join(f, "failed.csv") for f in (corpus.stores, corpus.path("results"))):
+        remove_file(path)
 
 
-def remove_copies(corpus):
-    """After new stores were read: a copy of a withdrawn slide goes, and so does the old place of a slide that
-    was moved and renamed."""
-    copies = [s for s in corpus.slides if s.hash and mark_of("quickhash", s.hash) in corpus.withdrawn]
+def take_out_copies(corpus):
+    """A copy of a withdrawn slide goes, and so does the old place of a slide that was moved and renamed."""
+    from corpus_lib.finish import read_results
+    marks = {m for m in corpus.withdrawn if m.startswith("quickhash ")}
+    lost = [r for r in corpus.records if r.result and not os.path.lexists(r.slide)]
+    if marks or lost:
+        read_results(corpus, [r for r in corpus.records if os.path.exists(corpus.result(r))])
+    copies = [r for r in corpus.records if r.hash and mark_of("quickhash", r.hash) in marks]
     if copies:
-        say("%s of withdrawn slides removed" % counted(len(copies), "copy").replace("copys", "copies"))
+        say("%s of withdrawn slides removed" % ("1 copy" if len(copies) == 1 else "%d copies" % len(copies)))
         remove(corpus, copies)
-    if corpus.duplicates_count():
+    if corpus.has("allow_duplicates"):
         return
-    last = {s.hash: s for s in corpus.slides if s.hash and os.path.lexists(s.slide)}
-    moved = [s for s in corpus.slides if s.hash in last and last[s.hash] is not s and not os.path.lexists(s.slide)]
-    for s in moved:
-        say("%s: moved to %s" % (s.slide, last[s.hash].slide))
+    here = {r.hash: r for r in corpus.records if r.hash and os.path.lexists(r.slide)}
+    moved = [r for r in lost if r.hash in here and r not in copies]
+    for r in moved:
+        say("%s: moved to %s" % (r.slide, here[r.hash].slide))
     if moved:
         remove(corpus, moved, again=True)
+
+
+def removed_text(n, out):
+    return "%s removed; " % counted(n, "slide") + BEYOND % out

@@ -1,7 +1,14 @@
-"""The folder OUT of a corpus: where its files are, and what remains to be done.
+"""The folder OUT of a corpus: its slides, and what is done of each.
 
-Finished files are the state: a store, a result and corpus.h5 exist under their names only when they
-are complete, and count while they are not older than what they were made from.
+  names.txt      name in the corpus, path and options of every slide, in the order in which they were given
+  corpus.json    the options of the corpus, its last run, its merged files, inputs that cannot be used
+  records.jsonl  what is known of each slide, so that finished files need not be read. Only a cache
+  withdrawn.txt  hashes of slides that were taken out, so that they stay out
+
+Finished files are the state: a store, a result and corpus.h5 exist under their names only when they are
+complete. A record says from which files they were made, as BYTES:NANOSECONDS of size and time: any
+difference makes them out of date. What has no record counts while it is not older than its source. A
+result alone is enough: stores may be thrown away.
 """
 import collections
 import fcntl
@@ -9,271 +16,231 @@ import glob
 import hashlib
 import json
 import os
-import shutil
 import time
 
-from corpus_lib import records as rec
-from corpus_lib.files import (age, appended, die, fresh, look, open_own, read_json,
-                              read_lines, stamp, stamp_of, stem, write_list, write_whole)
-from corpus_lib.merged import Merged
-from corpus_lib.names import SEVERAL_FILES, link_of, make_links, read_names, unique_names
-from corpus_lib.records import Files, Records
+from corpus_lib.files import (die, key, look, not_older, open_own, read_lines, read_state, say, stamp, stamp_of,
+                              stem, write_list, write_whole)
 
+SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
 LOCK_SECONDS = 0.5  # for which a run waits for the lock: status holds it for a moment
+SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict}
 
-# What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of
-# the slide's files; store, result: stamps, "" for what does not exist; reached: "", converted or
-# processed
-Now = collections.namedtuple("Now", "remains files store result reached")
+# What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of the
+# slide's files; store, result: stamps, "" for what does not exist
+Now = collections.namedtuple("Now", "remains files store result")
+
+
+class Record:
+    """
+    options            of wsi2h5, for this slide alone
+    files, made        the slide's files and those options when its store was made; "": not known
+    store, result      stamps of what was made; version: of the programs that did it
+    problem            what is wrong with the result; damage: tiles of the slide that are damaged
+    merged, where      stamp of the merged result, and the merged file
+    same               name of the slide of which this one is a copy
+    read, um, down, hash   stamp of a result that was read, its um per stored px, downsample and quickhash
+    what, stage, of, message, host, time, log, run    the last failure, and the slide's files at it
+    tried              {run: [what, host]} of failures that are perhaps the slide's
+    """
+    FIELDS = ("slide", "name", "options", "files", "made", "store", "result", "version", "problem", "damage", "merged",
+              "where", "same", "read", "um", "down", "hash", "what", "stage", "of", "message", "host", "time", "log", "run")
+    __slots__ = FIELDS + ("tried",)
+
+    def __init__(self, slide, name, options=""):
+        for field in self.FIELDS:
+            setattr(self, field, "")
+        self.slide, self.name, self.options, self.tried = slide, name, options, {}
+
+    def line(self):
+        row = {f: v for f in self.__slots__ for v in [getattr(self, f)] if v}
+        return json.dumps(row)
+
+    @classmethod
+    def parse(cls, line):
+        """The record of a line. Raises ValueError for a damaged one."""
+        row = json.loads(line)
+        r = cls("", "")
+        if not isinstance(row, dict) or not isinstance(row.get("tried", {}), dict):
+            raise ValueError
+        for field, value in row.items():
+            if field not in cls.__slots__ or not isinstance(value, dict if field == "tried" else str):
+                raise ValueError
+            setattr(r, field, value)
+        return r
+
+    def forgive(self, stage):
+        """The stage succeeded."""
+        if self.stage == stage:
+            self.what = self.stage = self.of = self.message = self.host = self.time = self.log = self.run = ""
+            self.tried = {}
 
 
 class Corpus:
-    """OUT and the files in it. Slides are Records, in the order in which they were given."""
+    """OUT and the files in it."""
 
     def __init__(self, out):
         self.out = os.path.abspath(out)
-        self.settings = read_json(self.path("settings.json"), None)  # None before the first run
-        self.stores = (self.settings or {}).get("stores") or self.path("stores")
-        self.rejected = read_json(self.path("rejected.json"), {})  # {path: problem}
+        path, remedy = self.path("corpus.json"), "delete it and give the options of the corpus again; finished files are kept"
+        self.settings = read_state(path, dict, remedy)
+        if not all(isinstance(self.settings.get(k, kind()), kind) for k, kind in SHAPE.items()):
+            die("%s: damaged; %s" % (path, remedy))
+        self.stores = self.settings.get("stores") or self.path("stores")
         self.withdrawn = set(read_lines(self.path("withdrawn.txt")))  # see mark_of()
-        self.table = Records(self.out, self.new_names)
-        self.files = Files()
-        self.merged = Merged(self.out, self.form())
-        self.roi = None  # not looked up yet
-        self.bad_stores = None  # the same
-        self._slides = None
-
-    @property
-    def slides(self):
-        """All records. What needs one at a time reads self.table instead."""
-        if self._slides is None:
-            self._slides = self.table.all()
-        return self._slides
-
-    def save(self):
-        self.table.write(self.slides)
-
-    def is_known(self):
-        return next(iter(self.table), None) is not None
+        self.files, self.roi, self._records = Files(), None, None
 
     # places
 
     def path(self, *parts):
         return os.path.join(self.out, *parts)
 
-    def run_path(self, run, name):
-        return self.path("runs", str(run), name)
+    def store(self, r):
+        return self.stores + "/" + r.name + ".h5"
 
-    def store(self, slide):
-        return self.stores + "/" + slide.name + ".h5"
+    def result(self, r):
+        return self.out + "/results/" + r.name + ".h5"
 
-    def result(self, slide):
-        return self.out + "/results/" + slide.name + ".h5"
+    def log(self, batch, end):
+        return "%s/logs/%d.%d.%s" % (self.out, self.number, batch, end)
 
-    def parts(self, slide):
-        return self.path("parts", slide.name)
+    # settings and runs
 
-    def input(self, slide):
-        """What wsi2h5 converts: the slide, or a link to it that has its name in the corpus."""
-        if slide.name == stem(slide.slide):
-            return slide.slide
-        return link_of(self.path(".links"), slide.slide, slide.name)
+    def add_job(self, kind, job):
+        """Notes a job of a run in OUT/jobs, to which its finish job may add at the same time."""
+        with open(open_own(self.path("jobs"), os.O_APPEND), "a", encoding="ascii") as f:
+            f.write("%d\t%s\t%s\n" % (self.number, kind, job))
 
-    def shares_stores(self):
-        """True if the stores are those of another corpus."""
-        return self.stores != self.path("stores")
+    def jobs(self, number=None):
+        """{kind: id} of the jobs of a run, the last one by default."""
+        rows = [line.split("\t") for line in read_lines(self.path("jobs"))]
+        return {row[1]: row[2] for row in rows if row[0] == str(self.number if number is None else number)}
 
-    # inputs
+    @property
+    def run(self):
+        """The last run: number, engine, jobs and so on; see planned.py and engines.py."""
+        return self.settings.setdefault("run", {})
 
-    def new_names(self, slides, known):
-        """{slide: name}; slides keep their `known` names, and those of the corpus that has the stores."""
-        shared = os.path.join(os.path.dirname(self.stores), "names.txt")
-        return unique_names(slides, dict(read_names(shared) if self.shares_stores() else {}, **known))
+    @property
+    def number(self):
+        return self.run.get("number", 0)
 
-    def add_inputs(self, slides, problems):
-        """New slides go to the end of slides.txt; `problems` replaces the rejected inputs.
+    def has(self, flag):
+        return bool(self.settings.get(flag))
 
-        A slide that has become a dangling link stays a slide, and is not counted among those too. A slide
-        that was moved keeps its place; one that was withdrawn stays out.
-        """
-        known = {r.slide for r in self.slides}
-        problems = {path: problem for path, problem in problems.items() if path not in known}
-        new = [s for s in slides if s not in known and mark_of("path", s) not in self.withdrawn]
-        left_out = len([s for s in slides if s not in known]) - len(new)
-        new = self.take_moved(new)
-        if new or known != {r.slide for r in self.slides}:
-            write_list(self.path("slides.txt"), [r.slide for r in self.slides] + new)
-        if problems != self.rejected:
-            write_whole(self.path("rejected.json"), json.dumps(problems, indent=1) + "\n")
-        self.save()
+    def form(self):
+        """The form of merged results: a table, or what holds everything."""
+        return "table" if self.has("table") else "whole"
+
+    def mixes(self):
+        return "--mix-mpp" in self.settings.get("h5spec", [])
+
+    def is_known(self):
+        return os.path.exists(self.path("names.txt"))
+
+    def save(self):
+        rows = [(r.name, r.slide, r.options) if r.options else (r.name, r.slide) for r in self.records]
+        lines = ["\t".join(row) for row in rows]
+        if lines != read_lines(self.path("names.txt")) or not self.is_known():
+            write_list(self.path("names.txt"), lines)
+        write_list(self.path("records.jsonl"), (r.line() for r in self.records))
+        self.save_settings()
+
+    def save_settings(self):
+        write_whole(self.path("corpus.json"), json.dumps(self.settings, indent=1) + "\n")
+
+    # slides
+
+    @property
+    def records(self):
+        if self._records is None:
+            known = self.read_records()
+            rows = [line.split("\t") for line in read_lines(self.path("names.txt"))]
+            self._records = [self.known_as(known.get(row[1]), *row) for row in rows if len(row) > 1]
+        return self._records
+
+    @staticmethod
+    def known_as(record, name, slide, options=""):
+        record = record or Record(slide, name, options)
+        record.name, record.options = name, options
+        return record
+
+    def read_records(self):
+        path = self.path("records.jsonl")
+        try:
+            return {r.slide: r for r in map(Record.parse, read_lines(path))}
+        except (ValueError, TypeError):
+            say("%s: damaged; it is only a cache, and is made again from the finished files" % path)
+            return {}
+
+    def add(self, slides, problems):
+        """New slides go to the end; `problems` replaces the inputs that cannot be used. A slide that has become
+        a dangling link stays a slide. One that was moved keeps its place, one that was withdrawn stays out.
+        Returns how many stayed out."""
+        known = {r.slide: r for r in self.records}
+        for r in self.records:
+            if slides.get(r.slide) is not None:
+                r.options = slides[r.slide]
+        new = [s for s in slides if s not in known]
+        kept = [s for s in new if mark_of("path", s) not in self.withdrawn]
+        left_out = len(new) - len(kept)
+        kept = self.take_moved(kept)
+        shared = self.path("names.txt") if not self.settings.get("stores") else os.path.join(
+            os.path.dirname(self.stores), "names.txt")
+        theirs = {row[1]: row[0] for row in (line.split("\t") for line in read_lines(shared)) if len(row) > 1}
+        names = unique_names(kept, theirs, {r.name for r in self.records})
+        self._records = self.records + [Record(s, names[s], slides[s] or "") for s in kept]
+        self.settings["rejected"] = {p: why for p, why in problems.items() if p not in known}
         return left_out
 
     def take_moved(self, new):
-        """Slides of the corpus that are gone, while a new one has the same name, size and time, have been
-        moved. Returns the new slides without these."""
-        places = {}
+        """Slides that are gone, while a new one has the same name, size and time, have been moved. Returns the
+        new slides without these."""
+        places, moved = {}, set()
         for s in new:
             places.setdefault((os.path.basename(s), stamp(s)), []).append(s)
-        moved = set()
-        for r in self.slides:
+        for r in self.records:
             found = places.get((os.path.basename(r.slide), ":".join(r.files.split(":")[:2])))
             if found and not os.path.lexists(r.slide):
                 r.slide = found.pop(0)
                 moved.add(r.slide)
         return [s for s in new if s not in moved]
 
-    def forget(self, gone):
-        """Takes slides out of slides.txt and the records."""
-        self._slides = [s for s in self.slides if s.slide not in gone]
-        write_list(self.path("slides.txt"), [s.slide for s in self._slides])
-        self.mark_duplicates()
-        self.save()
-        self.prepare_inputs()
-
-    def prepare_inputs(self):
-        """Makes names.txt and the links of numbered slides."""
-        write_list(self.path("names.txt"), ["%s\t%s" % (s.name, s.slide) for s in self.slides])
-        make_links(self.path(".links"), {s.slide: s.name for s in self.slides
-                                         if self.input(s) != s.slide and not self.clashes(s)})
-
-    def clashes(self, slide):
-        """The slide needs another name, and cannot have one."""
-        return slide.slide.lower().endswith(SEVERAL_FILES) and slide.name != stem(slide.slide)
-
-    def mark_duplicates(self):
-        """Notes which slides are copies of earlier ones (equal quickhash)."""
-        first = {}
-        for s in self.slides:
-            s.same = ""
-            number = s.hash if not self.clashes(s) and s.hashed == stamp(self.store(s)) else ""
-            if number and first.setdefault(number, s) is not s:
-                s.same = first[number].slide
-
-    def duplicates_count(self):
-        return bool((self.settings or {}).get("allow_duplicates"))
-
-    def form(self):
-        """The form of merged results: a table, or what holds everything."""
-        return "table" if (self.settings or {}).get("table") else "whole"
-
-    # runs
-
-    def runs(self):
-        """The numbers of all runs, ascending."""
-        try:
-            return sorted(int(r) for r in os.listdir(self.path("runs")) if r.isdigit())
-        except FileNotFoundError:
-            return []
-
-    def new_run(self, settings):
-        run = (self.runs() or [0])[-1] + 1
-        os.makedirs(self.path("runs", str(run)))
-        write_whole(self.run_path(run, "run.json"), json.dumps(settings, indent=1) + "\n")
-        return run
-
-    def run_settings(self, run):
-        return dict(self.settings or {}, **read_json(self.run_path(run, "run.json"), {}))
-
-    def jobs(self, run):
-        """[kind, id, number of tasks, subject] of each job of a run."""
-        return [line.split("\t") for line in read_lines(self.run_path(run, "jobs"))]
-
-    def add_job(self, run, kind, number, tasks, about=""):
-        with appended(self.run_path(run, "jobs")) as f:
-            f.write("%s\t%s\t%d\t%s\n" % (kind, number, tasks, about))
-
-    def problems(self, run):
-        """What stopped a run as a whole, such as a refusal by the scheduler."""
-        return read_json(self.run_path(run, "problems.json"), [])
-
-    def add_problem(self, run, text):
-        known = self.problems(run)
-        write_whole(self.run_path(run, "problems.json"), json.dumps(known + [text]) + "\n")
-
-    def stop(self, run):
-        """Notes that the user ended a run: what it has not done is to do, and has not failed."""
-        write_whole(self.run_path(run, "cancelled"), "")
-
-    def stopped(self, run):
-        return age(self.run_path(run, "cancelled")) is not None
-
-    # what remains to be done
-
-    def unreadable(self):
-        """{store: message} of stores that the last look-up left out, if unchanged since."""
-        if self.bad_stores is None:
-            self.bad_stores = {}
-            for run in reversed(self.runs()):
-                path = self.run_path(run, "unreadable.txt")
-                if age(path) is not None:
-                    rows = [line.split("\t", 1) for line in read_lines(path)]
-                    self.bad_stores = {store: why for store, why in rows if not fresh(store, path)}
-                    break
-        return self.bad_stores
-
-    def now(self, s):
+    def now(self, r):
         """What is done of a slide. Three calls of stat for a slide of one file."""
-        slide, store, result = look(s.slide), look(self.store(s)), look(self.result(s))
-        files = self.files.of(s.slide, slide)
+        slide, store, result = look(r.slide), look(self.store(r)), look(self.result(r))
+        files, known = self.files.of(r.slide, slide), r.files != ""
         at = (files, stamp_of(store), stamp_of(result))
-        if (self.clashes(s) or not rec.store_is_current(s, files, slide, store)
-                or self.store(s) in self.unreadable()):
-            return Now("convert", *at, "")
-        if s.same and not self.duplicates_count():
-            return Now("process", *at, "converted")
-        if (rec.result_is_current(s, store, result) and self.roi_is_older(s)
-                and not (s.problem and s.checked == at[2])):
-            return Now("", *at, "processed")
-        return Now("process", *at, "converted")
+        same = not known or (files in (r.files, "") and r.made == r.options)
+        has_store = store is not None and same and (
+            at[1] == r.store if known and r.store else not_older(store, slide))
+        done = result is not None and same and not r.problem and (
+            at[2] == r.result if known and r.result else not_older(result, store or slide))
+        if done and store is not None and known and r.store:
+            done = at[1] == r.store
+        if done and self.roi_is_older(r, result):
+            return Now("", *at)
+        return Now("process" if has_store else "convert", *at)
 
-    def remain(self, *stages):
-        """The slides of which these stages remain, convert or process, except hopeless ones."""
-        found = {stage: [] for stage in ("", "convert", "process")}
-        for s in self.slides:
-            if not self.clashes(s):
-                stage = self.now(s).remains
-                if stage != "process" or not s.same or self.duplicates_count():
-                    found[stage].append(s)
-        return [found[stage] for stage in stages]
-
-    def begin(self, slides):
-        """Notes the files of slides before they are converted."""
-        rec.begin(slides, self.store, self.files)
-
-    def settle(self, confirmed=()):
-        """Notes what the stores were made from; see records.settle."""
-        rec.settle([s for s in self.slides if not self.clashes(s)], self.store, self.files, confirmed)
-
-    def regions(self, slide):
+    def regions(self, r):
         """The file of the slide's regions (h5spec run --roi), or None."""
         if self.roi is None:
-            words = (self.settings or {}).get("h5spec", [])
+            words = self.settings.get("h5spec", [])
             self.roi = ([b for a, b in zip(words, words[1:]) if a == "--roi"]
                         + [w[6:] for w in words if w.startswith("--roi=")] + [""])[0]
-            self.roi_is_folder = os.path.isdir(self.roi)
-        if not self.roi_is_folder:
+        if not self.roi or not os.path.isdir(self.roi):
             return self.roi or None
-        names = (slide.name, os.path.basename(slide.slide), stem(slide.slide))
+        names = (r.name, os.path.basename(r.slide), stem(r.slide))
         files = (os.path.join(self.roi, n + e) for n in names for e in (".geojson", ".json"))
-        return next((f for f in files if age(f) is not None), None)
+        return next((f for f in files if look(f)), None)
 
-    def roi_is_older(self, slide):
-        regions = self.regions(slide)
-        return regions is None or fresh(self.result(slide), regions)
-
-    def groups(self):
-        """{store: number of groups} of the look-up table."""
-        rows = [line.split("\t") for line in read_lines(self.path("lookup.txt"))[1:]]
-        return {store: int(last) - int(first) + 1 for first, last, store in rows}
-
-    def h5spec_has(self, option):
-        return option in (self.settings or {}).get("h5spec", [])
+    def roi_is_older(self, r, result):
+        regions = self.regions(r)
+        return regions is None or not_older(result, look(regions))
 
     # care
 
     def lock(self):
         """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
-        held, end = self.open_lock(), time.time() + LOCK_SECONDS
+        held, end = open(open_own(self.path("lock")), "w"), time.time() + LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -285,33 +252,63 @@ class Corpus:
             except OSError:
                 return held  # a file system without locks
 
-    def open_lock(self):
-        return open(open_own(self.path("lock")), "w")
-
-    def save_if_idle(self, change):
-        """Calls change() and saves the records, unless a run may be changing them. `status` keeps its
-        findings so, in its own corpus."""
-        try:
-            with self.open_lock() as held:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                change()
-                self.save()
-        except OSError:  # a run, or another user's corpus: the next call reads the files again
-            pass
-
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
-        for pattern in ("stores/.*.part", "results/.*.part", ".*.part", "*.new",
-                        "parts/*/.*.part", "parts/*.txt", "parts/*.new", "runs/*/*.new",
-                        "*.json.*.list", "report.*.list", "report.*.csv"):
+        for pattern in ("stores/.*.part", "results/.*.part", ".*.part", ".*.h5", "*.new", "report.*.csv"):
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
                 remove_unlocked(left)
-        for folder in (self.stores, self.path("results")):  # status has the list of all tasks
+        for folder in (self.stores, self.path("results")):  # status has the list of all batches
             remove_unlocked(os.path.join(folder, "failed.csv"))
-        for name in os.listdir(self.path("parts")) if os.path.isdir(self.path("parts")) else []:
-            done = [s for s in self.slides if s.name == name and not self.now(s).remains]
-            if done and os.path.isdir(self.parts(done[0])):
-                shutil.rmtree(self.parts(done[0]))
+
+
+class Files:
+    """The state of the files of slides."""
+
+    def __init__(self):
+        self.folders = {}
+
+    def of(self, slide, at):
+        """The stamp of a slide, of which os.stat() gave `at`; of one with several files also the hash
+        of them all. "": it does not exist."""
+        end = slide[-5:].lower()
+        if at is None or not end.endswith(SEVERAL):
+            return stamp_of(at)
+        folder = os.path.dirname(slide)
+        if end.endswith(".dcm"):  # of all series of the folder: if another one changes, wsi2h5 skips this one
+            parts = self.hash_of(folder, "", ".dcm")
+        elif end == ".mrxs":
+            parts = self.hash_of(os.path.join(folder, stem(slide)), "", "")
+        else:
+            parts = self.hash_of(folder, stem(slide), "")
+        return stamp_of(at) + ":" + parts
+
+    def hash_of(self, folder, begin, end):
+        """A hash of names, sizes and times of the files of a folder."""
+        if (folder, begin, end) not in self.folders:
+            rows = []
+            try:
+                for e in os.scandir(folder):
+                    if e.name.startswith(begin) and e.name.lower().endswith(end) and e.is_file():
+                        rows.append((os.fsencode(e.name), e.stat().st_size, e.stat().st_mtime_ns))
+            except OSError:
+                pass
+            self.folders[folder, begin, end] = hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
+        return self.folders[folder, begin, end]
+
+
+def unique_names(slides, known, taken):
+    """{slide: name}. A name that is taken gets a number: slide, slide-2, slide-3. (The name of a folder would
+    distinguish slides, too, but may identify a person.) `known` names are kept."""
+    names, last, taken = {}, {}, set(taken) | set(known.values())
+    for s in slides:
+        base = name = stem(s)
+        while name in taken:
+            last[base] = last.get(base, 1) + 1
+            name = "%s-%d" % (base, last[base])
+        name = known.get(s, name)
+        taken.add(name)
+        names[s] = name
+    return names
 
 
 def mark_of(kind, text):
@@ -327,3 +324,8 @@ def remove_unlocked(path):
             os.unlink(path)
     except OSError:
         pass
+
+
+def keys(records, path_of):
+    """{path as it comes back from JSON: record}"""
+    return {key(path_of(r)): r for r in records}

@@ -1,0 +1,412 @@
+"""What carries out a plan: Slurm, Grid Engine, or this machine. Any other engine calls `wsi-corpus step` itself.
+
+A scheduler is a class with the same functions: limit() is the largest array, command() a submission, job_of()
+its id, active() counts the tasks that wait or run and names those that will never run, cancel() ends jobs,
+all_ends() says how tasks ended, nodes() lists the nodes, and away_from() and with_memory() change options.
+A scheduler may be away, for a restart or under load. What asks raises Away; patient() asks again.
+"""
+import collections
+import concurrent.futures
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+from corpus_lib.files import HERE, PART, TROUBLE, USAGE, ask, counted, die, say
+from corpus_lib.outcome import Log, what_shows
+from corpus_lib.step import Batch, children
+
+FIRST_PAUSE, LONGEST_PAUSE = 1, 60  # seconds between questions to a scheduler that is away
+PATIENCE = 3 * 3600  # seconds after which submitting is given up
+ANSWER_SECONDS = 120
+
+End = collections.namedtuple("End", "text failed node")  # how a task ended; node: "" if unknown
+
+AWAY = (r"(?i)unable to contact|timed out|connection (refused|reset|closed)|try again|communication failure|"
+        r"commlib|unable to send|can.t connect|can.t get (answer|configuration)|not responding|unreachable|"
+        r"slurmctld.*(down|starting)|qmaster.*(down|not)|backup controller")
+STUCK = {r"requeued held|JobHeld": "scontrol release %s", r"DependencyNeverSatisfied": "scancel %s, and run again",
+         r"BadConstraints|PartitionDown|PartitionNodeLimit|InvalidAccount|InvalidQOS": "scontrol show job %s"}
+
+
+class Refused(Exception):
+    """The scheduler did not accept a job; the text says why."""
+
+
+class Away(Exception):
+    """The scheduler does not answer."""
+
+
+def question(*argv):
+    """Asks a scheduler. Raises Away if it does not answer."""
+    try:
+        p = ask(*argv, timeout=ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Away("%s does not answer within %d s" % (argv[0], ANSWER_SECONDS)) from None
+    except FileNotFoundError:
+        raise Away("%s is not in PATH" % argv[0]) from None
+    if p.returncode and re.search(AWAY, p.stderr + p.stdout):
+        raise Away("%s: %s" % (argv[0], " ".join(p.stderr.split())[:200]))
+    return p
+
+
+def patient(ask_once, patience=None):
+    """What ask_once() returns; asks again with longer and longer pauses while the scheduler is away. After
+    `patience` seconds Away is raised; None: never."""
+    pause, begun, told = FIRST_PAUSE, time.time(), False
+    while True:
+        try:
+            return ask_once()
+        except Away as e:
+            if patience is not None and time.time() - begun > patience:
+                raise
+            if not told:
+                say("the scheduler does not answer, asking again until it does (%s)" % e)
+            told = True
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def values_of(words, names):
+    """(the values of an option in `words`, the words without it); names such as ("--exclude", "-x")."""
+    found, kept, words = [], [], iter(words)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in names:
+            found.append(next(words, ""))
+        elif equals and name in names:
+            found.append(value)
+        elif word[:2] in names and word[:2] != "--":
+            found.append(word[2:])
+        else:
+            kept.append(word)
+    return found, kept
+
+
+def double(match):
+    return "%s%d" % (match.group(1), 2 * int(match.group(2)))
+
+
+class Slurm:
+    name, needs = "slurm", "sbatch"
+
+    @staticmethod
+    def limit():
+        found = re.search(r"MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config").stdout)
+        return max(1, int(found.group(1)) - 1) if found else 1000
+
+    @staticmethod
+    def command(kind, argv, log, tasks, at_once, after, options, gpus, mark):
+        """Messages go to LOG, where %s is the task; `mark` finds the job again."""
+        command = ["sbatch", "--comment=" + mark, "--parsable", "--export=ALL", "--open-mode=append", "--requeue",
+                   "--job-name=corpus-" + kind, "--output=" + log.replace("%s", "%a"), "--cpus-per-task=4"]
+        if not any(w.startswith("--mem") for w in options):
+            command.append("--mem-per-cpu=1G")
+        if tasks:
+            command.append("--array=1-%d%s" % (tasks, "%%%d" % at_once if at_once else ""))
+        if after:
+            command.append("--dependency=afterany:" + ":".join(after))
+        if gpus is not None:
+            command.append("--gres=" + ("gpu:%d" % gpus if gpus else "none"))
+        return command + options + ["--wrap", "exec " + " ".join(shlex.quote(a) for a in argv)]
+
+    @staticmethod
+    def find(mark):
+        """The id of a job that is in the queue although the answer was lost; None if it is not."""
+        found = re.search(r"(?m)^(\d+)\|" + re.escape(mark) + "$", question("squeue", "-h", "-o", "%F|%k").stdout)
+        return found and found.group(1)
+
+    @staticmethod
+    def job_of(text):
+        return text.strip().split(";")[0]
+
+    @staticmethod
+    def active(ids):
+        p = question("squeue", "-h", "-r", "-j", ",".join(ids), "-o", "%i|%T|%r")
+        if p.returncode and "Invalid job id" not in p.stderr:
+            raise Away("squeue: " + p.stderr.strip())
+        rows = [line.split("|") for line in p.stdout.split("\n") if line.count("|") == 2]
+        held = ["task %s waits for ever (%s): %s" % (job, why, remedy % job) for job, state, why in rows
+                for pattern, remedy in STUCK.items() if state == "PENDING" and re.search(pattern, why)]
+        return len(rows), held
+
+    @staticmethod
+    def cancel(ids):
+        patient(lambda: question("scancel", *ids), PATIENCE)
+
+    @staticmethod
+    def all_ends(ids):
+        """{(job, task or None): End}"""
+        found = {}
+        p = ask("sacct", "-n", "-X", "-P", "-j", ",".join(ids), "-o", "JobID,State,ExitCode,NodeList",
+                timeout=ANSWER_SECONDS) if shutil.which("sacct") else None  # its database may be away alone
+        for line in p.stdout.split("\n") if p and p.returncode == 0 else []:
+            words = line.split("|")
+            job = re.fullmatch(r"(\d+)(?:_(\d+))?", words[0])
+            if job and len(words) == 4:
+                found[job.group(1), int(job.group(2) or 0) or None] = Slurm.end(*words[1:])
+        for number in ids if not found else []:
+            for line in question("scontrol", "show", "job", "-o", number).stdout.split("\n"):
+                row = dict(w.split("=", 1) for w in line.split() if "=" in w)
+                if "JobState" in row and row.get("ArrayTaskId", "1").isdigit():
+                    found[number, int(row.get("ArrayTaskId", 0)) or None] = Slurm.end(
+                        row["JobState"], row.get("ExitCode", ""), row.get("NodeList", ""), row.get("Reason", ""))
+        return found
+
+    @staticmethod
+    def end(state, code, node, reason=""):
+        code, _, signalled = code.partition(":")
+        text = "Slurm: " + state.split(" ")[0]
+        if signalled.isdigit() and int(signalled):
+            text += ", signal " + signalled
+        elif code.isdigit() and int(code):
+            text += ", exit status " + code
+        text += ", " + reason if reason not in ("", "None") else ""
+        return End(text, state.split(" ")[0] not in ("COMPLETED", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING"),
+                   "" if node in ("(null)", "None assigned", "None") else node)
+
+    @staticmethod
+    def away_from(nodes, options):
+        """Keeps a job from nodes, besides those that the user excludes: sbatch takes the last list only."""
+        theirs, kept = values_of(options, ("--exclude", "-x"))
+        return kept + ["--exclude=" + ",".join(theirs[-1:] + nodes)] if nodes else options
+
+    @staticmethod
+    def with_memory(options, doubled):
+        """Asks for twice the memory, so many times."""
+        if doubled and not any(w.startswith("--mem") for w in options):
+            options = options + ["--mem-per-cpu=1G"]
+        for _ in range(doubled):
+            options = [re.sub(r"^(--mem\S*=)(\d+)", double, w) if before[:5] != "--mem" or "=" in before else
+                       re.sub(r"^()(\d+)", double, w) for before, w in zip([""] + options, options)]
+        return options
+
+    @staticmethod
+    def nodes():
+        return set(question("sinfo", "-h", "-N", "-o", "%N").stdout.split())
+
+
+class GridEngine:
+    name, needs = "sge", "qsub"
+
+    @staticmethod
+    def limit():
+        found = re.search(r"^max_aj_tasks\s+(\d+)", ask("qconf", "-sconf").stdout, re.M)
+        return int(found.group(1)) or 10 ** 9 if found else 75000
+
+    @staticmethod
+    def command(kind, argv, log, tasks, at_once, after, options, gpus, mark):
+        command = ["qsub", "-terse", "-N", mark, "-j", "y", "-o", log.replace("%s", "$TASK_ID"), "-r", "y"]
+        for name in ("PATH", "WSI2H5", "H5SPEC"):
+            if name in os.environ:
+                command += ["-v", "%s=%s" % (name, os.environ[name])]
+        if tasks:
+            command += ["-t", "1-%d" % tasks] + (["-tc", str(at_once)] if at_once else [])
+        if after:
+            command += ["-hold_jid", ",".join(after)]
+        if gpus is not None:
+            command += ["-l", "gpu=%d" % gpus]
+        if kind == "convert" and "-pe" not in options:
+            command += ["-pe", "smp", "4"]
+        return command + options + ["-b", "y", "-shell", "n"] + argv
+
+    @staticmethod
+    def find(mark):
+        for job, name in re.findall(r"(?m)^ *(\d+) +\S+ +(\S+)", question("qstat", "-u", "*").stdout):
+            if name == mark[:10]:
+                return job
+        return None
+
+    @staticmethod
+    def job_of(text):
+        return text.strip().split("\n")[-1].split(".")[0]
+
+    @staticmethod
+    def active(ids):
+        p = question("qstat", "-u", "*")
+        if p.returncode:
+            raise Away("qstat: " + p.stderr.strip())
+        rows = [row for row in map(str.split, p.stdout.split("\n")) if row and row[0] in ids]
+        held = ["task %s of job %s is in an error state: qmod -cj %s" % (row[-1], row[0], row[0])
+                for row in rows if "E" in row[4]]
+        return sum(GridEngine.tasks_of(row[-1]) for row in rows), held
+
+    @staticmethod
+    def tasks_of(word):
+        """The number of tasks of a line of qstat, which ends with 7, 5-10:1 or 3,5-10:1; the line of
+        a job without tasks ends with its slots."""
+        n = 0
+        for part in word.split(","):
+            found = re.fullmatch(r"(\d+)-(\d+):(\d+)", part)
+            a, b, step = map(int, found.groups()) if found else (1, 1, 1)
+            n += max(b - a, 0) // max(step, 1) + 1
+        return n
+
+    @staticmethod
+    def cancel(ids):
+        patient(lambda: question("qdel", *ids), PATIENCE)
+
+    @staticmethod
+    def all_ends(ids):
+        found = {}
+        for number in ids:
+            for text in re.split(r"(?m)^=+$", question("qacct", "-j", number).stdout):
+                row = dict(re.findall(r"(?m)^(\w+)\s+(.*?)\s*$", text))
+                if "exit_status" in row:
+                    code, failed = int(row["exit_status"].split()[0]), row.get("failed", "0")
+                    task = row.get("taskid", "")
+                    bad = code != 0 or failed.split()[0] != "0"
+                    found[number, int(task) if task.isdigit() else None] = End(
+                        "Grid Engine: failed %s, exit status %d" % (failed, code) if bad else "Grid Engine: done", bad,
+                        row.get("hostname", ""))
+        return found
+
+    @staticmethod
+    def away_from(nodes, options):
+        if not nodes:
+            return options
+        ours, out = "&".join("!" + n for n in nodes), []
+        for before, word in zip([""] + options, options):
+            hosts = before == "-l" and re.search(r"(?:^|,)(?:hostname|h)=([^,]+)", word)
+            out.append(word if not hosts else word.replace(hosts.group(1), "(%s)&%s" % (hosts.group(1), ours)))
+        return out if out != options else options + ["-l", "hostname=" + ours]
+
+    @staticmethod
+    def with_memory(options, doubled):
+        for _ in range(doubled):
+            options = [re.sub(r"((?:h_vmem|s_vmem|mem_free|h_rss)=)(\d+)", double, w) for w in options]
+        return options
+
+    @staticmethod
+    def nodes():
+        rows = [line.split() for line in question("qhost").stdout.split("\n")[3:]]
+        return {row[0] for row in rows if row}
+
+
+SCHEDULERS = {"slurm": Slurm, "sge": GridEngine}
+
+
+def scheduler_of(corpus):
+    """The scheduler of the last run; None for this machine and for other engines."""
+    return SCHEDULERS.get(corpus.run.get("engine"))
+
+
+def choose(name, options):
+    """The name of the engine to use; `options` are those after --."""
+    if name == "auto":
+        name = ("slurm" if shutil.which("sbatch") else
+                "sge" if shutil.which("qsub") and os.environ.get("SGE_ROOT") else "local")
+        say("scheduler: %s (%s)" % (name, "found %s" % SCHEDULERS[name].needs if name != "local"
+                                    else "found neither sbatch nor qsub"))
+    if name == "local" and options:
+        die("options after -- are for a scheduler; leave them out with --scheduler local", USAGE)
+    if name != "local" and not shutil.which(SCHEDULERS[name].needs):
+        die("--scheduler %s: %s is not in PATH; without a cluster, use --scheduler local" % (
+            name, SCHEDULERS[name].needs))
+    return name
+
+
+# --- under a scheduler: convert array -> process array -> finish job ---
+
+def submit(corpus, kind, argv, tasks, after, dry):
+    """Submits a job and notes it. Returns its id."""
+    run, scheduler = corpus.run, scheduler_of(corpus)
+    options = run["options"] + run.get(kind + "_job", [])
+    options = scheduler.with_memory(scheduler.away_from(run.get("exclude", []), options), run.get("doubled", 0))
+    mark = "c%s%s" % (kind[0], os.urandom(4).hex())
+    log = "%s/logs/%d.%s.err" % (corpus.out, corpus.number, "%s" if tasks else kind)
+    command = scheduler.command(kind, [sys.executable, os.path.join(HERE, "corpus"), *argv, "-o", corpus.out], log, tasks,
+                                run["at_once"] if tasks else 0, after, options, run["gpus"] if kind == "process" else None, mark)
+    if dry:
+        print(" ".join(map(shlex.quote, command)))
+        return kind.upper()
+
+    def once():
+        try:
+            return question(*command)
+        except Away:  # the job may be in the queue all the same
+            job = scheduler.find(mark)
+            if not job:
+                raise
+            return subprocess.CompletedProcess(command, 0, job, "")
+    p = patient(once, PATIENCE)
+    if p.returncode:
+        raise Refused("%s refused the %s job: %s%s" % (
+            "Slurm" if scheduler is Slurm else "Grid Engine", kind, p.stderr.strip() or p.stdout.strip(),
+            "; without a cluster, use --scheduler local" if "onfiguration" in p.stderr else ""))
+    job = scheduler.job_of(p.stdout)
+    corpus.add_job(kind, job)
+    return job
+
+
+def submit_run(corpus, dry=False):
+    """Submits the jobs of a plan."""
+    run = corpus.run
+    try:
+        after = [submit(corpus, "convert", ["step", "--batch", "auto", "--stage", "convert"], run["convert"], (), dry)
+                 ] if run["convert"] else []
+        after = [submit(corpus, "process", ["step", "--batch", "auto", "--stage", "process"], run["batches"], after, dry)]
+        submit(corpus, "finish", ["finish", "--run", str(corpus.number)], 0, after, dry)
+    except Refused as e:
+        run["problem"] = str(e)
+        corpus.save_settings()
+        ids = list(corpus.jobs().values())
+        if ids:
+            scheduler_of(corpus).cancel(ids)
+        die("%s\ncorpus: %sno job is left in the queue; correct the options and run again" % (
+            e, "%s cancelled, " % counted(len(ids), "job") if ids else ""), PART)
+
+
+# --- on this machine ---
+
+def run_local(corpus, tasks):
+    """Does all batches, so many at a time. A full disk ends it: what follows would fail, too."""
+    begun, n, told = time.time(), corpus.run["batches"], [time.time()]
+    full = []
+
+    def one(number):
+        if full or children.stopped:
+            return
+        if Batch(corpus, number).run("both") == TROUBLE:
+            log = Log(corpus.log(number, "jsonl"))
+            full.extend(row["message"] for row in [*log.slides.values(), *log.stores.values()] if row.get("cause") == "trouble"
+                        and what_shows(row.get("message") or "", ("disk",)))
+        if time.time() > told[0] + 10:
+            told[0] = time.time()
+            say("batch %d of %d" % (number, n))
+    children.listen()
+    corpus.run["local"] = [socket.gethostname(), os.getpid(), started(os.getpid())]
+    corpus.save_settings()
+    with concurrent.futures.ThreadPoolExecutor(tasks or 1) as pool:
+        for done in [pool.submit(one, k + 1) for k in range(n)]:
+            done.result()
+    corpus.run["local"] = None
+    if not children.stopped:
+        say("finished in %.1f s" % (time.time() - begun))
+
+
+def started(pid):
+    """When a process began, as the kernel counts; None if it does not exist."""
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return fields[19] if fields[0] not in "ZX" else None  # ended, but not yet collected
+    except (OSError, IndexError):
+        return None
+
+
+def active_tasks(corpus):
+    """(number of tasks of the last run that wait or run, [what is stuck]). Raises Away."""
+    if corpus.run.get("local"):
+        host, pid, begun = corpus.run["local"]
+        if host != socket.gethostname():
+            say("the last run was started on %s; only there can be seen whether it goes on" % host)
+            return 0, []
+        return int(begun is not None and started(pid) == begun), []
+    ids = [job for k in (-1, 0) for job in corpus.jobs(corpus.number + k).values()]  # a finish job begins the next run
+    scheduler = scheduler_of(corpus)
+    return scheduler.active(ids) if ids and scheduler else (0, [])

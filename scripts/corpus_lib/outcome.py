@@ -1,0 +1,212 @@
+"""What has become of each slide, from its files (state.py) and from what batches reported (step.py).
+
+This table is the only place that decides:
+
+  the files say      the failures since the slide changed say            state
+  done               nothing                                             done
+  done               tiles are damaged                                   damaged
+  done               another slide is the same one                       bad slide
+  something remains  the program called the slide bad                    bad slide
+  something remains  two crashes, or failures of the slide on two nodes  bad slide
+  something remains  out of memory, also with more                       bad slide
+  something remains  the node failed, no disk, no memory, one crash      node trouble
+  something remains  the task was ended from outside                     interrupted
+  something remains  nothing, or the user cancelled the run              to do
+
+A node is sick if a batch could not begin or could not start its program there, or hung until its time limit
+without finishing one slide.
+"""
+import collections
+import itertools
+import os
+import re
+
+from corpus_lib.files import STOPPED, TROUBLE, USAGE, key, stamp
+from corpus_lib.planned import read_plan
+from corpus_lib.step import OK, rows_in
+
+DONE, HURT, BAD, INTERRUPTED, SICK, TO_DO = STATES = (
+    "done", "damaged", "bad slide", "interrupted", "node trouble", "to do")
+AGAIN = (INTERRUPTED, SICK, TO_DO)  # worth another try
+
+# What can be the matter, and what shows it in a message or in the scheduler's word about the end of a task
+WHAT = (
+    ("disk", r"(?i)no space left|disk quota|quota exceeded|file too large"),
+    ("memory", r"(?i)OUT_OF_ME|out of memory|cannot allocate memory|\boom\b"),
+    ("crash", r"signal (4|6|7|8|11)\b"),
+    ("trouble", r"NODE_FAIL|BOOT_FAIL|LaunchFailure|signal 53\b|exit status (126|127)\b|not found|Exec format"),
+    ("interrupted", r"TIMEOUT|CANCELLED|PREEMPTED|DEADLINE|REQUEUE|SUSPENDED|exit status (3|137|143)\b|"
+                    r"failed (37|100)|signal \d+"),
+    ("trouble", r"FAILED|exit status|Grid Engine: failed"),
+    ("interrupted", r""),
+)
+ELSEWHERE = r"(?i)no such file|permission denied|not a directory"  # of a slide that exists: the node's fault
+
+
+def what_shows(text, kinds=None):
+    """Which of WHAT a text shows; `kinds`: the only ones of interest."""
+    return next((what for what, pattern in WHAT if (not kinds or what in kinds) and re.search(pattern, text)), "")
+
+
+def what_failed(row, path):
+    """What is the matter, by a line of a program."""
+    message, cause = row.get("message") or "", row.get("cause")
+    if cause in ("crash", "killed"):
+        return "crash" if cause == "crash" else "interrupted"
+    if cause == "trouble":
+        return what_shows(message, ("disk", "memory")) or "trouble"
+    return "trouble" if re.search(ELSEWHERE, message) and os.path.exists(path) else "input"
+
+
+class Log:
+    """What a batch has reported."""
+
+    def __init__(self, path):
+        self.begun, self.ended, self.slides, self.stores = {}, {}, {}, {}  # by stage, slide and store
+        for row in rows_in(path):
+            if "batch" in row:
+                stage = row.get("stage")
+                for part in ("convert", "process") if stage == "both" else (stage,):
+                    (self.begun if row["status"] == "begun" else self.ended)[part] = row
+                    if row["status"] == "begun":
+                        self.ended.pop(part, None)
+            elif isinstance(row.get("slide"), str):
+                self.slides[key(row["slide"])] = row
+            elif isinstance(row.get("store"), str):
+                self.stores[key(row["store"])] = row
+
+
+class Outcome:
+    """Brings the records up to date with the logs of the last run. `closing`: none of its tasks is at work, so
+    what they left unsaid is judged, too. `scheduler`: knows how its tasks ended."""
+
+    def __init__(self, corpus, closing=False, scheduler=None):
+        self.corpus, self.closing, self.scheduler = corpus, closing, scheduler
+        self.sick, self.ends = collections.Counter(), None
+        if corpus.run and not corpus.run.get("closed"):
+            self.of = {r.name: r for r in corpus.records}
+            for batch, rows in itertools.groupby(read_plan(corpus), lambda row: row.batch):
+                self.read_batch(batch, list(rows))
+            if closing:
+                corpus.run.update(closed=True, sick=dict(self.sick))
+
+    def read_batch(self, batch, rows):
+        log, left = Log(self.corpus.log(batch, "jsonl")), {"convert": [], "process": []}
+        for row in rows:
+            r = self.of.get(row.name)
+            if r and r.slide == row.slide:
+                stage = self.read_slide(r, row, log, batch)
+                if stage:
+                    left[stage].append((r, row))
+        if self.closing and not os.path.exists(self.corpus.path("cancelled")):
+            for stage, slides in left.items():
+                if slides:
+                    self.blame(batch, stage, slides, log)
+
+    def read_slide(self, r, row, log, batch):
+        """Notes what the log says of a slide. Returns the stage of which it says nothing."""
+        converted, processed = log.slides.get(key(row.slide)), log.stores.get(key(row.store))
+        if row.step == "convert":
+            if not converted:
+                return "convert"
+            if converted["status"] not in OK:
+                self.fail(r, row, "convert", what_failed(converted, r.slide), converted, batch)
+                return ""
+            r.damage = converted.get("message") or "" if converted["status"] == "damaged" else r.damage \
+                if converted["status"] == "skipped" else ""
+            r.forgive("convert")
+        if row.step == "convert" or not r.files:
+            r.files, r.made = row.source, row.options
+        r.store = stamp(row.store)
+        if not processed:
+            return "process"
+        if processed["status"] not in OK:
+            self.fail(r, row, "process", what_failed(processed, row.store), processed, batch)
+            return ""
+        r.result, r.problem = stamp(row.result), ""
+        if processed["status"] != "skipped" or not r.version:
+            r.version = self.corpus.run.get("versions", "")
+        r.forgive("process")
+        return ""
+
+    def fail(self, r, row, stage, what, said, batch, of_slide=True):
+        """Notes a failure. `of_slide`: it may be the slide's fault."""
+        end = self.end_of(stage, batch) if said.get("cause") == "killed" and self.closing else None
+        if end and what_shows(end.text) == "memory":
+            what = "memory"
+        if r.of != row.source:
+            r.tried = {}
+        r.what, r.stage, r.of, r.message, r.host, r.time = (
+            what, stage, row.source, said.get("message") or "", said.get("host") or "", said.get("time") or "")
+        r.log, r.run = "logs/%d.%d.err" % (self.corpus.number, batch), str(self.corpus.number)
+        if of_slide and what in ("trouble", "crash", "memory"):
+            r.tried[r.run] = [what, r.host]
+        if of_slide and what == "trouble" and r.host:
+            self.sick[r.host] += 1
+
+    def end_of(self, stage, batch):
+        """The scheduler's End of a task; None if it is not known. Asked once."""
+        if self.ends is None:
+            jobs = self.corpus.jobs()
+            ends = self.scheduler.all_ends(list(jobs.values())) if self.scheduler and jobs else {}
+            self.ends = {(kind, task): end for kind, job in jobs.items() for (j, task), end in ends.items() if j == job}
+        return self.ends.get((stage, batch))
+
+    def blame(self, batch, stage, slides, log):
+        """Judges a batch that said nothing of some slides."""
+        begun, ended = log.begun.get(stage), log.ended.get(stage)
+        end = None if ended else self.end_of(stage, batch)
+        if not begun and not (end and end.failed and "CANCELLED" not in end.text):
+            return  # it had no turn
+        where = (ended or begun or {}).get("host") or (end.node if end else "")
+        at = {"host": where, "time": (ended or begun or {}).get("time", "")}
+        if ended:
+            code = ended.get("exit")
+            if code in (STOPPED, USAGE) or isinstance(code, int) and code > TROUBLE:
+                what = "interrupted" if code == STOPPED else what_shows(ended.get("message") or "") or "trouble"
+                at["message"] = ended.get("message") or "exit status %d" % code
+            else:
+                return  # no turn, because of trouble that another slide reports
+        else:
+            what = what_shows(end.text) if end else "interrupted"
+            at["message"] = "%s%s" % ("its task ended without a report" if begun else "its task left no log",
+                                      " (%s)" % end.text if end else "")
+            if not begun and what == "interrupted":
+                what = "trouble"
+        hung = end and "TIMEOUT" in end.text and not log.slides and not log.stores
+        if where and (what == "trouble" or hung):
+            self.sick[where] += len(slides)
+        alone = what in ("memory", "crash") and len(slides) == 1
+        for r, row in slides if what == "trouble" else slides[:1]:
+            self.fail(r, row, stage, what, at, batch, of_slide=alone)
+
+
+# state; stage that remains; reason
+State = collections.namedtuple("State", "state stage reason")
+
+
+def state_of(corpus, r, now):
+    if not now.remains:
+        if r.same and r.merged == now.result and not corpus.has("allow_duplicates"):
+            return State(BAD, "process", "is the same slide as %s; remove one, or use --allow-duplicates" % r.same)
+        return State(HURT if r.damage else DONE, "", r.damage)
+    stage = now.remains
+    if r.problem:
+        return State(SICK, "process", "the result is damaged: %s; run again" % r.problem)
+    if not r.what or r.stage != stage and r.stage != "process" or now.files not in (r.of, ""):
+        return State(TO_DO, stage, "")
+    kinds, hosts = [w for w, _ in r.tried.values()], sorted({h for w, h in r.tried.values() if h and w != "memory"})
+    if r.what == "input":
+        return State(BAD, r.stage, r.message)
+    if kinds.count("crash") > 1 or len(hosts) > 1:
+        return State(BAD, r.stage, "%s (failed on %s)" % (r.message, " and ".join(hosts)))
+    if kinds.count("memory") > 1:
+        return State(BAD, r.stage, "%s (out of memory, also with more)" % r.message)
+    return State(INTERRUPTED if r.what == "interrupted" else SICK, r.stage, r.message)
+
+
+def worth_another_try(corpus):
+    """The records that failed through no fault of theirs, or had no turn. A full disk is the user's to clear."""
+    found = [(r, state_of(corpus, r, corpus.now(r))) for r in corpus.records]
+    return [r for r, st in found if st.state in AGAIN] if not any(
+        r.what == "disk" and st.state == SICK for r, st in found) else []

@@ -1,0 +1,119 @@
+"""What remains of a corpus: OUT/plan.tsv, one line per piece of work, which any engine can carry out.
+
+The first line, a comment, names the run and the versions of the programs. Then come the names of the columns
+and one line per slide of which something remains, in batches:
+
+  batch    1, 2, ...; all lines of a batch follow one another. `wsi-corpus step --batch N` does them
+  step     convert (then process), or process
+  slide, name, store, result
+  options  of wsi2h5, for this slide alone
+  redo     store: replace store and result; result: replace the result
+  source   size and time of the slide's files when the plan was made
+"""
+import collections
+import json
+import os
+
+from corpus_lib.files import ask, counted, key, program, remove_file, say, stamp, version_of, write_list
+
+COLUMNS = "batch step slide name store result options redo source"
+Row = collections.namedtuple("Row", COLUMNS)
+MOST_BATCHES = 1000  # Slurm's MaxArraySize is 1001, unless the site has changed it
+LOCAL_BATCH = 32  # slides that the two programs share out among this machine's processors
+
+
+def plan_path(corpus):
+    return corpus.path("plan.tsv")
+
+
+def parsed(text):
+    for line in text.split("\n"):
+        words = line.split("\t")
+        if len(words) == len(Row._fields) and words[0].isdigit():
+            yield Row(int(words[0]), *words[1:])
+
+
+def read_plan(corpus, batch=None):
+    """The rows of the plan, or of one batch."""
+    try:
+        with open(plan_path(corpus), encoding="utf-8", errors="surrogateescape", newline="\n") as f:
+            text = f.read()
+    except FileNotFoundError:
+        return iter(())
+    if batch is not None:
+        mark = "\n%d\t" % batch
+        first, last = text.find(mark), text.rfind(mark)
+        text = text[first + 1:text.find("\n", last + 1)] if first >= 0 else ""
+    return parsed(text)
+
+
+def verify(corpus, records):
+    """Results that changed since they were made are read; what is damaged goes."""
+    of = {key(corpus.result(r)): r for r in records}
+    given = "".join(corpus.result(r) + "\n" for r in records)
+    text = ask(program("h5spec"), "verify", "-q", "--json", "--list", "-", given=given).stdout if of else ""
+    for line in text.split("\n"):
+        try:
+            row = json.loads(line)
+            r = of[key(row["file"])]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if row.get("status") == "valid":
+            r.result, r.problem = stamp(corpus.result(r)), ""
+        elif row.get("cause") != "trouble":
+            say("%s is damaged, computed again: %s" % (corpus.result(r), row.get("message", "")))
+            remove_file(corpus.result(r))
+            r.problem = ""
+
+
+def redo_of(corpus, r, now, renew):
+    """(step, redo) of a slide; ("", "") if nothing remains."""
+    known = r.files != ""
+    if known and r.made != r.options:
+        return "convert", "store"
+    if not now.remains:
+        return ("convert", "store") if renew and r.version != renew else ("", "")
+    if now.remains == "process" and r.what == "input" and r.stage == "process" and now.files:
+        return "convert", "store"  # its store cannot be used
+    changed = known and r.store and now.store != r.store and now.result
+    return now.remains, "result" if changed else ""
+
+
+def remaining(corpus, wanted=None, renew=None):
+    """[(record, step, redo, source)]; `wanted`: only these records."""
+    found = []
+    for r in corpus.records:
+        if wanted is None or r in wanted:
+            now = corpus.now(r)
+            step, redo = redo_of(corpus, r, now, renew)
+            if step:
+                found.append((r, step, redo, now.files))
+    return found
+
+
+def changed_results(corpus):
+    """Records of results that have changed since they were made, or that a merge has found to be damaged."""
+    return [r for r in corpus.records if r.result and (r.problem or stamp(corpus.result(r)) not in ("", r.result))]
+
+
+def write_plan(corpus, work, most, size=0):
+    """Begins a run: writes the plan of `work`, as remaining() gives it. Slides that failed come last. Returns
+    (batches, batches that convert)."""
+    run = corpus.settings["run"] = dict(corpus.run, number=corpus.number + 1, closed=False)
+    run["versions"] = ", ".join(map(version_of, ("wsi2h5", "h5spec")))
+    remove_file(corpus.path("cancelled"))
+    parts = [[w for w in sorted(work, key=lambda w: w[0].what != "") if w[1] == step] for step in ("convert", "process")]
+    size = size or max(1, -(-len(work) // max(1, most - 1)))
+    lines, first, counts = ["# wsi-corpus plan %d, %s" % (run["number"], run["versions"]), COLUMNS.replace(" ", "\t")], 1, []
+    for part in parts:
+        lines += ["\t".join((str(first + k // size), step, r.slide, r.name, corpus.store(r), corpus.result(r), r.options,
+                             redo, source)) for k, (r, step, redo, source) in enumerate(part)]
+        first += -(-len(part) // size)
+        counts.append(first - 1)
+    write_list(plan_path(corpus), lines)
+    run.update(convert=counts[0], batches=counts[1])
+    corpus.save()
+    os.makedirs(corpus.path("logs"), exist_ok=True)
+    say("run %d: %s to convert, %s to process, in %s" % (
+        run["number"], counted(len(parts[0]), "slide"), counted(len(parts[1]), "store"), counted(counts[1], "batch")))
+    return counts[1], counts[0]
