@@ -46,11 +46,12 @@ struct counts_features {
 struct counts_sums {
     unsigned long long *d_histogram; /* [bins + 2], by class */
     unsigned long long *d_windows;   /* [wy - band_wy][nx][2]: samples in bins << 40 | sum of their
-                                        bin numbers; sum of the squares of these */
+                                        bin numbers; gray << 56 | sum of the squares of these */
     struct counts_features features;
 };
 
-enum { COUNTS_SHIFT = 40, COUNTS_NO_RING = 15 };
+/* At most 2^20 samples of bins below 2^16 have squares below 2^52. */
+enum { COUNTS_SHIFT = 40, COUNTS_GRAY_SHIFT = 56, COUNTS_NO_RING = 15 };
 
 /* Where the sum over an octave is kept for a window, or NULL. */
 #ifdef __CUDACC__

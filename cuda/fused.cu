@@ -168,6 +168,12 @@ __device__ __forceinline__ float add_means(const struct shared &s, int kind, int
     return factor * (WAY & HANN ? 128 : 256) * mean;
 }
 
+/* The mean gray of a window from what add_means() returned for column 0. */
+template <int WAY> __device__ __forceinline__ unsigned gray_of(float mean)
+{
+    return features_gray(mean * (WAY & HANN ? 1.0f / (4 * 64 * 128) : 1.0f / (4 * 128 * 256)));
+}
+
 /* Adds to value u + 16 p of a column what add_means() returned, where it belongs. */
 template <int WAY> __device__ __forceinline__ void return_mean(float mean, int u, int p, c32 *z)
 {
@@ -380,9 +386,11 @@ __device__ __forceinline__ void count_window(struct shared &s, const struct fuse
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             const int k = column_of(kind, team, round * TOGETHER + i);
-            if (i == 0 && kind == 0 && k == 0)
+            if (i == 0 && kind == 0 && k == 0) {
+                if (u == 0)
+                    s.sums[top].gray = gray_of<WAY>(mean);
                 count_real_columns<WAY>(s, a, v[i], u, mean, histogram, &c);
-            else
+            } else
                 count_column<WAY>(s, a, v[i], kind, k, u, i ? 0 : mean, histogram, &c);
         }
         __syncwarp();

@@ -132,7 +132,7 @@ __device__ __forceinline__ void add_tally(struct window_sums *s, unsigned long l
     const unsigned long long all = __reduce_add_sync(~0u, sum), all_squares = warp_sum(squares);
     if ((threadIdx.x & 31) == 0) {
         atomicAdd(&sums[0], samples << COUNTS_SHIFT | all);
-        atomicAdd(&sums[1], all_squares);
+        atomicAdd(&sums[1], all_squares + ((unsigned long long)s->gray << COUNTS_GRAY_SHIFT));
     }
 }
 

@@ -39,6 +39,7 @@ struct alignas(16) pair {
  * corners is what lies below octave 0. Everything wraps around on the way. */
 struct window_sums {
     unsigned samples[32], sum[32], squares[32], octaves[FEATURES_OCTAVES][32];
+    unsigned gray; /* of the block that has column 0; 0 in the others */
 };
 
 /* Behind it: the histogram of weights, [bins + 2]. */

@@ -184,7 +184,8 @@ static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, c
         struct spectrum_window w = {};
         w.n = in[0] >> COUNTS_SHIFT;
         w.sum = in[0] & ((1ull << COUNTS_SHIFT) - 1);
-        w.squares = in[1];
+        w.squares = in[1] & ((1ull << COUNTS_GRAY_SHIFT) - 1);
+        w.gray = (uint8_t)(in[1] >> COUNTS_GRAY_SHIFT);
         if (d->features)
             feature_sums_window(&t->features, k - d->first_wy * d->nx, w.octaves);
         if (!d->wanted || d->wanted[k])

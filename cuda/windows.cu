@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         unsigned long long *out = a.sums.d_windows + 2 * window_number(a, b, w);
         out[0] = samples;
-        out[1] = squares;
+        out[1] = (unsigned long long)features_gray(mean) << COUNTS_GRAY_SHIFT | squares;
     }
     for (int k = (int)threadIdx.x; SHARED && k < a.bins.bins + 2; k += THREADS)
         if (histogram[k])

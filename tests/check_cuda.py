@@ -92,6 +92,7 @@ def check_features(slide, bins, counts, width):
     expect(np.array_equal(slide["window_level_db"][()], level), "%s: levels", slide.name)
     for name in ("window_focus_db", "window_fine_db", "window_sharp_db"):
         expect(np.array_equal(slide[name][()], np.where(counts, 0, -32768)), "%s: %s", slide.name, name)
+    expect(np.array_equal(slide["window_gray"][()], np.where(counts, bins % 255, 255)), "%s: gray", slide.name)
     expect(np.array_equal(slide["window_flags"][()] & 1 != 0, counts), "%s: flags", slide.name)
     if counts.any():
         expect(np.allclose(slide["profile"][()][1:], (bins[counts].mean() + 0.5) * width), "%s: profile", slide.name)

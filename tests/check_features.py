@@ -67,6 +67,7 @@ class Features:
         counted = np.ones(tissue.shape, bool) if counted is None else counted
         filled = np.zeros(tissue.shape, bool) if filled is None else filled
         self.level = np.full(tissue.shape, np.nan)
+        self.mean = np.full(tissue.shape, np.nan)
         self.focus = np.full(tissue.shape, np.nan)
         self.fine = np.full(tissue.shape, np.nan)
         self.sharp = np.full(tissue.shape, np.nan)
@@ -74,9 +75,11 @@ class Features:
         self.spectra = [np.zeros((window, window // 2 + 1), np.int64) for _ in range(2)]
         self.windows = [0, 0]
         sums = dict.fromkeys(rings, 0)
-        for j, i, db in reference.decibels(reference.smooth(reference.gray(pixels), sigma), window, stride, taper):
+        smooth = reference.smooth(reference.gray(pixels), sigma)
+        for j, i, db in reference.decibels(smooth, window, stride, taper):
             if not counted[j, i]:
                 continue
+            self.mean[j, i] = smooth[j * stride:j * stride + window, i * stride:i * stride + window].mean()
             k = bins_of(db, bins, low, high)
             level = {r: low + width * (k[ring].mean() + 0.5) if ring.any() else np.nan for r, ring in rings.items()}
             self.level[j, i], self.focus[j, i] = level[MIDDLE], level[MIDDLE] - level[COARSE]
@@ -143,6 +146,7 @@ def compare(path, *options, **parameters):
     near(decibels(data["window_sharp_db"]), want.sharp, 0.03, "sharpness")
     areas = tissue_areas(path, flags.shape, **geometry)
     expect(np.array_equal(data["window_tissue"], percent_of(areas, flags.shape, geometry.get("window", 256))), "tissue of windows")
+    check_gray(data["window_gray"], want.mean)
     near(data["profile"], want.profile, 0.005, "profile")
     near(more["profile"]["slope"], want.slope, 0.001, "slope")
     for kind, name in enumerate(("spectrum_tissue", "spectrum_glass")):
@@ -154,6 +158,14 @@ def compare(path, *options, **parameters):
         expect(off < 0.05, "%s: off by %g bins", name, off)
     check_quantiles(attrs, data)
     return got
+
+
+def check_gray(stored, mean):
+    """Rounded, at most 254; the last bits of a mean decide only within 1/1024 of a half."""
+    want = np.where(np.isnan(mean), 255, np.minimum(np.floor(np.nan_to_num(mean) + 0.5 + 1 / 1024), 254))
+    off = stored != want
+    expect(stored.dtype == np.uint8 and (np.abs(mean[off] + 0.5 + 1 / 1024 - np.rint(mean[off] + 0.5)) < 1e-4).all(),
+           "gray %s, not %s", stored[off], mean[off])
 
 
 def check_quantiles(attrs, data):
@@ -307,7 +319,8 @@ def test_a_missing_group_is_flagged():
     expect((~here).any() and here.any() and (flags[here] & COUNTED).all(), "%s", flags)
     for name in ("window_level_db", "window_focus_db", "window_fine_db", "window_sharp_db"):
         expect(np.array_equal(data[name] != FILL, here), "%s", name)
-    expect(np.array_equal(data["window_tissue"] != UNKNOWN, here), "tissue of windows")
+    for name in ("window_tissue", "window_gray"):
+        expect(np.array_equal(data[name] != UNKNOWN, here), "%s", name)
     run(H5SPEC, "verify", "-q", out)
 
 

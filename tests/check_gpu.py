@@ -69,6 +69,8 @@ def close_features(gpu, cpu, options):
     for key, most in (("window_level_db", 3), ("window_focus_db", 8), ("window_fine_db", 8), ("window_sharp_db", 8)):
         off = np.abs(gpu[key][()].astype(int) - cpu[key][()])
         expect(off.max() <= most, "%s: %s is off by %d hundredths", options, key, off.max())
+    off = np.abs(gpu["window_gray"][()].astype(int) - cpu["window_gray"][()])
+    expect(off.max() <= 1 and (off > 0).mean() < 0.01, "%s: window_gray is off by %d, in %.3f of the windows", options, off.max(), (off > 0).mean())
     a, b = gpu["profile"][()], cpu["profile"][()]
     expect(np.array_equal(np.isnan(a), np.isnan(b)) and np.nanmax(np.abs(a - b)) < 0.005, "%s: profile %s, not %s", options, a, b)
     for key in ("spectrum_tissue", "spectrum_glass"):

@@ -59,7 +59,7 @@ def sealed(path, change):
     with h5py.File(copy, "r+") as f:
         change(f)
         for s in f["slides"].values():
-            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "fine_db", "sharp_db", "flags", "tissue")),
+            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "fine_db", "sharp_db", "flags", "tissue", "gray")),
                      "groups_done", "profile_sums", "spectrum_tissue", "spectrum_glass"]
             crcs = []
             for name in names:

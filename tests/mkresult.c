@@ -79,6 +79,7 @@ static void put_value(const struct result_map *m, int64_t k, double mean, double
     switch (m->kind->formula) {
     case RESULT_NO_FORMULA: break;
     case RESULT_OF_TISSUE: ((uint8_t *)m->values)[k] = 80; break;
+    case RESULT_OF_GRAY: ((uint8_t *)m->values)[k] = features_gray((float)mean + 160); break;
     case RESULT_OF_MEAN: ((float *)m->values)[k] = (float)mean; break;
     case RESULT_OF_STD: ((float *)m->values)[k] = 18; break;
     case RESULT_OF_OCTAVE: ((int16_t *)m->values)[k] = features_hundredths(mean + 6); break;

@@ -127,7 +127,7 @@ static void add_window(const struct counts_sums *s, const struct counts_bins *b,
     stub_check_memory(out, 2 * sizeof *out, device, "sums of a window");
     s->d_histogram[bin + 1] += samples;
     out[0] += samples << COUNTS_SHIFT | samples * bin;
-    out[1] += samples * bin * bin;
+    out[1] += samples * bin * bin + (bin % FEATURES_NO_GRAY << COUNTS_GRAY_SHIFT);
     add_features(&s->features, n, (unsigned)bin, window, device);
 }
 

@@ -89,6 +89,22 @@ static inline bool features_is_tissue(uint8_t percent)
  * means none, 50 at least half and 100 all. all > 0. */
 uint8_t features_percent(int64_t area, int64_t all);
 
+/* --- brightness --- */
+
+enum { FEATURES_NO_GRAY = 255, FEATURES_MOST_GRAY = 254 };
+
+/* The mean gray of a window as maps store it: rounded, at most FEATURES_MOST_GRAY. A half, and what
+ * is less than 1/1024 below it, is rounded up: the last bits of a mean depend on the device. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline uint8_t
+    features_gray(float mean)
+{
+    const int gray = (int)(mean + (0.5f + 1.0f / 1024));
+    return (uint8_t)(gray > FEATURES_MOST_GRAY ? FEATURES_MOST_GRAY : gray < 0 ? 0 : gray);
+}
+
 /* --- the sample of windows whose spectra are summed --- */
 
 enum features_sample { FEATURES_TISSUE, FEATURES_GLASS, FEATURES_SAMPLES };

@@ -41,7 +41,10 @@
         .meaning = "why a window counts or not")                                                   \
     ROW(TISSUE, .name = "window_tissue", .type = RESULT_UINT8, .unit = "%", .scale = 1,            \
         .fill = FEATURES_NO_TISSUE, .since = 3, .low = 0, .high = 100,                             \
-        .formula = RESULT_OF_TISSUE, .meaning = "how much of each window is tissue")
+        .formula = RESULT_OF_TISSUE, .meaning = "how much of each window is tissue")               \
+    ROW(GRAY, .name = "window_gray", .type = RESULT_UINT8, .unit = "levels", .scale = 1,           \
+        .fill = FEATURES_NO_GRAY, .since = 3, .low = 0, .high = 255, .formula = RESULT_OF_GRAY,    \
+        .meaning = "mean gray of each window")
 /* clang-format on */
 
 #endif

@@ -301,6 +301,10 @@ static bool find_range(const struct result_params *p, enum result_formula formul
         *low = 0;
         *high = 100;
         return true;
+    case RESULT_OF_GRAY:
+        *low = 0;
+        *high = FEATURES_MOST_GRAY;
+        return true;
     case RESULT_NO_FORMULA: break;
     }
     return false;

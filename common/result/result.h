@@ -140,6 +140,7 @@ enum result_formula {
     RESULT_OF_OCTAVES,   /* L(octave) - L(less); INT16 */
     RESULT_OF_SHARPNESS, /* features_sharpness(); INT16 */
     RESULT_OF_TISSUE,    /* percent; known before pixels are read */
+    RESULT_OF_GRAY,      /* features_gray(); UINT8 */
 };
 
 struct result_map_kind {

@@ -394,12 +394,13 @@ static int check_glass(const struct result_slide *s, struct err *e)
                : err_set(e, "glass_p03 does not match window_level_db and window_tissue");
 }
 
-static bool is_level(enum result_formula f)
+static bool follows_counting(enum result_formula f)
 {
-    return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES || f == RESULT_OF_SHARPNESS;
+    return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES || f == RESULT_OF_SHARPNESS ||
+           f == RESULT_OF_GRAY;
 }
 
-/* Does the window have a value in every map of levels exactly if it counts, and in that of tissue
+/* Does the window have a value in every map of levels or gray exactly if it counts, and in that of tissue
  * exactly if its group is here and the slide has a tissue map? */
 static bool agrees_with_maps(const struct result_params *p, const struct result_slide *s, int64_t k)
 {
@@ -410,7 +411,7 @@ static bool agrees_with_maps(const struct result_params *p, const struct result_
         const bool has = !isnan(result_map_value(&s->maps[m], k));
         const enum result_formula formula = result_map_kind(m)->formula;
         if (result_params_have_map(p, m) && ((formula == RESULT_OF_TISSUE && has != tissue) ||
-                                             (is_level(formula) && has != counts)))
+                                             (follows_counting(formula) && has != counts)))
             return false;
     }
     return true;

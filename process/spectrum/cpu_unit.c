@@ -318,10 +318,21 @@ static void keep_block(const struct spectrum *b, struct scratch *w, int block, i
         keep_row(b, w, block * LANES + l, w->values + l);
 }
 
+/* Of a window, from the means of its columns in the ring. */
+static uint8_t gray_of(const struct spectrum *b, const struct lanes_ring *r, const float *mean)
+{
+    const int n = (int)b->params.window;
+    double sum[4] = {0};
+    for (int x = 0; x < n; x++)
+        sum[x % 4] += (double)mean[r->at + x < r->length ? r->at + x : r->at + x - r->length];
+    return features_gray((float)(((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)n));
+}
+
 static void put_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t k,
-                       int sample, struct result_counts *counts)
+                       int sample, uint8_t gray, struct result_counts *counts)
 {
     struct spectrum_window window = collect(b, w, counts);
+    window.gray = gray;
     if (u->band->features)
         collect_octaves(b, u->band->features, w, &window, counts);
     spectrum_put_window(&b->params, u->band, k, &window);
@@ -339,10 +350,12 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
                            .length = (int)b->ring,
                            .at = (int)((i - u->wx) * b->params.stride % b->ring),
                            .taper = b->real.taper};
+    const float *mean = w->mean + row * b->ring;
+    const uint8_t gray = gray_of(b, &r, mean);
     for (int block = 0; block <= last; block++, r.values += b->ring * 2 * LANES) {
         const int lanes = block < last ? LANES : 1;
         if (block == 0)
-            power_of_first(b, w, &r, w->mean + row * b->ring);
+            power_of_first(b, w, &r, mean);
         else
             b->lanes->power(&b->plan, &r, lanes, w->data, &w->values->power);
         count_block(b, w, block);
@@ -351,7 +364,7 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
         if (sample)
             keep_block(b, w, block, lanes);
     }
-    put_window(b, u, w, k, sample, counts);
+    put_window(b, u, w, k, sample, gray, counts);
 }
 
 /* --- a unit --- */

@@ -178,6 +178,10 @@ void spectrum_put_window(const struct result_params *p, const struct spectrum_ba
         case RESULT_OF_SHARPNESS:
             if (d->features)
                 ((int16_t *)values)[k] = features_hundredths(value_of(kind, levels));
+            break;
+        case RESULT_OF_GRAY:
+            if (d->features)
+                ((uint8_t *)values)[k] = w->gray;
         }
     }
 }
