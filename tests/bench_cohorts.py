@@ -23,7 +23,7 @@ import tempfile
 
 import numpy as np
 from PIL import Image
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import convolve, gaussian_filter, uniform_filter1d
 
 SIZE, TILE = 1400, 256
 GLASS = 243.0
@@ -123,6 +123,140 @@ def scanner_2(rgb, strength):
     return 255 * (np.clip(sharpened, 0, 255) / 255) ** (1 - 0.1 * strength)
 
 
+def motion(rgb, length):
+    return uniform_filter1d(rgb, length, axis=1, mode="nearest")
+
+
+def defocus(rgb, radius):
+    y, x = np.mgrid[-radius:radius + 1, -radius:radius + 1]
+    kernel = (x * x + y * y <= radius * radius + 0.5).astype(float)
+    return convolve(rgb, kernel[..., None] / kernel.sum(), mode="nearest")
+
+
+def third(rgb, rng, sigma):
+    where = np.arange(SIZE)[None, :, None] >= SIZE * 2 // 3
+    return np.where(where, blur(rgb, sigma), rgb)
+
+
+def bubble(rgb, tissue, rng):
+    cy, cx = tissue_point(tissue, rng)
+    y, x = np.mgrid[:SIZE, :SIZE]
+    d = np.hypot(y - cy, x - cx)
+    rgb = np.where((d < 250)[..., None], blur(rgb, 1.5), rgb)
+    return np.where((np.abs(d - 250) < 8)[..., None], rgb * 0.35, rgb)
+
+
+def resized(rgb, size):
+    return np.stack([np.asarray(Image.fromarray(np.float32(rgb[..., c])).resize((size, size), Image.BICUBIC), float) for c in range(3)], 2)
+
+
+def enlarged(rgb, factor, rng=None):
+    """By software; with rng the noise of the scanner is enlarged, too."""
+    small = resized(rgb, int(SIZE / factor))
+    if rng:
+        small = np.clip(np.rint(small + rng.normal(0, 1, small.shape)), 0, 255)
+    return resized(small, SIZE)
+
+
+def shrunk(rgb):
+    """Twice the um per px that is stated."""
+    small = resized(rgb, SIZE // 2)
+    small = np.concatenate([small, small[:, ::-1]], 1)
+    return np.concatenate([small, small[::-1]], 0)
+
+
+def zoomed(rgb):
+    n = SIZE // 4
+    return resized(rgb[n:n + SIZE // 2, n:n + SIZE // 2], SIZE)
+
+
+def raised(rgb, levels):
+    """Levels [y] or [y][x] are added."""
+    return rgb + (levels[:, None] if levels.ndim == 1 else levels)[..., None]
+
+
+def every(period, levels, width=1):
+    return np.where(np.arange(SIZE) % period < width, float(levels), 0)
+
+
+def checkerboard(levels):
+    y, x = np.mgrid[:SIZE, :SIZE] // TILE
+    return (x + y) % 2 * float(levels)
+
+
+def cracks(rgb):
+    return np.where((np.arange(SIZE) % 300 < 24)[None, :, None], GLASS, rgb)
+
+
+def stitched(rgb, shift):
+    """Strips of 200 rows, every other one shifted."""
+    odd = np.arange(SIZE) // 200 % 2 == 1
+    return np.where(odd[:, None, None], np.roll(rgb, shift, 1), rgb)
+
+
+def shaded(rgb, part):
+    """Fields of 350 px, darker towards their corners."""
+    y, x = (np.mgrid[:SIZE, :SIZE] % 350 - 174.5) / 175
+    return rgb * (1 - part * (x * x + y * y)[..., None] / 2)
+
+
+def lost_tiles(rgb, tissue, rng, value):
+    full = [(r, c) for r in range(SIZE // TILE) for c in range(SIZE // TILE)
+            if tissue[r * TILE:(r + 1) * TILE, c * TILE:(c + 1) * TILE].mean() > 0.5]
+    rgb = rgb.copy()
+    for k in rng.permutation(len(full))[:6]:
+        r, c = full[k]
+        rgb[r * TILE:(r + 1) * TILE, c * TILE:(c + 1) * TILE] = value
+    return rgb
+
+
+def dust(rgb, rng):
+    y, x = np.mgrid[:SIZE, :SIZE]
+    for _ in range(80):
+        cy, cx, r = rng.uniform(0, SIZE), rng.uniform(0, SIZE), rng.uniform(2, 6)
+        rgb = np.where(((y - cy) ** 2 + (x - cx) ** 2 < r * r)[..., None], 60.0, rgb)
+    return rgb
+
+
+def black_pen(rgb, tissue, rng):
+    y, x = np.mgrid[:SIZE, :SIZE]
+    stroke = np.abs((y - rng.uniform(300, 1100)) + rng.uniform(-1, 1) * (x - SIZE / 2)) < 25
+    return np.where((stroke & ~tissue)[..., None], 25.0, rgb)
+
+
+# kind: (what is done to the picture, what a right reason says)
+KINDS = {
+    "motion 5": (lambda g, t, r: motion(g, 5), "motion|moved"), "motion 7": (lambda g, t, r: motion(g, 7), "motion|moved"),
+    "motion 9": (lambda g, t, r: motion(g, 9), "motion|moved"),
+    "defocus 2": (lambda g, t, r: defocus(g, 2), "sharp|blur"), "defocus 4": (lambda g, t, r: defocus(g, 4), "sharp|blur"),
+    "third at 2": (lambda g, t, r: third(g, r, 2), "sharp|blur"), "bubble": (bubble, "sharp|blur|bubble"),
+    "enlarged 2": (lambda g, t, r: enlarged(g, 2), "enlarged"), "enlarged 2, noise": (lambda g, t, r: enlarged(g, 2, r), "enlarged"),
+    "enlarged 1.25, noise": (lambda g, t, r: enlarged(g, 1.25, r), "enlarged"),
+    "um half": (lambda g, t, r: zoomed(g), "resolution|enlarged"), "um double": (lambda g, t, r: shrunk(g), "resolution|stronger"),
+    "rows 8, 5": (lambda g, t, r: raised(g, every(8, 5)), "lines"), "rows 8, 2": (lambda g, t, r: raised(g, every(8, 2)), "lines"),
+    "rows 12, 2": (lambda g, t, r: raised(g, every(12, 2)), "lines"),
+    "columns 5, 2": (lambda g, t, r: raised(g, every(5, 2)[None, :] * np.ones((SIZE, 1))), "lines"),
+    "dark lines 256": (lambda g, t, r: raised(g, every(256, -12)), "lines|seams"),
+    "line camera": (lambda g, t, r: raised(g, r.uniform(-2, 2, SIZE)[None, :] * np.ones((SIZE, 1))), "lines|stripes"),
+    "checkerboard": (lambda g, t, r: raised(g, checkerboard(4)), "tiles|fields"),
+    "cracks": (lambda g, t, r: cracks(g), "crack|lines|tear"),
+    "stitched 7": (lambda g, t, r: stitched(g, 7), "stitch|seam"), "stitched 30": (lambda g, t, r: stitched(g, 30), "stitch|seam"),
+    "shaded": (lambda g, t, r: shaded(g, 0.12), "shading|fields|glass"),
+    "black tiles": (lambda g, t, r: lost_tiles(g, t, r, 0), "black|lost"), "white tiles": (lambda g, t, r: lost_tiles(g, t, r, 255), "white|lost|brighter"),
+    "noise 3": (lambda g, t, r: g + r.normal(0, 3, g.shape), "nois"), "noise 6": (lambda g, t, r: g + r.normal(0, 6, g.shape), "nois"),
+    "overexposed": (lambda g, t, r: g * 1.15, "bright|expos"), "gamma 0.7": (lambda g, t, r: 255 * (g / 255) ** 0.7, "bright|expos"),
+    "underexposed": (lambda g, t, r: g * 0.75, "dark|expos"),
+    "white balance": (lambda g, t, r: g * np.array([1.05, 1, 0.85]), "colour"), "gray": (lambda g, t, r: g.mean(2, keepdims=True) * np.ones(3), "colour"),
+    "swapped": (lambda g, t, r: g[..., ::-1], "colour"), "inverted": (lambda g, t, r: 255 - g, "dark|bright"),
+    "8 levels": (lambda g, t, r: np.floor(g / 32) * 32 + 16, ""), "JPEG 15": (lambda g, t, r: g, "compress"),
+    "saved at 30": (lambda g, t, r: g, "twice"), "saved at 60": (lambda g, t, r: g, "twice"),
+    "dust": (lambda g, t, r: dust(g, r), "dust|speck"), "black pen": (black_pen, "pen|dark"),
+    "fringe": (lambda g, t, r: np.stack([np.roll(g[..., 0], 2, 1), g[..., 1], g[..., 2]], 2), "sharp|colour|blur|motion"),
+    "sharpened": (lambda g, t, r: g + 1.5 * (g - blur(g, 1)), "sharpen|stronger"),
+    "glass only": (lambda g, t, r: np.full_like(g, GLASS), "tissue|glass"), "mostly glass": (lambda g, t, r: g, "tissue|glass"),
+}
+OWN_NOISE = {"enlarged 2, noise", "enlarged 1.25, noise"}
+
 BAD = ["blur 1.5", "blur 3", "half at 3", "saved at 30", "saved at 50", "overstained 1.5", "overstained 1.8", "mostly glass",
        "pen", "fold and bubble"]
 
@@ -130,6 +264,8 @@ BAD = ["blur 1.5", "blur 3", "half at 3", "saved at 30", "saved at 50", "oversta
 def plant(defect, rgb, tissue, rng, pens):
     if defect.startswith("blur "):
         return blur(rgb, float(defect[5:]))
+    if defect in KINDS:
+        return KINDS[defect][0](rgb, tissue, rng)
     return {"half at 3": lambda: half(rgb, rng, 3), "pen": lambda: pen(rgb, tissue, rng, pens),
             "fold and bubble": lambda: fold_and_bubble(rgb, tissue, rng), "disc": lambda: spot(rgb, tissue, rng),
             "scanner 2": lambda: scanner_2(rgb, 1), "scanner 2, weak": lambda: scanner_2(rgb, 0.5)}.get(defect, lambda: rgb)()
@@ -142,7 +278,8 @@ def slide(picture, defect, rng, pens):
     rgb = np.where(tissue[..., None], density(mosaic(picture, rng), stain), GLASS)
     rgb = plant(defect, blur(rgb, rng.uniform(0, 0.35)), tissue, rng, pens)
     extra = {"scanner 2": 2, "scanner 2, weak": 1}.get(defect, 0)
-    rgb = rgb + rng.normal(0, np.hypot(rng.uniform(0.8, 1.2), extra), rgb.shape)
+    if defect not in OWN_NOISE:
+        rgb = rgb + rng.normal(0, np.hypot(rng.uniform(0.8, 1.2), extra), rgb.shape)
     rgb = np.clip(rgb + 0.5, 0, 255).astype(np.uint8)
     return again(rgb, int(defect[9:])) if defect.startswith("saved at") else rgb
 
@@ -194,7 +331,7 @@ class Work:
         path = os.path.join(self.o.keep, "slides", name + ".svs")
         if not os.path.exists(path):
             rng = np.random.default_rng([self.o.seed, tissue, k, sum(defect.encode())])
-            write_svs(path, slide(self.tissues[tissue], defect, rng, self.pens))
+            write_svs(path, slide(self.tissues[tissue], defect, rng, self.pens), 15 if defect == "JPEG 15" else QUALITY)
         return name
 
     def compute(self, names):
