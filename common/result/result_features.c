@@ -400,8 +400,8 @@ static bool follows_counting(enum result_formula f)
            f == RESULT_OF_GRAY;
 }
 
-/* Does the window have a value in every map of levels or gray exactly if it counts, and in that of tissue
- * exactly if its group is here and the slide has a tissue map? */
+/* Does the window have a value in every map of levels and of gray exactly if it counts, and in that
+ * of tissue exactly if its group is here and the slide has a tissue map? */
 static bool agrees_with_maps(const struct result_params *p, const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
