@@ -68,7 +68,7 @@ static int sink(void *ctx, void *slot, struct err *e)
                  it->col, it->other);
         return err_set(e, "%s", c->other);
     }
-    if (store_put_chunk(c->writer, it->stored, it->bytes, it->raw, it->crc32, it->status, e))
+    if (store_put_chunk(c->writer, it->stored, it->bytes, it->crc32, it->status, e))
         return -1;
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
@@ -383,8 +383,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (!c->is_ready && (plan(c, e) || take_mask(c, e)))
         return -1;
     memcpy(report->note, c->slide_info.note, sizeof report->note);
-    const int verdict =
-        plan_judge(c->path, &c->file->st, target, &c->info, &c->sources, c->o, &report->info, e);
+    const int verdict = plan_judge(c->path, target, &c->info, &c->sources, c->o, &report->info, e);
     if (verdict < 0)
         return -1;
     if (verdict == PLAN_SKIP) {

@@ -103,7 +103,6 @@ static int pack_tile(const struct convert *c, struct item *it, int thread, struc
     blank_padding(&c->info, it);
     if (codec_encode(c->codecs[thread], &params, it->pixels, it->packed, &packed, e))
         return -1;
-    it->raw = packed == 0;
     it->bytes = packed ? packed : codec_pixel_bytes(&params);
     it->stored = packed ? it->packed : it->pixels;
     return 0;
@@ -139,7 +138,6 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
     const struct jpeg_chunk *stored = whole ? &it->chunk : &c->flat;
     it->stored = stored->bytes;
     it->bytes = stored->n;
-    it->raw = !whole && c->info.codec->id == CODEC_J2K;
     return 0;
 }
 
@@ -175,7 +173,6 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     it->status = STORE_LEFT_OUT;
     it->stored = NULL;
     it->bytes = 0;
-    it->raw = false;
     it->past.tiles = 0;
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))

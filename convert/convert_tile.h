@@ -26,7 +26,6 @@ struct item {
     enum store_status status;
     const uint8_t *stored; /* the chunk: in `pixels`, `packed` or `chunk`, or c->flat */
     size_t bytes;          /* of it */
-    bool raw;              /* it is the pixels, although there is a codec */
     uint32_t crc32;
     uint8_t *pixels, *packed; /* both store_chunk_bytes; codec jpeg: pixels at 1/8 */
     uint8_t *rgb;             /* the tile in colour, for gray with TISSUE_TILES; else NULL */

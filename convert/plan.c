@@ -129,40 +129,19 @@ struct judged {
     bool keep;                      /* --codec keep */
     const struct sources *sources;  /* of the new one */
     struct store_source *made_from; /* what the old one was made from */
-    int64_t n_made_from;            /* 0: it does not say */
-    bool same_files;                /* by name, size, time and index: wherever they lie now */
+    int64_t n_made_from;
+    bool same_files; /* by name, size, time and index: wherever they lie now */
 };
-
-static bool has_damage(const struct store_info *i)
-{
-    return i->tiles_damaged > 0 || i->source_problem[0];
-}
-
-static bool is_later(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
-}
 
 /*
  * Has the slide changed since the store was made? Any difference between its files and those that
- * the store was made from says so. Stores of older versions do not name these: then a newer file of
- * another size or quickhash has changed, and after damage any newer one.
+ * the store was made from says so.
  */
-static bool is_stale(const struct judged *j, const struct stat *source, const char *target)
+static bool is_stale(const struct judged *j)
 {
-    struct stat st;
     const struct store_info *old = j->old, *new = j->new;
-    if (j->same_files || !same_name(old, new) ||
-        (old->source_tag != new->source_tag && !same_source(old, new)))
-        return false;
-    if (j->n_made_from > 0)
-        return true;
-    if (old->source_tag != new->source_tag || stat(target, &st))
-        return false;
-    if (!has_damage(old))
-        return source->st_mtime > st.st_mtime && !same_source(old, new);
-    return old->source_bytes != new->source_bytes || strcmp(old->quickhash, new->quickhash) != 0 ||
-           is_later(&source->st_mtim, &st.st_mtim) || is_later(&source->st_ctim, &st.st_mtim);
+    return !j->same_files && same_name(old, new) &&
+           (old->source_tag == new->source_tag || same_source(old, new));
 }
 
 /* Has the old store a codec that was not asked for: another than jpeg or j2k because of its slide,
@@ -209,11 +188,10 @@ static bool describe_difference(const struct judged *j, struct err *e)
     return true;
 }
 
-static int judge_store(const char *path, const struct stat *source, const char *target,
-                       const struct judged *j, struct err *e)
+static int judge_store(const char *path, const char *target, const struct judged *j, struct err *e)
 {
     const struct store_info *old = j->old, *new = j->new;
-    if (is_stale(j, source, target))
+    if (is_stale(j))
         return PLAN_REMAKE;
     if (!j->same_files && !same_source(old, new))
         return err_set(e,
@@ -229,22 +207,21 @@ static int judge_store(const char *path, const struct stat *source, const char *
 }
 
 /* As judge_store, with what the existing store was made from. */
-static int judge_existing(const char *path, const struct stat *source, const char *target,
-                          struct judged *j, struct err *e)
+static int judge_existing(const char *path, const char *target, struct judged *j, struct err *e)
 {
     j->n_made_from = store_read_sources(target, &j->made_from, e);
     if (j->n_made_from < 0)
         return -1;
-    j->same_files = j->n_made_from > 0 && store_same_sources(j->made_from, j->n_made_from,
-                                                             j->sources->list, j->sources->n);
-    const int r = judge_store(path, source, target, j, e);
+    j->same_files =
+        store_same_sources(j->made_from, j->n_made_from, j->sources->list, j->sources->n);
+    const int r = judge_store(path, target, j, e);
     free(j->made_from);
     return r;
 }
 
-int plan_judge(const char *path, const struct stat *source, const char *target,
-               const struct store_info *new, const struct sources *sources,
-               const struct convert_options *o, struct store_info *old, struct err *e)
+int plan_judge(const char *path, const char *target, const struct store_info *new,
+               const struct sources *sources, const struct convert_options *o,
+               struct store_info *old, struct err *e)
 {
     struct judged j = {.old = old, .new = new, .keep = o->keep, .sources = sources};
     const bool force = o->force;
@@ -258,7 +235,7 @@ int plan_judge(const char *path, const struct stat *source, const char *target,
                                "%s: the existing file cannot be read as a store (%s); use another "
                                "folder, or --force to replace it",
                                target, why.msg);
-    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_existing(path, source, target, &j, e);
+    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_existing(path, target, &j, e);
     case STORE_ERROR: return err_set(e, "%s", why.msg);
     default:
         return err_set(e,

@@ -29,8 +29,8 @@ enum plan_verdict {
 
 /* Compares `target` with the store that is to be made of `sources`. With --codec keep a store of
  * codec deflate is as good as one of kept tiles. -1: what exists must not be replaced. */
-int plan_judge(const char *path, const struct stat *source, const char *target,
-               const struct store_info *new, const struct sources *sources,
-               const struct convert_options *o, struct store_info *old, struct err *e);
+int plan_judge(const char *path, const char *target, const struct store_info *new,
+               const struct sources *sources, const struct convert_options *o,
+               struct store_info *old, struct err *e);
 
 #endif

@@ -269,18 +269,6 @@ def test_index_of_chunks_that_is_too_short():
     says(p.err, "index of chunks does not match the shape")
 
 
-def test_index_of_chunks_outside_the_file():
-    def change(data):
-        struct.pack_into("<Q", data, index_of_chunks(data) + 16, 2 ** 62)
-    says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "outside the file")
-
-
-def test_chunk_outside_the_file():
-    def change(data):
-        struct.pack_into("<Q", data, data.index(b"FADB") + 14, 2 ** 40)
-    says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "outside the file")
-
-
 def header_of(path, name):
     """Where an object's header begins and ends."""
     with h5py.File(path, "r") as f:
@@ -290,7 +278,7 @@ def header_of(path, name):
 
 def test_headers_of_tables_have_no_flipped_bit():
     """h5spec reads the tables of a group without the library, which would check their headers."""
-    for name in ("tile_status", "tile_crc32"):
+    for name in ("tile_status", "tile_offset", "tile_bytes", "tile_crc32"):
         begin, end = header_of(small(), "groups/00001/" + name)
         expect(end - begin > 100, "%d bytes", end - begin)
         for at in (*range(begin, begin + 12), *range(begin + 12, end, 7), end - 1):
@@ -369,6 +357,7 @@ def dense(attributes=0, links=0):
         b["number"] = 1.0
         for k in range(links):
             b["link %d" % k] = b["number"]
+        reseal(b)
     return path
 
 

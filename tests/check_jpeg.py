@@ -533,31 +533,34 @@ def test_changed_bytes_without_their_crc():
 
 
 def test_filter_mask_is_checked():
-    for codec, mask, word in (("jpeg", 1, "filter mask"), ("deflate", 2, "filter mask")):
+    """By which other programs know what to decode; of the last chunk, because HDF5 is slow to find each."""
+    for codec, mask in (("jpeg", 1), ("deflate", 2)):
         path = os.path.join(tmp(), "s.h5")
         shutil.copy(store(kind("420"), "--codec", codec), path)
-        _, _, _, data, _ = list(chunks_of(path))[1]
+        row, column, _, data, _ = list(chunks_of(path))[-1]
         with h5py.File(path, "r+", libver=("v110", "v110")) as f:
             g = f["groups/00001"]
             # HDF5 keeps the old mask where the size is the same
-            g["pixels"].id.write_direct_chunk((0, g["pixels"].chunks[1], 0), data + b"\0", filter_mask=mask)
+            rows, cols, _ = g["pixels"].chunks
+            at = g["tile_crc32"].shape[0] - 1, g["tile_crc32"].shape[1] - 1
+            g["pixels"].id.write_direct_chunk((at[0] * rows, at[1] * cols, 0), data + b"\0", filter_mask=mask)
+            g["tile_crc32"][at] = zlib.crc32(data + b"\0")
             reseal(f)
-        says(run(H5SPEC, "verify", path, status=1).err, path, "group 00001", word, codec)
+        says(run(H5SPEC, "verify", "--quick", path, status=1).err, path, "group 00001", "index of the chunks contradicts")
 
 
-def test_versions():
-    jpeg, deflate = store(kind("420"), *JPEG), store(kind("420"))
-    expect(attributes(jpeg)["format_version"] == 2 and attributes(deflate)["format_version"] == 1, "versions")
-    for path in (jpeg, deflate):
-        says(run(H5SPEC, "verify", path).out, "valid")
-    for source, version, word in ((jpeg, 1, "codec jpeg in a store of format_version 1"),
-                                  (jpeg, 3, "format_version"), (deflate, 3, "another version of the program")):
-        path = os.path.join(tmp(), "s.h5")
-        shutil.copy(source, path)
-        with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-            f.attrs["format_version"] = np.int64(version)
-            reseal(f)
-        says(run(H5SPEC, "verify", path, status=1).err, path, word)
+def test_one_version_is_read():
+    for source in (store(kind("420"), *JPEG), store(kind("420"))):
+        expect(attributes(source)["format_version"] == 1, "version")
+        for version in (0, 2, 3):
+            path = os.path.join(tmp(), "s.h5")
+            shutil.copy(source, path)
+            with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+                f.attrs["format_version"] = np.int64(version)
+                reseal(f)
+            for argv in (["verify"], ["info"], ["run", "-o", os.path.join(tmp(), "r.h5")]):
+                says(run(H5SPEC, *argv, path, status=1).err, path + ": format_version %d; this program reads 1" % version)
+
 
 
 def test_filter_values_are_checked():

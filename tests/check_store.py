@@ -1,6 +1,7 @@
 """The store: pixels byte for byte those of OpenSlide, and everything else that the format says."""
 import ctypes
 import glob
+import struct
 import zlib
 
 import h5py
@@ -8,6 +9,7 @@ import numpy as np
 
 from lib import *
 
+H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
 # what HDF5's image specification wants with a fixed length
 IMAGE = ("CLASS", "IMAGE_VERSION", "IMAGE_SUBCLASS", "INTERLACE_MODE")
 
@@ -37,15 +39,17 @@ def check_layout(f):
         if k + 1 < len(names):
             expect(px.shape[0] == a["group_rows"], "only the last group may be short")
         row += px.shape[0]
-        status, crc = g["tile_status"][()], g["tile_crc32"][()]
+        status, offset, size, crc = (g["tile_" + t][()] for t in ("status", "offset", "bytes", "crc32"))
         grid = tuple(-(-n // c) for n, c in zip(px.shape[:2], px.chunks))
-        expect(status.shape == grid and crc.shape == grid and crc.dtype == np.uint32, "tables of %s", name)
+        for table, kind in ((status, "u1"), (offset, "u8"), (size, "u4"), (crc, "u4")):
+            expect(table.shape == grid and table.dtype == kind, "tables of %s", name)
         for r in range(grid[0]):
             for c in range(grid[1]):
                 at = (r * px.chunks[0], c * px.chunks[1], 0)
                 mask, data = px.id.read_direct_chunk(at)
                 expect(zlib.crc32(data) == crc[r, c], "checksum of %s %s", name, at)
                 info = px.id.get_chunk_info_by_coord(at)
+                expect((info.byte_offset, info.size) == (offset[r, c], size[r, c]), "place of %s %s", name, at)
                 expect(info.byte_offset >= end, "%s %s lies before the chunk before it", name, at)
                 end = info.byte_offset + info.size
     expect(row == a["height"], "rows of all groups")
@@ -431,19 +435,65 @@ def test_cold_files_of_other_owners():
     raise Failed("never cold: %s" % p.out)
 
 
-# --- the index of chunks ---
+# --- the places of chunks ---
 
-def test_index_of_many_chunks_in_pages():
-    """HDF5 keeps more than 1,024 chunks in pages, and a page in which nothing is stored does not exist."""
-    slide = made("--size", "4000x3000", "--tile", "32", "--tissue-fraction", "0.1")
-    for options in ((), ("--tissue-only",), ("--tissue-only", "--codec", "none")):
+def test_places_of_many_chunks():
+    """Of chunks smaller than the blocks in which HDF5 collects small data, in several groups, and with some left out."""
+    slide = made("--size", "2000x1500", "--tile", "32", "--tissue-fraction", "0.1")
+    for options in ((), ("--tissue-only",), ("--codec", "none"), ("--stripe-rows", "32", "--group-bytes", "1M")):
         path = store(slide, *options)
         with h5py.File(path, "r") as f:
-            px, status = f["groups/00001/pixels"], f["groups/00001/tile_status"][()].ravel()
-            expect(status.size == 125 * 94 and px.id.get_num_chunks() == (status != 3).sum(), "chunks")
-            empty = [k for k in range(0, status.size, 1024) if (status[k:k + 1024] == 3).all()]
-            expect(bool(empty) == bool(options), "pages without a chunk: %s", empty)
-        says(run(H5SPEC, "verify", path).out, "valid", "%d chunks" % (status != 3).sum())
+            stored = 0
+            for g in f["groups"].values():
+                px, status, offset, size = (g[n] for n in ("pixels", "tile_status", "tile_offset", "tile_bytes"))
+                want = np.zeros((*status.shape, 2), np.int64)
+                for k in range(px.id.get_num_chunks()):
+                    c = px.id.get_chunk_info(k)
+                    want[c.chunk_offset[0] // 32, c.chunk_offset[1] // 32] = c.byte_offset, c.size
+                expect((offset[()] == want[..., 0]).all() and (size[()] == want[..., 1]).all(), "%s: %s", options, g.name)
+                expect(((size[()] == 0) == (status[()] == 3)).all(), "left out")
+                stored += px.id.get_num_chunks()
+        says(run(H5SPEC, "verify", path).out, "valid", "%d chunks" % stored)
+
+
+def test_places_that_cannot_be():
+    """One chunk of the tables is another, under right checksums."""
+    whole = 240 * 240 * 3
+    for codec in ("none", "deflate"):
+        good = store(made("--size", "600x500"), "--codec", codec)
+        with h5py.File(good, "r") as f:
+            g = f["groups/00001"]
+            at, n, end = g["tile_offset"][0, 1], g["tile_bytes"][1, 1], os.path.getsize(good)
+        for table, value, words in (("offset", end - 1, "outside the file"), ("offset", 2 ** 63, "outside the file"),
+                                    ("offset", 2 ** 64 - 1, "outside the file"), ("offset", at, "CRC mismatch"),
+                                    ("offset", 0, "CRC mismatch"), ("bytes", 0, "status contradicts"),
+                                    ("bytes", 2 ** 32 - 1, "larger than it can be"), ("bytes", whole + 1, "larger than it can be"),
+                                    ("bytes", n - 1, "smaller than it can be" if codec == "none" else "CRC mismatch")):
+            path = os.path.join(tmp("place"), "s.h5")
+            shutil.copy(good, path)
+            with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+                f["groups/00001/tile_" + table][1, 1] = value
+                reseal(f, places=False)
+            for argv in (["verify"], ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")]):
+                says(run(H5SPEC, *argv, path, status=1).err, path, words)
+
+
+def test_verify_compares_the_tables_with_the_index_of_hdf5():
+    """Other programs read by that index."""
+    good = store(made("--size", "600x500"))
+    with h5py.File(good, "r") as f:
+        c = f["groups/00001/pixels"].id.get_chunk_info(8)
+    data = open(good, "rb").read()
+    entry = data.index(struct.pack("<Q", c.byte_offset), data.index(b"FADB"))
+    for at, old in ((entry, c.byte_offset & 255), (entry + 8, c.size & 255)):
+        expect(data[at] == old, "not the entry")
+        path = os.path.join(tmp("index"), "s.h5")
+        blocks = run(H5SUM, good).out.split()
+        with open(path, "wb") as f:
+            f.write(data[:at] + bytes([old ^ 1]) + data[at + 1:])
+        run(H5SUM, path, *blocks)
+        says(run(H5SPEC, "verify", path, status=1).err, path, "index of the chunks contradicts the tables")
+        run(H5SPEC, "run", "--device", "cpu", "-q", "-o", os.path.join(tmp(), "r.h5"), path)
 
 
 # --- texts and checksums ---
@@ -488,40 +538,6 @@ def test_a_flipped_bit_in_a_text():
         says(run(H5SPEC, *argv, bad, status=1).err, bad, "text attributes are damaged")
 
 
-def old_kind(path):
-    """The file as version 0.1.0 wrote it: texts of fixed length, no text_crc32, no crc32."""
-    copy = os.path.join(tmp("old"), os.path.basename(path))
-
-    def attributes(a, b):
-        for name, value in a.attrs.items():
-            if name not in ("text_crc32", "crc32"):
-                b.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
-
-    def members(a, b):
-        attributes(a, b)
-        for name, obj in a.items():
-            if isinstance(obj, h5py.Group):
-                members(obj, b.create_group(name))
-            else:
-                a.copy(name, b)
-                b[name].attrs.pop("crc32", None)
-
-    with h5py.File(path, "r") as a, h5py.File(copy, "w", libver=("v110", "v110")) as b:
-        members(a, b)
-    return copy
-
-
-def test_files_of_the_old_kind_stay_readable():
-    s, r = (old_kind(path) for path in files_of_both_formats())
-    with h5py.File(s, "r") as f:
-        expect(isinstance(f.attrs["codec"], bytes) and "text_crc32" not in f.attrs, "not of the old kind")
-    says(run(H5SPEC, "verify", s).out, "valid")
-    equal(content(spectrum(s)), content(spectrum(files_of_both_formats()[0])), "old store")
-    out = os.path.join(tmp(), "x.h5")
-    run(H5SPEC, "merge", "-o", out, r)
-    equal(content(out), content(files_of_both_formats()[1]), "old result")
-
-
 def bytes_of(path, name):
     """Offset of the middle of a dataset's stored bytes."""
     with h5py.File(path, "r") as f:
@@ -534,7 +550,7 @@ def bytes_of(path, name):
 def test_verify_reads_everything():
     """Tissue map, thumbnail, ICC profile, properties and the tables of tiles, not only the pixels."""
     s = files_of_both_formats()[0]
-    for name in ("tissue/mask", "associated/thumbnail", "icc_profile", "groups/00001/tile_status", "groups/00001/tile_crc32"):
+    for name in ("tissue/mask", "associated/thumbnail", "icc_profile", *("groups/00001/tile_" + t for t in ("status", "offset", "bytes", "crc32"))):
         bad = flipped(s, bytes_of(s, name))
         says(run(H5SPEC, "verify", bad, status=1).err, bad, name.split("/")[-1])
     data = open(s, "rb").read()

@@ -393,8 +393,8 @@ def texts_crc32(obj):
     return zlib.crc32(b"".join(n + b"\0" + v + b"\0" for n, v in sorted(texts)))
 
 
-def reseal(f):
-    """Makes the checksums of texts and datasets right again, so that other checks are reached."""
+def reseal(f, places=True):
+    """Makes the places of chunks and the checksums of texts and datasets right again, so that other checks are reached."""
     import h5py
     import numpy as np
 
@@ -403,8 +403,23 @@ def reseal(f):
             obj.attrs.modify("text_crc32", np.int64(texts_crc32(obj)))
         if isinstance(obj, h5py.Dataset) and "crc32" in obj.attrs:
             obj.attrs.modify("crc32", np.int64(zlib.crc32(obj[()].tobytes())))
+    for g in f.get("groups", {}).values() if places else ():
+        put_places(g)
     visit("/", f)
     f.visititems(visit)
+
+
+def put_places(g):
+    """Makes tile_offset and tile_bytes of a group of a store say what HDF5's index of the chunks says."""
+    import numpy as np
+    if not {"pixels", "tile_offset", "tile_bytes"} <= set(g) or g["pixels"].is_virtual:
+        return
+    px, at, n = g["pixels"], *(np.zeros_like(g[name][()]) for name in ("tile_offset", "tile_bytes"))
+    for k in range(px.id.get_num_chunks()):
+        c = px.id.get_chunk_info(k)
+        place = tuple(a // b for a, b in zip(c.chunk_offset[:2], px.chunks))
+        at[place], n[place] = c.byte_offset, c.size
+    g["tile_offset"][...], g["tile_bytes"][...] = at, n
 
 
 def painted(picture):

@@ -13,7 +13,6 @@
 struct packed {
     unsigned char *bytes;
     size_t n;
-    bool raw;
     uint32_t crc32;
 };
 
@@ -37,7 +36,7 @@ static int pack(struct store *s, const struct store_chunk *c, const struct codec
     if (store_read(s, c->offset, stored, c->bytes, e))
         return -1;
     if (codec->id == CODEC_JPEG) {
-        *p = (struct packed){stored, c->bytes, false, c->crc32};
+        *p = (struct packed){stored, c->bytes, c->crc32};
         return p_from.codec->id == CODEC_JPEG ? 0
                                               : err_set(e, "%s is no jpeg store", store_path(s));
     }
@@ -47,7 +46,6 @@ static int pack(struct store *s, const struct store_chunk *c, const struct codec
         return err_set(e, "cannot unpack");
     if (codec_encode(w, &p_to, pixels, out, &p->n, e))
         return -1;
-    p->raw = p->n == 0;
     p->bytes = p->n > 0 ? out : pixels;
     p->n = p->n > 0 ? p->n : whole;
     p->crc32 = codec_crc32(p->bytes, p->n);
@@ -91,13 +89,15 @@ int main(int argc, char **argv)
     i.group_rows =
         i.stripe_rows * ((INT64_C(256) << 20) / stripe > 1 ? (INT64_C(256) << 20) / stripe : 1);
     i.group_count = (i.height + i.group_rows - 1) / i.group_rows;
-    struct store_writer *out = store_create(argv[5], &i, &e);
-    if (!out)
+    struct store_source *sources = NULL;
+    const int64_t n = store_read_sources(argv[1], &sources, &e);
+    struct store_writer *out = n < 0 ? NULL : store_create(argv[5], &i, &e);
+    if (!out || store_put_sources(out, sources, n, &e))
         return fail(&e);
     for (int64_t r = 0; r < (i.height + i.chunk_rows - 1) / i.chunk_rows; r++)
         for (int64_t c = 0; c < store_chunk_columns(&i); c++) {
             const struct packed *p = &packed[r % rows * used + c % used];
-            if (store_put_chunk(out, p->bytes, p->n, p->raw, p->crc32, STORE_WHOLE, &e))
+            if (store_put_chunk(out, p->bytes, p->n, p->crc32, STORE_WHOLE, &e))
                 return fail(&e);
         }
     int64_t bytes;

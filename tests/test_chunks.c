@@ -32,13 +32,12 @@ static int put(struct store_writer *w, const struct codec_params *p, struct code
     size_t n;
     paint(k, pixels);
     if (k >= LEFT_OUT_FROM && k < LEFT_OUT_TO)
-        return store_put_chunk(w, NULL, 0, false, 0, STORE_LEFT_OUT, e);
+        return store_put_chunk(w, NULL, 0, 0, STORE_LEFT_OUT, e);
     if (codec_encode(c, p, pixels, packed, &n, e))
         return -1;
     const uint8_t *bytes = n ? packed : pixels;
-    const bool raw = n == 0;
     n = n ? n : BYTES;
-    return store_put_chunk(w, bytes, n, raw, codec_crc32(bytes, n), STORE_WHOLE, e);
+    return store_put_chunk(w, bytes, n, codec_crc32(bytes, n), STORE_WHOLE, e);
 }
 
 /* A store of two groups of two rows of chunks. */

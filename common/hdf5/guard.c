@@ -251,11 +251,3 @@ int guard_table(int fd, uint64_t address, struct guard_table *out, struct err *e
         return -1;
     return out->address != UINT64_MAX ? 0 : guard_reject(&g, "it has no values");
 }
-
-int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e)
-{
-    struct guard g = {.fd = fd, .e = e, .chunks = out, .n_chunks = n};
-    for (uint64_t k = 0; k < n; k++)
-        out[k] = (struct guard_chunk){.address = UINT64_MAX};
-    return look_at(&g, address);
-}

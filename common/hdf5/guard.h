@@ -3,7 +3,7 @@
  *
  * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
  * else is rejected before the library sees it: shared messages, external files, old or unknown
- * message types, chunk indexes that do not match their dataset, texts whose length differs from
+ * message types, indexes of chunks that do not match their dataset, texts whose length differs from
  * what the global heap holds, and heaps or trees of links and attributes that are not as the
  * library writes them. The source is the HDF5 File Format Specification, version 3.0: IV.A (headers
  * and messages), III.A.2 (trees), III.E and III.G (heaps).
@@ -24,17 +24,6 @@ int guard_object(int fd, uint64_t address, struct err *e);
 
 /* As guard_object(), for a virtual dataset, which guard_object() rejects. */
 int guard_view(int fd, uint64_t address, struct err *e);
-
-struct guard_chunk {
-    uint64_t address; /* in the file, or UINT64_MAX: not stored */
-    uint64_t bytes;   /* stored; 0 without filters: then each chunk has its full size */
-    uint32_t mask;    /* bit k: filter k was skipped for this chunk */
-};
-
-/* As guard_object(), for a chunked dataset that must have n chunks: lists them in row-major order.
- * This reads HDF5's index itself: the library needs 94 s for 48,780 chunks, and walks outside its
- * memory if the index is forged. */
-int guard_chunks(int fd, uint64_t address, struct guard_chunk *out, uint64_t n, struct err *e);
 
 /* What the header of a table says: of a contiguous dataset with two dimensions. */
 struct guard_table {

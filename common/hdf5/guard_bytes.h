@@ -13,7 +13,6 @@
 
 enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4, GUARD_TEXT = 4096 }; /* bytes of a text */
 
-struct guard_chunk;
 struct guard_table;
 
 struct guard {
@@ -27,8 +26,6 @@ struct guard {
     bool filtered; /* the chunks pass through filters */
     int rank;      /* of the dataset, once its dataspace is known; else -1 */
     uint64_t size[GUARD_RANK], most[GUARD_RANK];
-    struct guard_chunk *chunks; /* [n_chunks] to be filled in, or NULL */
-    uint64_t n_chunks;
     struct guard_table *table; /* to be filled in, or NULL */
     bool view;                 /* the dataset must be virtual */
 };

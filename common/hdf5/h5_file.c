@@ -6,6 +6,7 @@
 #include "common/hdf5/h5_lock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,6 +41,7 @@ static hid_t access_list(int64_t metadata)
     const hsize_t block = metadata > 0 ? (hsize_t)metadata : 2048; /* the library's */
     return h5_list(fapl, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0 ||
                              H5Pset_meta_block_size(fapl, block) < 0 ||
+                             (metadata > 0 && H5Pset_small_data_block_size(fapl, 0) < 0) ||
                              H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG) < 0 ||
                              limit_metadata(fapl));
 }
@@ -186,8 +188,11 @@ static int check_format(hid_t file, const char *path, const struct h5_format *fo
         return err_set(e, "%s: an HDF5 file, but not %s", path, maker(format->name));
     if (strcmp(found, format->name))
         return err_set(e, "%s: is %s; %s is needed", path, kind(found), maker(format->name));
-    if (h5_get_int(file, "format_version", 1, format->version, version, e))
-        return err_add(e, "%s: written by another version of the program", path);
+    if (h5_get_int(file, "format_version", 0, INT64_MAX, version, e))
+        return err_add(e, "%s", path);
+    if (*version < 1 || *version > format->version)
+        return err_set(e, "%s: format_version %" PRId64 "; this program reads %s%d", path, *version,
+                       format->version > 1 ? "1 to " : "", format->version);
     if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
         return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
     if (h5_check_texts(file, e))

@@ -31,7 +31,8 @@ struct h5_format {
     int version;         /* the newest that is written and read */
     const char *creator; /* "wsi2h5 0.1.0" */
     /* For writing: bytes of the blocks that metadata come in. Large ones keep the chunks of data
-     * one after the other; of the last one the rest is unused. */
+     * one after the other; of the last one the rest is unused. Then data are appended one by one,
+     * however small; 0: the library collects small ones in blocks. */
     int64_t metadata;
 };
 

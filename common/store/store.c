@@ -31,9 +31,13 @@ struct codec_params store_codec_params(const struct store_info *i)
         .codec = i->codec, .rows = i->chunk_rows, .cols = i->chunk_cols, .channels = i->channels};
 }
 
-int64_t store_version_of(const struct codec *c)
+bool store_is_raw(const struct store_info *i, uint64_t bytes, enum store_status status)
 {
-    return codec_keeps(c) ? 2 : 1;
+    switch (i->codec->id) {
+    case CODEC_JPEG: return false;
+    case CODEC_J2K: return status == STORE_MISSING || status == STORE_DAMAGED;
+    default: return bytes == (uint64_t)store_chunk_bytes(i);
+    }
 }
 
 int store_check_info(const struct store_info *i, struct err *e)

@@ -3,7 +3,9 @@
  *
  *   /groups/NNNNN/pixels        the pixels in chunks: u8 [rows][width][channels]
  *   /groups/NNNNN/tile_status   u8 [chunk rows][chunk columns]: enum store_status
- *   /groups/NNNNN/tile_crc32    u32 [chunk rows][chunk columns]: CRC-32 of the stored bytes
+ *   /groups/NNNNN/tile_offset   u64, the same shape: where the stored bytes lie in the file
+ *   /groups/NNNNN/tile_bytes    u32: how many there are; 0: nothing is stored
+ *   /groups/NNNNN/tile_crc32    u32: their CRC-32
  *   /pixels                     a virtual dataset over all groups, for people
  *   /sources/NNNNN              a file that the store was made from: attributes only
  *   /tissue/mask, /properties, /associated/thumbnail, /icc_profile
@@ -34,9 +36,7 @@ extern "C" {
 #endif
 
 #define STORE_FORMAT "wsi-patch-store"
-enum { STORE_VERSION = 2 }; /* the newest format_version that is read */
-/* Codecs that keep tiles are written as version 2, every other codec as version 1. */
-int64_t store_version_of(const struct codec *c);
+enum { STORE_VERSION = 1 }; /* the only format_version */
 
 enum store_status {
     STORE_WHOLE = 0,
@@ -115,6 +115,9 @@ int64_t store_chunk_columns(const struct store_info *i);
 int64_t store_chunk_bytes(const struct store_info *i);
 /* What the store's chunks are packed with, and what they unpack to. */
 struct codec_params store_codec_params(const struct store_info *i);
+/* Are the stored bytes of a chunk its pixels? So they are without a codec, and where packing made
+ * a chunk no smaller. Kept JPEG 2000 tiles are replaced by pixels where the slide has none. */
+bool store_is_raw(const struct store_info *i, uint64_t bytes, enum store_status status);
 /* Checks that the numbers agree and that no product of them can overflow. */
 int store_check_info(const struct store_info *i, struct err *e);
 
@@ -150,8 +153,8 @@ int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* Records that the map is doubtful, and why. */
 int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e);
 /* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
- * `raw`: they are the pixels, although the store has a codec. */
-int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,
+ */
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
                     enum store_status status, struct err *e);
 /* What the store holds so far, with its counts of tiles. Valid until store_commit or store_abort.
  */
@@ -171,7 +174,7 @@ struct store_chunk {
     uint32_t bytes;  /* stored; 0: nothing is stored */
     uint32_t crc32;  /* of the stored bytes */
     uint8_t status;  /* enum store_status */
-    bool raw;        /* the stored bytes are the pixels: not packed (HDF5: filter masked out) */
+    bool raw;        /* store_is_raw() */
 };
 
 /* Opens a complete store. NULL on failure. */
@@ -180,7 +183,6 @@ const struct store_info *store_info(const struct store *s);
 const char *store_path(const struct store *s);
 /* What a store holds besides its pixels. */
 struct store_extras {
-    int64_t version;      /* format_version */
     char creator[64];     /* "wsi2h5 0.2.0" */
     int64_t stored_bytes; /* of all chunks, as stored */
     bool thumbnail, icc_profile;
@@ -190,8 +192,7 @@ int store_read_extras(const struct store *s, struct store_extras *x, struct err 
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
 /* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
 int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
-/* What the store at `path` was made from; the caller frees *out. Returns how many files, 0 if the
- * store does not say (of versions that did not record them), or -1. */
+/* What the store at `path` was made from; the caller frees *out. Returns how many files, or -1. */
 int64_t store_read_sources(const char *path, struct store_source **out, struct err *e);
 bool store_same_sources(const struct store_source *a, int64_t n, const struct store_source *b,
                         int64_t m);

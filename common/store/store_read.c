@@ -1,8 +1,9 @@
 /*
  * store_read.c - reads a store; see store.h.
  *
- * What is long is read past the library and its lock: the tables and the index of the chunks, once
- * per group, behind the guard (guard.h), then the chunks' bytes, on any thread.
+ * What is long is read past the library and its lock: the tables of the chunks, once per group,
+ * behind the guard (guard.h), then the chunks' bytes, on any thread. HDF5's own index of the chunks
+ * is for other programs; store_check() compares it with the tables.
  */
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
@@ -44,7 +45,7 @@ static int get_optional_text(hid_t o, const char *name, char *out, size_t size, 
     return has > 0 ? h5_get_text(o, name, out, size, e) : has;
 }
 
-/* How the slide's tiles were compressed. Older stores do not say. */
+/* How the slide's tiles were compressed. */
 static int get_jpeg(hid_t f, struct store_info *i, struct err *e)
 {
     i->jpeg_quality = 0;
@@ -60,7 +61,7 @@ static int get_jpeg(hid_t f, struct store_info *i, struct err *e)
                : 0;
 }
 
-static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *e)
+static int get_head(hid_t f, struct store_info *i, struct err *e)
 {
     char codec[32];
     const int64_t most = INT64_C(1) << 40;
@@ -80,8 +81,6 @@ static int get_head(hid_t f, int64_t version, struct store_info *i, struct err *
         return -1;
     if (!(i->codec = codec_find(codec)))
         return err_set(e, "this version does not know the codec %s", codec);
-    if (store_version_of(i->codec) > version)
-        return err_set(e, "codec %s in a store of format_version %lld", codec, (long long)version);
     if (h5_get_real(f, "downsample", &i->downsample, e) ||
         get_optional_real(f, "mpp_x", &i->mpp_x, e) ||
         get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
@@ -134,8 +133,7 @@ static struct store *open_store(const char *path, struct err *e)
     s->file = h5_open(path, &format, &version, e);
     if (s->file < 0)
         goto fail;
-    if (get_head(s->file, version, &s->info, e) ||
-        (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
+    if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
         err_add(e, "%s: not a valid store", path);
         goto fail;
     }
@@ -290,33 +288,41 @@ void store_prefetch(const struct store *s, uint64_t offset, uint64_t n)
 
 /* --- where the chunks lie --- */
 
-/* Joins the index of the chunks with what the two tables say. */
-static int fill_in(const struct store *s, const struct guard_chunk *index, const uint8_t *status,
-                   const uint32_t *crc32, struct store_chunk *out, int64_t n, struct err *e)
+/* The tables of a group, [chunk rows][chunk columns]. */
+enum { STATUS, OFFSET, BYTES, CRC32, TABLES };
+static const struct {
+    const char *name;
+    int value_bytes;
+} tables[TABLES] = {{"tile_status", 1}, {"tile_offset", 8}, {"tile_bytes", 4}, {"tile_crc32", 4}};
+
+static int check_chunk(const struct store *s, const struct store_chunk *c, int64_t k, struct err *e)
 {
-    const uint64_t whole = (uint64_t)store_chunk_bytes(&s->info);
     const struct codec_params p = store_codec_params(&s->info);
-    const uint64_t most = codec_most_bytes(&p);
-    const bool packs = p.codec->id != CODEC_NONE;
+    const uint64_t whole = (uint64_t)store_chunk_bytes(&s->info), most = codec_most_bytes(&p);
+    if (c->status > STORE_LEFT_OUT || (c->bytes > 0) == (c->status == STORE_LEFT_OUT))
+        return err_set(e, "chunk %lld: its status contradicts its data", (long long)k);
+    if (c->bytes == 0)
+        return c->offset == 0 ? 0
+                              : err_set(e, "chunk %lld has a place, but no bytes", (long long)k);
+    if (c->bytes > most || ((c->raw || p.codec->id == CODEC_NONE) && c->bytes != whole))
+        return err_set(e, "chunk %lld is %s than it can be (%llu bytes)", (long long)k,
+                       c->bytes > whole ? "larger" : "smaller", (unsigned long long)c->bytes);
+    return c->offset <= s->bytes && c->bytes <= s->bytes - c->offset
+               ? 0
+               : err_set(e, "chunk %lld lies outside the file", (long long)k);
+}
+
+static int fill_in(const struct store *s, void *const table[TABLES], struct store_chunk *out,
+                   int64_t n, struct err *e)
+{
     for (int64_t k = 0; k < n; k++) {
-        const bool stored = index[k].address != UINT64_MAX;
-        const bool raw = !packs || index[k].mask;
-        const uint64_t bytes = !stored ? 0 : packs ? index[k].bytes : whole;
-        if (index[k].mask > (packs && p.codec->id != CODEC_JPEG))
-            return err_set(e, "chunk %lld has a filter mask that codec %s does not allow",
-                           (long long)k, p.codec->name);
-        if (bytes > most || (stored && (bytes == 0 || (raw && bytes != whole))))
-            return err_set(e, "chunk %lld is %s than it can be (%llu bytes)", (long long)k,
-                           bytes > most ? "larger" : "smaller", (unsigned long long)bytes);
-        if (status[k] > STORE_LEFT_OUT || stored == (status[k] == STORE_LEFT_OUT))
-            return err_set(e, "chunk %lld: its status contradicts its data", (long long)k);
-        if (stored && (index[k].address > s->bytes || bytes > s->bytes - index[k].address))
-            return err_set(e, "chunk %lld lies outside the file", (long long)k);
-        out[k] = (struct store_chunk){.offset = stored ? index[k].address : 0,
-                                      .bytes = (uint32_t)bytes,
-                                      .crc32 = crc32[k],
-                                      .status = status[k],
-                                      .raw = raw};
+        out[k] = (struct store_chunk){.offset = ((const uint64_t *)table[OFFSET])[k],
+                                      .bytes = ((const uint32_t *)table[BYTES])[k],
+                                      .crc32 = ((const uint32_t *)table[CRC32])[k],
+                                      .status = ((const uint8_t *)table[STATUS])[k]};
+        out[k].raw = store_is_raw(&s->info, out[k].bytes, out[k].status);
+        if (check_chunk(s, &out[k], k, e))
+            return -1;
     }
     return 0;
 }
@@ -350,11 +356,6 @@ static int check_layout(hid_t pixels, const struct store_info *i, struct err *e)
     return good ? 0 : err_set(e, "the layout of pixels does not match the store's attributes");
 }
 
-/* Where the headers of a group's datasets lie. */
-struct places {
-    uint64_t pixels, status, crc32;
-};
-
 static int check_pixels(hid_t group, const struct store_info *i, int64_t height, struct err *e)
 {
     const hsize_t dims[3] = {(hsize_t)height, (hsize_t)i->width, (hsize_t)i->channels};
@@ -366,85 +367,137 @@ static int check_pixels(hid_t group, const struct store_info *i, int64_t height,
     return r;
 }
 
-static int find_places(hid_t group, const struct store_info *i, int64_t number, struct places *p,
-                       struct err *e)
+/* Where the headers of the tables lie. */
+static int find_tables(hid_t group, uint64_t places[TABLES], struct err *e)
+{
+    for (int k = 0; k < TABLES; k++)
+        if (h5_find(group, tables[k].name, &places[k], e))
+            return -1;
+    return 0;
+}
+
+static int check_group(hid_t group, const struct store_info *i, int64_t number, struct err *e)
 {
     const int64_t first = number * i->group_rows, height = store_group_height(i, number);
+    const int64_t stripes = (height + i->stripe_rows - 1) / i->stripe_rows;
     int64_t v;
     return h5_get_int(group, "first_row", first, first, &v, e) ||
                    h5_get_int(group, "rows", height, height, &v, e) ||
-                   h5_find(group, "tile_status", &p->status, e) ||
-                   h5_find(group, "tile_crc32", &p->crc32, e) ||
-                   check_pixels(group, i, height, e) || h5_find(group, "pixels", &p->pixels, e)
+                   h5_get_int(group, "stripes", stripes, stripes, &v, e)
                ? -1
-               : 0;
+               : check_pixels(group, i, height, e);
+}
+
+/* Opens a group, counted from 0; -1 on failure. Its name, counted from 1, goes to *name. */
+static hid_t open_group(const struct store *s, int64_t number, char name[32], struct err *e)
+{
+    snprintf(name, 32, "%05lld", (long long)number + 1);
+    return h5_open_group(s->groups, name, e);
 }
 
 /* All that needs the library. */
-static int look_at_group(const struct store *s, const char *name, int64_t number, struct places *p,
+static int look_at_group(const struct store *s, int64_t number, uint64_t places[TABLES],
                          struct err *e)
 {
+    char name[32];
     h5_lock();
-    hid_t group = h5_open_group(s->groups, name, e);
-    const int r = group < 0 ? -1 : find_places(group, &s->info, number, p, e);
+    hid_t group = open_group(s, number, name, e);
+    const int r =
+        group < 0 || check_group(group, &s->info, number, e) || find_tables(group, places, e) ? -1
+                                                                                              : 0;
     if (group >= 0)
         H5Gclose(group);
     h5_unlock();
     return r;
 }
 
-/* What guard_table() or guard_chunks() has returned for an object. */
-static int take_guard(int r, const char *name, struct err *e)
+/* Reads a table of the group. */
+static int read_table(const struct store *s, int k, uint64_t address, int64_t rows, int64_t columns,
+                      void *out, struct err *e)
 {
-    return r ? err_add(e, errno ? "%s" : "%s is damaged", name) : 0;
-}
-
-/* Reads a table [rows][columns] of the group. */
-static int read_table(const struct store *s, const char *name, uint64_t address, int64_t rows,
-                      int64_t columns, int value_bytes, void *out, struct err *e)
-{
-    const size_t n = (size_t)(rows * columns * value_bytes);
+    const char *name = tables[k].name;
+    const size_t n = (size_t)(rows * columns * tables[k].value_bytes);
     struct guard_table t;
-    if (take_guard(guard_table(s->fd, address, &t, e), name, e))
-        return -1;
-    if (t.rows != (uint64_t)rows || t.columns != (uint64_t)columns || t.value_bytes != value_bytes)
+    if (guard_table(s->fd, address, &t, e))
+        return err_add(e, errno ? "%s" : "%s is damaged", name);
+    if (t.rows != (uint64_t)rows || t.columns != (uint64_t)columns ||
+        t.value_bytes != tables[k].value_bytes)
         return err_set(e, "%s has the wrong shape or type", name);
     if (read_at(s->fd, t.address, out, n) < n)
         return errno ? err_sys(e, "%s: cannot read", name)
                      : err_set(e, "%s: the file ends too early", name);
-    return t.crc32 < 0 || t.crc32 == codec_crc32(out, n)
+    return t.crc32 == codec_crc32(out, n)
                ? 0
                : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
 }
 
-static int map_group(const struct store *s, const struct places *p, int64_t number,
+/* Where HDF5's index has the first chunk that is stored. */
+static int ask_index(const struct store *s, int64_t number, int64_t k, uint64_t *offset)
+{
+    char name[32];
+    const int64_t columns = store_chunk_columns(&s->info);
+    const hsize_t at[3] = {(hsize_t)(k / columns * s->info.chunk_rows),
+                           (hsize_t)(k % columns * s->info.chunk_cols), 0};
+    h5_lock();
+    hid_t group = open_group(s, number, name, NULL);
+    hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", NULL);
+    const int r = pixels < 0 || H5Dget_chunk_info_by_coord(pixels, at, NULL, offset, NULL) < 0;
+    h5_forget();
+    if (pixels >= 0)
+        H5Dclose(pixels);
+    if (group >= 0)
+        H5Gclose(group);
+    h5_unlock();
+    return r;
+}
+
+/* A program that copies HDF5's objects to another file, as h5repack does, moves the chunks and does
+ * not know that tables have their places. The first chunk shows it. */
+static int check_first(const struct store *s, int64_t number, const struct store_chunk *list,
+                       int64_t n, struct err *e)
+{
+    int64_t k = 0;
+    uint64_t offset;
+    while (k < n && list[k].bytes == 0)
+        k++;
+    if (k == n)
+        return 0;
+    unsigned char *bytes = malloc(list[k].bytes);
+    if (!bytes)
+        return err_set(e, "out of memory");
+    const bool same = read_at(s->fd, list[k].offset, bytes, list[k].bytes) < list[k].bytes ||
+                      codec_crc32(bytes, list[k].bytes) == list[k].crc32;
+    free(bytes);
+    return same || ask_index(s, number, k, &offset) || offset == list[k].offset
+               ? 0
+               : err_set(e, "another program, such as h5repack, has rewritten the file, and its "
+                            "chunks lie elsewhere now; make it again");
+}
+
+static int map_group(const struct store *s, const uint64_t places[TABLES], int64_t number,
                      struct store_chunk *out, struct err *e)
 {
     const struct store_info *i = &s->info;
     const int64_t rows = store_group_chunk_rows(i, number), columns = store_chunk_columns(i);
-    const size_t n = (size_t)(rows * columns);
-    uint8_t *status = malloc(n);
-    uint32_t *crc32 = malloc(n * sizeof *crc32);
-    struct guard_chunk *index = malloc(n * sizeof *index);
-    int r = !status || !crc32 || !index ? err_set(e, "out of memory") : 0;
-    if (r == 0 && (read_table(s, "tile_status", p->status, rows, columns, 1, status, e) ||
-                   read_table(s, "tile_crc32", p->crc32, rows, columns, 4, crc32, e) ||
-                   take_guard(guard_chunks(s->fd, p->pixels, index, n, e), "pixels", e) ||
-                   fill_in(s, index, status, crc32, out, (int64_t)n, e)))
-        r = -1;
-    free(status);
-    free(crc32);
-    free(index);
-    return r;
+    void *table[TABLES] = {NULL};
+    int r = 0;
+    for (int k = 0; r == 0 && k < TABLES; k++) {
+        table[k] = malloc((size_t)(rows * columns * tables[k].value_bytes));
+        r = table[k] ? read_table(s, k, places[k], rows, columns, table[k], e)
+                     : err_set(e, "out of memory");
+    }
+    if (r == 0)
+        r = fill_in(s, table, out, rows * columns, e);
+    for (int k = 0; k < TABLES; k++)
+        free(table[k]);
+    return r ? r : check_first(s, number, out, rows * columns, e);
 }
 
 int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e)
 {
-    char name[32];
-    struct places p;
-    snprintf(name, sizeof name, "%05lld", (long long)group + 1);
-    return look_at_group(s, name, group, &p, e) || map_group(s, &p, group, out, e)
-               ? err_add(e, "%s: group %s", s->path, name)
+    uint64_t places[TABLES];
+    return look_at_group(s, group, places, e) || map_group(s, places, group, out, e)
+               ? err_add(e, "%s: group %05lld", s->path, (long long)group + 1)
                : 0;
 }
 
@@ -591,9 +644,6 @@ static int read_source(hid_t sources, int64_t number, struct store_source *s, st
 static int64_t read_sources(hid_t file, struct store_source **out, struct err *e)
 {
     int64_t n = 0;
-    const int has = h5_has_link(file, "sources", e);
-    if (has <= 0)
-        return has;
     hid_t g = h5_open_group(file, "sources", e);
     int r = g < 0 ? -1 : h5_get_int(g, "count", 1, STORE_MOST_SOURCES, &n, e);
     if (r == 0 && !(*out = calloc((size_t)n, sizeof **out)))
@@ -649,48 +699,39 @@ static int find_thumbnail(hid_t file, bool *found, struct err *e)
 }
 
 /* Bytes of all chunks of a group as stored. */
-static int add_group(hid_t groups, int64_t number, int64_t *bytes, struct err *e)
+static int add_group(const struct store *s, int64_t number, int64_t *bytes, struct err *e)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%05lld", (long long)number);
-    hid_t group = h5_open_group(groups, name, e);
-    hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", e);
-    int r = 0;
-    if (pixels < 0)
-        r = group < 0 ? -1 : err_add(e, "group %s", name);
-    else if (__builtin_add_overflow(*bytes, H5Dget_storage_size(pixels), bytes))
-        r = err_set(e, "the size of group %s is damaged", name);
-    if (pixels >= 0)
-        H5Dclose(pixels);
-    if (group >= 0)
-        H5Gclose(group);
+    uint64_t places[TABLES];
+    const int64_t rows = store_group_chunk_rows(&s->info, number);
+    const int64_t columns = store_chunk_columns(&s->info);
+    uint32_t *list = malloc((size_t)(rows * columns) * sizeof *list);
+    const int r = !list ? err_set(e, "out of memory")
+                  : look_at_group(s, number, places, e) ||
+                          read_table(s, BYTES, places[BYTES], rows, columns, list, e)
+                      ? err_add(e, "group %05lld", (long long)number + 1)
+                      : 0;
+    for (int64_t k = 0; r == 0 && k < rows * columns; k++)
+        *bytes += list[k];
+    free(list);
     return r;
 }
 
-static int read_extras(hid_t file, int64_t group_count, struct store_extras *x, struct err *e)
+static int read_extras(const struct store *s, struct store_extras *x, struct err *e)
 {
-    hid_t groups = h5_open_group(file, "groups", e);
-    int r = groups < 0 ? -1 : 0;
-    for (int64_t k = 1; r == 0 && k <= group_count; k++)
-        r = add_group(groups, k, &x->stored_bytes, e);
-    if (groups >= 0)
-        H5Gclose(groups);
-    if (h5_get_text(file, "creator", x->creator, sizeof x->creator, NULL))
-        x->creator[0] = 0;
-    const int has = r ? 0 : h5_has_link(file, "icc_profile", e);
+    for (int64_t k = 0; k < s->info.group_count; k++)
+        if (add_group(s, k, &x->stored_bytes, e))
+            return -1;
+    if (h5_get_text(s->file, "creator", x->creator, sizeof x->creator, e))
+        return -1;
+    const int has = h5_has_link(s->file, "icc_profile", e);
     x->icc_profile = has > 0;
-    return r || has < 0 ? -1 : find_thumbnail(file, &x->thumbnail, e);
+    return has < 0 ? -1 : find_thumbnail(s->file, &x->thumbnail, e);
 }
 
 int store_read_extras(const struct store *s, struct store_extras *x, struct err *e)
 {
     *x = (struct store_extras){0};
-    hid_t file = h5_open(store_path(s), &format, &x->version, e);
-    if (file < 0)
-        return -1;
-    const int r = read_extras(file, store_info(s)->group_count, x, e);
-    H5Fclose(file);
-    return r ? err_add(e, "%s", store_path(s)) : 0;
+    return read_extras(s, x, e) ? err_add(e, "%s", store_path(s)) : 0;
 }
 
 /* --- checks of everything but the chunks --- */
@@ -716,9 +757,6 @@ static int check_icc(hid_t file, struct err *e)
 
 static int check_properties(hid_t file, struct err *e)
 {
-    const int has = h5_has_link(file, "properties", e);
-    if (has <= 0)
-        return has;
     hid_t g = h5_open_group(file, "properties", e);
     const int r = g < 0 ? -1 : h5_check_texts(g, e);
     if (g >= 0)
@@ -776,6 +814,67 @@ static int check_file(hid_t file, const struct store_info *i, struct err *e)
     return check_properties(file, e) || check_icc(file, e) || check_view(file, i, e) ? -1 : 0;
 }
 
+/* Does HDF5's index have the chunk where the table has it? It walks over its entries for each
+ * question, so it is asked for one chunk of a group. */
+static bool is_in_index(const struct store_info *i, hid_t pixels, const struct store_chunk *c,
+                        int64_t k)
+{
+    const int64_t columns = store_chunk_columns(i);
+    const hsize_t at[3] = {(hsize_t)(k / columns * i->chunk_rows),
+                           (hsize_t)(k % columns * i->chunk_cols), 0};
+    hsize_t bytes = 0;
+    haddr_t offset = 0;
+    unsigned mask = 0;
+    const unsigned want = c->raw && i->codec->id != CODEC_NONE;
+    return H5Dget_chunk_info_by_coord(pixels, at, &mask, &offset, &bytes) >= 0 &&
+           offset == c->offset && bytes == c->bytes && mask == want;
+}
+
+/* Do HDF5's index, by which other programs read, and the tables say the same? All sizes are
+ * compared, and the place of the last chunk. */
+static bool agrees(const struct store *s, hid_t pixels, const struct store_chunk *list, int64_t n)
+{
+    const struct store_info *i = &s->info;
+    const int64_t columns = store_chunk_columns(i);
+    int64_t last = -1;
+    for (int64_t k = 0; k < n; k++) {
+        const hsize_t at[3] = {(hsize_t)(k / columns * i->chunk_rows),
+                               (hsize_t)(k % columns * i->chunk_cols), 0};
+        hsize_t bytes = 0;
+        if (list[k].bytes == 0)
+            continue;
+        last = k;
+        if (H5Dget_chunk_storage_size(pixels, at, &bytes) < 0 || bytes != list[k].bytes)
+            return false;
+    }
+    return last < 0 || is_in_index(i, pixels, &list[last], last);
+}
+
+static int check_index(struct store *s, int64_t number, struct err *e)
+{
+    char name[32];
+    const int64_t n = store_group_chunk_rows(&s->info, number) * store_chunk_columns(&s->info);
+    struct store_chunk *list = calloc((size_t)n, sizeof *list);
+    if (!list)
+        return err_set(e, "%s: out of memory", s->path);
+    int r = store_map_group(s, number, list, e);
+    hid_t group = r ? -1 : open_group(s, number, name, e);
+    hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", e);
+    if (pixels >= 0 && !agrees(s, pixels, list, n)) {
+        h5_forget();
+        r = err_set(e,
+                    "%s: group %s: HDF5's index of the chunks contradicts the tables; make it "
+                    "again",
+                    s->path, name);
+    }
+    if (pixels >= 0)
+        H5Dclose(pixels);
+    if (group >= 0)
+        H5Gclose(group);
+    free(list);
+    return pixels < 0 ? -1 : r;
+}
+
 /* Reads the list, so that it is checked. */
 static int check_sources(const struct store *s, struct err *e)
 {
@@ -800,5 +899,10 @@ int store_check(struct store *s, struct err *e)
         return -1;
     const int bad = check_file(file, store_info(s), e);
     H5Fclose(file);
-    return bad ? err_add(e, "%s", store_path(s)) : 0;
+    if (bad)
+        return err_add(e, "%s", store_path(s));
+    for (int64_t k = 0; k < s->info.group_count; k++)
+        if (check_index(s, k, e))
+            return -1;
+    return 0;
 }

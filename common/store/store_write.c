@@ -2,8 +2,8 @@
  * store_write.c - writes a store; see store.h.
  *
  * Chunks arrive packed and in order, so that H5Dwrite_chunk only appends them. A group's dataset is
- * created when its first chunk arrives. After the last one it is closed, and the group's two tables
- * are written.
+ * created when its first chunk arrives. After the last one it is closed, and the group's tables are
+ * written.
  */
 #include "common/base/cli.h"
 #include "common/hdf5/h5_exit.h"
@@ -29,7 +29,8 @@ struct store_writer {
     hid_t group, pixels;         /* of the group under way, or -1 */
     int64_t number, row, column; /* of the next chunk: its group, chunk row in it, chunk column */
     uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
-    uint32_t *crc32;
+    uint32_t *crc32, *bytes;
+    uint64_t *offset;
     uint64_t unsynced; /* bytes since the kernel was last asked to write back */
 };
 
@@ -107,12 +108,13 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
     size_t most = (size_t)store_group_chunk_rows(info, 0) * (size_t)store_chunk_columns(info);
     w->status = calloc(most, sizeof *w->status);
     w->crc32 = calloc(most, sizeof *w->crc32);
-    if (!w->status || !w->crc32) {
+    w->bytes = calloc(most, sizeof *w->bytes);
+    w->offset = calloc(most, sizeof *w->offset);
+    if (!w->status || !w->crc32 || !w->bytes || !w->offset) {
         err_set(e, "out of memory");
         goto fail;
     }
-    const struct h5_format format = {STORE_FORMAT, (int)store_version_of(info->codec),
-                                     "wsi2h5 " WSI_VERSION, METADATA};
+    const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "wsi2h5 " WSI_VERSION, METADATA};
     if (h5_file_create(&w->file, path, &format, e))
         goto fail;
     w->file.failed = true; /* until the head is in */
@@ -315,6 +317,8 @@ static int end_group(struct store_writer *w, struct err *e)
     }
     if (bad ||
         h5_write_array(w->group, "tile_status", H5T_STD_U8LE, 2, dims, false, w->status, e) ||
+        h5_write_array(w->group, "tile_offset", H5T_STD_U64LE, 2, dims, false, w->offset, e) ||
+        h5_write_array(w->group, "tile_bytes", H5T_STD_U32LE, 2, dims, false, w->bytes, e) ||
         h5_write_array(w->group, "tile_crc32", H5T_STD_U32LE, 2, dims, false, w->crc32, e))
         return checked(w, -1);
     bad = H5Gclose(w->group) < 0;
@@ -328,13 +332,29 @@ static int end_group(struct store_writer *w, struct err *e)
     return checked(w, -1);
 }
 
-static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool raw, struct err *e)
+/* Appends a chunk to the file; *offset is where it lies. If the file has become longer by anything
+ * else, too, the library is asked. It then searches its index, which is slow in a large group. */
+static int append(struct store_writer *w, const void *bytes, size_t n, bool raw, uint64_t *offset)
 {
-    hsize_t at[3] = {(hsize_t)(w->row * w->info.chunk_rows),
-                     (hsize_t)(w->column * w->info.chunk_cols), 0};
+    const hsize_t at[3] = {(hsize_t)(w->row * w->info.chunk_rows),
+                           (hsize_t)(w->column * w->info.chunk_cols), 0};
     const uint32_t mask =
         raw && w->info.codec->id != CODEC_NONE; /* bit 0: the filter was skipped */
-    if (H5Dwrite_chunk(w->pixels, H5P_DEFAULT, mask, at, n, bytes) < 0) {
+    haddr_t before, after;
+    if (H5Fget_eoa(w->file.id, &before) < 0 ||
+        H5Dwrite_chunk(w->pixels, H5P_DEFAULT, mask, at, n, bytes) < 0 ||
+        H5Fget_eoa(w->file.id, &after) < 0)
+        return -1;
+    if (after - before != n && H5Dget_chunk_info_by_coord(w->pixels, at, NULL, &before, NULL) < 0)
+        return -1;
+    *offset = before;
+    return 0;
+}
+
+static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool raw,
+                       uint64_t *offset, struct err *e)
+{
+    if (append(w, bytes, n, raw, offset)) {
         h5_mark_broken();
         h5_error(e, "cannot write pixels");
         return checked(w, -1);
@@ -348,20 +368,23 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool
     return 0;
 }
 
-int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, bool raw, uint32_t crc32,
+int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
                     enum store_status status, struct err *e)
 {
     const struct codec_params p = store_codec_params(&w->info);
     assert(!w->file.failed && w->number < w->info.group_count);
     assert((status == STORE_LEFT_OUT) == (n == 0) && n <= codec_most_bytes(&p));
-    assert(!raw || (p.codec->id != CODEC_JPEG && n == codec_pixel_bytes(&p)));
-    int64_t columns = store_chunk_columns(&w->info);
+    const bool raw = store_is_raw(&w->info, n, status);
+    assert(n == 0 || !raw || n == codec_pixel_bytes(&p));
+    const int64_t columns = store_chunk_columns(&w->info), k = w->row * columns + w->column;
     if (w->group < 0 && begin_group(w, e))
         return -1;
-    if (n > 0 && write_bytes(w, bytes, n, raw, e))
+    w->offset[k] = 0;
+    if (n > 0 && write_bytes(w, bytes, n, raw, &w->offset[k], e))
         return -1;
-    w->status[w->row * columns + w->column] = (uint8_t)status;
-    w->crc32[w->row * columns + w->column] = n > 0 ? crc32 : 0;
+    w->bytes[k] = (uint32_t)n;
+    w->status[k] = (uint8_t)status;
+    w->crc32[k] = n > 0 ? crc32 : 0;
     w->info.tiles_missing += status == STORE_MISSING;
     w->info.tiles_damaged += status == STORE_DAMAGED;
     w->info.tiles_left_out += status == STORE_LEFT_OUT;
@@ -437,5 +460,7 @@ void store_abort(struct store_writer *w)
     h5_file_abort(&w->file);
     free(w->status);
     free(w->crc32);
+    free(w->bytes);
+    free(w->offset);
     free(w);
 }

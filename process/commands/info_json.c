@@ -77,7 +77,7 @@ static void put_sources(const struct info_store *s)
 
 void info_store_json(const struct info_store *s)
 {
-    put_head(STORE_FORMAT, s->path, s->extras.version, s->extras.creator);
+    put_head(STORE_FORMAT, s->path, STORE_VERSION, s->extras.creator);
     json_int("bytes", s->file_bytes);
     put_slide(s->info);
     put_layout(s);

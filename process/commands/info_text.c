@@ -156,7 +156,7 @@ void info_store_text(const struct info_store *s)
     const struct store_info *i = s->info;
     print_name(s->path);
     printf(": patch store, complete, %s", number_size(size, (double)s->file_bytes));
-    print_creator(s->extras.creator, s->extras.version);
+    print_creator(s->extras.creator, STORE_VERSION);
     print_slide(i);
     print_pixels(i);
     print_layout(s);

@@ -9,7 +9,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[np.uint8]]
 
 MISSING, DAMAGED, LEFT_OUT = 1, 2, 3  # tile_status, besides 0: whole
-FORMAT, VERSIONS = "wsi-patch-store", (1, 2)
+FORMAT, VERSION = "wsi-patch-store", 1
 WHITE = 255
 
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Mapping, overload
 import h5py
 import numpy as np
 
-from .base import FORMAT, LEFT_OUT, VERSIONS, WHITE, Array, StoreError, text_of
+from .base import DAMAGED, FORMAT, LEFT_OUT, MISSING, VERSION, WHITE, Array, StoreError, text_of
 from .codecs import ZARR, Plugin, as_pixels, find_unpacker
 from .files import BLOCK_BYTES, CACHE_BYTES, LocalFile, Path, T, is_url, open_file, read_h5, server_of
 
@@ -46,7 +46,7 @@ class _Group:
         self.loaded = False
         self.at: list[list[int]]
         self.bytes: list[list[int]]
-        self.mask: list[list[int]]
+        self.raw: list[list[bool]]
         self.status: list[list[int]]
         self.crc32: list[list[int]]
         self.trusted: mmap.mmap
@@ -86,9 +86,8 @@ class Store:
         a = dict(f.attrs)
         if text_of(a.get("format")) != FORMAT:
             raise StoreError("%s: not a store; wsi2h5 makes stores" % self.path)
-        if a.get("format_version") not in VERSIONS:
-            raise StoreError("%s: format_version %s is unknown; a newer wsi_store is needed"
-                             % (self.path, a.get("format_version")))
+        if a.get("format_version") != VERSION:
+            raise StoreError("%s: format_version %s; this wsi_store reads %d" % (self.path, a.get("format_version"), VERSION))
         if a.get("complete") != 1:
             raise StoreError("%s: unfinished; run wsi2h5 again" % self.path)
         self.attrs: dict[str, Any] = {k: text_of(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()}
@@ -97,8 +96,7 @@ class Store:
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
         mpp = [float(a[k]) * self.downsample for k in ("mpp_x", "mpp_y") if k in a]
         self.mpp = (mpp[0], mpp[1]) if len(mpp) == 2 else None
-        self.properties: dict[str, Any] = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"} \
-            if "properties" in f else {}
+        self.properties: dict[str, Any] = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"}
         self._read_groups(f)
 
     def _read_groups(self, f: h5py.File) -> None:
@@ -161,28 +159,35 @@ class Store:
         with self._lock:
             if g.loaded:
                 return
-            status, crc32, at, size, mask = self._read_h5(lambda f: self._tables(f["groups"][g.name], shape))
+            status, at, size, crc32 = self._read_h5(lambda f: self._tables(f["groups"][g.name], shape))
             most = 2 * self._chunk[0] * self._chunk[1] * self._chunk[2] + (128 << 10)
-            if ((size == 0) != (status == LEFT_OUT)).any() or size.max() > most or at.min() < 0:
+            if ((size == 0) != (status == LEFT_OUT)).any() or size.max() > most or (at >= 1 << 62).any():
                 raise StoreError("%s: group %s lacks chunks, or has some of impossible size; make the store again"
                                  % (self.path, g.name))
             # Python's integers are quicker to use one by one than numpy's
-            g.bytes, g.mask, g.status, g.crc32 = size.tolist(), mask.tolist(), status.tolist(), crc32.tolist()
+            g.bytes, g.raw, g.status, g.crc32 = size.tolist(), self._raw(size, status).tolist(), status.tolist(), crc32.tolist()
             g.cols, g.trusted = shape[1], mmap.mmap(-1, max(shape[0] * shape[1], 1))
             if not self._crc:
                 g.trusted[:] = b"\1" * len(g.trusted)
             g.at, g.loaded = at.tolist(), True
 
     def _tables(self, h: h5py.Group, shape: tuple[int, int]) -> tuple[Any, ...]:
-        status, crc32 = h["tile_status"][()], h["tile_crc32"][()]
-        if status.shape != shape or crc32.shape != shape:
-            raise StoreError("%s: tables of group %s have another shape; make the store again"
-                             % (self.path, os.path.basename(h.name)))
-        at, size, mask = (np.zeros(shape, np.int64) for _ in range(3))
-        for c in _stored(h["pixels"]):
-            place = c.chunk_offset[0] // self._chunk[0], c.chunk_offset[1] // self._chunk[1]
-            at[place], size[place], mask[place] = c.byte_offset, c.size, c.filter_mask
-        return status, crc32, at, size, mask
+        tables = [h["tile_" + name] for name in ("status", "offset", "bytes", "crc32")]
+        for t in tables:
+            if t.shape != shape:
+                raise StoreError("%s: %s has another shape than the slide; make the store again" % (self.path, t.name))
+            if zlib.crc32(t[()].tobytes()) != t.attrs["crc32"]:
+                raise StoreError("%s: CRC mismatch in %s; copy or make the store again" % (self.path, t.name))
+        return tuple(t[()] for t in tables)
+
+    def _raw(self, size: Any, status: Any) -> Any:
+        """Which chunks are their pixels, although the store has a codec: those that packing made no smaller, and where
+        a slide in JPEG 2000 has no tile."""
+        if self.codec in ("none", "jpeg"):
+            return np.zeros(size.shape, bool)
+        if self.codec == "j2k":
+            return (status == MISSING) | (status == DAMAGED)
+        return size == self._chunk[0] * self._chunk[1] * self._chunk[2]
 
     def load_tables(self) -> None:
         """Reads the tables of all groups. Before a fork, this lets all processes share them."""
@@ -215,7 +220,7 @@ class Store:
         if not (0 <= row < rows and 0 <= column < columns):
             raise StoreError("%s: there is no chunk (%d, %d); the slide has %d x %d" % (self.path, row, column, rows, columns))
         g, r = self._group_of(row * self._chunk[0])
-        return None if g.status[r][column] == LEFT_OUT else (self._trusted_bytes(g, r, column), g.mask[r][column])
+        return None if g.status[r][column] == LEFT_OUT else (self._trusted_bytes(g, r, column), int(g.raw[r][column]))
 
     def _group_of(self, y: int) -> tuple[_Group, int]:
         g = self._groups[y // self._group_rows]
@@ -232,7 +237,7 @@ class Store:
                 return self._cache[key]
         data = self._trusted_bytes(g, r, k)
         with self._unpacking(g, r, k):
-            if g.mask[r][k] & 1:
+            if g.raw[r][k]:
                 pixels = as_pixels(data, self._chunk)
             elif self._unpack is None:
                 pixels = self._through_hdf5(g, r, k)
@@ -256,7 +261,7 @@ class Store:
 
     def _decode_once(self, out: Array, g: _Group, r: int, k: int, row: int, col: int) -> bool:
         """Decodes just what is wanted of a kept tile, which is not needed again soon as far as can be seen."""
-        if not isinstance(self._unpack, Plugin) or g.mask[r][k] & 1:
+        if not isinstance(self._unpack, Plugin) or g.raw[r][k]:
             return False
         key = g.name, r, k
         if key in self._cache or key in self._seen:
@@ -311,7 +316,7 @@ class Store:
         for row in range(-(-self.height // self._chunk[0])):
             g, r = self._group_of(row * self._chunk[0])
             for k, n in enumerate(g.bytes[r]):
-                raw += self.codec != "none" and g.mask[r][k] & 1
+                raw += g.raw[r][k]
                 if n > 0:
                     refs["pixels/%d.%d.0" % (row, k)] = [url, g.at[r][k], n]
         if raw:
@@ -562,12 +567,3 @@ def _values(d: h5py.Dataset) -> Any:
     if "scale" not in d.attrs:
         return v
     return np.where(v == d.fillvalue, np.nan, v * float(np.ravel(d.attrs["scale"])[0]))
-
-
-def _stored(pixels: h5py.Dataset) -> list[Any]:
-    """What h5py says of every stored chunk: chunk_offset, filter_mask, byte_offset, size."""
-    d, found = pixels.id, list[Any]()
-    if hasattr(d, "chunk_iter"):
-        d.chunk_iter(found.append)
-        return found
-    return [d.get_chunk_info(i) for i in range(d.get_num_chunks())]
