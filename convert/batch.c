@@ -13,6 +13,7 @@
 #include "convert/crash.h"
 #include "convert/inputs.h"
 #include "convert/outcomes.h"
+#include "convert/plan.h"
 #include "convert/privacy/anonymous.h"
 
 #include <stdio.h>
@@ -24,9 +25,10 @@ struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
-    size_t slides;             /* of all tasks */
-    size_t now;                /* the slide that is converted */
-    struct crash_state state;  /* state.next: the first slide of this run */
+    size_t slides;            /* of all tasks */
+    size_t *maker;            /* [slides] by number of the store: 1 + the input that has it, or 0 */
+    size_t now;               /* the slide that is converted */
+    struct crash_state state; /* state.next: the first slide of this run */
     char name[ANONYMOUS_NAME]; /* its name in messages, with --anonymous */
 };
 
@@ -121,6 +123,8 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
             publish_clean(i->target); /* with --keep-tree in a folder of its own */
         return err_set(e, "%s", i->problem);
     }
+    if (i->target && b->maker[i->store])
+        return inputs_clash(i, &b->in.list[b->maker[i->store] - 1], e);
     if (b->o->anonymous) {
         if (take_name(b, i, e))
             return -1;
@@ -161,8 +165,8 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const struct input *i = &b->in.list[s->number];
     (void)thread, (void)e;
     crash_slide(s->number, false);
-    if (b->in.n > 1 && b->o->convert.threads > 1 && i->target && !i->problem && !stop_signal() &&
-        !crash_signal(s->number))
+    if (b->in.n > 1 && b->o->convert.threads > 1 && i->target && !i->shared && !i->problem &&
+        !stop_signal() && !crash_signal(s->number))
         s->ready = convert_prepare(i->path, i->target, &b->o->convert);
     return 0;
 }
@@ -195,7 +199,10 @@ static int sink(void *ctx, void *slot, struct err *e)
     const bool begun = !stop_check(e);
     crash_slide(s->number, true);
     const int bad = begun ? convert_one(b, i, s->ready, &report, e) : -1;
-    const struct outcome o = {b->o->anonymous ? b->name : i->path, i->target};
+    const struct outcome o = {b->o->anonymous ? b->name : i->path, i->target,
+                              b->o->anonymous ? 0 : i->below};
+    if (!bad && !b->o->anonymous)
+        b->maker[i->store] = b->now + 1;
     if (!begun)
         convert_free(s->ready);
     s->ready = NULL;
@@ -248,6 +255,22 @@ static int check_mask(const struct batch *b, struct err *e)
                    mask, b->slides);
 }
 
+/* What is known of the slides before this one, with which a run begins that follows a crash. */
+static int note_earlier(struct batch *b, struct err *e)
+{
+    b->maker = calloc(b->slides + 1, sizeof *b->maker);
+    if (!b->maker)
+        return err_set(e, "out of memory");
+    for (size_t k = 0; k < b->state.next && k < b->in.n; k++) {
+        const struct input *i = &b->in.list[k];
+        if (!i->target || !plan_has_store(i->path, i->target))
+            continue;
+        b->maker[i->store] = k + 1;
+        failed_list_done(b->outcomes.failures, i->path);
+    }
+    return 0;
+}
+
 /* However this run ends, and whichever slides it is given: what killed runs have left goes. */
 static void clean_output(const char *output, bool is_file)
 {
@@ -274,8 +297,8 @@ static int run_batch(struct batch *b, char **words, int n)
     if (check_outputs(b, &e) || check_mask(b, &e))
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
-    const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || convert_all(b, &e) ||
-                    outcomes_list_failures(&b->outcomes, &e);
+    const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || note_earlier(b, &e) ||
+                    convert_all(b, &e) || outcomes_list_failures(&b->outcomes, &e);
     progress_end();
     const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
     outcomes_end(&b->outcomes);
@@ -291,5 +314,6 @@ int batch_run(const struct arguments *o, int argc, char **argv, int first)
     const int status = run_batch(&b, argv + first, argc - first);
     outcomes_free(&b.outcomes);
     inputs_free(&b.in);
+    free(b.maker);
     return status;
 }

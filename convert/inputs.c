@@ -123,39 +123,33 @@ static int by_target(const void *a, const void *b)
     return order ? order : x < y ? -1 : x > y;
 }
 
-/* Says that `i` would get the store of `first`. */
-static int mark_clash(struct input *i, const struct input *first, struct err *e)
+int inputs_clash(const struct input *i, const struct input *first, struct err *e)
 {
     const size_t n = (size_t)(path_base_name(i->path) - i->path);
     const bool one_folder = n == (size_t)(path_base_name(first->path) - first->path) &&
                             !strncmp(i->path, first->path, n);
-    if (asprintf(&i->problem, "%s: would overwrite the store of %s (%s); %s", i->path, first->path,
-                 i->target,
-                 one_folder ? "use two output folders"
-                            : "use --keep-tree, or two output folders") >= 0)
-        return 0;
-    i->problem = NULL;
-    return no_memory(e);
+    return err_set(
+        e, "%s: would overwrite the store of %s (%s); %s", i->path, first->path, i->target,
+        one_folder ? "use two output folders" : "use --keep-tree, or two output folders");
 }
 
-/* Marks the inputs whose target an earlier one has. */
-static int mark_clashes(struct inputs *in, struct err *e)
+/* Numbers the stores, and marks the inputs whose target an earlier one has. */
+static int number_stores(struct inputs *in, struct err *e)
 {
     struct input **sorted = malloc((in->n + 1) * sizeof *sorted);
     if (!sorted)
         return no_memory(e);
-    int r = 0;
     for (size_t k = 0; k < in->n; k++)
         sorted[k] = &in->list[k];
     qsort(sorted, in->n, sizeof *sorted, by_target);
-    for (size_t k = 1, first = 0; k < in->n && r == 0; k++) {
+    for (size_t k = 0, first = 0; k < in->n; k++) {
         if (strcmp(sorted[first]->target, sorted[k]->target))
             first = k;
-        else if (!sorted[k]->problem)
-            r = mark_clash(sorted[k], sorted[first], e);
+        sorted[k]->store = (size_t)(sorted[first] - in->list);
+        sorted[k]->shared = k > first;
     }
     free(sorted);
-    return r;
+    return 0;
 }
 
 static int by_path_then_order(const void *a, const void *b)
@@ -269,22 +263,22 @@ int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct 
 {
     if (drop_repeats(in, e) || drop_series(in, e))
         return -1;
-    if (!output)
-        return 0;
-    for (size_t k = 0; k < in->n; k++) {
+    for (size_t k = 0; k < in->n; k++)
+        in->list[k].store = k;
+    for (size_t k = 0; k < in->n && output; k++) {
         struct input *i = &in->list[k];
         i->target = inputs_is_file(output) ? strdup(output) : target_of(output, i, keep_tree);
         if (!i->target)
             return no_memory(e);
     }
-    return mark_clashes(in, e);
+    return output ? number_stores(in, e) : 0;
 }
 
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks)
 {
     size_t kept = 0;
     for (size_t k = 0; k < in->n; k++) {
-        if ((int64_t)k % tasks == task - 1)
+        if ((int64_t)in->list[k].store % tasks == task - 1)
             in->list[kept++] = in->list[k];
         else
             input_free(&in->list[k]);
@@ -299,7 +293,7 @@ static const char *or_none(const char *text)
     return text ? text : "";
 }
 
-/* "slides 0 path 0 below 0 target 0 problem 0 path 0 ..." */
+/* "slides 0 path 0 below store shared 0 target 0 problem 0 path 0 ..." */
 int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
 {
     char *text = NULL;
@@ -310,8 +304,8 @@ int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
     fprintf(f, "%zu%c", slides, 0);
     for (size_t k = 0; k < in->n; k++) {
         const struct input *i = &in->list[k];
-        fprintf(f, "%s%c%zu%c%s%c%s%c", i->path, 0, i->below, 0, or_none(i->target), 0,
-                or_none(i->problem), 0);
+        fprintf(f, "%s%c%zu %zu %d%c%s%c%s%c", i->path, 0, i->below, i->store, i->shared, 0,
+                or_none(i->target), 0, or_none(i->problem), 0);
     }
     const bool kept = fclose(f) == 0 && pwrite(fd, text, bytes, 0) == (ssize_t)bytes;
     const int r = kept ? 0 : err_sys(e, "the list of slides cannot be kept");
@@ -341,15 +335,17 @@ static char *next_or_none(FILE *f)
 
 static int load_input(struct inputs *in, FILE *f, const char *path, struct err *e)
 {
-    char *below = next_text(f);
-    const int r = below ? add(in, path, NULL, e) : err_set(e, "the list of slides is cut off");
+    char *numbers = next_text(f);
+    const int r = numbers ? add(in, path, NULL, e) : err_set(e, "the list of slides is cut off");
     struct input *i = r == 0 ? &in->list[in->n - 1] : NULL;
+    int shared = 0;
     if (i) {
-        i->below = strtoul(below, NULL, 10);
+        sscanf(numbers, "%zu %zu %d", &i->below, &i->store, &shared);
+        i->shared = shared;
         i->target = next_or_none(f);
         i->problem = next_or_none(f);
     }
-    free(below);
+    free(numbers);
     return r;
 }
 

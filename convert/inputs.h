@@ -14,6 +14,8 @@ struct input {
     char *path;    /* of the slide; owned */
     size_t below;  /* path + below is its path below the folder that was given */
     char *target;  /* path of its store; owned; NULL until it is known (--anonymous) */
+    size_t store;  /* inputs with one target have one number, below that of all inputs */
+    bool shared;   /* an earlier input has the same target */
     char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
 };
 
@@ -37,13 +39,15 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e);
 /*
  * Sets the target of every input: `output` itself if it is a .h5 file, else NAME.h5 in that folder;
  * with `keep_tree` in the same subfolder as below the given folder. A path that occurs twice is
- * dropped once, and of the files of a DICOM series in one folder the largest is kept; an input
- * whose target another one already has becomes a problem. Output NULL: the targets are not known
- * yet, and only repeated paths and files of a series are dropped.
+ * dropped once, and of the files of a DICOM series in one folder the largest is kept. Of the inputs
+ * with one target the first that can be read gets it (inputs_clash). Output NULL: the targets are
+ * not known yet, and only repeated paths and files of a series are dropped.
  */
 int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e);
-/* Keeps share `task` of `tasks` (task_parse). Call it after inputs_assign, so that name clashes are
- * the same in every share. */
+/* Says that the store of `i` would overwrite that of `first`; -1. */
+int inputs_clash(const struct input *i, const struct input *first, struct err *e);
+/* Keeps share `task` of `tasks` (task_parse); inputs with one target are in one share. Call it
+ * after inputs_assign. */
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
 /* Writes the list into an open, empty file, and reads it from there: the same inputs, although the
  * folders may have changed. `slides` goes with it. inputs_load: 1; 0: the file is empty; -1. */

@@ -7,14 +7,17 @@
 #include "common/base/number.h"
 #include "common/hdf5/h5_plugin.h"
 #include "convert/inputs.h"
+#include "convert/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void put_failure(void *ctx, const char *slide, const char *reason)
 {
-    failed_list_add(ctx, slide, reason);
+    const char *folder = strchr(slide, ' ') + 1; /* "BELOW PATH" */
+    failed_list_add(ctx, folder, strtoul(slide, NULL, 10), reason);
 }
 
 int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct crash_state *s,
@@ -32,10 +35,10 @@ int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct c
                            .pixels = s->pixels};
     if (inputs_is_file(o->output))
         return 0;
-    r->failures = failed_list_create(o->output, o->task, o->tasks);
-    return r->failures && crash_failures(put_failure, r->failures) == 0
-               ? 0
-               : err_set(e, "out of memory");
+    r->failures = failed_list_create(FAILED_STORES, o->output, o->task, o->tasks, o->anonymous, e);
+    if (!r->failures)
+        return -1;
+    return crash_failures(put_failure, r->failures) ? err_set(e, "out of memory") : 0;
 }
 
 void outcomes_free(struct outcomes *r)
@@ -163,6 +166,7 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
     if (!r->o->quiet)
         remark(r, i, p);
     r->damaged += damaged;
+    failed_list_done(r->failures, i->path);
     if (skipped)
         r->skipped++;
     else {
@@ -176,12 +180,26 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
         json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? &e : NULL);
 }
 
+/* A slide that has a store already, made with other options, is in no list. */
+static void note_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
+{
+    char *row;
+    if (i->target && plan_has_store(i->path, i->target)) {
+        failed_list_done(r->failures, i->path);
+        return;
+    }
+    failed_list_add(r->failures, i->path, i->below, why->msg);
+    if (asprintf(&row, "%zu %s", i->below, i->path) < 0)
+        return; /* the list of a run after a crash is shorter */
+    crash_failure(row, why->msg);
+    free(row);
+}
+
 void outcomes_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
 {
     r->failed++;
     r->trouble += err_is_trouble(why);
-    failed_list_add(r->failures, i->path, why->msg);
-    crash_failure(i->path, why->msg);
+    note_failure(r, i, why);
     cli_say("%s", why->msg);
     if (r->o->json)
         json_line(i, "failed", NULL, why);

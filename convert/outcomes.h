@@ -17,6 +17,7 @@
 struct outcome {
     const char *path;   /* or its anonymous name */
     const char *target; /* NULL when it is not known */
+    size_t below;       /* path + below is its path below the folder that was given */
 };
 
 struct outcomes {

@@ -1,6 +1,7 @@
 /* plan.c - see plan.h. */
 #include "convert/plan.h"
 
+#include "common/base/clock.h"
 #include "common/base/path.h"
 
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int64_t round_up(int64_t v, int64_t to)
 {
@@ -243,4 +245,21 @@ int plan_judge(const char *path, const char *target, const struct store_info *ne
                        "output",
                        target);
     }
+}
+
+bool plan_has_store(const char *path, const char *target)
+{
+    struct stat st;
+    struct store_source *files = NULL;
+    struct err ignored;
+    const char *name = path_base_name(path);
+    bool has = false;
+    if (stat(path, &st) || access(target, F_OK))
+        return false;
+    const int64_t n = store_read_sources(target, &files, &ignored);
+    for (int64_t k = 0; k < n && !has; k++)
+        has = !strcmp(files[k].name, name) && files[k].bytes == st.st_size &&
+              files[k].mtime_ns == clock_ns(&st.st_mtim);
+    free(files);
+    return has;
 }

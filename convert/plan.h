@@ -10,6 +10,7 @@
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 /* Fills *i with the store that the options make of the slide at `path`. */
@@ -32,5 +33,9 @@ enum plan_verdict {
 int plan_judge(const char *path, const char *target, const struct store_info *new,
                const struct sources *sources, const struct convert_options *o,
                struct store_info *old, struct err *e);
+
+/* Is the file at `target` a store of this slide as it is now, whatever its options? By name, size
+ * and time of the slide's file. */
+bool plan_has_store(const char *path, const char *target);
 
 #endif

@@ -69,26 +69,47 @@ def test_everyday_commands_bring_failures_to_the_report():
         expect("failed.csv" not in run(H5SPEC, "info", path, status=None).out, "info of %s", path)
 
 
-def test_a_later_run_replaces_the_list():
+def test_rows_stay_until_the_slide_has_a_store():
     folder, work = slides(), tmp()
-    stores, results = work + "/stores", work + "/results/"
+    stores, results, more = work + "/stores", work + "/results/", slides(("more",))
+    os.unlink(os.path.join(more, BROKEN))
     convert(folder, stores)
     compute(stores, results)
-    expect(lists(results) == ["failed.csv"], "%s", lists(results))
-    os.unlink(os.path.join(folder, BROKEN))
+    for out, status in ((stores, 0), (stores, 1)):  # a good run of other slides; a refused option
+        run(WSI2H5, "-o", stores, *(("--level", "1") if status else ()), more, status=status)
+        expect([r[0] for r in rows(stores + "/failed.csv")] == [BROKEN], "%s", rows(stores + "/failed.csv"))
+    shutil.copy(os.path.join(more, "more.svs"), os.path.join(folder, BROKEN))
     convert(folder, stores, status=0)
-    compute(stores, results)
-    expect(lists(stores) == lists(results) == [], "left: %s %s", lists(stores), lists(results))
+    expect(lists(stores) == [], "left: %s", lists(stores))
+    compute(stores, results, "--allow-duplicates")
+    expect(lists(results) == [], "left: %s", lists(results))
     expect(shown(results) == {}, "%s", shown(results))
+
+
+def test_rows_have_paths_and_a_broken_file_blocks_no_other():
+    folder, work = tmp(), tmp()
+    for sub, source in (("batch1", BROKEN), ("batch2", "good.svs")):
+        os.mkdir(os.path.join(folder, sub))
+        shutil.copy(os.path.join(slides(), source), os.path.join(folder, sub, "x.svs"))
+    for options in ((), ("--task", "1/2"), ("--force",), ()):  # the two files of one name are in one share
+        convert(folder, work + "/stores", *options)
+        expect(os.path.exists(work + "/stores/x.h5"), "%s: the good slide has no store", options)
+    with open(work + "/stores/failed.csv", newline="") as f:
+        names = [r["slide"] for r in csv.DictReader(f)]
+    expect(names == ["batch1/x.svs"], "%s", names)
+    p = run(WSI2H5, "-o", "st", "batch2/x.svs", "batch1/x.svs", cwd=folder, status=1)
+    says(p.err, "batch1/x.svs: would overwrite the store of batch2/x.svs", "1 converted")
+    with open(os.path.join(folder, "st/failed.csv"), newline="") as f:
+        names = [r["slide"] for r in csv.DictReader(f)]
+    expect(names == ["batch1/x.svs"], "%s", names)
 
 
 def test_shares_have_lists_of_their_own():
     folder, work = slides(("a", "b", "c")), tmp()
     stores, results = work + "/stores", work + "/results/"
-    convert(folder, stores)
     for k in (1, 2):
         run(WSI2H5, "-o", stores, "--task", "%d/2" % k, folder, status=None)
-    (name,) = lists(stores)  # the list of the run over all is gone
+    (name,) = lists(stores)
     expect(re.fullmatch(r"failed\.[12]-of-2\.csv", name), name)
     damage(stores, "a.h5")
     damage(stores, "b.h5")
@@ -98,7 +119,7 @@ def test_shares_have_lists_of_their_own():
     have = [name for f in lists(results) for name, _ in rows(results + f)]
     expect(sorted(have) == sorted([BROKEN, "a.h5", "b.h5"]), "%s", have)
     expect(len(shown(results)) == 3, "%s", shown(results))
-    compute(stores, results, status=1)
+    compute(stores, results, status=1)  # a run over all takes over the rows of the shares
     expect(lists(results) == ["failed.csv"] and len(rows(results + "failed.csv")) == 3, "%s", lists(results))
 
 

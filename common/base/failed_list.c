@@ -2,8 +2,10 @@
 #include "common/base/failed_list.h"
 
 #include "common/base/folder.h"
+#include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
+#include "common/base/table.h"
 #include "common/base/text.h"
 
 #include <dirent.h>
@@ -18,27 +20,29 @@
 
 #define HEAD "slide,reason\n"
 
+struct row {
+    char *slide, *reason; /* owned; NULL: the row is gone */
+};
+
 struct failed_list {
+    enum failed_list_of what;
     char *folder, *path;
-    int64_t tasks, n;
-    FILE *f; /* rows; in memory */
-    char *text;
-    size_t size;
+    int64_t tasks, n, n_old; /* rows; the first n_old are of earlier runs */
+    struct row *rows;
+    bool no_memory;
 };
 
 /* --- names --- */
 
-/* Is this the name of a list? *tasks: 0 for failed.csv, N for failed.I-of-N.csv. */
-static bool is_name(const char *name, int64_t *tasks)
+static bool is_name(const char *name)
 {
-    int64_t task;
+    int64_t task, tasks;
     char again[64];
-    *tasks = 0;
     if (!strcmp(name, "failed.csv"))
         return true;
-    if (sscanf(name, "failed.%" SCNd64 "-of-%" SCNd64 ".csv", &task, tasks) != 2)
+    if (sscanf(name, "failed.%" SCNd64 "-of-%" SCNd64 ".csv", &task, &tasks) != 2)
         return false;
-    snprintf(again, sizeof again, "failed.%" PRId64 "-of-%" PRId64 ".csv", task, *tasks);
+    snprintf(again, sizeof again, "failed.%" PRId64 "-of-%" PRId64 ".csv", task, tasks);
     return !strcmp(name, again);
 }
 
@@ -55,8 +59,7 @@ static bool is_ours(const char *path)
 
 static int is_list(const struct dirent *d)
 {
-    int64_t tasks;
-    return is_name(d->d_name, &tasks);
+    return is_name(d->d_name);
 }
 
 int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path, struct err *e),
@@ -76,25 +79,136 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
     return bad ? -1 : 0;
 }
 
-/* --- writing --- */
+/* --- rows --- */
 
-struct failed_list *failed_list_create(const char *folder, int64_t task, int64_t tasks)
+static void add_row(struct failed_list *l, const char *slide, const char *reason)
+{
+    if ((l->n & (l->n + 1)) == 0) { /* grows at 0, 1, 3, 7 ... */
+        struct row *more = realloc(l->rows, (2 * (size_t)l->n + 2) * sizeof *more);
+        if (!more) {
+            l->no_memory = true;
+            return;
+        }
+        l->rows = more;
+    }
+    struct row *r = &l->rows[l->n++];
+    *r = (struct row){strdup(slide), strdup(reason)};
+    l->no_memory |= !r->slide || !r->reason;
+}
+
+static void drop_row(struct row *r)
+{
+    free(r->slide);
+    free(r->reason);
+    *r = (struct row){0};
+}
+
+/* Takes the rows of a list of earlier runs that this run replaces. */
+static int take_old(void *ctx, const char *path, struct err *e)
+{
+    struct failed_list *l = ctx;
+    struct table t = {0};
+    if (l->tasks && strcmp(path, l->path) != 0)
+        return 0;
+    const int bad = table_read(&t, path, e);
+    const int64_t slide = bad ? 0 : table_column(&t, "slide");
+    const int64_t reason = bad ? 0 : table_column(&t, "reason");
+    for (int64_t k = 1; !bad && k <= t.rows; k++)
+        add_row(l, table_cell(&t, k, slide), table_cell(&t, k, reason));
+    table_free(&t);
+    return bad;
+}
+
+struct failed_list *failed_list_create(enum failed_list_of what, const char *folder, int64_t task,
+                                       int64_t tasks, bool anew, struct err *e)
 {
     char name[64] = "failed.csv";
     struct failed_list *l = calloc(1, sizeof *l);
-    if (!l)
+    if (!l) {
+        err_set(e, "out of memory");
         return NULL;
+    }
     if (tasks > 1)
         snprintf(name, sizeof name, "failed.%" PRId64 "-of-%" PRId64 ".csv", task, tasks);
+    l->what = what;
     l->tasks = tasks > 1 ? tasks : 0;
     l->folder = strdup(folder);
     l->path = folder_join(folder, name);
-    l->f = open_memstream(&l->text, &l->size);
-    if (l->folder && l->path && l->f && fputs(HEAD, l->f) >= 0)
+    int bad = l->folder && l->path ? 0 : err_set(e, "out of memory");
+    if (!bad && !anew)
+        bad = failed_list_find(folder, take_old, l, e);
+    l->n_old = l->n;
+    if (!bad)
         return l;
     failed_list_free(l);
     return NULL;
 }
+
+/* Are these the last parts of the path? */
+static bool ends_path(const char *path, const char *parts)
+{
+    const size_t n = strlen(path), m = strlen(parts);
+    return n >= m && !strcmp(path + n - m, parts) && (n == m || path[n - m - 1] == '/');
+}
+
+/* The name without its folder and ending. Points into path; *n gets its length. */
+static const char *stem_of(const char *path, size_t *n)
+{
+    const char *base = path_base_name(path), *dot = strrchr(base, '.');
+    *n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+    return base;
+}
+
+/* Would the slides or stores at these paths have one result? */
+static bool names_result(const char *a, const char *b)
+{
+    size_t n, m;
+    a = stem_of(a, &n);
+    b = stem_of(b, &m);
+    return n == m && !memcmp(a, b, n);
+}
+
+void failed_list_done(struct failed_list *l, const char *path)
+{
+    if (!l || !l->n_old)
+        return;
+    char *whole = l->what == FAILED_STORES ? realpath(path, NULL) : NULL;
+    for (struct row *r = l->rows; r < l->rows + l->n_old; r++)
+        if (r->slide && (l->what == FAILED_RESULTS ? names_result(r->slide, path)
+                                                   : ends_path(whole ? whole : path, r->slide)))
+            drop_row(r);
+    free(whole);
+}
+
+/* A relative path is what the user can open again. Folders of an absolute one stay out of the list,
+ * as out of every file, but those below the given folder. */
+static const char *row_name(const char *path, size_t below)
+{
+    while (!strncmp(path, "./", 2)) {
+        path += 2;
+        below = below > 2 ? below - 2 : 0;
+    }
+    return *path == '/' || !strncmp(path, "..", 2) ? path + below : path;
+}
+
+void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *reason)
+{
+    struct err text, shown; /* as messages show the path */
+    if (!l)
+        return;
+    const char *name = row_name(path, below);
+    err_set(&text, "%s", reason);
+    err_set(&shown, "%s", path);
+    if (name != path)
+        text_replace(text.msg, sizeof text.msg, shown.msg, name);
+    for (struct row *r = l->rows; r < l->rows + l->n_old; r++)
+        if (r->slide &&
+            (l->what == FAILED_RESULTS ? names_result(r->slide, path) : !strcmp(r->slide, name)))
+            drop_row(r);
+    add_row(l, name, text.msg);
+}
+
+/* --- writing --- */
 
 static void put_cell(FILE *f, const char *s, char after)
 {
@@ -108,19 +222,23 @@ static void put_cell(FILE *f, const char *s, char after)
     putc(after, f);
 }
 
-void failed_list_add(struct failed_list *l, const char *slide, const char *reason)
+static int write_rows(const struct failed_list *l, int fd)
 {
-    struct err text, shown; /* as messages show the path */
-    const char *slash = strrchr(slide, '/'), *name = slash && slash[1] ? slash + 1 : slide;
-    if (!l)
-        return;
-    err_set(&text, "%s", reason);
-    err_set(&shown, "%s", slide);
-    if (name != slide) /* the folder stays out of the list, as out of every file */
-        text_replace(text.msg, sizeof text.msg, shown.msg, name);
-    put_cell(l->f, name, ',');
-    put_cell(l->f, text.msg, '\n');
-    l->n++;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return -1;
+    fputs(HEAD, f);
+    for (const struct row *r = l->rows; r < l->rows + l->n; r++) {
+        if (!r->slide)
+            continue;
+        put_cell(f, r->slide, ',');
+        put_cell(f, r->reason, '\n');
+    }
+    const int bad = ferror(f) || fclose(f) ? -1 : write_whole(fd, text, size);
+    free(text);
+    return bad;
 }
 
 static int publish_text(const struct failed_list *l, struct err *e)
@@ -132,7 +250,7 @@ static int publish_text(const struct failed_list *l, struct err *e)
                           "rename it");
     if (publish_begin(&p, l->path, e))
         return -1;
-    if (write_whole(p.fd, l->text, l->size)) {
+    if (write_rows(l, p.fd)) {
         err_sys(e, "cannot be written");
         publish_abort(&p);
         return -1;
@@ -140,31 +258,31 @@ static int publish_text(const struct failed_list *l, struct err *e)
     return publish_commit(&p, e);
 }
 
-/* Removes a list that this run makes obsolete. */
+/* Removes a list that this run replaces: its own, and those of shares whose rows it has. */
 static int remove_old(void *ctx, const char *path, struct err *e)
 {
     const struct failed_list *l = ctx;
-    int64_t tasks;
     const bool own = !strcmp(path, l->path);
-    is_name(strrchr(path, '/') + 1, &tasks);
-    if (own ? l->n > 0 : tasks == l->tasks)
+    if (own ? failed_list_count(l) > 0 : l->tasks > 0)
         return 0;
     return unlink(path) && errno != ENOENT ? err_sys(e, "%s: cannot be removed", path) : 0;
 }
 
 int failed_list_write(struct failed_list *l, struct err *e)
 {
-    const bool failed = fflush(l->f) || ferror(l->f);
-    if (failed)
+    if (l->no_memory)
         return err_set(e, "%s: out of memory", l->path);
-    if (l->n > 0 && publish_text(l, e))
+    if (failed_list_count(l) > 0 && publish_text(l, e))
         return err_add(e, "%s", l->path);
     return failed_list_find(l->folder, remove_old, l, e);
 }
 
 int64_t failed_list_count(const struct failed_list *l)
 {
-    return l->n;
+    int64_t n = 0;
+    for (int64_t k = 0; k < l->n; k++)
+        n += l->rows[k].slide != NULL;
+    return n;
 }
 
 const char *failed_list_path(const struct failed_list *l)
@@ -176,9 +294,9 @@ void failed_list_free(struct failed_list *l)
 {
     if (!l)
         return;
-    if (l->f)
-        fclose(l->f);
-    free(l->text);
+    for (int64_t k = 0; k < l->n; k++)
+        drop_row(&l->rows[k]);
+    free(l->rows);
     free(l->folder);
     free(l->path);
     free(l);

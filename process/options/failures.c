@@ -3,9 +3,11 @@
 
 #include "common/base/cli.h"
 #include "common/base/output.h"
+#include "common/base/path.h"
 #include "common/base/table.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* --- reading --- */
 
@@ -40,7 +42,7 @@ int failures_read(const char *folder,
 static int carry(void *ctx, const char *slide, const char *reason, struct err *e)
 {
     (void)e;
-    failed_list_add(ctx, slide, reason);
+    failed_list_add(ctx, slide, 0, reason);
     return 0;
 }
 
@@ -51,13 +53,26 @@ int failures_begin(struct failed_list **l, const struct options *o, struct err *
     *l = NULL;
     if (!output_is_folder(o->output, RESULT_ENDING) || o->first_group)
         return 0;
-    if (!(*l = failed_list_create(o->output, o->task, o->tasks)))
-        return err_set(e, "out of memory");
+    if (!(*l = failed_list_create(FAILED_RESULTS, o->output, o->task, o->tasks, false, e)))
+        return -1;
     for (int k = 0; k < o->files.n_folders && o->task <= 1 && !bad; k++)
         bad = failures_read(o->files.folders[k], carry, *l, e);
     for (int k = 0; k < o->files.n_problems && o->task <= 1; k++)
-        failed_list_add(*l, o->files.problems[k].path, o->files.problems[k].why);
+        failures_add(*l, o, o->files.problems[k].path, o->files.problems[k].why);
     return bad;
+}
+
+void failures_add(struct failed_list *l, const struct options *o, const char *path,
+                  const char *reason)
+{
+    size_t below = (size_t)(path_base_name(path) - path);
+    for (int k = 0; k < o->files.n_folders; k++) {
+        const char *folder = o->files.folders[k];
+        const size_t n = strlen(folder);
+        if (!strncmp(path, folder, n) && (path[n] == '/' || (n > 0 && folder[n - 1] == '/')))
+            below = n + strspn(path + n, "/");
+    }
+    failed_list_add(l, path, below, reason);
 }
 
 int failures_end(struct failed_list *l, const struct options *o, struct err *e)

@@ -18,6 +18,9 @@ int failures_read(const char *folder,
  * what list_expand() has found. *l is NULL for a run that has none: into one file, or of some
  * groups. */
 int failures_begin(struct failed_list **l, const struct options *o, struct err *e);
+/* Adds a store that failed. */
+void failures_add(struct failed_list *l, const struct options *o, const char *path,
+                  const char *reason);
 /* Publishes it and says so. NULL is allowed. */
 int failures_end(struct failed_list *l, const struct options *o, struct err *e);
 

@@ -157,6 +157,7 @@ static void json_done(const struct run *r, const struct done *d)
 static int note_done(struct run *r, const char *path, const struct result_slide *s, struct err *e)
 {
     struct done d = {.slide = *s, .path = (char *)path};
+    failed_list_done(r->failures, path);
     if (!r->o->json)
         return 0;
     result_moments(&r->o->params, s->counts.histogram, &d.mean, &d.std);
@@ -193,7 +194,7 @@ static void report_failure(struct run *r, const char *path, const struct err *wh
 {
     r->failed++;
     r->trouble += err_is_trouble(why);
-    failed_list_add(r->failures, path, why->msg);
+    failures_add(r->failures, r->o, path, why->msg);
     json_store(r, path, why);
     cli_say("%s", why->msg);
 }
@@ -435,10 +436,12 @@ static void drop_finished(struct run *r)
     struct list *files = &r->o->files;
     int kept = 0;
     for (int k = 0; k < files->n; k++) {
-        if (r->o->force || stop_signal() || !is_finished(r, files->paths[k]))
+        if (r->o->force || stop_signal() || !is_finished(r, files->paths[k])) {
             files->paths[kept++] = files->paths[k];
-        else
-            free(files->paths[k]);
+            continue;
+        }
+        failed_list_done(r->failures, files->paths[k]);
+        free(files->paths[k]);
     }
     files->n = kept;
 }
