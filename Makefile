@@ -2,7 +2,7 @@
 #
 # pkg-config finds the libraries. Optional ones that are missing are left out:
 #   h5spec   needs HDF5, and libdeflate or zlib; uses LZ4, Zstandard, libjpeg, libpng, libtiff, Jansson, CUDA and cuFile
-#   wsi2h5   needs the same, and libtiff, libjpeg and OpenJPEG; without OpenSlide it reads fewer formats
+#   wsi2h5   needs the same, and libtiff, libjpeg, OpenJPEG and Expat; without OpenSlide it reads fewer formats
 # Leave parts out with CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0
 # JANSSON=0 CUFILE=0.
 # V=1 shows the commands, WERROR=1 turns warnings into errors, SAN=address,undefined or
@@ -49,7 +49,7 @@ link      = $(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA) $(LDFLAGS
               $(filter-out %/h5jpeg.c,$(filter %.c %.o,$^))
 
 all: $(PROGRAMS) $(PLUGIN)
-	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg or OpenJPEG is missing $(HINT)')
+	@$(if $(TIFF_JPEG),:,echo 'wsi2h5 is not built: libtiff, libjpeg, OpenJPEG or Expat is missing $(HINT)')
 	@$(call unless,OPENSLIDE,wsi2h5 reads fewer formats: OpenSlide is missing $(HINT))
 	@$(call unless,PNG,h5spec draws no maps and no reports: libpng is missing $(HINT))
 	@$(call unless,JANSSON,no GeoJSON (--roi, --tissue-mask): Jansson is missing $(HINT))

@@ -53,6 +53,8 @@ static struct slide *open_level(const struct slide_file *file, int64_t level,
     struct slide *s = slide_open(file, level, o->threads, info, e);
     if (s && o->mpp_override > 0)
         info->mpp_x = info->mpp_y = o->mpp_override;
+    else if (s)
+        slide_check_mpp(info);
     return s;
 }
 

@@ -13,7 +13,7 @@ HDF5_CFLAGS += -DH5_USE_110_API
 HDF5_LIBS := $(if $(HDF5_PC),$(call pkg,--libs,$(HDF5_PC)),$(firstword \
                $(patsubst %/libhdf5_serial.so,-L% -lhdf5_serial, \
                  $(wildcard /usr/lib/*-linux-gnu/libhdf5_serial.so)) -lhdf5))
-SLIDE_PC  = $(if $(call on,$(OPENSLIDE)),openslide) libtiff-4 libjpeg libopenjp2
+SLIDE_PC  = $(if $(call on,$(OPENSLIDE)),openslide) libtiff-4 libjpeg libopenjp2 expat
 LIBDEFLATE ?= $(call has,libdeflate)
 LZ4        ?= $(call has,liblz4)
 ZSTD       ?= $(call has,libzstd)
@@ -26,7 +26,7 @@ JANSSON    ?= $(call has,jansson)
 CUDA       ?= $(if $(shell command -v $(NVCC)),1)
 CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,-I$(CUDA_INC)))
 MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
-TIFF_JPEG  := $(if $(call on,$(JPEG)),$(if $(call on,$(J2K)),$(call has,libtiff-4 libjpeg libopenjp2)))
+TIFF_JPEG  := $(if $(call on,$(JPEG)),$(if $(call on,$(J2K)),$(call has,libtiff-4 libjpeg libopenjp2 expat)))
 
 # the first thing that the build needs and this machine lacks
 GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed elsewhere

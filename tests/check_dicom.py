@@ -783,6 +783,13 @@ OTHERS = [  # what differs, words of the message
 ]
 
 
+def test_spacings_that_no_scanner_has():
+    for mpp in (1000, 250000, 100, 0.001):
+        p, j = convert(one(mpp=mpp))[1:]
+        expect(j["mpp_x"] is None and j["mpp_y"] is None, "%s: %s", mpp, j)
+        says(p.err, "it states %g um per px, which no scanner has" % mpp)
+
+
 def test_other_kinds_are_named():
     for change, words in OTHERS:
         p = rejected(one(change=change), "a.dcm: not a slide", "a DICOM file: ", words)

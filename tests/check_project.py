@@ -39,6 +39,7 @@ ONLY = [  # header, the only files that may include it
     (r"tiffio\.h", r"(convert/(readers/tiff_level|tile/tile_lossless)|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/tissue/png_mask)\.c"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
+    (r"expat\.h", r"convert/readers/tiff_xml\.c"),
     (r"j(peglib|error)\.h", r"common/codec/jpeg_(de|en)coder\.c"),
     (r"openjpeg\.h", r"common/codec/j2k_decoder\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec/codec\w*\.c"),

@@ -60,6 +60,22 @@ def test_an_override_replaces_what_the_slide_states():
     says(run(WSI2H5, "-o", out, slide(), status=1).err, "was made for 0.5 um/px")
 
 
+def test_resolutions_that_no_scanner_has():
+    """One rule for every reader: 0.02 to 50. Doubtful ones, and those that are not believed, are printed once."""
+    for stated, mpp, words in (("1e9", None, "it states 1e+09 um per px, which no scanner has"), ("50.1", None, "50.1 um"), ("0.0199", None, "0.0199 um"),
+                               ("50", 50, None), ("0.05", 0.05, None), ("0.0274", 0.0274, "which no light microscope resolves"),
+                               ("0.02", 0.02, "which no light microscope resolves")):
+        for more, got in (((), mpp), (("--mpp-override", "0.5"), 0.5)):
+            out = os.path.join(tmp(), "s.h5")
+            p = run(WSI2H5, "--json", "-o", out, *more, slide(stated))
+            (j,) = json_lines(p.out)
+            expect(j["mpp_x"] == j["mpp_y"] == got, "%s: %s", stated, j)
+            lines = [line for line in p.err.splitlines() if " um per px" in line]
+            expect(len(lines) == (words is not None and not more), "%s: %s", stated, lines)
+            says("".join(lines) + j.get("note", ""), *([words, "--mpp-override"] if lines else []))
+    says(converted("--mpp", "0.5", path=slide("1e9"), status=1), "does not state its resolution")
+
+
 def test_options_that_make_no_sense():
     for options, words in ((["--mpp", "0"], "--mpp"), (["--mpp", "x"], "--mpp"), (["--mpp-override", "0"], "--mpp-override"),
                            (["--mpp", "1", "--level", "0"], "contradict"), (["--mpp-tolerance", "0.2"], "--mpp only"),

@@ -118,7 +118,7 @@ def test_levels_are_sorted_by_width():
 
 RESOLUTIONS = [  # X resolution as a fraction, unit, um per pixel
     ((40000, 1), 3, 0.25), ((101600, 2), 2, 0.5), ((72, 1), 2, None), ((300, 1), 2, None), ((0, 1), 3, None),
-    ((40000, 1), 1, None), ((2004008, 1), 3, None),
+    ((40000, 1), 1, None), ((2004008, 1), 3, None), ((40000, 1), 0, None), ((40000, 1), 7, None),
 ]
 
 
@@ -142,6 +142,99 @@ def test_resolution_tags():
         _, _, j = convert(with_resolution(tiff("generic"), fraction, unit))
         expect(j["mpp_x"] == j["mpp_y"] and (j["mpp_x"] is None if mpp is None else abs(j["mpp_x"] - mpp) < 1e-6),
                "%s %s: %s", fraction, unit, j["mpp_x"])
+
+
+# --- XML ---
+
+def described(xml, slide=None):
+    """A generic slide with these bytes as its description."""
+    t = Tiff(slide or tiff("generic"))
+    xml = (xml if isinstance(xml, bytes) else xml.encode()) + b"\0"
+    entry = t.directories[0][DESCRIPTION][2]
+    t.put_u32(entry + 4, len(xml))
+    t.put_u32(entry + 8, len(t.data))
+    t.data += xml
+    return t.save(os.path.join(tmp(), "described.tif"))
+
+
+def ome(pixels='PhysicalSizeX="0.25" PhysicalSizeY="0.25"', inside="<TiffData/>", before="", after="", name="case"):
+    return ('<OME><Image Name="%s">%s<Pixels SizeX="900" SizeY="700" %s>%s</Pixels></Image>%s</OME>' % (name, before, pixels, inside, after))
+
+
+def in_unit(size, unit):
+    return ome('PhysicalSizeX="%s" PhysicalSizeXUnit="%s" PhysicalSizeY="%s" PhysicalSizeYUnit="%s"' % (size, unit, size, unit))
+
+
+PREFIXED = ome().replace("</", "</o:").replace("<OME", '<o:OME xmlns:o="x"').replace("<I", "<o:I").replace("<P", "<o:P").replace("<T", "<o:T")
+XML = [  # the description, um per pixel
+    (ome(), 0.25), (ome().replace('"', "'"), 0.25), (ome().replace("=", " =\n\t"), 0.25), (PREFIXED, 0.25),
+    ("\ufeff \n<?xml version='1.0'?>" + ome() + "junk", 0.25),
+    (in_unit(0.25, "&#181;m"), 0.25), (in_unit(0.25, "&#xB5;m"), 0.25), (in_unit("0&#46;25", "\u03bcm"), 0.25),
+    (in_unit(0.25, "\xb5m").encode("latin-1"), 0.25), (b'<?xml version="1.0" encoding="ISO-8859-1"?>' + in_unit(0.25, "\xb5m").encode("latin-1"), 0.25),
+    (in_unit(0.25, "\xb5m").replace("case", "J\xfcrgen").encode("latin-1"), 0.25),
+    (ome(before='<Description>SizeZ="9" <![CDATA[<Pixels PhysicalSizeX="9" SizeZ="7">]]></Description><!-- <Pixels SizeZ="8"/> <OME -->'), 0.25),
+    (ome(after='<StructuredAnnotations><XMLAnnotation><Image><Pixels SizeZ="5"/></Image></XMLAnnotation></StructuredAnnotations>'), 0.25),
+    (ome("PhysicalSizeX='nan' PhysicalSizeY='-1'"), None), (in_unit(3, "pixel"), None), (in_unit(3, "reference frame"), None), (in_unit(3, ""), 3),
+]
+UNITS = [  # of OME's UnitsLength those that can state a scanner's pixels, one that is this many um
+    ("nm", 250), ("pm", 25e4), ("fm", 25e7), ("am", 25e10), ("zm", 25e13), ("ym", 25e16), ("\xc5", 2500), ("\u212b", 2500), ("mm", 25e-5), ("cm", 25e-6),
+    ("dm", 25e-7), ("m", 25e-8), ("dam", 25e-9), ("hm", 25e-10), ("km", 25e-11), ("Mm", 25e-14), ("Gm", 25e-17), ("Tm", 25e-20), ("Pm", 25e-23),
+    ("Em", 25e-26), ("Zm", 25e-29), ("Ym", 25e-32), ("thou", .25 / 25.4), ("li", 3 / 25400), ("in", .25 / 25400), ("ft", .25 / 304800),
+    ("yd", .25 / 914400), ("mi", .25 / 1609344e3), ("ua", .25 / 149597870700e6), ("ly", .25 / 9460730472580800e6), ("pc", .25 / 3.0856775814913673e22),
+    ("pt", .25 * 72 / 25400),
+]
+
+
+def test_xml_is_parsed():
+    """Not searched: OME's in every legal spelling, and Philips'."""
+    for xml, mpp in XML + [(in_unit("%.12g" % n, unit), 0.25) for unit, n in UNITS]:
+        j = convert(described(xml))[2]
+        expect(all(j[k] is None if mpp is None else j[k] and abs(j[k] / mpp - 1) < 1e-9 for k in ("mpp_x", "mpp_y")), "%r: %s", xml, j)
+    slide = tiff("philips")
+    with open(slide, "rb") as f:
+        xml = Tiff(slide).directories[0][DESCRIPTION], f.read()
+    (_, n, entry), data = xml
+    at = Tiff(slide).u32(entry + 8)
+    text_ = data[at:at + n - 1]
+    for old, new in ((b'"', b"'"), (b"=", b" = "), (b"&quot;", b"&#34;"), (b"<Array>", b'<!-- <DataObject ObjectType="PixelDataRepresentation"> -->')):
+        slide = described(text_.replace(old, new), tiff("philips"))
+        j = convert(slide, "--level", "2")[2]
+        with h5py.File(j["store"], "r") as f:
+            expect((j["vendor"], j["mpp_x"], f.attrs["downsample"]) == ("philips", 0.499, 16), "%s: %s", new, j)
+
+
+def test_xml_that_is_not_believed():
+    deep, wide = ome(before=100 * "<a>" + 100 * "</a>"), ome(before="<a %s/>" % " ".join('a%d=""' % k for k in range(300)))
+    cases = [  # the description, words
+        ('<!DOCTYPE OME [<!ENTITY a "0.25">]>' + ome("PhysicalSizeX='&a;'"), "DOCTYPE"), ('<!DOCTYPE OME SYSTEM "file:///etc/passwd">' + ome(), "DOCTYPE"),
+        (deep, "64 deep"), (wide, "256 attributes"), (ome(after=100 * "<Image/>"), "64 pictures"), (ome()[:-10], "damaged: "),
+        (ome() .replace("SizeX", "<"), "damaged: "), (ome(before="&undeclared;"), "damaged: "), (PREFIXED.replace("SizeX", 'SizeZ="7" SizeX'), "7 focal planes"),
+        (ome("SizeT = '3'"), "3 time points"), (ome(name="Label"), "an OME-TIFF without a slide"),
+        (ome(after='<Image Name="other"><Pixels SizeX="800" SizeY="600"/></Image>'), "2 pictures"),
+        (ome(inside='<TiffData><UUID FileName="b.ome.tif">urn:uuid:2</UUID></TiffData>').replace("<OME", '<OME UUID="urn:uuid:1"'), "in another file, b.ome.tif"),
+    ]
+    for xml, words in cases:
+        slide = described(xml)
+        says(convert(slide, status=1)[1].err, slide, words)
+    for xml in ("<html><!-- no end", "<OME>", ome().replace("OME", "EMO"), "<", "<?xml?>", "< 5 %"):  # of no kind that is read
+        expect(convert(described(xml), status=None)[1].returncode in (0, 1), "%s", xml)
+    own = ome(inside='<TiffData><UUID FileName="renamed.ome.tif">\n urn:uuid:1 </UUID></TiffData>').replace("<OME", '<OME UUID="urn:uuid:1"')
+    expect(convert(described(own))[2]["mpp_x"] == 0.25, "the file's own UUID")
+
+
+def test_tables_of_tiles_in_the_tags_of_strips():
+    """Some programs write tags 273 and 279 for 324 and 325."""
+    for more in ((), ("--compression", "deflate"), ("--missing", "1,1")):
+        slide, other = tiff("generic", *more), Tiff(tiff("generic", *more))
+        for d in other.directories:
+            for tag, new in ((TILE_OFFSETS, 273), (TILE_BYTES, 279)):
+                if tag in d:
+                    struct.pack_into("<H", other.data, d[tag][2], new)
+        other = other.save(os.path.join(tmp(), "strips.tif"))
+        for level in (0, 1):
+            a, b = convert(slide, "--level", level), convert(other, "--level", level)
+            expect(np.array_equal(pixels(a[0]), pixels(b[0])), "%s: pixels", more)
+            expect(a[2]["tiles_missing"] == b[2]["tiles_missing"], "%s: %s", more, b[2])
 
 
 def test_philips_with_sparse_tiles():

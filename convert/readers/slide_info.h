@@ -34,6 +34,10 @@ struct slide_info {
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
 
+/* um per pixel of every format: what no scanner has becomes unknown, and what is doubtful stays; the
+ * note says so. */
+void slide_check_mpp(struct slide_info *i);
+
 /* The slide has so many levels, of which `level` is none. Returns -1. */
 int slide_reject_level(int64_t levels, int64_t level, struct err *e);
 

@@ -121,10 +121,6 @@ static void take_description(struct slide_info *i, const struct slide_info *w, b
 {
     memcpy(i->quickhash, w->quickhash, sizeof i->quickhash);
     memcpy(i->background, w->background, 3);
-    if (w->mpp_x > 0 && w->mpp_y > 0 && strcmp(w->vendor, "aperio") != 0) {
-        i->mpp_x = w->mpp_x;
-        i->mpp_y = w->mpp_y;
-    }
     if (!levels)
         return;
     i->downsample = w->downsample;

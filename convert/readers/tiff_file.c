@@ -151,6 +151,15 @@ const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16
     return NULL;
 }
 
+/* The table of a tiled directory: tag 324 or 325, or what some programs write in its place. */
+static const struct tiff_tag *tile_table(const struct tiff_directory *d, uint16_t wanted)
+{
+    const struct tiff_tag *tag = tiff_directory_tag(d, wanted);
+    const uint16_t strips =
+        wanted == TIFF_FILE_TILE_OFFSETS ? TIFF_FILE_STRIP_OFFSETS : TIFF_FILE_STRIP_BYTES;
+    return tag ? tag : tiff_directory_tag(d, strips);
+}
+
 bool tiff_file_states(const struct slide_file *file, uint16_t number)
 {
     struct tiff_file t;
@@ -208,6 +217,17 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
         out[0] = 0;
 }
 
+uint64_t tiff_file_first_value(const struct slide_file *file, uint16_t wanted, uint64_t otherwise)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    if (!tiff_file_open(&t, file) || !tiff_file_directory(&t, t.first, &d))
+        return otherwise;
+    const uint64_t v = tiff_file_value(&t, &d, wanted, otherwise);
+    tiff_directory_free(&d);
+    return v;
+}
+
 /* --- empty tiles --- */
 
 static bool is_level(const struct tiff_file *t, const struct tiff_directory *d,
@@ -223,7 +243,7 @@ static bool is_level(const struct tiff_file *t, const struct tiff_directory *d,
 static uint8_t *flags_of(const struct tiff_file *t, const struct tiff_directory *d, size_t n)
 {
     uint64_t counts[AT_A_TIME / 8];
-    const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
+    const struct tiff_tag *tag = tile_table(d, TIFF_FILE_TILE_BYTES);
     uint8_t *empty = tag && tag->count == n ? calloc(n, 1) : NULL;
     bool any = false;
     for (size_t k = 0; empty && k < n; k += AT_A_TIME / 8) {
@@ -271,8 +291,8 @@ uint8_t *tiff_file_empty_tiles(const struct slide_file *file, const struct slide
 int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
                            int64_t tiles, struct err *e)
 {
-    const struct tiff_tag *offsets = tiff_directory_tag(d, TIFF_FILE_TILE_OFFSETS);
-    const struct tiff_tag *bytes = tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
+    const struct tiff_tag *offsets = tile_table(d, TIFF_FILE_TILE_OFFSETS);
+    const struct tiff_tag *bytes = tile_table(d, TIFF_FILE_TILE_BYTES);
     const uint64_t n_offsets = offsets ? offsets->count : 0, n_bytes = bytes ? bytes->count : 0;
     if (n_offsets == n_bytes && n_offsets == (uint64_t)tiles)
         return 0;

@@ -29,7 +29,10 @@ enum {
     TIFF_FILE_PHOTOMETRIC = 262, /* 3: a palette */
     TIFF_FILE_DESCRIPTION = 270,
     TIFF_FILE_SAMPLES = 277,
+    TIFF_FILE_STRIP_OFFSETS = 273, /* and 279: some tiled files have these for 324 and 325 */
+    TIFF_FILE_STRIP_BYTES = 279,
     TIFF_FILE_PLANES = 284, /* 2: one plane per sample */
+    TIFF_FILE_RESOLUTION_UNIT = 296,
     TIFF_FILE_TILE_WIDTH = 322,
     TIFF_FILE_TILE_LENGTH = 323,
     TIFF_FILE_TILE_OFFSETS = 324,
@@ -72,6 +75,8 @@ uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
 /* Does the first directory of the file have the tag? */
 bool tiff_file_states(const struct slide_file *file, uint16_t number);
+/* The first value of a tag of the first directory, or `otherwise`. */
+uint64_t tiff_file_first_value(const struct slide_file *file, uint16_t number, uint64_t otherwise);
 
 /* Values first .. first + n - 1 of a tag of integers. False: they are not in the file. */
 bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,

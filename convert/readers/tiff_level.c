@@ -1,13 +1,13 @@
 /* tiff_level.c - see tiff_level.h. */
 #include "convert/readers/tiff_level.h"
 
+#include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/slide_info.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
-#include "convert/readers/tiff_xml.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -152,8 +152,8 @@ static void list_subs(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t he
 /* Philips: downsamples from the XML, if it has one for every level. */
 static void take_spacings(struct tiff_level *l)
 {
-    double x[TIFF_LEVELS], y[TIFF_LEVELS];
-    if (tiff_xml_spacings(l->description, x, y, TIFF_LEVELS) != l->levels)
+    const double *x = l->xml.spacing_x, *y = l->xml.spacing_y;
+    if (l->xml.n_levels != l->levels)
         return;
     l->mpp_x = 1000 * x[0];
     l->mpp_y = 1000 * y[0];
@@ -404,33 +404,35 @@ static const char *foreign_scanner(TIFF *t, const char *description)
     return NULL;
 }
 
-static enum tiff_kind kind_of(TIFF *t, const char *description)
+static enum tiff_kind kind_of(TIFF *t, const struct tiff_xml *x)
 {
-    if (!strncmp(description, "Aperio", 6))
-        return TIFF_APERIO;
-    if (begins(t, TIFFTAG_SOFTWARE, "Philips") && tiff_xml_is_philips(description))
+    if (begins(t, TIFFTAG_SOFTWARE, "Philips") && x->kind == TIFF_XML_PHILIPS)
         return TIFF_PHILIPS;
-    return tiff_xml_is_ome(description) ? TIFF_OME : TIFF_GENERIC;
+    return x->kind == TIFF_XML_OME && x->n_images > 0 ? TIFF_OME : TIFF_GENERIC;
 }
 
-/* um per pixel by the resolution tags. They often hold a resolution for print (72 or 300 per inch),
- * or one in a wrong unit: only what a scanner can have is believed. */
-static double resolution(TIFF *t, uint32_t tag)
+/* um per pixel by the resolution tags. */
+static double resolution(TIFF *t, uint32_t tag, uint64_t unit)
 {
     float per_unit = 0;
-    const int unit = small_tag(t, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
-    if (unit == RESUNIT_NONE || !TIFFGetField(t, tag, &per_unit) || !(per_unit > 0))
+    if ((unit != RESUNIT_INCH && unit != RESUNIT_CENTIMETER) || !TIFFGetField(t, tag, &per_unit) ||
+        !(per_unit > 0))
         return NAN;
-    const double um = (unit == RESUNIT_CENTIMETER ? 10000 : 25400) / (double)per_unit;
-    return um > 0.02 && um < 50 ? um : NAN;
+    return (unit == RESUNIT_CENTIMETER ? 10000 : 25400) / (double)per_unit;
 }
 
 static void take_mpp(TIFF *t, struct tiff_level *l)
 {
-    l->mpp_x = resolution(t, TIFFTAG_XRESOLUTION);
-    l->mpp_y = resolution(t, TIFFTAG_YRESOLUTION);
-    if (l->kind == TIFF_OME)
-        tiff_xml_ome_mpp(l->description, &l->mpp_x, &l->mpp_y);
+    /* libtiff turns units that do not exist into inches */
+    const uint64_t unit =
+        tiff_file_first_value(file_of(t), TIFF_FILE_RESOLUTION_UNIT, RESUNIT_INCH);
+    l->mpp_x = resolution(t, TIFFTAG_XRESOLUTION, unit);
+    l->mpp_y = resolution(t, TIFFTAG_YRESOLUTION, unit);
+    if (l->kind != TIFF_OME)
+        return;
+    const struct tiff_xml_image *slide = &l->xml.images[l->image];
+    l->mpp_x = slide->mpp_x > 0 ? slide->mpp_x : l->mpp_x;
+    l->mpp_y = slide->mpp_y > 0 ? slide->mpp_y : l->mpp_y;
 }
 
 /* Is the first tile that exists a JFIF stream? Those are YCbCr. */
@@ -464,25 +466,20 @@ static int read_first(TIFF *t, struct tiff_level *l, bool aperio, struct err *e)
         return 0;
     if (TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description) && !description)
         return err_set(e, "out of memory"); /* for a value that libtiff lists all the same */
-    l->kind = kind_of(t, description);
-    if ((l->kind == TIFF_APERIO) != aperio)
+    if (!strncmp(description, "Aperio", 6) != aperio)
         return 0;
     if ((scanner = foreign_scanner(t, description))) {
         err_set(e, "its format is %s", scanner);
         return 0;
     }
+    if (!aperio && tiff_xml_read(&l->xml, description, path_base_name(file_of(t)->path), e))
+        return -1;
+    l->kind = aperio ? TIFF_APERIO : kind_of(t, &l->xml);
+    if (l->kind == TIFF_OME && tiff_xml_slide(&l->xml, &l->image, &l->others, e))
+        return -1;
     if (!(l->description = strdup(description)))
         return err_set(e, "out of memory");
     return 1;
-}
-
-/* What one picture of RGB is not. */
-static int check_pictures(const struct slide_file *file, const struct tiff_level *l, struct err *e)
-{
-    int others = 0;
-    if (l->kind == TIFF_OME && tiff_xml_ome_check(l->description, &others, e))
-        return -1;
-    return l->kind > TIFF_PHILIPS ? tiff_file_check_pages(file, others, e) : 0;
 }
 
 static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
@@ -505,7 +502,8 @@ static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool a
         return err_set(e, "its directory cannot be read again");
     if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->in_planes, &l->tables))
         return 0;
-    if ((level == 0 && aperio && check_description(l, e)) || check_pictures(file_of(t), l, e) ||
+    if ((level == 0 && aperio && check_description(l, e)) ||
+        (l->kind > TIFF_PHILIPS && tiff_file_check_pages(file_of(t), l->others, e)) ||
         take_places(t, l, e))
         return -1;
     correct_colours(t, l);

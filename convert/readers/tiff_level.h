@@ -18,18 +18,21 @@
 
 #include "common/base/err.h"
 #include "convert/readers/svs_thumbnail.h"
+#include "convert/readers/tiff_xml.h"
 #include "convert/readers/tile_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIFF_LEVELS = 32 };
+enum { TIFF_LEVELS = TIFF_XML_LEVELS };
 
 enum tiff_kind { TIFF_APERIO, TIFF_PHILIPS, TIFF_OME, TIFF_GENERIC };
 
 struct tiff_level {
     enum tiff_kind kind;
+    struct tiff_xml xml;       /* of the description */
+    int image, others;         /* OME: the slide's number in the XML; pictures that come with it */
     int64_t width, height;     /* px */
     double downsample;         /* against level 0 */
     struct tile_format format; /* of its tiles; format.tables points to `tables` */
